@@ -1,0 +1,156 @@
+// fovea_bench [pattern] [--json FILE] [Google Benchmark's own options]
+//   pattern      regular expression: only the cases whose name it matches
+//   --json FILE  also writes the results there
+//   --shapes     prints the attention shapes as JSON and ends (bench/peers reads them)
+//   --limits T   measures the best instruction set's limits on T threads, prints them as JSON and ends
+// Results go to stdout, progress to stderr. The exit code is 1 if a case failed or none matched.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "harness.hpp"
+#include "limits.hpp"
+#include "shapes.hpp"
+
+namespace fovea_bench {
+namespace {
+
+int selected_count(std::string filter) {
+  const bool inverted = !filter.empty() && filter[0] == '-';
+  if (inverted) filter.erase(0, 1);
+  if (filter.empty() || filter == "all") return static_cast<int>(names().size());
+  const std::regex pattern(filter, std::regex::extended);
+  int count = 0;
+  for (const std::string &name : names()) count += std::regex_search(name, pattern) != inverted;
+  return count;
+}
+
+// Google Benchmark appends how it was told to time ("/iterations:1/manual_time"); the names stay as they were given.
+template <class Base>
+class PlainNames : public Base {
+ public:
+  void ReportRuns(const std::vector<benchmark::BenchmarkReporter::Run> &runs) override {
+    auto plain = runs;
+    for (auto &run : plain) {
+      run.run_name.iterations.clear();
+      run.run_name.time_type.clear();
+    }
+    Base::ReportRuns(plain);
+  }
+};
+
+class Console : public PlainNames<benchmark::ConsoleReporter> {
+ public:
+  // OO_None, no columns: a counter's name stands beside each value, since cases differ in their counters.
+  Console() { output_options_ = OO_None; }
+  bool ReportContext(const Context &context) override {
+    Context shown = context;
+    shown.name_field_width = 48;
+    return PlainNames::ReportContext(shown);
+  }
+  void ReportRuns(const std::vector<Run> &runs) override {
+    for (const Run &run : runs) failed_ |= run.error_occurred;
+    PlainNames::ReportRuns(runs);
+    std::fflush(stdout);
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  bool failed_ = false;
+};
+
+void print_shapes() {
+  const auto text = [](bool value) { return value ? "true" : "false"; };
+  const char *separator = "[";
+  for (const SdpaShape &s : sdpa_shapes()) {
+    const auto lens = s.shortest > 0 ? evenly(s.batch, s.shortest, s.key_len) : std::vector<int32_t>{};
+    std::printf(
+        "%s\n{\"name\": \"%s\", \"batch\": %lld, \"heads\": %lld, \"kv_heads\": %lld, \"query_len\": %lld, "
+        "\"key_len\": %lld, \"head_dim\": %lld, \"value_dim\": %lld, \"causal\": %s, \"by_bytes\": %s, "
+        "\"cold\": %s, \"flops\": %.17g, \"bytes\": %.17g, \"plain\": %s, \"valid_lens\": [",
+        separator, s.name, static_cast<long long>(s.batch), static_cast<long long>(s.heads),
+        static_cast<long long>(s.kv_heads), static_cast<long long>(s.query_len), static_cast<long long>(s.key_len),
+        static_cast<long long>(s.head_dim), static_cast<long long>(s.value_dim), text(s.causal),
+        text(s.bound == Bound::bytes), text(s.cold), sdpa_flops(s, lens), sdpa_cache_bytes(s, lens),
+        text(s.window_left < 0 && s.prefix == 0 && s.softcap == 0 && s.scale == 0 && !s.alibi && !s.bias && !s.sinks &&
+             !s.weights && !s.heads_last && !s.one_shot));
+    for (size_t b = 0; b < lens.size(); ++b) std::printf("%s%d", b ? ", " : "", lens[b]);
+    std::printf("]}");
+    separator = ",";
+  }
+  std::printf("\n]\n");
+}
+
+void print_limits(int threads) {
+  const std::string isa = variants().back().isa;
+  const Buffer memory = zeros(8 << 20);  // 32 MB: the size of the decode case's keys and values
+  ReadRegion region(memory.data(), memory.bytes());
+  region.rate(isa, threads, 0.02);  // warms the cache
+  std::printf("{\"isa\": \"%s\", \"threads\": %d, \"flops\": %.6g, \"read_bytes\": %.6g}\n", isa.c_str(), threads,
+              multiply_add_rate(isa, threads, 0.03), region.rate(isa, threads, 0.03));
+}
+
+std::vector<std::string> rewritten_arguments(int argc, char **argv) {
+  std::vector<std::string> arguments{argv[0]};
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--json" && i + 1 < argc) {
+      arguments.insert(arguments.end(), {std::string("--benchmark_out=") + argv[++i], "--benchmark_out_format=json"});
+    } else if (argument[0] != '-') {
+      arguments.push_back("--benchmark_filter=" + argument);
+    } else {
+      arguments.push_back(argument);
+    }
+  }
+  return arguments;
+}
+
+int run_benchmarks(int argc, char **argv) {
+  std::vector<std::string> arguments = rewritten_arguments(argc, argv);
+  std::vector<char *> pointers;
+  for (std::string &argument : arguments) pointers.push_back(argument.data());
+  int count = static_cast<int>(pointers.size());
+  pointers.push_back(nullptr);
+  benchmark::Initialize(&count, pointers.data());
+  if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 1;
+  add_sdpa();
+  add_merge_states();
+  add_masked_softmax();
+  add_matmul();
+  add_elementwise();
+  bool writes_file = false;
+  for (const std::string &argument : arguments) writes_file |= argument.rfind("--benchmark_out=", 0) == 0;
+  set_selected(selected_count(benchmark::GetBenchmarkFilter()));
+  Console console;
+  PlainNames<benchmark::JSONReporter> file;
+  const size_t ran = benchmark::RunSpecifiedBenchmarks(&console, writes_file ? &file : nullptr);
+  benchmark::Shutdown();
+  return ran == 0 || console.failed();
+}
+
+}  // namespace
+}  // namespace fovea_bench
+
+int main(int argc, char **argv) {
+  try {
+    if (argc == 2 && std::strcmp(argv[1], "--shapes") == 0) {
+      fovea_bench::print_shapes();
+      return 0;
+    }
+    if (argc == 3 && std::strcmp(argv[1], "--limits") == 0) {
+      fovea_bench::print_limits(std::max(1, std::atoi(argv[2])));
+      return 0;
+    }
+    return fovea_bench::run_benchmarks(argc, argv);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "fovea_bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,81 @@
+// Matrix product [M,K] x [K,N], matmul/f32/<M>x<N>x<K>/... (one call) and matmul_packed/f32/... (right-hand side packed
+// once, outside the timing).
+//
+// What bounds it: arithmetic, 2 M N K flops at the multiply-add peak, of which a register tile gets all but the loads
+// that do not pair with a multiply-add and the edges. One call also packs: K N floats read and written, 1 / M of the
+// arithmetic's operand traffic. With few rows each weight is used M times only, so that M = 1 (and 16, from memory) is
+// bound by reading the K N weights once; the limit is the larger of the two. The 768 x 768 weights (2.4 MB) lie in L2
+// and L3, the 4096 x 4096 ones (67 MB) in L3 at best.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "harness.hpp"
+#include "limits.hpp"
+#include "shapes.hpp"
+
+namespace fovea_bench {
+namespace {
+
+constexpr int64_t most_rows_bound_by_reading = 64;
+
+struct MatmulData {
+  Buffer a, b, out;
+  fovea_tensor a_view, b_view, out_view;
+  ReadRegion b_region;
+
+  explicit MatmulData(const MatmulShape &s)
+      : a(normals(s.m * s.k)),
+        b(normals(s.k * s.n)),
+        out(zeros(s.m * s.n)),
+        a_view(tensor(a.floats(), {s.m, s.k})),
+        b_view(tensor(b.floats(), {s.k, s.n})),
+        out_view(tensor(out.floats(), {s.m, s.n})),
+        b_region(b.data(), b.bytes()) {}
+};
+
+struct PackedDeleter {
+  void operator()(fovea_packed_matrix *packed) const { fovea_packed_matrix_destroy(packed); }
+};
+
+std::function<void()> call(std::shared_ptr<MatmulData> data, const std::string &isa, int threads, bool packed) {
+  const std::shared_ptr<fovea_context> context = make_context(isa, threads);
+  if (!packed) return [=] { check(fovea_matmul(context.get(), &data->a_view, &data->b_view, &data->out_view)); };
+  fovea_packed_matrix *matrix = nullptr;
+  check(fovea_matmul_pack(context.get(), &data->b_view, &matrix));
+  const std::shared_ptr<fovea_packed_matrix> owner(matrix, PackedDeleter{});
+  return [=] { check(fovea_matmul_packed(context.get(), &data->a_view, owner.get(), &data->out_view)); };
+}
+
+Prepared prepare(const MatmulShape &shape, const Variant &variant, bool packed) {
+  const auto data = std::make_shared<MatmulData>(shape);
+  Prepared prepared;
+  prepared.run = call(data, variant.isa, variant.threads, packed);
+  if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1, packed);
+  const double flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
+  prepared.work = flops;
+  prepared.rate_name = "GFLOP/s";
+  prepared.shortest_seconds = [=] {
+    const double arithmetic = flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
+    if (shape.m > most_rows_bound_by_reading) return arithmetic;
+    const double rate = data->b_region.rate(variant.isa, variant.threads, probe_seconds());
+    return std::max(arithmetic, static_cast<double>(data->b.bytes()) / rate);
+  };
+  return prepared;
+}
+
+}  // namespace
+
+void add_matmul() {
+  for (const MatmulShape &shape : matmul_shapes()) {
+    const std::string sizes = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
+    for (bool packed : {false, true}) {
+      if (!packed && !shape.one_shot) continue;
+      for (const Variant &variant : variants())
+        add((packed ? "matmul_packed/f32/" : "matmul/f32/") + sizes + variant.suffix(), benchmark::kMillisecond,
+            [&shape, variant, packed] { return prepare(shape, variant, packed); });
+    }
+  }
+}
+
+}  // namespace fovea_bench

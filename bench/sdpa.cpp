@@ -1,0 +1,229 @@
+// Scaled dot-product attention, sdpa/f32/<shape>/<instruction set>/t<threads>, planned, so that no allocation is timed.
+//
+// What bounds each case
+//   Prompts and encoders (Bound::flops): arithmetic. A vector of W scores (W = 16, 8, 4 for avx512, avx2, base) takes D
+//     fused multiply-adds for the score and Dv for the value (twice as many instructions without fused ones), and about
+//     15 more for the softmax on the same two ports: scale, running maximum, mask, exponential, sum. The most that a
+//     kernel without overlap by other units can reach is therefore (D + Dv) / (D + Dv + 15) of the multiply-add peak:
+//       D  32   64   72   80   96  112  128  256        deepseek_v2_lite 192 + 128
+//       %  81   90   91   91   93   94   94   97                         96
+//     Causal and windowed shapes compute the tiles that the diagonal or the window edge crosses in full, and reading a
+//     tile of keys must be shared by enough queries; both cost a few percent more.
+//   bert_base_weights: a second pass computes the scores again, D + 15 instructions per vector, and writes H Q K
+//     floats: at most (D + Dv) / (2 D + Dv + 30) = 58 % of the peak for D = Dv = 64.
+//   t5_base_bias: one more load and add per vector; prefix_lm_mask: one load, compare and blend; alibi: two
+//     instructions; softcap: a tanh, about 25 instructions per vector (gemma2_2b: at most 93 %).
+//   gpt_oss_window: 128 keys per query, so half of the tiles that are touched lie on an edge.
+//   Decoding (Bound::bytes): every key and value is read once from where it lies, and grouped heads share the read. The
+//     limit is the larger of that read at the measured rate and the arithmetic at the multiply-add peak; with
+//     decode_mqa, 71 heads sharing one, the arithmetic is the larger. decode holds 34 MB (L3), decode_batch 134 MB; the
+//     cold cases go round enough copies that every byte comes from memory.
+//   small: nothing but the way in and out: checks, dispatch, a few hundred vector instructions. Only time is reported.
+//
+// bert_batch and decode_ragged have valid lengths; "padded" is the rate as if all keys were valid, which is how a
+// library that does not skip padding counts.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "harness.hpp"
+#include "limits.hpp"
+#include "shapes.hpp"
+
+namespace fovea_bench {
+namespace {
+
+int64_t kv_floats(const SdpaShape &shape) {
+  return shape.batch * shape.kv_heads * shape.key_len * (shape.head_dim + shape.value_dim);
+}
+
+int64_t cache_copies(const SdpaShape &shape) {
+  if (!shape.cold) return 1;
+  const int64_t one = kv_floats(shape) * static_cast<int64_t>(sizeof(float));
+  const int64_t all = quick() ? 2 * one : static_cast<int64_t>(cold_bytes());
+  return std::max<int64_t>(2, (all + one - 1) / one);
+}
+
+// A tensor [B,H,L,D] in either storage order.
+fovea_tensor heads_tensor(const float *data, const SdpaShape &shape, int64_t heads, int64_t length, int64_t size) {
+  fovea_tensor view = tensor(data, {shape.batch, heads, length, size});
+  if (shape.heads_last) {
+    view.strides[1] = size;
+    view.strides[2] = heads * size;
+  }
+  return view;
+}
+
+// All memory of one shape. Each copy of the cache holds the keys, then the values.
+struct SdpaData {
+  const SdpaShape shape;
+  std::vector<int32_t> valid_lens;
+  Buffer query, cache, out, bias, slopes, sinks, weights;
+  std::vector<uint8_t> mask;
+  ReadRegion region;
+
+  explicit SdpaData(const SdpaShape &s)
+      : shape(s),
+        valid_lens(s.shortest > 0 ? evenly(s.batch, s.shortest, s.key_len) : std::vector<int32_t>{}),
+        query(normals(s.batch * s.heads * s.query_len * s.head_dim)),
+        cache(normals(kv_floats(s) * cache_copies(s))),
+        out(zeros(s.batch * s.heads * s.query_len * s.value_dim)),
+        bias(normals(s.bias ? s.heads * s.query_len * s.key_len : 0)),
+        slopes(normals(s.alibi ? s.heads : 0)),
+        sinks(normals(s.sinks ? s.heads : 0)),
+        weights(zeros(s.weights ? s.batch * s.heads * s.query_len * s.key_len : 0)),
+        region(cache.data(), cache.bytes()) {
+    for (int64_t h = 0; s.alibi && h < s.heads; ++h)
+      slopes.floats()[h] = std::exp2(-8.0f * static_cast<float>(h + 1) / static_cast<float>(s.heads));
+    if (s.prefix > 0) mask.resize(static_cast<size_t>(s.query_len * s.key_len));
+    for (size_t n = 0; n < mask.size(); ++n) {
+      const int64_t i = static_cast<int64_t>(n) / s.key_len, j = static_cast<int64_t>(n) % s.key_len;
+      mask[n] = j < attended_keys(s, i, s.key_len);
+    }
+  }
+
+  // The next copy of the cache. The cursor is shared with the read probe.
+  const float *next_cache() {
+    const size_t one = static_cast<size_t>(kv_floats(shape)) * sizeof(float);
+    const size_t index = (region.cursor() + one - 1) / one % (cache.bytes() / one);
+    region.set_cursor((index + 1) * one);
+    return cache.floats() + index * one / sizeof(float);
+  }
+};
+
+// The memory of the shape measured last is kept: its other instruction sets and thread counts come next.
+std::shared_ptr<SdpaData> data_for(const SdpaShape &shape) {
+  static std::shared_ptr<SdpaData> last;
+  if (!last || std::strcmp(last->shape.name, shape.name) != 0) {
+    last.reset();  // before the next is allocated
+    last = std::make_shared<SdpaData>(shape);
+  }
+  return last;
+}
+
+// One shape on one context: the call, planned or not.
+class SdpaCall {
+ public:
+  SdpaCall(std::shared_ptr<SdpaData> data, const std::string &isa, int threads)
+      : data_(std::move(data)), context_(make_context(isa, threads)) {
+    describe();
+    fovea_plan *plan = nullptr;
+    check(fovea_sdpa_plan_create(context_.get(), &query_, &key_, &value_, &out_, &options_, &plan));
+    plan_.reset(plan);
+    workspace_ = Buffer(fovea_plan_workspace_size(plan));
+  }
+  SdpaCall(const SdpaCall &) = delete;  // options_ points into the object
+
+  size_t workspace_size() const { return workspace_.bytes(); }
+
+  void run() {
+    buffers_.key = data_->next_cache();
+    buffers_.value = buffers_.key + value_offset_;
+    check(fovea_sdpa_run(plan_.get(), &buffers_, workspace_.data(), workspace_.bytes()));
+  }
+
+  void run_one_shot() { check(fovea_sdpa(context_.get(), &query_, &key_, &value_, &out_, &options_)); }
+
+ private:
+  void describe() {
+    const SdpaShape &s = data_->shape;
+    value_offset_ = s.batch * s.kv_heads * s.key_len * s.head_dim;
+    const float *cache = data_->cache.floats();
+    query_ = heads_tensor(data_->query.floats(), s, s.heads, s.query_len, s.head_dim);
+    key_ = heads_tensor(cache, s, s.kv_heads, s.key_len, s.head_dim);
+    value_ = heads_tensor(cache + value_offset_, s, s.kv_heads, s.key_len, s.value_dim);
+    out_ = heads_tensor(data_->out.floats(), s, s.heads, s.query_len, s.value_dim);
+    buffers_.struct_size = sizeof buffers_;
+    buffers_.query = data_->query.floats();
+    buffers_.out = data_->out.floats();
+    options_.struct_size = sizeof options_;
+    options_.scale = s.scale;
+    options_.softcap = s.softcap;
+    if (s.causal) options_.flags |= FOVEA_CAUSAL;
+    if (s.window_left >= 0) options_.flags |= FOVEA_WINDOW_LEFT;
+    options_.window_left = std::max<int64_t>(0, s.window_left);
+    describe_options(s);
+  }
+
+  void describe_options(const SdpaShape &s) {
+    if (s.shortest > 0) {
+      valid_lens_ = tensor(buffers_.valid_lens = data_->valid_lens.data(), {s.batch}, FOVEA_I32);
+      options_.valid_lens = &valid_lens_;
+    }
+    if (s.prefix > 0) {
+      mask_ = tensor(buffers_.mask = data_->mask.data(), {1, 1, s.query_len, s.key_len}, FOVEA_BOOL);
+      options_.mask = &mask_;
+    }
+    if (s.bias) {
+      bias_ = tensor(buffers_.bias = data_->bias.floats(), {1, s.heads, s.query_len, s.key_len});
+      options_.bias = &bias_;
+    }
+    if (s.alibi) {
+      slopes_ = tensor(buffers_.alibi_slopes = data_->slopes.floats(), {s.heads});
+      options_.alibi_slopes = &slopes_;
+    }
+    if (s.sinks) {
+      sinks_ = tensor(buffers_.sinks = data_->sinks.floats(), {s.heads});
+      options_.sinks = &sinks_;
+    }
+    if (s.weights) {
+      weights_ = tensor(buffers_.weights = data_->weights.floats(), {s.batch, s.heads, s.query_len, s.key_len});
+      options_.weights = &weights_;
+    }
+  }
+
+  struct PlanDeleter {
+    void operator()(fovea_plan *plan) const { fovea_plan_destroy(plan); }
+  };
+
+  std::shared_ptr<SdpaData> data_;
+  Context context_;
+  fovea_tensor query_{}, key_{}, value_{}, out_{}, valid_lens_{}, mask_{}, bias_{}, slopes_{}, sinks_{}, weights_{};
+  fovea_sdpa_options options_{};
+  fovea_sdpa_buffers buffers_{};
+  int64_t value_offset_ = 0;
+  std::unique_ptr<fovea_plan, PlanDeleter> plan_;  // after the context: destroyed before it
+  Buffer workspace_;
+};
+
+Prepared prepare(const SdpaShape &shape, const Variant &variant) {
+  const auto data = data_for(shape);
+  const auto call = std::make_shared<SdpaCall>(data, variant.isa, variant.threads);
+  Prepared prepared;
+  prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
+  if (shape.one_shot) {
+    prepared.run = [call] { call->run_one_shot(); };
+  } else {
+    prepared.run = [call] { call->run(); };
+  }
+  if (shape.micro) return prepared;
+  if (variant.threads > 1) {
+    const auto single = std::make_shared<SdpaCall>(data, variant.isa, 1);
+    prepared.run_on_one_thread = [single] { single->run(); };
+  }
+  const double flops = sdpa_flops(shape, data->valid_lens), bytes = sdpa_cache_bytes(shape, data->valid_lens);
+  const bool by_bytes = shape.bound == Bound::bytes;
+  prepared.work = by_bytes ? bytes : flops;
+  prepared.rate_name = by_bytes ? "GB/s" : "GFLOP/s";
+  if (!data->valid_lens.empty()) prepared.work_padded = by_bytes ? sdpa_cache_bytes(shape, {}) : sdpa_flops(shape, {});
+  prepared.shortest_seconds = [=] {
+    double seconds = flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
+    if (by_bytes) seconds = std::max(seconds, bytes / data->region.rate(variant.isa, variant.threads, probe_seconds()));
+    return seconds;
+  };
+  return prepared;
+}
+
+}  // namespace
+
+void add_sdpa() {
+  for (const SdpaShape &shape : sdpa_shapes())
+    for (const Variant &variant : variants())
+      add(std::string("sdpa/f32/") + shape.name + variant.suffix(),
+          shape.micro ? benchmark::kMicrosecond : benchmark::kMillisecond,
+          [&shape, variant] { return prepare(shape, variant); });
+}
+
+}  // namespace fovea_bench

@@ -1,0 +1,24 @@
+// The border between C and C++: no exception passes.
+#pragma once
+
+#include <exception>
+#include <new>
+
+#include "status.hpp"
+
+namespace fovea {
+
+template <class Body>
+Status guarded(const Body &body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    return fail(FOVEA_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception &error) {
+    return fail(FOVEA_INTERNAL_ERROR, "unexpected exception: %s", error.what());
+  } catch (...) {
+    return fail(FOVEA_INTERNAL_ERROR, "unexpected exception");
+  }
+}
+
+}  // namespace fovea

@@ -1,0 +1,310 @@
+/* fovea: attention kernels for CPUs. The whole C API, and its manual.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Conventions that hold for every declaration below
+ * -------------------------------------------------
+ * Shapes    B batch, H query heads, Hkv key/value heads (H is a multiple of Hkv), Q queries, K keys, D query/key feature
+ *           size (head_dim), Dv value feature size (value_dim). Row-major unless the strides say otherwise.
+ * Tensors   are described by the caller in a fovea_tensor and stay the caller's: fovea never keeps, frees or copies a
+ *           descriptor after the call returns. Inputs are only read. Outputs are only written once every argument has been
+ *           checked: after any status but FOVEA_OK they hold what they held before.
+ * Strides   count elements, not bytes. The last axis must be contiguous (stride 1) unless said otherwise. A stride of 0
+ *           repeats an input along that axis; outputs must not overlap themselves.
+ * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
+ * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one line
+ *           that names the argument, its value and what was expected. Nothing is printed, nothing aborts, no C++ exception
+ *           leaves the library.
+ * Threads   Every function may be called from any number of threads at once, as long as the outputs differ. The result has
+ *           the same bits whatever the number of threads, from call to call, and for a batch entry wherever it stands in
+ *           the batch (same build, same instruction set).
+ * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then filled
+ *           in. Zero is the default of every member. New members are only ever appended, so a program built against an
+ *           older header keeps working; a newer program's extra members are accepted as long as they are zero.
+ */
+#ifndef FOVEA_FOVEA_H
+#define FOVEA_FOVEA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define FOVEA_API
+#elif defined(__GNUC__)
+#define FOVEA_API __attribute__((visibility("default")))
+#else
+#define FOVEA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- version ------------------------------------------------------------------------------------------------------- */
+
+#define FOVEA_VERSION_MAJOR 0
+#define FOVEA_VERSION_MINOR 1
+#define FOVEA_VERSION_PATCH 0
+
+/* The version of the library that is loaded, as text: "0.1.0". Static storage. */
+FOVEA_API const char *fovea_version(void);
+
+/* ---- status -------------------------------------------------------------------------------------------------------- */
+
+typedef int32_t fovea_status;
+
+enum {
+  FOVEA_OK = 0,
+  FOVEA_NULL_POINTER = 1,        /* a required pointer is NULL                                             */
+  FOVEA_BAD_RANK = 2,            /* a tensor has the wrong number of axes                                  */
+  FOVEA_BAD_SHAPE = 3,           /* sizes are negative, out of range or do not fit together                */
+  FOVEA_BAD_STRIDE = 4,          /* a stride the operation does not take, or an output that repeats itself */
+  FOVEA_BAD_DTYPE = 5,           /* an element type the argument does not take                             */
+  FOVEA_BAD_VALUE = 6,           /* a number is out of range: an option, a valid length                    */
+  FOVEA_BAD_OPTION = 7,          /* unknown flag bits, or a newer struct with members this build lacks     */
+  FOVEA_OVERLAP = 8,             /* an output overlaps an input or another output                          */
+  FOVEA_SIZE_OVERFLOW = 9,       /* the product of sizes or strides does not fit the address space         */
+  FOVEA_WORKSPACE_TOO_SMALL = 10,
+  FOVEA_OUT_OF_MEMORY = 11,
+  FOVEA_UNKNOWN_ISA = 12,        /* FOVEA_ISA or max_isa names no instruction set this machine can run     */
+  FOVEA_INTERNAL_ERROR = 13      /* a defect in fovea; please report it                                    */
+};
+
+/* The status's name, "FOVEA_BAD_SHAPE"; "FOVEA_UNKNOWN_STATUS" for a number that is none. Static storage. */
+FOVEA_API const char *fovea_status_name(fovea_status status);
+
+/* The calling thread's last error message, or "" if it had none. Valid until the same thread's next fovea call that fails. */
+FOVEA_API const char *fovea_last_error(void);
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+
+typedef int32_t fovea_dtype;
+
+enum {
+  FOVEA_F32 = 1,  /* IEEE binary32                                         */
+  FOVEA_I32 = 5,  /* signed 32-bit integer                                 */
+  FOVEA_I64 = 6,  /* signed 64-bit integer                                 */
+  FOVEA_BOOL = 7  /* one byte, 0 is false and anything else is true        */
+};
+
+#define FOVEA_MAX_RANK 6
+
+/* A view of memory the caller owns: element (i0, i1, ...) is at data + i0*strides[0] + i1*strides[1] + ..., counted in
+ * elements of dtype. Entries of shape and strides past rank are ignored. A DLTensor maps on it field by field. */
+typedef struct fovea_tensor {
+  void *data;
+  fovea_dtype dtype;
+  int32_t rank;
+  int64_t shape[FOVEA_MAX_RANK];
+  int64_t strides[FOVEA_MAX_RANK];
+} fovea_tensor;
+
+/* A contiguous row-major tensor of the given shape (rank numbers). data is not touched. If rank is outside
+ * [0, FOVEA_MAX_RANK] or shape is NULL, the result has rank -1, which every operation refuses with FOVEA_BAD_RANK. */
+FOVEA_API fovea_tensor fovea_tensor_contiguous(void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape);
+
+/* ---- context ------------------------------------------------------------------------------------------------------- */
+
+/* Where work runs: how many threads, which instruction set. Immutable and shareable once created. Everywhere a context is
+ * taken, NULL means a default one: the calling thread's oneTBB arena, the best instruction set. */
+typedef struct fovea_context fovea_context;
+
+/* One piece of parallel work. */
+typedef void (*fovea_work)(void *work_data, int64_t index);
+
+/* The caller's own parallel loop: call work(work_data, i) once for each i in [0, count), on any threads in any order,
+ * and return when all have returned. */
+typedef void (*fovea_parallel_for)(void *user, int64_t count, fovea_work work, void *work_data);
+
+typedef struct fovea_context_options {
+  size_t struct_size;
+  int32_t max_threads;             /* at most this many at once; 0: as many as the arena (or 1 if parallel_for is given) */
+  int32_t reserved;                /* 0                                                                                  */
+  const char *max_isa;             /* "base", "avx2", "avx512": no set above this one; NULL: FOVEA_ISA, else the best    */
+  fovea_parallel_for parallel_for; /* NULL: oneTBB. Set max_threads to the number of threads it has.                     */
+  void *parallel_for_user;         /* passed through to parallel_for                                                     */
+} fovea_context_options;
+
+/* options may be NULL. Errors: FOVEA_NULL_POINTER, FOVEA_BAD_VALUE, FOVEA_BAD_OPTION, FOVEA_UNKNOWN_ISA,
+ * FOVEA_OUT_OF_MEMORY. */
+FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **context);
+
+/* NULL is allowed. No call may still be using the context. */
+FOVEA_API void fovea_context_destroy(fovea_context *context);
+
+/* The instruction set the context runs: "base" (SSE2 or NEON), "avx2", "avx512". If the environment variable FOVEA_ISA
+ * holds a name this machine cannot run, the default context has none: the result is "" and every operation answers
+ * FOVEA_UNKNOWN_ISA. Static storage. */
+FOVEA_API const char *fovea_isa_name(const fovea_context *context);
+
+/* The names this machine can run, worst first; NULL once index is past the last. Static storage. */
+FOVEA_API const char *fovea_isa_available(int32_t index);
+
+/* ---- plans --------------------------------------------------------------------------------------------------------- */
+
+/* A checked call with everything but the data decided: shapes, strides, options, instruction set, tiles, threads.
+ * Immutable; any number of threads may run one plan at once, each with its own workspace. */
+typedef struct fovea_plan fovea_plan;
+
+/* NULL is allowed. No call may still be using the plan. */
+FOVEA_API void fovea_plan_destroy(fovea_plan *plan);
+
+/* Bytes of scratch memory a run needs; 0 for NULL. Proportional to threads x tile, never to Q x K. */
+FOVEA_API size_t fovea_plan_workspace_size(const fovea_plan *plan);
+
+/* Writes a line of text "op=sdpa isa=avx512 path=tile ..." telling the path, tiles, tasks, threads and bytes, cut to size
+ * bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan. text
+ * may be NULL when size is 0. */
+FOVEA_API size_t fovea_plan_describe(const fovea_plan *plan, char *text, size_t size);
+
+/* ---- scaled dot-product attention ---------------------------------------------------------------------------------- */
+
+/* What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with an
+ * attention sink is never empty: its output is 0 and its log-sum-exp the sink. */
+enum {
+  FOVEA_EMPTY_ROWS_ZERO = 0,    /* output 0, weights 0, log-sum-exp -infinity                                         */
+  FOVEA_EMPTY_ROWS_UNIFORM = 1, /* as if every score were -1e6: weights 1/K over all K keys, masked ones too          */
+  FOVEA_EMPTY_ROWS_NAN = 2      /* the bare formula: output and weights NaN, log-sum-exp -infinity                    */
+};
+
+/* Bits of fovea_sdpa_options.flags */
+enum {
+  FOVEA_CAUSAL = 1,         /* attend key j only if j <= position of the query                                        */
+  FOVEA_TOP_LEFT = 2,       /* query i stands at position i, whatever K is                                            */
+  FOVEA_QUERY_OFFSET = 4,   /* query i stands at position query_offset + i                                            */
+  FOVEA_WINDOW_LEFT = 8,    /* attend key j only if j >= position - window_left                                       */
+  FOVEA_WINDOW_RIGHT = 16,  /* attend key j only if j <= position + window_right                                      */
+  FOVEA_LEAVE_ONE_OUT = 32, /* query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)      */
+  FOVEA_AVERAGE_WEIGHTS = 64 /* weights are the mean over the H heads                                                 */
+};
+
+/* Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
+ * last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise.
+ *
+ * score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
+ *
+ * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or whose
+ * bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing. NaN in a key
+ * or value that is attended reaches the output.
+ *
+ * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
+ * and without B and H where it has rank 2. */
+typedef struct fovea_sdpa_options {
+  size_t struct_size;
+  uint32_t flags;           /* FOVEA_CAUSAL | ...                                                                     */
+  int32_t empty_rows;       /* FOVEA_EMPTY_ROWS_*                                                                     */
+  float scale;              /* finite; 0: 1 / sqrt(D)                                                                 */
+  float softcap;            /* finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)                    */
+  int64_t query_offset;     /* used with FOVEA_QUERY_OFFSET; may be negative                                          */
+  int64_t window_left;      /* >= 0, used with FOVEA_WINDOW_LEFT                                                      */
+  int64_t window_right;     /* >= 0, used with FOVEA_WINDOW_RIGHT                                                     */
+  const fovea_tensor *valid_lens;   /* [B] or [B,Q], I32 or I64, each in [0, K]: key j is attended iff j < length.    *
+                                     * Any strides. One length serves all heads.                                      */
+  const fovea_tensor *mask;         /* BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast.     */
+  const fovea_tensor *bias;         /* F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast. */
+  const fovea_tensor *alibi_slopes; /* F32 [H], ALiBi (Press et al. 2022)                                             */
+  const fovea_tensor *sinks;        /* F32 [H], a logit that takes part in the softmax without a value                */
+  const fovea_tensor *log_sum_exp;  /* output F32 [B,H,Q]: log sum_j exp(score), the sink included                    */
+  const fovea_tensor *weights;      /* output F32 [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS; masked keys get 0 */
+} fovea_sdpa_options;
+
+/* Scaled dot-product attention (Vaswani et al. 2017), out = softmax(score) value, tiled with online softmax.
+ *   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
+ * or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]. B, Q and K may be 0.
+ * Query head h uses key/value head h / (H / Hkv). Scratch memory comes from the context; see fovea_plan for none. */
+FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
+                                  const fovea_tensor *value, const fovea_tensor *out,
+                                  const fovea_sdpa_options *options);
+
+/* Plans the call that fovea_sdpa would make. The tensors' data pointers are not read and may be NULL. */
+FOVEA_API fovea_status fovea_sdpa_plan_create(const fovea_context *context, const fovea_tensor *query,
+                                              const fovea_tensor *key, const fovea_tensor *value,
+                                              const fovea_tensor *out, const fovea_sdpa_options *options,
+                                              fovea_plan **plan);
+
+/* The data pointers of a planned run, in the layouts that were planned. A pointer whose tensor was not in the plan must
+ * be NULL. */
+typedef struct fovea_sdpa_buffers {
+  size_t struct_size;
+  const float *query;
+  const float *key;
+  const float *value;
+  float *out;
+  const void *valid_lens;
+  const uint8_t *mask;
+  const float *bias;
+  const float *alibi_slopes;
+  const float *sinks;
+  float *log_sum_exp;
+  float *weights;
+} fovea_sdpa_buffers;
+
+/* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a run
+ * at the same time; may be NULL when that is 0. The plan keeps using the context it was made with, which must outlive it. */
+FOVEA_API fovea_status fovea_sdpa_run(const fovea_plan *plan, const fovea_sdpa_buffers *buffers, void *workspace,
+                                      size_t workspace_size);
+
+/* Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):
+ *   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
+ * outs F32 [S,...,Dv], lses F32 [S,...], out F32 [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same for
+ * all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is 0 and
+ * -infinity. S >= 1. In place is not allowed. */
+FOVEA_API fovea_status fovea_merge_states(const fovea_context *context, const fovea_tensor *outs,
+                                          const fovea_tensor *lses, const fovea_tensor *out,
+                                          const fovea_tensor *log_sum_exp);
+
+/* ---- masked softmax ------------------------------------------------------------------------------------------------ */
+
+typedef struct fovea_masked_softmax_options {
+  size_t struct_size;
+  int32_t empty_rows; /* FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives */
+  int32_t reserved;   /* 0 */
+} fovea_masked_softmax_options;
+
+/* Softmax over the last axis, of the first valid_lens keys of each row; the others are exactly 0.
+ *   x F32 [...,Q,K], rank 2 to 6, out the same shape; in place allowed when data and strides are the same.
+ *   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
+ * options may be NULL. */
+FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const fovea_tensor *x,
+                                            const fovea_tensor *valid_lens, const fovea_tensor *out,
+                                            const fovea_masked_softmax_options *options);
+
+/* ---- building blocks ----------------------------------------------------------------------------------------------- */
+
+/* out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every batch
+ * entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous. Sizes may
+ * be 0; K = 0 gives zeros. Scratch memory comes from the context. */
+FOVEA_API fovea_status fovea_matmul(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
+                                    const fovea_tensor *out);
+
+/* A right-hand side stored once in the order the kernel reads it. Immutable and shareable; holds its own copy of b, laid
+ * out for the instruction set of the context it was packed with. */
+typedef struct fovea_packed_matrix fovea_packed_matrix;
+
+/* b F32 [K,N], any strides. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY. */
+FOVEA_API fovea_status fovea_matmul_pack(const fovea_context *context, const fovea_tensor *b,
+                                         fovea_packed_matrix **packed);
+
+/* NULL is allowed. No call may still be using it. */
+FOVEA_API void fovea_packed_matrix_destroy(fovea_packed_matrix *packed);
+
+/* Bytes held; 0 for NULL. */
+FOVEA_API size_t fovea_packed_matrix_size(const fovea_packed_matrix *packed);
+
+/* out = a b with b packed before: no allocation. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] -> [B,M,N].
+ * The same bits as fovea_matmul. The context must run the instruction set that b was packed for. */
+FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const fovea_tensor *a,
+                                           const fovea_packed_matrix *b, const fovea_tensor *out);
+
+/* out = e^x, element by element. F32, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data and
+ * strides are the same. At most 1.6 ulp; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept. */
+FOVEA_API fovea_status fovea_exp(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out);
+
+/* out = tanh x, likewise. At most 1.4 ulp; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN. */
+FOVEA_API fovea_status fovea_tanh(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FOVEA_FOVEA_H */

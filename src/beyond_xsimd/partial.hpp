@@ -1,0 +1,36 @@
+// Loads and stores of the first `count` lanes, 0 to all of them, with masked instructions: memory past them is not touched.
+// xsimd 13 has no load or store under a mask known only at run time.
+#pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+
+inline __attribute__((always_inline)) __m512 load_first_lanes(const float *from, int64_t count) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<uint32_t>(count))), from);
+}
+inline __attribute__((always_inline)) void store_first_lanes(float *to, __m512 value, int64_t count) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>(_bzhi_u32(0xffff, static_cast<uint32_t>(count))), value);
+}
+
+#else
+
+inline __attribute__((always_inline)) __m256i first_lanes(int64_t count) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(count)), lane);
+}
+inline __attribute__((always_inline)) __m256 load_first_lanes(const float *from, int64_t count) {
+  return _mm256_maskload_ps(from, first_lanes(count));
+}
+inline __attribute__((always_inline)) void store_first_lanes(float *to, __m256 value, int64_t count) {
+  _mm256_maskstore_ps(to, first_lanes(count), value);
+}
+
+#endif
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

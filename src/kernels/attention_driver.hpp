@@ -1,0 +1,259 @@
+// One task of attention, the same for every path:
+//
+//   rows: where they lie, what they may attend          attention_table.hpp
+//   for each tile of keys, for each band of rows that may attend some of them:
+//     raw scores                                        Path::score
+//     scale, soft-cap, bias, ALiBi, masks               attention_mask.hpp
+//     online softmax                                    online_softmax.hpp
+//     weighted sum of values                            Path::add_values
+//   divide by the sum, write out                        Path::store_out
+//
+// A task has several bands of Path::tile_rows rows, so that a tile of keys and values is fetched once for all of them and
+// stays in the second-level cache. Memory that will be touched once (queries, outputs, the next tile) is prefetched during the
+// work before it.
+//
+// Tiles lie on one grid for all rows (multiples of tile_keys), so what a row gives does not depend on its neighbours.
+//
+// A masked key has weight 0, but 0 * NaN is NaN: values behind a mask must not reach the output. Looking for them in every tile
+// would cost; they show in the output instead. A row that comes out not finite, in a task with masks, is computed again by
+// itself with the masked values taken as 0, which gives the very bits that harmless values would have given.
+#pragma once
+
+#include <math.h>
+
+#include "kernels/attention_empty.hpp"
+#include "kernels/online_softmax.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+constexpr int64_t cache_line_floats = 16;
+
+// Fetches `count` floats from each of `rows` rows into the second-level cache; for_write takes the lines for writing.
+template <bool for_write>
+FOVEA_INLINE void prefetch_rows(const float *from, int64_t rows, int64_t stride, int64_t count) {
+  for (int64_t r = 0; r < rows; ++r, from += stride) {
+    for (int64_t i = 0; i < count; i += cache_line_floats) __builtin_prefetch(from + i, for_write ? 1 : 0, 2);
+  }
+}
+
+template <class Path>
+struct AttentionWorker {
+  static constexpr int64_t rows = Path::tile_rows;
+  static constexpr int64_t keys = Path::tile_keys;
+  static_assert(keys % chains == 0);
+
+  struct Band {
+    RowTable<rows> table;
+    SoftmaxState<rows> state;
+    int64_t row_begin, row_count;
+    float *query;
+    float *out;
+  };
+
+  const AttentionTask &task;
+  const AttentionProblem &problem;
+  const float *key_base;
+  const float *value_base;
+  ScoreScale scale;
+  ScaledExp2 exponent;
+  Band bands[Path::max_bands];
+  int64_t band_count = 0;
+  float *scores;
+  float *harmless;  // [keys][value_dim], a tile's values without the masked ones
+
+  static int64_t scratch_floats(int64_t head_dim, int64_t value_dim) {
+    const int64_t band = Path::query_floats(head_dim) + Path::out_floats(value_dim);
+    return band * Path::bands(head_dim, value_dim) + keys * rows + keys * value_dim;
+  }
+
+  FOVEA_INLINE explicit AttentionWorker(const AttentionTask &t)
+      : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
+    key_base = problem.key + task.batch * problem.key_strides.batch + task.kv_head * problem.key_strides.head;
+    value_base = problem.value + task.batch * problem.value_strides.batch + task.kv_head * problem.value_strides.head;
+    scores = static_cast<float *>(task.scratch);
+    harmless = scores + keys * rows;
+  }
+
+  // Whether a row of the band may see other keys of a tile than its neighbours do.
+  FOVEA_INLINE bool has_masks(const Band &band) const {
+    return problem.mask != nullptr || problem.bias != nullptr || problem.leave_one_out ||
+           band.table.all.first > band.table.any.first || band.table.all.last < band.table.any.last;
+  }
+
+  FOVEA_INLINE const float *without_masked_values(const ScoreTile &tile, const float *values) {
+    for (int64_t j = 0; j < tile.keys; ++j) {
+      float *to = harmless + j * problem.value_dim;
+      const size_t bytes = static_cast<size_t>(problem.value_dim) * sizeof(float);
+      if (tile.scores[j * tile.stride] == -INFINITY) {
+        memset(to, 0, bytes);
+      } else {
+        memcpy(to, values + j * problem.value_strides.position, bytes);
+      }
+    }
+    return harmless;
+  }
+
+  template <bool repairing>
+  FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
+    const ScoreTile tile = {scores, rows, band.table.vectors, key, key_end - key};
+    if (problem.mask != nullptr && !mask_allows_any(band.table, key, tile.keys)) return;
+    const int64_t key_stride = problem.key_strides.position;
+    Path::score(band.query, key_base + key * key_stride, key_stride, problem.head_dim, band.row_count, tile);
+    dress(tile, band.table, problem, scale);
+    const float *values = value_base + key * problem.value_strides.position;
+    int64_t value_stride = problem.value_strides.position;
+    if constexpr (repairing) {
+      values = without_masked_values(tile, values);
+      value_stride = problem.value_dim;
+    }
+    update_softmax(band.state, tile, exponent);
+    Path::add_values(band.out, values, value_stride, problem.value_dim, band.row_count, tile, band.state.rescale);
+  }
+
+  // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
+  template <bool repairing>
+  FOVEA_INLINE void attend_band(Band &band, int64_t key) {
+    const int64_t first = max_of(key, band.table.any.first / chains * chains);
+    const int64_t last = min_of(key + keys, band.table.any.last);
+    if (first >= last) return;
+    if (key + keys >= band.table.any.last) prefetch_outputs(band);
+    attend_tile<repairing>(band, first, last);
+  }
+
+  FOVEA_INLINE void prefetch_outputs(const Band &band) const {
+    RowCursor row(problem, task.batch, task.kv_head, band.row_begin);
+    if (task.partial.out != nullptr) return;
+    for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
+      prefetch_rows<true>(problem.out + row.at(problem.out_strides), 1, 0, problem.value_dim);
+    }
+  }
+
+  FOVEA_INLINE void prefetch_queries(int64_t b) const {
+    if (b >= band_count) return;
+    for (int64_t r = 0; r < bands[b].row_count; ++r) prefetch_rows<false>(bands[b].table.query[r], 1, 0, problem.head_dim);
+  }
+
+  FOVEA_INLINE void prefetch_tile(int64_t key, int64_t last) const {
+    const int64_t count = min_of(keys, last - key);
+    prefetch_rows<false>(key_base + key * problem.key_strides.position, count, problem.key_strides.position,
+                         problem.head_dim);
+    prefetch_rows<false>(value_base + key * problem.value_strides.position, count, problem.value_strides.position,
+                         problem.value_dim);
+  }
+
+  FOVEA_INLINE void start(Band &band) {
+    Path::load_queries(band.table, problem.head_dim, band.query);
+    Path::clear_out(band.out, problem.value_dim, band.row_count);
+    band.state.start(band.table, problem.sinks != nullptr && task.first_split, scale.natural);
+  }
+
+  // Lays out `count` rows from row_begin on in bands.
+  FOVEA_INLINE void divide(int64_t row_begin, int64_t count) {
+    float *at = harmless + keys * problem.value_dim;
+    band_count = ceil_div(count, rows);
+    for (int64_t b = 0; b < band_count; ++b) {
+      Band &band = bands[b];
+      band.row_begin = row_begin + b * rows;
+      band.row_count = min_of(rows, count - b * rows);
+      band.table.fill(task, band.row_begin, band.row_count);
+      band.query = at;
+      band.out = at + Path::query_floats(problem.head_dim);
+      at = band.out + Path::out_floats(problem.value_dim);
+    }
+  }
+
+  template <bool repairing>
+  FOVEA_NOINLINE void attend(int64_t row_begin, int64_t row_count) {
+    divide(row_begin, row_count);
+    KeyRange any = bands[0].table.any;
+    for (int64_t b = 1; b < band_count; ++b) {
+      any = {min_of(any.first, bands[b].table.any.first), max_of(any.last, bands[b].table.any.last)};
+    }
+    const int64_t first = any.first / keys * keys;
+    for (int64_t b = 0; b < band_count; ++b) {
+      prefetch_queries(b + 1);
+      start(bands[b]);
+      attend_band<repairing>(bands[b], first);
+    }
+    for (int64_t key = first + keys; key < any.last; key += keys) {
+      if (key + keys < any.last) prefetch_tile(key + keys, any.last);
+      for (int64_t b = 0; b < band_count; ++b) attend_band<repairing>(bands[b], key);
+    }
+  }
+
+  FOVEA_INLINE static bool empty(const Band &band, int64_t r) { return band.state.max[r] == -INFINITY; }
+
+  FOVEA_INLINE float log_sum_exp(const Band &band, int64_t r) const {
+    return empty(band, r) ? -INFINITY : band.state.max[r] * scale.natural + logf(band.state.sum[r]);
+  }
+
+  // Divides and writes; finite[r] is NaN for a row that is not finite although its weights are, else 0.
+  FOVEA_INLINE void store_outputs(const Band &band, float *finite) {
+    float *pointers[rows];
+    alignas(64) float factor[rows];
+    RowCursor row(problem, task.batch, task.kv_head, band.row_begin);
+    for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
+      pointers[r] = task.partial.out != nullptr
+                        ? task.partial.out + (band.row_begin - task.row_begin + r) * problem.value_dim
+                        : problem.out + row.at(problem.out_strides);
+      factor[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
+    }
+    for (int64_t r = band.row_count; r < band.table.vectors * lanes; ++r) factor[r] = 0.0f;
+    Path::store_out(band.out, problem.value_dim, factor, pointers, band.row_count, finite);
+    for (int64_t r = 0; r < band.row_count; ++r) {
+      if (empty(band, r) || band.state.sum[r] != band.state.sum[r]) finite[r] = 0.0f;  // nothing to repair
+    }
+  }
+
+  FOVEA_INLINE void store_statistics(const Band &band) {
+    if (task.partial.out != nullptr) {
+      for (int64_t r = 0; r < band.row_count; ++r) {
+        task.partial.log_sum_exp[band.row_begin - task.row_begin + r] = log_sum_exp(band, r);
+      }
+      return;
+    }
+    RowCursor row(problem, task.batch, task.kv_head, band.row_begin);
+    const int64_t all_rows = problem.group * problem.query_len;
+    float *row_max = task.row_max + (task.batch * problem.kv_heads + task.kv_head) * all_rows + band.row_begin;
+    float *row_scale = task.row_scale + (row_max - task.row_max);
+    for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
+      if (problem.weights_wanted) {
+        row_max[r] = band.state.max[r];
+        row_scale[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
+      }
+      if (empty(band, r)) {
+        fill_empty_row(problem, task.batch, task.kv_head, problem.out + row.at(problem.out_strides));
+      }
+      if (problem.log_sum_exp != nullptr) {
+        problem.log_sum_exp[row.at(problem.log_sum_exp_strides)] =
+            empty(band, r) ? empty_log_sum_exp(problem) : log_sum_exp(band, r);
+      }
+    }
+  }
+
+  // finite: of all the task's rows, as store_outputs leaves it. Uses up the bands.
+  FOVEA_INLINE void repair(const float *finite) {
+    for (int64_t r = 0; r < task.row_count; ++r) {
+      if (finite[r] == 0.0f) continue;
+      alignas(64) float ignored[rows];
+      attend<true>(task.row_begin + r, 1);
+      store_outputs(bands[0], ignored);
+    }
+  }
+
+  void run() {
+    alignas(64) float finite[rows * Path::max_bands];
+    attend<false>(task.row_begin, task.row_count);
+    bool masked = false;
+    for (int64_t b = 0; b < band_count; ++b) {
+      store_outputs(bands[b], finite + b * rows);
+      store_statistics(bands[b]);
+      masked = masked || has_masks(bands[b]);
+    }
+    if (masked) repair(finite);
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

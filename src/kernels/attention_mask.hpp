@@ -1,0 +1,153 @@
+// From raw scores to logits: scale, soft-cap, bias, ALiBi, masks, on a tile of scores[key][row]. Each option is one pass over
+// the tile, which lies in the first-level cache; options that are off cost nothing. Masked scores become -infinity.
+#pragma once
+
+#include <math.h>
+
+#include "kernels/attention_table.hpp"
+#include "kernels/tanh.hpp"
+#include "kernels/transpose.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+// A tile of scores: keys [key, key + keys) of the rows in a RowTable, row stride `stride` floats from key to key.
+struct ScoreTile {
+  float *scores;
+  int64_t stride;
+  int64_t vectors;
+  int64_t key;
+  int64_t keys;
+
+  template <class Body>
+  FOVEA_INLINE void for_each(const Body &body) const {
+    for (int64_t j = 0; j < keys; ++j) {
+      for (int64_t v = 0; v < vectors; ++v) {
+        float *at = scores + j * stride + v * lanes;
+        store(at, body(load(at), j, v * lanes));
+      }
+    }
+  }
+};
+
+FOVEA_INLINE Float minus_infinity() { return Float(-INFINITY); }
+
+FOVEA_INLINE Mask as_float_mask(const xsimd::batch_bool<int32_t, Arch> &mask) {
+  return xsimd::batch_bool_cast<float>(mask);
+}
+
+FOVEA_INLINE void apply_softcap(const ScoreTile &tile, float softcap) {
+  const Float cap(softcap);
+  const Float inverse(1.0f / softcap);
+  tile.for_each([&](const Float &score, int64_t, int64_t) FOVEA_INLINE_BODY { return cap * tanh_register(score * inverse); });
+}
+
+// score - slope * |position - key|
+template <int64_t rows>
+FOVEA_INLINE void apply_alibi(const ScoreTile &tile, const RowTable<rows> &table) {
+  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
+    const Int ahead = Int::load_aligned(table.position + r) - Int(static_cast<int32_t>(tile.key + j));
+    const Float distance = xsimd::to_float(xsimd::abs(ahead));
+    return multiply_add(-load(table.slope + r), distance, score);
+  });
+}
+
+template <int64_t rows>
+FOVEA_INLINE void apply_ranges(const ScoreTile &tile, const RowTable<rows> &table) {
+  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
+    const Int key(static_cast<int32_t>(tile.key + j));
+    const auto attended = (key >= Int::load_aligned(table.first_key + r)) & (key < Int::load_aligned(table.last_key + r));
+    return choose(as_float_mask(attended), score, minus_infinity());
+  });
+}
+
+template <int64_t rows>
+FOVEA_INLINE void apply_leave_one_out(const ScoreTile &tile, const RowTable<rows> &table) {
+  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
+    const Int key(static_cast<int32_t>(tile.key + j));
+    return choose(as_float_mask(key == Int::load_aligned(table.left_out + r)), minus_infinity(), score);
+  });
+}
+
+// Bias and boolean mask of `width` keys from `key` on, one row, as one addend: -infinity where masked.
+FOVEA_INLINE Float addend(const float *bias, const uint8_t *mask, int64_t key, int64_t width) {
+  Float sum = bias == nullptr ? zero() : load_partial(bias + key, width);
+  if (mask != nullptr) {
+    alignas(64) float masked[lanes] = {};
+    for (int64_t i = 0; i < width; ++i) masked[i] = mask[key + i] != 0 ? 0.0f : 1.0f;
+    sum = choose(Float::load_aligned(masked) == zero(), sum, minus_infinity());
+  }
+  return sum;
+}
+
+// Bias and mask lie row by row and scores key by key, so each square of lanes x lanes is transposed on the way. A score
+// whose addend is -infinity is replaced, not added to: NaN in a masked key must not survive.
+template <int64_t rows>
+FOVEA_INLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<rows> &table) {
+  Square square;
+  for (int64_t r = 0; r < table.count; r += lanes) {
+    for (int64_t j = 0; j < tile.keys; j += lanes) {
+      const int64_t width = min_of(lanes, tile.keys - j);
+      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+        const bool present = r + i < table.count;
+        square.row[i] = present ? addend(table.bias[r + i], table.mask[r + i], tile.key + j, width) : zero();
+      });
+      transpose(square);
+      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+        if (i >= width) return;
+        float *at = tile.scores + (j + i) * tile.stride + r;
+        const Float &sum = square.row[i];
+        store(at, choose(sum == minus_infinity(), minus_infinity(), load(at) + sum));
+      });
+    }
+  }
+}
+
+// False if no row may attend any key of the tile, as far as the boolean mask says.
+template <int64_t rows>
+FOVEA_INLINE bool mask_allows_any(const RowTable<rows> &table, int64_t key, int64_t keys) {
+  for (int64_t r = 0; r < table.count; ++r) {
+    if (r > 0 && table.mask[r] == table.mask[r - 1]) continue;
+    const uint8_t *mask = table.mask[r] + key;
+    for (int64_t j = 0; j < keys; ++j) {
+      if (mask[j] != 0) return true;
+    }
+  }
+  return false;
+}
+
+// How scores become exponents: weight = 2^((score - row_max) * exponent_scale).
+struct ScoreScale {
+  float multiply;        // applied to raw scores by dress(); 1 when the exponent's factor does it
+  float exponent_scale;  // times log2(e)
+  float natural;         // logit = dressed score * natural
+
+  FOVEA_INLINE explicit ScoreScale(const AttentionProblem &problem) {
+    constexpr float log2_e = 1.44269504088896340736f;
+    // The scale can wait for the exponent when nothing is added to the scores before, and it is positive and unremarkable.
+    const bool dressed = problem.softcap != 0.0f || problem.bias != nullptr || problem.alibi_slopes != nullptr;
+    const bool deferred = !dressed && problem.scale > 1e-20f && problem.scale < 1e20f;
+    multiply = deferred ? 1.0f : problem.scale;
+    natural = deferred ? problem.scale : 1.0f;
+    exponent_scale = natural * log2_e;
+  }
+};
+
+// All of the above, in the order of the formula. Needs scores for every key of the tile that some row attends; what lies
+// elsewhere in the tile is overwritten.
+template <int64_t rows>
+FOVEA_NOINLINE void dress(const ScoreTile &tile, const RowTable<rows> &table, const AttentionProblem &problem,
+                        const ScoreScale &scale) {
+  if (scale.multiply != 1.0f) {
+    const Float factor(scale.multiply);
+    tile.for_each([&](const Float &score, int64_t, int64_t) FOVEA_INLINE_BODY { return score * factor; });
+  }
+  if (problem.softcap != 0.0f) apply_softcap(tile, problem.softcap);
+  if (problem.alibi_slopes != nullptr) apply_alibi(tile, table);
+  if (problem.bias != nullptr || problem.mask != nullptr) apply_bias_and_mask(tile, table);
+  if (problem.leave_one_out) apply_leave_one_out(tile, table);
+  if (tile.key < table.all.first || tile.key + tile.keys > table.all.last) apply_ranges(tile, table);
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

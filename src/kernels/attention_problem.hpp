@@ -1,0 +1,86 @@
+// What an attention kernel is told: the problem that all tasks of a call share, and one task of it.
+//
+// Rows. The queries of all heads that share one key/value head are numbered together: row r of key/value head g is query
+// r % query_len of head g * group + r / query_len. A task is a block of such rows, so few queries of many heads fill a tile
+// and keys and values are read once for all of them.
+#pragma once
+
+#include "types.hpp"
+
+namespace fovea {
+
+// Strides in elements; the last axis is contiguous.
+struct HeadStrides {
+  int64_t batch;
+  int64_t head;
+  int64_t position;
+};
+
+struct AttentionProblem {
+  int64_t batch, heads, kv_heads, group, query_len, key_len, head_dim, value_dim;
+
+  const float *query, *key, *value;
+  float *out;
+  HeadStrides query_strides, key_strides, value_strides, out_strides;
+
+  float scale;    // not 0
+  float softcap;  // 0: none
+
+  // Masks. Null pointers and false: none.
+  const void *valid_lens;
+  bool valid_lens_64bit;
+  int64_t valid_lens_batch_stride, valid_lens_query_stride;
+  const uint8_t *mask;
+  HeadStrides mask_strides;
+  const float *bias;
+  HeadStrides bias_strides;
+  const float *alibi_slopes;
+  int64_t alibi_stride;
+  const float *sinks;
+  int64_t sinks_stride;
+  // Query i stands at position position_offset + i and attends positions [position - window_left, position + window_right].
+  bool has_window_left, has_window_right;
+  int64_t window_left, window_right;  // causal: window_right 0
+  int64_t position_offset;
+  bool leave_one_out;  // query i does not attend key leave_out_offset + i
+  int64_t leave_out_offset;
+  EmptyRows empty_rows;
+
+  float *log_sum_exp;  // null: not wanted
+  HeadStrides log_sum_exp_strides;  // position: per query
+  float *weights;
+  HeadStrides weights_strides;  // position: per query; head 0 when averaged
+  bool weights_wanted;
+  bool average_weights;
+};
+
+// The blocking of an instruction set.
+struct AttentionShape {
+  int64_t tile_rows;      // rows of a tile task
+  int64_t tile_keys;      // keys of a tile
+  int64_t few_rows;       // up to this many rows attention_rows is the faster kernel
+  int64_t few_rows_keys;  // keys of its tiles; split points are multiples of it
+  int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);      // most multiples of tile_rows in one tile task
+  int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim);  // of a task of any attention kernel
+};
+
+// A partial result of a split task goes to row r of these, to be merged; final results go to the problem's outputs.
+struct AttentionPartial {
+  float *out;          // [rows][value_dim]; null: final
+  float *log_sum_exp;  // [rows]
+};
+
+struct AttentionTask {
+  const AttentionProblem *problem;
+  int64_t batch, kv_head;
+  int64_t row_begin, row_count;
+  int64_t key_begin, key_end;  // the span of keys this task may attend; all of them unless split
+  bool first_split;            // takes part in the sink
+  AttentionPartial partial;
+  // Softmax state per row for the second pass, [batch][kv_head][row]: the maximum in units of log 2, and 1 / sum.
+  float *row_max;
+  float *row_scale;
+  void *scratch;
+};
+
+}  // namespace fovea

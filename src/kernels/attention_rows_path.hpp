@@ -1,0 +1,172 @@
+// Few rows (decoding): keys and values are read once, at the speed of memory, with lanes along the features. Scores still come
+// out as tiles whose lanes are rows, so masks and softmax are those of the tile path.
+//
+//   scores[key][row] = sum of lanes of  sum_d key[key][d..] * query[row][d..]      out[row][d..] += weight[key][row] * value[key][d..]
+//
+// `lanes` such sums (rows x keys) are kept at once and reduced together. Bound: bytes of key and value.
+#pragma once
+
+#include "kernels/attention_table.hpp"
+#include "kernels/online_softmax.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct RowsPath {
+  static constexpr int64_t tile_rows = lanes;
+  static constexpr int64_t tile_keys = 64;
+  static constexpr int64_t max_bands = 1;
+
+  static constexpr int64_t bands(int64_t, int64_t) { return 1; }
+
+  static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim, lanes) * tile_rows; }
+  static constexpr int64_t out_floats(int64_t value_dim) { return round_up(value_dim, lanes) * tile_rows; }
+
+  // query[row][d], padded with zeros to whole registers.
+  FOVEA_NOINLINE static void load_queries(const RowTable<tile_rows> &table, int64_t head_dim, float *query) {
+    const int64_t padded = round_up(head_dim, lanes);
+    for (int64_t r = 0; r < table.count; ++r) {
+      float *to = query + r * padded;
+      memcpy(to, table.query[r], static_cast<size_t>(head_dim) * sizeof(float));
+      for (int64_t d = head_dim; d < padded; ++d) to[d] = 0.0f;
+    }
+  }
+
+  // body(Index<rows>, first) over `count` rows in groups of 4, 2 and 1 (4, 4, ... 2, 1).
+  template <class Body>
+  FOVEA_INLINE static void for_each_row_group(int64_t count, const Body &body) {
+    int64_t r = 0;
+    for (; r + 4 <= count; r += 4) body(Index<4>{}, r);
+    if (r + 2 <= count) {
+      body(Index<2>{}, r);
+      r += 2;
+    }
+    if (r < count) body(Index<1>{}, r);
+  }
+
+  // Lane i of the result is the sum of the lanes of square.row[i].
+  FOVEA_INLINE static Float sum_rows(Square &square) {
+    transpose(square);
+    Float sum[4] = {zero(), zero(), zero(), zero()};
+    unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sum[i % 4] = sum[i % 4] + square.row[i]; });
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  }
+
+  template <int group>
+  FOVEA_INLINE static void score_group(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
+                                       int64_t row, const ScoreTile &tile) {
+    constexpr int keys_at_once = static_cast<int>(lanes) / group;
+    const int64_t padded = round_up(head_dim, lanes);
+    const int64_t whole = head_dim / lanes * lanes;
+    for (int64_t j = 0; j < tile.keys; j += keys_at_once) {
+      const float *key[keys_at_once];  // past the tile's end the last key again, whose scores are dropped
+      unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY { key[i] = keys + min_of(j + i, tile.keys - 1) * key_stride; });
+      Square sums;
+      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
+      const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
+        Float q[group];
+        unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
+        unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
+          const Float k = load_key(key[i] + d);
+          unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+            constexpr int at = decltype(i)::value * group + decltype(r)::value;
+            sums.row[at] = multiply_add(k, q[r], sums.row[at]);
+          });
+        });
+      };
+      for (int64_t d = 0; d < whole; d += lanes) {
+        add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+      }
+      if (whole < head_dim) {
+        add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
+      }
+      alignas(64) float reduced[lanes];
+      sum_rows(sums).store_aligned(reduced);
+      unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
+        if (j + i < tile.keys) memcpy(tile.scores + (j + i) * tile.stride + row, reduced + i * group, group * sizeof(float));
+      });
+    }
+  }
+
+  FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
+                                 int64_t row_count, const ScoreTile &tile) {
+    for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      score_group<decltype(group)::value>(query, keys, key_stride, head_dim, row, tile);
+    });
+  }
+
+  // `vectors` registers of each of `group` rows, from feature d on; `width` floats of the last register (lanes or less).
+  template <int group, int vectors, class Load>
+  FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded, int64_t row,
+                                       const ScoreTile &tile, const float *rescale, const Load &load_value) {
+    Float sum[group * vectors];
+    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+      const Float factor(rescale[row + r]);
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { sum[r * vectors + v] = load(out + (row + r) * padded + v * lanes) * factor; });
+    });
+    const float *weight = tile.scores + row;
+    for (int64_t j = 0; j < tile.keys; ++j, values += value_stride, weight += tile.stride) {
+      Float value[vectors];
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { value[v] = load_value(values + v * lanes); });
+      unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+        const Float w(weight[r]);
+        unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+          constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
+          sum[at] = multiply_add(w, value[v], sum[at]);
+        });
+      });
+    }
+    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { store(out + (row + r) * padded + v * lanes, sum[r * vectors + v]); });
+    });
+  }
+
+  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                      int64_t row_count, const ScoreTile &tile, const float *rescale) {
+    const int64_t padded = round_up(value_dim, lanes);
+    const int64_t whole = value_dim / lanes * lanes;
+    for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      constexpr int rows = decltype(group)::value;
+      constexpr int vectors = has_32_registers ? (rows == 4 ? 4 : 8) : 2;
+      const auto load_whole = [](const float *at) FOVEA_INLINE_BODY { return load(at); };
+      int64_t d = 0;
+      for (; d + vectors * lanes <= whole; d += vectors * lanes) {
+        add_columns<rows, vectors>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
+      }
+      for (; d < whole; d += lanes) {
+        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
+      }
+      if (whole < value_dim) {
+        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, tile, rescale,
+                             [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, value_dim - whole); });
+      }
+    });
+  }
+
+  FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t row_count) {
+    memset(out, 0, static_cast<size_t>(round_up(value_dim, lanes) * row_count) * sizeof(float));
+  }
+
+  FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
+                                     int64_t row_count, float *finite) {
+    const int64_t padded = round_up(value_dim, lanes);
+    for (int64_t r = 0; r < row_count; ++r) {
+      const Float scale(factor[r]);
+      Float check = zero();
+      for (int64_t d = 0; d < value_dim; d += lanes) {
+        const Float value = load(out + r * padded + d);
+        check = multiply_add(value, zero(), check);
+        const int64_t width = min_of(lanes, value_dim - d);
+        if (width == lanes) {
+          store(rows[r] + d, value * scale);
+        } else {
+          store_partial(rows[r] + d, value * scale, width);
+        }
+      }
+      finite[r] = horizontal_sum(check);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,95 @@
+// Many rows: lanes are rows throughout. Queries are transposed once per task, keys and values are broadcast from where they
+// lie, the output accumulates transposed and goes back once.
+//
+//   scores[key][row] = sum_d key[key][d] query[d][row]        out[d][row] = out[d][row] * rescale[row]
+//                                                                           + sum_key value[key][d] weight[key][row]
+//
+// Per 16 query-key pairs: head_dim + value_dim multiply-adds, and about 16 vector instructions of softmax on the same ports.
+#pragma once
+
+#include "kernels/attention_table.hpp"
+#include "kernels/matmul_tile.hpp"
+#include "kernels/online_softmax.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct TilePath {
+  static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
+  static constexpr int64_t tile_keys = 96;
+  static constexpr int64_t max_bands = 4;
+
+  // As many as keep queries and outputs within about half a megabyte of the second-level cache.
+  static constexpr int64_t bands(int64_t head_dim, int64_t value_dim) {
+    return max_of(1, min_of(max_bands, 1024 / (head_dim + value_dim)));
+  }
+
+  // In floats, per task.
+  static constexpr int64_t query_floats(int64_t head_dim) { return head_dim * tile_rows; }
+  static constexpr int64_t out_floats(int64_t value_dim) { return value_dim * tile_rows; }
+
+  FOVEA_NOINLINE static void load_queries(const RowTable<tile_rows> &table, int64_t head_dim, float *query) {
+    for (int64_t r = 0; r < table.count; r += lanes) {
+      rows_to_lanes(table.query + r, min_of(lanes, table.count - r), head_dim, query + r, tile_rows);
+    }
+  }
+
+  FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
+                                 int64_t, const ScoreTile &tile) {
+    for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
+      constexpr int vectors = decltype(group)::value;
+      for_each_block<vectors>(tile.keys, [&](auto block_keys, int64_t j) FOVEA_INLINE_BODY {
+        constexpr int count = decltype(block_keys)::value;
+        Block<count, vectors> block;
+        block.clear();
+        accumulate<count, vectors, Order::row_major>(block, keys + j * key_stride, key_stride, query + v * lanes,
+                                                     tile_rows, head_dim);
+        unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+          unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
+            store(tile.scores + (j + r) * tile_rows + (v + i) * lanes, block.at[r * vectors + i]);
+          });
+        });
+      });
+    });
+  }
+
+  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                      int64_t, const ScoreTile &tile, const float *rescale) {
+    for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
+      constexpr int vectors = decltype(group)::value;
+      for_each_block<vectors>(value_dim, [&](auto block_dims, int64_t d) FOVEA_INLINE_BODY {
+        constexpr int count = decltype(block_dims)::value;
+        Block<count, vectors> block;
+        float *at = out + d * tile_rows + v * lanes;
+        unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
+          const Float factor = load(rescale + (v + i) * lanes);
+          unroll<count>([&](auto r) FOVEA_INLINE_BODY { block.at[r * vectors + i] = load(at + r * tile_rows + i * lanes) * factor; });
+        });
+        accumulate<count, vectors, Order::column_major>(block, values + d, value_stride, tile.scores + v * lanes,
+                                                        tile_rows, tile.keys);
+        unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+          unroll<vectors>([&](auto i) FOVEA_INLINE_BODY { store(at + r * tile_rows + i * lanes, block.at[r * vectors + i]); });
+        });
+      });
+    });
+  }
+
+  FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t) {
+    memset(out, 0, static_cast<size_t>(value_dim * tile_rows) * sizeof(float));
+  }
+
+  // rows[r][d] = out[d][r] * factor[r]; returns for each row whether all of it is finite, as 0 or NaN in finite[r].
+  FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
+                                     int64_t row_count, float *finite) {
+    for (int64_t r = 0; r < row_count; r += lanes) {
+      const Float scale = load(factor + r);
+      Float check = zero();
+      for (int64_t d = 0; d < value_dim; ++d) check = multiply_add(load(out + d * tile_rows + r), zero(), check);
+      store(finite + r, check);
+      lanes_to_rows(out + r, tile_rows, scale, rows + r, min_of(lanes, row_count - r), value_dim);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,114 @@
+// out = a b. b lies in panels of block_vectors registers, [k][panel_columns]; a's rows are broadcast from where they lie.
+//
+// Loops: k blocks (a panel's block of depth_block rows stays in the first-level cache, or streams from the second) > panels >
+// blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Every element of the output
+// sums k in the same order, however the work is cut.
+#pragma once
+
+#include "kernels/matmul_problem.hpp"
+#include "kernels/matmul_tile.hpp"
+#include "kernels/transpose.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+constexpr int64_t panel_columns = block_vectors * lanes;
+constexpr int64_t depth_block = 256;
+
+// b transposed in memory (columns contiguous): squares of registers are transposed.
+inline void pack_columns(const MatmulPack &pack) {
+  for (int64_t c = 0; c < panel_columns; c += lanes) {
+    const float *columns[lanes] = {};
+    const int64_t count = min_of(lanes, pack.columns - c);
+    for (int64_t i = 0; i < count; ++i) columns[i] = pack.b + (c + i) * pack.b_column_stride;
+    rows_to_lanes(columns, count > 0 ? count : 0, pack.depth, pack.out + c, panel_columns);
+  }
+}
+
+inline void matmul_pack(const MatmulPack &pack) {
+  if (pack.b_row_stride == 1 && pack.b_column_stride != 1) return pack_columns(pack);
+  for (int64_t k = 0; k < pack.depth; ++k) {
+    const float *from = pack.b + k * pack.b_row_stride;
+    float *to = pack.out + k * panel_columns;
+    if (pack.b_column_stride == 1 && pack.columns == panel_columns) {
+      unroll<block_vectors>([&](auto v) FOVEA_INLINE_BODY { store(to + v * lanes, load(from + v * lanes)); });
+      continue;
+    }
+    for (int64_t c = 0; c < panel_columns; ++c) to[c] = c < pack.columns ? from[c * pack.b_column_stride] : 0.0f;
+  }
+}
+
+// One register block of the output over one k block; `first` starts it, else it is added to.
+template <int rows, int vectors>
+FOVEA_INLINE void multiply_block(const float *a, int64_t a_row_stride, const float *b, int64_t b_row_stride, float *out,
+                                 int64_t out_row_stride, int64_t depth, int64_t columns, bool first) {
+  Block<rows, vectors> block;
+  const bool whole = columns >= vectors * lanes;
+  if (first) {
+    block.clear();
+  } else if (whole) {
+    unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { block.at[r * vectors + v] = load(out + r * out_row_stride + v * lanes); });
+    });
+  } else {
+    unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+        const int64_t width = min_of(lanes, columns - v * lanes);
+        block.at[r * vectors + v] = width > 0 ? load_partial(out + r * out_row_stride + v * lanes, width) : zero();
+      });
+    });
+  }
+  accumulate<rows, vectors, Order::row_major>(block, a, a_row_stride, b, b_row_stride, depth);
+  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+    unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+      float *at = out + r * out_row_stride + v * lanes;
+      const int64_t width = columns - v * lanes;
+      if (whole || width >= lanes) {
+        store(at, block.at[r * vectors + v]);
+      } else if (width > 0) {
+        store_partial(at, block.at[r * vectors + v], width);
+      }
+    });
+  });
+}
+
+// Any strides of a: a block of rows x depth copied to rows that are contiguous.
+inline void copy_a(const MatmulTask &task, int64_t k, int64_t depth) {
+  for (int64_t r = 0; r < task.rows; ++r) {
+    const float *from = task.a + r * task.a_row_stride + k * task.a_column_stride;
+    for (int64_t i = 0; i < depth; ++i) task.scratch[r * depth + i] = from[i * task.a_column_stride];
+  }
+}
+
+inline void matmul_panel(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t column, int64_t k,
+                         int64_t depth) {
+  const float *b = task.b + column / panel_columns * task.b_panel_stride + k * task.b_row_stride;
+  const int64_t columns = min_of(panel_columns, task.columns - column);
+  for_each_block<block_vectors>(task.rows, [&](auto rows, int64_t r) FOVEA_INLINE_BODY {
+    multiply_block<decltype(rows)::value, block_vectors>(a + r * a_row_stride, a_row_stride, b, task.b_row_stride,
+                                                         task.out + r * task.out_row_stride + column,
+                                                         task.out_row_stride, depth, columns, k == 0);
+  });
+}
+
+inline void matmul_block(const MatmulTask &task) {
+  if (task.depth == 0) {
+    for (int64_t r = 0; r < task.rows; ++r) {
+      memset(task.out + r * task.out_row_stride, 0, static_cast<size_t>(task.columns) * sizeof(float));
+    }
+    return;
+  }
+  for (int64_t k = 0; k < task.depth; k += depth_block) {
+    const int64_t depth = min_of(depth_block, task.depth - k);
+    const bool in_place = task.a_column_stride == 1;
+    if (!in_place) copy_a(task, k, depth);
+    const float *a = in_place ? task.a + k : task.scratch;
+    const int64_t a_row_stride = in_place ? task.a_row_stride : depth;
+    for (int64_t column = 0; column < task.columns; column += panel_columns) {
+      matmul_panel(task, a, a_row_stride, column, k, depth);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

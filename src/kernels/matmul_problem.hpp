@@ -1,0 +1,40 @@
+// What a matmul kernel is told. out[m,n] = sum_k a[m,k] b[k,n]
+#pragma once
+
+#include "types.hpp"
+
+namespace fovea {
+
+// The blocking an instruction set prefers: b is read in panels of panel_columns columns, k in blocks of depth_block.
+struct MatmulShape {
+  int64_t panel_columns;
+  int64_t depth_block;
+};
+
+// Stores columns [0, columns) of b, at most one panel, as out[k][panel_columns], the missing columns zero.
+struct MatmulPack {
+  const float *b;
+  int64_t b_row_stride;
+  int64_t b_column_stride;
+  int64_t depth;
+  int64_t columns;
+  float *out;
+};
+
+// A block of the product: `rows` rows times `columns` columns, over all of k.
+struct MatmulTask {
+  const float *a;
+  int64_t a_row_stride;
+  int64_t a_column_stride;
+  const float *b;           // panel p, element (k, c) at b[p * b_panel_stride + k * b_row_stride + c]
+  int64_t b_panel_stride;
+  int64_t b_row_stride;
+  float *out;
+  int64_t out_row_stride;
+  int64_t rows;
+  int64_t columns;          // the last panel may be partial; its missing columns must be readable
+  int64_t depth;
+  float *scratch;           // rows * depth_block floats when a_column_stride is not 1, else unused
+};
+
+}  // namespace fovea

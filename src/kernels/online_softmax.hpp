@@ -1,0 +1,83 @@
+// Online softmax (Milakov and Gimelshein 2018) on tiles whose lanes are rows, so that maxima and sums need no shuffles:
+//   m' = max(m, max_j s_j),  rescale = e^(m - m'),  p_j = e^(s_j - m'),  sum' = sum * rescale + sum_j p_j
+// The caller multiplies what it has accumulated by `rescale` before it adds p_j v_j.
+//
+// Scores stay in their own unit and the factor log2(e) * scale goes into the exponent's first multiply-add. The difference
+// s - m is taken first: it is exact or small, however large the scores are.
+#pragma once
+
+#include "kernels/attention_mask.hpp"
+#include "kernels/exp.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+// Independent chains of the maximum and of the sum over keys.
+constexpr int64_t chains = 4;
+
+template <int64_t rows>
+struct SoftmaxState {
+  alignas(64) float max[rows];
+  alignas(64) float sum[rows];
+  alignas(64) float rescale[rows];
+
+  // Nothing seen yet, or the sink alone.
+  FOVEA_INLINE void start(const RowTable<rows> &table, bool has_sink, float natural) {
+    for (int64_t r = 0; r < table.vectors * lanes; ++r) {
+      max[r] = has_sink && r < table.count ? table.sink[r] / natural : -INFINITY;
+      sum[r] = max[r] == -INFINITY ? 0.0f : 1.0f;
+    }
+  }
+};
+
+// 0 for a row that has seen nothing, so that differences to it are not NaN.
+FOVEA_INLINE Float finite_max(const Float &row_max) { return choose(row_max == minus_infinity(), zero(), row_max); }
+
+// Four interleaved chains hide the latency of the maximum and of the sum.
+FOVEA_INLINE Float tile_max(const float *scores, int64_t stride, int64_t keys) {
+  Float best[4] = {minus_infinity(), minus_infinity(), minus_infinity(), minus_infinity()};
+  int64_t j = 0;
+  for (; j + 4 <= keys; j += 4) {
+    unroll<4>([&](auto i) FOVEA_INLINE_BODY { best[i] = larger(load(scores + (j + i) * stride), best[i]); });
+  }
+  for (; j < keys; ++j) best[0] = larger(load(scores + j * stride), best[0]);
+  return larger(larger(best[0], best[1]), larger(best[2], best[3]));
+}
+
+// Replaces scores by weights relative to row_max; returns their sum. Key j always adds to chain j % 4, so that zeros of masked
+// keys before or behind a row's own do not change the order of its sum.
+FOVEA_INLINE Float exponentiate(float *scores, int64_t stride, int64_t keys, const Float &row_max,
+                                const ScaledExp2 &exponent) {
+  Float sum[4] = {zero(), zero(), zero(), zero()};
+  int64_t j = 0;
+  const auto add = [&](auto i) FOVEA_INLINE_BODY {
+    float *at = scores + (j + i) * stride;
+    const Float weight = exponent(load(at) - row_max);
+    store(at, weight);
+    sum[i] = sum[i] + weight;
+  };
+  for (; j + 4 <= keys; j += 4) unroll<4>(add);
+  unroll<3>([&](auto i) FOVEA_INLINE_BODY {
+    if (j + i < keys) add(i);
+  });
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// Turns a dressed tile into weights and brings the state up to date.
+template <int64_t rows>
+FOVEA_NOINLINE void update_softmax(SoftmaxState<rows> &state, const ScoreTile &tile, const ScaledExp2 &exponent) {
+  for (int64_t v = 0; v < tile.vectors; ++v) {
+    float *scores = tile.scores + v * lanes;
+    const Float old_max = load(state.max + v * lanes);
+    const Float new_max = larger(tile_max(scores, tile.stride, tile.keys), old_max);
+    const Float base = finite_max(new_max);
+    const Float rescale = exponent(old_max - base);
+    const Float sum = exponentiate(scores, tile.stride, tile.keys, base, exponent);
+    store(state.max + v * lanes, new_max);
+    store(state.rescale + v * lanes, rescale);
+    store(state.sum + v * lanes, multiply_add(load(state.sum + v * lanes), rescale, sum));
+  }
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,128 @@
+// Softmax of one row:  out[j] = e^{x[j] - max} / sum_i e^{x[i] - max}  for j < valid_len, 0 for the other keys.
+//
+// Three passes over a row that stays in L1: the maximum; the exponentials and their sum; the division, as a multiplication
+// by 1 / sum. Exponentials are kept where they will be scaled: in `out`, or on the stack when the row is streamed past the
+// caches. Sums run over the lanes of one register, in the order of the keys, so the result depends on valid_len and the
+// instruction set alone.
+//
+// NaN: one in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity - infinity). A
+// maximum that lost sight of a NaN does no harm, the sum meets it again.
+#pragma once
+
+#include "kernels/exp.hpp"
+#include "kernels/simd.hpp"
+#include "kernels/table.hpp"
+
+#if defined(__x86_64__)
+#include "beyond_xsimd/stream_store.hpp"
+#endif
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+// Lanes below count: all ones; the others 0.
+FOVEA_INLINE Mask lanes_below(int64_t count) {
+  alignas(64) constexpr float index[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return Float::load_aligned(index) < splat(static_cast<float>(count));
+}
+
+// The largest of count >= 0 elements; -infinity when there is none. Which NaN gets noticed is not specified.
+FOVEA_INLINE float run_max(const float *x, int64_t count) {
+  const Float least = splat(-__builtin_inff());
+  if (count < lanes) return horizontal_max(choose(lanes_below(count), load_partial(x, count), least));
+  Float most[4] = {least, least, least, least};
+  int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    unroll<4>([&](auto v) FOVEA_INLINE_BODY { most[v] = larger(most[v], load(x + i + v * lanes)); });
+  }
+  for (; i + lanes <= count; i += lanes) most[0] = larger(most[0], load(x + i));
+  most[1] = larger(most[1], load(x + count - lanes));  // elements seen before do not change a maximum
+  return horizontal_max(larger(larger(most[0], most[1]), larger(most[2], most[3])));
+}
+
+// to[j] = e^{x[j] - row_max}; returns their sum. to may be x.
+FOVEA_INLINE float exponentials(const float *x, float *to, int64_t count, float row_max) {
+  const ScaledExp2 exp(log2_of_e);
+  const Float maximum = splat(row_max);
+  Float sum = zero();
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const Float power = exp(load(x + i) - maximum);
+    store(to + i, power);
+    sum = sum + power;
+  }
+  if (i < count) {
+    const Float power = choose(lanes_below(count - i), exp(load_partial(x + i, count - i) - maximum), zero());
+    store_partial(to + i, power, count - i);
+    sum = sum + power;
+  }
+  return horizontal_sum(sum);
+}
+
+FOVEA_INLINE void scale_run(float *out, int64_t count, float factor) {
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    unroll<2>([&](auto v) FOVEA_INLINE_BODY { store(out + i + v * lanes, load(out + i + v * lanes) * factor); });
+  }
+  for (; i < count; i += lanes) {
+    const int64_t left = min_of(count - i, lanes);
+    store_partial(out + i, load_partial(out + i, left) * factor, left);
+  }
+}
+
+FOVEA_INLINE void fill_run(float *out, int64_t count, float value) {
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) store(out + i, splat(value));
+  if (i < count) store_partial(out + i, splat(value), count - i);
+}
+
+// A row with nothing to attend.
+void fill_empty_softmax(const SoftmaxRow &row) {
+  float value = 0.0f;
+  if (row.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(row.key_len);
+  if (row.empty_rows == EmptyRows::nan) value = __builtin_nanf("");
+  fill_run(row.out, row.key_len, value);
+}
+
+bool every_element_is_minus_infinity(const float *x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (!(x[i] == -__builtin_inff())) return false;
+  }
+  return true;
+}
+
+#if defined(__x86_64__)
+constexpr int64_t max_streamed_row = 4096;  // floats; the row and its exponentials fit L1 together
+
+// out[j] = powers[j] * factor for j < valid_len, else 0, past the caches. powers holds key_len floats, zeros included.
+FOVEA_INLINE void stream_scaled(const float *powers, float *out, int64_t count, float factor) {
+  const auto past_line = static_cast<int64_t>((reinterpret_cast<uintptr_t>(out) / sizeof(float)) % lanes);
+  int64_t i = min_of(past_line == 0 ? 0 : lanes - past_line, count);
+  if (i > 0) store_partial(out, load_partial(powers, i) * factor, i);
+  for (; i + lanes <= count; i += lanes) stream_store(out + i, load(powers + i) * factor);
+  if (i < count) store_partial(out + i, load_partial(powers + i, count - i) * factor, count - i);
+}
+#endif
+
+void softmax_row(const SoftmaxRow &row) {
+  const float row_max = run_max(row.x, row.valid_len);
+  if (row_max == -__builtin_inff() && every_element_is_minus_infinity(row.x, row.valid_len)) {
+    fill_empty_softmax(row);
+    return;
+  }
+#if defined(__x86_64__)
+  if (row.stream && row.key_len <= max_streamed_row) {
+    alignas(64) float powers[max_streamed_row];
+    const float sum = exponentials(row.x, powers, row.valid_len, row_max);
+    fill_run(powers + row.valid_len, row.key_len - row.valid_len, 0.0f);
+    stream_scaled(powers, row.out, row.key_len, 1.0f / sum);
+    return;
+  }
+#endif
+  const float sum = exponentials(row.x, row.out, row.valid_len, row_max);
+  scale_run(row.out, row.valid_len, 1.0f / sum);
+  fill_run(row.out + row.valid_len, row.key_len - row.valid_len, 0.0f);
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,55 @@
+// The table that each instruction set fills in: one function pointer per kernel. A kernel does one task on memory it is
+// given: it does not allocate, start threads or fail.
+#pragma once
+
+#include "kernels/attention_problem.hpp"
+#include "kernels/matmul_problem.hpp"
+#include "types.hpp"
+
+namespace fovea {
+
+struct SoftmaxRow {
+  const float *x;
+  float *out;         // may be x
+  int64_t valid_len;  // keys that take part; the others get 0
+  int64_t key_len;
+  EmptyRows empty_rows;
+  bool stream;        // write past the caches: out is large and is not x
+};
+
+struct MergeRow {
+  const float *outs;  // part s at outs + s * out_stride
+  const float *lses;  // part s at lses[s * lse_stride]
+  float *out;
+  float *log_sum_exp;  // may be null
+  int64_t parts;
+  int64_t value_dim;
+  int64_t out_stride;
+  int64_t lse_stride;
+};
+
+struct Kernels {
+  const char *name;
+  int64_t lanes;  // floats in a register
+  AttentionShape attention;
+  MatmulShape matmul;
+
+  void (*exp)(const float *x, float *out, int64_t count);   // in place allowed
+  void (*tanh)(const float *x, float *out, int64_t count);  // in place allowed
+  void (*softmax_row)(const SoftmaxRow &row);
+  void (*merge_row)(const MergeRow &row);
+  void (*attention_tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
+  void (*attention_rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory
+  void (*attention_weights)(const AttentionTask &task);  // second pass: weights from row_max and row_sum
+  // What a row with nothing to attend gives, by the problem's policy.
+  void (*fill_empty_row)(const AttentionProblem &problem, int64_t batch, int64_t kv_head, float *out);
+  float (*empty_log_sum_exp)(const AttentionProblem &problem);
+  void (*matmul_pack)(const MatmulPack &pack);
+  void (*matmul_block)(const MatmulTask &task);
+};
+
+extern const Kernels kernels_base;
+extern const Kernels kernels_avx2;
+extern const Kernels kernels_avx512;
+
+}  // namespace fovea

@@ -1,0 +1,90 @@
+// Between row-major memory (one pointer per row) and tiles whose lanes are rows: tile[column][row].
+#pragma once
+
+#include "kernels/simd.hpp"
+
+#if defined(__AVX512F__)
+#include "beyond_xsimd/transpose_avx512.hpp"
+#endif
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct Square {
+  Float row[lanes];
+};
+
+FOVEA_INLINE void transpose(Square &square) {
+#if defined(__AVX512F__)
+  __m512 rows[lanes];
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { rows[i] = square.row[i].data; });
+  transpose_16x16(rows);
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { square.row[i] = Float(rows[i]); });
+#else
+  xsimd::transpose(square.row, square.row + lanes);
+#endif
+}
+
+// One square, whole or at an edge: the first `height` rows and `width` columns exist, the rest of the tile gets 0.
+template <bool whole>
+FOVEA_INLINE void square_to_lanes(const float *const *rows, int64_t c, int64_t height, int64_t width, float *tile,
+                                  int64_t tile_stride) {
+  Square square;
+  unroll<lanes>([&](auto r) FOVEA_INLINE_BODY {
+    if constexpr (whole) {
+      square.row[r] = load(rows[r] + c);
+    } else {
+      square.row[r] = r < height ? load_partial(rows[r] + c, width) : zero();
+    }
+  });
+  transpose(square);
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+    if (whole || i < width) store(tile + (c + i) * tile_stride, square.row[i]);
+  });
+}
+
+template <bool whole>
+FOVEA_INLINE void square_to_rows(const float *tile, int64_t tile_stride, const Float &factor, float *const *rows,
+                                 int64_t c, int64_t height, int64_t width) {
+  Square square;
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+    square.row[i] = whole || i < width ? load(tile + (c + i) * tile_stride) * factor : zero();
+  });
+  transpose(square);
+  unroll<lanes>([&](auto r) FOVEA_INLINE_BODY {
+    if constexpr (whole) {
+      store(rows[r] + c, square.row[r]);
+    } else if (r < height) {
+      store_partial(rows[r] + c, square.row[r], width);
+    }
+  });
+}
+
+// tile[c][r] = rows[r][c] for up to `lanes` rows; the lanes of missing rows become 0. tile_stride: floats between columns.
+FOVEA_NOINLINE void rows_to_lanes(const float *const *rows, int64_t row_count, int64_t columns, float *tile,
+                                  int64_t tile_stride) {
+  for (int64_t c = 0; c < columns; c += lanes) {
+    const int64_t width = min_of(lanes, columns - c);
+    if (row_count == lanes && width == lanes) {
+      square_to_lanes<true>(rows, c, lanes, lanes, tile, tile_stride);
+    } else {
+      square_to_lanes<false>(rows, c, row_count, width, tile, tile_stride);
+    }
+  }
+}
+
+// rows[r][c] = tile[c][r] * factor[r] for up to `lanes` rows.
+FOVEA_NOINLINE void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor, float *const *rows,
+                                  int64_t row_count, int64_t columns) {
+  for (int64_t c = 0; c < columns; c += lanes) {
+    const int64_t width = min_of(lanes, columns - c);
+    if (row_count == lanes && width == lanes) {
+      square_to_rows<true>(tile, tile_stride, factor, rows, c, lanes, lanes);
+    } else {
+      square_to_rows<false>(tile, tile_stride, factor, rows, c, row_count, width);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,114 @@
+// Choice of path, split and threads.
+#include "ops/attention_plan.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+// Below this many cycles of work, waking another thread costs more than it brings.
+constexpr double worth_a_thread = 60e3;
+
+// When all rows of a head fit one task, keys are split, so that one query can use every core. The number of splits depends on
+// the number of keys alone: neither batch size nor thread count changes a result.
+int64_t keys_per_split(int64_t key_len) {
+  constexpr int64_t grid = 192;  // a multiple of every tile's keys
+  constexpr int64_t most_splits = 16;
+  constexpr int64_t longest = 21 * grid;
+  return std::min(longest, round_up(std::max<int64_t>(256, ceil_div(key_len, most_splits)), grid));
+}
+
+// Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out. This
+// may depend on the threads: a row's result does not depend on which rows it is computed with.
+int64_t tile_task_rows(const AttentionPlan &plan) {
+  const AttentionShape &shape = plan.kernels->attention;
+  const AttentionProblem &p = plan.problem;
+  const double enough = 8.0 * worker_limit(*plan.context);
+  int64_t bands = shape.tile_bands(p.head_dim, p.value_dim);
+  const auto heads = static_cast<double>(p.batch) * static_cast<double>(p.kv_heads);
+  while (bands > 1 && heads * static_cast<double>(ceil_div(plan.rows, bands * shape.tile_rows)) < enough) bands /= 2;
+  return bands * shape.tile_rows;
+}
+
+// A rough count of the cycles of one thread: multiply-adds against bytes read.
+double estimate_cycles(const AttentionProblem &p) {
+  const double pairs = static_cast<double>(p.batch) * static_cast<double>(p.heads) *
+                       static_cast<double>(p.query_len) * static_cast<double>(p.key_len);
+  const double features = static_cast<double>(p.head_dim + p.value_dim);
+  const double bytes = 4.0 * static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) *
+                       static_cast<double>(p.key_len) * features;
+  return std::max(pairs * features / 16.0, bytes / 8.0);
+}
+
+bool size_in_lines(int64_t count, int64_t floats_each, size_t *size) {
+  int64_t floats = 0;
+  int64_t bytes = 0;
+  if (!checked_multiply(count, floats_each, &floats) || !checked_multiply(floats, sizeof(float), &bytes)) return false;
+  if (!checked_add(bytes, static_cast<int64_t>(cache_line) - 1, &bytes)) return false;
+  *size = static_cast<size_t>(bytes) / cache_line * cache_line;
+  return true;
+}
+
+Status plan_memory(AttentionPlan *plan) {
+  const AttentionProblem &p = plan->problem;
+  const int64_t scratch = plan->kernels->attention.scratch_floats(p.head_dim, p.value_dim);
+  int64_t all_rows = 0;
+  int64_t partial_rows = 0;
+  int64_t total = 0;
+  const bool fits = checked_multiply(p.batch * p.kv_heads, plan->rows, &all_rows) &&
+                    checked_multiply(all_rows, plan->splits > 1 ? plan->splits : 0, &partial_rows) &&
+                    size_in_lines(1, scratch, &plan->scratch_size) &&
+                    size_in_lines(partial_rows, p.value_dim + 1, &plan->partial_size) &&
+                    size_in_lines(p.weights_wanted ? all_rows : 0, 2, &plan->statistics_size) &&
+                    checked_multiply(static_cast<int64_t>(plan->scratch_size), plan->workers, &total) &&
+                    checked_add(total, static_cast<int64_t>(plan->partial_size), &total) &&
+                    checked_add(total, static_cast<int64_t>(plan->statistics_size), &total) &&
+                    checked_add(total, static_cast<int64_t>(cache_line), &total);
+  if (!fits) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
+  plan->workspace_size = static_cast<size_t>(total);
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+Status plan_attention(const Context &context, const AttentionProblem &problem, AttentionPlan *plan) {
+  const AttentionShape &shape = context.kernels->attention;
+  *plan = {};
+  plan->context = &context;
+  plan->kernels = context.kernels;
+  plan->problem = problem;
+  plan->rows = problem.group * problem.query_len;
+  plan->path = plan->rows <= shape.few_rows && !problem.weights_wanted ? AttentionPath::rows : AttentionPath::tile;
+  plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
+  plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);
+  const bool split = plan->row_blocks == 1 && !problem.weights_wanted;
+  plan->keys_per_split = split ? keys_per_split(problem.key_len) : std::max<int64_t>(problem.key_len, 1);
+  plan->splits = std::max<int64_t>(1, ceil_div(problem.key_len, plan->keys_per_split));
+  int64_t tasks = 0;
+  if (!checked_multiply(problem.batch * problem.kv_heads, plan->row_blocks, &tasks) ||
+      !checked_multiply(tasks, plan->splits, &plan->tasks)) {
+    return fail(FOVEA_SIZE_OVERFLOW, "the number of tiles of this call does not fit 63 bits");
+  }
+  const int limit = estimate_cycles(problem) < worth_a_thread ? 1 : worker_limit(context);
+  plan->workers = static_cast<int>(std::clamp<int64_t>(plan->tasks, 1, limit));
+  return plan_memory(plan);
+}
+
+size_t describe_attention(const AttentionPlan &plan, const char *operation, char *text, size_t size) {
+  const bool rows = plan.path == AttentionPath::rows;
+  const AttentionShape &shape = plan.kernels->attention;
+  const int length = std::snprintf(
+      text, size,
+      "op=%s isa=%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64 " keys_per_split=%" PRId64
+      " tasks=%" PRId64 " threads=%d passes=%d scratch_per_thread=%zu workspace=%zu",
+      operation, plan.kernels->name, rows ? "rows" : "tile", plan.rows_per_task,
+      rows ? shape.few_rows_keys : shape.tile_keys, plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks,
+      plan.workers, plan.problem.weights_wanted ? 2 : 1, plan.scratch_size, plan.workspace_size);
+  return length < 0 ? 0 : static_cast<size_t>(length);
+}
+
+}  // namespace fovea

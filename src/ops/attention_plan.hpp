@@ -1,0 +1,46 @@
+// How a call to attention is carried out: path, tiles, tasks, threads, memory. Shapes alone decide all but the number of
+// threads, so the result does not depend on the machine's load or size.
+#pragma once
+
+#include "kernels/table.hpp"
+#include "ops/sdpa.hpp"
+#include "runtime/context.hpp"
+
+namespace fovea {
+
+enum class AttentionPath { rows, tile };
+
+struct AttentionPlan {
+  const Context *context;
+  const Kernels *kernels;
+  AttentionProblem problem;
+  AttentionPath path;
+  int64_t rows;            // query rows that share a key/value head
+  int64_t rows_per_task;
+  int64_t row_blocks;
+  int64_t keys_per_split;
+  int64_t splits;
+  int64_t tasks;
+  int workers;
+  // The workspace, in bytes, each part a multiple of a cache line.
+  size_t scratch_size;     // per worker
+  size_t partial_size;     // partial outputs and log-sum-exps of split keys
+  size_t statistics_size;  // row maxima and sums for the weights
+  size_t workspace_size;   // all of it, and room to align
+};
+
+[[nodiscard]] Status plan_attention(const Context &context, const AttentionProblem &problem, AttentionPlan *plan);
+
+// problem: the plan's, with data. workspace: at least plan.workspace_size bytes.
+void run_attention(const AttentionPlan &plan, const AttentionProblem &problem, void *workspace);
+
+// As snprintf.
+size_t describe_attention(const AttentionPlan &plan, const char *operation, char *text, size_t size);
+
+}  // namespace fovea
+
+// What the C API calls a plan: the call it was made for and how it will be carried out.
+struct fovea_plan {
+  fovea::SdpaCall call;
+  fovea::AttentionPlan attention;
+};

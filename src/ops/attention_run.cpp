@@ -1,0 +1,143 @@
+// The driver: hands tiles to workers, merges split keys in order, and makes the second pass for the weights.
+#include <cmath>
+
+#include "ops/attention_plan.hpp"
+#include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+// The parts of a workspace.
+struct Memory {
+  char *scratch;
+  float *partial_out;
+  float *partial_log_sum_exp;
+  float *row_max;
+  float *row_scale;
+};
+
+int64_t total_rows(const AttentionPlan &plan) { return plan.problem.batch * plan.problem.kv_heads * plan.rows; }
+
+Memory divide(const AttentionPlan &plan, void *workspace) {
+  const auto address = reinterpret_cast<uintptr_t>(workspace);
+  char *at = static_cast<char *>(workspace) + (cache_line - address % cache_line) % cache_line;
+  Memory memory = {};
+  memory.scratch = at;
+  at += plan.scratch_size * static_cast<size_t>(plan.workers);
+  if (plan.splits > 1) {
+    memory.partial_out = reinterpret_cast<float *>(at);
+    memory.partial_log_sum_exp = memory.partial_out + total_rows(plan) * plan.splits * plan.problem.value_dim;
+  }
+  at += plan.partial_size;
+  if (plan.problem.weights_wanted) {
+    memory.row_max = reinterpret_cast<float *>(at);
+    memory.row_scale = memory.row_max + total_rows(plan);
+  }
+  return memory;
+}
+
+// Task numbers run over splits, then row blocks, then heads. Of a causal head the longest block comes first, so that what is
+// left at the end is short.
+AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory,
+                        int64_t index) {
+  AttentionTask task = {};
+  const int64_t split = index % plan.splits;
+  index /= plan.splits;
+  const int64_t block = index % plan.row_blocks;
+  index /= plan.row_blocks;
+  task.problem = &problem;
+  task.kv_head = index % problem.kv_heads;
+  task.batch = index / problem.kv_heads;
+  task.row_begin = (problem.has_window_right ? plan.row_blocks - 1 - block : block) * plan.rows_per_task;
+  task.row_count = min_of(plan.rows_per_task, plan.rows - task.row_begin);
+  task.key_begin = split * plan.keys_per_split;
+  task.key_end = min_of(task.key_begin + plan.keys_per_split, problem.key_len);
+  task.first_split = split == 0;
+  if (plan.splits > 1) {
+    const int64_t row = ((task.batch * problem.kv_heads + task.kv_head) * plan.splits + split) * plan.rows;
+    task.partial = {memory.partial_out + row * problem.value_dim, memory.partial_log_sum_exp + row};
+  }
+  task.row_max = memory.row_max;
+  task.row_scale = memory.row_scale;
+  return task;
+}
+
+int64_t at(const HeadStrides &strides, int64_t batch, int64_t head, int64_t query) {
+  return batch * strides.batch + head * strides.head + query * strides.position;
+}
+
+void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory, int64_t head_index) {
+  const int64_t batch = head_index / problem.kv_heads;
+  const int64_t kv_head = head_index % problem.kv_heads;
+  const int64_t first = head_index * plan.splits * plan.rows;
+  for (int64_t row = 0; row < plan.rows; ++row) {
+    const int64_t head = kv_head * problem.group + row / problem.query_len;
+    const int64_t query = row % problem.query_len;
+    float log_sum_exp = 0.0f;
+    float *out = problem.out + at(problem.out_strides, batch, head, query);
+    plan.kernels->merge_row({.outs = memory.partial_out + (first + row) * problem.value_dim,
+                             .lses = memory.partial_log_sum_exp + first + row,
+                             .out = out,
+                             .log_sum_exp = &log_sum_exp,
+                             .parts = plan.splits,
+                             .value_dim = problem.value_dim,
+                             .out_stride = plan.rows * problem.value_dim,
+                             .lse_stride = plan.rows});
+    if (log_sum_exp == -INFINITY) {
+      plan.kernels->fill_empty_row(problem, batch, kv_head, out);
+      log_sum_exp = plan.kernels->empty_log_sum_exp(problem);
+    }
+    if (problem.log_sum_exp != nullptr) {
+      problem.log_sum_exp[at(problem.log_sum_exp_strides, batch, head, query)] = log_sum_exp;
+    }
+  }
+}
+
+// Weights averaged over heads: one task walks all heads of a block of queries, in order.
+void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t index) {
+  const AttentionProblem &problem = *task.problem;
+  const int64_t blocks = ceil_div(problem.query_len, plan.rows_per_task);
+  const int64_t query = index % blocks * plan.rows_per_task;
+  task.batch = index / blocks;
+  task.row_count = min_of(plan.rows_per_task, problem.query_len - query);
+  for (int64_t head = 0; head < problem.heads; ++head) {
+    task.kv_head = head / problem.group;
+    task.row_begin = head % problem.group * problem.query_len + query;
+    plan.kernels->attention_weights(task);
+  }
+}
+
+void run_weights(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory) {
+  const auto run = [&](int worker, int64_t index) {
+    AttentionTask task = make_task(plan, problem, memory, problem.average_weights ? 0 : index);
+    task.scratch = memory.scratch + plan.scratch_size * static_cast<size_t>(worker);
+    if (problem.average_weights) {
+      average_weights(plan, task, index);
+    } else {
+      plan.kernels->attention_weights(task);
+    }
+  };
+  const int64_t blocks = ceil_div(problem.query_len, plan.rows_per_task);
+  run_tasks(*plan.context, plan.workers, problem.average_weights ? problem.batch * blocks : plan.tasks, run);
+}
+
+}  // namespace
+
+void run_attention(const AttentionPlan &plan, const AttentionProblem &problem, void *workspace) {
+  if (plan.tasks == 0) return;
+  const Memory memory = divide(plan, workspace);
+  const auto kernel = plan.path == AttentionPath::rows ? plan.kernels->attention_rows : plan.kernels->attention_tile;
+  run_tasks(*plan.context, plan.workers, plan.tasks, [&](int worker, int64_t index) {
+    AttentionTask task = make_task(plan, problem, memory, index);
+    task.scratch = memory.scratch + plan.scratch_size * static_cast<size_t>(worker);
+    kernel(task);
+  });
+  if (plan.splits > 1) {
+    run_tasks(*plan.context, plan.workers, problem.batch * problem.kv_heads,
+              [&](int, int64_t head) { merge_head(plan, problem, memory, head); });
+  }
+  if (problem.weights_wanted) run_weights(plan, problem, memory);
+}
+
+}  // namespace fovea

@@ -1,0 +1,65 @@
+// The checks every operation shares. All of them run before anything is written; each failure names the argument.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+
+#include "status.hpp"
+#include "types.hpp"
+
+namespace fovea {
+
+// Copies *given into *read, whose tail stays zero when the caller's struct is older. A newer caller's extra bytes must be
+// zero: they ask for something this build does not know. A null `given` means all defaults.
+[[nodiscard]] Status read_struct(const char *name, const void *given, void *read, size_t known_size);
+
+template <class Options>
+[[nodiscard]] Status read_options(const char *name, const Options *given, Options *read) {
+  return read_struct(name, given, read, sizeof(Options));
+}
+
+// What an argument must be.
+struct TensorRule {
+  const char *name;
+  Dtype dtype = Dtype::f32;
+  int min_rank = 1;
+  int max_rank = FOVEA_MAX_RANK;
+  bool output = false;          // must not repeat itself
+  bool contiguous_last = true;  // stride 1 along the last axis
+  bool needs_data = true;       // data may be NULL only when there are no elements
+};
+
+// Rank, dtype, shape, strides, address range, alignment and null data.
+[[nodiscard]] Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule);
+
+// tensor.shape[axis] == expected; `why` says where the expectation comes from ("query's head_dim").
+[[nodiscard]] Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_t expected,
+                                const char *why);
+
+// Two operands of one call, by name.
+struct NamedTensor {
+  const char *name;
+  const fovea_tensor *tensor;  // null: not given
+};
+
+// No output shares an element with an input or with another output. Exact for the layouts in use (slices of one buffer may
+// interleave); where it cannot tell, it refuses.
+[[nodiscard]] Status check_overlaps(std::initializer_list<NamedTensor> outputs,
+                                    std::initializer_list<NamedTensor> inputs);
+
+// The same memory, element by element: same data, shape and strides.
+[[nodiscard]] bool same_memory(const fovea_tensor &a, const fovea_tensor &b);
+
+int64_t element_count(const fovea_tensor &tensor);
+size_t dtype_size(Dtype dtype);
+
+// Every length lies in [0, key_len]; lens is [B] or [B,Q], already checked as a tensor.
+[[nodiscard]] Status check_valid_lens(const fovea_tensor &lens, int64_t key_len);
+
+// The rules for valid_lens of an operation with these sizes: dtype, rank 1 or 2, shape [batch] or [batch, query_len].
+[[nodiscard]] Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t query_len,
+                                             bool needs_data);
+
+}  // namespace fovea

@@ -1,0 +1,247 @@
+// Matrix product. b is packed into panels a slice of columns at a time, then blocks of rows x a few panels are handed out.
+// Every element sums k in the same order however the work is cut, so packed, unpacked and threaded calls agree bit for bit.
+#include "ops/matmul.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdlib>
+#include <new>
+
+#include "ops/check.hpp"
+#include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
+
+fovea_packed_matrix::~fovea_packed_matrix() { std::free(panels); }
+
+namespace fovea {
+namespace {
+
+constexpr int64_t rows_per_task = 96;
+constexpr int64_t task_columns = 512;
+// A slice of b is packed and used before the next one, so that scratch memory does not grow with n.
+constexpr int64_t slice_floats = int64_t{1} << 20;
+constexpr double worth_a_thread = 60e3;  // cycles
+
+struct Matrix {
+  float *data;
+  int64_t rows, columns;
+  int64_t row_stride, column_stride;
+  int64_t batch_stride;  // 0 when one matrix serves all
+};
+
+struct Product {
+  const Kernels *kernels;
+  const Context *context;
+  int64_t batch;
+  Matrix a, out;
+  int64_t depth, columns;
+  int workers;
+};
+
+Matrix as_matrix(const fovea_tensor &tensor) {
+  const int last = tensor.rank - 1;
+  const auto stride = [&](int axis) { return tensor.shape[axis] == 1 ? 0 : tensor.strides[axis]; };
+  return {static_cast<float *>(tensor.data), tensor.shape[last - 1], tensor.shape[last], stride(last - 1),
+          tensor.shape[last] == 1 ? 1 : tensor.strides[last], tensor.rank == 3 ? stride(0) : 0};
+}
+
+Status check_left(const fovea_tensor *a, const fovea_tensor *out) {
+  for (const bool is_out : {false, true}) {
+    const TensorRule rule = {.name = is_out ? "out" : "a",
+                             .min_rank = 2,
+                             .max_rank = 3,
+                             .output = is_out,
+                             .contiguous_last = is_out};
+    if (const Status status = check_tensor(is_out ? out : a, rule); status != FOVEA_OK) return status;
+  }
+  return check_size(*out, "out", out->rank - 2, a->shape[a->rank - 2], "a's rows");
+}
+
+Status check_batch(const fovea_tensor &tensor, const char *name, int64_t batch) {
+  if (tensor.rank == 2) return FOVEA_OK;
+  return check_size(tensor, name, 0, batch, "out's batch size");
+}
+
+Status check_depth(const fovea_tensor &a, int64_t depth) {
+  return check_size(a, "a", a.rank - 1, depth, "b's rows");
+}
+
+// Common to both entry points once shapes are known to fit.
+Product make_product(const Context &context, const fovea_tensor &a, const fovea_tensor &out) {
+  Product product = {};
+  product.context = &context;
+  product.kernels = context.kernels;
+  product.a = as_matrix(a);
+  product.out = as_matrix(out);
+  product.batch = out.rank == 3 ? out.shape[0] : 1;
+  product.depth = product.a.columns;
+  product.columns = product.out.columns;
+  const double cycles = static_cast<double>(product.batch) * static_cast<double>(product.a.rows) *
+                        static_cast<double>(product.depth) * static_cast<double>(product.columns) / 16.0;
+  const double bytes = 4.0 * static_cast<double>(product.depth) * static_cast<double>(product.columns);
+  product.workers = std::max(cycles, bytes / 8.0) < worth_a_thread ? 1 : worker_limit(context);
+  return product;
+}
+
+int64_t panels_of(const Kernels &kernels, int64_t columns) { return ceil_div(columns, kernels.matmul.panel_columns); }
+
+// Floats that columns of this depth need in panels; false on overflow.
+bool packed_floats(const Kernels &kernels, int64_t depth, int64_t columns, int64_t *floats) {
+  int64_t padded = 0;
+  int64_t bytes = 0;
+  return checked_add(columns, kernels.matmul.panel_columns - 1, &padded) &&
+         checked_multiply(panels_of(kernels, columns) * kernels.matmul.panel_columns, depth, floats) &&
+         checked_multiply(*floats, sizeof(float), &bytes) && checked_add(bytes, 4096, &bytes);
+}
+
+void pack_panels(const Context &context, int workers, const Matrix &b, int64_t batch, int64_t first_column,
+                 int64_t columns, float *out) {
+  const Kernels &kernels = *context.kernels;
+  const int64_t width = kernels.matmul.panel_columns;
+  run_tasks(context, workers, ceil_div(columns, width), [&](int, int64_t panel) {
+    const int64_t column = first_column + panel * width;
+    kernels.matmul_pack({.b = b.data + batch * b.batch_stride + column * b.column_stride,
+                         .b_row_stride = b.row_stride,
+                         .b_column_stride = b.column_stride,
+                         .depth = b.rows,
+                         .columns = std::min(width, columns - panel * width),
+                         .out = out + panel * width * b.rows});
+  });
+}
+
+// Floats of scratch a worker needs for this a.
+int64_t scratch_floats(const Product &product) {
+  return product.a.column_stride == 1 ? 0 : rows_per_task * product.kernels->matmul.depth_block;
+}
+
+// Multiplies a with `columns` columns that lie packed at `panels`, into out from first_column on.
+void multiply(const Product &product, int64_t batch, const float *panels, int64_t first_column, int64_t columns,
+              float *scratch) {
+  const int64_t width = product.kernels->matmul.panel_columns;
+  const int64_t row_blocks = ceil_div(product.a.rows, rows_per_task);
+  const int64_t chunk = std::max(width, task_columns / width * width);
+  const int64_t chunks = ceil_div(columns, chunk);
+  run_tasks(*product.context, product.workers, row_blocks * chunks, [&](int worker, int64_t index) {
+    const int64_t row = index / chunks * rows_per_task;
+    const int64_t column = index % chunks * chunk;
+    product.kernels->matmul_block(
+        {.a = product.a.data + batch * product.a.batch_stride + row * product.a.row_stride,
+         .a_row_stride = product.a.row_stride,
+         .a_column_stride = product.a.column_stride,
+         .b = panels + column * product.depth,
+         .b_panel_stride = width * product.depth,
+         .b_row_stride = width,
+         .out = product.out.data + batch * product.out.batch_stride + row * product.out.row_stride + first_column +
+                column,
+         .out_row_stride = product.out.row_stride,
+         .rows = std::min(rows_per_task, product.a.rows - row),
+         .columns = std::min(chunk, columns - column),
+         .depth = product.depth,
+         .scratch = scratch + worker * scratch_floats(product)});
+  });
+}
+
+Status no_memory(size_t size) { return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of scratch", size); }
+
+Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
+  if (const Status status = check_left(a, out); status != FOVEA_OK) return status;
+  const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = 3, .contiguous_last = false};
+  if (const Status status = check_tensor(b, rule); status != FOVEA_OK) return status;
+  if (out->rank == 2 && (a->rank == 3 || b->rank == 3)) {
+    return fail(FOVEA_BAD_RANK, "out has rank 2, expected 3 like %s", a->rank == 3 ? "a" : "b");
+  }
+  const int64_t batch = out->rank == 3 ? out->shape[0] : 1;
+  if (const Status status = check_batch(*a, "a", batch); status != FOVEA_OK) return status;
+  if (const Status status = check_batch(*b, "b", batch); status != FOVEA_OK) return status;
+  if (const Status status = check_depth(*a, b->shape[b->rank - 2]); status != FOVEA_OK) return status;
+  if (const Status status = check_size(*out, "out", out->rank - 1, b->shape[b->rank - 1], "b's columns");
+      status != FOVEA_OK) {
+    return status;
+  }
+  return check_overlaps({{"out", out}}, {{"a", a}, {"b", b}});
+}
+
+}  // namespace
+
+Status matmul(const Context *given, const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (const Status status = check_matmul(a, b, out); status != FOVEA_OK) return status;
+  if (element_count(*out) == 0) return FOVEA_OK;
+  const Product product = make_product(*context, *a, *out);
+  const Matrix right = as_matrix(*b);
+  const int64_t width = context->kernels->matmul.panel_columns;
+  const int64_t slice = std::max(width, slice_floats / std::max<int64_t>(product.depth, 1) / width * width);
+  int64_t panel_floats = 0;
+  if (!packed_floats(*context->kernels, product.depth, std::min(slice, product.columns), &panel_floats)) {
+    return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
+  }
+  const size_t size = static_cast<size_t>(panel_floats + scratch_floats(product) * product.workers + 1) * sizeof(float);
+  const Workspace workspace(*context, size);
+  if (workspace.data() == nullptr) return no_memory(size);
+  auto *panels = static_cast<float *>(workspace.data());
+  for (int64_t batch = 0; batch < product.batch; ++batch) {
+    for (int64_t column = 0; column < product.columns; column += slice) {
+      const int64_t columns = std::min(slice, product.columns - column);
+      const bool packed_already = batch > 0 && right.batch_stride == 0 && slice >= product.columns;
+      if (!packed_already) pack_panels(*context, product.workers, right, batch, column, columns, panels);
+      multiply(product, batch, panels, column, columns, panels + panel_floats);
+    }
+  }
+  return FOVEA_OK;
+}
+
+Status matmul_pack(const Context *given, const fovea_tensor *b, fovea_packed_matrix **packed) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (packed == nullptr) return fail(FOVEA_NULL_POINTER, "packed is NULL, expected where to store the packed matrix");
+  const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = 2, .contiguous_last = false};
+  if (const Status status = check_tensor(b, rule); status != FOVEA_OK) return status;
+  int64_t floats = 0;
+  if (!packed_floats(*context->kernels, b->shape[0], b->shape[1], &floats)) {
+    return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
+  }
+  std::unique_ptr<fovea_packed_matrix> made(new (std::nothrow) fovea_packed_matrix{});
+  if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a packed matrix");
+  made->kernels = context->kernels;
+  made->depth = b->shape[0];
+  made->columns = b->shape[1];
+  made->size = static_cast<size_t>(round_up(floats * static_cast<int64_t>(sizeof(float)), cache_line));
+  made->panels = static_cast<float *>(std::aligned_alloc(cache_line, std::max(made->size, cache_line)));
+  if (made->panels == nullptr) return no_memory(made->size);
+  const Matrix right = as_matrix(*b);
+  pack_panels(*context, floats < (1 << 16) ? 1 : worker_limit(*context), right, 0, 0, right.columns, made->panels);
+  *packed = made.release();
+  return FOVEA_OK;
+}
+
+Status matmul_packed(const Context *given, const fovea_tensor *a, const fovea_packed_matrix *b,
+                     const fovea_tensor *out) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (b == nullptr) return fail(FOVEA_NULL_POINTER, "b is NULL, expected a packed matrix");
+  if (const Status status = check_left(a, out); status != FOVEA_OK) return status;
+  if (out->rank == 2 && a->rank == 3) return fail(FOVEA_BAD_RANK, "out has rank 2, expected 3 like a");
+  if (const Status status = check_batch(*a, "a", out->rank == 3 ? out->shape[0] : 1); status != FOVEA_OK) return status;
+  if (const Status status = check_depth(*a, b->depth); status != FOVEA_OK) return status;
+  if (const Status status = check_size(*out, "out", out->rank - 1, b->columns, "b's columns"); status != FOVEA_OK) {
+    return status;
+  }
+  if (const Status status = check_overlaps({{"out", out}}, {{"a", a}}); status != FOVEA_OK) return status;
+  if (b->kernels != context->kernels) {
+    return fail(FOVEA_BAD_VALUE, "b was packed for %s, expected %s, the context's instruction set", b->kernels->name,
+                context->kernels->name);
+  }
+  if (element_count(*out) == 0) return FOVEA_OK;
+  const Product product = make_product(*context, *a, *out);
+  if (product.a.column_stride != 1) {
+    return fail(FOVEA_BAD_STRIDE, "a.strides[%d] is %" PRId64 ", expected 1: a packed product does not allocate",
+                a->rank - 1, product.a.column_stride);
+  }
+  for (int64_t batch = 0; batch < product.batch; ++batch) {
+    multiply(product, batch, b->panels, 0, product.columns, nullptr);
+  }
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

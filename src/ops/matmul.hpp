@@ -1,0 +1,32 @@
+// Matrix product: out = a b, with b packed on the way or before.
+#pragma once
+
+#include <memory>
+
+#include "runtime/context.hpp"
+#include "status.hpp"
+#include "types.hpp"
+
+// A right-hand side in panels: panel p holds columns [p * panel_columns, ...), all of k, the missing columns zero.
+struct fovea_packed_matrix {
+  const fovea::Kernels *kernels;
+  int64_t depth;
+  int64_t columns;
+  size_t size;
+  float *panels;
+
+  fovea_packed_matrix() = default;
+  fovea_packed_matrix(const fovea_packed_matrix &) = delete;
+  fovea_packed_matrix &operator=(const fovea_packed_matrix &) = delete;
+  ~fovea_packed_matrix();
+};
+
+namespace fovea {
+
+[[nodiscard]] Status matmul(const Context *context, const fovea_tensor *a, const fovea_tensor *b,
+                            const fovea_tensor *out);
+[[nodiscard]] Status matmul_pack(const Context *context, const fovea_tensor *b, fovea_packed_matrix **packed);
+[[nodiscard]] Status matmul_packed(const Context *context, const fovea_tensor *a, const fovea_packed_matrix *b,
+                                   const fovea_tensor *out);
+
+}  // namespace fovea

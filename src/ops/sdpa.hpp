@@ -1,0 +1,49 @@
+// Scaled dot-product attention: check -> plan -> run. Formula and options stand in fovea.h.
+#pragma once
+
+#include "kernels/attention_problem.hpp"
+#include "ops/check.hpp"
+#include "runtime/context.hpp"
+#include "status.hpp"
+
+namespace fovea {
+
+// The tensors of a call, in a fixed order.
+enum Operand : int {
+  query_operand,
+  key_operand,
+  value_operand,
+  valid_lens_operand,
+  mask_operand,
+  bias_operand,
+  alibi_slopes_operand,
+  sinks_operand,
+  out_operand,
+  log_sum_exp_operand,
+  weights_operand,
+  operand_count
+};
+
+const char *operand_name(int operand);
+
+// A call as it was made, with its own copies of the descriptors.
+struct SdpaCall {
+  fovea_tensor tensor[operand_count];
+  bool present[operand_count];
+  fovea_sdpa_options options;  // its pointers are not used once the call has been read
+};
+
+// Copies descriptors and options; fails on a missing tensor or an options struct that cannot be read.
+[[nodiscard]] Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
+                                    const fovea_tensor *out, const fovea_sdpa_options *options, SdpaCall *call);
+
+// Every check that needs no data; on success the problem is complete but for its pointers.
+[[nodiscard]] Status check_sdpa_call(const SdpaCall &call, AttentionProblem *problem);
+
+// Every check that needs the data: null, misaligned or overlapping buffers, valid lengths out of range.
+[[nodiscard]] Status check_sdpa_data(const SdpaCall &call, const AttentionProblem &problem);
+
+// Copies the tensors' data pointers into the problem.
+void set_data(const SdpaCall &call, AttentionProblem *problem);
+
+}  // namespace fovea

@@ -1,0 +1,76 @@
+// Detection by CPUID and XGETBV, not by the compiler's helper: the operating system must save the wide registers too, and
+// each set is matched against every feature that its compiler flags (x86-64-v3, x86-64-v4) let the compiler use.
+#include "runtime/cpu.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+#include <cstdint>
+#endif
+
+namespace fovea {
+
+const char *isa_name(Isa isa) {
+  constexpr const char *names[isa_count] = {"base", "avx2", "avx512"};
+  return names[static_cast<int>(isa)];
+}
+
+#if defined(__x86_64__)
+namespace {
+
+struct Features {
+  bool v3 = false;
+  bool v4 = false;
+};
+
+constexpr bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
+
+uint64_t saved_registers() {
+  uint32_t low = 0;
+  uint32_t high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (static_cast<uint64_t>(high) << 32) | low;
+}
+
+Features detect() {
+  Features features;
+  uint32_t a = 0;
+  uint32_t b = 0;
+  uint32_t c1 = 0;
+  uint32_t d = 0;
+  if (__get_cpuid(1, &a, &b, &c1, &d) == 0) return features;
+  constexpr uint32_t leaf1 = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT | bit_MOVBE | bit_FMA |
+                             bit_F16C | bit_AVX | bit_OSXSAVE;
+  if (!all_bits(c1, leaf1)) return features;
+  constexpr uint64_t ymm_state = 0x6;    // SSE and AVX registers
+  constexpr uint64_t zmm_state = 0xe6;   // and the AVX-512 ones
+  const uint64_t saved = saved_registers();
+  uint32_t b7 = 0;
+  uint32_t c7 = 0;
+  uint32_t c_extended = 0;
+  if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d) == 0) return features;
+  if (__get_cpuid(0x80000001, &a, &b, &c_extended, &d) == 0) return features;
+  features.v3 = all_bits(saved, ymm_state) && all_bits(b7, bit_AVX2 | bit_BMI | bit_BMI2) &&
+                all_bits(c_extended, bit_ABM);
+  features.v4 = features.v3 && all_bits(saved, zmm_state) &&
+                all_bits(b7, static_cast<uint32_t>(bit_AVX512F) | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ |
+                                 static_cast<uint32_t>(bit_AVX512VL));
+  return features;
+}
+
+}  // namespace
+
+bool cpu_supports(Isa isa) {
+  static const Features features = detect();
+  if (isa == Isa::avx2) return features.v3;
+  if (isa == Isa::avx512) return features.v4;
+  return true;
+}
+
+#else
+
+bool cpu_supports(Isa isa) { return isa == Isa::base; }
+
+#endif
+
+}  // namespace fovea

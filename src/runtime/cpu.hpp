@@ -1,0 +1,15 @@
+// Which instruction sets this machine can run.
+#pragma once
+
+namespace fovea {
+
+// The sets that have a table of kernels, worst first.
+enum class Isa : int { base = 0, avx2 = 1, avx512 = 2 };
+constexpr int isa_count = 3;
+
+const char *isa_name(Isa isa);
+
+// The CPU has the instructions (CPUID) and the operating system saves the registers (XGETBV).
+bool cpu_supports(Isa isa);
+
+}  // namespace fovea

@@ -1,0 +1,59 @@
+// Selection of the table. A name that is unknown, or that this machine cannot run, is an error and never a silent fallback.
+#include "runtime/dispatch.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace fovea {
+namespace {
+
+constexpr Isa all_sets[isa_count] = {Isa::base, Isa::avx2, Isa::avx512};
+
+const Kernels *built_table(Isa isa) {
+  switch (isa) {
+    case Isa::base: return &kernels_base;
+#if defined(__x86_64__)
+    case Isa::avx2: return &kernels_avx2;
+    case Isa::avx512: return &kernels_avx512;
+#endif
+    default: return nullptr;
+  }
+}
+
+void list_available(char *text, size_t size) {
+  text[0] = '\0';
+  for (const Isa isa : all_sets) {
+    if (kernels_of(isa) == nullptr) continue;
+    const size_t used = std::strlen(text);
+    std::snprintf(text + used, size - used, "%s\"%s\"", used == 0 ? "" : ", ", isa_name(isa));
+  }
+}
+
+}  // namespace
+
+const Kernels *kernels_of(Isa isa) { return cpu_supports(isa) ? built_table(isa) : nullptr; }
+
+Status select_kernels(const char *name, const char *origin, const Kernels **kernels) {
+  if (name == nullptr) {
+    name = std::getenv("FOVEA_ISA");
+    origin = "the environment variable FOVEA_ISA";
+  }
+  if (name == nullptr || name[0] == '\0') {
+    for (const Isa isa : all_sets) {
+      if (kernels_of(isa) != nullptr) *kernels = kernels_of(isa);
+    }
+    return FOVEA_OK;
+  }
+  for (const Isa isa : all_sets) {
+    if (std::strcmp(name, isa_name(isa)) == 0 && kernels_of(isa) != nullptr) {
+      *kernels = kernels_of(isa);
+      return FOVEA_OK;
+    }
+  }
+  char available[64];
+  list_available(available, sizeof available);
+  return fail(FOVEA_UNKNOWN_ISA, "%s is \"%.40s\", expected one of %s", origin, name, available);
+}
+
+}  // namespace fovea

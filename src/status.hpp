@@ -1,0 +1,17 @@
+// How a call fails: a code and, per thread, one line of text.
+#pragma once
+
+#include "fovea/fovea.h"
+
+namespace fovea {
+
+using Status = fovea_status;
+
+// Records the message for fovea_last_error() and returns the code: `return fail(FOVEA_BAD_SHAPE, "...", ...)`.
+// Never allocates; a message longer than the buffer is cut.
+[[nodiscard, gnu::format(printf, 2, 3)]] Status fail(Status code, const char *format, ...);
+
+const char *last_error();
+const char *status_name(Status status);
+
+}  // namespace fovea

@@ -1,0 +1,29 @@
+// Plain types shared by every room: element types, statuses, checked arithmetic. Structs and constexpr only, so that the
+// per-instruction-set units can include this file without emitting a symbol.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace fovea {
+
+// The values of fovea_dtype.
+enum class Dtype : int32_t { f32 = 1, i32 = 5, i64 = 6, boolean = 7 };
+
+// The values of FOVEA_EMPTY_ROWS_*.
+enum class EmptyRows : int32_t { zero = 0, uniform = 1, nan = 2 };
+
+// a * b and a + b into *result; false when the result does not fit. Sizes come from the caller and are not to be trusted.
+[[nodiscard]] inline bool checked_multiply(int64_t a, int64_t b, int64_t *result) {
+  return !__builtin_mul_overflow(a, b, result);
+}
+[[nodiscard]] inline bool checked_add(int64_t a, int64_t b, int64_t *result) {
+  return !__builtin_add_overflow(a, b, result);
+}
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+constexpr int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+}  // namespace fovea

@@ -1,0 +1,95 @@
+/* The numbers a compiled caller depends on: values of constants, sizes and offsets of structs (LP64). They may grow at the end, and
+ * never change. */
+#include <fovea/fovea.h>
+
+#define VALUE(name, number) _Static_assert((name) == (number), #name " changed")
+#define OFFSET(type, member, number) _Static_assert(offsetof(type, member) == (number), #type "." #member " moved")
+#define SIZE(type, number) _Static_assert(sizeof(type) == (number), #type " changed its size")
+
+SIZE(fovea_status, 4);
+VALUE(FOVEA_OK, 0);
+VALUE(FOVEA_NULL_POINTER, 1);
+VALUE(FOVEA_BAD_RANK, 2);
+VALUE(FOVEA_BAD_SHAPE, 3);
+VALUE(FOVEA_BAD_STRIDE, 4);
+VALUE(FOVEA_BAD_DTYPE, 5);
+VALUE(FOVEA_BAD_VALUE, 6);
+VALUE(FOVEA_BAD_OPTION, 7);
+VALUE(FOVEA_OVERLAP, 8);
+VALUE(FOVEA_SIZE_OVERFLOW, 9);
+VALUE(FOVEA_WORKSPACE_TOO_SMALL, 10);
+VALUE(FOVEA_OUT_OF_MEMORY, 11);
+VALUE(FOVEA_UNKNOWN_ISA, 12);
+VALUE(FOVEA_INTERNAL_ERROR, 13);
+
+SIZE(fovea_dtype, 4);
+VALUE(FOVEA_F32, 1);
+VALUE(FOVEA_I32, 5);
+VALUE(FOVEA_I64, 6);
+VALUE(FOVEA_BOOL, 7);
+VALUE(FOVEA_MAX_RANK, 6);
+
+VALUE(FOVEA_EMPTY_ROWS_ZERO, 0);
+VALUE(FOVEA_EMPTY_ROWS_UNIFORM, 1);
+VALUE(FOVEA_EMPTY_ROWS_NAN, 2);
+
+VALUE(FOVEA_CAUSAL, 1);
+VALUE(FOVEA_TOP_LEFT, 2);
+VALUE(FOVEA_QUERY_OFFSET, 4);
+VALUE(FOVEA_WINDOW_LEFT, 8);
+VALUE(FOVEA_WINDOW_RIGHT, 16);
+VALUE(FOVEA_LEAVE_ONE_OUT, 32);
+VALUE(FOVEA_AVERAGE_WEIGHTS, 64);
+
+#if defined(__LP64__)
+SIZE(fovea_tensor, 112);
+OFFSET(fovea_tensor, data, 0);
+OFFSET(fovea_tensor, dtype, 8);
+OFFSET(fovea_tensor, rank, 12);
+OFFSET(fovea_tensor, shape, 16);
+OFFSET(fovea_tensor, strides, 64);
+
+SIZE(fovea_context_options, 40);
+OFFSET(fovea_context_options, struct_size, 0);
+OFFSET(fovea_context_options, max_threads, 8);
+OFFSET(fovea_context_options, reserved, 12);
+OFFSET(fovea_context_options, max_isa, 16);
+OFFSET(fovea_context_options, parallel_for, 24);
+OFFSET(fovea_context_options, parallel_for_user, 32);
+
+SIZE(fovea_sdpa_options, 104);
+OFFSET(fovea_sdpa_options, struct_size, 0);
+OFFSET(fovea_sdpa_options, flags, 8);
+OFFSET(fovea_sdpa_options, empty_rows, 12);
+OFFSET(fovea_sdpa_options, scale, 16);
+OFFSET(fovea_sdpa_options, softcap, 20);
+OFFSET(fovea_sdpa_options, query_offset, 24);
+OFFSET(fovea_sdpa_options, window_left, 32);
+OFFSET(fovea_sdpa_options, window_right, 40);
+OFFSET(fovea_sdpa_options, valid_lens, 48);
+OFFSET(fovea_sdpa_options, mask, 56);
+OFFSET(fovea_sdpa_options, bias, 64);
+OFFSET(fovea_sdpa_options, alibi_slopes, 72);
+OFFSET(fovea_sdpa_options, sinks, 80);
+OFFSET(fovea_sdpa_options, log_sum_exp, 88);
+OFFSET(fovea_sdpa_options, weights, 96);
+
+SIZE(fovea_sdpa_buffers, 96);
+OFFSET(fovea_sdpa_buffers, struct_size, 0);
+OFFSET(fovea_sdpa_buffers, query, 8);
+OFFSET(fovea_sdpa_buffers, key, 16);
+OFFSET(fovea_sdpa_buffers, value, 24);
+OFFSET(fovea_sdpa_buffers, out, 32);
+OFFSET(fovea_sdpa_buffers, valid_lens, 40);
+OFFSET(fovea_sdpa_buffers, mask, 48);
+OFFSET(fovea_sdpa_buffers, bias, 56);
+OFFSET(fovea_sdpa_buffers, alibi_slopes, 64);
+OFFSET(fovea_sdpa_buffers, sinks, 72);
+OFFSET(fovea_sdpa_buffers, log_sum_exp, 80);
+OFFSET(fovea_sdpa_buffers, weights, 88);
+
+SIZE(fovea_masked_softmax_options, 16);
+OFFSET(fovea_masked_softmax_options, struct_size, 0);
+OFFSET(fovea_masked_softmax_options, empty_rows, 8);
+OFFSET(fovea_masked_softmax_options, reserved, 12);
+#endif

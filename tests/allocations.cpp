@@ -1,0 +1,112 @@
+// Planned runs and packed matmuls allocate nothing: counted over every thread of a program whose malloc counts.
+#include <doctest/doctest.h>
+
+#include "support/allocation_count.hpp"
+#include "support/sdpa_plan.hpp"
+#include "support/thread_pool.hpp"
+
+using namespace testing;
+
+namespace {
+
+// How many of the runs allocated. oneTBB's scheduler sets up its threads and pools in the first ones.
+template <typename Run>
+int runs_that_allocate(Run run, int warm_up, int runs) {
+  for (int n = 0; n < warm_up; ++n) run();
+  int allocating = 0;
+  for (int n = 0; n < runs; ++n) {
+    const int64_t before = allocation_count();
+    run();
+    allocating += allocation_count() != before ? 1 : 0;
+  }
+  return allocating;
+}
+
+std::vector<SdpaProblem> problems() {
+  Random random(base_seed());
+  std::vector<SdpaProblem> list;
+  list.push_back(make_sdpa({.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 100, .key_len = 150, .head_dim = 32, .value_dim = 32}, random));
+  list.push_back(make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 4000, .head_dim = 32, .value_dim = 32}, random));
+  list.push_back(make_sdpa({.query_len = 2, .key_len = 4, .head_dim = 8, .value_dim = 8}, random));
+  for (SdpaProblem &problem : list) problem.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(problem.sizes.batch), 3));
+  return list;
+}
+
+void check_no_allocation(const fovea_context *context, int warm_up) {
+  for (const SdpaProblem &problem : problems()) {
+    for (bool weights : {false, true}) {
+      const SdpaResult result = problem.make_result(weights);
+      const SdpaPlan plan(context, problem, result);
+      const fovea_sdpa_buffers buffers = buffers_of(SdpaArguments(problem, result));
+      fovea_status worst = FOVEA_OK;
+      const auto run = [&] {
+        const fovea_status status = plan.run(buffers);
+        if (status != FOVEA_OK) worst = status;
+      };
+      CHECK(runs_that_allocate(run, warm_up, 100) == 0);
+      CHECK(worst == FOVEA_OK);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("allocations") {
+  TEST_CASE("the counter counts") {
+    if (FOVEA_TEST_COUNTS_ALLOCATIONS == 0) {
+      MESSAGE("skipped: this build's malloc cannot be replaced (sanitizer or not glibc)");
+      return;
+    }
+    int *volatile kept = nullptr;
+    const int64_t before = allocation_count();
+    kept = new int(1);
+    CHECK(allocation_count() == before + 1);
+    delete kept;
+  }
+
+  TEST_CASE("a planned run on one thread") {
+    for (const std::string &isa : instruction_sets()) check_no_allocation(shared_context(isa, 1), 1);
+  }
+
+  TEST_CASE("a planned run on oneTBB's threads, once they are up") {
+    for (const std::string &isa : instruction_sets()) check_no_allocation(shared_context(isa), 200);
+  }
+
+  TEST_CASE("a planned run on the caller's own threads") {
+    for (const std::string &isa : instruction_sets()) {
+      const PoolContext context(isa, 4, 7);
+      REQUIRE(context.get() != nullptr);
+      check_no_allocation(context.get(), 1);
+      CHECK(context.pool().loops() > 0);
+    }
+  }
+
+  TEST_CASE("a refused run") {
+    for (const std::string &isa : instruction_sets()) {
+      const std::vector<SdpaProblem> list = problems();
+      const SdpaProblem &problem = list.front();
+      const SdpaResult result = problem.make_result();
+      const SdpaPlan plan(shared_context(isa, 1), problem, result);
+      fovea_sdpa_buffers buffers = buffers_of(SdpaArguments(problem, result));
+      buffers.key = nullptr;
+      CHECK(runs_that_allocate([&] { static_cast<void>(plan.run(buffers)); }, 1, 10) == 0);
+    }
+  }
+
+  TEST_CASE("matmul with a packed right-hand side") {
+    for (const std::string &isa : instruction_sets()) {
+      Random random(base_seed());
+      Tensor<float> a({40, 50}), b({50, 60});
+      a.fill_normal(random);
+      b.fill_normal(random);
+      const Tensor<float> out({40, 60});
+      const fovea_tensor x = a.view(), y = b.view(), z = out.view();
+      fovea_packed_matrix *packed = nullptr;
+      REQUIRE_OK(fovea_matmul_pack(shared_context(isa, 1), &y, &packed));
+      fovea_status status = FOVEA_OK;
+      CHECK(runs_that_allocate([&] { status = fovea_matmul_packed(shared_context(isa, 1), &x, packed, &z); }, 2, 50) == 0);
+      CHECK(status == FOVEA_OK);
+      fovea_packed_matrix_destroy(packed);
+    }
+  }
+}

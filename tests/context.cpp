@@ -1,0 +1,185 @@
+// Contexts: instruction sets by name, options, what is refused; versions, status names and tensor descriptors.
+#include <doctest/doctest.h>
+#include <fovea/fovea.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include "support/contexts.hpp"
+
+using namespace testing;
+
+namespace {
+
+fovea_context_options context_options() {
+  fovea_context_options options{};
+  options.struct_size = sizeof options;
+  return options;
+}
+
+void check_refused(const fovea_context_options &options, fovea_status expected, const std::string &words) {
+  fovea_context *const before = reinterpret_cast<fovea_context *>(&expected);
+  fovea_context *context = before;
+  CHECK_EQ(fovea_context_create(&options, &context), expected);
+  CHECK(context == before);
+  const std::string message = fovea_last_error();
+  CAPTURE(message);
+  CHECK(message.find(words) != std::string::npos);
+}
+
+std::vector<std::string> available() {
+  std::vector<std::string> names;
+  for (int32_t n = 0; fovea_isa_available(n) != nullptr; ++n) names.emplace_back(fovea_isa_available(n));
+  return names;
+}
+
+// What the kernel of the operating system says the processor has, which the library does not look at.
+std::vector<std::string> sets_by_proc() {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::istringstream words(text.substr(std::min(text.size(), text.find("\nflags"))));
+  const std::vector<std::string> flags((std::istream_iterator<std::string>(words)), std::istream_iterator<std::string>());
+  const auto has = [&](std::initializer_list<const char *> wanted) {
+    return std::all_of(wanted.begin(), wanted.end(),
+                       [&](const char *flag) { return std::find(flags.begin(), flags.end(), flag) != flags.end(); });
+  };
+  std::vector<std::string> names = {"base"};
+  if (!has({"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm"})) return names;
+  names.emplace_back("avx2");
+  if (has({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})) names.emplace_back("avx512");
+  return names;
+}
+
+}  // namespace
+
+TEST_SUITE("context") {
+  TEST_CASE("the instruction sets are those of the processor") {
+#if defined(__x86_64__)
+    const char *expected = std::getenv("FOVEA_TEST_EXPECT_ISA");  // under an emulator /proc/cpuinfo is the host's
+    std::string names;
+    for (const std::string &name : available()) names += (names.empty() ? "" : " ") + name;
+    if (expected != nullptr) {
+      CHECK_EQ(names, expected);
+    } else {
+      CHECK(available() == sets_by_proc());
+    }
+#else
+    CHECK(available() == std::vector<std::string>{"base"});
+#endif
+  }
+
+  TEST_CASE("names outside the list are NULL") {
+    CHECK(fovea_isa_available(-1) == nullptr);
+    CHECK(fovea_isa_available(INT32_MIN) == nullptr);
+    CHECK(fovea_isa_available(INT32_MAX) == nullptr);
+    CHECK(fovea_isa_available(static_cast<int32_t>(available().size())) == nullptr);
+  }
+
+  TEST_CASE("max_isa caps the context, and the name says so") {
+    for (const std::string &name : available()) {
+      fovea_context_options options = context_options();
+      options.max_isa = name.c_str();
+      fovea_context *context = nullptr;
+      REQUIRE_OK(fovea_context_create(&options, &context));
+      CHECK_EQ(std::string(fovea_isa_name(context)), name);
+      fovea_context_destroy(context);
+    }
+    fovea_context *context = nullptr;
+    REQUIRE_OK(fovea_context_create(nullptr, &context));
+    if (std::getenv("FOVEA_ISA") == nullptr) CHECK_EQ(std::string(fovea_isa_name(context)), available().back());
+    CHECK_EQ(std::string(fovea_isa_name(context)), fovea_isa_name(nullptr));
+    fovea_context_destroy(context);
+    fovea_context_destroy(nullptr);
+  }
+
+  TEST_CASE("a set that is unknown or absent is refused by name") {
+    for (const char *name : {"nonsense", "AVX2", "avx", "avx2 ", "avx5120", "base,avx2"}) {
+      fovea_context_options options = context_options();
+      options.max_isa = name;
+      check_refused(options, FOVEA_UNKNOWN_ISA, std::string("max_isa is \"") + name + "\"");
+    }
+    for (const char *name : {"avx2", "avx512"}) {
+      const std::vector<std::string> names = available();
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      fovea_context_options options = context_options();
+      options.max_isa = name;
+      check_refused(options, FOVEA_UNKNOWN_ISA, name);
+    }
+    const std::string endless(100000, 'x');
+    fovea_context_options options = context_options();
+    options.max_isa = endless.c_str();
+    check_refused(options, FOVEA_UNKNOWN_ISA, "max_isa");
+  }
+
+  TEST_CASE("options that are refused") {
+    fovea_context_options options = context_options();
+    options.max_threads = -3;
+    check_refused(options, FOVEA_BAD_VALUE, "max_threads is -3");
+    options = context_options();
+    options.reserved = 1;
+    check_refused(options, FOVEA_BAD_OPTION, "reserved");
+    for (size_t size : {size_t{0}, size_t{7}, sizeof options - 1, SIZE_MAX}) {
+      options = context_options();
+      options.struct_size = size;
+      check_refused(options, FOVEA_BAD_OPTION, "struct_size is " + std::to_string(size));
+    }
+    CHECK_EQ(fovea_context_create(nullptr, nullptr), FOVEA_NULL_POINTER);
+    CHECK(std::string(fovea_last_error()).find("context") != std::string::npos);
+  }
+
+  TEST_CASE("a newer caller's struct: accepted while the members we lack are zero") {
+    struct Newer {
+      fovea_context_options known;
+      uint64_t unknown;
+    } newer{};
+    newer.known.struct_size = sizeof newer;
+    fovea_context *context = nullptr;
+    REQUIRE_OK(fovea_context_create(&newer.known, &context));
+    fovea_context_destroy(context);
+    newer.unknown = 1ULL << 63;
+    check_refused(newer.known, FOVEA_BAD_OPTION, "options");
+  }
+
+  TEST_CASE("version") {
+    const std::string version = std::to_string(FOVEA_VERSION_MAJOR) + "." + std::to_string(FOVEA_VERSION_MINOR) + "." +
+                                std::to_string(FOVEA_VERSION_PATCH);
+    CHECK_EQ(version, fovea_version());
+  }
+
+  TEST_CASE("status names") {
+    const char *names[] = {"FOVEA_OK",        "FOVEA_NULL_POINTER",  "FOVEA_BAD_RANK",       "FOVEA_BAD_SHAPE",
+                           "FOVEA_BAD_STRIDE", "FOVEA_BAD_DTYPE",     "FOVEA_BAD_VALUE",      "FOVEA_BAD_OPTION",
+                           "FOVEA_OVERLAP",   "FOVEA_SIZE_OVERFLOW", "FOVEA_WORKSPACE_TOO_SMALL", "FOVEA_OUT_OF_MEMORY",
+                           "FOVEA_UNKNOWN_ISA", "FOVEA_INTERNAL_ERROR"};
+    for (int32_t status = 0; status < 14; ++status) CHECK_EQ(std::string(fovea_status_name(status)), names[status]);
+    for (int32_t status : {-1, 14, INT32_MAX, INT32_MIN}) {
+      CHECK_EQ(std::string(fovea_status_name(status)), "FOVEA_UNKNOWN_STATUS");
+    }
+  }
+
+  TEST_CASE("fovea_tensor_contiguous") {
+    float x = 0;
+    const int64_t shape[] = {2, 3, 4, 5, 6, 7};
+    const int64_t strides[] = {2520, 840, 210, 42, 7, 1};
+    const fovea_tensor tensor = fovea_tensor_contiguous(&x, FOVEA_I64, 6, shape);
+    CHECK(tensor.data == &x);
+    CHECK(tensor.dtype == FOVEA_I64);
+    CHECK(tensor.rank == 6);
+    CHECK(std::memcmp(tensor.shape, shape, sizeof shape) == 0);
+    CHECK(std::memcmp(tensor.strides, strides, sizeof strides) == 0);
+    CHECK(fovea_tensor_contiguous(nullptr, FOVEA_F32, 0, shape).rank == 0);
+    CHECK(fovea_tensor_contiguous(&x, FOVEA_F32, -1, shape).rank == -1);
+    CHECK(fovea_tensor_contiguous(&x, FOVEA_F32, 7, shape).rank == -1);
+    CHECK(fovea_tensor_contiguous(&x, FOVEA_F32, INT32_MAX, shape).rank == -1);
+    CHECK(fovea_tensor_contiguous(&x, FOVEA_F32, 2, nullptr).rank == -1);
+    const int64_t huge[] = {INT64_MAX, INT64_MAX, 3};
+    const fovea_tensor overflowing = fovea_tensor_contiguous(&x, FOVEA_F32, 3, huge);
+    CHECK(fovea_exp(nullptr, &overflowing, &overflowing) != FOVEA_OK);
+  }
+}

@@ -1,0 +1,168 @@
+// The same bits: for any number of threads, from run to run, for a batch entry wherever it stands, on the caller's own threads in
+// any order.
+#include <doctest/doctest.h>
+
+#include "support/sdpa_problem.hpp"
+#include "support/thread_pool.hpp"
+
+using namespace testing;
+
+namespace {
+
+// Problems on every path: many queries, few queries with split keys, small, with masks that skip tiles.
+std::vector<SdpaProblem> some_problems() {
+  Random random(base_seed());
+  std::vector<SdpaProblem> list;
+  list.push_back(make_sdpa({.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 130, .key_len = 200, .head_dim = 40, .value_dim = 24}, random));
+  list.push_back(make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 5000, .head_dim = 16, .value_dim = 16}, random));
+  list.push_back(make_sdpa({.batch = 2, .heads = 6, .kv_heads = 2, .query_len = 4, .key_len = 2500, .head_dim = 16, .value_dim = 20}, random));
+  list.push_back(make_sdpa({.query_len = 5, .key_len = 7, .head_dim = 8, .value_dim = 8}, random));
+  const size_t plain = list.size();
+  for (size_t n = 0; n < plain; ++n) {
+    SdpaProblem rich = make_sdpa(list[n].sizes, random, Layout::kHeadsLast);
+    rich.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT | (n % 2 == 0 ? int{FOVEA_AVERAGE_WEIGHTS} : 0);
+    rich.window_left = rich.sizes.key_len * 2 / 3;
+    rich.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(rich.sizes.batch), rich.sizes.key_len - 3));
+    rich.sinks.emplace(Shape{rich.sizes.heads}).fill_normal(random);
+    list.push_back(std::move(rich));
+  }
+  return list;
+}
+
+SdpaResult run(const SdpaProblem &problem, const fovea_context *context, bool weights) {
+  SdpaResult result = problem.make_result(weights);
+  REQUIRE_OK(problem.run(context, result));
+  return result;
+}
+
+// Entry n of the batch as a problem of its own.
+Tensor<float> batch_entry(const Tensor<float> &tensor, int64_t n) {
+  Shape shape = tensor.shape();
+  shape[0] = 1;
+  const int64_t size = element_count(shape);
+  const std::vector<float> dense = tensor.dense();
+  return std::move(Tensor<float>(shape).assign({dense.begin() + n * size, dense.begin() + (n + 1) * size}));
+}
+
+}  // namespace
+
+TEST_SUITE("determinism") {
+  TEST_CASE("thread caps 1 to 8, twice each") {
+    for (const SdpaProblem &problem : some_problems()) {
+      const std::string what = problem.describe();
+      CAPTURE(what);
+      for (const std::string &isa : instruction_sets()) {
+        for (bool weights : {false, true}) {
+          CAPTURE(isa);
+          CAPTURE(weights);
+          const SdpaResult expected = run(problem, shared_context(isa, 1), weights);
+          for (int threads = 0; threads <= 8; ++threads) {
+            CAPTURE(threads);
+            for (int repeat = 0; repeat < 2; ++repeat) {
+              CHECK(same_bits(run(problem, shared_context(isa, threads), weights), expected));
+            }
+          }
+        }
+      }
+    }
+  }
+
+  TEST_CASE("the caller's own threads, in any order") {
+    const std::vector<SdpaProblem> problems = some_problems();
+    for (const std::string &isa : instruction_sets()) {
+      CAPTURE(isa);
+      for (int threads : {1, 3, 8}) {
+        for (int64_t scramble : {0, 1, 13}) {
+          const PoolContext context(isa, threads, scramble);
+          REQUIRE(context.get() != nullptr);
+          for (const SdpaProblem &problem : problems) {
+            const std::string what = problem.describe();
+            CAPTURE(what);
+            for (bool weights : {false, true}) {
+              CHECK(same_bits(run(problem, context.get(), weights), run(problem, shared_context(isa, 1), weights)));
+            }
+          }
+          CHECK((threads == 1 || context.pool().loops() > 0));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a batch entry has the same bits alone, at any index and beside any neighbours") {
+    for (int64_t query_len : {1, 3, 50, 130}) {
+      for (int64_t key_len : {20, 2100}) {
+        if (query_len == 130 && key_len == 2100) continue;
+        CAPTURE(query_len);
+        CAPTURE(key_len);
+        Random random(base_seed());
+        const SdpaSizes sizes = {.batch = 4, .heads = 4, .kv_heads = 2, .query_len = query_len, .key_len = key_len, .head_dim = 16, .value_dim = 12};
+        SdpaSizes one = sizes;
+        one.batch = 1;
+        SdpaProblem many = make_sdpa(sizes, random);
+        many.set_valid_lens({key_len, key_len / 2, 3, key_len - 1});
+        for_each_isa([&](const fovea_context *context) {
+          const SdpaResult together = run(many, context, false), with_weights = run(many, context, true);
+          for (int64_t n = 0; n < 4; ++n) {
+            SdpaProblem alone = make_sdpa(one, random);
+            alone.query = batch_entry(many.query, n);
+            alone.key = batch_entry(many.key, n);
+            alone.value = batch_entry(many.value, n);
+            alone.set_valid_lens({(*many.valid_lens32)(n)});
+            const SdpaResult result = run(alone, context, false);
+            CHECK(same_bits(batch_entry(together.out, n), result.out));
+            CHECK(same_bits(batch_entry(*together.log_sum_exp, n), *result.log_sum_exp));
+            const SdpaResult weighted = run(alone, context, true);
+            CHECK(same_bits(batch_entry(with_weights.out, n), weighted.out));
+            CHECK(same_bits(batch_entry(*with_weights.weights, n), *weighted.weights));
+          }
+        });
+      }
+    }
+  }
+
+  TEST_CASE("addresses do not change the bits") {
+    const SdpaSizes sizes = {.heads = 2, .kv_heads = 1, .query_len = 21, .key_len = 90, .head_dim = 19, .value_dim = 21};
+    for_each_isa([&](const fovea_context *context) {
+      for (bool weights : {false, true}) {
+        std::vector<SdpaResult> results;
+        for (Placement placement : {Placement::kEnd, Placement::kBegin, Placement::kMisaligned}) {
+          const WithPlacement here(placement);
+          Random random(base_seed());
+          results.push_back(run(make_sdpa(sizes, random), context, weights));
+          CHECK(same_bits(results.front(), results.back()));
+        }
+      }
+    });
+  }
+
+  TEST_CASE("matmul, masked softmax, exp and tanh on 1 to 8 threads") {
+    Random random(base_seed());
+    Tensor<float> a({3, 200, 150}), b({150, 170});
+    a.fill_normal(random);
+    b.fill_normal(random);
+    Tensor<int32_t> lens({3});
+    lens.assign({150, 3, 0});
+    for (const std::string &isa : instruction_sets()) {
+      CAPTURE(isa);
+      std::vector<Tensor<float>> expected;
+      for (int threads = 1; threads <= 8; ++threads) {
+        CAPTURE(threads);
+        const fovea_context *context = shared_context(isa, threads);
+        std::vector<Tensor<float>> results;
+        results.emplace_back(Shape{3, 200, 170});
+        for (int n = 0; n < 3; ++n) results.emplace_back(Shape{3, 200, 150});
+        const fovea_tensor x = a.view(), y = b.view(), lens_view = lens.view();
+        fovea_tensor out = results[0].view();
+        REQUIRE_OK(fovea_matmul(context, &x, &y, &out));
+        out = results[1].view();
+        REQUIRE_OK(fovea_masked_softmax(context, &x, &lens_view, &out, nullptr));
+        out = results[2].view();
+        REQUIRE_OK(fovea_exp(context, &x, &out));
+        out = results[3].view();
+        REQUIRE_OK(fovea_tanh(context, &x, &out));
+        if (threads == 1) expected = std::move(results);
+        for (size_t n = 0; threads > 1 && n < 4; ++n) CHECK(same_bits(results[n], expected[n]));
+      }
+    }
+  }
+}

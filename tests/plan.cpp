@@ -1,0 +1,203 @@
+// Plans: the same bits as the one-shot call, a workspace of any alignment, a description, runs at the same time.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "support/sdpa_plan.hpp"
+
+using namespace testing;
+
+namespace {
+
+std::vector<SdpaProblem> some_problems() {
+  std::vector<SdpaProblem> problems;
+  const SdpaSizes all_sizes[] = {
+      {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17},
+      {.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 3000, .head_dim = 16, .value_dim = 16},
+      {.query_len = 3, .key_len = 5, .head_dim = 1, .value_dim = 1},
+      {.query_len = 150, .key_len = 150, .head_dim = 64, .value_dim = 64},
+      {.batch = 0, .query_len = 3, .key_len = 5},
+      {.batch = 2, .query_len = 3, .key_len = 0}};
+  for (const SdpaSizes &sizes : all_sizes) {
+    Random random(base_seed());
+    problems.push_back(make_sdpa(sizes, random));
+    problems.push_back(make_sdpa(sizes, random, Layout::kPadded));
+    SdpaProblem &rich = problems.back();
+    rich.flags = FOVEA_CAUSAL | FOVEA_AVERAGE_WEIGHTS;
+    rich.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(sizes.batch), sizes.key_len / 2 + 1 < sizes.key_len ? sizes.key_len / 2 + 1 : sizes.key_len), true);
+    rich.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return (i + j) % 4 != 0; });
+    rich.bias.emplace(Shape{1, 1, 1, sizes.key_len}).fill_normal(random);
+    rich.alibi_slopes.emplace(Shape{sizes.heads}).fill([] { return 0.05f; });
+    rich.sinks.emplace(Shape{sizes.heads}).fill_normal(random);
+  }
+  return problems;
+}
+
+void check_planned(const fovea_context *context, const SdpaProblem &problem, bool weights) {
+  const SdpaResult once = problem.make_result(weights), planned = problem.make_result(weights),
+                   again = problem.make_result(weights);
+  REQUIRE_OK(problem.run(context, once));
+  const SdpaPlan plan(context, problem, planned);
+  REQUIRE_OK(plan.run(problem, planned));
+  CHECK(same_bits(once, planned));
+  // What an earlier run left in the workspace must not matter.
+  std::memset(plan.workspace().data(), 0xFF, plan.workspace().size());
+  REQUIRE_OK(plan.run(problem, again));
+  CHECK(same_bits(once, again));
+}
+
+}  // namespace
+
+TEST_SUITE("plan") {
+  TEST_CASE("a planned run gives the bits of the one-shot call") {
+    for (const SdpaProblem &problem : some_problems()) {
+      const std::string what = problem.describe();
+      CAPTURE(what);
+      for_each_isa([&](const fovea_context *context) {
+        for (bool weights : {false, true}) {
+          for (Placement placement : {Placement::kEnd, Placement::kBegin, Placement::kMisaligned}) {
+            const WithPlacement here(placement);
+            check_planned(context, problem, weights);
+          }
+        }
+      });
+    }
+  }
+
+  TEST_CASE("valid lengths may change from run to run") {
+    Random random(base_seed());
+    SdpaProblem problem = make_sdpa({.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 200, .head_dim = 8, .value_dim = 8}, random);
+    for_each_isa([&](const fovea_context *context) {
+      problem.set_valid_lens({200, 200});
+      const SdpaPlan plan(context, problem, problem.make_result(false));
+      for (int64_t len : {0, 1, 16, 100, 200}) {
+        problem.set_valid_lens({len, 200 - len});
+        const SdpaResult planned = problem.make_result(false), once = problem.make_result(false);
+        REQUIRE_OK(plan.run(problem, planned));
+        REQUIRE_OK(problem.run(context, once));
+        CHECK(same_bits(planned, once));
+      }
+      problem.set_valid_lens({5, 201});
+      const SdpaResult refused = problem.make_result(false);
+      CHECK(plan.run(problem, refused) == FOVEA_BAD_VALUE);
+      CHECK(refused.out.untouched());
+    });
+  }
+
+  TEST_CASE("describe tells the operation, the instruction set, the path; cut to size with its NUL") {
+    Random random(base_seed());
+    const SdpaProblem problem = make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
+    for (const std::string &isa : instruction_sets()) {
+      const SdpaPlan plan(shared_context(isa), problem, problem.make_result());
+      const std::string text = plan.describe();
+      CAPTURE(text);
+      CHECK(text.find("op=sdpa") != std::string::npos);
+      CHECK(text.find("isa=" + isa) != std::string::npos);
+      CHECK(text.find("path=") != std::string::npos);
+      CHECK(text.find('\n') == std::string::npos);
+      for (size_t size : {size_t{1}, size_t{5}, text.size(), text.size() + 1, text.size() + 10}) {
+        std::string cut(size + 1, '#');
+        CHECK(fovea_plan_describe(plan.get(), cut.data(), size) == text.size());
+        CHECK(std::string(cut.c_str()) == text.substr(0, size - 1));
+        CHECK(cut[size] == '#');
+      }
+    }
+    CHECK(fovea_plan_describe(nullptr, nullptr, 0) == 0);
+    char untouched[4] = "abc";
+    CHECK(fovea_plan_describe(nullptr, untouched, sizeof untouched) == 0);
+    CHECK(fovea_plan_workspace_size(nullptr) == 0);
+    fovea_plan_destroy(nullptr);
+  }
+
+  TEST_CASE("the workspace does not grow with Q x K") {
+    for (const std::string &isa : instruction_sets()) {
+      Random random(base_seed());
+      size_t sizes[2];
+      for (int n = 0; n < 2; ++n) {
+        SdpaProblem problem = make_sdpa({.query_len = 512 << (2 * n), .key_len = 512 << (2 * n), .head_dim = 16, .value_dim = 16}, random);
+        problem.want_log_sum_exp = false;
+        const SdpaPlan plan(shared_context(isa, 2), problem, problem.make_result(false));
+        sizes[n] = fovea_plan_workspace_size(plan.get());
+      }
+      CHECK(sizes[1] <= 2 * sizes[0] + 65536);  // 16 times the scores
+    }
+  }
+
+  TEST_CASE("a run checks its buffers and its workspace") {
+    Random random(base_seed());
+    SdpaProblem problem = make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
+    problem.set_valid_lens({50});
+    for_each_isa([&](const fovea_context *context) {
+      const SdpaResult result = problem.make_result();
+      const SdpaPlan plan(context, problem, result);
+      const fovea_sdpa_buffers good = buffers_of(SdpaArguments(problem, result));
+      const auto refuse = [&](fovea_status expected, const char *argument, auto change) {
+        CAPTURE(argument);
+        fovea_sdpa_buffers buffers = good;
+        change(buffers);
+        CHECK_EQ(plan.run(buffers), expected);
+        CHECK(std::string(fovea_last_error()).find(argument) != std::string::npos);
+        CHECK(result.out.untouched());
+        CHECK(result.log_sum_exp->untouched());
+        CHECK(result.weights->untouched());
+      };
+      refuse(FOVEA_NULL_POINTER, "query", [](fovea_sdpa_buffers &b) { b.query = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "key", [](fovea_sdpa_buffers &b) { b.key = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "value", [](fovea_sdpa_buffers &b) { b.value = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "out", [](fovea_sdpa_buffers &b) { b.out = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "valid_lens", [](fovea_sdpa_buffers &b) { b.valid_lens = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "log_sum_exp", [](fovea_sdpa_buffers &b) { b.log_sum_exp = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "weights", [](fovea_sdpa_buffers &b) { b.weights = nullptr; });
+      const uint8_t byte = 1;
+      const float number = 1;
+      refuse(FOVEA_BAD_VALUE, "mask", [&](fovea_sdpa_buffers &b) { b.mask = &byte; });
+      refuse(FOVEA_BAD_VALUE, "bias", [&](fovea_sdpa_buffers &b) { b.bias = &number; });
+      refuse(FOVEA_BAD_VALUE, "alibi_slopes", [&](fovea_sdpa_buffers &b) { b.alibi_slopes = &number; });
+      refuse(FOVEA_BAD_VALUE, "sinks", [&](fovea_sdpa_buffers &b) { b.sinks = &number; });
+      refuse(FOVEA_BAD_OPTION, "struct_size", [](fovea_sdpa_buffers &b) { b.struct_size = 0; });
+      refuse(FOVEA_OVERLAP, "out", [](fovea_sdpa_buffers &b) { b.out = const_cast<float *>(b.query); });
+      refuse(FOVEA_OVERLAP, "weights", [](fovea_sdpa_buffers &b) { b.weights = b.out; });
+
+      const size_t size = fovea_plan_workspace_size(plan.get());
+      CHECK_EQ(fovea_sdpa_run(nullptr, &good, plan.workspace().data(), size), FOVEA_NULL_POINTER);
+      CHECK_EQ(fovea_sdpa_run(plan.get(), nullptr, plan.workspace().data(), size), FOVEA_NULL_POINTER);
+      if (size > 0) {
+        CHECK_EQ(fovea_sdpa_run(plan.get(), &good, plan.workspace().data(), size - 1), FOVEA_WORKSPACE_TOO_SMALL);
+        CHECK(std::string(fovea_last_error()).find(std::to_string(size)) != std::string::npos);
+        CHECK_EQ(fovea_sdpa_run(plan.get(), &good, nullptr, size), FOVEA_NULL_POINTER);
+      }
+      CHECK(result.out.untouched());
+      REQUIRE_OK(plan.run(good));
+    });
+  }
+
+  TEST_CASE("one plan, many threads, each with its own workspace") {
+    Random random(base_seed());
+    const SdpaProblem problem = make_sdpa({.heads = 4, .kv_heads = 2, .query_len = 30, .key_len = 300, .head_dim = 16, .value_dim = 16}, random);
+    for_each_isa([&](const fovea_context *context) {
+      const SdpaResult expected = problem.make_result(false);
+      REQUIRE_OK(problem.run(context, expected));
+      const SdpaPlan plan(context, problem, expected);
+      std::vector<SdpaResult> results;
+      for (int n = 0; n < 8; ++n) results.push_back(problem.make_result(false));
+      std::vector<fovea_status> statuses(8, FOVEA_INTERNAL_ERROR);
+      std::vector<std::thread> threads;
+      for (size_t n = 0; n < 8; ++n) {
+        threads.emplace_back([&, n] {
+          const GuardedMemory workspace(fovea_plan_workspace_size(plan.get()));
+          const fovea_sdpa_buffers buffers = buffers_of(SdpaArguments(problem, results[n]));
+          for (int repeat = 0; repeat < 5; ++repeat) {
+            statuses[n] = fovea_sdpa_run(plan.get(), &buffers, workspace.data(), workspace.size());
+          }
+        });
+      }
+      for (std::thread &thread : threads) thread.join();
+      for (size_t n = 0; n < 8; ++n) {
+        CHECK(statuses[n] == FOVEA_OK);
+        CHECK(same_bits(results[n], expected));
+      }
+    });
+  }
+}

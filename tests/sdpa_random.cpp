@@ -1,0 +1,134 @@
+// Thousands of seeded problems with any combination of sizes, layouts, strides and options. To replay the one that failed:
+//   FOVEA_TEST_SEED=<its seed> FOVEA_TEST_CASES=1 <test program> -tc="random*"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "support/sdpa_problem.hpp"
+
+using namespace testing;
+
+namespace {
+
+int64_t random_size(Random &random, int64_t most) {
+  switch (random.integer(0, 3)) {
+    case 0: return random.integer(1, std::min<int64_t>(most, 4));
+    case 1: return std::min(most, random.pick<int64_t>({15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129}));
+    default: return random.integer(1, most);
+  }
+}
+
+SdpaSizes random_sizes(Random &random, int64_t most_len, int64_t most_dim) {
+  SdpaSizes sizes;
+  sizes.batch = random.integer(1, 3);
+  sizes.kv_heads = random.integer(1, 3);
+  sizes.heads = sizes.kv_heads * random.pick<int64_t>({1, 1, 2, 3, 4});
+  sizes.query_len = random.chance(0.3) ? random.integer(1, 3) : random_size(random, most_len);
+  sizes.key_len = random_size(random, most_len);
+  sizes.head_dim = random_size(random, most_dim);
+  sizes.value_dim = random.chance(0.5) ? sizes.head_dim : random_size(random, most_dim);
+  if (random.chance(0.02)) sizes.batch = 0;
+  if (random.chance(0.02)) sizes.query_len = 0;
+  if (random.chance(0.02)) sizes.key_len = 0;
+  return sizes;
+}
+
+// Each axis but the last is given whole, as size 1, or as stride 0.
+template <typename T>
+Tensor<T> random_broadcast(const SdpaProblem &problem, Random &random) {
+  Shape shape = problem.shape_of(problem.score_shape());
+  for (size_t axis = 0; axis + 1 < shape.size(); ++axis) {
+    if (random.chance(0.3)) shape[axis] = 1;
+  }
+  Shape strides = contiguous_strides(shape);
+  for (size_t axis = 0; axis + 1 < shape.size(); ++axis) {
+    if (random.chance(0.2)) strides[axis] = 0;
+  }
+  return Tensor<T>(shape, strides);
+}
+
+void add_masks(SdpaProblem &problem, Random &random) {
+  const SdpaSizes &s = problem.sizes;
+  if (random.chance(0.4)) {
+    const bool per_query = random.chance(0.4);
+    std::vector<int64_t> lens(static_cast<size_t>(per_query ? s.batch * s.query_len : s.batch));
+    for (int64_t &len : lens) len = random.integer(random.chance(0.2) ? 0 : s.key_len / 2, s.key_len);
+    problem.set_valid_lens(lens, random.chance(0.5));
+  }
+  if (random.chance(0.3)) {
+    const double density = random.pick({0.05, 0.5, 0.95});
+    problem.mask = random_broadcast<uint8_t>(problem, random);
+    problem.mask->fill([&] { return static_cast<uint8_t>(random.chance(density) ? random.integer(1, 255) : 0); });
+  }
+  if (random.chance(0.3)) {
+    const double holes = random.pick({0.0, 0.1, 0.7});
+    problem.bias = random_broadcast<float>(problem, random);
+    problem.bias->fill([&] { return random.chance(holes) ? -kInfinity : random.normal(); });
+  }
+}
+
+void add_flags(SdpaProblem &problem, Random &random) {
+  const SdpaSizes &s = problem.sizes;
+  if (random.chance(0.4)) problem.flags |= FOVEA_CAUSAL;
+  if (random.chance(0.15)) {
+    problem.flags |= FOVEA_TOP_LEFT;
+  } else if (random.chance(0.2)) {
+    problem.flags |= FOVEA_QUERY_OFFSET;
+    problem.query_offset = random.integer(-s.query_len, s.key_len + 5);
+  }
+  if (random.chance(0.2)) problem.flags |= FOVEA_WINDOW_LEFT;
+  if (random.chance(0.2)) problem.flags |= FOVEA_WINDOW_RIGHT;
+  if (random.chance(0.15)) problem.flags |= FOVEA_LEAVE_ONE_OUT;
+  problem.window_left = random.integer(0, s.key_len);
+  problem.window_right = random.integer(0, s.key_len);
+  problem.want_log_sum_exp = random.chance(0.5);
+  if (random.chance(0.2)) problem.flags |= FOVEA_AVERAGE_WEIGHTS;
+}
+
+void add_scores(SdpaProblem &problem, Random &random) {
+  const SdpaSizes &s = problem.sizes;
+  if (random.chance(0.2)) problem.scale = random.pick({0.1f, 0.3f, -0.2f, 0.5f});
+  if (random.chance(0.2)) problem.softcap = random.pick({1.0f, 5.0f, 50.0f});
+  if (random.chance(0.2)) {
+    problem.alibi_slopes.emplace(Shape{s.heads}).fill([&] { return random.uniform(0, 0.5f); });
+  }
+  if (random.chance(0.2)) problem.sinks.emplace(Shape{s.heads}).fill_normal(random);
+  problem.empty_rows = static_cast<int32_t>(random.integer(0, 2));
+}
+
+SdpaProblem random_problem(Random &random, int64_t most_len, int64_t most_dim) {
+  SdpaSizes sizes = random_sizes(random, most_len, most_dim);
+  const int rank = random.pick({4, 4, 4, 3, 2});
+  if (rank < 4) sizes.heads = sizes.kv_heads = 1;
+  if (rank == 2) sizes.batch = 1;
+  SdpaProblem problem =
+      make_sdpa(sizes, random, random.pick({Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}), rank);
+  add_masks(problem, random);
+  add_flags(problem, random);
+  add_scores(problem, random);
+  return problem;
+}
+
+void check_random(int64_t cases, uint64_t first_seed, int64_t most_len, int64_t most_dim) {
+  for (int64_t n = 0; n < cases; ++n) {
+    const uint64_t seed = first_seed + static_cast<uint64_t>(n);
+    CAPTURE(seed);
+    Random random(seed);
+    const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
+    check_sdpa(random_problem(random, most_len, most_dim));
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("sdpa random") {
+  TEST_CASE("random small problems") { check_random(case_count(2000), base_seed(), 40, 24); }
+  TEST_CASE("random larger problems") { check_random(case_count(60), base_seed(), 260, 130); }
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("random problems, many") {
+    check_random(case_count(30000), base_seed() + 1000000, 48, 40);
+    check_random(case_count(1000), base_seed() + 2000000, 400, 260);
+  }
+}

@@ -1,0 +1,24 @@
+// Counts heap allocations of the whole program, on every thread. The program that links allocation_count.cpp has its malloc
+// replaced; address sanitizer wants malloc for itself, so there counting is off.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define FOVEA_TEST_COUNTS_ALLOCATIONS 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FOVEA_TEST_COUNTS_ALLOCATIONS 0
+#else
+#define FOVEA_TEST_COUNTS_ALLOCATIONS 1
+#endif
+#else
+#define FOVEA_TEST_COUNTS_ALLOCATIONS 1
+#endif
+
+namespace testing {
+
+// Allocations since the program began: malloc, calloc, realloc, aligned forms, operator new and mmap. Releases do not count.
+int64_t allocation_count();
+
+}  // namespace testing

@@ -1,0 +1,74 @@
+#include "contexts.hpp"
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+namespace testing {
+namespace {
+
+struct Destroy {
+  void operator()(fovea_context *context) const { fovea_context_destroy(context); }
+};
+using Context = std::unique_ptr<fovea_context, Destroy>;
+
+const char *wanted_isa() { return std::getenv("FOVEA_TEST_ISA"); }
+
+std::vector<std::string> available_sets() {
+  std::vector<std::string> names;
+  for (int32_t index = 0; fovea_isa_available(index) != nullptr; ++index) names.emplace_back(fovea_isa_available(index));
+  return names;
+}
+
+bool contains(const std::vector<std::string> &names, const std::string &name) {
+  for (const std::string &other : names) {
+    if (other == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+const std::vector<std::string> &instruction_sets() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> sets = available_sets();
+    if (wanted_isa() == nullptr) return sets;
+    if (!contains(sets, wanted_isa())) throw std::runtime_error("FOVEA_TEST_ISA names no set this machine has");
+    return std::vector<std::string>{wanted_isa()};
+  }();
+  return names;
+}
+
+std::string instruction_set_report() {
+  std::string run, skipped;
+  for (const std::string &name : instruction_sets()) run += " " + name;
+  for (const std::string name : {"base", "avx2", "avx512"}) {
+    if (contains(instruction_sets(), name)) continue;
+    skipped += " " + name + (contains(available_sets(), name) ? " (left out by FOVEA_TEST_ISA)" : " (not on this machine)");
+  }
+  return "instruction sets tested:" + run + "; skipped:" + (skipped.empty() ? " none" : skipped);
+}
+
+const fovea_context *shared_context(const std::string &isa, int max_threads) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, int>, Context> contexts;
+  const std::lock_guard lock(mutex);
+  Context &context = contexts[{isa, max_threads}];
+  if (context == nullptr) {
+    fovea_context_options options{};
+    options.struct_size = sizeof options;
+    options.max_isa = isa.c_str();
+    options.max_threads = max_threads;
+    fovea_context *created = nullptr;
+    if (const fovea_status status = fovea_context_create(&options, &created); status != FOVEA_OK) {
+      throw std::runtime_error("fovea_context_create: " + status_text(status));
+    }
+    context.reset(created);
+  }
+  return context.get();
+}
+
+}  // namespace testing

@@ -1,0 +1,321 @@
+#include "sdpa_problem.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <sstream>
+
+#include "accuracy.hpp"
+
+namespace testing {
+namespace {
+
+// A dense copy over [B,H,Q,K] of a mask or bias whose axes may be 1, whatever its rank.
+template <typename T>
+std::vector<T> broadcast_scores(const Tensor<T> &tensor, const SdpaProblem &problem) {
+  return tensor.dense(problem.shape_of(problem.score_shape()));
+}
+
+template <typename T>
+std::vector<int64_t> expand_lens(const Tensor<T> &lens, const SdpaSizes &sizes) {
+  std::vector<int64_t> expanded;
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    for (int64_t i = 0; i < sizes.query_len; ++i) {
+      expanded.push_back(lens.shape().size() == 1 ? lens(b) : lens(b, i));
+    }
+  }
+  return expanded;
+}
+
+template <typename T>
+const fovea_tensor *describe_optional(const std::optional<Tensor<T>> &tensor, fovea_tensor &view) {
+  if (!tensor) return nullptr;
+  view = tensor->view();
+  return &view;
+}
+
+// 8 (1 + K) 2^-24 sum_j weight_j |value_j|, for rows whose weights sum to 1. A sink that stands a distance d above the scores makes
+// every weight about e^-d, and float32 knows e^-d to a relative d * 2^-24 at best: such rows get (1 + d) times the bound.
+std::vector<double> elementwise_bounds(const reference::SdpaOutputs<double> &truth, const SdpaSizes &sizes) {
+  std::vector<double> bounds;
+  // Below the smallest normal number a product loses bits however it is computed.
+  constexpr double kSmallest = 0x1p-126;
+  const double per_magnitude = 8 * (1 + static_cast<double>(sizes.key_len)) * kEpsilon;
+  for (size_t n = 0; n < truth.weighted_magnitude.size(); ++n) {
+    const auto row = truth.weights.begin() + static_cast<int64_t>(n) / sizes.value_dim * sizes.key_len;
+    const double sum = std::accumulate(row, row + sizes.key_len, 0.0);
+    const double distance = sum > 0 && sum < 1 ? -std::log(sum) : 0;
+    bounds.push_back(per_magnitude * (1 + distance) * std::max(truth.weighted_magnitude[n], kSmallest));
+  }
+  return bounds;
+}
+
+double largest(const std::vector<double> &values) {
+  double most = 0;
+  for (double value : values) {
+    if (std::isfinite(value)) most = std::max(most, std::abs(value));
+  }
+  return most;
+}
+
+void check_weight_rows(const SdpaProblem &problem, const reference::SdpaInputs &inputs, const Tensor<float> &weights) {
+  const SdpaSizes &s = problem.sizes;
+  const bool average = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
+  const std::vector<float> dense = weights.dense();
+  if (average || problem.empty_rows != FOVEA_EMPTY_ROWS_ZERO) return;
+  for (int64_t row = 0; row < s.batch * s.heads * s.query_len; ++row) {
+    const std::vector<bool> attended = reference::attended_keys(inputs, row / (s.heads * s.query_len),
+                                                                row / s.query_len % s.heads, row % s.query_len);
+    int64_t leaked = 0;
+    for (int64_t j = 0; j < s.key_len; ++j) {
+      const float weight = dense[static_cast<size_t>(row * s.key_len + j)];
+      if (!attended[static_cast<size_t>(j)] && !(weight == 0 && !std::signbit(weight))) ++leaked;
+    }
+    if (leaked != 0) {
+      CAPTURE(row);
+      CHECK_MESSAGE(leaked == 0, "weights of masked keys that are not exactly 0");
+      return;
+    }
+  }
+}
+
+struct Expected {
+  reference::SdpaInputs inputs;
+  reference::SdpaOutputs<double> truth;
+  reference::SdpaOutputs<float> plain;
+};
+
+void check_result(const SdpaProblem &problem, const Expected &expected, const SdpaResult &result, double floors) {
+  const auto &[inputs, truth, plain] = expected;
+  // Floors, for small problems (see accuracy.hpp). A weight is exp(score - maximum) over a sum of such: two exps, each allowed
+  // 1.6 ulp (3.2 * 2^-24), a quotient and a product; and a score of size S, rounded once as it is and once in units of
+  // log 2, carries 2 S * 2^-24, as does the maximum.
+  const double relative = floors * kEpsilon * (8 + 4 * truth.largest_score);
+  const std::vector<float> out = result.out.dense();
+  CHECK_ACCURATE(out, truth.out, plain.out, relative * largest(truth.weighted_magnitude));
+  CHECK_EQ(judge_elements(out, truth.out, plain.out, elementwise_bounds(truth, problem.sizes)), "");
+  CHECK(result.out.gaps_untouched());
+  if (result.log_sum_exp) {
+    const double floor = relative + floors * 2 * kEpsilon * largest(truth.log_sum_exp);
+    CHECK_ACCURATE(result.log_sum_exp->dense(), truth.log_sum_exp, plain.log_sum_exp, floor);
+    CHECK(result.log_sum_exp->gaps_untouched());
+  }
+  if (result.weights) {
+    const bool average = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
+    const std::vector<double> &weights = average ? truth.average_weights : truth.weights;
+    CHECK_ACCURATE(result.weights->dense(), weights, average ? plain.average_weights : plain.weights,
+                   relative * largest(weights));
+    CHECK(result.weights->gaps_untouched());
+    check_weight_rows(problem, inputs, *result.weights);
+  }
+}
+
+}  // namespace
+
+Shape SdpaProblem::shape_of(const Shape &full) const {
+  if (rank == 4) return full;
+  if (rank == 3) return {full[0], full[2], full[3]};
+  return {full[2], full[3]};
+}
+
+Tensor<float> SdpaProblem::make_tensor(const Shape &full, Layout layout) const {
+  const Shape shape = shape_of(full);
+  if (layout == Layout::kHeadsFirst) return Tensor<float>(shape);
+  const int64_t gap = layout == Layout::kPadded ? 3 : 0;
+  if (rank == 4) return Tensor<float>(shape, permuted_strides(shape, {0, 2, 1, 3}, gap));
+  if (rank == 3) return Tensor<float>(shape, permuted_strides(shape, {0, 1, 2}, gap));
+  return Tensor<float>(shape, permuted_strides(shape, {0, 1}, gap));
+}
+
+void SdpaProblem::set_valid_lens(const std::vector<int64_t> &lens, bool wide) {
+  const bool per_batch = static_cast<int64_t>(lens.size()) == sizes.batch;
+  const Shape shape = per_batch ? Shape{sizes.batch} : Shape{sizes.batch, sizes.query_len};
+  valid_lens32.reset();
+  valid_lens64.reset();
+  if (wide) {
+    valid_lens64.emplace(shape).assign(lens);
+  } else {
+    valid_lens32.emplace(shape).assign(std::vector<int32_t>(lens.begin(), lens.end()));
+  }
+}
+
+void SdpaProblem::set_mask(const std::function<bool(int64_t, int64_t, int64_t, int64_t)> &attend) {
+  std::vector<uint8_t> values;
+  for_each_index(score_shape(), [&](const Shape &at) { values.push_back(attend(at[0], at[1], at[2], at[3]) ? 1 : 0); });
+  mask.emplace(shape_of(score_shape())).assign(values);
+}
+
+reference::SdpaInputs SdpaProblem::reference_inputs() const {
+  reference::SdpaInputs in;
+  in.batch = sizes.batch;
+  in.heads = sizes.heads;
+  in.kv_heads = sizes.kv_heads;
+  in.query_len = sizes.query_len;
+  in.key_len = sizes.key_len;
+  in.head_dim = sizes.head_dim;
+  in.value_dim = sizes.value_dim;
+  in.query = query.dense();
+  in.key = key.dense();
+  in.value = value.dense();
+  if (valid_lens32) in.valid_lens = expand_lens(*valid_lens32, sizes);
+  if (valid_lens64) in.valid_lens = expand_lens(*valid_lens64, sizes);
+  if (mask) in.mask = broadcast_scores(*mask, *this);
+  if (bias) in.bias = broadcast_scores(*bias, *this);
+  if (alibi_slopes) in.alibi_slopes = alibi_slopes->dense();
+  if (sinks) in.sinks = sinks->dense();
+  in.empty_rows = static_cast<reference::EmptyRows>(empty_rows);
+  in.scale = scale;
+  in.softcap = softcap;
+  in.causal = (flags & FOVEA_CAUSAL) != 0;
+  in.top_left = (flags & FOVEA_TOP_LEFT) != 0;
+  in.leave_one_out = (flags & FOVEA_LEAVE_ONE_OUT) != 0;
+  if ((flags & FOVEA_QUERY_OFFSET) != 0) in.query_offset = query_offset;
+  if ((flags & FOVEA_WINDOW_LEFT) != 0) in.window_left = window_left;
+  if ((flags & FOVEA_WINDOW_RIGHT) != 0) in.window_right = window_right;
+  return in;
+}
+
+SdpaResult SdpaProblem::make_result(bool want_weights) const {
+  SdpaResult result;
+  const SdpaSizes &s = sizes;
+  result.out = make_tensor({s.batch, s.heads, s.query_len, s.value_dim}, out_layout);
+  if (want_log_sum_exp) {
+    const Shape shapes[3] = {{s.query_len}, {s.batch, s.query_len}, {s.batch, s.heads, s.query_len}};
+    result.log_sum_exp.emplace(shapes[rank - 2]);
+  }
+  if (want_weights && rank == 4 && (flags & FOVEA_AVERAGE_WEIGHTS) != 0) {
+    result.weights.emplace(Shape{s.batch, s.query_len, s.key_len});
+  } else if (want_weights) {
+    result.weights = make_tensor(score_shape(), out_layout);
+  }
+  return result;
+}
+
+SdpaArguments::SdpaArguments(const SdpaProblem &problem, const SdpaResult &result)
+    : query(problem.query.view()), key(problem.key.view()), value(problem.value.view()), out(result.out.view()) {
+  options.struct_size = sizeof options;
+  options.flags = problem.flags;
+  options.empty_rows = problem.empty_rows;
+  options.scale = problem.scale;
+  options.softcap = problem.softcap;
+  options.query_offset = problem.query_offset;
+  options.window_left = problem.window_left;
+  options.window_right = problem.window_right;
+  options.valid_lens = problem.valid_lens64 ? describe_optional(problem.valid_lens64, valid_lens)
+                                            : describe_optional(problem.valid_lens32, valid_lens);
+  options.mask = describe_optional(problem.mask, mask);
+  options.bias = describe_optional(problem.bias, bias);
+  options.alibi_slopes = describe_optional(problem.alibi_slopes, alibi_slopes);
+  options.sinks = describe_optional(problem.sinks, sinks);
+  options.log_sum_exp = describe_optional(result.log_sum_exp, log_sum_exp);
+  options.weights = describe_optional(result.weights, weights);
+}
+
+fovea_sdpa_buffers buffers_of(const SdpaArguments &arguments) {
+  fovea_sdpa_buffers buffers{};
+  buffers.struct_size = sizeof buffers;
+  buffers.query = static_cast<const float *>(arguments.query.data);
+  buffers.key = static_cast<const float *>(arguments.key.data);
+  buffers.value = static_cast<const float *>(arguments.value.data);
+  buffers.out = static_cast<float *>(arguments.out.data);
+  buffers.valid_lens = arguments.valid_lens.data;
+  buffers.mask = static_cast<const uint8_t *>(arguments.mask.data);
+  buffers.bias = static_cast<const float *>(arguments.bias.data);
+  buffers.alibi_slopes = static_cast<const float *>(arguments.alibi_slopes.data);
+  buffers.sinks = static_cast<const float *>(arguments.sinks.data);
+  buffers.log_sum_exp = static_cast<float *>(arguments.log_sum_exp.data);
+  buffers.weights = static_cast<float *>(arguments.weights.data);
+  return buffers;
+}
+
+fovea_status SdpaProblem::run(const fovea_context *context, const SdpaResult &result) const {
+  const auto freeze = [](const auto &tensor) {
+    if (tensor) tensor->memory().freeze();
+  };
+  query.memory().freeze();
+  key.memory().freeze();
+  value.memory().freeze();
+  freeze(valid_lens32);
+  freeze(valid_lens64);
+  freeze(mask);
+  freeze(bias);
+  freeze(alibi_slopes);
+  freeze(sinks);
+  const SdpaArguments arguments(*this, result);
+  return fovea_sdpa(context, &arguments.query, &arguments.key, &arguments.value, &arguments.out, &arguments.options);
+}
+
+std::string SdpaProblem::describe() const {
+  std::ostringstream text;
+  const auto list = [&text](const char *name, const Shape &values) {
+    text << ' ' << name << '[';
+    for (size_t n = 0; n < values.size(); ++n) text << (n == 0 ? "" : ",") << values[n];
+    text << ']';
+  };
+  const SdpaSizes &s = sizes;
+  text << "B=" << s.batch << " H=" << s.heads << " Hkv=" << s.kv_heads << " Q=" << s.query_len << " K=" << s.key_len
+       << " D=" << s.head_dim << " Dv=" << s.value_dim << " rank=" << rank << " flags=" << flags
+       << " empty_rows=" << empty_rows << " scale=" << scale << " softcap=" << softcap << " offset=" << query_offset
+       << " window=" << window_left << "," << window_right;
+  list("query strides", query.strides());
+  list("key strides", key.strides());
+  list("value strides", value.strides());
+  if (valid_lens32) list("valid_lens i32", valid_lens32->shape());
+  if (valid_lens64) list("valid_lens i64", valid_lens64->shape());
+  if (mask) list("mask", mask->shape());
+  if (bias) list("bias", bias->shape());
+  text << (alibi_slopes ? " alibi" : "") << (sinks ? " sinks" : "") << (want_log_sum_exp ? " lse" : "");
+  return text.str();
+}
+
+SdpaProblem make_sdpa(const SdpaSizes &sizes, Random &random, Layout layout, int rank) {
+  SdpaProblem problem;
+  problem.sizes = sizes;
+  problem.rank = rank;
+  problem.out_layout = layout;
+  problem.query = problem.make_tensor({sizes.batch, sizes.heads, sizes.query_len, sizes.head_dim}, layout);
+  problem.key = problem.make_tensor({sizes.batch, sizes.kv_heads, sizes.key_len, sizes.head_dim}, layout);
+  problem.value = problem.make_tensor({sizes.batch, sizes.kv_heads, sizes.key_len, sizes.value_dim}, layout);
+  problem.query.fill_normal(random);
+  problem.key.fill_normal(random);
+  problem.value.fill_normal(random);
+  return problem;
+}
+
+namespace {
+
+void check_sdpa(const SdpaProblem &problem, double floors) {
+  const std::string what = problem.describe();
+  CAPTURE(what);
+  Expected expected;
+  expected.inputs = problem.reference_inputs();
+  expected.truth = reference::sdpa<double>(expected.inputs);
+  expected.plain = reference::sdpa<float>(expected.inputs);
+  for_each_isa([&](const fovea_context *context) {
+    for (const bool weights : {false, true}) {
+      CAPTURE(weights);
+      const SdpaResult result = problem.make_result(weights);
+      REQUIRE_OK(problem.run(context, result));
+      check_result(problem, expected, result, floors);
+    }
+  });
+}
+
+}  // namespace
+
+void check_sdpa(const SdpaProblem &problem) { check_sdpa(problem, 1); }
+void check_sdpa_strictly(const SdpaProblem &problem) { check_sdpa(problem, 0); }
+
+bool same_bits(const Tensor<float> &a, const Tensor<float> &b) {
+  const std::vector<float> left = a.dense(), right = b.dense();
+  return left.size() == right.size() && (left.empty() || std::memcmp(left.data(), right.data(), left.size() * 4) == 0);
+}
+
+bool same_bits(const SdpaResult &a, const SdpaResult &b) {
+  if (!same_bits(a.out, b.out)) return false;
+  if (a.log_sum_exp && !same_bits(*a.log_sum_exp, *b.log_sum_exp)) return false;
+  return !a.weights || same_bits(*a.weights, *b.weights);
+}
+
+}  // namespace testing

@@ -1,0 +1,102 @@
+// One attention problem: sizes, options and tensors. It can be run on a context and judged against the reference.
+#pragma once
+
+#include <fovea/fovea.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contexts.hpp"
+#include "reference.hpp"
+#include "tensor.hpp"
+
+namespace testing {
+
+struct SdpaSizes {
+  int64_t batch = 1, heads = 1, kv_heads = 1, query_len = 1, key_len = 1, head_dim = 1, value_dim = 1;
+};
+
+// How [B,H,L,D] lies in memory.
+enum class Layout {
+  kHeadsFirst,  // B,H,L,D
+  kHeadsLast,   // B,L,H,D
+  kPadded       // B,L,H,D with unused elements after each row
+};
+
+// Output tensors of one run. Those that were not asked for are empty.
+struct SdpaResult {
+  Tensor<float> out;
+  std::optional<Tensor<float>> log_sum_exp;
+  std::optional<Tensor<float>> weights;
+};
+
+struct SdpaProblem {
+  SdpaSizes sizes;
+  int rank = 4;  // 3: no head axis; 2: no batch axis either
+  Layout out_layout = Layout::kHeadsFirst;
+
+  Tensor<float> query, key, value;
+  std::optional<Tensor<int32_t>> valid_lens32;
+  std::optional<Tensor<int64_t>> valid_lens64;
+  std::optional<Tensor<uint8_t>> mask;
+  std::optional<Tensor<float>> bias, alibi_slopes, sinks;
+
+  uint32_t flags = 0;
+  int32_t empty_rows = FOVEA_EMPTY_ROWS_ZERO;
+  float scale = 0, softcap = 0;
+  int64_t query_offset = 0, window_left = 0, window_right = 0;
+  bool want_log_sum_exp = true;
+
+  // A tensor of this problem's rank: full is [B,H,L,D].
+  Shape shape_of(const Shape &full) const;
+  Tensor<float> make_tensor(const Shape &full, Layout layout) const;
+
+  Shape score_shape() const { return {sizes.batch, sizes.heads, sizes.query_len, sizes.key_len}; }
+
+  // Lengths [B] or [B,Q], whichever the count of the values fits.
+  void set_valid_lens(const std::vector<int64_t> &lens, bool wide = false);
+  // A mask over [B,H,Q,K] from a predicate, or random.
+  void set_mask(const std::function<bool(int64_t b, int64_t h, int64_t i, int64_t j)> &attend);
+
+  reference::SdpaInputs reference_inputs() const;
+  // Asking for weights takes another path through the library, so most tests do both.
+  SdpaResult make_result(bool want_weights = true) const;
+
+  fovea_status run(const fovea_context *context, const SdpaResult &result) const;
+
+  // Everything needed to read a failure: sizes, flags, options, strides.
+  std::string describe() const;
+};
+
+// Query, key and value are normal numbers; everything else is off.
+SdpaProblem make_sdpa(const SdpaSizes &sizes, Random &random, Layout layout = Layout::kHeadsFirst, int rank = 4);
+
+// The tensors and options of a call, pointing into the problem; it must outlive them.
+struct SdpaArguments {
+  SdpaArguments(const SdpaProblem &problem, const SdpaResult &result);
+  SdpaArguments(const SdpaArguments &) = delete;
+  SdpaArguments &operator=(const SdpaArguments &) = delete;
+
+  fovea_tensor query, key, value, out;
+  fovea_tensor valid_lens{}, mask{}, bias{}, alibi_slopes{}, sinks{}, log_sum_exp{}, weights{};
+  fovea_sdpa_options options{};
+};
+
+// The data pointers of those tensors, for a planned run.
+fovea_sdpa_buffers buffers_of(const SdpaArguments &arguments);
+
+// Runs the problem on every instruction set, without weights and with, and checks out, log-sum-exp and weights: accuracy, exact
+// zeros where a key is masked, nothing written outside the elements.
+void check_sdpa(const SdpaProblem &problem);
+
+// The same, at most twice the error of the plain float32 evaluation without any floor: for problems large enough that the
+// plain evaluation has no luck.
+void check_sdpa_strictly(const SdpaProblem &problem);
+
+// Bits of both outcomes are the same.
+bool same_bits(const Tensor<float> &a, const Tensor<float> &b);
+bool same_bits(const SdpaResult &a, const SdpaResult &b);
+
+}  // namespace testing
