@@ -34,7 +34,7 @@ constexpr Kernels make_table(const char *name) {
                         .few_rows_keys = RowsPath::tile_keys,
                         .tile_bands = TilePath::bands,
                         .scratch_floats = attention_scratch_floats},
-          .matmul = {.panel_columns = panel_columns, .depth_block = depth_block},
+          .matmul = {.panel_columns = panel_columns},
           .exp = exp_elements,
           .tanh = tanh_elements,
           .softmax_row = softmax_row,

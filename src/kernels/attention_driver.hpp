@@ -182,7 +182,8 @@ struct AttentionWorker {
     }
   }
 
-  FOVEA_INLINE static bool empty(const Band &band, int64_t r) { return band.state.max[r] == -INFINITY; }
+  // No key was attended: any key's weight would be positive, or NaN.
+  FOVEA_INLINE static bool empty(const Band &band, int64_t r) { return band.state.sum[r] == 0.0f; }
 
   FOVEA_INLINE float log_sum_exp(const Band &band, int64_t r) const {
     return empty(band, r) ? -INFINITY : band.state.max[r] * scale.natural + logf(band.state.sum[r]);
@@ -190,8 +191,8 @@ struct AttentionWorker {
 
   // Divides and writes; finite[r] is NaN for a row that is not finite although its weights are, else 0.
   FOVEA_INLINE void store_outputs(const Band &band, float *finite) {
-    float *pointers[rows];
-    alignas(64) float factor[rows];
+    float *pointers[rows] = {};
+    alignas(64) float factor[rows] = {};
     RowCursor row(problem, task.batch, task.kv_head, band.row_begin);
     for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
       pointers[r] = task.partial.out != nullptr
@@ -199,7 +200,6 @@ struct AttentionWorker {
                         : problem.out + row.at(problem.out_strides);
       factor[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
     }
-    for (int64_t r = band.row_count; r < band.table.vectors * lanes; ++r) factor[r] = 0.0f;
     Path::store_out(band.out, problem.value_dim, factor, pointers, band.row_count, finite);
     for (int64_t r = 0; r < band.row_count; ++r) {
       if (empty(band, r) || band.state.sum[r] != band.state.sum[r]) finite[r] = 0.0f;  // nothing to repair

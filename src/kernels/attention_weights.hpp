@@ -93,7 +93,7 @@ struct WeightsWorker {
     const int64_t first = min_of(table.any.first, table.any.last);
     for (int64_t key = first; key < table.any.last; key += keys) attend_tile(key, min_of(key + keys, table.any.last));
     for (int64_t r = 0; r < row_count; ++r) {
-      if (max[r] == -INFINITY && problem.empty_rows != EmptyRows::zero) {
+      if (factor[r] == 0.0f && problem.empty_rows != EmptyRows::zero) {
         fill(out[r], problem.key_len, empty_weight(problem) * share);  // the tiles gave it zeros
         continue;
       }

@@ -72,23 +72,33 @@ FOVEA_INLINE void multiply_block(const float *a, int64_t a_row_stride, const flo
   });
 }
 
-// Any strides of a: a block of rows x depth copied to rows that are contiguous.
-inline void copy_a(const MatmulTask &task, int64_t k, int64_t depth) {
-  for (int64_t r = 0; r < task.rows; ++r) {
-    const float *from = task.a + r * task.a_row_stride + k * task.a_column_stride;
-    for (int64_t i = 0; i < depth; ++i) task.scratch[r * depth + i] = from[i * task.a_column_stride];
+// `rows` rows of a at `a`, over one k block, against all panels.
+inline void multiply_rows(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t row, int64_t rows,
+                          int64_t k, int64_t depth) {
+  for (int64_t column = 0; column < task.columns; column += panel_columns) {
+    const float *b = task.b + column / panel_columns * task.b_panel_stride + k * task.b_row_stride;
+    const int64_t columns = min_of(panel_columns, task.columns - column);
+    float *out = task.out + row * task.out_row_stride + column;
+    for_each_block<block_vectors>(rows, [&](auto block_rows, int64_t r) FOVEA_INLINE_BODY {
+      multiply_block<decltype(block_rows)::value, block_vectors>(a + r * a_row_stride, a_row_stride, b,
+                                                                 task.b_row_stride, out + r * task.out_row_stride,
+                                                                 task.out_row_stride, depth, columns, k == 0);
+    });
   }
 }
 
-inline void matmul_panel(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t column, int64_t k,
-                         int64_t depth) {
-  const float *b = task.b + column / panel_columns * task.b_panel_stride + k * task.b_row_stride;
-  const int64_t columns = min_of(panel_columns, task.columns - column);
-  for_each_block<block_vectors>(task.rows, [&](auto rows, int64_t r) FOVEA_INLINE_BODY {
-    multiply_block<decltype(rows)::value, block_vectors>(a + r * a_row_stride, a_row_stride, b, task.b_row_stride,
-                                                         task.out + r * task.out_row_stride + column,
-                                                         task.out_row_stride, depth, columns, k == 0);
-  });
+// a whose rows are not contiguous is copied, a few rows of one k block at a time.
+inline void multiply_copied_rows(const MatmulTask &task, int64_t k, int64_t depth) {
+  constexpr int64_t most_rows = 24;
+  alignas(64) float copy[most_rows * depth_block];
+  for (int64_t row = 0; row < task.rows; row += most_rows) {
+    const int64_t rows = min_of(most_rows, task.rows - row);
+    for (int64_t r = 0; r < rows; ++r) {
+      const float *from = task.a + (row + r) * task.a_row_stride + k * task.a_column_stride;
+      for (int64_t i = 0; i < depth; ++i) copy[r * depth + i] = from[i * task.a_column_stride];
+    }
+    multiply_rows(task, copy, depth, row, rows, k, depth);
+  }
 }
 
 inline void matmul_block(const MatmulTask &task) {
@@ -100,12 +110,10 @@ inline void matmul_block(const MatmulTask &task) {
   }
   for (int64_t k = 0; k < task.depth; k += depth_block) {
     const int64_t depth = min_of(depth_block, task.depth - k);
-    const bool in_place = task.a_column_stride == 1;
-    if (!in_place) copy_a(task, k, depth);
-    const float *a = in_place ? task.a + k : task.scratch;
-    const int64_t a_row_stride = in_place ? task.a_row_stride : depth;
-    for (int64_t column = 0; column < task.columns; column += panel_columns) {
-      matmul_panel(task, a, a_row_stride, column, k, depth);
+    if (task.a_column_stride == 1) {
+      multiply_rows(task, task.a + k, task.a_row_stride, 0, task.rows, k, depth);
+    } else {
+      multiply_copied_rows(task, k, depth);
     }
   }
 }

@@ -5,10 +5,9 @@
 
 namespace fovea {
 
-// The blocking an instruction set prefers: b is read in panels of panel_columns columns, k in blocks of depth_block.
+// The blocking of an instruction set: b is read in panels of panel_columns columns.
 struct MatmulShape {
   int64_t panel_columns;
-  int64_t depth_block;
 };
 
 // Stores columns [0, columns) of b, at most one panel, as out[k][panel_columns], the missing columns zero.
@@ -34,7 +33,6 @@ struct MatmulTask {
   int64_t rows;
   int64_t columns;          // the last panel may be partial; its missing columns must be readable
   int64_t depth;
-  float *scratch;           // rows * depth_block floats when a_column_stride is not 1, else unused
 };
 
 }  // namespace fovea

@@ -3,7 +3,6 @@
 #include "ops/matmul.hpp"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdlib>
 #include <new>
 
@@ -94,50 +93,54 @@ bool packed_floats(const Kernels &kernels, int64_t depth, int64_t columns, int64
          checked_multiply(*floats, sizeof(float), &bytes) && checked_add(bytes, 4096, &bytes);
 }
 
-void pack_panels(const Context &context, int workers, const Matrix &b, int64_t batch, int64_t first_column,
-                 int64_t columns, float *out) {
+// A run of batch entries and of columns that is packed, then multiplied.
+struct Slice {
+  int64_t first_batch, batches;
+  int64_t first_column, columns;
+  int64_t panel_floats;  // from one batch entry's panels to the next one's; 0 when b is shared
+};
+
+void pack_panels(const Context &context, int workers, const Matrix &b, const Slice &slice, float *out) {
   const Kernels &kernels = *context.kernels;
   const int64_t width = kernels.matmul.panel_columns;
-  run_tasks(context, workers, ceil_div(columns, width), [&](int, int64_t panel) {
-    const int64_t column = first_column + panel * width;
-    kernels.matmul_pack({.b = b.data + batch * b.batch_stride + column * b.column_stride,
+  const int64_t panels = ceil_div(slice.columns, width);
+  const int64_t batches = slice.panel_floats == 0 ? 1 : slice.batches;
+  run_tasks(context, workers, batches * panels, [&](int, int64_t index) {
+    const int64_t batch = index / panels;
+    const int64_t column = index % panels * width;
+    kernels.matmul_pack({.b = b.data + (slice.first_batch + batch) * b.batch_stride +
+                              (slice.first_column + column) * b.column_stride,
                          .b_row_stride = b.row_stride,
                          .b_column_stride = b.column_stride,
                          .depth = b.rows,
-                         .columns = std::min(width, columns - panel * width),
-                         .out = out + panel * width * b.rows});
+                         .columns = std::min(width, slice.columns - column),
+                         .out = out + batch * slice.panel_floats + column * b.rows});
   });
 }
 
-// Floats of scratch a worker needs for this a.
-int64_t scratch_floats(const Product &product) {
-  return product.a.column_stride == 1 ? 0 : rows_per_task * product.kernels->matmul.depth_block;
-}
-
-// Multiplies a with `columns` columns that lie packed at `panels`, into out from first_column on.
-void multiply(const Product &product, int64_t batch, const float *panels, int64_t first_column, int64_t columns,
-              float *scratch) {
+void multiply(const Product &product, const Slice &slice, const float *panels) {
   const int64_t width = product.kernels->matmul.panel_columns;
   const int64_t row_blocks = ceil_div(product.a.rows, rows_per_task);
   const int64_t chunk = std::max(width, task_columns / width * width);
-  const int64_t chunks = ceil_div(columns, chunk);
-  run_tasks(*product.context, product.workers, row_blocks * chunks, [&](int worker, int64_t index) {
-    const int64_t row = index / chunks * rows_per_task;
+  const int64_t chunks = ceil_div(slice.columns, chunk);
+  run_tasks(*product.context, product.workers, slice.batches * row_blocks * chunks, [&](int, int64_t index) {
     const int64_t column = index % chunks * chunk;
-    product.kernels->matmul_block(
-        {.a = product.a.data + batch * product.a.batch_stride + row * product.a.row_stride,
-         .a_row_stride = product.a.row_stride,
-         .a_column_stride = product.a.column_stride,
-         .b = panels + column * product.depth,
-         .b_panel_stride = width * product.depth,
-         .b_row_stride = width,
-         .out = product.out.data + batch * product.out.batch_stride + row * product.out.row_stride + first_column +
-                column,
-         .out_row_stride = product.out.row_stride,
-         .rows = std::min(rows_per_task, product.a.rows - row),
-         .columns = std::min(chunk, columns - column),
-         .depth = product.depth,
-         .scratch = scratch + worker * scratch_floats(product)});
+    const int64_t row = index / chunks % row_blocks * rows_per_task;
+    const int64_t batch = index / chunks / row_blocks;
+    const Matrix &a = product.a;
+    const Matrix &out = product.out;
+    product.kernels->matmul_block({.a = a.data + (slice.first_batch + batch) * a.batch_stride + row * a.row_stride,
+                                   .a_row_stride = a.row_stride,
+                                   .a_column_stride = a.column_stride,
+                                   .b = panels + batch * slice.panel_floats + column * product.depth,
+                                   .b_panel_stride = width * product.depth,
+                                   .b_row_stride = width,
+                                   .out = out.data + (slice.first_batch + batch) * out.batch_stride +
+                                          row * out.row_stride + slice.first_column + column,
+                                   .out_row_stride = out.row_stride,
+                                   .rows = std::min(rows_per_task, a.rows - row),
+                                   .columns = std::min(chunk, slice.columns - column),
+                                   .depth = product.depth});
   });
 }
 
@@ -171,21 +174,24 @@ Status matmul(const Context *given, const fovea_tensor *a, const fovea_tensor *b
   const Product product = make_product(*context, *a, *out);
   const Matrix right = as_matrix(*b);
   const int64_t width = context->kernels->matmul.panel_columns;
-  const int64_t slice = std::max(width, slice_floats / std::max<int64_t>(product.depth, 1) / width * width);
+  const bool shared = product.batch == 1 || right.batch_stride == 0;
+  const int64_t most_columns = std::max(width, slice_floats / std::max<int64_t>(product.depth, 1) / width * width);
   int64_t panel_floats = 0;
-  if (!packed_floats(*context->kernels, product.depth, std::min(slice, product.columns), &panel_floats)) {
+  if (!packed_floats(*context->kernels, product.depth, std::min(most_columns, product.columns), &panel_floats)) {
     return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
   }
-  const size_t size = static_cast<size_t>(panel_floats + scratch_floats(product) * product.workers + 1) * sizeof(float);
+  const int64_t together = std::clamp<int64_t>(slice_floats / std::max<int64_t>(panel_floats, 1), 1, product.batch);
+  const int64_t batches = shared ? product.batch : together;
+  const size_t size = static_cast<size_t>(std::max<int64_t>(panel_floats * (shared ? 1 : batches), 1)) * sizeof(float);
   const Workspace workspace(*context, size);
   if (workspace.data() == nullptr) return no_memory(size);
   auto *panels = static_cast<float *>(workspace.data());
-  for (int64_t batch = 0; batch < product.batch; ++batch) {
-    for (int64_t column = 0; column < product.columns; column += slice) {
-      const int64_t columns = std::min(slice, product.columns - column);
-      const bool packed_already = batch > 0 && right.batch_stride == 0 && slice >= product.columns;
-      if (!packed_already) pack_panels(*context, product.workers, right, batch, column, columns, panels);
-      multiply(product, batch, panels, column, columns, panels + panel_floats);
+  for (int64_t batch = 0; batch < product.batch; batch += batches) {
+    for (int64_t column = 0; column < product.columns; column += most_columns) {
+      const Slice slice = {batch, std::min(batches, product.batch - batch), column,
+                           std::min(most_columns, product.columns - column), shared ? 0 : panel_floats};
+      pack_panels(*context, product.workers, right, slice, panels);
+      multiply(product, slice, panels);
     }
   }
   return FOVEA_OK;
@@ -210,7 +216,8 @@ Status matmul_pack(const Context *given, const fovea_tensor *b, fovea_packed_mat
   made->panels = static_cast<float *>(std::aligned_alloc(cache_line, std::max(made->size, cache_line)));
   if (made->panels == nullptr) return no_memory(made->size);
   const Matrix right = as_matrix(*b);
-  pack_panels(*context, floats < (1 << 16) ? 1 : worker_limit(*context), right, 0, 0, right.columns, made->panels);
+  const int workers = floats < (1 << 16) ? 1 : worker_limit(*context);
+  pack_panels(*context, workers, right, {0, 1, 0, right.columns, 0}, made->panels);
   *packed = made.release();
   return FOVEA_OK;
 }
@@ -234,13 +241,7 @@ Status matmul_packed(const Context *given, const fovea_tensor *a, const fovea_pa
   }
   if (element_count(*out) == 0) return FOVEA_OK;
   const Product product = make_product(*context, *a, *out);
-  if (product.a.column_stride != 1) {
-    return fail(FOVEA_BAD_STRIDE, "a.strides[%d] is %" PRId64 ", expected 1: a packed product does not allocate",
-                a->rank - 1, product.a.column_stride);
-  }
-  for (int64_t batch = 0; batch < product.batch; ++batch) {
-    multiply(product, batch, b->panels, 0, product.columns, nullptr);
-  }
+  multiply(product, {0, product.batch, 0, product.columns, 0}, b->panels);
   return FOVEA_OK;
 }
 

@@ -207,6 +207,8 @@ Status check_masks(const SdpaCall &call, AttentionProblem *p) {
   FOVEA_CHECK(check_broadcast(call, mask_operand, Dtype::boolean, *p, &p->mask_strides));
   FOVEA_CHECK(check_broadcast(call, bias_operand, Dtype::f32, *p, &p->bias_strides));
   FOVEA_CHECK(check_per_head(call, alibi_slopes_operand, *p, &p->alibi_stride));
+  // A sink is always there to attend, so a row with one is never empty.
+  if (call.present[sinks_operand]) p->empty_rows = EmptyRows::zero;
   return check_per_head(call, sinks_operand, *p, &p->sinks_stride);
 }
 
