@@ -8,7 +8,7 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/merge.hpp"
-#include "kernels/softmax.hpp"
+#include "kernels/softmax_stream.hpp"
 #include "kernels/table.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -37,7 +37,7 @@ constexpr Kernels make_table(const char *name) {
           .matmul = {.panel_columns = panel_columns},
           .exp = exp_elements,
           .tanh = tanh_elements,
-          .softmax_row = softmax_row,
+          .softmax_rows = softmax_rows,
           .merge_row = merge_row,
           .attention_tile = attention_tile,
           .attention_rows = attention_rows,

@@ -23,19 +23,10 @@
 
 #include "kernels/attention_empty.hpp"
 #include "kernels/online_softmax.hpp"
+#include "kernels/prefetch.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
-
-constexpr int64_t cache_line_floats = 16;
-
-// Fetches `count` floats from each of `rows` rows into the second-level cache; for_write takes the lines for writing.
-template <bool for_write>
-FOVEA_INLINE void prefetch_rows(const float *from, int64_t rows, int64_t stride, int64_t count) {
-  for (int64_t r = 0; r < rows; ++r, from += stride) {
-    for (int64_t i = 0; i < count; i += cache_line_floats) __builtin_prefetch(from + i, for_write ? 1 : 0, 2);
-  }
-}
 
 template <class Path>
 struct AttentionWorker {
@@ -59,6 +50,7 @@ struct AttentionWorker {
   ScaledExp2 exponent;
   Band bands[Path::max_bands];
   int64_t band_count = 0;
+  int64_t last_key = 0;  // past the last one that any band attends
   float *scores;
   float *harmless;  // [keys][value_dim], a tile's values without the masked ones
 
@@ -99,7 +91,8 @@ struct AttentionWorker {
     const ScoreTile tile = {scores, rows, band.table.vectors, key, key_end - key};
     if (problem.mask != nullptr && !mask_allows_any(band.table, key, tile.keys)) return;
     const int64_t key_stride = problem.key_strides.position;
-    Path::score(band.query, key_base + key * key_stride, key_stride, problem.head_dim, band.row_count, tile);
+    const NextTile next = &band == bands ? next_tile(key + keys) : NextTile{};
+    Path::score(band.query, key_base + key * key_stride, key_stride, problem.head_dim, band.row_count, tile, next);
     dress(tile, band.table, problem, scale);
     const float *values = value_base + key * problem.value_strides.position;
     int64_t value_stride = problem.value_strides.position;
@@ -125,21 +118,24 @@ struct AttentionWorker {
     RowCursor row(problem, task.batch, task.kv_head, band.row_begin);
     if (task.partial.out != nullptr) return;
     for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
-      prefetch_rows<true>(problem.out + row.at(problem.out_strides), 1, 0, problem.value_dim);
+      prefetch_row<true>(problem.out + row.at(problem.out_strides), problem.value_dim);
     }
   }
 
   FOVEA_INLINE void prefetch_queries(int64_t b) const {
     if (b >= band_count) return;
-    for (int64_t r = 0; r < bands[b].row_count; ++r) prefetch_rows<false>(bands[b].table.query[r], 1, 0, problem.head_dim);
+    for (int64_t r = 0; r < bands[b].row_count; ++r) prefetch_row<false>(bands[b].table.query[r], problem.head_dim);
   }
 
-  FOVEA_INLINE void prefetch_tile(int64_t key, int64_t last) const {
-    const int64_t count = min_of(keys, last - key);
-    prefetch_rows<false>(key_base + key * problem.key_strides.position, count, problem.key_strides.position,
-                         problem.head_dim);
-    prefetch_rows<false>(value_base + key * problem.value_strides.position, count, problem.value_strides.position,
-                         problem.value_dim);
+  // The keys and values that the task's first band prefetches for all of them.
+  FOVEA_INLINE NextTile next_tile(int64_t key) const {
+    return {.key = key_base + key * problem.key_strides.position,
+            .value = value_base + key * problem.value_strides.position,
+            .key_stride = problem.key_strides.position,
+            .value_stride = problem.value_strides.position,
+            .head_dim = problem.head_dim,
+            .value_dim = problem.value_dim,
+            .keys = max_of(0, min_of(keys, last_key - key))};
   }
 
   FOVEA_INLINE void start(Band &band) {
@@ -171,13 +167,13 @@ struct AttentionWorker {
       any = {min_of(any.first, bands[b].table.any.first), max_of(any.last, bands[b].table.any.last)};
     }
     const int64_t first = any.first / keys * keys;
+    last_key = any.last;
     for (int64_t b = 0; b < band_count; ++b) {
       prefetch_queries(b + 1);
       start(bands[b]);
       attend_band<repairing>(bands[b], first);
     }
     for (int64_t key = first + keys; key < any.last; key += keys) {
-      if (key + keys < any.last) prefetch_tile(key + keys, any.last);
       for (int64_t b = 0; b < band_count; ++b) attend_band<repairing>(bands[b], key);
     }
   }

@@ -8,6 +8,7 @@
 
 #include "kernels/attention_table.hpp"
 #include "kernels/online_softmax.hpp"
+#include "kernels/prefetch.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -16,6 +17,10 @@ struct RowsPath {
   static constexpr int64_t tile_rows = lanes;
   static constexpr int64_t tile_keys = 64;
   static constexpr int64_t max_bands = 1;
+
+  // How many keys ahead of its reads the kernel prefetches: about 8 kB. Left to itself the hardware sees too little of the
+  // stream, as the multiply-adds in between fill the core's window (measured: 15 GB/s without, 23 with, on one core).
+  FOVEA_INLINE static int64_t keys_ahead(int64_t dim) { return max_of(4, min_of(64, 2048 / dim)); }
 
   static constexpr int64_t bands(int64_t, int64_t) { return 1; }
 
@@ -58,6 +63,7 @@ struct RowsPath {
     constexpr int keys_at_once = static_cast<int>(lanes) / group;
     const int64_t padded = round_up(head_dim, lanes);
     const int64_t whole = head_dim / lanes * lanes;
+    const int64_t ahead = keys_ahead(head_dim) * key_stride;
     for (int64_t j = 0; j < tile.keys; j += keys_at_once) {
       const float *key[keys_at_once];  // past the tile's end the last key again, whose scores are dropped
       unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY { key[i] = keys + min_of(j + i, tile.keys - 1) * key_stride; });
@@ -68,6 +74,7 @@ struct RowsPath {
         unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
         unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
           const Float k = load_key(key[i] + d);
+          __builtin_prefetch(key[i] + d + ahead, 0, 3);
           unroll<group>([&](auto r) FOVEA_INLINE_BODY {
             constexpr int at = decltype(i)::value * group + decltype(r)::value;
             sums.row[at] = multiply_add(k, q[r], sums.row[at]);
@@ -89,7 +96,7 @@ struct RowsPath {
   }
 
   FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                 int64_t row_count, const ScoreTile &tile) {
+                                 int64_t row_count, const ScoreTile &tile, const NextTile &) {
     for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<decltype(group)::value>(query, keys, key_stride, head_dim, row, tile);
     });
@@ -105,9 +112,13 @@ struct RowsPath {
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { sum[r * vectors + v] = load(out + (row + r) * padded + v * lanes) * factor; });
     });
     const float *weight = tile.scores + row;
+    const int64_t ahead = keys_ahead(padded) * value_stride;
     for (int64_t j = 0; j < tile.keys; ++j, values += value_stride, weight += tile.stride) {
       Float value[vectors];
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { value[v] = load_value(values + v * lanes); });
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+        value[v] = load_value(values + v * lanes);
+        __builtin_prefetch(values + v * lanes + ahead, 0, 3);
+      });
       unroll<group>([&](auto r) FOVEA_INLINE_BODY {
         const Float w(weight[r]);
         unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
@@ -127,15 +138,18 @@ struct RowsPath {
     const int64_t whole = value_dim / lanes * lanes;
     for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
-      constexpr int vectors = has_32_registers ? (rows == 4 ? 4 : 8) : 2;
       const auto load_whole = [](const float *at) FOVEA_INLINE_BODY { return load(at); };
       int64_t d = 0;
-      for (; d + vectors * lanes <= whole; d += vectors * lanes) {
-        add_columns<rows, vectors>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
-      }
-      for (; d < whole; d += lanes) {
-        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
-      }
+      const auto add_while = [&](auto vectors) FOVEA_INLINE_BODY {
+        constexpr int count = decltype(vectors)::value;
+        for (; d + count * lanes <= whole; d += count * lanes) {
+          add_columns<rows, count>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
+        }
+      };
+      if constexpr (has_32_registers && rows < 4) add_while(Index<8>{});
+      if constexpr (has_32_registers || rows < 4) add_while(Index<4>{});
+      add_while(Index<2>{});
+      add_while(Index<1>{});
       if (whole < value_dim) {
         add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, tile, rescale,
                              [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, value_dim - whole); });

@@ -10,6 +10,7 @@
 #include "kernels/attention_table.hpp"
 #include "kernels/matmul_tile.hpp"
 #include "kernels/online_softmax.hpp"
+#include "kernels/prefetch.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -35,11 +36,12 @@ struct TilePath {
   }
 
   FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                 int64_t, const ScoreTile &tile) {
+                                 int64_t, const ScoreTile &tile, const NextTile &next) {
     for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
       constexpr int vectors = decltype(group)::value;
       for_each_block<vectors>(tile.keys, [&](auto block_keys, int64_t j) FOVEA_INLINE_BODY {
         constexpr int count = decltype(block_keys)::value;
+        if (v == 0) next.fetch(j, count);
         Block<count, vectors> block;
         block.clear();
         accumulate<count, vectors, Order::row_major>(block, keys + j * key_stride, key_stride, query + v * lanes,

@@ -82,7 +82,7 @@ struct WeightsWorker {
     const float *key_base = problem.key + task.batch * problem.key_strides.batch +
                             task.kv_head * problem.key_strides.head + key * problem.key_strides.position;
     const ScoreTile tile = {scores, rows, table.vectors, key, key_end - key};
-    TilePath::score(query, key_base, problem.key_strides.position, problem.head_dim, table.count, tile);
+    TilePath::score(query, key_base, problem.key_strides.position, problem.head_dim, table.count, tile, {});
     dress(tile, table, problem, scale);
     weigh(tile);
     write(tile);

@@ -1,5 +1,6 @@
-// out[i] = f(x[i]) over a contiguous run, for functions of one register. In place allowed: an element is read before it is
-// written, and never after. Body and tail do the same arithmetic, so an element's result does not depend on where it stands.
+// out[i] = f(x[i]) over a contiguous run, for functions of one register. In place allowed: an element is read before it
+// is written, and never after. Body and tail do the same arithmetic, so an element's result does not depend on where it
+// stands.
 #pragma once
 
 #include "kernels/exp.hpp"

@@ -1,12 +1,13 @@
 // e^x and 2^t, a register at a time.
 //
-// Both write the argument as n + f with n an integer and |f| <= 1/2 (in units of log 2), take a polynomial in f by Horner's
-// rule and multiply by 2^n. n comes from adding 1.5 * 2^23: the sum has no bits below 1, so it is rounded to the nearest
-// integer, and its low bits hold that integer. A bias is added along with it, so that shifting the bits of the sum left by
-// 23 yields the float 2^n. The power is multiplied in, never added to the exponent bits: NaN times anything stays NaN.
+// Both write the argument as n + f with n an integer and |f| <= 1/2 (in units of log 2), take a polynomial in f by
+// Horner's rule and multiply by 2^n. n comes from adding 1.5 * 2^23: the sum has no bits below 1, so it is rounded to
+// the nearest integer, and its low bits hold that integer. A bias is added along with it, so that shifting the bits of
+// the sum left by 23 yields the float 2^n. The power is multiplied in, never added to the exponent bits: NaN times
+// anything stays NaN.
 //
-// The polynomials minimise the largest relative error on the interval with the constant term held at 1, each coefficient
-// in turn rounded to float and those after it fitted again.
+// The polynomials minimise the largest relative error on the interval with the constant term held at 1, each
+// coefficient in turn rounded to float and those after it fitted again.
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -37,8 +38,8 @@ FOVEA_INLINE Float doubled_exp2_fraction(const Float &f) {
 // 2^t for t <= 0: the inner loop of softmax. Relative error below 6.8e-8 (9.2e-8 without FMA); exactly 1 at 0; 0 for
 // t <= -125.5 and for -infinity, so that no denormal is ever made; NaN stays NaN. t > 0.5 is not allowed.
 //
-// To get the zero for nothing, the power is made as 2^(n-1), whose bits are 0 for n = -126, the least n after the clamp; the
-// polynomial is doubled to make up for it. 12 instructions: max, add, 2 sub, 6 fma, shift, mul.
+// To get the zero for nothing, the power is made as 2^(n-1), whose bits are 0 for n = -126, the least n after the
+// clamp; the polynomial is doubled to make up for it. 12 instructions: max, add, 2 sub, 6 fma, shift, mul.
 FOVEA_INLINE Float exp2_nonpositive(const Float &t) {
   constexpr float magic = round_magic + 126.0f;
   const Float clamped = at_least(t, -126.0f);
@@ -47,8 +48,8 @@ FOVEA_INLINE Float exp2_nonpositive(const Float &t) {
   return doubled_exp2_fraction(f) * exponent_from(xsimd::bitwise_cast<int32_t>(biased));
 }
 
-// 2^(factor * d) for d <= 0 and a positive factor, as exp2_nonpositive: the product goes into the first two multiply-adds,
-// where it is not rounded, so that it costs one instruction (the clamp is on d).
+// 2^(factor * d) for d <= 0 and a positive factor, as exp2_nonpositive: the product goes into the first two
+// multiply-adds, where it is not rounded, so that it costs one instruction (the clamp is on d).
 struct ScaledExp2 {
   float factor;
   float least;  // of d
@@ -73,11 +74,11 @@ FOVEA_INLINE Float exp_slope(const Float &r) {
   return multiply_add(q, r, splat(1.0f));
 }
 
-// e^x over the whole range: +infinity above log(FLT_MAX), denormal results kept, 0 from below half the least of them, NaN
-// stays NaN.
+// e^x over the whole range: +infinity above log(FLT_MAX), denormal results kept, 0 from below half the least of them,
+// NaN stays NaN.
 //
-// n runs from -151 to 128, beyond a float's exponents, so that the power is multiplied in as two halves; the first product is
-// exact, hence a denormal result is rounded once.
+// n runs from -151 to 128, beyond a float's exponents, so that the power is multiplied in as two halves; the first
+// product is exact, hence a denormal result is rounded once.
 FOVEA_INLINE Float exp_register(const Float &x) {
   constexpr float magic = round_magic + 254.0f;
   const Float clamped = at_most(at_least(x, -104.5f), 89.0f);

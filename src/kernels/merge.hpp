@@ -2,8 +2,8 @@
 //
 //   log_sum_exp = max + log sum_s e^{lse_s - max},   out = sum_s e^{lse_s - max} out_s / sum_s e^{lse_s - max}
 //
-// in the order of the parts, each read once. A part with log-sum-exp -infinity has no keys; its out is not read. No part
-// with keys: 0 and -infinity. NaN or +infinity among the log-sum-exps: NaN.
+// in the order of the parts, each read once. A part with log-sum-exp -infinity has no keys; its out is not read. No
+// part with keys: 0 and -infinity. NaN or +infinity among the log-sum-exps: NaN.
 #pragma once
 
 #include <math.h>
@@ -35,7 +35,8 @@ FOVEA_INLINE void store_up_to(float *to, const Float &value, int64_t count) {
 }
 
 void fill_merged(const MergeRow &row, float value, float log_sum_exp) {
-  for_each_register(row.value_dim, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY { store_up_to(row.out + i, splat(value), width); });
+  for_each_register(row.value_dim,
+                    [&](int64_t i, int64_t width) FOVEA_INLINE_BODY { store_up_to(row.out + i, splat(value), width); });
   if (row.log_sum_exp != nullptr) *row.log_sum_exp = log_sum_exp;
 }
 

@@ -1,21 +1,16 @@
 // Softmax of one row:  out[j] = e^{x[j] - max} / sum_i e^{x[i] - max}  for j < valid_len, 0 for the other keys.
 //
-// Three passes over a row that stays in L1: the maximum; the exponentials and their sum; the division, as a multiplication
-// by 1 / sum. Exponentials are kept where they will be scaled: in `out`, or on the stack when the row is streamed past the
-// caches. Sums run over the lanes of one register, in the order of the keys, so the result depends on valid_len and the
-// instruction set alone.
+// Three passes over a row that stays in the first-level cache: the maximum; the exponentials and their sum; the
+// division, as a multiplication by 1 / sum. The sum runs over the lanes of one register, in the order of the keys, so
+// the result depends on the row, valid_len and the instruction set alone.
 //
-// NaN: one in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity - infinity). A
-// maximum that lost sight of a NaN does no harm, the sum meets it again.
+// NaN: one in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity -
+// infinity). A maximum that lost sight of a NaN does no harm, the sum meets it again.
 #pragma once
 
 #include "kernels/exp.hpp"
 #include "kernels/simd.hpp"
 #include "kernels/table.hpp"
-
-#if defined(__x86_64__)
-#include "beyond_xsimd/stream_store.hpp"
-#endif
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -40,19 +35,17 @@ FOVEA_INLINE float run_max(const float *x, int64_t count) {
   return horizontal_max(larger(larger(most[0], most[1]), larger(most[2], most[3])));
 }
 
-// to[j] = e^{x[j] - row_max}; returns their sum. to may be x.
-FOVEA_INLINE float exponentials(const float *x, float *to, int64_t count, float row_max) {
+// to[j] = e^{x[j] - row_max} for i <= j < count; returns their sum and that of sum's lanes. to may be x.
+FOVEA_INLINE float exponentials_from(int64_t i, const float *x, float *to, int64_t count, const Float &row_max,
+                                     Float sum) {
   const ScaledExp2 exp(log2_of_e);
-  const Float maximum = splat(row_max);
-  Float sum = zero();
-  int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const Float power = exp(load(x + i) - maximum);
+    const Float power = exp(load(x + i) - row_max);
     store(to + i, power);
     sum = sum + power;
   }
   if (i < count) {
-    const Float power = choose(lanes_below(count - i), exp(load_partial(x + i, count - i) - maximum), zero());
+    const Float power = choose(lanes_below(count - i), exp(load_partial(x + i, count - i) - row_max), zero());
     store_partial(to + i, power, count - i);
     sum = sum + power;
   }
@@ -76,14 +69,6 @@ FOVEA_INLINE void fill_run(float *out, int64_t count, float value) {
   if (i < count) store_partial(out + i, splat(value), count - i);
 }
 
-// A row with nothing to attend.
-void fill_empty_softmax(const SoftmaxRow &row) {
-  float value = 0.0f;
-  if (row.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(row.key_len);
-  if (row.empty_rows == EmptyRows::nan) value = __builtin_nanf("");
-  fill_run(row.out, row.key_len, value);
-}
-
 bool every_element_is_minus_infinity(const float *x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     if (!(x[i] == -__builtin_inff())) return false;
@@ -91,37 +76,25 @@ bool every_element_is_minus_infinity(const float *x, int64_t count) {
   return true;
 }
 
-#if defined(__x86_64__)
-constexpr int64_t max_streamed_row = 4096;  // floats; the row and its exponentials fit L1 together
-
-// out[j] = powers[j] * factor for j < valid_len, else 0, past the caches. powers holds key_len floats, zeros included.
-FOVEA_INLINE void stream_scaled(const float *powers, float *out, int64_t count, float factor) {
-  const auto past_line = static_cast<int64_t>((reinterpret_cast<uintptr_t>(out) / sizeof(float)) % lanes);
-  int64_t i = min_of(past_line == 0 ? 0 : lanes - past_line, count);
-  if (i > 0) store_partial(out, load_partial(powers, i) * factor, i);
-  for (; i + lanes <= count; i += lanes) stream_store(out + i, load(powers + i) * factor);
-  if (i < count) store_partial(out + i, load_partial(powers + i, count - i) * factor, count - i);
+// Fills in a row without scores to weigh; false for any other.
+FOVEA_INLINE bool done_as_empty(const SoftmaxRow &row, const SoftmaxRows &rows, float row_max) {
+  if (row_max != -__builtin_inff() || !every_element_is_minus_infinity(row.x, row.valid_len)) return false;
+  float value = 0.0f;
+  if (rows.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(rows.key_len);
+  if (rows.empty_rows == EmptyRows::nan) value = __builtin_nanf("");
+  fill_run(row.out, rows.key_len, value);
+  return true;
 }
-#endif
 
-void softmax_row(const SoftmaxRow &row) {
-  const float row_max = run_max(row.x, row.valid_len);
-  if (row_max == -__builtin_inff() && every_element_is_minus_infinity(row.x, row.valid_len)) {
-    fill_empty_softmax(row);
-    return;
+void softmax_in_cache(const SoftmaxRows &rows) {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const SoftmaxRow &row = rows.row[r];
+    const float row_max = run_max(row.x, row.valid_len);
+    if (done_as_empty(row, rows, row_max)) continue;
+    const float sum = exponentials_from(0, row.x, row.out, row.valid_len, splat(row_max), zero());
+    scale_run(row.out, row.valid_len, 1.0f / sum);
+    fill_run(row.out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
   }
-#if defined(__x86_64__)
-  if (row.stream && row.key_len <= max_streamed_row) {
-    alignas(64) float powers[max_streamed_row];
-    const float sum = exponentials(row.x, powers, row.valid_len, row_max);
-    fill_run(powers + row.valid_len, row.key_len - row.valid_len, 0.0f);
-    stream_scaled(powers, row.out, row.key_len, 1.0f / sum);
-    return;
-  }
-#endif
-  const float sum = exponentials(row.x, row.out, row.valid_len, row_max);
-  scale_run(row.out, row.valid_len, 1.0f / sum);
-  fill_run(row.out + row.valid_len, row.key_len - row.valid_len, 0.0f);
 }
 
 }  // namespace

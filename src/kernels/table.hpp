@@ -12,9 +12,14 @@ struct SoftmaxRow {
   const float *x;
   float *out;         // may be x
   int64_t valid_len;  // keys that take part; the others get 0
+};
+
+struct SoftmaxRows {
+  const SoftmaxRow *row;
+  int64_t count;
   int64_t key_len;
   EmptyRows empty_rows;
-  bool stream;        // write past the caches: out is large and is not x
+  bool stream;  // write past the caches: out is large and is not x
 };
 
 struct MergeRow {
@@ -36,7 +41,7 @@ struct Kernels {
 
   void (*exp)(const float *x, float *out, int64_t count);   // in place allowed
   void (*tanh)(const float *x, float *out, int64_t count);  // in place allowed
-  void (*softmax_row)(const SoftmaxRow &row);
+  void (*softmax_rows)(const SoftmaxRows &rows);
   void (*merge_row)(const MergeRow &row);
   void (*attention_tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
   void (*attention_rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory

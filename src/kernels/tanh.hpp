@@ -3,9 +3,9 @@
 //   |x| < 5/8:  x + x^3 P(x^2)
 //   otherwise:  1 - 2 / (e^{2|x|} + 1), with the sign of x
 //
-// The second form loses nothing where tanh > 1/2, since its fraction is below 1/2. The denominator is rounded once: with
-// 2|x| = n ln 2 + r it is (2^n + 1) + 2^n (e^r - 1), where 2^n + 1 is exact (n <= 26 needs more bits than a float has from
-// n = 24 on, where the fraction no longer counts).
+// The second form loses nothing where tanh > 1/2, since its fraction is below 1/2. The denominator is rounded once:
+// with 2|x| = n ln 2 + r it is (2^n + 1) + 2^n (e^r - 1), where 2^n + 1 is exact up to n = 23; beyond that the fraction
+// no longer counts.
 #pragma once
 
 #include "kernels/exp.hpp"
@@ -13,7 +13,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// x + x^3 P(x^2); relative error of the polynomial below 4e-9 for |x| < 5/8. -0 comes out as +0.
+// x + x^3 P(x^2); relative error of the polynomial below 5e-9 for |x| < 5/8. -0 comes out as +0.
 FOVEA_INLINE Float tanh_small(const Float &x) {
   const Float z = x * x;
   Float p = multiply_add(z, splat(-0x1.750ce4p-8f), splat(0x1.51f8cep-6f));

@@ -1,5 +1,5 @@
-// Elementwise functions. Axes that lie one after the other in both tensors are joined, so that a contiguous tensor is one
-// long run; the elements, in row-major order, are then cut into pieces of one size.
+// Elementwise functions. Axes that lie one after the other in both tensors are joined, so that a contiguous tensor is
+// one long run; the elements, in row-major order, are then cut into pieces of one size.
 #include "ops/elementwise.hpp"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 using Kernel = void (*)(const float *x, float *out, int64_t count);
 
-constexpr int64_t task_floats = 16384;      // 128 kB in and out: stays in a core's L2
-constexpr int64_t worth_a_thread = 65536;   // elements; some 20 microseconds of one core
+constexpr int64_t task_floats = 16384;     // 128 kB in and out: stays in a core's L2
+constexpr int64_t worth_a_thread = 65536;  // elements; some 20 microseconds of one core
 
 struct Runs {
   RowSpace rows;

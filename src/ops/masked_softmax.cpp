@@ -2,7 +2,6 @@
 #include "ops/masked_softmax.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "ops/check.hpp"
 #include "ops/rows.hpp"
@@ -11,9 +10,10 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t task_floats = 16384;         // 128 kB read and written: stays in a core's L2
-constexpr int64_t worth_a_thread = 65536;      // elements; some 20 microseconds of one core
-constexpr int64_t streamed_bytes = 64 << 20;   // an output of this size would not be found in a cache later
+constexpr int64_t task_floats = 32768;  // 256 kB read and written: stays in a core's L2
+constexpr int64_t most_rows_per_task = 256;
+constexpr int64_t worth_a_thread = 65536;     // elements; some 20 microseconds of one core
+constexpr int64_t streamed_bytes = 64 << 20;  // an output of this size would not be found in a cache later
 
 struct Call {
   const Context *context;
@@ -73,22 +73,18 @@ void run(const Call &call) {
   const auto *x = static_cast<const float *>(call.x.data);
   auto *out = static_cast<float *>(call.out.data);
   const int64_t elements = call.rows.count * call.key_len;
-  const int64_t rows_per_task = std::max<int64_t>(1, task_floats / call.key_len);
+  const int64_t rows_per_task = std::clamp<int64_t>(task_floats / call.key_len, 1, most_rows_per_task);
   const bool stream = x != out && elements * static_cast<int64_t>(sizeof(float)) >= streamed_bytes;
   const int workers = elements < worth_a_thread ? 1 : worker_limit(*call.context);
   run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
+    SoftmaxRow rows[most_rows_per_task];
     const int64_t count = std::min(rows_per_task, call.rows.count - task * rows_per_task);
     RowCursor row(call.rows, task * rows_per_task);
     for (int64_t i = 0; i < count; ++i, row.next()) {
-      call.context->kernels->softmax_row({.x = x + row.x_offset(),
-                                          .out = out + row.out_offset(),
-                                          .valid_len = valid_len_of(call, row),
-                                          .key_len = call.key_len,
-                                          .empty_rows = call.empty_rows,
-                                          .stream = stream});
+      rows[i] = {.x = x + row.x_offset(), .out = out + row.out_offset(), .valid_len = valid_len_of(call, row)};
     }
-    // Streaming stores are ordered by nothing weaker; without it another thread might see the end of the call first.
-    if (stream) std::atomic_thread_fence(std::memory_order_seq_cst);
+    call.context->kernels->softmax_rows(
+        {.row = rows, .count = count, .key_len = call.key_len, .empty_rows = call.empty_rows, .stream = stream});
   });
 }
 

@@ -10,14 +10,16 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t task_floats = 16384;        // read by a task
-constexpr int64_t worth_a_thread = 131072;    // floats read; some 20 microseconds of one core
+constexpr int64_t task_floats = 16384;      // read by a task
+constexpr int64_t worth_a_thread = 131072;  // floats read; some 20 microseconds of one core
 
 // All axes of lses but the first must be those of outs and out.
 Status check_shapes(const fovea_tensor &outs, const fovea_tensor &lses, const fovea_tensor &out,
                     const fovea_tensor *log_sum_exp) {
   const int last = outs.rank - 1;
-  if (outs.shape[0] < 1) return fail(FOVEA_BAD_SHAPE, "outs.shape[0] is %" PRId64 ", expected 1 part or more", outs.shape[0]);
+  if (outs.shape[0] < 1) {
+    return fail(FOVEA_BAD_SHAPE, "outs.shape[0] is %" PRId64 ", expected 1 part or more", outs.shape[0]);
+  }
   for (int axis = 0; axis < last; ++axis) {
     if (const Status status = check_size(lses, "lses", axis, outs.shape[axis], "outs's size"); status != FOVEA_OK) {
       return status;

@@ -61,8 +61,9 @@ void check_tensor(const Function &function, const Shape &shape, const Shape &x_s
 TEST_SUITE("elementwise") {
   TEST_CASE("special values") {
     const float nan_with_all_bits = std::bit_cast<float>(0xffffffffu), signalling = std::bit_cast<float>(0x7f800001u);
-    const std::vector<float> x = {0.0f, -0.0f, kInfinity, -kInfinity, kNan, -kNan, nan_with_all_bits, signalling,
-                                  0x1p-149f, -0x1p-149f, 0x1.fffffep127f, -0x1.fffffep127f};
+    const std::vector<float> x = {0.0f,      -0.0f,      kInfinity,         -kInfinity,
+                                  kNan,      -kNan,      nan_with_all_bits, signalling,
+                                  0x1p-149f, -0x1p-149f, 0x1.fffffep127f,   -0x1.fffffep127f};
     for_each_isa([&](const fovea_context *context) {
       const std::vector<float> e = apply(fovea_exp, context, x), t = apply(fovea_tanh, context, x);
       const std::vector<float> exp_expected = {1, 1, kInfinity, 0}, tanh_expected = {0.0f, -0.0f, 1, -1};
@@ -114,8 +115,10 @@ TEST_SUITE("elementwise") {
     Random random(base_seed());
     for (const Function &function : kFunctions) {
       check_tensor(function, {3, 5, 7}, contiguous_strides({3, 5, 7}), contiguous_strides({3, 5, 7}), random);
-      check_tensor(function, {3, 5, 7}, permuted_strides({3, 5, 7}, {1, 0, 2}, 2), contiguous_strides({3, 5, 7}), random);
-      check_tensor(function, {3, 5, 7}, contiguous_strides({3, 5, 7}), permuted_strides({3, 5, 7}, {1, 0, 2}, 3), random);
+      check_tensor(function, {3, 5, 7}, permuted_strides({3, 5, 7}, {1, 0, 2}, 2), contiguous_strides({3, 5, 7}),
+                   random);
+      check_tensor(function, {3, 5, 7}, contiguous_strides({3, 5, 7}), permuted_strides({3, 5, 7}, {1, 0, 2}, 3),
+                   random);
       check_tensor(function, {4, 6}, {0, 1}, {6, 1}, random);
       check_tensor(function, {4, 6}, {-6, 1}, {6, 1}, random);
       check_tensor(function, {5, 1}, {9, 77}, {3, -4}, random);

@@ -77,7 +77,8 @@ int64_t bad_elements(const std::vector<float> &x, const std::vector<float> &out,
       const double distance = j < lens[row] ? std::min(double(row_max) - x[first + j], 200.0) : 0;
       const double bound = (8 + double(key_len) + 4 * distance) * kEpsilon * expected + 0x1p-124;
       const bool masked = lens[row] != 0 && j >= lens[row];
-      const bool fits = std::isnan(expected) ? std::isnan(out[first + j]) : std::abs(out[first + j] - expected) <= bound;
+      const bool fits =
+          std::isnan(expected) ? std::isnan(out[first + j]) : std::abs(out[first + j] - expected) <= bound;
       bad += fits && !(masked && out[first + j] != 0) ? 0 : 1;
     }
   }
@@ -306,8 +307,12 @@ TEST_SUITE("masked_softmax") {
     // 4096 keys is the longest row that is streamed.
     for (int64_t key_len : {2053, 4096, 4097}) {
       const Shape shape = {2, (int64_t{9} << 20) / key_len, key_len};
-      Problem problem{Tensor<float>(shape), contiguous_strides(shape), Tensor<int32_t>({2}), {}, 0};
-      problem.lens_32->assign({static_cast<int32_t>(key_len - 1), 1000});
+      Problem problem{Tensor<float>(shape), contiguous_strides(shape), Tensor<int32_t>({2, shape[1]}), {}, 0};
+      Random random(base_seed());
+      problem.lens_32->fill([&] {
+        return static_cast<int32_t>(random.chance(0.2) ? 0
+                                                       : random.integer(random.chance(0.5) ? key_len - 1 : 0, key_len));
+      });
       uint32_t state = 1;
       problem.x.fill([&] { return static_cast<float>((state = state * 1664525 + 1013904223) >> 8) * 0x1p-21f; });
       const Tensor<float> large(shape);
@@ -319,7 +324,7 @@ TEST_SUITE("masked_softmax") {
           for (int64_t first = 0; first + 3 <= shape[1]; first += 97) {
             const Shape few = {1, 3, key_len};
             const fovea_tensor x = fovea_tensor_contiguous(&problem.x(b, first, 0), FOVEA_F32, 3, few.data());
-            const fovea_tensor lens = fovea_tensor_contiguous(&(*problem.lens_32)(b), FOVEA_I32, 1, few.data());
+            const fovea_tensor lens = fovea_tensor_contiguous(&(*problem.lens_32)(b, first), FOVEA_I32, 2, few.data());
             const Tensor<float> out(few);
             const fovea_tensor out_view = out.view();
             REQUIRE_OK(fovea_masked_softmax(context, &x, &lens, &out_view, nullptr));

@@ -1,5 +1,5 @@
-// How far exp and tanh are from the true value, in units in the last place of the true value, over the floats of every size
-// and sign. The truth is libm's double, whose own error is some 2^-29 of a float's ulp.
+// How far exp and tanh are from the true value, in units in the last place of the true value, over the floats of every
+// size and sign. The truth is libm's double, whose own error is some 2^-29 of a float's ulp.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -108,8 +108,8 @@ void check_all(uint64_t step) {
   for (const Function &function : kFunctions) {
     const std::vector<Worst> worst = measure(function, step);
     for (size_t isa = 0; isa < worst.size(); ++isa) {
-      MESSAGE(std::string(function.name) << ", " << instruction_sets()[isa] << ": at most " << worst[isa].ulps << " ulp, at "
-                            << worst[isa].at);
+      MESSAGE(std::string(function.name) << ", " << instruction_sets()[isa] << ": at most " << worst[isa].ulps
+                                         << " ulp, at " << worst[isa].at);
       CHECK(worst[isa].wrong == 0);
       CHECK(worst[isa].ulps <= function.limit);
       CHECK(worst[isa].ulps > 0.4);  // no correctly rounded function of so many arguments has less: the measure works
