@@ -18,6 +18,12 @@ const char *fovea_isa_name(const fovea_context *context) {
   return status == FOVEA_OK ? resolved->kernels->name : "";
 }
 
+int32_t fovea_context_threads(const fovea_context *context) {
+  const Context *resolved = nullptr;
+  const Status status = guarded([&] { return resolve_context(context, &resolved); });
+  return status == FOVEA_OK ? worker_limit(*resolved) : 1;
+}
+
 const char *fovea_isa_available(int32_t index) {
   for (int isa = 0; isa < isa_count; ++isa) {
     if (kernels_of(static_cast<Isa>(isa)) == nullptr) continue;

@@ -3,9 +3,9 @@
 
 #include "fovea/fovea.h"
 
-fovea_tensor fovea_tensor_contiguous(void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape) {
+fovea_tensor fovea_tensor_contiguous(const void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape) {
   fovea_tensor tensor = {};
-  tensor.data = data;
+  tensor.data = const_cast<void *>(data);
   tensor.dtype = dtype;
   tensor.rank = -1;
   if (rank < 0 || rank > FOVEA_MAX_RANK || (shape == nullptr && rank > 0)) return tensor;

@@ -25,10 +25,14 @@ int runs_that_allocate(Run run, int warm_up, int runs) {
 std::vector<SdpaProblem> problems() {
   Random random(base_seed());
   std::vector<SdpaProblem> list;
-  list.push_back(make_sdpa({.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 100, .key_len = 150, .head_dim = 32, .value_dim = 32}, random));
-  list.push_back(make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 4000, .head_dim = 32, .value_dim = 32}, random));
+  list.push_back(make_sdpa(
+      {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 100, .key_len = 150, .head_dim = 32, .value_dim = 32},
+      random));
+  list.push_back(
+      make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 4000, .head_dim = 32, .value_dim = 32}, random));
   list.push_back(make_sdpa({.query_len = 2, .key_len = 4, .head_dim = 8, .value_dim = 8}, random));
-  for (SdpaProblem &problem : list) problem.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(problem.sizes.batch), 3));
+  for (SdpaProblem &problem : list)
+    problem.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(problem.sizes.batch), 3));
   return list;
 }
 
@@ -104,7 +108,8 @@ TEST_SUITE("allocations") {
       fovea_packed_matrix *packed = nullptr;
       REQUIRE_OK(fovea_matmul_pack(shared_context(isa, 1), &y, &packed));
       fovea_status status = FOVEA_OK;
-      CHECK(runs_that_allocate([&] { status = fovea_matmul_packed(shared_context(isa, 1), &x, packed, &z); }, 2, 50) == 0);
+      CHECK(runs_that_allocate([&] { status = fovea_matmul_packed(shared_context(isa, 1), &x, packed, &z); }, 2, 50) ==
+            0);
       CHECK(status == FOVEA_OK);
       fovea_packed_matrix_destroy(packed);
     }

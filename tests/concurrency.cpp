@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kCallers = 32;
 
-// Starts the callers together; body(caller) returns how many of its checks failed (doctest's own are slow under contention).
+// Starts the callers together; body(caller) returns how many of its checks failed (doctest's own are slow under
+// contention).
 template <typename Body>
 int failures_of_callers(Body body) {
   std::atomic<int> ready{0}, failures{0};
@@ -30,8 +31,11 @@ int failures_of_callers(Body body) {
 
 struct Work {
   explicit Work(Random &random)
-      : problem(make_sdpa({.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 20, .key_len = 60, .head_dim = 16, .value_dim = 16}, random)),
-        decode(make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 2000, .head_dim = 16, .value_dim = 16}, random)),
+      : problem(make_sdpa(
+            {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 20, .key_len = 60, .head_dim = 16, .value_dim = 16},
+            random)),
+        decode(make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 2000, .head_dim = 16, .value_dim = 16},
+                         random)),
         a({40, 50}),
         b({50, 60}) {
     a.fill_normal(random);
@@ -44,7 +48,11 @@ struct Work {
 
 struct Results {
   explicit Results(const Work &work)
-      : problem(work.problem.make_result()), decode(work.decode.make_result(false)), product({40, 60}), softmax({40, 50}), tanh({40, 50}) {}
+      : problem(work.problem.make_result()),
+        decode(work.decode.make_result(false)),
+        product({40, 60}),
+        softmax({40, 50}),
+        tanh({40, 50}) {}
   SdpaResult problem, decode;
   Tensor<float> product, softmax, tanh;
 
@@ -57,10 +65,10 @@ struct Results {
 int failed_calls(const fovea_context *context, const Work &work, const Results &results) {
   const fovea_tensor a = work.a.view(), b = work.b.view(), product = results.product.view(),
                      softmax = results.softmax.view(), tanh = results.tanh.view();
-  const fovea_status statuses[] = {
-      work.problem.run(context, results.problem), work.decode.run(context, results.decode),
-      fovea_matmul(context, &a, &b, &product), fovea_masked_softmax(context, &a, nullptr, &softmax, nullptr),
-      fovea_tanh(context, &a, &tanh)};
+  const fovea_status statuses[] = {work.problem.run(context, results.problem), work.decode.run(context, results.decode),
+                                   fovea_matmul(context, &a, &b, &product),
+                                   fovea_masked_softmax(context, &a, nullptr, &softmax, nullptr),
+                                   fovea_tanh(context, &a, &tanh)};
   int failed = 0;
   for (fovea_status status : statuses) failed += status != FOVEA_OK ? 1 : 0;
   return failed;
@@ -98,7 +106,8 @@ TEST_SUITE("concurrency") {
     const Results expected(work);
     std::vector<Results> results;
     for (int n = 0; n < kCallers; ++n) results.emplace_back(work);
-    CHECK(failures_of_callers([&](int caller) { return failed_calls(nullptr, work, results[static_cast<size_t>(caller)]); }) == 0);
+    CHECK(failures_of_callers(
+              [&](int caller) { return failed_calls(nullptr, work, results[static_cast<size_t>(caller)]); }) == 0);
     REQUIRE(failed_calls(nullptr, work, expected) == 0);
     for (const Results &result : results) CHECK(result.same(expected));
   }

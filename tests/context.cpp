@@ -44,7 +44,8 @@ std::vector<std::string> sets_by_proc() {
   std::ifstream file("/proc/cpuinfo");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::istringstream words(text.substr(std::min(text.size(), text.find("\nflags"))));
-  const std::vector<std::string> flags((std::istream_iterator<std::string>(words)), std::istream_iterator<std::string>());
+  const std::vector<std::string> flags((std::istream_iterator<std::string>(words)),
+                                       std::istream_iterator<std::string>());
   const auto has = [&](std::initializer_list<const char *> wanted) {
     return std::all_of(wanted.begin(), wanted.end(),
                        [&](const char *flag) { return std::find(flags.begin(), flags.end(), flag) != flags.end(); });
@@ -153,10 +154,20 @@ TEST_SUITE("context") {
   }
 
   TEST_CASE("status names") {
-    const char *names[] = {"FOVEA_OK",        "FOVEA_NULL_POINTER",  "FOVEA_BAD_RANK",       "FOVEA_BAD_SHAPE",
-                           "FOVEA_BAD_STRIDE", "FOVEA_BAD_DTYPE",     "FOVEA_BAD_VALUE",      "FOVEA_BAD_OPTION",
-                           "FOVEA_OVERLAP",   "FOVEA_SIZE_OVERFLOW", "FOVEA_WORKSPACE_TOO_SMALL", "FOVEA_OUT_OF_MEMORY",
-                           "FOVEA_UNKNOWN_ISA", "FOVEA_INTERNAL_ERROR"};
+    const char *names[] = {"FOVEA_OK",
+                           "FOVEA_NULL_POINTER",
+                           "FOVEA_BAD_RANK",
+                           "FOVEA_BAD_SHAPE",
+                           "FOVEA_BAD_STRIDE",
+                           "FOVEA_BAD_DTYPE",
+                           "FOVEA_BAD_VALUE",
+                           "FOVEA_BAD_OPTION",
+                           "FOVEA_OVERLAP",
+                           "FOVEA_SIZE_OVERFLOW",
+                           "FOVEA_WORKSPACE_TOO_SMALL",
+                           "FOVEA_OUT_OF_MEMORY",
+                           "FOVEA_UNKNOWN_ISA",
+                           "FOVEA_INTERNAL_ERROR"};
     for (int32_t status = 0; status < 14; ++status) CHECK_EQ(std::string(fovea_status_name(status)), names[status]);
     for (int32_t status : {-1, 14, INT32_MAX, INT32_MIN}) {
       CHECK_EQ(std::string(fovea_status_name(status)), "FOVEA_UNKNOWN_STATUS");

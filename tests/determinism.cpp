@@ -1,5 +1,5 @@
-// The same bits: for any number of threads, from run to run, for a batch entry wherever it stands, on the caller's own threads in
-// any order.
+// The same bits: for any number of threads, from run to run, for a batch entry wherever it stands, on the caller's own
+// threads in any order.
 #include <doctest/doctest.h>
 
 #include "support/sdpa_problem.hpp"
@@ -13,9 +13,14 @@ namespace {
 std::vector<SdpaProblem> some_problems() {
   Random random(base_seed());
   std::vector<SdpaProblem> list;
-  list.push_back(make_sdpa({.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 130, .key_len = 200, .head_dim = 40, .value_dim = 24}, random));
-  list.push_back(make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 5000, .head_dim = 16, .value_dim = 16}, random));
-  list.push_back(make_sdpa({.batch = 2, .heads = 6, .kv_heads = 2, .query_len = 4, .key_len = 2500, .head_dim = 16, .value_dim = 20}, random));
+  list.push_back(make_sdpa(
+      {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 130, .key_len = 200, .head_dim = 40, .value_dim = 24},
+      random));
+  list.push_back(
+      make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 5000, .head_dim = 16, .value_dim = 16}, random));
+  list.push_back(make_sdpa(
+      {.batch = 2, .heads = 6, .kv_heads = 2, .query_len = 4, .key_len = 2500, .head_dim = 16, .value_dim = 20},
+      random));
   list.push_back(make_sdpa({.query_len = 5, .key_len = 7, .head_dim = 8, .value_dim = 8}, random));
   const size_t plain = list.size();
   for (size_t n = 0; n < plain; ++n) {
@@ -95,7 +100,13 @@ TEST_SUITE("determinism") {
         CAPTURE(query_len);
         CAPTURE(key_len);
         Random random(base_seed());
-        const SdpaSizes sizes = {.batch = 4, .heads = 4, .kv_heads = 2, .query_len = query_len, .key_len = key_len, .head_dim = 16, .value_dim = 12};
+        const SdpaSizes sizes = {.batch = 4,
+                                 .heads = 4,
+                                 .kv_heads = 2,
+                                 .query_len = query_len,
+                                 .key_len = key_len,
+                                 .head_dim = 16,
+                                 .value_dim = 12};
         SdpaSizes one = sizes;
         one.batch = 1;
         SdpaProblem many = make_sdpa(sizes, random);
@@ -121,7 +132,8 @@ TEST_SUITE("determinism") {
   }
 
   TEST_CASE("addresses do not change the bits") {
-    const SdpaSizes sizes = {.heads = 2, .kv_heads = 1, .query_len = 21, .key_len = 90, .head_dim = 19, .value_dim = 21};
+    const SdpaSizes sizes = {
+        .heads = 2, .kv_heads = 1, .query_len = 21, .key_len = 90, .head_dim = 19, .value_dim = 21};
     for_each_isa([&](const fovea_context *context) {
       for (bool weights : {false, true}) {
         std::vector<SdpaResult> results;

@@ -49,30 +49,31 @@ struct Operation {
 };
 
 std::vector<Operation> operations() {
-  return {{"merge_states",
-           [] {
-             return make_call({{"outs", {3, 2, 4, 5}}, {"lses", {3, 2, 4}}, {"out", {2, 4, 5}}, {"log_sum_exp", {2, 4}}}, 2,
-                              [](const auto &t) { return fovea_merge_states(nullptr, t[0], t[1], t[2], t[3]); });
-           }},
-          {"masked_softmax",
-           [] {
-             return make_call({{"x", {2, 3, 4}}, {"out", {2, 3, 4}}}, 1,
-                              [](const auto &t) { return fovea_masked_softmax(nullptr, t[0], nullptr, t[1], nullptr); });
-           }},
-          {"matmul",
-           [] {
-             return make_call({{"a", {2, 3, 4}}, {"b", {2, 4, 5}}, {"out", {2, 3, 5}}}, 2,
-                              [](const auto &t) { return fovea_matmul(nullptr, t[0], t[1], t[2]); });
-           }},
-          {"exp",
-           [] {
-             return make_call({{"x", {3, 4}}, {"out", {3, 4}}}, 1,
-                              [](const auto &t) { return fovea_exp(nullptr, t[0], t[1]); });
-           }},
-          {"tanh", [] {
-             return make_call({{"x", {3, 4}}, {"out", {3, 4}}}, 1,
-                              [](const auto &t) { return fovea_tanh(nullptr, t[0], t[1]); });
-           }}};
+  return {
+      {"merge_states",
+       [] {
+         return make_call({{"outs", {3, 2, 4, 5}}, {"lses", {3, 2, 4}}, {"out", {2, 4, 5}}, {"log_sum_exp", {2, 4}}}, 2,
+                          [](const auto &t) { return fovea_merge_states(nullptr, t[0], t[1], t[2], t[3]); });
+       }},
+      {"masked_softmax",
+       [] {
+         return make_call({{"x", {2, 3, 4}}, {"out", {2, 3, 4}}}, 1,
+                          [](const auto &t) { return fovea_masked_softmax(nullptr, t[0], nullptr, t[1], nullptr); });
+       }},
+      {"matmul",
+       [] {
+         return make_call({{"a", {2, 3, 4}}, {"b", {2, 4, 5}}, {"out", {2, 3, 5}}}, 2,
+                          [](const auto &t) { return fovea_matmul(nullptr, t[0], t[1], t[2]); });
+       }},
+      {"exp",
+       [] {
+         return make_call({{"x", {3, 4}}, {"out", {3, 4}}}, 1,
+                          [](const auto &t) { return fovea_exp(nullptr, t[0], t[1]); });
+       }},
+      {"tanh", [] {
+         return make_call({{"x", {3, 4}}, {"out", {3, 4}}}, 1,
+                          [](const auto &t) { return fovea_tanh(nullptr, t[0], t[1]); });
+       }}};
 }
 
 // For each tensor of each operation: spoil one view, expect the refusal.
@@ -126,7 +127,8 @@ TEST_SUITE("errors") {
   TEST_CASE("others: rank, dtype, shape") {
     for_each_argument([](const Operation &operation, size_t n, const std::string &name) {
       for (int32_t rank : {-1, 0, 7, INT32_MIN, INT32_MAX}) {
-        refuse(operation, n, FOVEA_BAD_RANK, {name, std::to_string(rank)}, [rank](fovea_tensor &tensor) { tensor.rank = rank; });
+        refuse(operation, n, FOVEA_BAD_RANK, {name, std::to_string(rank)},
+               [rank](fovea_tensor &tensor) { tensor.rank = rank; });
       }
       for (fovea_dtype dtype : {0, 2, 99, int{FOVEA_I32}, int{FOVEA_I64}, int{FOVEA_BOOL}}) {
         refuse(operation, n, FOVEA_BAD_DTYPE, {name, std::to_string(dtype)},
@@ -155,7 +157,8 @@ TEST_SUITE("errors") {
         refuse(operation, n, FOVEA_BAD_STRIDE, {name}, [](fovea_tensor &tensor) { tensor.strides[0] = 0; });
       }
       for (int64_t stride : {INT64_MAX, INT64_MIN, int64_t{1} << 62}) {
-        refuse(operation, n, FOVEA_SIZE_OVERFLOW, {name}, [stride](fovea_tensor &tensor) { tensor.strides[0] = stride; });
+        refuse(operation, n, FOVEA_SIZE_OVERFLOW, {name},
+               [stride](fovea_tensor &tensor) { tensor.strides[0] = stride; });
       }
     });
   }
@@ -232,7 +235,8 @@ TEST_SUITE("errors") {
     Tensor<float> x({2, 3, 4});
     x.fill([] { return 1.0f; });
     const fovea_tensor x_view = x.view();
-    const auto refuse_lens = [&](fovea_status expected, std::initializer_list<std::string> words, const fovea_tensor &lens) {
+    const auto refuse_lens = [&](fovea_status expected, std::initializer_list<std::string> words,
+                                 const fovea_tensor &lens) {
       const Tensor<float> out({2, 3, 4});
       const fovea_tensor out_view = out.view();
       check_refusal(fovea_masked_softmax(nullptr, &x_view, &lens, &out_view, nullptr), expected, words);
@@ -265,7 +269,8 @@ TEST_SUITE("errors") {
 
     const Tensor<float> out({2, 3, 4});
     const fovea_tensor out_view = out.view(), lens_view = lens.view();
-    const auto refuse_options = [&](fovea_status expected, const std::string &word, const fovea_masked_softmax_options &options) {
+    const auto refuse_options = [&](fovea_status expected, const std::string &word,
+                                    const fovea_masked_softmax_options &options) {
       check_refusal(fovea_masked_softmax(nullptr, &x_view, &lens_view, &out_view, &options), expected, {word});
       CHECK(out.untouched());
     };
@@ -337,7 +342,8 @@ TEST_SUITE("errors") {
     const std::string first = instruction_sets().front(), last = instruction_sets().back();
     fovea_packed_matrix *packed = nullptr;
     REQUIRE_OK(fovea_matmul_pack(shared_context(first), &b_view, &packed));
-    check_refusal(fovea_matmul_packed(shared_context(last), &a_view, packed, &out_view), FOVEA_BAD_VALUE, {"b", first, last});
+    check_refusal(fovea_matmul_packed(shared_context(last), &a_view, packed, &out_view), FOVEA_BAD_VALUE,
+                  {"b", first, last});
     CHECK(out.untouched());
     fovea_packed_matrix_destroy(packed);
   }

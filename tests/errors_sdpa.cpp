@@ -1,5 +1,5 @@
-// Every argument of fovea_sdpa and fovea_sdpa_plan_create, made bad in every way: the code, the words of the message, and outputs
-// that stay as they were.
+// Every argument of fovea_sdpa and fovea_sdpa_plan_create, made bad in every way: the code, the words of the message,
+// and outputs that stay as they were.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -16,7 +16,8 @@ namespace {
 struct Call {
   explicit Call(bool per_query_lens = false) {
     Random random(base_seed());
-    problem = make_sdpa({.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 3, .key_len = 5, .head_dim = 6, .value_dim = 7}, random);
+    problem = make_sdpa(
+        {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 3, .key_len = 5, .head_dim = 6, .value_dim = 7}, random);
     problem.set_valid_lens(per_query_lens ? std::vector<int64_t>{5, 4, 3, 2, 1, 0} : std::vector<int64_t>{5, 4});
     problem.set_mask([](int64_t, int64_t, int64_t, int64_t) { return true; });
     problem.bias.emplace(problem.score_shape()).fill_normal(random);
@@ -79,10 +80,14 @@ struct Argument {
   int rank;
 };
 
-const std::vector<Argument> kInputs = {
-    {"query", &SdpaArguments::query, 4},           {"key", &SdpaArguments::key, 4},     {"value", &SdpaArguments::value, 4},
-    {"valid_lens", &SdpaArguments::valid_lens, 1}, {"mask", &SdpaArguments::mask, 4},   {"bias", &SdpaArguments::bias, 4},
-    {"alibi_slopes", &SdpaArguments::alibi_slopes, 1}, {"sinks", &SdpaArguments::sinks, 1}};
+const std::vector<Argument> kInputs = {{"query", &SdpaArguments::query, 4},
+                                       {"key", &SdpaArguments::key, 4},
+                                       {"value", &SdpaArguments::value, 4},
+                                       {"valid_lens", &SdpaArguments::valid_lens, 1},
+                                       {"mask", &SdpaArguments::mask, 4},
+                                       {"bias", &SdpaArguments::bias, 4},
+                                       {"alibi_slopes", &SdpaArguments::alibi_slopes, 1},
+                                       {"sinks", &SdpaArguments::sinks, 1}};
 const std::vector<Argument> kOutputs = {{"out", &SdpaArguments::out, 4},
                                         {"log_sum_exp", &SdpaArguments::log_sum_exp, 3},
                                         {"weights", &SdpaArguments::weights, 4}};
@@ -122,20 +127,22 @@ TEST_SUITE("errors") {
 
   TEST_CASE("sdpa: data pointers that are NULL") {
     for (const Argument &argument : all_arguments()) {
-      refuse(FOVEA_NULL_POINTER, {argument.name, "NULL"},
-             [&](Call &call) { tensor_of(call, argument).data = nullptr; }, Where::kCallOnly);
+      refuse(
+          FOVEA_NULL_POINTER, {argument.name, "NULL"}, [&](Call &call) { tensor_of(call, argument).data = nullptr; },
+          Where::kCallOnly);
     }
   }
 
   TEST_CASE("sdpa: data that is not aligned to its element") {
     for (const Argument &argument : all_arguments()) {
       if (std::string(argument.name) == "mask") continue;
-      refuse(FOVEA_BAD_VALUE, {argument.name},
-             [&](Call &call) {
-               fovea_tensor &tensor = tensor_of(call, argument);
-               tensor.data = static_cast<char *>(tensor.data) + 1;
-             },
-             Where::kCallOnly);
+      refuse(
+          FOVEA_BAD_VALUE, {argument.name},
+          [&](Call &call) {
+            fovea_tensor &tensor = tensor_of(call, argument);
+            tensor.data = static_cast<char *>(tensor.data) + 1;
+          },
+          Where::kCallOnly);
     }
   }
 
@@ -164,7 +171,8 @@ TEST_SUITE("errors") {
 
   TEST_CASE("sdpa: wrong element types") {
     for (const Argument &argument : all_arguments()) {
-      for (fovea_dtype dtype : {0, -1, 2, 99, INT32_MAX, int{FOVEA_F32}, int{FOVEA_I32}, int{FOVEA_I64}, int{FOVEA_BOOL}}) {
+      for (fovea_dtype dtype :
+           {0, -1, 2, 99, INT32_MAX, int{FOVEA_F32}, int{FOVEA_I32}, int{FOVEA_I64}, int{FOVEA_BOOL}}) {
         const std::string name = argument.name;
         if (name == "valid_lens" && (dtype == FOVEA_I32 || dtype == FOVEA_I64)) continue;
         if (name == "mask" ? dtype == FOVEA_BOOL : dtype == FOVEA_F32 && name != "valid_lens") continue;
@@ -183,8 +191,8 @@ TEST_SUITE("errors") {
         }
       }
     }
-    // One off from what it should be: the argument that disagrees with those before it is named, with its value. Inputs get one
-    // more (a mask's 2 - 1 = 1 would broadcast), outputs one less (one more would overlap itself).
+    // One off from what it should be: the argument that disagrees with those before it is named, with its value. Inputs
+    // get one more (a mask's 2 - 1 = 1 would broadcast), outputs one less (one more would overlap itself).
     for (const Argument &argument : all_arguments()) {
       const std::string name = argument.name;
       const bool output = name == "out" || name == "log_sum_exp" || name == "weights";
@@ -232,7 +240,8 @@ TEST_SUITE("errors") {
     for (const Argument &argument : all_arguments()) {
       for (int axis = 0; axis + 1 < argument.rank; ++axis) {
         for (int64_t stride : {huge, -huge, INT64_MAX, INT64_MIN}) {
-          if (argument.name == std::string("mask") && std::abs(stride / 2) <= huge / 2) continue;  // bytes: it would fit
+          if (argument.name == std::string("mask") && std::abs(stride / 2) <= huge / 2)
+            continue;  // bytes: it would fit
           Call call;
           settle(call);
           fovea_tensor &tensor = tensor_of(call, argument);
@@ -277,7 +286,8 @@ TEST_SUITE("errors") {
       for (int axis = 0; axis + 1 < argument.rank; ++axis) {
         for (int64_t stride : {0, 1}) {
           if (std::string(argument.name) == "log_sum_exp" && stride == 1) continue;
-          refuse(FOVEA_BAD_STRIDE, {argument.name}, [&](Call &call) { tensor_of(call, argument).strides[axis] = stride; });
+          refuse(FOVEA_BAD_STRIDE, {argument.name},
+                 [&](Call &call) { tensor_of(call, argument).strides[axis] = stride; });
         }
       }
     }
@@ -294,7 +304,8 @@ TEST_SUITE("errors") {
           const fovea_tensor &target = tensor_of(call, other);
           const size_t size = other.name == std::string("mask") ? 1 : 4;
           int64_t offset = 0;
-          for (int axis = 0; last && axis < target.rank; ++axis) offset += (target.shape[axis] - 1) * target.strides[axis];
+          for (int axis = 0; last && axis < target.rank; ++axis)
+            offset += (target.shape[axis] - 1) * target.strides[axis];
           const auto address = reinterpret_cast<uintptr_t>(target.data) + static_cast<size_t>(offset) * size;
           tensor_of(call, output).data = reinterpret_cast<void *>(address / 4 * 4);
           CAPTURE(output.name);
@@ -353,7 +364,8 @@ TEST_SUITE("errors") {
 
   TEST_CASE("sdpa: extreme query offsets are refused or answered, never undefined") {
     for (int64_t offset : {INT64_MIN, INT64_MIN + 1, INT64_MAX - 1, INT64_MAX}) {
-      for (uint32_t flags : {uint32_t{FOVEA_QUERY_OFFSET | FOVEA_CAUSAL}, uint32_t{FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT},
+      for (uint32_t flags : {uint32_t{FOVEA_QUERY_OFFSET | FOVEA_CAUSAL},
+                             uint32_t{FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT},
                              uint32_t{FOVEA_QUERY_OFFSET | FOVEA_LEAVE_ONE_OUT}}) {
         Call call;
         settle(call);
@@ -402,29 +414,32 @@ TEST_SUITE("errors") {
   TEST_CASE("sdpa: valid lengths below 0 and above K, int32 and int64, name their index") {
     for (bool wide : {false, true}) {
       for (int64_t bad : {int64_t{-1}, int64_t{6}, wide ? INT64_MIN : INT32_MIN, wide ? INT64_MAX : INT32_MAX}) {
-        refuse(FOVEA_BAD_VALUE, {"valid_lens[1]", std::to_string(bad), "5"},
-               [&](Call &call) {
-                 call.problem.set_valid_lens({5, bad}, wide);
-                 call.arguments.emplace(call.problem, call.result);
-                 settle(call);
-               },
-               Where::kCallOnly);
-        refuse(FOVEA_BAD_VALUE, {"valid_lens[1,2]", std::to_string(bad), "5"},
-               [&](Call &call) {
-                 call.problem.set_valid_lens({5, 4, 3, 2, 1, bad}, wide);
-                 call.arguments.emplace(call.problem, call.result);
-                 settle(call);
-               },
-               Where::kCallOnly, true);
+        refuse(
+            FOVEA_BAD_VALUE, {"valid_lens[1]", std::to_string(bad), "5"},
+            [&](Call &call) {
+              call.problem.set_valid_lens({5, bad}, wide);
+              call.arguments.emplace(call.problem, call.result);
+              settle(call);
+            },
+            Where::kCallOnly);
+        refuse(
+            FOVEA_BAD_VALUE, {"valid_lens[1,2]", std::to_string(bad), "5"},
+            [&](Call &call) {
+              call.problem.set_valid_lens({5, 4, 3, 2, 1, bad}, wide);
+              call.arguments.emplace(call.problem, call.result);
+              settle(call);
+            },
+            Where::kCallOnly, true);
       }
     }
     // Just above the range of int32: must not be cut to a good one.
-    refuse(FOVEA_BAD_VALUE, {"valid_lens[0]", "4294967298"},
-           [&](Call &call) {
-             call.problem.set_valid_lens({(int64_t{1} << 32) + 2, 3}, true);
-             call.arguments.emplace(call.problem, call.result);
-             settle(call);
-           },
-           Where::kCallOnly);
+    refuse(
+        FOVEA_BAD_VALUE, {"valid_lens[0]", "4294967298"},
+        [&](Call &call) {
+          call.problem.set_valid_lens({(int64_t{1} << 32) + 2, 3}, true);
+          call.arguments.emplace(call.problem, call.result);
+          settle(call);
+        },
+        Where::kCallOnly);
   }
 }

@@ -1,6 +1,6 @@
-/* Which instruction set does the default context run? The environment variable FOVEA_ISA is read once per process, so each case
- * is a run of this program: isa_probe NAME expects that set, "best" expects the last of those available, and "none" expects
- * every operation to refuse. "cap:NAME" expects NAME where the machine has it and a refusal where it does not. */
+/* Which instruction set does the default context run? The environment variable FOVEA_ISA is read once per process, so
+ * each case is a run of this program: isa_probe NAME expects that set, "best" expects the last of those available, and
+ * "none" expects every operation to refuse. "cap:NAME" expects NAME where the machine has it, a refusal elsewhere. */
 #include <fovea/fovea.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,8 +34,8 @@ std::vector<float> entry(const Tensor<float> &tensor, int64_t n) {
   return {dense.begin() + n * size, dense.begin() + (n + 1) * size};
 }
 
-void check_entry(const std::vector<float> &out, const std::vector<float> &a, const std::vector<float> &b, int64_t m, int64_t n,
-                 int64_t k) {
+void check_entry(const std::vector<float> &out, const std::vector<float> &a, const std::vector<float> &b, int64_t m,
+                 int64_t n, int64_t k) {
   const auto truth = reference::matmul<double>(a, b, m, n, k);
   const auto plain = reference::matmul<float>(a, b, m, n, k);
   double largest = 0;
@@ -62,7 +62,8 @@ void check_matmul(const Tensor<float> &a, const Tensor<float> &b, const Tensor<f
   CAPTURE(k);
   CAPTURE(n);
   for_each_isa([&](const fovea_context *context) {
-    const Tensor<float> out = out_layout != nullptr ? Tensor<float>(out_shape, out_layout->strides()) : Tensor<float>(out_shape);
+    const Tensor<float> out =
+        out_layout != nullptr ? Tensor<float>(out_shape, out_layout->strides()) : Tensor<float>(out_shape);
     const fovea_tensor a_view = a.view(), b_view = b.view(), out_view = out.view();
     REQUIRE_OK(fovea_matmul(context, &a_view, &b_view, &out_view));
     for (int64_t e = 0; e < batch; ++e) check_entry(entry(out, e), entry(a, e), entry(b, e), m, n, k);
@@ -76,7 +77,9 @@ void check_matmul(const Tensor<float> &a, const Tensor<float> &b, const Tensor<f
   });
 }
 
-Tensor<float> normal(Random &random, Shape shape) { return std::move(Tensor<float>(std::move(shape)).fill_normal(random)); }
+Tensor<float> normal(Random &random, Shape shape) {
+  return std::move(Tensor<float>(std::move(shape)).fill_normal(random));
+}
 Tensor<float> normal(Random &random, Shape shape, Shape strides) {
   return std::move(Tensor<float>(std::move(shape), std::move(strides)).fill_normal(random));
 }
@@ -100,8 +103,8 @@ TEST_SUITE("matmul") {
     Random random(base_seed());
     for (Placement placement : {Placement::kEnd, Placement::kBegin, Placement::kMisaligned}) {
       const WithPlacement here(placement);
-      for (int64_t size : {0, 1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 15, 16, 17, 24, 29, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 97,
-                           127, 128, 129, 131, 255, 256, 257}) {
+      for (int64_t size : {0,  1,  2,  3,  5,  6,  7,  8,  11, 12, 13,  15,  16,  17,  24,  29,  31,
+                           32, 33, 47, 48, 49, 63, 64, 65, 96, 97, 127, 128, 129, 131, 255, 256, 257}) {
         check_matmul(normal(random, {size, 19}), normal(random, {19, 23}));
         check_matmul(normal(random, {17, size}), normal(random, {size, 23}));
         check_matmul(normal(random, {17, 19}), normal(random, {19, size}));
@@ -181,7 +184,8 @@ TEST_SUITE("matmul") {
       CAPTURE(seed);
       Random random(seed);
       const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
-      const int64_t batch = random.integer(1, 3), m = random.integer(1, 70), k = random.integer(1, 70), columns = random.integer(1, 70);
+      const int64_t batch = random.integer(1, 3), m = random.integer(1, 70), k = random.integer(1, 70),
+                    columns = random.integer(1, 70);
       const bool transposed_a = random.chance(0.4), transposed_b = random.chance(0.4);
       const Shape a = {batch, m, k}, b = {batch, k, columns};
       const std::vector<int> rows = {0, 1, 2}, turned = {0, 2, 1};

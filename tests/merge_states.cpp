@@ -59,8 +59,8 @@ TEST_SUITE("merge_states") {
 
   TEST_CASE("a part without keys is not read, and all parts without keys give 0 and -infinity") {
     Parts parts{Tensor<float>({3, 2, 5}), Tensor<float>({3, 2})};
-    parts.outs.assign({kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, 1, 2, 3, 4, 5,
-                       kNan, kNan, kNan, kNan, kNan, 3, 4, 5, 6, 7, kNan, kNan, kNan, kNan, kNan});
+    parts.outs.assign({kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, 1,    2,    3,    4,    5,
+                       kNan, kNan, kNan, kNan, kNan, 3,    4,    5,    6,    7,    kNan, kNan, kNan, kNan, kNan});
     parts.lses.assign({-kInfinity, -kInfinity, 0, -kInfinity, 0, -kInfinity});
     check_merge(parts);
     for_each_isa([&](const fovea_context *context) {
@@ -101,7 +101,8 @@ TEST_SUITE("merge_states") {
     const auto truth = reference::merge_states<double>(outs.dense(), lses.dense(), 3, 40, 6);
     const auto plain = reference::merge_states<float>(outs.dense(), lses.dense(), 3, 40, 6);
     for_each_isa([&](const fovea_context *context) {
-      const Tensor<float> out({2, 4, 5, 6}, permuted_strides({2, 4, 5, 6}, {0, 2, 1, 3}, 1)), lse({2, 4, 5}, {6, 12, 1});
+      const Tensor<float> out({2, 4, 5, 6}, permuted_strides({2, 4, 5, 6}, {0, 2, 1, 3}, 1)),
+          lse({2, 4, 5}, {6, 12, 1});
       const fovea_tensor a = outs.view(), b = lses.view(), c = out.view(), d = lse.view();
       REQUIRE_OK(fovea_merge_states(context, &a, &b, &c, &d));
       CHECK_ACCURATE(out.dense(), truth.out, plain.out, 2 * kEpsilon * 12);
@@ -112,7 +113,8 @@ TEST_SUITE("merge_states") {
 
   TEST_CASE("attention over three parts of the keys, merged, is attention over all") {
     Random random(base_seed());
-    const SdpaSizes sizes = {.batch = 2, .heads = 2, .kv_heads = 2, .query_len = 9, .key_len = 90, .head_dim = 16, .value_dim = 12};
+    const SdpaSizes sizes = {
+        .batch = 2, .heads = 2, .kv_heads = 2, .query_len = 9, .key_len = 90, .head_dim = 16, .value_dim = 12};
     const SdpaProblem whole = make_sdpa(sizes, random);
     const auto truth = reference::sdpa<double>(whole.reference_inputs());
     const auto plain = reference::sdpa<float>(whole.reference_inputs());

@@ -26,7 +26,10 @@ std::vector<SdpaProblem> some_problems() {
     problems.push_back(make_sdpa(sizes, random, Layout::kPadded));
     SdpaProblem &rich = problems.back();
     rich.flags = FOVEA_CAUSAL | FOVEA_AVERAGE_WEIGHTS;
-    rich.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(sizes.batch), sizes.key_len / 2 + 1 < sizes.key_len ? sizes.key_len / 2 + 1 : sizes.key_len), true);
+    rich.set_valid_lens(
+        std::vector<int64_t>(static_cast<size_t>(sizes.batch),
+                             sizes.key_len / 2 + 1 < sizes.key_len ? sizes.key_len / 2 + 1 : sizes.key_len),
+        true);
     rich.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return (i + j) % 4 != 0; });
     rich.bias.emplace(Shape{1, 1, 1, sizes.key_len}).fill_normal(random);
     rich.alibi_slopes.emplace(Shape{sizes.heads}).fill([] { return 0.05f; });
@@ -68,7 +71,8 @@ TEST_SUITE("plan") {
 
   TEST_CASE("valid lengths may change from run to run") {
     Random random(base_seed());
-    SdpaProblem problem = make_sdpa({.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 200, .head_dim = 8, .value_dim = 8}, random);
+    SdpaProblem problem = make_sdpa(
+        {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 200, .head_dim = 8, .value_dim = 8}, random);
     for_each_isa([&](const fovea_context *context) {
       problem.set_valid_lens({200, 200});
       const SdpaPlan plan(context, problem, problem.make_result(false));
@@ -88,7 +92,8 @@ TEST_SUITE("plan") {
 
   TEST_CASE("describe tells the operation, the instruction set, the path; cut to size with its NUL") {
     Random random(base_seed());
-    const SdpaProblem problem = make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
+    const SdpaProblem problem =
+        make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
     for (const std::string &isa : instruction_sets()) {
       const SdpaPlan plan(shared_context(isa), problem, problem.make_result());
       const std::string text = plan.describe();
@@ -116,7 +121,8 @@ TEST_SUITE("plan") {
       Random random(base_seed());
       size_t sizes[2];
       for (int n = 0; n < 2; ++n) {
-        SdpaProblem problem = make_sdpa({.query_len = 512 << (2 * n), .key_len = 512 << (2 * n), .head_dim = 16, .value_dim = 16}, random);
+        SdpaProblem problem = make_sdpa(
+            {.query_len = 512 << (2 * n), .key_len = 512 << (2 * n), .head_dim = 16, .value_dim = 16}, random);
         problem.want_log_sum_exp = false;
         const SdpaPlan plan(shared_context(isa, 2), problem, problem.make_result(false));
         sizes[n] = fovea_plan_workspace_size(plan.get());
@@ -127,7 +133,8 @@ TEST_SUITE("plan") {
 
   TEST_CASE("a run checks its buffers and its workspace") {
     Random random(base_seed());
-    SdpaProblem problem = make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
+    SdpaProblem problem =
+        make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
     problem.set_valid_lens({50});
     for_each_isa([&](const fovea_context *context) {
       const SdpaResult result = problem.make_result();
@@ -175,7 +182,8 @@ TEST_SUITE("plan") {
 
   TEST_CASE("one plan, many threads, each with its own workspace") {
     Random random(base_seed());
-    const SdpaProblem problem = make_sdpa({.heads = 4, .kv_heads = 2, .query_len = 30, .key_len = 300, .head_dim = 16, .value_dim = 16}, random);
+    const SdpaProblem problem = make_sdpa(
+        {.heads = 4, .kv_heads = 2, .query_len = 30, .key_len = 300, .head_dim = 16, .value_dim = 16}, random);
     for_each_isa([&](const fovea_context *context) {
       const SdpaResult expected = problem.make_result(false);
       REQUIRE_OK(problem.run(context, expected));

@@ -38,8 +38,9 @@ TEST_SUITE("reference") {
       for (size_t j = 0; j < 5; ++j) sum += result.weights[row * 5 + j];
       CHECK(sum == doctest::Approx(1).epsilon(1e-14));
     }
-    const double score = (in.query[0] * double(in.key[0]) + in.query[1] * double(in.key[1]) + in.query[2] * double(in.key[2])) /
-                         std::sqrt(3.0);
+    const double score =
+        (in.query[0] * double(in.key[0]) + in.query[1] * double(in.key[1]) + in.query[2] * double(in.key[2])) /
+        std::sqrt(3.0);
     CHECK(result.weights[0] == doctest::Approx(std::exp(score - result.log_sum_exp[0])).epsilon(1e-13));
   }
 

@@ -36,8 +36,8 @@ TEST_SUITE("sdpa examples") {
 
   TEST_CASE("one key: the output is its value, whatever the score") {
     Random random(base_seed());
-    const SdpaProblem problem =
-        make_sdpa({.batch = 2, .heads = 3, .kv_heads = 3, .query_len = 5, .key_len = 1, .head_dim = 7, .value_dim = 9}, random);
+    const SdpaProblem problem = make_sdpa(
+        {.batch = 2, .heads = 3, .kv_heads = 3, .query_len = 5, .key_len = 1, .head_dim = 7, .value_dim = 9}, random);
     for_each_isa([&](const fovea_context *context) {
       const SdpaResult result = problem.make_result();
       REQUIRE_OK(problem.run(context, result));
@@ -49,8 +49,8 @@ TEST_SUITE("sdpa examples") {
 
   TEST_CASE("two keys, scores log 1 and log 3: weights 1/4 and 3/4") {
     Random random(base_seed());
-    SdpaProblem problem = make_sdpa({.query_len = 1, .key_len = 2, .head_dim = 1, .value_dim = 1}, random,
-                                    Layout::kHeadsFirst, 2);
+    SdpaProblem problem =
+        make_sdpa({.query_len = 1, .key_len = 2, .head_dim = 1, .value_dim = 1}, random, Layout::kHeadsFirst, 2);
     problem.query.assign({1});
     problem.key.assign({0, std::log(3.0f)});
     problem.value.assign({8, 4});

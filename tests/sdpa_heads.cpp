@@ -18,7 +18,13 @@ TEST_SUITE("sdpa heads") {
   TEST_CASE("every grouping of 12 heads") {
     for (int64_t kv_heads : {1, 2, 3, 4, 6, 12}) {
       for (int64_t query_len : {1, 2, 5, 33}) {
-        check_sizes({.batch = 2, .heads = 12, .kv_heads = kv_heads, .query_len = query_len, .key_len = 50, .head_dim = 8, .value_dim = 8});
+        check_sizes({.batch = 2,
+                     .heads = 12,
+                     .kv_heads = kv_heads,
+                     .query_len = query_len,
+                     .key_len = 50,
+                     .head_dim = 8,
+                     .value_dim = 8});
       }
     }
   }
@@ -34,14 +40,21 @@ TEST_SUITE("sdpa heads") {
       check_sizes({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = key_len, .head_dim = 16, .value_dim = 16});
     }
     check_sizes({.heads = 32, .kv_heads = 8, .query_len = 1, .key_len = 700, .head_dim = 128, .value_dim = 128});
-    check_sizes({.batch = 3, .heads = 1, .kv_heads = 1, .query_len = 1, .key_len = 3000, .head_dim = 64, .value_dim = 64});
+    check_sizes(
+        {.batch = 3, .heads = 1, .kv_heads = 1, .query_len = 1, .key_len = 3000, .head_dim = 64, .value_dim = 64});
   }
 
   TEST_CASE("decode of a few tokens, causal, with a cache") {
     for (int64_t query_len : {1, 2, 3, 4, 7}) {
       Random random(base_seed());
-      SdpaProblem problem = make_sdpa(
-          {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = query_len, .key_len = 1500, .head_dim = 16, .value_dim = 12}, random);
+      SdpaProblem problem = make_sdpa({.batch = 2,
+                                       .heads = 4,
+                                       .kv_heads = 2,
+                                       .query_len = query_len,
+                                       .key_len = 1500,
+                                       .head_dim = 16,
+                                       .value_dim = 12},
+                                      random);
       problem.flags = FOVEA_CAUSAL;
       check_sdpa(problem);
       problem.set_valid_lens({1500, 3});
@@ -76,14 +89,21 @@ TEST_SUITE("sdpa heads") {
   TEST_CASE("layouts are just strides") {
     for (Layout layout : {Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}) {
       for (int64_t query_len : {1, 18, 65}) {
-        check_sizes({.batch = 2, .heads = 6, .kv_heads = 2, .query_len = query_len, .key_len = 47, .head_dim = 16, .value_dim = 24},
+        check_sizes({.batch = 2,
+                     .heads = 6,
+                     .kv_heads = 2,
+                     .query_len = query_len,
+                     .key_len = 47,
+                     .head_dim = 16,
+                     .value_dim = 24},
                     layout);
       }
     }
   }
 
   TEST_CASE("the same bits in every layout") {
-    const SdpaSizes sizes = {.batch = 2, .heads = 6, .kv_heads = 2, .query_len = 18, .key_len = 47, .head_dim = 16, .value_dim = 24};
+    const SdpaSizes sizes = {
+        .batch = 2, .heads = 6, .kv_heads = 2, .query_len = 18, .key_len = 47, .head_dim = 16, .value_dim = 24};
     for_each_isa([&](const fovea_context *context) {
       std::vector<SdpaResult> results;
       for (Layout layout : {Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}) {

@@ -9,7 +9,8 @@ using namespace testing;
 
 namespace {
 
-constexpr SdpaSizes kSizes = {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 21, .key_len = 45, .head_dim = 12, .value_dim = 10};
+constexpr SdpaSizes kSizes = {
+    .batch = 2, .heads = 4, .kv_heads = 2, .query_len = 21, .key_len = 45, .head_dim = 12, .value_dim = 10};
 
 SdpaProblem make_problem(int64_t query_len = kSizes.query_len, int64_t key_len = kSizes.key_len) {
   Random random(base_seed());

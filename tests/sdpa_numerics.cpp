@@ -9,7 +9,8 @@ using namespace testing;
 
 namespace {
 
-constexpr SdpaSizes kSizes = {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 19, .key_len = 70, .head_dim = 9, .value_dim = 11};
+constexpr SdpaSizes kSizes = {
+    .batch = 2, .heads = 4, .kv_heads = 2, .query_len = 19, .key_len = 70, .head_dim = 9, .value_dim = 11};
 
 SdpaProblem make_problem(int64_t query_len = kSizes.query_len) {
   Random random(base_seed());
@@ -95,12 +96,10 @@ TEST_SUITE("sdpa numerics") {
         const SdpaResult causal = problem.make_result(weights), others = left_out.make_result(weights);
         REQUIRE_OK(problem.run(context, causal));
         REQUIRE_OK(left_out.run(context, others));
-        for_each_index(causal.out.shape(), [&](const Shape &at) {
-          CHECK(std::isnan(causal.out.at(at)) == (at[2] >= 5));
-        });
-        for_each_index(others.out.shape(), [&](const Shape &at) {
-          CHECK(std::isnan(others.out.at(at)) == (at[2] != 33));
-        });
+        for_each_index(causal.out.shape(),
+                       [&](const Shape &at) { CHECK(std::isnan(causal.out.at(at)) == (at[2] >= 5)); });
+        for_each_index(others.out.shape(),
+                       [&](const Shape &at) { CHECK(std::isnan(others.out.at(at)) == (at[2] != 33)); });
       }
     });
   }
@@ -129,8 +128,8 @@ TEST_SUITE("sdpa numerics") {
 
   TEST_CASE("poison and splits: masked it changes nothing, attended it arrives") {
     Random random(base_seed());
-    SdpaProblem problem = make_sdpa(
-        {.heads = 4, .kv_heads = 2, .query_len = 1, .key_len = 3000, .head_dim = 9, .value_dim = 11}, random);
+    SdpaProblem problem =
+        make_sdpa({.heads = 4, .kv_heads = 2, .query_len = 1, .key_len = 3000, .head_dim = 9, .value_dim = 11}, random);
     problem.set_valid_lens({1100});
     check_poison(problem, [](int64_t, int64_t j) { return j >= 1100; });
     problem.valid_lens32.reset();
@@ -192,10 +191,14 @@ TEST_SUITE("sdpa numerics") {
       spread.bias.emplace(spread.score_shape()).fill([&] { return random.uniform(-300, 300); });
       check_sdpa(spread);
       SdpaProblem rising = make_problem(query_len);  // each tile brings a new maximum
-      rising.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([n = 0]() mutable { return static_cast<float>(3 * n++); });
+      rising.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([n = 0]() mutable {
+        return static_cast<float>(3 * n++);
+      });
       check_sdpa(rising);
       SdpaProblem falling = make_problem(query_len);
-      falling.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([n = 0]() mutable { return static_cast<float>(-3 * n++); });
+      falling.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([n = 0]() mutable {
+        return static_cast<float>(-3 * n++);
+      });
       check_sdpa(falling);
     }
   }

@@ -1,4 +1,4 @@
-// The outputs beside out: log-sum-exp, weights and averaged weights. 
+// The outputs beside out: log-sum-exp, weights and averaged weights.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -9,7 +9,8 @@ using namespace testing;
 
 namespace {
 
-constexpr SdpaSizes kSizes = {.batch = 2, .heads = 6, .kv_heads = 3, .query_len = 23, .key_len = 150, .head_dim = 16, .value_dim = 8};
+constexpr SdpaSizes kSizes = {
+    .batch = 2, .heads = 6, .kv_heads = 3, .query_len = 23, .key_len = 150, .head_dim = 16, .value_dim = 8};
 
 SdpaProblem make_problem(int64_t query_len = kSizes.query_len) {
   Random random(base_seed());
@@ -45,7 +46,8 @@ TEST_SUITE("sdpa outputs") {
       for_each_index(result.out.shape(), [&](const Shape &at) {
         double sum = 0;
         for (int64_t j = 0; j < kSizes.key_len; ++j) {
-          sum += static_cast<double>((*result.weights)(at[0], at[1], at[2], j)) * problem.value(at[0], at[1] / 2, j, at[3]);
+          sum += static_cast<double>((*result.weights)(at[0], at[1], at[2], j)) *
+                 problem.value(at[0], at[1] / 2, j, at[3]);
         }
         CHECK(std::abs(sum - result.out.at(at)) <= 4e-6);
       });

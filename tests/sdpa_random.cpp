@@ -1,4 +1,5 @@
-// Thousands of seeded problems with any combination of sizes, layouts, strides and options. To replay the one that failed:
+// Thousands of seeded problems with any combination of sizes, layouts, strides and options. To replay the one that
+// failed:
 //   FOVEA_TEST_SEED=<its seed> FOVEA_TEST_CASES=1 <test program> -tc="random*"
 #include <doctest/doctest.h>
 

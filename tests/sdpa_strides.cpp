@@ -1,4 +1,5 @@
-// Strides: broadcast inputs (stride 0), negative strides, gaps, overlapping inputs, lower ranks, buffers at either end of a page.
+// Strides: broadcast inputs (stride 0), negative strides, gaps, overlapping inputs, lower ranks, buffers at either end
+// of a page.
 #include <doctest/doctest.h>
 
 #include "support/sdpa_problem.hpp"
@@ -7,7 +8,8 @@ using namespace testing;
 
 namespace {
 
-constexpr SdpaSizes kSizes = {.batch = 3, .heads = 4, .kv_heads = 2, .query_len = 10, .key_len = 33, .head_dim = 8, .value_dim = 6};
+constexpr SdpaSizes kSizes = {
+    .batch = 3, .heads = 4, .kv_heads = 2, .query_len = 10, .key_len = 33, .head_dim = 8, .value_dim = 6};
 
 SdpaProblem make_problem() {
   Random random(base_seed());
@@ -78,8 +80,9 @@ TEST_SUITE("sdpa strides") {
       for (int64_t query_len : {1, 10, 40}) {
         Random random(base_seed());
         const int64_t batch = rank == 2 ? 1 : 3;
-        SdpaProblem problem = make_sdpa(
-            {.batch = batch, .query_len = query_len, .key_len = 33, .head_dim = 8, .value_dim = 6}, random, Layout::kPadded, rank);
+        SdpaProblem problem =
+            make_sdpa({.batch = batch, .query_len = query_len, .key_len = 33, .head_dim = 8, .value_dim = 6}, random,
+                      Layout::kPadded, rank);
         check_sdpa(problem);
         problem.set_mask([](int64_t b, int64_t, int64_t i, int64_t j) { return (b + i + j) % 3 != 0; });
         problem.bias.emplace(problem.shape_of({1, 1, 1, 33})).fill_normal(random);
@@ -107,7 +110,8 @@ TEST_SUITE("sdpa strides") {
         arguments.key.strides[axis] = 1LL << 60;
         arguments.out.strides[axis] = 0;
       }
-      REQUIRE_OK(fovea_sdpa(context, &arguments.query, &arguments.key, &arguments.value, &arguments.out, &arguments.options));
+      REQUIRE_OK(
+          fovea_sdpa(context, &arguments.query, &arguments.key, &arguments.value, &arguments.out, &arguments.options));
       CHECK(same_bits(result, odd));
     });
   }

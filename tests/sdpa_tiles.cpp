@@ -1,4 +1,5 @@
-// Sizes around the edges of tiles: 0, 1, T-1, T, T+1 for the tile sizes a kernel may use, and primes, in every dimension.
+// Sizes around the edges of tiles: 0, 1, T-1, T, T+1 for the tile sizes a kernel may use, and primes, in every
+// dimension.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -9,7 +10,8 @@ using namespace testing;
 
 namespace {
 
-const std::vector<int64_t> kEdges = {0, 1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 32, 33, 37, 63, 64, 65, 67, 127, 128, 129, 131, 255, 256, 257};
+const std::vector<int64_t> kEdges = {0,  1,  2,  3,  5,  7,   13,  15,  16,  17,  31,  32, 33,
+                                     37, 63, 64, 65, 67, 127, 128, 129, 131, 255, 256, 257};
 
 void check_sizes(const SdpaSizes &sizes, uint64_t seed) {
   CAPTURE(seed);
@@ -22,11 +24,13 @@ void check_sizes(const SdpaSizes &sizes, uint64_t seed) {
 
 TEST_SUITE("sdpa tiles") {
   TEST_CASE("query_len") {
-    for (int64_t size : kEdges) check_sizes({.query_len = size, .key_len = 37, .head_dim = 16, .value_dim = 16}, base_seed());
+    for (int64_t size : kEdges)
+      check_sizes({.query_len = size, .key_len = 37, .head_dim = 16, .value_dim = 16}, base_seed());
   }
 
   TEST_CASE("key_len") {
-    for (int64_t size : kEdges) check_sizes({.query_len = 9, .key_len = size, .head_dim = 16, .value_dim = 16}, base_seed());
+    for (int64_t size : kEdges)
+      check_sizes({.query_len = 9, .key_len = size, .head_dim = 16, .value_dim = 16}, base_seed());
     for (int64_t size : {511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049}) {
       check_sizes({.query_len = 3, .key_len = size, .head_dim = 16, .value_dim = 16}, base_seed());
     }
@@ -108,8 +112,10 @@ TEST_SUITE("sdpa tiles") {
   }
 
   TEST_CASE("sizes of zero") {
-    check_sizes({.batch = 0, .heads = 2, .kv_heads = 1, .query_len = 3, .key_len = 4, .head_dim = 5, .value_dim = 6}, base_seed());
-    check_sizes({.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 0, .key_len = 4, .head_dim = 5, .value_dim = 6}, base_seed());
+    check_sizes({.batch = 0, .heads = 2, .kv_heads = 1, .query_len = 3, .key_len = 4, .head_dim = 5, .value_dim = 6},
+                base_seed());
+    check_sizes({.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 0, .key_len = 4, .head_dim = 5, .value_dim = 6},
+                base_seed());
     for (int32_t policy : {FOVEA_EMPTY_ROWS_ZERO, FOVEA_EMPTY_ROWS_UNIFORM, FOVEA_EMPTY_ROWS_NAN}) {
       Random random(base_seed());
       SdpaProblem problem = make_sdpa(

@@ -99,9 +99,10 @@ typedef struct fovea_tensor {
   int64_t strides[FOVEA_MAX_RANK];
 } fovea_tensor;
 
-/* A contiguous row-major tensor of the given shape (rank numbers). data is not touched. If rank is outside
+/* A contiguous row-major tensor of the given shape (rank numbers). data is not touched; whether it will be written depends
+ * on the argument the tensor is passed as. If rank is outside
  * [0, FOVEA_MAX_RANK] or shape is NULL, the result has rank -1, which every operation refuses with FOVEA_BAD_RANK. */
-FOVEA_API fovea_tensor fovea_tensor_contiguous(void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape);
+FOVEA_API fovea_tensor fovea_tensor_contiguous(const void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape);
 
 /* ---- context ------------------------------------------------------------------------------------------------------- */
 
@@ -136,6 +137,9 @@ FOVEA_API void fovea_context_destroy(fovea_context *context);
  * holds a name this machine cannot run, the default context has none: the result is "" and every operation answers
  * FOVEA_UNKNOWN_ISA. Static storage. */
 FOVEA_API const char *fovea_isa_name(const fovea_context *context);
+
+/* How many threads a call with this context may use at once, at least 1: what NULL and max_threads 0 come down to here. */
+FOVEA_API int32_t fovea_context_threads(const fovea_context *context);
 
 /* The names this machine can run, worst first; NULL once index is past the last. Static storage. */
 FOVEA_API const char *fovea_isa_available(int32_t index);
@@ -291,7 +295,7 @@ FOVEA_API void fovea_packed_matrix_destroy(fovea_packed_matrix *packed);
 /* Bytes held; 0 for NULL. */
 FOVEA_API size_t fovea_packed_matrix_size(const fovea_packed_matrix *packed);
 
-/* out = a b with b packed before: no allocation. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] -> [B,M,N].
+/* out = a b with b packed before, without allocating. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] -> [B,M,N].
  * The same bits as fovea_matmul. The context must run the instruction set that b was packed for. */
 FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const fovea_tensor *a,
                                            const fovea_packed_matrix *b, const fovea_tensor *out);

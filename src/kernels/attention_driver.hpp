@@ -50,6 +50,8 @@ struct AttentionWorker {
   ScaledExp2 exponent;
   Band bands[Path::max_bands];
   int64_t band_count = 0;
+  int64_t first_tile_end = 0;
+  bool next_is_fetched = false;
   int64_t last_key = 0;  // past the last one that any band attends
   float *scores;
   float *harmless;  // [keys][value_dim], a tile's values without the masked ones
@@ -88,11 +90,12 @@ struct AttentionWorker {
 
   template <bool repairing>
   FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
-    const ScoreTile tile = {scores, rows, band.table.vectors, key, key_end - key};
+    const ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
     if (problem.mask != nullptr && !mask_allows_any(band.table, key, tile.keys)) return;
     const int64_t key_stride = problem.key_strides.position;
-    const NextTile next = &band == bands ? next_tile(key + keys) : NextTile{};
-    Path::score(band.query, key_base + key * key_stride, key_stride, problem.head_dim, band.row_count, tile, next);
+    Path::score(band.query, key_base + key * key_stride, key_stride, problem.head_dim, band.row_count, tile,
+                upcoming(band, key));
+    next_is_fetched = true;
     dress(tile, band.table, problem, scale);
     const float *values = value_base + key * problem.value_strides.position;
     int64_t value_stride = problem.value_strides.position;
@@ -110,32 +113,35 @@ struct AttentionWorker {
     const int64_t first = max_of(key, band.table.any.first / chains * chains);
     const int64_t last = min_of(key + keys, band.table.any.last);
     if (first >= last) return;
-    if (key + keys >= band.table.any.last) prefetch_outputs(band);
     attend_tile<repairing>(band, first, last);
   }
 
-  FOVEA_INLINE void prefetch_outputs(const Band &band) const {
-    RowCursor row(problem, task.batch, task.kv_head, band.row_begin);
-    if (task.partial.out != nullptr) return;
-    for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
-      prefetch_row<true>(problem.out + row.at(problem.out_strides), problem.value_dim);
+  // Rows of a band at `base`, if they are evenly spaced: all in one head.
+  FOVEA_INLINE Upcoming band_rows(const Band &band, const float *base, const HeadStrides &strides, int64_t dim) const {
+    const RowCursor row(problem, task.batch, task.kv_head, band.row_begin);
+    const bool one_head = row.query + band.row_count <= problem.query_len;
+    return {base + row.at(strides), strides.position, dim, one_head ? band.row_count : 0};
+  }
+
+  // What to prefetch while the band works on the tile at `key`: the first to do so fetches keys and values for all.
+  FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key) const {
+    Prefetch prefetch;
+    const int64_t b = &band - bands;
+    const int64_t next = key / keys * keys + keys;
+    const HeadStrides &k = problem.key_strides;
+    const HeadStrides &v = problem.value_strides;
+    if (!next_is_fetched && next < last_key) {
+      const int64_t count = min_of(keys, last_key - next);
+      prefetch.keys = {key_base + next * k.position, k.position, problem.head_dim, count};
+      prefetch.values = {value_base + next * v.position, v.position, problem.value_dim, count};
     }
-  }
-
-  FOVEA_INLINE void prefetch_queries(int64_t b) const {
-    if (b >= band_count) return;
-    for (int64_t r = 0; r < bands[b].row_count; ++r) prefetch_row<false>(bands[b].table.query[r], problem.head_dim);
-  }
-
-  // The keys and values that the task's first band prefetches for all of them.
-  FOVEA_INLINE NextTile next_tile(int64_t key) const {
-    return {.key = key_base + key * problem.key_strides.position,
-            .value = value_base + key * problem.value_strides.position,
-            .key_stride = problem.key_strides.position,
-            .value_stride = problem.value_strides.position,
-            .head_dim = problem.head_dim,
-            .value_dim = problem.value_dim,
-            .keys = max_of(0, min_of(keys, last_key - key))};
+    if (key < first_tile_end && b + 1 < band_count) {
+      prefetch.queries = band_rows(bands[b + 1], problem.query, problem.query_strides, problem.head_dim);
+    }
+    if (next + keys >= band.table.any.last && task.partial.out == nullptr) {
+      prefetch.out = band_rows(band, problem.out, problem.out_strides, problem.value_dim);
+    }
+    return prefetch;
   }
 
   FOVEA_INLINE void start(Band &band) {
@@ -167,13 +173,15 @@ struct AttentionWorker {
       any = {min_of(any.first, bands[b].table.any.first), max_of(any.last, bands[b].table.any.last)};
     }
     const int64_t first = any.first / keys * keys;
+    first_tile_end = first + keys;
+    next_is_fetched = false;
     last_key = any.last;
     for (int64_t b = 0; b < band_count; ++b) {
-      prefetch_queries(b + 1);
       start(bands[b]);
       attend_band<repairing>(bands[b], first);
     }
     for (int64_t key = first + keys; key < any.last; key += keys) {
+      next_is_fetched = false;
       for (int64_t b = 0; b < band_count; ++b) attend_band<repairing>(bands[b], key);
     }
   }

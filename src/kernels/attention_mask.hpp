@@ -18,6 +18,13 @@ struct ScoreTile {
   int64_t vectors;
   int64_t key;
   int64_t keys;
+  const KeyRange *vector_any;  // keys that each register's rows attend at all; null: all of the tile
+
+  // Those keys within the tile, counted from its first.
+  FOVEA_INLINE KeyRange keys_of(int64_t vector) const {
+    const KeyRange &range = vector_any[vector];
+    return {max_of(0, range.first - key), min_of(keys, range.last - key)};
+  }
 
   template <class Body>
   FOVEA_INLINE void for_each(const Body &body) const {
@@ -29,6 +36,12 @@ struct ScoreTile {
     }
   }
 };
+
+template <int64_t rows>
+FOVEA_INLINE ScoreTile make_tile(float *scores, const RowTable<rows> &table, int64_t key, int64_t keys) {
+  const bool whole = key >= table.all.first && key + keys <= table.all.last;
+  return {scores, rows, table.vectors, key, keys, whole ? nullptr : table.vector_any};
+}
 
 FOVEA_INLINE Float minus_infinity() { return Float(-INFINITY); }
 
@@ -146,7 +159,7 @@ FOVEA_NOINLINE void dress(const ScoreTile &tile, const RowTable<rows> &table, co
   if (problem.alibi_slopes != nullptr) apply_alibi(tile, table);
   if (problem.bias != nullptr || problem.mask != nullptr) apply_bias_and_mask(tile, table);
   if (problem.leave_one_out) apply_leave_one_out(tile, table);
-  if (tile.key < table.all.first || tile.key + tile.keys > table.all.last) apply_ranges(tile, table);
+  if (tile.vector_any != nullptr) apply_ranges(tile, table);
 }
 
 }  // namespace

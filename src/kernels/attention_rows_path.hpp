@@ -96,7 +96,7 @@ struct RowsPath {
   }
 
   FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                 int64_t row_count, const ScoreTile &tile, const NextTile &) {
+                                 int64_t row_count, const ScoreTile &tile, const Prefetch &) {
     for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<decltype(group)::value>(query, keys, key_stride, head_dim, row, tile);
     });

@@ -12,6 +12,11 @@ struct KeyRange {
   int64_t first, last;  // [first, last)
 };
 
+// The smallest range that holds both.
+FOVEA_INLINE KeyRange cover(const KeyRange &a, const KeyRange &b) {
+  return {min_of(a.first, b.first), max_of(a.last, b.last)};
+}
+
 // Walks the rows of a task in order.
 struct RowCursor {
   const AttentionProblem &problem;
@@ -62,6 +67,7 @@ struct RowTable {
   int64_t count;
   int64_t vectors;                       // registers that hold `count` rows
   KeyRange any, all;                     // keys attended by at least one row, by every row
+  KeyRange vector_any[rows / lanes];     // by at least one row of a register
 
   FOVEA_INLINE void fill(const AttentionTask &task, int64_t row_begin, int64_t row_count) {
     const AttentionProblem &problem = *task.problem;
@@ -69,18 +75,18 @@ struct RowTable {
     vectors = ceil_div(row_count, lanes);
     any = {task.key_end, task.key_begin};
     all = {task.key_begin, task.key_end};
+    for (int64_t v = 0; v < vectors; ++v) vector_any[v] = any;
     RowCursor row(problem, task.batch, task.kv_head, row_begin);
     for (int64_t r = 0; r < row_count; ++r, row.advance()) {
       const KeyRange range = key_range(row, task.key_begin, task.key_end);
       first_key[r] = static_cast<int32_t>(range.first);
       last_key[r] = static_cast<int32_t>(range.last);
       query[r] = problem.query + row.at(problem.query_strides);
-      if (range.first < range.last) any = {min_of(any.first, range.first), max_of(any.last, range.last)};
+      if (range.first < range.last) vector_any[r / lanes] = cover(vector_any[r / lanes], range);
       all = {max_of(all.first, range.first), min_of(all.last, range.last)};
     }
-    for (int64_t r = row_count; r < vectors * lanes; ++r) {
-      first_key[r] = last_key[r] = 0;
-    }
+    for (int64_t v = 0; v < vectors; ++v) any = cover(any, vector_any[v]);
+    for (int64_t r = row_count; r < vectors * lanes; ++r) first_key[r] = last_key[r] = 0;
     fill_extras(task, row_begin);
   }
 

@@ -35,59 +35,108 @@ struct TilePath {
     }
   }
 
-  FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                 int64_t, const ScoreTile &tile, const NextTile &next) {
-    for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-      constexpr int vectors = decltype(group)::value;
-      for_each_block<vectors>(tile.keys, [&](auto block_keys, int64_t j) FOVEA_INLINE_BODY {
-        constexpr int count = decltype(block_keys)::value;
-        if (v == 0) next.fetch(j, count);
-        Block<count, vectors> block;
-        block.clear();
-        accumulate<count, vectors, Order::row_major>(block, keys + j * key_stride, key_stride, query + v * lanes,
-                                                     tile_rows, head_dim);
-        unroll<count>([&](auto r) FOVEA_INLINE_BODY {
-          unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
-            store(tile.scores + (j + r) * tile_rows + (v + i) * lanes, block.at[r * vectors + i]);
-          });
+  // Scores of `vectors` registers of rows from register v on, against keys [first, last) of the tile.
+  template <int vectors>
+  FOVEA_INLINE static void score_vectors(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
+                                         const ScoreTile &tile, int64_t v, int64_t first, int64_t last,
+                                         const Prefetch &next) {
+    for_each_block<vectors>(last - first, [&](auto block_keys, int64_t offset) FOVEA_INLINE_BODY {
+      constexpr int count = decltype(block_keys)::value;
+      const int64_t j = first + offset;
+      if (v == 0) next.fetch(j, count);
+      Block<count, vectors> block;
+      block.clear();
+      accumulate<count, vectors, Order::row_major>(block, keys + j * key_stride, key_stride, query + v * lanes,
+                                                   tile_rows, head_dim);
+      unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+        unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
+          store(tile.scores + (j + r) * tile_rows + (v + i) * lanes, block.at[r * vectors + i]);
         });
       });
     });
   }
 
-  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
-                                      int64_t, const ScoreTile &tile, const float *rescale) {
-    for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-      constexpr int vectors = decltype(group)::value;
-      for_each_block<vectors>(value_dim, [&](auto block_dims, int64_t d) FOVEA_INLINE_BODY {
-        constexpr int count = decltype(block_dims)::value;
-        Block<count, vectors> block;
-        float *at = out + d * tile_rows + v * lanes;
-        unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
-          const Float factor = load(rescale + (v + i) * lanes);
-          unroll<count>([&](auto r) FOVEA_INLINE_BODY { block.at[r * vectors + i] = load(at + r * tile_rows + i * lanes) * factor; });
-        });
-        accumulate<count, vectors, Order::column_major>(block, values + d, value_stride, tile.scores + v * lanes,
-                                                        tile_rows, tile.keys);
+  // A tile that all rows attend is taken in blocks of several registers; on a diagonal or at a length each register of rows
+  // goes by itself, over no more keys than it attends.
+  FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim, int64_t,
+                                   const ScoreTile &tile, const Prefetch &next) {
+    if (tile.vector_any == nullptr) {
+      for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
+        score_vectors<decltype(group)::value>(query, keys, key_stride, head_dim, tile, v, 0, tile.keys, next);
+      });
+      return;
+    }
+    for (int64_t v = 0; v < tile.vectors; ++v) {
+      const KeyRange range = tile.keys_of(v);
+      score_vectors<1>(query, keys, key_stride, head_dim, tile, v, range.first, range.last, next);
+    }
+  }
+
+  // out = out * rescale + weighted values, for `vectors` registers of rows, of keys [first, last) of the tile.
+  template <int vectors>
+  FOVEA_INLINE static void add_values_vectors(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                              const ScoreTile &tile, const float *rescale, int64_t v, int64_t first,
+                                              int64_t last) {
+    for_each_block<vectors>(value_dim, [&](auto block_dims, int64_t d) FOVEA_INLINE_BODY {
+      constexpr int count = decltype(block_dims)::value;
+      Block<count, vectors> block;
+      float *at = out + d * tile_rows + v * lanes;
+      unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
+        const Float factor = load(rescale + (v + i) * lanes);
         unroll<count>([&](auto r) FOVEA_INLINE_BODY {
-          unroll<vectors>([&](auto i) FOVEA_INLINE_BODY { store(at + r * tile_rows + i * lanes, block.at[r * vectors + i]); });
+          block.at[r * vectors + i] = load(at + r * tile_rows + i * lanes) * factor;
+        });
+      });
+      accumulate<count, vectors, Order::column_major>(block, values + first * value_stride + d, value_stride,
+                                                      tile.scores + first * tile_rows + v * lanes, tile_rows,
+                                                      last - first);
+      unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+        unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
+          store(at + r * tile_rows + i * lanes, block.at[r * vectors + i]);
         });
       });
     });
+  }
+
+  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim, int64_t,
+                                        const ScoreTile &tile, const float *rescale) {
+    if (tile.vector_any == nullptr) {
+      for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
+        add_values_vectors<decltype(group)::value>(out, values, value_stride, value_dim, tile, rescale, v, 0, tile.keys);
+      });
+      return;
+    }
+    for (int64_t v = 0; v < tile.vectors; ++v) {
+      const KeyRange range = tile.keys_of(v);
+      if (range.first >= range.last) continue;  // its rows saw nothing, so their rescale is 1
+      add_values_vectors<1>(out, values, value_stride, value_dim, tile, rescale, v, range.first, range.last);
+    }
   }
 
   FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t) {
     memset(out, 0, static_cast<size_t>(value_dim * tile_rows) * sizeof(float));
   }
 
-  // rows[r][d] = out[d][r] * factor[r]; returns for each row whether all of it is finite, as 0 or NaN in finite[r].
+  // For each of `lanes` rows 0 if all of out[d][row] is finite, else NaN.
+  FOVEA_INLINE static Float finite_check(const float *out, int64_t value_dim) {
+    Float check[4] = {zero(), zero(), zero(), zero()};
+    const auto add = [&](auto i, int64_t d) FOVEA_INLINE_BODY {
+      check[i] = multiply_add(load(out + d * tile_rows), zero(), check[i]);
+    };
+    int64_t d = 0;
+    for (; d + 4 <= value_dim; d += 4) {
+      unroll<4>([&](auto i) FOVEA_INLINE_BODY { add(i, d + i); });
+    }
+    for (; d < value_dim; ++d) add(Index<0>{}, d);
+    return (check[0] + check[1]) + (check[2] + check[3]);
+  }
+
+  // rows[r][d] = out[d][r] * factor[r]; finite[r] as in finite_check.
   FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
                                      int64_t row_count, float *finite) {
     for (int64_t r = 0; r < row_count; r += lanes) {
       const Float scale = load(factor + r);
-      Float check = zero();
-      for (int64_t d = 0; d < value_dim; ++d) check = multiply_add(load(out + d * tile_rows + r), zero(), check);
-      store(finite + r, check);
+      store(finite + r, finite_check(out + r, value_dim));
       lanes_to_rows(out + r, tile_rows, scale, rows + r, min_of(lanes, row_count - r), value_dim);
     }
   }

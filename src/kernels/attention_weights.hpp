@@ -81,7 +81,7 @@ struct WeightsWorker {
   FOVEA_INLINE void attend_tile(int64_t key, int64_t key_end) {
     const float *key_base = problem.key + task.batch * problem.key_strides.batch +
                             task.kv_head * problem.key_strides.head + key * problem.key_strides.position;
-    const ScoreTile tile = {scores, rows, table.vectors, key, key_end - key};
+    const ScoreTile tile = make_tile(scores, table, key, key_end - key);
     TilePath::score(query, key_base, problem.key_strides.position, problem.head_dim, table.count, tile, {});
     dress(tile, table, problem, scale);
     weigh(tile);

@@ -68,7 +68,7 @@ FOVEA_INLINE void accumulate_step(Block<rows, vectors> &block, const RowPointers
 template <int rows, int vectors, Order order>
 FOVEA_INLINE void accumulate(Block<rows, vectors> &block, const float *a, int64_t a_stride, const float *b,
                              int64_t b_stride, int64_t depth) {
-  constexpr int steps = order == Order::row_major ? 4 : 2;
+  constexpr int steps = order == Order::row_major ? 4 : 3;
   RowPointers<rows, order> a_rows(a, a_stride);
   int64_t k = 0;
   for (; k + steps <= depth; k += steps) {

@@ -1,5 +1,5 @@
-// Software prefetch: what will be needed next is asked for during the work before, a little at a time. A burst of prefetches
-// stalls as soon as the core's line buffers are full.
+// Software prefetch into the second-level cache: what will be needed next is asked for during the work before, a little at a
+// time. A burst of prefetches stalls as soon as the core's line buffers are full.
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -7,26 +7,33 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-constexpr int64_t cache_line_floats = 16;
-
-// One row into the second-level cache; for_write takes the lines for writing.
-template <bool for_write>
-FOVEA_INLINE void prefetch_row(const float *row, int64_t count) {
-  for (int64_t i = 0; i < count; i += cache_line_floats) __builtin_prefetch(row + i, for_write ? 1 : 0, 2);
-}
-
-// Keys and values of the tile after the one at work.
-struct NextTile {
-  const float *key, *value;
-  int64_t key_stride, value_stride;
-  int64_t head_dim, value_dim;
-  int64_t keys;  // 0: nothing to fetch
+// Rows of memory that will be read or written soon.
+struct Upcoming {
+  const float *from = nullptr;
+  int64_t stride = 0;
+  int64_t dim = 0;
+  int64_t rows = 0;
 
   FOVEA_INLINE void fetch(int64_t first, int64_t count) const {
-    for (int64_t j = first; j < min_of(first + count, keys); ++j) {
-      prefetch_row<false>(key + j * key_stride, head_dim);
-      prefetch_row<false>(value + j * value_stride, value_dim);
+    constexpr int64_t line = 16;  // floats
+    const int64_t last = min_of(first + count, rows);
+    for (int64_t r = first; r < last; ++r) {
+      for (int64_t i = 0; i < dim; i += line) __builtin_prefetch(from + r * stride + i, 0, 2);
     }
+  }
+};
+
+// What is prefetched while a tile is at work, spread over its keys.
+struct Prefetch {
+  Upcoming keys, values;  // of the next tile
+  Upcoming queries;       // of the next band of rows
+  Upcoming out;           // of this band, when the tile is one of its last
+
+  FOVEA_INLINE void fetch(int64_t first, int64_t count) const {
+    keys.fetch(first, count);
+    values.fetch(first, count);
+    queries.fetch(first, count);
+    out.fetch(first, count);
   }
 };
 

@@ -1,5 +1,5 @@
-/* The numbers a compiled caller depends on: values of constants, sizes and offsets of structs (LP64). They may grow at the end, and
- * never change. */
+/* The numbers a compiled caller depends on: values of constants, sizes and offsets of structs (LP64). They may grow at
+ * the end, and never change. */
 #include <fovea/fovea.h>
 
 #define VALUE(name, number) _Static_assert((name) == (number), #name " changed")

@@ -8,13 +8,13 @@
 static int checks = 0;
 static int failures = 0;
 
-#define CHECK(condition)                                                                      \
-  do {                                                                                        \
-    ++checks;                                                                                 \
-    if (!(condition)) {                                                                       \
-      ++failures;                                                                             \
+#define CHECK(condition)                                                                                   \
+  do {                                                                                                     \
+    ++checks;                                                                                              \
+    if (!(condition)) {                                                                                    \
+      ++failures;                                                                                          \
       fprintf(stderr, "%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, fovea_last_error()); \
-    }                                                                                         \
+    }                                                                                                      \
   } while (0)
 
 static int near(float a, double b) { return fabs(a - b) <= 1e-5; }
@@ -46,7 +46,8 @@ static void test_sdpa(const fovea_context *context) {
   float query[2 * 1 * 2] = {0.3f, -1.2f, 2.0f, 0.7f}, key[2 * 10 * 2], value[2 * 10 * 4], out[2 * 1 * 4], lse[2];
   const int64_t lens[2] = {2, 6};
   const double expected[8] = {2, 3, 4, 5, 10, 11, 12, 13};
-  const int64_t query_shape[3] = {2, 1, 2}, key_shape[3] = {2, 10, 2}, value_shape[3] = {2, 10, 4}, out_shape[3] = {2, 1, 4};
+  const int64_t query_shape[3] = {2, 1, 2}, key_shape[3] = {2, 10, 2}, value_shape[3] = {2, 10, 4},
+                out_shape[3] = {2, 1, 4};
   const int64_t lens_shape[1] = {2}, lse_shape[2] = {2, 1};
   const fovea_tensor q = fovea_tensor_contiguous(query, FOVEA_F32, 3, query_shape);
   const fovea_tensor k = fovea_tensor_contiguous(key, FOVEA_F32, 3, key_shape);

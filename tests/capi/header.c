@@ -1,6 +1,5 @@
 /* The header alone, twice, in a unit of its own: it needs nothing before it and nothing but C. */
 #include <fovea/fovea.h>
-#include <fovea/fovea.h>
 
 fovea_status header_is_usable(const fovea_tensor *x);
 

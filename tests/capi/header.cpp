@@ -1,6 +1,5 @@
 // The header alone, twice, as C++.
 #include <fovea/fovea.h>
-#include <fovea/fovea.h>
 
 fovea_status header_is_usable(const fovea_tensor *x);
 

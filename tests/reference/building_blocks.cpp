@@ -45,8 +45,8 @@ Matmul<Real> matmul(const std::vector<float> &a, const std::vector<float> &b, in
 }
 
 template <typename Real>
-MergedState<Real> merge_states(const std::vector<float> &outs, const std::vector<float> &lses, int64_t parts, int64_t rows,
-                               int64_t value_dim) {
+MergedState<Real> merge_states(const std::vector<float> &outs, const std::vector<float> &lses, int64_t parts,
+                               int64_t rows, int64_t value_dim) {
   constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
   MergedState<Real> merged{std::vector<Real>(rows * value_dim, 0), std::vector<Real>(rows, kMinusInfinity)};
   for (int64_t row = 0; row < rows; ++row) {
@@ -75,9 +75,10 @@ template std::vector<float> masked_softmax<float>(const std::vector<float> &, co
 template std::vector<double> masked_softmax<double>(const std::vector<float> &, const std::vector<int64_t> &, int64_t,
                                                     EmptyRows);
 template Matmul<float> matmul<float>(const std::vector<float> &, const std::vector<float> &, int64_t, int64_t, int64_t);
-template Matmul<double> matmul<double>(const std::vector<float> &, const std::vector<float> &, int64_t, int64_t, int64_t);
-template MergedState<float> merge_states<float>(const std::vector<float> &, const std::vector<float> &, int64_t, int64_t,
-                                                int64_t);
+template Matmul<double> matmul<double>(const std::vector<float> &, const std::vector<float> &, int64_t, int64_t,
+                                       int64_t);
+template MergedState<float> merge_states<float>(const std::vector<float> &, const std::vector<float> &, int64_t,
+                                                int64_t, int64_t);
 template MergedState<double> merge_states<double>(const std::vector<float> &, const std::vector<float> &, int64_t,
                                                   int64_t, int64_t);
 

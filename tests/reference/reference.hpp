@@ -1,7 +1,7 @@
 // The formulas, written for reading: no tiles, no tricks, dense row-major arrays.
 //
-// Each is a template over the type it computes in. With double it is the truth the library is measured against; with float it
-// is the plain evaluation, sequential and textbook, whose error the library may at most double.
+// Each is a template over the type it computes in. With double it is the truth the library is measured against; with
+// float it is the plain evaluation, sequential and textbook, whose error the library may at most double.
 #pragma once
 
 #include <cstdint>
@@ -77,8 +77,8 @@ struct MergedState {
 
 // outs [S,rows,Dv], lses [S,rows]
 template <typename Real>
-MergedState<Real> merge_states(const std::vector<float> &outs, const std::vector<float> &lses, int64_t parts, int64_t rows,
-                               int64_t value_dim);
+MergedState<Real> merge_states(const std::vector<float> &outs, const std::vector<float> &lses, int64_t parts,
+                               int64_t rows, int64_t value_dim);
 
 // To the precision of long double, so that the result is right in all but the last bits of a double.
 double exp(float x);

@@ -97,7 +97,8 @@ RowWeights<Real> row_weights(const SdpaInputs &in, Row row, Real &largest_score,
 }
 
 template <typename Real>
-void append_row(const SdpaInputs &in, Row row, const RowWeights<Real> &weights, bool nan_row, SdpaOutputs<Real> &outputs) {
+void append_row(const SdpaInputs &in, Row row, const RowWeights<Real> &weights, bool nan_row,
+                SdpaOutputs<Real> &outputs) {
   const int64_t kv_head = row.h / (in.heads / in.kv_heads);
   const float *values = in.value.data() + (row.b * in.kv_heads + kv_head) * in.key_len * in.value_dim;
   for (int64_t d = 0; d < in.value_dim; ++d) {

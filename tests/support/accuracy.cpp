@@ -9,8 +9,9 @@ namespace {
 
 std::string describe(const char *what, size_t index, double actual, double truth, double plain, double limit) {
   char text[256];
-  std::snprintf(text, sizeof text, "%s at element %zu: got %.9g, truth %.17g, plain float32 %.9g, limit %.3g (error %.3g)",
-                what, index, actual, truth, plain, limit, std::abs(actual - truth));
+  std::snprintf(text, sizeof text,
+                "%s at element %zu: got %.9g, truth %.17g, plain float32 %.9g, limit %.3g (error %.3g)", what, index,
+                actual, truth, plain, limit, std::abs(actual - truth));
   return text;
 }
 

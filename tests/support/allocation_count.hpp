@@ -1,5 +1,5 @@
-// Counts heap allocations of the whole program, on every thread. The program that links allocation_count.cpp has its malloc
-// replaced; address sanitizer wants malloc for itself, so there counting is off.
+// Counts heap allocations of the whole program, on every thread. The program that links allocation_count.cpp has its
+// malloc replaced; address sanitizer wants malloc for itself, so there counting is off.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 
 namespace testing {
 
-// Allocations since the program began: malloc, calloc, realloc, aligned forms, operator new and mmap. Releases do not count.
+// Allocations since the program began: malloc, calloc, realloc, aligned forms, operator new and mmap. Releases do not
+// count.
 int64_t allocation_count();
 
 }  // namespace testing

@@ -19,7 +19,8 @@ const char *wanted_isa() { return std::getenv("FOVEA_TEST_ISA"); }
 
 std::vector<std::string> available_sets() {
   std::vector<std::string> names;
-  for (int32_t index = 0; fovea_isa_available(index) != nullptr; ++index) names.emplace_back(fovea_isa_available(index));
+  for (int32_t index = 0; fovea_isa_available(index) != nullptr; ++index)
+    names.emplace_back(fovea_isa_available(index));
   return names;
 }
 
@@ -47,7 +48,8 @@ std::string instruction_set_report() {
   for (const std::string &name : instruction_sets()) run += " " + name;
   for (const std::string name : {"base", "avx2", "avx512"}) {
     if (contains(instruction_sets(), name)) continue;
-    skipped += " " + name + (contains(available_sets(), name) ? " (left out by FOVEA_TEST_ISA)" : " (not on this machine)");
+    skipped +=
+        " " + name + (contains(available_sets(), name) ? " (left out by FOVEA_TEST_ISA)" : " (not on this machine)");
   }
   return "instruction sets tested:" + run + "; skipped:" + (skipped.empty() ? " none" : skipped);
 }

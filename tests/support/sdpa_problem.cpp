@@ -35,8 +35,9 @@ const fovea_tensor *describe_optional(const std::optional<Tensor<T>> &tensor, fo
   return &view;
 }
 
-// 8 (1 + K) 2^-24 sum_j weight_j |value_j|, for rows whose weights sum to 1. A sink that stands a distance d above the scores makes
-// every weight about e^-d, and float32 knows e^-d to a relative d * 2^-24 at best: such rows get (1 + d) times the bound.
+// 8 (1 + K) 2^-24 sum_j weight_j |value_j|, for rows whose weights sum to 1. A sink that stands a distance d above the
+// scores makes every weight about e^-d, and float32 knows e^-d to a relative d * 2^-24 at best: such rows get (1 + d)
+// times the bound.
 std::vector<double> elementwise_bounds(const reference::SdpaOutputs<double> &truth, const SdpaSizes &sizes) {
   std::vector<double> bounds;
   // Below the smallest normal number a product loses bits however it is computed.
@@ -65,8 +66,8 @@ void check_weight_rows(const SdpaProblem &problem, const reference::SdpaInputs &
   const std::vector<float> dense = weights.dense();
   if (average || problem.empty_rows != FOVEA_EMPTY_ROWS_ZERO) return;
   for (int64_t row = 0; row < s.batch * s.heads * s.query_len; ++row) {
-    const std::vector<bool> attended = reference::attended_keys(inputs, row / (s.heads * s.query_len),
-                                                                row / s.query_len % s.heads, row % s.query_len);
+    const std::vector<bool> attended =
+        reference::attended_keys(inputs, row / (s.heads * s.query_len), row / s.query_len % s.heads, row % s.query_len);
     int64_t leaked = 0;
     for (int64_t j = 0; j < s.key_len; ++j) {
       const float weight = dense[static_cast<size_t>(row * s.key_len + j)];
@@ -88,9 +89,9 @@ struct Expected {
 
 void check_result(const SdpaProblem &problem, const Expected &expected, const SdpaResult &result, double floors) {
   const auto &[inputs, truth, plain] = expected;
-  // Floors, for small problems (see accuracy.hpp). A weight is exp(score - maximum) over a sum of such: two exps, each allowed
-  // 1.6 ulp (3.2 * 2^-24), a quotient and a product; and a score of size S, rounded once as it is and once in units of
-  // log 2, carries 2 S * 2^-24, as does the maximum.
+  // Floors, for small problems (see accuracy.hpp). A weight is exp(score - maximum) over a sum of such: two exps, each
+  // allowed 1.6 ulp (3.2 * 2^-24), a quotient and a product; and a score of size S, rounded once as it is and once in
+  // units of log 2, carries 2 S * 2^-24, as does the maximum.
   const double relative = floors * kEpsilon * (8 + 4 * truth.largest_score);
   const std::vector<float> out = result.out.dense();
   CHECK_ACCURATE(out, truth.out, plain.out, relative * largest(truth.weighted_magnitude));

@@ -87,12 +87,12 @@ struct SdpaArguments {
 // The data pointers of those tensors, for a planned run.
 fovea_sdpa_buffers buffers_of(const SdpaArguments &arguments);
 
-// Runs the problem on every instruction set, without weights and with, and checks out, log-sum-exp and weights: accuracy, exact
-// zeros where a key is masked, nothing written outside the elements.
+// Runs the problem on every instruction set, without weights and with, and checks out, log-sum-exp and weights:
+// accuracy, exact zeros where a key is masked, nothing written outside the elements.
 void check_sdpa(const SdpaProblem &problem);
 
-// The same, at most twice the error of the plain float32 evaluation without any floor: for problems large enough that the
-// plain evaluation has no luck.
+// The same, at most twice the error of the plain float32 evaluation without any floor: for problems large enough that
+// the plain evaluation has no luck.
 void check_sdpa_strictly(const SdpaProblem &problem);
 
 // Bits of both outcomes are the same.
