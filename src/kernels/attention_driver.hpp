@@ -72,8 +72,11 @@ struct AttentionWorker {
   // Whether a row of the band may see other keys of a tile than its neighbours do.
   FOVEA_INLINE bool has_masks(const Band &band) const {
     return problem.mask != nullptr || problem.bias != nullptr || problem.leave_one_out ||
-           band.table.all.first > band.table.any.first || band.table.all.last < band.table.any.last;
+           band.table.all.first > first_key(band) || band.table.all.last < band.table.any.last;
   }
+
+  // The first key the band's tiles take in: a whole step of the sums' chains, so at times before what any row attends.
+  FOVEA_INLINE static int64_t first_key(const Band &band) { return band.table.any.first / chains * chains; }
 
   FOVEA_INLINE const float *without_masked_values(const ScoreTile &tile, const float *values) {
     for (int64_t j = 0; j < tile.keys; ++j) {
@@ -110,7 +113,7 @@ struct AttentionWorker {
   // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
   template <bool repairing>
   FOVEA_INLINE void attend_band(Band &band, int64_t key) {
-    const int64_t first = max_of(key, band.table.any.first / chains * chains);
+    const int64_t first = max_of(key, first_key(band));
     const int64_t last = min_of(key + keys, band.table.any.last);
     if (first >= last) return;
     attend_tile<repairing>(band, first, last);

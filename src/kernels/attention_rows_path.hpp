@@ -15,7 +15,7 @@ namespace {
 
 struct RowsPath {
   static constexpr int64_t tile_rows = lanes;
-  static constexpr int64_t tile_keys = 64;
+  static constexpr int64_t tile_keys = 96;
   static constexpr int64_t max_bands = 1;
 
   // How many keys ahead of its reads the kernel prefetches: about 8 kB. Left to itself the hardware sees too little of the

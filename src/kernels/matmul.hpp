@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t panel_columns = block_vectors * lanes;
 constexpr int64_t depth_block = 256;
-
 // b transposed in memory (columns contiguous): squares of registers are transposed.
 inline void pack_columns(const MatmulPack &pack) {
   for (int64_t c = 0; c < panel_columns; c += lanes) {
@@ -38,66 +37,71 @@ inline void matmul_pack(const MatmulPack &pack) {
   }
 }
 
-// One register block of the output over one k block; `first` starts it, else it is added to.
+// One register block of the output over one k block; `first` starts it, else it is added to. The output's lines are asked for
+// before the loop and needed after it.
 template <int rows, int vectors>
 FOVEA_INLINE void multiply_block(const float *a, int64_t a_row_stride, const float *b, int64_t b_row_stride, float *out,
                                  int64_t out_row_stride, int64_t depth, int64_t columns, bool first) {
   Block<rows, vectors> block;
-  const bool whole = columns >= vectors * lanes;
-  if (first) {
-    block.clear();
-  } else if (whole) {
-    unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { block.at[r * vectors + v] = load(out + r * out_row_stride + v * lanes); });
-    });
-  } else {
-    unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-        const int64_t width = min_of(lanes, columns - v * lanes);
-        block.at[r * vectors + v] = width > 0 ? load_partial(out + r * out_row_stride + v * lanes, width) : zero();
-      });
-    });
-  }
+  block.clear();
+  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+    for (int64_t c = 0; c < min_of(columns, vectors * lanes); c += 16) {
+      __builtin_prefetch(out + r * out_row_stride + c, 1, 3);
+    }
+  });
   accumulate<rows, vectors, Order::row_major>(block, a, a_row_stride, b, b_row_stride, depth);
   unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
     unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
       float *at = out + r * out_row_stride + v * lanes;
+      const Float &sum = block.at[r * vectors + v];
       const int64_t width = columns - v * lanes;
-      if (whole || width >= lanes) {
-        store(at, block.at[r * vectors + v]);
+      if (width >= lanes) {
+        store(at, first ? sum : load(at) + sum);
       } else if (width > 0) {
-        store_partial(at, block.at[r * vectors + v], width);
+        store_partial(at, first ? sum : load_partial(at, width) + sum, width);
       }
     });
   });
 }
 
-// `rows` rows of a at `a`, over one k block, against all panels.
-inline void multiply_rows(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t row, int64_t rows,
-                          int64_t k, int64_t depth) {
+// `rows` rows of a at `a`, over one k block, against all panels. The next panel's part of the k block is prefetched on the way,
+// a share of it with each block of rows.
+FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t row, int64_t rows,
+                                  int64_t k, int64_t depth) {
   for (int64_t column = 0; column < task.columns; column += panel_columns) {
     const float *b = task.b + column / panel_columns * task.b_panel_stride + k * task.b_row_stride;
     const int64_t columns = min_of(panel_columns, task.columns - column);
+    const int64_t ahead = row == 0 && column + panel_columns < task.columns ? depth : 0;
     float *out = task.out + row * task.out_row_stride + column;
     for_each_block<block_vectors>(rows, [&](auto block_rows, int64_t r) FOVEA_INLINE_BODY {
-      multiply_block<decltype(block_rows)::value, block_vectors>(a + r * a_row_stride, a_row_stride, b,
-                                                                 task.b_row_stride, out + r * task.out_row_stride,
-                                                                 task.out_row_stride, depth, columns, k == 0);
+      constexpr int count = decltype(block_rows)::value;
+      for (int64_t i = r * ahead / rows; i < (r + count) * ahead / rows; ++i) {
+        const float *line = b + task.b_panel_stride + i * task.b_row_stride;
+        for (int64_t c = 0; c < panel_columns; c += 16) __builtin_prefetch(line + c, 0, 2);
+      }
+      multiply_block<count, block_vectors>(a + r * a_row_stride, a_row_stride, b, task.b_row_stride,
+                                           out + r * task.out_row_stride, task.out_row_stride, depth, columns, k == 0);
     });
   }
 }
 
-// a whose rows are not contiguous is copied, a few rows of one k block at a time.
-inline void multiply_copied_rows(const MatmulTask &task, int64_t k, int64_t depth) {
-  constexpr int64_t most_rows = 24;
+// Rows of a copied side by side, one k block at a time: any strides of a will do, and rows a power of two apart no longer
+// share cache sets.
+FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, int64_t k, int64_t depth) {
+  constexpr int64_t most_rows = 48;
   alignas(64) float copy[most_rows * depth_block];
   for (int64_t row = 0; row < task.rows; row += most_rows) {
     const int64_t rows = min_of(most_rows, task.rows - row);
     for (int64_t r = 0; r < rows; ++r) {
       const float *from = task.a + (row + r) * task.a_row_stride + k * task.a_column_stride;
-      for (int64_t i = 0; i < depth; ++i) copy[r * depth + i] = from[i * task.a_column_stride];
+      float *to = copy + r * depth_block;
+      if (task.a_column_stride == 1) {
+        memcpy(to, from, static_cast<size_t>(depth) * sizeof(float));
+      } else {
+        for (int64_t i = 0; i < depth; ++i) to[i] = from[i * task.a_column_stride];
+      }
     }
-    multiply_rows(task, copy, depth, row, rows, k, depth);
+    multiply_rows(task, copy, depth_block, row, rows, k, depth);
   }
 }
 
@@ -110,7 +114,8 @@ inline void matmul_block(const MatmulTask &task) {
   }
   for (int64_t k = 0; k < task.depth; k += depth_block) {
     const int64_t depth = min_of(depth_block, task.depth - k);
-    if (task.a_column_stride == 1) {
+    const bool few_uses = task.rows < 12 || task.columns <= panel_columns;
+    if (task.a_column_stride == 1 && few_uses) {
       multiply_rows(task, task.a + k, task.a_row_stride, 0, task.rows, k, depth);
     } else {
       multiply_copied_rows(task, k, depth);

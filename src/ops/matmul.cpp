@@ -15,7 +15,6 @@ fovea_packed_matrix::~fovea_packed_matrix() { std::free(panels); }
 namespace fovea {
 namespace {
 
-constexpr int64_t rows_per_task = 96;
 constexpr int64_t task_columns = 512;
 // A slice of b is packed and used before the next one, so that scratch memory does not grow with n.
 constexpr int64_t slice_floats = int64_t{1} << 20;
@@ -35,6 +34,7 @@ struct Product {
   Matrix a, out;
   int64_t depth, columns;
   int workers;
+  int64_t rows_per_task;
 };
 
 Matrix as_matrix(const fovea_tensor &tensor) {
@@ -65,6 +65,16 @@ Status check_depth(const fovea_tensor &a, int64_t depth) {
   return check_size(a, "a", a.rank - 1, depth, "b's rows");
 }
 
+// A task's rows share what it reads of b, so as many as leave each worker several tasks to even out.
+int64_t rows_per_task(const Product &product) {
+  constexpr int64_t most = 384;
+  constexpr int64_t least = 48;
+  const double chunks = static_cast<double>(product.batch) * static_cast<double>(ceil_div(product.columns, task_columns));
+  int64_t rows = most;
+  while (rows > least && chunks * static_cast<double>(ceil_div(product.a.rows, rows)) < 4.0 * product.workers) rows /= 2;
+  return rows;
+}
+
 // Common to both entry points once shapes are known to fit.
 Product make_product(const Context &context, const fovea_tensor &a, const fovea_tensor &out) {
   Product product = {};
@@ -79,6 +89,7 @@ Product make_product(const Context &context, const fovea_tensor &a, const fovea_
                         static_cast<double>(product.depth) * static_cast<double>(product.columns) / 16.0;
   const double bytes = 4.0 * static_cast<double>(product.depth) * static_cast<double>(product.columns);
   product.workers = std::max(cycles, bytes / 8.0) < worth_a_thread ? 1 : worker_limit(context);
+  product.rows_per_task = rows_per_task(product);
   return product;
 }
 
@@ -120,12 +131,12 @@ void pack_panels(const Context &context, int workers, const Matrix &b, const Sli
 
 void multiply(const Product &product, const Slice &slice, const float *panels) {
   const int64_t width = product.kernels->matmul.panel_columns;
-  const int64_t row_blocks = ceil_div(product.a.rows, rows_per_task);
+  const int64_t row_blocks = ceil_div(product.a.rows, product.rows_per_task);
   const int64_t chunk = std::max(width, task_columns / width * width);
   const int64_t chunks = ceil_div(slice.columns, chunk);
   run_tasks(*product.context, product.workers, slice.batches * row_blocks * chunks, [&](int, int64_t index) {
     const int64_t column = index % chunks * chunk;
-    const int64_t row = index / chunks % row_blocks * rows_per_task;
+    const int64_t row = index / chunks % row_blocks * product.rows_per_task;
     const int64_t batch = index / chunks / row_blocks;
     const Matrix &a = product.a;
     const Matrix &out = product.out;
@@ -138,7 +149,7 @@ void multiply(const Product &product, const Slice &slice, const float *panels) {
                                    .out = out.data + (slice.first_batch + batch) * out.batch_stride +
                                           row * out.row_stride + slice.first_column + column,
                                    .out_row_stride = out.row_stride,
-                                   .rows = std::min(rows_per_task, a.rows - row),
+                                   .rows = std::min(product.rows_per_task, a.rows - row),
                                    .columns = std::min(chunk, slice.columns - column),
                                    .depth = product.depth});
   });
