@@ -12,6 +12,7 @@
 #include <string>
 
 #include "support/contexts.hpp"
+#include "support/thread_pool.hpp"
 
 using namespace testing;
 
@@ -145,6 +146,16 @@ TEST_SUITE("context") {
     fovea_context_destroy(context);
     newer.unknown = 1ULL << 63;
     check_refused(newer.known, FOVEA_BAD_OPTION, "options");
+  }
+
+  TEST_CASE("threads of a context: at least 1, at most the cap, the caller's own as told") {
+    CHECK(fovea_context_threads(nullptr) >= 1);
+    for (const std::string &isa : instruction_sets()) {
+      CHECK(fovea_context_threads(shared_context(isa, 1)) == 1);
+      CHECK(fovea_context_threads(shared_context(isa)) == fovea_context_threads(nullptr));
+      CHECK(fovea_context_threads(shared_context(isa, 1000)) == fovea_context_threads(nullptr));
+      CHECK(fovea_context_threads(PoolContext(isa, 7, 0).get()) == 7);
+    }
   }
 
   TEST_CASE("version") {

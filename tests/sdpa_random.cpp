@@ -123,7 +123,7 @@ void check_random(int64_t cases, uint64_t first_seed, int64_t most_len, int64_t 
 }  // namespace
 
 TEST_SUITE("sdpa random") {
-  TEST_CASE("random small problems") { check_random(case_count(2000), base_seed(), 40, 24); }
+  TEST_CASE("random small problems") { check_random(case_count(3000), base_seed(), 40, 24); }
   TEST_CASE("random larger problems") { check_random(case_count(60), base_seed(), 260, 130); }
 }
 

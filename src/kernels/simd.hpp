@@ -104,7 +104,9 @@ FOVEA_INLINE Float load_partial(const float *from, int64_t count) {
   return load_first_lanes(from, count);
 #else
   alignas(16) float buffer[lanes] = {};
-  for (int64_t i = 0; i < count; ++i) buffer[i] = from[i];
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+    if (i < count) buffer[i] = from[i];
+  });
   return Float::load_aligned(buffer);
 #endif
 }
@@ -115,7 +117,9 @@ FOVEA_INLINE void store_partial(float *to, const Float &value, int64_t count) {
 #else
   alignas(16) float buffer[lanes];
   value.store_aligned(buffer);
-  for (int64_t i = 0; i < count; ++i) to[i] = buffer[i];
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+    if (i < count) to[i] = buffer[i];
+  });
 #endif
 }
 

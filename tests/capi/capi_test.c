@@ -39,6 +39,7 @@ static void test_names(void) {
   CHECK(strcmp(fovea_last_error(), "") == 0);
   CHECK(strcmp(fovea_isa_available(0), "base") == 0);
   CHECK(strlen(fovea_isa_name(NULL)) > 0);
+  CHECK(fovea_context_threads(NULL) >= 1);
 }
 
 /* keys = ones, values = arange: weights are uniform over the valid keys. */
