@@ -35,29 +35,32 @@ const fovea_tensor *describe_optional(const std::optional<Tensor<T>> &tensor, fo
   return &view;
 }
 
-// 8 (1 + K) 2^-24 sum_j weight_j |value_j|, for rows whose weights sum to 1. A sink that stands a distance d above the
-// scores makes every weight about e^-d, and float32 knows e^-d to a relative d * 2^-24 at best: such rows get (1 + d)
-// times the bound.
-std::vector<double> elementwise_bounds(const reference::SdpaOutputs<double> &truth, const SdpaSizes &sizes) {
-  std::vector<double> bounds;
-  // Below the smallest normal number a product loses bits however it is computed.
-  constexpr double kSmallest = 0x1p-126;
-  const double per_magnitude = 8 * (1 + static_cast<double>(sizes.key_len)) * kEpsilon;
-  for (size_t n = 0; n < truth.weighted_magnitude.size(); ++n) {
-    const auto row = truth.weights.begin() + static_cast<int64_t>(n) / sizes.value_dim * sizes.key_len;
-    const double sum = std::accumulate(row, row + sizes.key_len, 0.0);
-    const double distance = sum > 0 && sum < 1 ? -std::log(sum) : 0;
-    bounds.push_back(per_magnitude * (1 + distance) * std::max(truth.weighted_magnitude[n], kSmallest));
-  }
-  return bounds;
-}
-
-double largest(const std::vector<double> &values) {
+template <typename Real>
+double largest(const std::vector<Real> &values) {
   double most = 0;
   for (double value : values) {
     if (std::isfinite(value)) most = std::max(most, std::abs(value));
   }
   return most;
+}
+
+// 8 (1 + K) 2^-24 sum_j weight_j |value_j|, for rows whose weights sum to 1. A sink that stands a distance d above the
+// scores makes every weight about e^-d, and float32 knows e^-d to a relative d * 2^-24 at best: such rows get (1 + d)
+// times the bound. Exponentials below the smallest normal number, next to a largest of 1, may count as 0; and below it a
+// product loses bits however it is computed.
+std::vector<double> elementwise_bounds(const reference::SdpaInputs &inputs, const reference::SdpaOutputs<double> &truth,
+                                       const SdpaSizes &sizes) {
+  std::vector<double> bounds;
+  constexpr double kSmallest = 0x1p-126;
+  const double underflow = static_cast<double>(sizes.key_len) * kSmallest * largest(inputs.value);
+  const double per_magnitude = 8 * (1 + static_cast<double>(sizes.key_len)) * kEpsilon;
+  for (size_t n = 0; n < truth.weighted_magnitude.size(); ++n) {
+    const auto row = truth.weights.begin() + static_cast<int64_t>(n) / sizes.value_dim * sizes.key_len;
+    const double sum = std::accumulate(row, row + sizes.key_len, 0.0);
+    const double distance = sum > 0 && sum < 1 ? -std::log(sum) : 0;
+    bounds.push_back(per_magnitude * (1 + distance) * std::max(truth.weighted_magnitude[n], kSmallest) + underflow);
+  }
+  return bounds;
 }
 
 void check_weight_rows(const SdpaProblem &problem, const reference::SdpaInputs &inputs, const Tensor<float> &weights) {
@@ -95,7 +98,7 @@ void check_result(const SdpaProblem &problem, const Expected &expected, const Sd
   const double relative = floors * kEpsilon * (8 + 4 * truth.largest_score);
   const std::vector<float> out = result.out.dense();
   CHECK_ACCURATE(out, truth.out, plain.out, relative * largest(truth.weighted_magnitude));
-  CHECK_EQ(judge_elements(out, truth.out, plain.out, elementwise_bounds(truth, problem.sizes)), "");
+  CHECK_EQ(judge_elements(out, truth.out, plain.out, elementwise_bounds(inputs, truth, problem.sizes)), "");
   CHECK(result.out.gaps_untouched());
   if (result.log_sum_exp) {
     const double floor = relative + floors * 2 * kEpsilon * largest(truth.log_sum_exp);
