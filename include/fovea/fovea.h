@@ -10,7 +10,7 @@
  *           descriptor after the call returns. Inputs are only read. Outputs are only written once every argument has been
  *           checked: after any status but FOVEA_OK they hold what they held before.
  * Strides   count elements, not bytes. The last axis must be contiguous (stride 1) unless said otherwise. A stride of 0
- *           repeats an input along that axis; outputs must not overlap themselves.
+ *           repeats an input along that axis; outputs must not overlap themselves. Data is aligned to its element size.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
  * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one line
  *           that names the argument, its value and what was expected. Nothing is printed, nothing aborts, no C++ exception
@@ -174,7 +174,7 @@ enum {
 /* Bits of fovea_sdpa_options.flags */
 enum {
   FOVEA_CAUSAL = 1,         /* attend key j only if j <= position of the query                                        */
-  FOVEA_TOP_LEFT = 2,       /* query i stands at position i, whatever K is                                            */
+  FOVEA_TOP_LEFT = 2,       /* query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET      */
   FOVEA_QUERY_OFFSET = 4,   /* query i stands at position query_offset + i                                            */
   FOVEA_WINDOW_LEFT = 8,    /* attend key j only if j >= position - window_left                                       */
   FOVEA_WINDOW_RIGHT = 16,  /* attend key j only if j <= position + window_right                                      */
@@ -199,23 +199,24 @@ typedef struct fovea_sdpa_options {
   int32_t empty_rows;       /* FOVEA_EMPTY_ROWS_*                                                                     */
   float scale;              /* finite; 0: 1 / sqrt(D)                                                                 */
   float softcap;            /* finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)                    */
-  int64_t query_offset;     /* used with FOVEA_QUERY_OFFSET; may be negative                                          */
+  int64_t query_offset;     /* used with FOVEA_QUERY_OFFSET; -2^30 to 2^30                                            */
   int64_t window_left;      /* >= 0, used with FOVEA_WINDOW_LEFT                                                      */
   int64_t window_right;     /* >= 0, used with FOVEA_WINDOW_RIGHT                                                     */
   const fovea_tensor *valid_lens;   /* [B] or [B,Q], I32 or I64, each in [0, K]: key j is attended iff j < length.    *
                                      * Any strides. One length serves all heads.                                      */
   const fovea_tensor *mask;         /* BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast.     */
   const fovea_tensor *bias;         /* F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast. */
-  const fovea_tensor *alibi_slopes; /* F32 [H], ALiBi (Press et al. 2022)                                             */
-  const fovea_tensor *sinks;        /* F32 [H], a logit that takes part in the softmax without a value                */
-  const fovea_tensor *log_sum_exp;  /* output F32 [B,H,Q]: log sum_j exp(score), the sink included                    */
+  const fovea_tensor *alibi_slopes; /* F32 [H], any stride. ALiBi (Press et al. 2022)                                 */
+  const fovea_tensor *sinks;        /* F32 [H], any stride. A logit that takes part in the softmax without a value    */
+  const fovea_tensor *log_sum_exp;  /* output F32 [B,H,Q], any strides: log sum_j exp(score), the sink included       */
   const fovea_tensor *weights;      /* output F32 [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS; masked keys get 0 */
 } fovea_sdpa_options;
 
 /* Scaled dot-product attention (Vaswani et al. 2017), out = softmax(score) value, tiled with online softmax.
  *   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
- * or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]. B, Q and K may be 0.
- * Query head h uses key/value head h / (H / Hkv). Scratch memory comes from the context; see fovea_plan for none. */
+ * or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]; Q and K at most 2^30. B, Q and K
+ * may be 0.
+ * Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out. Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,
                                   const fovea_sdpa_options *options);

@@ -20,8 +20,8 @@ inline constexpr double kEpsilon = 0x1p-24;  // half an ulp of 1, the rounding e
 std::string judge(const std::vector<float> &actual, const std::vector<double> &truth, const std::vector<float> &plain,
                   double floor);
 
-// Checks |actual - truth| <= bounds, element by element. The bounds leave out how well the scores are conditioned; where
-// that makes the plain evaluation use more than half of its bound somewhere, twice its worst use is the limit instead.
+// Checks |actual - truth| <= bounds, element by element. The bounds leave out how well the scores are conditioned;
+// where that makes the plain evaluation use more than half of its bound, twice its worst use is the limit instead.
 std::string judge_elements(const std::vector<float> &actual, const std::vector<double> &truth,
                            const std::vector<float> &plain, const std::vector<double> &bounds);
 

@@ -46,8 +46,8 @@ double largest(const std::vector<Real> &values) {
 
 // 8 (1 + K) 2^-24 sum_j weight_j |value_j|, for rows whose weights sum to 1. A sink that stands a distance d above the
 // scores makes every weight about e^-d, and float32 knows e^-d to a relative d * 2^-24 at best: such rows get (1 + d)
-// times the bound. Exponentials below the smallest normal number, next to a largest of 1, may count as 0; and below it a
-// product loses bits however it is computed.
+// times the bound. Exponentials below the smallest normal number, next to a largest of 1, may count as 0; and below it
+// a product loses bits however it is computed.
 std::vector<double> elementwise_bounds(const reference::SdpaInputs &inputs, const reference::SdpaOutputs<double> &truth,
                                        const SdpaSizes &sizes) {
   std::vector<double> bounds;
