@@ -11,8 +11,9 @@ namespace {
 using namespace fovea;
 
 // check -> plan, for one-shot calls and for plans alike.
-Status prepare(const fovea_context *given, const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
-               const fovea_tensor *out, const fovea_sdpa_options *options, fovea_plan *plan) {
+Status prepare(const fovea_context *given, const fovea_tensor *query, const fovea_tensor *key,
+               const fovea_tensor *value, const fovea_tensor *out, const fovea_sdpa_options *options,
+               fovea_plan *plan) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (const Status status = read_sdpa_call(query, key, value, out, options, &plan->call); status != FOVEA_OK) {

@@ -10,10 +10,20 @@ namespace {
 constexpr size_t max_message = 512;
 thread_local char message[max_message] = "";
 
-constexpr const char *names[] = {
-    "FOVEA_OK",           "FOVEA_NULL_POINTER",        "FOVEA_BAD_RANK",      "FOVEA_BAD_SHAPE",  "FOVEA_BAD_STRIDE",
-    "FOVEA_BAD_DTYPE",    "FOVEA_BAD_VALUE",           "FOVEA_BAD_OPTION",    "FOVEA_OVERLAP",    "FOVEA_SIZE_OVERFLOW",
-    "FOVEA_WORKSPACE_TOO_SMALL", "FOVEA_OUT_OF_MEMORY", "FOVEA_UNKNOWN_ISA", "FOVEA_INTERNAL_ERROR"};
+constexpr const char *names[] = {"FOVEA_OK",
+                                 "FOVEA_NULL_POINTER",
+                                 "FOVEA_BAD_RANK",
+                                 "FOVEA_BAD_SHAPE",
+                                 "FOVEA_BAD_STRIDE",
+                                 "FOVEA_BAD_DTYPE",
+                                 "FOVEA_BAD_VALUE",
+                                 "FOVEA_BAD_OPTION",
+                                 "FOVEA_OVERLAP",
+                                 "FOVEA_SIZE_OVERFLOW",
+                                 "FOVEA_WORKSPACE_TOO_SMALL",
+                                 "FOVEA_OUT_OF_MEMORY",
+                                 "FOVEA_UNKNOWN_ISA",
+                                 "FOVEA_INTERNAL_ERROR"};
 constexpr int32_t name_count = sizeof names / sizeof names[0];
 static_assert(name_count == FOVEA_INTERNAL_ERROR + 1);
 

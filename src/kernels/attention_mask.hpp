@@ -52,7 +52,8 @@ FOVEA_INLINE Mask as_float_mask(const xsimd::batch_bool<int32_t, Arch> &mask) {
 FOVEA_INLINE void apply_softcap(const ScoreTile &tile, float softcap) {
   const Float cap(softcap);
   const Float inverse(1.0f / softcap);
-  tile.for_each([&](const Float &score, int64_t, int64_t) FOVEA_INLINE_BODY { return cap * tanh_register(score * inverse); });
+  tile.for_each([&](const Float &score, int64_t, int64_t)
+                    FOVEA_INLINE_BODY { return cap * tanh_register(score * inverse); });
 }
 
 // score - slope * |position - key|
@@ -69,7 +70,8 @@ template <int64_t rows>
 FOVEA_INLINE void apply_ranges(const ScoreTile &tile, const RowTable<rows> &table) {
   tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
     const Int key(static_cast<int32_t>(tile.key + j));
-    const auto attended = (key >= Int::load_aligned(table.first_key + r)) & (key < Int::load_aligned(table.last_key + r));
+    const auto attended =
+        (key >= Int::load_aligned(table.first_key + r)) & (key < Int::load_aligned(table.last_key + r));
     return choose(as_float_mask(attended), score, minus_infinity());
   });
 }
@@ -150,7 +152,7 @@ struct ScoreScale {
 // elsewhere in the tile is overwritten.
 template <int64_t rows>
 FOVEA_NOINLINE void dress(const ScoreTile &tile, const RowTable<rows> &table, const AttentionProblem &problem,
-                        const ScoreScale &scale) {
+                          const ScoreScale &scale) {
   if (scale.multiply != 1.0f) {
     const Float factor(scale.multiply);
     tile.for_each([&](const Float &score, int64_t, int64_t) FOVEA_INLINE_BODY { return score * factor; });

@@ -46,7 +46,7 @@ struct AttentionProblem {
   int64_t leave_out_offset;
   EmptyRows empty_rows;
 
-  float *log_sum_exp;  // null: not wanted
+  float *log_sum_exp;               // null: not wanted
   HeadStrides log_sum_exp_strides;  // position: per query
   float *weights;
   HeadStrides weights_strides;  // position: per query; head 0 when averaged

@@ -66,7 +66,8 @@ struct RowsPath {
     const int64_t ahead = keys_ahead(head_dim) * key_stride;
     for (int64_t j = 0; j < tile.keys; j += keys_at_once) {
       const float *key[keys_at_once];  // past the tile's end the last key again, whose scores are dropped
-      unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY { key[i] = keys + min_of(j + i, tile.keys - 1) * key_stride; });
+      unroll<keys_at_once>([&](auto i)
+                               FOVEA_INLINE_BODY { key[i] = keys + min_of(j + i, tile.keys - 1) * key_stride; });
       Square sums;
       unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
       const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
@@ -90,13 +91,14 @@ struct RowsPath {
       alignas(64) float reduced[lanes];
       sum_rows(sums).store_aligned(reduced);
       unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
-        if (j + i < tile.keys) memcpy(tile.scores + (j + i) * tile.stride + row, reduced + i * group, group * sizeof(float));
+        if (j + i < tile.keys)
+          memcpy(tile.scores + (j + i) * tile.stride + row, reduced + i * group, group * sizeof(float));
       });
     }
   }
 
   FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                 int64_t row_count, const ScoreTile &tile, const Prefetch &) {
+                                   int64_t row_count, const ScoreTile &tile, const Prefetch &) {
     for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<decltype(group)::value>(query, keys, key_stride, head_dim, row, tile);
     });
@@ -104,12 +106,15 @@ struct RowsPath {
 
   // `vectors` registers of each of `group` rows, from feature d on; `width` floats of the last register (lanes or less).
   template <int group, int vectors, class Load>
-  FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded, int64_t row,
-                                       const ScoreTile &tile, const float *rescale, const Load &load_value) {
+  FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded,
+                                       int64_t row, const ScoreTile &tile, const float *rescale,
+                                       const Load &load_value) {
     Float sum[group * vectors];
     unroll<group>([&](auto r) FOVEA_INLINE_BODY {
       const Float factor(rescale[row + r]);
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { sum[r * vectors + v] = load(out + (row + r) * padded + v * lanes) * factor; });
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+        sum[r * vectors + v] = load(out + (row + r) * padded + v * lanes) * factor;
+      });
     });
     const float *weight = tile.scores + row;
     const int64_t ahead = keys_ahead(padded) * value_stride;
@@ -128,12 +133,13 @@ struct RowsPath {
       });
     }
     unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { store(out + (row + r) * padded + v * lanes, sum[r * vectors + v]); });
+      unroll<vectors>([&](auto v)
+                          FOVEA_INLINE_BODY { store(out + (row + r) * padded + v * lanes, sum[r * vectors + v]); });
     });
   }
 
   FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
-                                      int64_t row_count, const ScoreTile &tile, const float *rescale) {
+                                        int64_t row_count, const ScoreTile &tile, const float *rescale) {
     const int64_t padded = round_up(value_dim, lanes);
     const int64_t whole = value_dim / lanes * lanes;
     for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
@@ -162,7 +168,7 @@ struct RowsPath {
   }
 
   FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
-                                     int64_t row_count, float *finite) {
+                                       int64_t row_count, float *finite) {
     const int64_t padded = round_up(value_dim, lanes);
     for (int64_t r = 0; r < row_count; ++r) {
       const Float scale(factor[r]);

@@ -57,17 +57,17 @@ template <int64_t rows>
 struct RowTable {
   alignas(64) int32_t first_key[rows];
   alignas(64) int32_t last_key[rows];
-  alignas(64) int32_t left_out[rows];    // the one key not attended; -1: none
-  alignas(64) float slope[rows];         // ALiBi
-  alignas(64) int32_t position[rows];    // of the query
+  alignas(64) int32_t left_out[rows];  // the one key not attended; -1: none
+  alignas(64) float slope[rows];       // ALiBi
+  alignas(64) int32_t position[rows];  // of the query
   const float *query[rows];
-  const float *bias[rows];               // row of the bias; null: none
+  const float *bias[rows];  // row of the bias; null: none
   const uint8_t *mask[rows];
-  float sink[rows];                      // in score units; only if the problem has sinks
+  float sink[rows];  // in score units; only if the problem has sinks
   int64_t count;
-  int64_t vectors;                       // registers that hold `count` rows
-  KeyRange any, all;                     // keys attended by at least one row, by every row
-  KeyRange vector_any[rows / lanes];     // by at least one row of a register
+  int64_t vectors;                    // registers that hold `count` rows
+  KeyRange any, all;                  // keys attended by at least one row, by every row
+  KeyRange vector_any[rows / lanes];  // by at least one row of a register
 
   FOVEA_INLINE void fill(const AttentionTask &task, int64_t row_begin, int64_t row_count) {
     const AttentionProblem &problem = *task.problem;

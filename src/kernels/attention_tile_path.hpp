@@ -91,18 +91,18 @@ struct TilePath {
                                                       tile.scores + first * tile_rows + v * lanes, tile_rows,
                                                       last - first);
       unroll<count>([&](auto r) FOVEA_INLINE_BODY {
-        unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
-          store(at + r * tile_rows + i * lanes, block.at[r * vectors + i]);
-        });
+        unroll<vectors>([&](auto i)
+                            FOVEA_INLINE_BODY { store(at + r * tile_rows + i * lanes, block.at[r * vectors + i]); });
       });
     });
   }
 
-  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim, int64_t,
-                                        const ScoreTile &tile, const float *rescale) {
+  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                        int64_t, const ScoreTile &tile, const float *rescale) {
     if (tile.vector_any == nullptr) {
       for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-        add_values_vectors<decltype(group)::value>(out, values, value_stride, value_dim, tile, rescale, v, 0, tile.keys);
+        add_values_vectors<decltype(group)::value>(out, values, value_stride, value_dim, tile, rescale, v, 0,
+                                                   tile.keys);
       });
       return;
     }
@@ -120,9 +120,8 @@ struct TilePath {
   // For each of `lanes` rows 0 if all of out[d][row] is finite, else NaN.
   FOVEA_INLINE static Float finite_check(const float *out, int64_t value_dim) {
     Float check[4] = {zero(), zero(), zero(), zero()};
-    const auto add = [&](auto i, int64_t d) FOVEA_INLINE_BODY {
-      check[i] = multiply_add(load(out + d * tile_rows), zero(), check[i]);
-    };
+    const auto add = [&](auto i, int64_t d)
+                         FOVEA_INLINE_BODY { check[i] = multiply_add(load(out + d * tile_rows), zero(), check[i]); };
     int64_t d = 0;
     for (; d + 4 <= value_dim; d += 4) {
       unroll<4>([&](auto i) FOVEA_INLINE_BODY { add(i, d + i); });
@@ -133,7 +132,7 @@ struct TilePath {
 
   // rows[r][d] = out[d][r] * factor[r]; finite[r] as in finite_check.
   FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
-                                     int64_t row_count, float *finite) {
+                                       int64_t row_count, float *finite) {
     for (int64_t r = 0; r < row_count; r += lanes) {
       const Float scale = load(factor + r);
       store(finite + r, finite_check(out + r, value_dim));

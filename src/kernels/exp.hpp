@@ -47,7 +47,7 @@ struct ScaledExp2 {
   template <int count>
   FOVEA_INLINE void apply(Float (&d)[count]) const {
     constexpr float magic = round_magic + 126.0f;
-    constexpr float coefficients[] = {2 * 0x1.5f083p-10f,  2 * 0x1.3b2de0p-7f, 2 * 0x1.c6af7cp-5f,
+    constexpr float coefficients[] = {2 * 0x1.5f083p-10f, 2 * 0x1.3b2de0p-7f, 2 * 0x1.c6af7cp-5f,
                                       2 * 0x1.ebfbdcp-3f, 2 * 0x1.62e430p-1f, 2.0f};
     Float exponent[count];
     Float power[count];
@@ -55,7 +55,8 @@ struct ScaledExp2 {
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { exponent[i] = multiply_add(d[i], splat(factor), splat(magic)); });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(magic) - exponent[i]; });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = multiply_add(d[i], splat(factor), power[i]); });
-    unroll<count>([&](auto i) FOVEA_INLINE_BODY { exponent[i] = exponent_from(xsimd::bitwise_cast<int32_t>(exponent[i])); });
+    unroll<count>([&](auto i)
+                      FOVEA_INLINE_BODY { exponent[i] = exponent_from(xsimd::bitwise_cast<int32_t>(exponent[i])); });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(2 * 0x1.416b4cp-13f); });
     unroll<6>([&](auto k) FOVEA_INLINE_BODY {
       unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = multiply_add(power[i], d[i], splat(coefficients[k])); });

@@ -66,8 +66,8 @@ FOVEA_INLINE void multiply_block(const float *a, int64_t a_row_stride, const flo
 
 // `rows` rows of a at `a`, over one k block, against all panels. The next panel's part of the k block is prefetched on the way,
 // a share of it with each block of rows.
-FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t row, int64_t rows,
-                                  int64_t k, int64_t depth) {
+FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t row,
+                                  int64_t rows, int64_t k, int64_t depth) {
   for (int64_t column = 0; column < task.columns; column += panel_columns) {
     const float *b = task.b + column / panel_columns * task.b_panel_stride + k * task.b_row_stride;
     const int64_t columns = min_of(panel_columns, task.columns - column);

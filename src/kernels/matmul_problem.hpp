@@ -25,13 +25,13 @@ struct MatmulTask {
   const float *a;
   int64_t a_row_stride;
   int64_t a_column_stride;
-  const float *b;           // panel p, element (k, c) at b[p * b_panel_stride + k * b_row_stride + c]
+  const float *b;  // panel p, element (k, c) at b[p * b_panel_stride + k * b_row_stride + c]
   int64_t b_panel_stride;
   int64_t b_row_stride;
   float *out;
   int64_t out_row_stride;
   int64_t rows;
-  int64_t columns;          // the last panel may be partial; its missing columns must be readable
+  int64_t columns;  // the last panel may be partial; its missing columns must be readable
   int64_t depth;
 };
 

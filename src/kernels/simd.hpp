@@ -42,7 +42,7 @@ constexpr bool has_32_registers = false;
 template <int value_>
 struct Index {
   static constexpr int value = value_;
-  constexpr operator int() const { return value_; }
+  constexpr operator int() const { return value_; }  // NOLINT(google-explicit-constructor): is meant as a number
 };
 
 template <int... indices>

@@ -36,11 +36,11 @@ int64_t tile_task_rows(const AttentionPlan &plan) {
 
 // A rough count of the cycles of one thread: multiply-adds against bytes read.
 double estimate_cycles(const AttentionProblem &p) {
-  const double pairs = static_cast<double>(p.batch) * static_cast<double>(p.heads) *
-                       static_cast<double>(p.query_len) * static_cast<double>(p.key_len);
+  const double pairs = static_cast<double>(p.batch) * static_cast<double>(p.heads) * static_cast<double>(p.query_len) *
+                       static_cast<double>(p.key_len);
   const double features = static_cast<double>(p.head_dim + p.value_dim);
-  const double bytes = 4.0 * static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) *
-                       static_cast<double>(p.key_len) * features;
+  const double bytes =
+      4.0 * static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) * static_cast<double>(p.key_len) * features;
   return std::max(pairs * features / 16.0, bytes / 8.0);
 }
 
@@ -103,8 +103,8 @@ size_t describe_attention(const AttentionPlan &plan, const char *operation, char
   const AttentionShape &shape = plan.kernels->attention;
   const int length = std::snprintf(
       text, size,
-      "op=%s isa=%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64 " keys_per_split=%" PRId64
-      " tasks=%" PRId64 " threads=%d passes=%d scratch_per_thread=%zu workspace=%zu",
+      "op=%s isa=%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
+      " keys_per_split=%" PRId64 " tasks=%" PRId64 " threads=%d passes=%d scratch_per_thread=%zu workspace=%zu",
       operation, plan.kernels->name, rows ? "rows" : "tile", plan.rows_per_task,
       rows ? shape.few_rows_keys : shape.tile_keys, plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks,
       plan.workers, plan.problem.weights_wanted ? 2 : 1, plan.scratch_size, plan.workspace_size);

@@ -15,7 +15,7 @@ struct AttentionPlan {
   const Kernels *kernels;
   AttentionProblem problem;
   AttentionPath path;
-  int64_t rows;            // query rows that share a key/value head
+  int64_t rows;  // query rows that share a key/value head
   int64_t rows_per_task;
   int64_t row_blocks;
   int64_t keys_per_split;

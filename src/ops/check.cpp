@@ -69,8 +69,8 @@ Status check_strides(const fovea_tensor &tensor, const TensorRule &rule) {
                 rule.name, last, tensor.strides[last]);
   }
   if (rule.output && repeats_itself(tensor)) {
-    return fail(FOVEA_BAD_STRIDE, "%s's strides let two of its elements share memory, expected an output without overlap",
-                rule.name);
+    return fail(FOVEA_BAD_STRIDE,
+                "%s's strides let two of its elements share memory, expected an output without overlap", rule.name);
   }
   return FOVEA_OK;
 }

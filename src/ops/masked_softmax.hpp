@@ -6,7 +6,7 @@
 
 namespace fovea {
 
-[[nodiscard]] Status masked_softmax(const Context *context, const fovea_tensor *x, const fovea_tensor *valid_lens,
+[[nodiscard]] Status masked_softmax(const Context *given, const fovea_tensor *x, const fovea_tensor *valid_lens,
                                     const fovea_tensor *out, const fovea_masked_softmax_options *options);
 
 }  // namespace fovea

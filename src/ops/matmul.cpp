@@ -40,17 +40,18 @@ struct Product {
 Matrix as_matrix(const fovea_tensor &tensor) {
   const int last = tensor.rank - 1;
   const auto stride = [&](int axis) { return tensor.shape[axis] == 1 ? 0 : tensor.strides[axis]; };
-  return {static_cast<float *>(tensor.data), tensor.shape[last - 1], tensor.shape[last], stride(last - 1),
-          tensor.shape[last] == 1 ? 1 : tensor.strides[last], tensor.rank == 3 ? stride(0) : 0};
+  return {static_cast<float *>(tensor.data),
+          tensor.shape[last - 1],
+          tensor.shape[last],
+          stride(last - 1),
+          tensor.shape[last] == 1 ? 1 : tensor.strides[last],
+          tensor.rank == 3 ? stride(0) : 0};
 }
 
 Status check_left(const fovea_tensor *a, const fovea_tensor *out) {
   for (const bool is_out : {false, true}) {
-    const TensorRule rule = {.name = is_out ? "out" : "a",
-                             .min_rank = 2,
-                             .max_rank = 3,
-                             .output = is_out,
-                             .contiguous_last = is_out};
+    const TensorRule rule = {
+        .name = is_out ? "out" : "a", .min_rank = 2, .max_rank = 3, .output = is_out, .contiguous_last = is_out};
     if (const Status status = check_tensor(is_out ? out : a, rule); status != FOVEA_OK) return status;
   }
   return check_size(*out, "out", out->rank - 2, a->shape[a->rank - 2], "a's rows");
@@ -61,17 +62,17 @@ Status check_batch(const fovea_tensor &tensor, const char *name, int64_t batch) 
   return check_size(tensor, name, 0, batch, "out's batch size");
 }
 
-Status check_depth(const fovea_tensor &a, int64_t depth) {
-  return check_size(a, "a", a.rank - 1, depth, "b's rows");
-}
+Status check_depth(const fovea_tensor &a, int64_t depth) { return check_size(a, "a", a.rank - 1, depth, "b's rows"); }
 
 // A task's rows share what it reads of b, so as many as leave each worker several tasks to even out.
 int64_t rows_per_task(const Product &product) {
   constexpr int64_t most = 384;
   constexpr int64_t least = 48;
-  const double chunks = static_cast<double>(product.batch) * static_cast<double>(ceil_div(product.columns, task_columns));
+  const double chunks =
+      static_cast<double>(product.batch) * static_cast<double>(ceil_div(product.columns, task_columns));
   int64_t rows = most;
-  while (rows > least && chunks * static_cast<double>(ceil_div(product.a.rows, rows)) < 4.0 * product.workers) rows /= 2;
+  while (rows > least && chunks * static_cast<double>(ceil_div(product.a.rows, rows)) < 4.0 * product.workers)
+    rows /= 2;
   return rows;
 }
 
@@ -119,13 +120,13 @@ void pack_panels(const Context &context, int workers, const Matrix &b, const Sli
   run_tasks(context, workers, batches * panels, [&](int, int64_t index) {
     const int64_t batch = index / panels;
     const int64_t column = index % panels * width;
-    kernels.matmul_pack({.b = b.data + (slice.first_batch + batch) * b.batch_stride +
-                              (slice.first_column + column) * b.column_stride,
-                         .b_row_stride = b.row_stride,
-                         .b_column_stride = b.column_stride,
-                         .depth = b.rows,
-                         .columns = std::min(width, slice.columns - column),
-                         .out = out + batch * slice.panel_floats + column * b.rows});
+    kernels.matmul_pack(
+        {.b = b.data + (slice.first_batch + batch) * b.batch_stride + (slice.first_column + column) * b.column_stride,
+         .b_row_stride = b.row_stride,
+         .b_column_stride = b.column_stride,
+         .depth = b.rows,
+         .columns = std::min(width, slice.columns - column),
+         .out = out + batch * slice.panel_floats + column * b.rows});
   });
 }
 

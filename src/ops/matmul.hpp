@@ -23,10 +23,10 @@ struct fovea_packed_matrix {
 
 namespace fovea {
 
-[[nodiscard]] Status matmul(const Context *context, const fovea_tensor *a, const fovea_tensor *b,
+[[nodiscard]] Status matmul(const Context *given, const fovea_tensor *a, const fovea_tensor *b,
                             const fovea_tensor *out);
-[[nodiscard]] Status matmul_pack(const Context *context, const fovea_tensor *b, fovea_packed_matrix **packed);
-[[nodiscard]] Status matmul_packed(const Context *context, const fovea_tensor *a, const fovea_packed_matrix *b,
+[[nodiscard]] Status matmul_pack(const Context *given, const fovea_tensor *b, fovea_packed_matrix **packed);
+[[nodiscard]] Status matmul_packed(const Context *given, const fovea_tensor *a, const fovea_packed_matrix *b,
                                    const fovea_tensor *out);
 
 }  // namespace fovea

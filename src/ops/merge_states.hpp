@@ -6,7 +6,7 @@
 
 namespace fovea {
 
-[[nodiscard]] Status merge_states(const Context *context, const fovea_tensor *outs, const fovea_tensor *lses,
+[[nodiscard]] Status merge_states(const Context *given, const fovea_tensor *outs, const fovea_tensor *lses,
                                   const fovea_tensor *out, const fovea_tensor *log_sum_exp);
 
 }  // namespace fovea

@@ -62,8 +62,8 @@ Status expect_range(const char *name, const char *axis, int64_t size, int64_t lo
 }
 
 // Runs checks in order until one fails.
-#define FOVEA_CHECK(expression)                                             \
-  do {                                                                      \
+#define FOVEA_CHECK(expression)                                                \
+  do {                                                                         \
     if (const Status status = (expression); status != FOVEA_OK) return status; \
   } while (false)
 
@@ -169,7 +169,8 @@ Status check_positions(const fovea_sdpa_options &options, AttentionProblem *p) {
 }
 
 // A mask or bias: [Q,K], or query's axes, any of them but K of size 1.
-Status check_broadcast(const SdpaCall &call, int operand, Dtype dtype, const AttentionProblem &p, HeadStrides *strides) {
+Status check_broadcast(const SdpaCall &call, int operand, Dtype dtype, const AttentionProblem &p,
+                       HeadStrides *strides) {
   if (!call.present[operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[operand];
   const char *name = operand_name(operand);
@@ -263,8 +264,8 @@ Status check_buffer(const SdpaCall &call, int operand) {
 }  // namespace
 
 const char *operand_name(int operand) {
-  constexpr const char *names[operand_count] = {"query", "key", "value", "valid_lens", "mask", "bias", "alibi_slopes",
-                                                "sinks", "out", "log_sum_exp", "weights"};
+  constexpr const char *names[operand_count] = {"query",        "key",   "value", "valid_lens",  "mask",   "bias",
+                                                "alibi_slopes", "sinks", "out",   "log_sum_exp", "weights"};
   return names[operand];
 }
 
@@ -284,7 +285,8 @@ Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const 
   given[log_sum_exp_operand] = call->options.log_sum_exp;
   given[weights_operand] = call->options.weights;
   for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {
-    if (given[operand] == nullptr) return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", operand_name(operand));
+    if (given[operand] == nullptr)
+      return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", operand_name(operand));
   }
   for (int operand = 0; operand < operand_count; ++operand) {
     call->present[operand] = given[operand] != nullptr;
@@ -307,11 +309,10 @@ Status check_sdpa_data(const SdpaCall &call, const AttentionProblem &problem) {
   for (int operand = 0; operand < operand_count; ++operand) {
     if (call.present[operand]) FOVEA_CHECK(check_buffer(call, operand));
   }
-  FOVEA_CHECK(check_overlaps(
-      {named(call, out_operand), named(call, log_sum_exp_operand), named(call, weights_operand)},
-      {named(call, query_operand), named(call, key_operand), named(call, value_operand), named(call, valid_lens_operand),
-       named(call, mask_operand), named(call, bias_operand), named(call, alibi_slopes_operand),
-       named(call, sinks_operand)}));
+  FOVEA_CHECK(check_overlaps({named(call, out_operand), named(call, log_sum_exp_operand), named(call, weights_operand)},
+                             {named(call, query_operand), named(call, key_operand), named(call, value_operand),
+                              named(call, valid_lens_operand), named(call, mask_operand), named(call, bias_operand),
+                              named(call, alibi_slopes_operand), named(call, sinks_operand)}));
   if (!call.present[valid_lens_operand]) return FOVEA_OK;
   return check_valid_lens(call.tensor[valid_lens_operand], problem.key_len);
 }

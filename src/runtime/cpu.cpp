@@ -42,16 +42,16 @@ Features detect() {
   constexpr uint32_t leaf1 = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT | bit_MOVBE | bit_FMA |
                              bit_F16C | bit_AVX | bit_OSXSAVE;
   if (!all_bits(c1, leaf1)) return features;
-  constexpr uint64_t ymm_state = 0x6;    // SSE and AVX registers
-  constexpr uint64_t zmm_state = 0xe6;   // and the AVX-512 ones
+  constexpr uint64_t ymm_state = 0x6;   // SSE and AVX registers
+  constexpr uint64_t zmm_state = 0xe6;  // and the AVX-512 ones
   const uint64_t saved = saved_registers();
   uint32_t b7 = 0;
   uint32_t c7 = 0;
   uint32_t c_extended = 0;
   if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d) == 0) return features;
   if (__get_cpuid(0x80000001, &a, &b, &c_extended, &d) == 0) return features;
-  features.v3 = all_bits(saved, ymm_state) && all_bits(b7, bit_AVX2 | bit_BMI | bit_BMI2) &&
-                all_bits(c_extended, bit_ABM);
+  features.v3 =
+      all_bits(saved, ymm_state) && all_bits(b7, bit_AVX2 | bit_BMI | bit_BMI2) && all_bits(c_extended, bit_ABM);
   features.v4 = features.v3 && all_bits(saved, zmm_state) &&
                 all_bits(b7, static_cast<uint32_t>(bit_AVX512F) | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ |
                                  static_cast<uint32_t>(bit_AVX512VL));

@@ -12,9 +12,8 @@ class TaskBody {
  public:
   template <class Function>
   TaskBody(const Function &function)  // NOLINT(google-explicit-constructor): made to be passed a lambda
-      : function_(&function), call_([](const void *f, int worker, int64_t task) {
-          (*static_cast<const Function *>(f))(worker, task);
-        }) {}
+      : function_(&function),
+        call_([](const void *f, int worker, int64_t task) { (*static_cast<const Function *>(f))(worker, task); }) {}
   void operator()(int worker, int64_t task) const { call_(function_, worker, task); }
 
  private:
