@@ -6,18 +6,13 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _POSIX_C_SOURCE 200112L /* clock_gettime, pthreads */
 #include "peak.h"
 
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-#ifdef __linux__
-#include <sched.h>
-#endif
 
 enum { MAX_THREADS = 64, ACCUMULATORS = 12 };
 
@@ -44,15 +39,6 @@ double peak_now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-int peak_threads(void) {
-  long count = sysconf(_SC_NPROCESSORS_ONLN);
-#ifdef __linux__
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) count = CPU_COUNT(&allowed);
-#endif
-  return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
 }
 
 static void *run_task(void *pointer) {

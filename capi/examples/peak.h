@@ -10,10 +10,7 @@
 /* Seconds of a clock that only goes forward. */
 double peak_now(void);
 
-/* Processors this process may use, at most 64. */
-int peak_threads(void);
-
-/* Each call below is one burst of a few milliseconds; the best of several is the peak. */
+/* Each call below is one burst of a few milliseconds on up to 64 threads; the best of several is the peak. */
 
 /* Float multiply-adds per second, each counted as 2, in registers, with the vectors of an instruction set named as
  * fovea_isa_name does. */

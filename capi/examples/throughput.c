@@ -234,7 +234,7 @@ static int measure_matmul(void) {
 }
 
 int throughput_run(void) {
-  threads = peak_threads();
+  threads = fovea_context_threads(NULL) < 64 ? fovea_context_threads(NULL) : 64;
   printf("  %-15s %-33s %9s %16s %16s\n", "case", "shape", "ms", "rate", "share of limit");
   int status = 0;
   for (size_t i = 0; i < sizeof attention_cases / sizeof *attention_cases; ++i)
