@@ -1,6 +1,7 @@
-// out = a b. b lies in panels of block_vectors registers, [k][panel_columns]; a's rows are broadcast from where they lie.
+// out = a b. b lies in panels of block_vectors registers, [k][panel_columns]; a's elements are broadcast, from where they lie
+// when they are used for a panel only or by few rows, else from a copy of the block at work.
 //
-// Loops: k blocks (a panel's block of depth_block rows stays in the first-level cache, or streams from the second) > panels >
+// Loops: k blocks (of depth_block rows of a panel, which stream from the second-level cache) > panels >
 // blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Every element of the output
 // sums k in the same order, however the work is cut.
 #pragma once
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int64_t panel_columns = block_vectors * lanes;
 constexpr int64_t depth_block = 256;
+
 // b transposed in memory (columns contiguous): squares of registers are transposed.
 inline void pack_columns(const MatmulPack &pack) {
   for (int64_t c = 0; c < panel_columns; c += lanes) {
