@@ -121,7 +121,7 @@ class SdpaCall {
   void run() {
     buffers_.key = data_->next_cache();
     buffers_.value = buffers_.key + value_offset_;
-    check(fovea_sdpa_run(plan_.get(), &buffers_, workspace_.data(), workspace_.bytes()));
+    check(fovea_attention_run(plan_.get(), &buffers_, workspace_.data(), workspace_.bytes()));
   }
 
   void run_one_shot() { check(fovea_sdpa(context_.get(), &query_, &key_, &value_, &out_, &options_)); }
@@ -181,8 +181,8 @@ class SdpaCall {
   std::shared_ptr<SdpaData> data_;
   Context context_;
   fovea_tensor query_{}, key_{}, value_{}, out_{}, valid_lens_{}, mask_{}, bias_{}, slopes_{}, sinks_{}, weights_{};
-  fovea_sdpa_options options_{};
-  fovea_sdpa_buffers buffers_{};
+  fovea_attention_options options_{};
+  fovea_attention_buffers buffers_{};
   int64_t value_offset_ = 0;
   std::unique_ptr<fovea_plan, PlanDeleter> plan_;  // after the context: destroyed before it
   Buffer workspace_;

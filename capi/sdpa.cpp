@@ -12,7 +12,7 @@ using namespace fovea;
 
 // check -> plan, for one-shot calls and for plans alike.
 Status prepare(const fovea_context *given, const fovea_tensor *query, const fovea_tensor *key,
-               const fovea_tensor *value, const fovea_tensor *out, const fovea_sdpa_options *options,
+               const fovea_tensor *value, const fovea_tensor *out, const fovea_attention_options *options,
                fovea_plan *plan) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
@@ -32,7 +32,7 @@ Status run(const fovea_plan &plan, const SdpaCall &call, void *workspace) {
 }
 
 // The call of a plan with the buffers of one run; a buffer must be there exactly if its tensor was planned.
-Status bind(const fovea_plan &plan, const fovea_sdpa_buffers &buffers, SdpaCall *call) {
+Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, SdpaCall *call) {
   const void *given[operand_count] = {};
   given[query_operand] = buffers.query;
   given[key_operand] = buffers.key;
@@ -59,7 +59,7 @@ Status bind(const fovea_plan &plan, const fovea_sdpa_buffers &buffers, SdpaCall 
 }  // namespace
 
 fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
-                        const fovea_tensor *value, const fovea_tensor *out, const fovea_sdpa_options *options) {
+                        const fovea_tensor *value, const fovea_tensor *out, const fovea_attention_options *options) {
   return guarded([&]() -> Status {
     fovea_plan plan;
     if (const Status status = prepare(context, query, key, value, out, options, &plan); status != FOVEA_OK) {
@@ -76,7 +76,7 @@ fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query,
 
 fovea_status fovea_sdpa_plan_create(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                     const fovea_tensor *value, const fovea_tensor *out,
-                                    const fovea_sdpa_options *options, fovea_plan **plan) {
+                                    const fovea_attention_options *options, fovea_plan **plan) {
   return guarded([&]() -> Status {
     if (plan == nullptr) return fail(FOVEA_NULL_POINTER, "plan is NULL, expected where to store the plan");
     fovea_plan made;
@@ -90,12 +90,12 @@ fovea_status fovea_sdpa_plan_create(const fovea_context *context, const fovea_te
   });
 }
 
-fovea_status fovea_sdpa_run(const fovea_plan *plan, const fovea_sdpa_buffers *buffers, void *workspace,
+fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
                             size_t workspace_size) {
   return guarded([&]() -> Status {
     if (plan == nullptr) return fail(FOVEA_NULL_POINTER, "plan is NULL, expected a plan");
     if (buffers == nullptr) return fail(FOVEA_NULL_POINTER, "buffers is NULL, expected the data of the run");
-    fovea_sdpa_buffers given;
+    fovea_attention_buffers given;
     if (const Status status = read_options("buffers", buffers, &given); status != FOVEA_OK) return status;
     SdpaCall call;
     if (const Status status = bind(*plan, given, &call); status != FOVEA_OK) return status;

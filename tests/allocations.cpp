@@ -41,7 +41,7 @@ void check_no_allocation(const fovea_context *context, int warm_up) {
     for (bool weights : {false, true}) {
       const SdpaResult result = problem.make_result(weights);
       const SdpaPlan plan(context, problem, result);
-      const fovea_sdpa_buffers buffers = buffers_of(SdpaArguments(problem, result));
+      const fovea_attention_buffers buffers = buffers_of(SdpaArguments(problem, result));
       fovea_status worst = FOVEA_OK;
       const auto run = [&] {
         const fovea_status status = plan.run(buffers);
@@ -91,7 +91,7 @@ TEST_SUITE("allocations") {
       const SdpaProblem &problem = list.front();
       const SdpaResult result = problem.make_result();
       const SdpaPlan plan(shared_context(isa, 1), problem, result);
-      fovea_sdpa_buffers buffers = buffers_of(SdpaArguments(problem, result));
+      fovea_attention_buffers buffers = buffers_of(SdpaArguments(problem, result));
       buffers.key = nullptr;
       CHECK(runs_that_allocate([&] { static_cast<void>(plan.run(buffers)); }, 1, 10) == 0);
     }

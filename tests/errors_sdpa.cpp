@@ -48,7 +48,7 @@ struct Call {
   SdpaResult result;
   std::optional<SdpaArguments> arguments;
   const fovea_tensor *query = nullptr, *key = nullptr, *value = nullptr, *out = nullptr;
-  const fovea_sdpa_options *options = nullptr;
+  const fovea_attention_options *options = nullptr;
 };
 
 // The arguments live in an optional inside the call, so their addresses are set once the call stands still.
@@ -384,12 +384,12 @@ TEST_SUITE("errors") {
     for (uint32_t bit = 128; bit != 0; bit <<= 1) {
       refuse(FOVEA_BAD_OPTION, {"flags"}, [bit](Call &call) { call.arguments->options.flags = bit; });
     }
-    for (size_t size : {size_t{0}, size_t{1}, sizeof(fovea_sdpa_options) - 1, size_t{1} << 40, SIZE_MAX}) {
+    for (size_t size : {size_t{0}, size_t{1}, sizeof(fovea_attention_options) - 1, size_t{1} << 40, SIZE_MAX}) {
       refuse(FOVEA_BAD_OPTION, {"struct_size", std::to_string(size)},
              [size](Call &call) { call.arguments->options.struct_size = size; });
     }
     struct Newer {
-      fovea_sdpa_options known;
+      fovea_attention_options known;
       unsigned char unknown[40];
     };
     for (size_t set = 0; set <= 40; ++set) {

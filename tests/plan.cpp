@@ -139,10 +139,10 @@ TEST_SUITE("plan") {
     for_each_isa([&](const fovea_context *context) {
       const SdpaResult result = problem.make_result();
       const SdpaPlan plan(context, problem, result);
-      const fovea_sdpa_buffers good = buffers_of(SdpaArguments(problem, result));
+      const fovea_attention_buffers good = buffers_of(SdpaArguments(problem, result));
       const auto refuse = [&](fovea_status expected, const char *argument, auto change) {
         CAPTURE(argument);
-        fovea_sdpa_buffers buffers = good;
+        fovea_attention_buffers buffers = good;
         change(buffers);
         CHECK_EQ(plan.run(buffers), expected);
         CHECK(std::string(fovea_last_error()).find(argument) != std::string::npos);
@@ -150,30 +150,30 @@ TEST_SUITE("plan") {
         CHECK(result.log_sum_exp->untouched());
         CHECK(result.weights->untouched());
       };
-      refuse(FOVEA_NULL_POINTER, "query", [](fovea_sdpa_buffers &b) { b.query = nullptr; });
-      refuse(FOVEA_NULL_POINTER, "key", [](fovea_sdpa_buffers &b) { b.key = nullptr; });
-      refuse(FOVEA_NULL_POINTER, "value", [](fovea_sdpa_buffers &b) { b.value = nullptr; });
-      refuse(FOVEA_NULL_POINTER, "out", [](fovea_sdpa_buffers &b) { b.out = nullptr; });
-      refuse(FOVEA_NULL_POINTER, "valid_lens", [](fovea_sdpa_buffers &b) { b.valid_lens = nullptr; });
-      refuse(FOVEA_NULL_POINTER, "log_sum_exp", [](fovea_sdpa_buffers &b) { b.log_sum_exp = nullptr; });
-      refuse(FOVEA_NULL_POINTER, "weights", [](fovea_sdpa_buffers &b) { b.weights = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "query", [](fovea_attention_buffers &b) { b.query = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "key", [](fovea_attention_buffers &b) { b.key = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "value", [](fovea_attention_buffers &b) { b.value = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "out", [](fovea_attention_buffers &b) { b.out = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "valid_lens", [](fovea_attention_buffers &b) { b.valid_lens = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "log_sum_exp", [](fovea_attention_buffers &b) { b.log_sum_exp = nullptr; });
+      refuse(FOVEA_NULL_POINTER, "weights", [](fovea_attention_buffers &b) { b.weights = nullptr; });
       const uint8_t byte = 1;
       const float number = 1;
-      refuse(FOVEA_BAD_VALUE, "mask", [&](fovea_sdpa_buffers &b) { b.mask = &byte; });
-      refuse(FOVEA_BAD_VALUE, "bias", [&](fovea_sdpa_buffers &b) { b.bias = &number; });
-      refuse(FOVEA_BAD_VALUE, "alibi_slopes", [&](fovea_sdpa_buffers &b) { b.alibi_slopes = &number; });
-      refuse(FOVEA_BAD_VALUE, "sinks", [&](fovea_sdpa_buffers &b) { b.sinks = &number; });
-      refuse(FOVEA_BAD_OPTION, "struct_size", [](fovea_sdpa_buffers &b) { b.struct_size = 0; });
-      refuse(FOVEA_OVERLAP, "out", [](fovea_sdpa_buffers &b) { b.out = const_cast<float *>(b.query); });
-      refuse(FOVEA_OVERLAP, "weights", [](fovea_sdpa_buffers &b) { b.weights = b.out; });
+      refuse(FOVEA_BAD_VALUE, "mask", [&](fovea_attention_buffers &b) { b.mask = &byte; });
+      refuse(FOVEA_BAD_VALUE, "bias", [&](fovea_attention_buffers &b) { b.bias = &number; });
+      refuse(FOVEA_BAD_VALUE, "alibi_slopes", [&](fovea_attention_buffers &b) { b.alibi_slopes = &number; });
+      refuse(FOVEA_BAD_VALUE, "sinks", [&](fovea_attention_buffers &b) { b.sinks = &number; });
+      refuse(FOVEA_BAD_OPTION, "struct_size", [](fovea_attention_buffers &b) { b.struct_size = 0; });
+      refuse(FOVEA_OVERLAP, "out", [](fovea_attention_buffers &b) { b.out = const_cast<float *>(b.query); });
+      refuse(FOVEA_OVERLAP, "weights", [](fovea_attention_buffers &b) { b.weights = b.out; });
 
       const size_t size = fovea_plan_workspace_size(plan.get());
-      CHECK_EQ(fovea_sdpa_run(nullptr, &good, plan.workspace().data(), size), FOVEA_NULL_POINTER);
-      CHECK_EQ(fovea_sdpa_run(plan.get(), nullptr, plan.workspace().data(), size), FOVEA_NULL_POINTER);
+      CHECK_EQ(fovea_attention_run(nullptr, &good, plan.workspace().data(), size), FOVEA_NULL_POINTER);
+      CHECK_EQ(fovea_attention_run(plan.get(), nullptr, plan.workspace().data(), size), FOVEA_NULL_POINTER);
       if (size > 0) {
-        CHECK_EQ(fovea_sdpa_run(plan.get(), &good, plan.workspace().data(), size - 1), FOVEA_WORKSPACE_TOO_SMALL);
+        CHECK_EQ(fovea_attention_run(plan.get(), &good, plan.workspace().data(), size - 1), FOVEA_WORKSPACE_TOO_SMALL);
         CHECK(std::string(fovea_last_error()).find(std::to_string(size)) != std::string::npos);
-        CHECK_EQ(fovea_sdpa_run(plan.get(), &good, nullptr, size), FOVEA_NULL_POINTER);
+        CHECK_EQ(fovea_attention_run(plan.get(), &good, nullptr, size), FOVEA_NULL_POINTER);
       }
       CHECK(result.out.untouched());
       REQUIRE_OK(plan.run(good));
@@ -195,9 +195,9 @@ TEST_SUITE("plan") {
       for (size_t n = 0; n < 8; ++n) {
         threads.emplace_back([&, n] {
           const GuardedMemory workspace(fovea_plan_workspace_size(plan.get()));
-          const fovea_sdpa_buffers buffers = buffers_of(SdpaArguments(problem, results[n]));
+          const fovea_attention_buffers buffers = buffers_of(SdpaArguments(problem, results[n]));
           for (int repeat = 0; repeat < 5; ++repeat) {
-            statuses[n] = fovea_sdpa_run(plan.get(), &buffers, workspace.data(), workspace.size());
+            statuses[n] = fovea_attention_run(plan.get(), &buffers, workspace.data(), workspace.size());
           }
         });
       }

@@ -25,7 +25,7 @@ int main(void) {
   fovea_tensor valid_lens = fovea_tensor_contiguous(lengths, FOVEA_I32, 1, lengths_shape);
 
   /* Whatever is not named is zero: the default. */
-  fovea_sdpa_options options = {.struct_size = sizeof options, .valid_lens = &valid_lens};
+  fovea_attention_options options = {.struct_size = sizeof options, .valid_lens = &valid_lens};
   fovea_status status = fovea_sdpa(NULL, &q, &k, &v, &o, &options);
   if (status != FOVEA_OK) {
     fprintf(stderr, "%s: %s\n", fovea_status_name(status), fovea_last_error());

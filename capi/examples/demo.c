@@ -38,7 +38,7 @@ static int attend(const layer_data *data, const float *key, const float *value, 
   fovea_tensor out_view = fovea_tensor_contiguous(out, FOVEA_F32, 4, shape);
   fovea_tensor lens_view = fovea_tensor_contiguous(data->valid_lens.data, FOVEA_I32, 1, &data->batch);
   fovea_tensor weights_view = fovea_tensor_contiguous(weights, FOVEA_F32, 4, weights_shape);
-  fovea_sdpa_options options = {
+  fovea_attention_options options = {
       .struct_size = sizeof options, .valid_lens = &lens_view, .weights = weights ? &weights_view : NULL};
   fovea_status status = fovea_sdpa(NULL, &query_view, &key_view, &value_view, &out_view, &options);
   if (status == FOVEA_OK) return 0;

@@ -115,14 +115,14 @@ static int measure(const timed_case *timed) {
 
 typedef struct planned_attention {
   fovea_plan *plan;
-  fovea_sdpa_buffers buffers;
+  fovea_attention_buffers buffers;
   void *workspace;
   size_t workspace_size;
 } planned_attention;
 
 static fovea_status run_attention(void *state) {
   planned_attention *planned = state;
-  return fovea_sdpa_run(planned->plan, &planned->buffers, planned->workspace, planned->workspace_size);
+  return fovea_attention_run(planned->plan, &planned->buffers, planned->workspace, planned->workspace_size);
 }
 
 static fovea_status plan_attention(const attention_case *item, planned_attention *planned) {
@@ -132,7 +132,7 @@ static fovea_status plan_attention(const attention_case *item, planned_attention
   fovea_tensor query = fovea_tensor_contiguous(NULL, FOVEA_F32, 4, query_shape);
   fovea_tensor key = fovea_tensor_contiguous(NULL, FOVEA_F32, 4, key_shape);
   fovea_tensor valid_lens = fovea_tensor_contiguous(NULL, FOVEA_I32, 1, lengths_shape);
-  fovea_sdpa_options options = {
+  fovea_attention_options options = {
       .struct_size = sizeof options, .flags = item->flags, .valid_lens = item->shortest ? &valid_lens : NULL};
   fovea_status status = fovea_sdpa_plan_create(NULL, &query, &key, &key, &query, &options, &planned->plan);
   if (status != FOVEA_OK) return status;

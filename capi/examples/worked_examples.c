@@ -82,7 +82,7 @@ static fovea_status attend_equal_keys(int32_t first_length, int32_t second_lengt
   fovea_tensor out_view = fovea_tensor_contiguous(out, FOVEA_F32, 3, out_shape);
   fovea_tensor valid_lens = fovea_tensor_contiguous(lengths, FOVEA_I32, 1, lengths_shape);
   key_view.strides[0] = value_view.strides[0] = 0;
-  fovea_sdpa_options options = {.struct_size = sizeof options, .valid_lens = &valid_lens};
+  fovea_attention_options options = {.struct_size = sizeof options, .valid_lens = &valid_lens};
   return fovea_sdpa(NULL, &query_view, &key_view, &value_view, &out_view, &options);
 }
 

@@ -171,7 +171,7 @@ enum {
   FOVEA_EMPTY_ROWS_NAN = 2      /* the bare formula: output and weights NaN, log-sum-exp -infinity                    */
 };
 
-/* Bits of fovea_sdpa_options.flags */
+/* Bits of fovea_attention_options.flags */
 enum {
   FOVEA_CAUSAL = 1,         /* attend key j only if j <= position of the query                                        */
   FOVEA_TOP_LEFT = 2,       /* query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET      */
@@ -193,7 +193,7 @@ enum {
  *
  * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
  * and without B and H where it has rank 2. */
-typedef struct fovea_sdpa_options {
+typedef struct fovea_attention_options {
   size_t struct_size;
   uint32_t flags;           /* FOVEA_CAUSAL | ...                                                                     */
   int32_t empty_rows;       /* FOVEA_EMPTY_ROWS_*                                                                     */
@@ -210,7 +210,7 @@ typedef struct fovea_sdpa_options {
   const fovea_tensor *sinks;        /* F32 [H], any stride. A logit that takes part in the softmax without a value    */
   const fovea_tensor *log_sum_exp;  /* output F32 [B,H,Q], any strides: log sum_j exp(score), the sink included       */
   const fovea_tensor *weights;      /* output F32 [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS; masked keys get 0 */
-} fovea_sdpa_options;
+} fovea_attention_options;
 
 /* Scaled dot-product attention (Vaswani et al. 2017), out = softmax(score) value, tiled with online softmax.
  *   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
@@ -219,17 +219,17 @@ typedef struct fovea_sdpa_options {
  * Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out. Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,
-                                  const fovea_sdpa_options *options);
+                                  const fovea_attention_options *options);
 
 /* Plans the call that fovea_sdpa would make. The tensors' data pointers are not read and may be NULL. */
 FOVEA_API fovea_status fovea_sdpa_plan_create(const fovea_context *context, const fovea_tensor *query,
                                               const fovea_tensor *key, const fovea_tensor *value,
-                                              const fovea_tensor *out, const fovea_sdpa_options *options,
+                                              const fovea_tensor *out, const fovea_attention_options *options,
                                               fovea_plan **plan);
 
 /* The data pointers of a planned run, in the layouts that were planned. A pointer whose tensor was not in the plan must
  * be NULL. */
-typedef struct fovea_sdpa_buffers {
+typedef struct fovea_attention_buffers {
   size_t struct_size;
   const float *query;
   const float *key;
@@ -242,11 +242,11 @@ typedef struct fovea_sdpa_buffers {
   const float *sinks;
   float *log_sum_exp;
   float *weights;
-} fovea_sdpa_buffers;
+} fovea_attention_buffers;
 
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a run
  * at the same time; may be NULL when that is 0. The plan keeps using the context it was made with, which must outlive it. */
-FOVEA_API fovea_status fovea_sdpa_run(const fovea_plan *plan, const fovea_sdpa_buffers *buffers, void *workspace,
+FOVEA_API fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
                                       size_t workspace_size);
 
 /* Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):

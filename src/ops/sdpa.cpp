@@ -119,7 +119,7 @@ Status check_main_tensors(const SdpaCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
-Status check_numbers(const fovea_sdpa_options &options, AttentionProblem *p) {
+Status check_numbers(const fovea_attention_options &options, AttentionProblem *p) {
   if ((options.flags & ~known_flags) != 0) {
     return fail(FOVEA_BAD_OPTION, "options.flags is 0x%x, expected no bits but 0x%x", options.flags, known_flags);
   }
@@ -141,7 +141,7 @@ Status check_numbers(const fovea_sdpa_options &options, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
-Status check_positions(const fovea_sdpa_options &options, AttentionProblem *p) {
+Status check_positions(const fovea_attention_options &options, AttentionProblem *p) {
   const auto set = [&](uint32_t flag) { return (options.flags & flag) != 0; };
   if (set(FOVEA_TOP_LEFT) && set(FOVEA_QUERY_OFFSET)) {
     return fail(FOVEA_BAD_VALUE, "options.flags has FOVEA_TOP_LEFT and FOVEA_QUERY_OFFSET, expected at most one");
@@ -270,7 +270,7 @@ const char *operand_name(int operand) {
 }
 
 Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
-                      const fovea_tensor *out, const fovea_sdpa_options *options, SdpaCall *call) {
+                      const fovea_tensor *out, const fovea_attention_options *options, SdpaCall *call) {
   FOVEA_CHECK(read_options("options", options, &call->options));
   const fovea_tensor *given[operand_count] = {};
   given[query_operand] = query;

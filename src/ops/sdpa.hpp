@@ -30,12 +30,12 @@ const char *operand_name(int operand);
 struct SdpaCall {
   fovea_tensor tensor[operand_count];
   bool present[operand_count];
-  fovea_sdpa_options options;  // its pointers are not used once the call has been read
+  fovea_attention_options options;  // its pointers are not used once the call has been read
 };
 
 // Copies descriptors and options; fails on a missing tensor or an options struct that cannot be read.
 [[nodiscard]] Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
-                                    const fovea_tensor *out, const fovea_sdpa_options *options, SdpaCall *call);
+                                    const fovea_tensor *out, const fovea_attention_options *options, SdpaCall *call);
 
 // Every check that needs no data; on success the problem is complete but for its pointers.
 [[nodiscard]] Status check_sdpa_call(const SdpaCall &call, AttentionProblem *problem);

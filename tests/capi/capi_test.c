@@ -56,8 +56,8 @@ static void test_sdpa(const fovea_context *context) {
   const fovea_tensor o = fovea_tensor_contiguous(out, FOVEA_F32, 3, out_shape);
   const fovea_tensor l = fovea_tensor_contiguous((void *)(size_t)lens, FOVEA_I64, 1, lens_shape);
   const fovea_tensor e = fovea_tensor_contiguous(lse, FOVEA_F32, 2, lse_shape);
-  fovea_sdpa_options options;
-  fovea_sdpa_buffers buffers;
+  fovea_attention_options options;
+  fovea_attention_buffers buffers;
   fovea_plan *plan = NULL;
   void *workspace;
   char text[512];
@@ -85,7 +85,7 @@ static void test_sdpa(const fovea_context *context) {
   buffers.valid_lens = lens;
   buffers.log_sum_exp = lse;
   memset(out, 0, sizeof out);
-  CHECK(fovea_sdpa_run(plan, &buffers, workspace, fovea_plan_workspace_size(plan)) == FOVEA_OK);
+  CHECK(fovea_attention_run(plan, &buffers, workspace, fovea_plan_workspace_size(plan)) == FOVEA_OK);
   for (n = 0; n < 8; ++n) CHECK(near(out[n], expected[n]));
   free(workspace);
   fovea_plan_destroy(plan);

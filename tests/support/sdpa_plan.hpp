@@ -33,8 +33,8 @@ class SdpaPlan {
   fovea_plan *get() const { return plan_.get(); }
   const GuardedMemory &workspace() const { return workspace_; }
 
-  fovea_status run(const fovea_sdpa_buffers &buffers) const {
-    return fovea_sdpa_run(plan_.get(), &buffers, workspace_.data(), workspace_.size());
+  fovea_status run(const fovea_attention_buffers &buffers) const {
+    return fovea_attention_run(plan_.get(), &buffers, workspace_.data(), workspace_.size());
   }
   fovea_status run(const SdpaProblem &problem, const SdpaResult &result) const {
     return run(buffers_of(SdpaArguments(problem, result)));

@@ -216,8 +216,8 @@ SdpaArguments::SdpaArguments(const SdpaProblem &problem, const SdpaResult &resul
   options.weights = describe_optional(result.weights, weights);
 }
 
-fovea_sdpa_buffers buffers_of(const SdpaArguments &arguments) {
-  fovea_sdpa_buffers buffers{};
+fovea_attention_buffers buffers_of(const SdpaArguments &arguments) {
+  fovea_attention_buffers buffers{};
   buffers.struct_size = sizeof buffers;
   buffers.query = static_cast<const float *>(arguments.query.data);
   buffers.key = static_cast<const float *>(arguments.key.data);

@@ -81,11 +81,11 @@ struct SdpaArguments {
 
   fovea_tensor query, key, value, out;
   fovea_tensor valid_lens{}, mask{}, bias{}, alibi_slopes{}, sinks{}, log_sum_exp{}, weights{};
-  fovea_sdpa_options options{};
+  fovea_attention_options options{};
 };
 
 // The data pointers of those tensors, for a planned run.
-fovea_sdpa_buffers buffers_of(const SdpaArguments &arguments);
+fovea_attention_buffers buffers_of(const SdpaArguments &arguments);
 
 // Runs the problem on every instruction set, without weights and with, and checks out, log-sum-exp and weights:
 // accuracy, exact zeros where a key is masked, nothing written outside the elements.
