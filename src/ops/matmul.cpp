@@ -73,7 +73,10 @@ int64_t rows_per_task(const Product &product) {
   int64_t rows = most;
   while (rows > least && chunks * static_cast<double>(ceil_div(product.a.rows, rows)) < 4.0 * product.workers)
     rows /= 2;
-  return rows;
+  // Equal shares: a slice of b is used up before the next is packed, and nobody should wait for the one with a block more.
+  const int64_t blocks = round_up(ceil_div(std::max<int64_t>(product.a.rows, 1), rows), product.workers);
+  const int64_t even = round_up(ceil_div(product.a.rows, blocks), 6);
+  return std::clamp(even, std::min(least, rows), most);
 }
 
 // Common to both entry points once shapes are known to fit.
