@@ -210,7 +210,17 @@ typedef struct fovea_attention_options {
   const fovea_tensor *sinks;        /* F32 [H], any stride. A logit that takes part in the softmax without a value    */
   const fovea_tensor *log_sum_exp;  /* output F32 [B,H,Q], any strides: log sum_j exp(score), the sink included       */
   const fovea_tensor *weights;      /* output F32 [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS; masked keys get 0 */
+  float dropout;                    /* in [0, 1): probability that a weight is dropped; 0: none. See "Dropout"        */
+  int32_t reserved;                 /* 0                                                                              */
+  uint64_t dropout_seed;            /* used with dropout                                                              */
 } fovea_attention_options;
+
+/* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with probability `dropout`, else multiplied by
+ * 1 / (1 - dropout), after the softmax; log-sum-exp is that of the softmax, and returned weights are those after dropout.
+ * The choice for batch entry b, query head h, query i and key j depends on nothing but the seed and these four numbers, so the
+ * same weights are dropped whatever the tiles, the threads, the instruction set or the layout: with Philox4x32-10 (Salmon,
+ * Moraes, Dror and Shaw 2011), key = seed (low word, high word), counter = (j / 4, i, h, b), the weight is dropped iff word
+ * j % 4 of the result is below dropout * 2^32 rounded to the nearest integer. */
 
 /* Scaled dot-product attention (Vaswani et al. 2017), out = softmax(score) value, tiled with online softmax.
  *   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
@@ -242,12 +252,180 @@ typedef struct fovea_attention_buffers {
   const float *sinks;
   float *log_sum_exp;
   float *weights;
+  const float *query_weight; /* the score's parameters */
+  const float *key_weight;
+  const float *weight;
+  const float *score_bias;
+  const float *score_vector;
+  const float *sigmas;
 } fovea_attention_buffers;
 
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a run
  * at the same time; may be NULL when that is 0. The plan keeps using the context it was made with, which must outlive it. */
 FOVEA_API fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
                                       size_t workspace_size);
+
+/* ---- score functions ----------------------------------------------------------------------------------------------- */
+
+/* How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
+ * fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights, dropout, plans,
+ * strides, threads) is the same for all. No function makes a tensor of B x Q x K, let alone B x Q x K x hidden. */
+enum {
+  FOVEA_SCORE_DOT = 0,      /* q . k                                              Vaswani et al. 2017                 */
+  FOVEA_SCORE_BILINEAR = 1, /* q^T W k                                            Luong, Pham and Manning 2015        */
+  FOVEA_SCORE_ADDITIVE = 2, /* v . tanh(Wq q + Wk k)                              Bahdanau, Cho and Bengio 2015       */
+  FOVEA_SCORE_CONCAT = 3,   /* v . tanh(W [q; k] + b)                             Luong, Pham and Manning 2015        */
+  FOVEA_SCORE_GAUSSIAN = 4  /* -|q - k|^2 / (2 sigma^2)                           Nadaraya 1964, Watson 1964          */
+};
+
+/* The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
+ * strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes of a query
+ * and of a key, may differ where the table below says so, and are in [1, 1024].
+ *
+ *   kind      query_weight  key_weight  weight      bias           score_vector   sigma or sigmas    sizes
+ *   DOT                                                                                              Dq = Dk
+ *   BILINEAR                            [Dq,Dk]                                                      any Dq, Dk
+ *   ADDITIVE  [h,Dq]        [h,Dk]                                 [h]                               any Dq, Dk
+ *   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
+ *   GAUSSIAN                                                                      > 0, finite        Dq = Dk
+ *
+ * options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+ *
+ * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of exponentials
+ * would overflow go another way. The error of a score is at most 2^-20 sum_u |v_u| beside that of the two projections.
+ * The scores of GAUSSIAN are as good as those of the squared difference in float32: where |q|^2 + |k|^2 - 2 q.k
+ * would cancel, the difference itself is taken. */
+typedef struct fovea_score {
+  size_t struct_size;
+  int32_t kind;     /* FOVEA_SCORE_*                                                                                    */
+  float sigma;      /* GAUSSIAN: the width, unless sigmas is given                                                      */
+  const fovea_tensor *query_weight;
+  const fovea_tensor *key_weight;
+  const fovea_tensor *weight;
+  const fovea_tensor *bias;
+  const fovea_tensor *score_vector;
+  const fovea_tensor *sigmas; /* GAUSSIAN: a width for each query head, F32 [H]                                         */
+} fovea_score;
+
+/* Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
+ * [B,H,Q,Dq]. score NULL: the scaled dot product. */
+FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea_score *score,
+                                       const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
+                                       const fovea_tensor *out, const fovea_attention_options *options);
+
+/* Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The workspace
+ * holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and B Hkv K x Dq
+ * for BILINEAR, B Hkv K for GAUSSIAN. */
+FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *context, const fovea_score *score,
+                                                   const fovea_tensor *query, const fovea_tensor *key,
+                                                   const fovea_tensor *value, const fovea_tensor *out,
+                                                   const fovea_attention_options *options, fovea_plan **plan);
+
+/* Keys that are attended again and again (a decoder asks the same encoder states at every step), kept in the form that the kernel
+ * reads: projected, and for ADDITIVE and CONCAT exponentiated. Holds copies of the score's parameters too.
+ * One call at a time may append or truncate, and none may use the keys meanwhile; any number may attend at once. */
+typedef struct fovea_prepared_keys fovea_prepared_keys;
+
+/* Room for `capacity` keys of each of batch x kv_heads sequences, none of them there yet. score: ADDITIVE, CONCAT or BILINEAR;
+ * its data is copied. query_dim and key_dim are needed because CONCAT's weight does not tell them apart. The keys serve
+ * contexts of the instruction set they were made with. */
+FOVEA_API fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score, int64_t batch,
+                                                  int64_t kv_heads, int64_t capacity, int64_t query_dim,
+                                                  int64_t key_dim, fovea_prepared_keys **keys);
+
+/* Appends key F32 [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]) to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and nothing is
+ * appended. */
+FOVEA_API fovea_status fovea_prepared_keys_append(const fovea_context *context, fovea_prepared_keys *keys,
+                                                  const fovea_tensor *key);
+
+/* Forgets the keys from `length` on; length in [0, present length]. */
+FOVEA_API fovea_status fovea_prepared_keys_truncate(fovea_prepared_keys *keys, int64_t length);
+
+/* How many keys each sequence holds; 0 for NULL. */
+FOVEA_API int64_t fovea_prepared_keys_length(const fovea_prepared_keys *keys);
+
+/* Bytes held; 0 for NULL. */
+FOVEA_API size_t fovea_prepared_keys_size(const fovea_prepared_keys *keys);
+
+/* NULL is allowed. No call may still be using it. */
+FOVEA_API void fovea_prepared_keys_destroy(fovea_prepared_keys *keys);
+
+/* Attention over prepared keys: as fovea_attention with all the keys appended so far; with ADDITIVE and CONCAT the same bits
+ * (BILINEAR's one-shot call may project the queries instead). value F32 [B,Hkv,K,Dv] with
+ * K = fovea_prepared_keys_length(keys). */
+FOVEA_API fovea_status fovea_attention_prepared(const fovea_context *context, const fovea_tensor *query,
+                                                const fovea_prepared_keys *keys, const fovea_tensor *value,
+                                                const fovea_tensor *out, const fovea_attention_options *options);
+
+typedef struct fovea_kernel_regression_options {
+  size_t struct_size;
+  uint32_t flags;               /* FOVEA_LEAVE_ONE_OUT: query i does not attend training input i                        */
+  float sigma;                  /* the kernel's width, > 0 and finite; 0: 1                                             */
+  const fovea_tensor *weights;  /* output F32 [Q,N], or NULL                                                            */
+} fovea_kernel_regression_options;
+
+/* Nadaraya-Watson regression with a Gaussian kernel:  out_q = sum_i softmax_i( -|query_q - input_i|^2 / (2 sigma^2) ) target_i
+ *   queries F32 [Q,D]   inputs F32 [N,D]   targets F32 [N,T]   out F32 [Q,T]
+ * or queries, inputs of rank 1, [Q] and [N] (D = 1), and targets and out of rank 1, [N] and [Q] (T = 1). options may be NULL.
+ * A query with no input to attend (N = 0, or N = 1 left out) gives 0. The textbook's learnable w is 1 / sigma. */
+FOVEA_API fovea_status fovea_kernel_regression(const fovea_context *context, const fovea_tensor *queries,
+                                               const fovea_tensor *inputs, const fovea_tensor *targets,
+                                               const fovea_tensor *out,
+                                               const fovea_kernel_regression_options *options);
+
+/* ---- positions ----------------------------------------------------------------------------------------------------- */
+
+typedef struct fovea_positional_encoding_options {
+  size_t struct_size;
+  float base;             /* > 1 and finite; 0: 10000                                                                 */
+  float dropout;          /* in [0, 1); for fovea_add_positional_encoding                                             */
+  int64_t offset;         /* position of row 0, 0 to 2^30                                                             */
+  uint64_t dropout_seed;  /* used with dropout                                                                        */
+} fovea_positional_encoding_options;
+
+/* The sinusoidal encoding (Vaswani et al. 2017), positions x features:
+ *   out[i,2j] = sin((offset + i) / base^(2j/d)),  out[i,2j+1] = cos((offset + i) / base^(2j/d))
+ * out F32 [L,d]; an odd d ends with a sine. Angles are reduced in float64: within 1e-6 of the formula's value up to position 10^6. options may
+ * be NULL; its dropout must be 0. */
+FOVEA_API fovea_status fovea_positional_encoding(const fovea_context *context, const fovea_tensor *out,
+                                                 const fovea_positional_encoding_options *options);
+
+/* out = dropout(x + P), P as above, for x F32 [...,L,d], rank 2 to 6, out the same shape; in place allowed when data and strides are the
+ * same. Element (b, i, c), b counting the axes before L in row-major order, is dropped as a weight is (see "Dropout") with batch b, head 0,
+ * query i (not offset + i) and key c. */
+FOVEA_API fovea_status fovea_add_positional_encoding(const fovea_context *context, const fovea_tensor *x,
+                                                     const fovea_tensor *out,
+                                                     const fovea_positional_encoding_options *options);
+
+/* Bits of fovea_rotary_options.flags */
+enum {
+  FOVEA_ROTARY_INTERLEAVED = 1, /* pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama    */
+  FOVEA_ROTARY_INVERSE = 2      /* rotate back                                                                                */
+};
+
+typedef struct fovea_rotary_options {
+  size_t struct_size;
+  uint32_t flags;
+  float base;           /* > 1 and finite; 0: 10000                                                                          */
+  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1     */
+  int32_t reserved;     /* 0                                                                                                 */
+  int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even)           */
+  int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30                                     */
+  const fovea_tensor *positions; /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
+} fovea_rotary_options;
+
+/* Rotary position embedding (Su et al. 2021): pair j of row i turns by the angle position(i) * base^(-2j/rotary_dim):
+ *   (x, y) -> (x cos - y sin, x sin + y cos)
+ * x F32 [...,L,D], rank 2 to 6, out the same shape, last axis contiguous; in place allowed when data and strides are the
+ * same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64. options may be NULL. */
+FOVEA_API fovea_status fovea_rotary(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
+                                    const fovea_rotary_options *options);
+
+/* The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of the power of two P
+ * below, then every other one of 2P heads. out F32 [H], any stride. */
+FOVEA_API fovea_status fovea_alibi_slopes(const fovea_tensor *out);
+
+/* ---- merging ------------------------------------------------------------------------------------------------------- */
 
 /* Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):
  *   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s

@@ -1,0 +1,106 @@
+// Positional encodings, add_positional_encoding/f32/<shape>/<instruction set>/t<threads> and
+// rotary/f32/<shape>_<halves|interleaved>[_in_place]/<instruction set>/t<threads>.
+//
+// What bounds them: memory. Each element is read once and written once; the sines and cosines of a position are made
+// once for all batch entries and heads. Where there is only one batch entry, as in 1x4096x4096, each serves one
+// element: there are some 36 vector instructions for two registers of the result, and on the base set those are what
+// bounds it. The limit is what memcpy of the same tensor takes; rotating in place touches half of the memory and may be
+// faster.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "harness.hpp"
+#include "limits.hpp"
+
+namespace fovea_bench {
+namespace {
+
+struct PositionalCase {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool rotary, interleaved, in_place;
+};
+
+std::vector<PositionalCase> cases() {
+  std::vector<PositionalCase> list = {
+      {"add_positional_encoding/f32/8x512x768", {8, 512, 768}, false, false, false},
+      {"add_positional_encoding/f32/1x4096x4096", {1, 4096, 4096}, false, false, false},
+  };
+  const std::pair<const char *, std::vector<int64_t>> shapes[] = {{"llama8b_query", {1, 32, 2048, 128}},
+                                                                  {"llama8b_key", {1, 8, 2048, 128}},
+                                                                  {"decode_batch_query", {16, 32, 1, 128}}};
+  for (const auto &[name, shape] : shapes) {
+    for (const bool interleaved : {false, true}) {
+      for (const bool in_place : {false, true}) {
+        list.push_back({std::string("rotary/f32/") + name + (interleaved ? "_interleaved" : "_halves") +
+                            (in_place ? "_in_place" : ""),
+                        shape, true, interleaved, in_place});
+      }
+    }
+  }
+  return list;
+}
+
+// The tensors of the case measured last, kept for its other instruction sets and thread counts.
+struct PositionalData {
+  PositionalCase what;
+  Buffer x, out;
+  fovea_tensor x_view, out_view;
+
+  explicit PositionalData(const PositionalCase &c) : what(c), x(normals(count(c))), out(zeros(count(c))) {
+    const auto rank = static_cast<int32_t>(c.shape.size());
+    x_view = fovea_tensor_contiguous(x.data(), FOVEA_F32, rank, c.shape.data());
+    out_view = c.in_place ? x_view : fovea_tensor_contiguous(out.data(), FOVEA_F32, rank, c.shape.data());
+  }
+  static int64_t count(const PositionalCase &c) {
+    int64_t product = 1;
+    for (int64_t size : c.shape) product *= size;
+    return product;
+  }
+};
+
+std::shared_ptr<PositionalData> data_for(const PositionalCase &what) {
+  static std::shared_ptr<PositionalData> last;
+  if (!last || last->what.name != what.name) {
+    last.reset();
+    last = std::make_shared<PositionalData>(what);
+  }
+  return last;
+}
+
+std::function<void()> call(std::shared_ptr<PositionalData> data, const std::string &isa, int threads) {
+  const std::shared_ptr<fovea_context> context = make_context(isa, threads);
+  if (!data->what.rotary) {
+    return [data, context] {
+      check(fovea_add_positional_encoding(context.get(), &data->x_view, &data->out_view, nullptr));
+    };
+  }
+  fovea_rotary_options options{};
+  options.struct_size = sizeof options;
+  options.flags = data->what.interleaved ? FOVEA_ROTARY_INTERLEAVED : 0;
+  options.offset = 4095;
+  return [data, context, options] { check(fovea_rotary(context.get(), &data->x_view, &data->out_view, &options)); };
+}
+
+Prepared prepare(const PositionalCase &what, const Variant &variant) {
+  const auto data = data_for(what);
+  Prepared prepared;
+  prepared.run = call(data, variant.isa, variant.threads);
+  if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1);
+  const double bytes = 2.0 * static_cast<double>(data->x.bytes());
+  prepared.work = bytes;
+  prepared.rate_name = "GB/s";
+  prepared.shortest_seconds = [=] {
+    return bytes / copy_rate(data->out.data(), data->x.data(), data->x.bytes(), variant.threads, probe_seconds());
+  };
+  return prepared;
+}
+
+}  // namespace
+
+void add_positional() {
+  for (const PositionalCase &what : cases())
+    for (const Variant &variant : variants())
+      add(what.name + variant.suffix(), benchmark::kMicrosecond, [what, variant] { return prepare(what, variant); });
+}
+
+}  // namespace fovea_bench

@@ -1,0 +1,179 @@
+// Tensors and errors of the C++ interface: see fovea.hpp, which includes this.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FOVEA_TENSOR_HPP
+#define FOVEA_TENSOR_HPP
+
+#include <fovea/fovea.h>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+// The library's own C++ lives in namespace fovea as well; an inline namespace gives these classes other linker names.
+namespace fovea {
+inline namespace face {
+
+// ---- errors ---------------------------------------------------------------------------------------------------------
+
+class Error : public std::runtime_error {
+ public:
+  Error(fovea_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
+  fovea_status status() const noexcept { return status_; }
+  const char *status_name() const noexcept { return fovea_status_name(status_); }
+
+ private:
+  fovea_status status_;
+};
+
+// Throws what the calling thread's last fovea call reported, unless that was FOVEA_OK.
+inline void check(fovea_status status) {
+  if (status != FOVEA_OK) throw Error(status, fovea_last_error());
+}
+
+// ---- tensors --------------------------------------------------------------------------------------------------------
+
+// 0 for what is no element.
+template <typename T>
+inline constexpr fovea_dtype dtype_of = 0;
+template <>
+inline constexpr fovea_dtype dtype_of<float> = FOVEA_F32;
+template <>
+inline constexpr fovea_dtype dtype_of<std::int32_t> = FOVEA_I32;
+template <>
+inline constexpr fovea_dtype dtype_of<std::int64_t> = FOVEA_I64;
+template <>
+inline constexpr fovea_dtype dtype_of<std::uint8_t> = FOVEA_BOOL;
+template <>
+inline constexpr fovea_dtype dtype_of<bool> = FOVEA_BOOL;
+static_assert(sizeof(bool) == 1);
+
+template <typename T>
+concept Element = (dtype_of<std::remove_const_t<T>> != 0);
+
+// The sizes, or the strides, of up to FOVEA_MAX_RANK axes: {2, 12, 25, 32}.
+class Shape {
+ public:
+  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  explicit Shape(std::span<const std::int64_t> sizes) : rank_(static_cast<std::int32_t>(sizes.size())) {
+    if (sizes.size() > FOVEA_MAX_RANK)
+      throw Error(FOVEA_BAD_RANK, "a shape of " + std::to_string(sizes.size()) + " axes, expected at most " +
+                                      std::to_string(FOVEA_MAX_RANK));
+    std::copy(sizes.begin(), sizes.end(), sizes_);
+  }
+  std::int32_t rank() const noexcept { return rank_; }
+  const std::int64_t *data() const noexcept { return sizes_; }
+
+ private:
+  std::int64_t sizes_[FOVEA_MAX_RANK] = {};
+  std::int32_t rank_;
+};
+
+// A view of elements that stay the caller's.
+template <Element T>
+class Tensor {
+ public:
+  // None.
+  Tensor() noexcept { tensor_.rank = -1; }
+
+  // All of a range, rank 1.
+  template <std::ranges::contiguous_range Range>
+  requires std::constructible_from<std::span<T>, Range> Tensor(Range &&range)
+      : Tensor(std::span<T>(std::forward<Range>(range))) {}
+  Tensor(std::span<T> elements) : Tensor(elements, Shape{static_cast<std::int64_t>(elements.size())}) {}
+
+  // Row-major over the beginning of a range. Throws FOVEA_BAD_SHAPE if the range has too few elements.
+  Tensor(std::span<T> elements, const Shape &shape) : Tensor(at(elements.data(), shape)) {
+    check_covered(elements.size());
+  }
+
+  // Any strides, counted in elements from the first of the range. Throws FOVEA_BAD_STRIDE if one is negative.
+  Tensor(std::span<T> elements, const Shape &shape, const Shape &strides)
+      : Tensor(at(elements.data(), shape, strides)) {
+    check_covered(elements.size());
+  }
+
+  // Over memory whose extent only the caller knows, or over nullptr to plan for a layout. Not checked.
+  static Tensor at(T *data, const Shape &shape) {
+    return Tensor(fovea_tensor_contiguous(data, dtype_of<std::remove_const_t<T>>, shape.rank(), shape.data()));
+  }
+  static Tensor at(T *data, const Shape &shape, const Shape &strides) {
+    if (strides.rank() != shape.rank())
+      throw Error(FOVEA_BAD_RANK, "strides for " + std::to_string(strides.rank()) + " axes, the shape has " +
+                                      std::to_string(shape.rank()));
+    Tensor result = at(data, shape);
+    std::copy_n(strides.data(), strides.rank(), result.tensor_.strides);
+    return result;
+  }
+
+  // What may be written may be read.
+  operator Tensor<const T>() const noexcept requires(!std::is_const_v<T>) { return Tensor<const T>(tensor_); }
+
+  explicit operator bool() const noexcept { return tensor_.rank >= 0; }
+
+  T *data() const noexcept { return static_cast<T *>(tensor_.data); }
+  std::span<const std::int64_t> shape() const noexcept { return axes(tensor_.shape); }
+  std::span<const std::int64_t> strides() const noexcept { return axes(tensor_.strides); }
+
+  // For the C functions: the view, and NULL if there is none. Valid as long as this object.
+  const fovea_tensor *get() const noexcept { return tensor_.rank >= 0 ? &tensor_ : nullptr; }
+
+ private:
+  template <Element>
+  friend class Tensor;
+  explicit Tensor(const fovea_tensor &tensor) noexcept : tensor_(tensor) {}
+
+  std::span<const std::int64_t> axes(const std::int64_t *values) const noexcept {
+    return {values, static_cast<std::size_t>(std::max(tensor_.rank, 0))};
+  }
+
+  // Goes from element to element without a product that could overflow. Sizes below 0 are left to the library.
+  void check_covered(std::size_t count) const {
+    if (std::ranges::any_of(shape(), [](std::int64_t size) { return size <= 0; })) return;
+    if (count == 0) throw Error(FOVEA_BAD_SHAPE, "an empty range under a tensor that has elements");
+    std::uint64_t left = count - 1;  // elements after the last one reached so far
+    for (std::size_t axis = shape().size(); axis-- > 0;) {
+      const std::uint64_t steps = static_cast<std::uint64_t>(shape()[axis]) - 1;
+      const std::int64_t stride = strides()[axis];
+      if (steps == 0 || stride == 0) continue;
+      if (stride < 0) {
+        throw Error(FOVEA_BAD_STRIDE, "strides[" + std::to_string(axis) + "] is " + std::to_string(stride) +
+                                          ", expected at least 0 over a range");
+      }
+      if (steps > left / static_cast<std::uint64_t>(stride)) {
+        throw Error(FOVEA_BAD_SHAPE, "a range of " + std::to_string(count) + " elements ends within axis " +
+                                         std::to_string(axis) + " of the tensor laid over it");
+      }
+      left -= steps * static_cast<std::uint64_t>(stride);
+    }
+  }
+
+  fovea_tensor tensor_ = {};
+};
+
+template <std::ranges::contiguous_range Range>
+Tensor(Range &&) -> Tensor<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+template <std::ranges::contiguous_range Range>
+Tensor(Range &&, const Shape &) -> Tensor<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+template <std::ranges::contiguous_range Range>
+Tensor(Range &&, const Shape &, const Shape &)
+    -> Tensor<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+
+using Input = Tensor<const float>;
+using Output = Tensor<float>;
+using Integers = std::variant<Tensor<const std::int32_t>, Tensor<const std::int64_t>>;  // lengths, positions; or none
+using Mask = std::variant<Tensor<const bool>, Tensor<const std::uint8_t>>;              // true: attend; or none
+
+}  // namespace face
+}  // namespace fovea
+
+#endif  // FOVEA_TENSOR_HPP

@@ -1,0 +1,38 @@
+// Passing over rows at the speed of memory: how far ahead to read, and two ways to write a register, into the caches or
+// past them, so that the memory written is not read first.
+// Pieces shorter than a register always go into the caches.
+#pragma once
+
+#include "kernels/simd.hpp"
+
+#if defined(__x86_64__)
+#include "beyond_xsimd/stream_store.hpp"
+#endif
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+// How far ahead of the arithmetic rows are asked for: left alone, the processor does not run ahead far enough.
+constexpr int64_t fetch_floats_ahead = 1024;
+
+struct CachedStore {
+  FOVEA_INLINE void operator()(float *to, const Float &value) const { store(to, value); }
+};
+
+// The last of its rows' stores must be done before others are told that they are.
+#if defined(__x86_64__)
+struct StreamedStore {
+  FOVEA_INLINE ~StreamedStore() { stream_fence(); }
+  FOVEA_INLINE void operator()(float *to, const Float &value) const { stream_store(to, value); }
+};
+#else
+using StreamedStore = CachedStore;
+#endif
+
+// Such stores must be aligned, in every row.
+FOVEA_INLINE bool can_stream(bool wanted, const float *out, int64_t stride) {
+  return wanted && reinterpret_cast<uintptr_t>(out) % (lanes * sizeof(float)) == 0 && stride % lanes == 0;
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,10 @@
+// The slopes of ALiBi.
+#pragma once
+
+#include "status.hpp"
+
+namespace fovea {
+
+[[nodiscard]] Status alibi_slopes(const fovea_tensor *out);
+
+}  // namespace fovea
