@@ -67,6 +67,11 @@ struct ContextDeleter {
 using Context = std::unique_ptr<fovea_context, ContextDeleter>;
 Context make_context(const std::string &isa, int threads);
 
+struct PlanDeleter {
+  void operator()(fovea_plan *plan) const { fovea_plan_destroy(plan); }
+};
+using Plan = std::unique_ptr<fovea_plan, PlanDeleter>;
+
 // Page-aligned memory; bytes may be 0.
 class Buffer {
  public:
@@ -92,9 +97,11 @@ fovea_tensor tensor(const void *data, std::initializer_list<int64_t> shape, fove
 std::vector<int32_t> evenly(int64_t count, int64_t first, int64_t last);
 
 void add_sdpa();
+void add_scores();
 void add_merge_states();
 void add_masked_softmax();
 void add_matmul();
 void add_elementwise();
+void add_positional();
 
 }  // namespace fovea_bench

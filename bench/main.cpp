@@ -121,10 +121,12 @@ int run_benchmarks(int argc, char **argv) {
   benchmark::Initialize(&count, pointers.data());
   if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 1;
   add_sdpa();
+  add_scores();
   add_merge_states();
   add_masked_softmax();
   add_matmul();
   add_elementwise();
+  add_positional();
   bool writes_file = false;
   for (const std::string &argument : arguments) writes_file |= argument.rfind("--benchmark_out=", 0) == 0;
   set_selected(selected_count(benchmark::GetBenchmarkFilter()));

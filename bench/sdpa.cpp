@@ -13,6 +13,8 @@
 //     floats: at most (D + Dv) / (2 D + Dv + 30) = 58 % of the peak for D = Dv = 64.
 //   t5_base_bias: one more load and add per vector; prefix_lm_mask: one load, compare and blend; alibi: two
 //     instructions; softcap: a tanh, about 25 instructions per vector (gemma2_2b: at most 93 %).
+//   gpt2_dropout: four random words, one for each of four weights, take eight rounds of 12 instructions (16 with AVX2);
+//     with what prepares and applies them 29 instructions per vector (41): at most 74 % of the peak with AVX-512.
 //   gpt_oss_window: 128 keys per query, so half of the tiles that are touched lie on an edge.
 //   Decoding (Bound::bytes): every key and value is read once from where it lies, and grouped heads share the read. The
 //     limit is the larger of that read at the measured rate and the arithmetic at the multiply-add peak; with
@@ -141,6 +143,7 @@ class SdpaCall {
     options_.struct_size = sizeof options_;
     options_.scale = s.scale;
     options_.softcap = s.softcap;
+    options_.dropout = s.dropout;
     if (s.causal) options_.flags |= FOVEA_CAUSAL;
     if (s.window_left >= 0) options_.flags |= FOVEA_WINDOW_LEFT;
     options_.window_left = std::max<int64_t>(0, s.window_left);
@@ -174,17 +177,13 @@ class SdpaCall {
     }
   }
 
-  struct PlanDeleter {
-    void operator()(fovea_plan *plan) const { fovea_plan_destroy(plan); }
-  };
-
   std::shared_ptr<SdpaData> data_;
   Context context_;
   fovea_tensor query_{}, key_{}, value_{}, out_{}, valid_lens_{}, mask_{}, bias_{}, slopes_{}, sinks_{}, weights_{};
   fovea_attention_options options_{};
   fovea_attention_buffers buffers_{};
   int64_t value_offset_ = 0;
-  std::unique_ptr<fovea_plan, PlanDeleter> plan_;  // after the context: destroyed before it
+  Plan plan_;  // after the context: destroyed before it
   Buffer workspace_;
 };
 

@@ -28,6 +28,7 @@ struct SdpaTraits {
   int64_t prefix = 0;  // > 0: boolean mask, causal but for the first `prefix` keys, which all queries see (prefix LM)
   float softcap = 0;
   float scale = 0;
+  float dropout = 0;
   bool alibi = false, bias = false, sinks = false, weights = false;
   bool heads_last = false;  // stored [B,L,H,D] instead of [B,H,L,D]
   bool cold = false;        // keys and values come from memory: many copies, used in turn
@@ -53,6 +54,7 @@ inline const std::vector<SdpaShape> &sdpa_shapes() {
     {{"whisper_cross",     1,  8,  8,  448,  1500, 64,  64}, {}},
     // Decoders reading a prompt.
     {{"gpt2",              1,  12, 12, 1024, 1024, 64,  64}, {.causal = true}},
+    {{"gpt2_dropout",      1,  12, 12, 1024, 1024, 64,  64}, {.causal = true, .dropout = 0.1f}},
     {{"llama8b_prefill",   1,  32, 8,  2048, 2048, 128, 128}, {.causal = true}},
     {{"bloom_1b1_alibi",   1,  16, 16, 1024, 1024, 96,  96}, {.causal = true, .alibi = true}},
     {{"phi2",              1,  32, 32, 1024, 1024, 80,  80}, {.causal = true}},

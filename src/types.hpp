@@ -1,5 +1,5 @@
-// Plain types shared by every room: element types, statuses, checked arithmetic. Structs and constexpr only, so that the
-// per-instruction-set units can include this file without emitting a symbol.
+// Plain types shared by every room: element types, statuses, checked arithmetic. Structs and constexpr only, so that
+// the per-instruction-set units can include this file without emitting a symbol.
 #pragma once
 
 #include <stddef.h>
@@ -13,7 +13,8 @@ enum class Dtype : int32_t { f32 = 1, i32 = 5, i64 = 6, boolean = 7 };
 // The values of FOVEA_EMPTY_ROWS_*.
 enum class EmptyRows : int32_t { zero = 0, uniform = 1, nan = 2 };
 
-// a * b and a + b into *result; false when the result does not fit. Sizes come from the caller and are not to be trusted.
+// a * b and a + b into *result; false when the result does not fit. Sizes come from the caller and are not to be
+// trusted.
 [[nodiscard]] inline bool checked_multiply(int64_t a, int64_t b, int64_t *result) {
   return !__builtin_mul_overflow(a, b, result);
 }

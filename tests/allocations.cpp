@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "support/allocation_count.hpp"
-#include "support/sdpa_plan.hpp"
+#include "support/attention_plan.hpp"
 #include "support/thread_pool.hpp"
 
 using namespace testing;
@@ -22,26 +22,33 @@ int runs_that_allocate(Run run, int warm_up, int runs) {
   return allocating;
 }
 
-std::vector<SdpaProblem> problems() {
+std::vector<AttentionProblem> problems() {
   Random random(base_seed());
-  std::vector<SdpaProblem> list;
-  list.push_back(make_sdpa(
+  std::vector<AttentionProblem> list;
+  list.push_back(make_attention(
       {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 100, .key_len = 150, .head_dim = 32, .value_dim = 32},
       random));
-  list.push_back(
-      make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 4000, .head_dim = 32, .value_dim = 32}, random));
-  list.push_back(make_sdpa({.query_len = 2, .key_len = 4, .head_dim = 8, .value_dim = 8}, random));
-  for (SdpaProblem &problem : list)
+  list.push_back(make_attention(
+      {.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 4000, .head_dim = 32, .value_dim = 32}, random));
+  list.push_back(make_attention({.query_len = 2, .key_len = 4, .head_dim = 8, .value_dim = 8}, random));
+  for (int32_t kind : kScoreKinds) {
+    for (int64_t query_len : {1, 60}) {
+      list.push_back(make_scored(
+          kind, {.heads = 4, .kv_heads = 2, .query_len = query_len, .key_len = 300, .head_dim = 16, .value_dim = 16},
+          24, random));
+    }
+  }
+  for (AttentionProblem &problem : list)
     problem.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(problem.sizes.batch), 3));
   return list;
 }
 
 void check_no_allocation(const fovea_context *context, int warm_up) {
-  for (const SdpaProblem &problem : problems()) {
+  for (const AttentionProblem &problem : problems()) {
     for (bool weights : {false, true}) {
-      const SdpaResult result = problem.make_result(weights);
-      const SdpaPlan plan(context, problem, result);
-      const fovea_attention_buffers buffers = buffers_of(SdpaArguments(problem, result));
+      const AttentionResult result = problem.make_result(weights);
+      const AttentionPlan plan(context, problem, result);
+      const fovea_attention_buffers buffers = buffers_of(AttentionArguments(problem, result));
       fovea_status worst = FOVEA_OK;
       const auto run = [&] {
         const fovea_status status = plan.run(buffers);
@@ -87,11 +94,11 @@ TEST_SUITE("allocations") {
 
   TEST_CASE("a refused run") {
     for (const std::string &isa : instruction_sets()) {
-      const std::vector<SdpaProblem> list = problems();
-      const SdpaProblem &problem = list.front();
-      const SdpaResult result = problem.make_result();
-      const SdpaPlan plan(shared_context(isa, 1), problem, result);
-      fovea_attention_buffers buffers = buffers_of(SdpaArguments(problem, result));
+      const std::vector<AttentionProblem> list = problems();
+      const AttentionProblem &problem = list.front();
+      const AttentionResult result = problem.make_result();
+      const AttentionPlan plan(shared_context(isa, 1), problem, result);
+      fovea_attention_buffers buffers = buffers_of(AttentionArguments(problem, result));
       buffers.key = nullptr;
       CHECK(runs_that_allocate([&] { static_cast<void>(plan.run(buffers)); }, 1, 10) == 0);
     }

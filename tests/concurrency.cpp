@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 
 using namespace testing;
 
@@ -31,18 +31,18 @@ int failures_of_callers(Body body) {
 
 struct Work {
   explicit Work(Random &random)
-      : problem(make_sdpa(
+      : problem(make_attention(
             {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 20, .key_len = 60, .head_dim = 16, .value_dim = 16},
             random)),
-        decode(make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 2000, .head_dim = 16, .value_dim = 16},
-                         random)),
+        decode(make_attention(
+            {.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 2000, .head_dim = 16, .value_dim = 16}, random)),
         a({40, 50}),
         b({50, 60}) {
     a.fill_normal(random);
     b.fill_normal(random);
-    for (const SdpaProblem *p : {&problem, &decode}) p->query.memory().freeze();
+    for (const AttentionProblem *p : {&problem, &decode}) p->query.memory().freeze();
   }
-  SdpaProblem problem, decode;
+  AttentionProblem problem, decode;
   Tensor<float> a, b;
 };
 
@@ -53,7 +53,7 @@ struct Results {
         product({40, 60}),
         softmax({40, 50}),
         tanh({40, 50}) {}
-  SdpaResult problem, decode;
+  AttentionResult problem, decode;
   Tensor<float> product, softmax, tanh;
 
   bool same(const Results &other) const {

@@ -2,7 +2,7 @@
 // threads in any order.
 #include <doctest/doctest.h>
 
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 #include "support/thread_pool.hpp"
 
 using namespace testing;
@@ -10,32 +10,45 @@ using namespace testing;
 namespace {
 
 // Problems on every path: many queries, few queries with split keys, small, with masks that skip tiles.
-std::vector<SdpaProblem> some_problems() {
+std::vector<AttentionProblem> some_problems() {
   Random random(base_seed());
-  std::vector<SdpaProblem> list;
-  list.push_back(make_sdpa(
+  std::vector<AttentionProblem> list;
+  list.push_back(make_attention(
       {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 130, .key_len = 200, .head_dim = 40, .value_dim = 24},
       random));
-  list.push_back(
-      make_sdpa({.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 5000, .head_dim = 16, .value_dim = 16}, random));
-  list.push_back(make_sdpa(
+  list.push_back(make_attention(
+      {.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 5000, .head_dim = 16, .value_dim = 16}, random));
+  list.push_back(make_attention(
       {.batch = 2, .heads = 6, .kv_heads = 2, .query_len = 4, .key_len = 2500, .head_dim = 16, .value_dim = 20},
       random));
-  list.push_back(make_sdpa({.query_len = 5, .key_len = 7, .head_dim = 8, .value_dim = 8}, random));
+  list.push_back(make_attention({.query_len = 5, .key_len = 7, .head_dim = 8, .value_dim = 8}, random));
   const size_t plain = list.size();
   for (size_t n = 0; n < plain; ++n) {
-    SdpaProblem rich = make_sdpa(list[n].sizes, random, Layout::kHeadsLast);
+    AttentionProblem rich = make_attention(list[n].sizes, random, Layout::kHeadsLast);
     rich.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT | (n % 2 == 0 ? int{FOVEA_AVERAGE_WEIGHTS} : 0);
     rich.window_left = rich.sizes.key_len * 2 / 3;
     rich.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(rich.sizes.batch), rich.sizes.key_len - 3));
     rich.sinks.emplace(Shape{rich.sizes.heads}).fill_normal(random);
     list.push_back(std::move(rich));
   }
+  for (int32_t kind : kScoreKinds) {  // many queries, few with split keys, small
+    AttentionSizes all_sizes[] = {
+        {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 90, .key_len = 150, .head_dim = 20, .value_dim = 24},
+        {.heads = 4, .kv_heads = 2, .query_len = 1, .key_len = 3000, .head_dim = 16, .value_dim = 16},
+        {.query_len = 5, .key_len = 7, .head_dim = 8, .value_dim = 8}};
+    for (AttentionSizes &sizes : all_sizes) {
+      if (takes_two_dims(kind)) sizes.key_dim = 13;
+      list.push_back(make_scored(kind, sizes, 18, random));
+      list.push_back(make_scored(kind, sizes, 18, random));
+      list.back().flags = FOVEA_CAUSAL;
+      list.back().set_valid_lens(std::vector<int64_t>(static_cast<size_t>(sizes.batch), sizes.key_len - 3));
+    }
+  }
   return list;
 }
 
-SdpaResult run(const SdpaProblem &problem, const fovea_context *context, bool weights) {
-  SdpaResult result = problem.make_result(weights);
+AttentionResult run(const AttentionProblem &problem, const fovea_context *context, bool weights) {
+  AttentionResult result = problem.make_result(weights);
   REQUIRE_OK(problem.run(context, result));
   return result;
 }
@@ -53,14 +66,14 @@ Tensor<float> batch_entry(const Tensor<float> &tensor, int64_t n) {
 
 TEST_SUITE("determinism") {
   TEST_CASE("thread caps 1 to 8, twice each") {
-    for (const SdpaProblem &problem : some_problems()) {
+    for (const AttentionProblem &problem : some_problems()) {
       const std::string what = problem.describe();
       CAPTURE(what);
       for (const std::string &isa : instruction_sets()) {
         for (bool weights : {false, true}) {
           CAPTURE(isa);
           CAPTURE(weights);
-          const SdpaResult expected = run(problem, shared_context(isa, 1), weights);
+          const AttentionResult expected = run(problem, shared_context(isa, 1), weights);
           for (int threads = 0; threads <= 8; ++threads) {
             CAPTURE(threads);
             for (int repeat = 0; repeat < 2; ++repeat) {
@@ -73,14 +86,14 @@ TEST_SUITE("determinism") {
   }
 
   TEST_CASE("the caller's own threads, in any order") {
-    const std::vector<SdpaProblem> problems = some_problems();
+    const std::vector<AttentionProblem> problems = some_problems();
     for (const std::string &isa : instruction_sets()) {
       CAPTURE(isa);
       for (int threads : {1, 3, 8}) {
         for (int64_t scramble : {0, 1, 13}) {
           const PoolContext context(isa, threads, scramble);
           REQUIRE(context.get() != nullptr);
-          for (const SdpaProblem &problem : problems) {
+          for (const AttentionProblem &problem : problems) {
             const std::string what = problem.describe();
             CAPTURE(what);
             for (bool weights : {false, true}) {
@@ -100,29 +113,29 @@ TEST_SUITE("determinism") {
         CAPTURE(query_len);
         CAPTURE(key_len);
         Random random(base_seed());
-        const SdpaSizes sizes = {.batch = 4,
-                                 .heads = 4,
-                                 .kv_heads = 2,
-                                 .query_len = query_len,
-                                 .key_len = key_len,
-                                 .head_dim = 16,
-                                 .value_dim = 12};
-        SdpaSizes one = sizes;
+        const AttentionSizes sizes = {.batch = 4,
+                                      .heads = 4,
+                                      .kv_heads = 2,
+                                      .query_len = query_len,
+                                      .key_len = key_len,
+                                      .head_dim = 16,
+                                      .value_dim = 12};
+        AttentionSizes one = sizes;
         one.batch = 1;
-        SdpaProblem many = make_sdpa(sizes, random);
+        AttentionProblem many = make_attention(sizes, random);
         many.set_valid_lens({key_len, key_len / 2, 3, key_len - 1});
         for_each_isa([&](const fovea_context *context) {
-          const SdpaResult together = run(many, context, false), with_weights = run(many, context, true);
+          const AttentionResult together = run(many, context, false), with_weights = run(many, context, true);
           for (int64_t n = 0; n < 4; ++n) {
-            SdpaProblem alone = make_sdpa(one, random);
+            AttentionProblem alone = make_attention(one, random);
             alone.query = batch_entry(many.query, n);
             alone.key = batch_entry(many.key, n);
             alone.value = batch_entry(many.value, n);
             alone.set_valid_lens({(*many.valid_lens32)(n)});
-            const SdpaResult result = run(alone, context, false);
+            const AttentionResult result = run(alone, context, false);
             CHECK(same_bits(batch_entry(together.out, n), result.out));
             CHECK(same_bits(batch_entry(*together.log_sum_exp, n), *result.log_sum_exp));
-            const SdpaResult weighted = run(alone, context, true);
+            const AttentionResult weighted = run(alone, context, true);
             CHECK(same_bits(batch_entry(with_weights.out, n), weighted.out));
             CHECK(same_bits(batch_entry(*with_weights.weights, n), *weighted.weights));
           }
@@ -131,16 +144,59 @@ TEST_SUITE("determinism") {
     }
   }
 
+  TEST_CASE("a batch entry has the same bits anywhere: each score function") {
+    for (int32_t kind : kScoreKinds) {
+      for (int64_t query_len : {1, 3, 50}) {
+        for (int64_t key_len : {20, 1100}) {
+          if (query_len == 50 && key_len == 1100) continue;
+          AttentionSizes sizes = {.batch = 3,
+                                  .heads = 4,
+                                  .kv_heads = 2,
+                                  .query_len = query_len,
+                                  .key_len = key_len,
+                                  .head_dim = 16,
+                                  .value_dim = 12};
+          if (takes_two_dims(kind)) sizes.key_dim = 11;
+          Random random(base_seed());
+          AttentionProblem many = make_scored(kind, sizes, 18, random);
+          many.set_valid_lens({key_len, key_len / 2, 3});
+          const std::string what = many.describe();
+          CAPTURE(what);
+          AttentionSizes one = sizes;
+          one.batch = 1;
+          for_each_isa([&](const fovea_context *context) {
+            for (bool weights : {false, true}) {
+              const AttentionResult together = run(many, context, weights);
+              for (int64_t n = 0; n < 3; ++n) {
+                Random same(base_seed());
+                AttentionProblem alone = make_attention(one, random);
+                alone.score = std::move(make_scored(kind, sizes, 18, same).score);
+                alone.query = batch_entry(many.query, n);
+                alone.key = batch_entry(many.key, n);
+                alone.value = batch_entry(many.value, n);
+                alone.set_valid_lens({(*many.valid_lens32)(n)});
+                const AttentionResult result = run(alone, context, weights);
+                CHECK(same_bits(batch_entry(together.out, n), result.out));
+                CHECK(same_bits(batch_entry(*together.log_sum_exp, n), *result.log_sum_exp));
+                if (weights) CHECK(same_bits(batch_entry(*together.weights, n), *result.weights));
+              }
+            }
+          });
+        }
+      }
+    }
+  }
+
   TEST_CASE("addresses do not change the bits") {
-    const SdpaSizes sizes = {
+    const AttentionSizes sizes = {
         .heads = 2, .kv_heads = 1, .query_len = 21, .key_len = 90, .head_dim = 19, .value_dim = 21};
     for_each_isa([&](const fovea_context *context) {
       for (bool weights : {false, true}) {
-        std::vector<SdpaResult> results;
+        std::vector<AttentionResult> results;
         for (Placement placement : {Placement::kEnd, Placement::kBegin, Placement::kMisaligned}) {
           const WithPlacement here(placement);
           Random random(base_seed());
-          results.push_back(run(make_sdpa(sizes, random), context, weights));
+          results.push_back(run(make_attention(sizes, random), context, weights));
           CHECK(same_bits(results.front(), results.back()));
         }
       }

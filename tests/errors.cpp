@@ -70,9 +70,19 @@ std::vector<Operation> operations() {
          return make_call({{"x", {3, 4}}, {"out", {3, 4}}}, 1,
                           [](const auto &t) { return fovea_exp(nullptr, t[0], t[1]); });
        }},
-      {"tanh", [] {
+      {"tanh",
+       [] {
          return make_call({{"x", {3, 4}}, {"out", {3, 4}}}, 1,
                           [](const auto &t) { return fovea_tanh(nullptr, t[0], t[1]); });
+       }},
+      {"add_positional_encoding",
+       [] {
+         return make_call({{"x", {2, 3, 4}}, {"out", {2, 3, 4}}}, 1,
+                          [](const auto &t) { return fovea_add_positional_encoding(nullptr, t[0], t[1], nullptr); });
+       }},
+      {"rotary", [] {
+         return make_call({{"x", {2, 3, 4}}, {"out", {2, 3, 4}}}, 1,
+                          [](const auto &t) { return fovea_rotary(nullptr, t[0], t[1], nullptr); });
        }}};
 }
 
@@ -198,7 +208,8 @@ TEST_SUITE("errors") {
     for (const Operation &operation : operations()) {
       const std::string name = operation.name;
       CAPTURE(name);
-      const bool allowed = name == "masked_softmax" || name == "exp" || name == "tanh";
+      const bool allowed = name == "masked_softmax" || name == "exp" || name == "tanh" ||
+                           name == "add_positional_encoding" || name == "rotary";
       Call call = operation.make();
       if (allowed) {
         const Call apart = operation.make();

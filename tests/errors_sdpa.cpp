@@ -1,12 +1,13 @@
 // Every argument of fovea_sdpa and fovea_sdpa_plan_create, made bad in every way: the code, the words of the message,
 // and outputs that stay as they were.
+#include <cstddef>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <vector>
 
 #include "errors.hpp"
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 
 using namespace testing;
 
@@ -16,7 +17,7 @@ namespace {
 struct Call {
   explicit Call(bool per_query_lens = false) {
     Random random(base_seed());
-    problem = make_sdpa(
+    problem = make_attention(
         {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 3, .key_len = 5, .head_dim = 6, .value_dim = 7}, random);
     problem.set_valid_lens(per_query_lens ? std::vector<int64_t>{5, 4, 3, 2, 1, 0} : std::vector<int64_t>{5, 4});
     problem.set_mask([](int64_t, int64_t, int64_t, int64_t) { return true; });
@@ -44,9 +45,9 @@ struct Call {
     return result.out.untouched() && result.log_sum_exp->untouched() && result.weights->untouched();
   }
 
-  SdpaProblem problem;
-  SdpaResult result;
-  std::optional<SdpaArguments> arguments;
+  AttentionProblem problem;
+  AttentionResult result;
+  std::optional<AttentionArguments> arguments;
   const fovea_tensor *query = nullptr, *key = nullptr, *value = nullptr, *out = nullptr;
   const fovea_attention_options *options = nullptr;
 };
@@ -76,21 +77,21 @@ void refuse(fovea_status expected, std::initializer_list<std::string> words, con
 
 struct Argument {
   const char *name;
-  fovea_tensor SdpaArguments::*tensor;
+  fovea_tensor AttentionArguments::*tensor;
   int rank;
 };
 
-const std::vector<Argument> kInputs = {{"query", &SdpaArguments::query, 4},
-                                       {"key", &SdpaArguments::key, 4},
-                                       {"value", &SdpaArguments::value, 4},
-                                       {"valid_lens", &SdpaArguments::valid_lens, 1},
-                                       {"mask", &SdpaArguments::mask, 4},
-                                       {"bias", &SdpaArguments::bias, 4},
-                                       {"alibi_slopes", &SdpaArguments::alibi_slopes, 1},
-                                       {"sinks", &SdpaArguments::sinks, 1}};
-const std::vector<Argument> kOutputs = {{"out", &SdpaArguments::out, 4},
-                                        {"log_sum_exp", &SdpaArguments::log_sum_exp, 3},
-                                        {"weights", &SdpaArguments::weights, 4}};
+const std::vector<Argument> kInputs = {{"query", &AttentionArguments::query, 4},
+                                       {"key", &AttentionArguments::key, 4},
+                                       {"value", &AttentionArguments::value, 4},
+                                       {"valid_lens", &AttentionArguments::valid_lens, 1},
+                                       {"mask", &AttentionArguments::mask, 4},
+                                       {"bias", &AttentionArguments::bias, 4},
+                                       {"alibi_slopes", &AttentionArguments::alibi_slopes, 1},
+                                       {"sinks", &AttentionArguments::sinks, 1}};
+const std::vector<Argument> kOutputs = {{"out", &AttentionArguments::out, 4},
+                                        {"log_sum_exp", &AttentionArguments::log_sum_exp, 3},
+                                        {"weights", &AttentionArguments::weights, 4}};
 
 std::vector<Argument> all_arguments() {
   std::vector<Argument> all = kInputs;
@@ -384,10 +385,20 @@ TEST_SUITE("errors") {
     for (uint32_t bit = 128; bit != 0; bit <<= 1) {
       refuse(FOVEA_BAD_OPTION, {"flags"}, [bit](Call &call) { call.arguments->options.flags = bit; });
     }
-    for (size_t size : {size_t{0}, size_t{1}, sizeof(fovea_attention_options) - 1, size_t{1} << 40, SIZE_MAX}) {
+    constexpr size_t first_version = offsetof(fovea_attention_options, dropout);
+    for (size_t size : {size_t{0}, size_t{1}, first_version - 1, size_t{1} << 40, SIZE_MAX}) {
       refuse(FOVEA_BAD_OPTION, {"struct_size", std::to_string(size)},
              [size](Call &call) { call.arguments->options.struct_size = size; });
     }
+    // A caller that was compiled before a member existed: what stands behind its struct is not looked at.
+    Call older;
+    settle(older);
+    fovea_attention_options options = older.arguments->options;
+    options.struct_size = first_version;
+    options.dropout = 2.0f;
+    older.options = &options;
+    REQUIRE_OK(older.plan());
+    REQUIRE_OK(older.run());
     struct Newer {
       fovea_attention_options known;
       unsigned char unknown[40];

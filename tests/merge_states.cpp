@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "support/accuracy.hpp"
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 
 using namespace testing;
 
@@ -113,17 +113,17 @@ TEST_SUITE("merge_states") {
 
   TEST_CASE("attention over three parts of the keys, merged, is attention over all") {
     Random random(base_seed());
-    const SdpaSizes sizes = {
+    const AttentionSizes sizes = {
         .batch = 2, .heads = 2, .kv_heads = 2, .query_len = 9, .key_len = 90, .head_dim = 16, .value_dim = 12};
-    const SdpaProblem whole = make_sdpa(sizes, random);
-    const auto truth = reference::sdpa<double>(whole.reference_inputs());
-    const auto plain = reference::sdpa<float>(whole.reference_inputs());
+    const AttentionProblem whole = make_attention(sizes, random);
+    const auto truth = reference::attention<double>(whole.reference_inputs());
+    const auto plain = reference::attention<float>(whole.reference_inputs());
     for_each_isa([&](const fovea_context *context) {
       const Tensor<float> outs({3, 2, 2, 9, 12}), lses({3, 2, 2, 9});
       const int64_t begins[] = {0, 17, 60, 90};
       for (int64_t part = 0; part < 3; ++part) {
-        SdpaResult unused = whole.make_result();
-        SdpaArguments arguments(whole, unused);
+        AttentionResult unused = whole.make_result();
+        AttentionArguments arguments(whole, unused);
         for (fovea_tensor *tensor : {&arguments.key, &arguments.value}) {
           tensor->data = static_cast<float *>(tensor->data) + begins[part] * tensor->strides[2];
           tensor->shape[2] = begins[part + 1] - begins[part];

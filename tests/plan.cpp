@@ -5,26 +5,26 @@
 #include <string>
 #include <thread>
 
-#include "support/sdpa_plan.hpp"
+#include "support/attention_plan.hpp"
 
 using namespace testing;
 
 namespace {
 
-std::vector<SdpaProblem> some_problems() {
-  std::vector<SdpaProblem> problems;
-  const SdpaSizes all_sizes[] = {
+std::vector<AttentionProblem> some_problems() {
+  std::vector<AttentionProblem> problems;
+  const AttentionSizes all_sizes[] = {
       {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17},
       {.heads = 8, .kv_heads = 2, .query_len = 1, .key_len = 3000, .head_dim = 16, .value_dim = 16},
       {.query_len = 3, .key_len = 5, .head_dim = 1, .value_dim = 1},
       {.query_len = 150, .key_len = 150, .head_dim = 64, .value_dim = 64},
       {.batch = 0, .query_len = 3, .key_len = 5},
       {.batch = 2, .query_len = 3, .key_len = 0}};
-  for (const SdpaSizes &sizes : all_sizes) {
+  for (const AttentionSizes &sizes : all_sizes) {
     Random random(base_seed());
-    problems.push_back(make_sdpa(sizes, random));
-    problems.push_back(make_sdpa(sizes, random, Layout::kPadded));
-    SdpaProblem &rich = problems.back();
+    problems.push_back(make_attention(sizes, random));
+    problems.push_back(make_attention(sizes, random, Layout::kPadded));
+    AttentionProblem &rich = problems.back();
     rich.flags = FOVEA_CAUSAL | FOVEA_AVERAGE_WEIGHTS;
     rich.set_valid_lens(
         std::vector<int64_t>(static_cast<size_t>(sizes.batch),
@@ -35,14 +35,27 @@ std::vector<SdpaProblem> some_problems() {
     rich.alibi_slopes.emplace(Shape{sizes.heads}).fill([] { return 0.05f; });
     rich.sinks.emplace(Shape{sizes.heads}).fill_normal(random);
   }
+  for (int32_t kind : kScoreKinds) {
+    for (const AttentionSizes &sizes : all_sizes) {
+      Random random(base_seed());
+      problems.push_back(make_scored(kind, sizes, 20, random));
+      AttentionSizes two_dims = sizes;
+      if (takes_two_dims(kind)) two_dims.key_dim = 11;
+      problems.push_back(make_scored(kind, two_dims, 7, random, Layout::kPadded));
+      problems.back().flags = FOVEA_CAUSAL;
+      if (kind != FOVEA_SCORE_GAUSSIAN) continue;
+      problems.back().score->sigma = 0;
+      problems.back().score->sigmas.emplace(Shape{sizes.heads}).fill([&] { return random.uniform(1, 4); });
+    }
+  }
   return problems;
 }
 
-void check_planned(const fovea_context *context, const SdpaProblem &problem, bool weights) {
-  const SdpaResult once = problem.make_result(weights), planned = problem.make_result(weights),
-                   again = problem.make_result(weights);
+void check_planned(const fovea_context *context, const AttentionProblem &problem, bool weights) {
+  const AttentionResult once = problem.make_result(weights), planned = problem.make_result(weights),
+                        again = problem.make_result(weights);
   REQUIRE_OK(problem.run(context, once));
-  const SdpaPlan plan(context, problem, planned);
+  const AttentionPlan plan(context, problem, planned);
   REQUIRE_OK(plan.run(problem, planned));
   CHECK(same_bits(once, planned));
   // What an earlier run left in the workspace must not matter.
@@ -55,7 +68,7 @@ void check_planned(const fovea_context *context, const SdpaProblem &problem, boo
 
 TEST_SUITE("plan") {
   TEST_CASE("a planned run gives the bits of the one-shot call") {
-    for (const SdpaProblem &problem : some_problems()) {
+    for (const AttentionProblem &problem : some_problems()) {
       const std::string what = problem.describe();
       CAPTURE(what);
       for_each_isa([&](const fovea_context *context) {
@@ -71,20 +84,20 @@ TEST_SUITE("plan") {
 
   TEST_CASE("valid lengths may change from run to run") {
     Random random(base_seed());
-    SdpaProblem problem = make_sdpa(
+    AttentionProblem problem = make_attention(
         {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 200, .head_dim = 8, .value_dim = 8}, random);
     for_each_isa([&](const fovea_context *context) {
       problem.set_valid_lens({200, 200});
-      const SdpaPlan plan(context, problem, problem.make_result(false));
+      const AttentionPlan plan(context, problem, problem.make_result(false));
       for (int64_t len : {0, 1, 16, 100, 200}) {
         problem.set_valid_lens({len, 200 - len});
-        const SdpaResult planned = problem.make_result(false), once = problem.make_result(false);
+        const AttentionResult planned = problem.make_result(false), once = problem.make_result(false);
         REQUIRE_OK(plan.run(problem, planned));
         REQUIRE_OK(problem.run(context, once));
         CHECK(same_bits(planned, once));
       }
       problem.set_valid_lens({5, 201});
-      const SdpaResult refused = problem.make_result(false);
+      const AttentionResult refused = problem.make_result(false);
       CHECK(plan.run(problem, refused) == FOVEA_BAD_VALUE);
       CHECK(refused.out.untouched());
     });
@@ -92,10 +105,10 @@ TEST_SUITE("plan") {
 
   TEST_CASE("describe tells the operation, the instruction set, the path; cut to size with its NUL") {
     Random random(base_seed());
-    const SdpaProblem problem =
-        make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
+    const AttentionProblem problem = make_attention(
+        {.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
     for (const std::string &isa : instruction_sets()) {
-      const SdpaPlan plan(shared_context(isa), problem, problem.make_result());
+      const AttentionPlan plan(shared_context(isa), problem, problem.make_result());
       const std::string text = plan.describe();
       CAPTURE(text);
       CHECK(text.find("op=sdpa") != std::string::npos);
@@ -116,15 +129,109 @@ TEST_SUITE("plan") {
     fovea_plan_destroy(nullptr);
   }
 
+  TEST_CASE("describe names the score function") {
+    for (int32_t kind : {FOVEA_SCORE_BILINEAR, FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT, FOVEA_SCORE_GAUSSIAN}) {
+      Random random(base_seed());
+      const AttentionProblem problem =
+          make_scored(kind, {.query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, 9, random);
+      const std::string text = AttentionPlan(nullptr, problem, problem.make_result()).describe();
+      CAPTURE(text);
+      CHECK(text.find(score_name(kind)) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("the workspace of a score function is that of its projections, never Q x K x h") {
+    for (int32_t kind : kScoreKinds) {
+      CAPTURE(kind);
+      for (const std::string &isa : instruction_sets()) {
+        const auto workspace = [&](int64_t len) {
+          Random random(base_seed());
+          AttentionProblem problem =
+              make_scored(kind, {.query_len = len, .key_len = len, .head_dim = 16, .value_dim = 16}, 32, random);
+          problem.want_log_sum_exp = false;
+          const AttentionPlan plan(shared_context(isa, 2), problem, problem.make_result(false));
+          return static_cast<double>(fovea_plan_workspace_size(plan.get()));
+        };
+        // Four times the rows: at most four times the projections, with a tenth for padding.
+        const double projections = has_hidden(kind) ? 2 * 512 * 32 * 4 : 512 * 16 * 4;
+        CHECK(workspace(2048) <= workspace(512) + 3 * 1.1 * projections + 65536);
+      }
+    }
+  }
+
+  TEST_CASE("parameters may change from run to run, also to other sigmas; sigmas are checked at each run") {
+    for_each_isa([](const fovea_context *context) {
+      for (int32_t kind : {FOVEA_SCORE_BILINEAR, FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT, FOVEA_SCORE_GAUSSIAN}) {
+        Random random(base_seed());
+        AttentionProblem problem = make_scored(
+            kind, {.heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 50, .head_dim = 8, .value_dim = 8}, 9, random);
+        if (kind == FOVEA_SCORE_GAUSSIAN) {
+          problem.score->sigma = 0;
+          problem.score->sigmas.emplace(Shape{2}).assign({1, 2});
+        }
+        const AttentionPlan plan(context, problem, problem.make_result());
+        for (int repeat = 0; repeat < 3; ++repeat) {
+          for (const ScoreFunction::Parameter &parameter : problem.score->parameters()) {
+            parameter.tensor->fill([&] { return random.uniform(0.25f, 1); });
+          }
+          const AttentionResult planned = problem.make_result(), once = problem.make_result();
+          REQUIRE_OK(plan.run(problem, planned));
+          REQUIRE_OK(problem.run(context, once));
+          CHECK(same_bits(planned, once));
+        }
+        if (kind != FOVEA_SCORE_GAUSSIAN) continue;
+        for (float bad : {0.0f, -1.0f, kNan, kInfinity}) {
+          problem.score->sigmas->assign({1, bad});
+          const AttentionResult refused = problem.make_result();
+          CHECK(plan.run(problem, refused) == FOVEA_BAD_VALUE);
+          CHECK(std::string(fovea_last_error()).find("sigmas[1]") != std::string::npos);
+          CHECK(refused.out.untouched());
+        }
+      }
+    });
+  }
+
+  TEST_CASE("a run wants the parameters that were planned, and no others") {
+    for (int32_t kind : kScoreKinds) {
+      Random random(base_seed());
+      AttentionProblem problem = make_scored(
+          kind, {.heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 50, .head_dim = 8, .value_dim = 8}, 9, random);
+      const AttentionResult result = problem.make_result();
+      const AttentionPlan plan(nullptr, problem, result);
+      const fovea_attention_buffers good = buffers_of(AttentionArguments(problem, result));
+      struct Member {
+        const char *name;
+        const float *fovea_attention_buffers::*pointer;
+      };
+      const Member members[] = {{"query_weight", &fovea_attention_buffers::query_weight},
+                                {"key_weight", &fovea_attention_buffers::key_weight},
+                                {"weight", &fovea_attention_buffers::weight},
+                                {"score_bias", &fovea_attention_buffers::score_bias},
+                                {"score_vector", &fovea_attention_buffers::score_vector},
+                                {"sigmas", &fovea_attention_buffers::sigmas}};
+      for (const Member &member : members) {
+        CAPTURE(member.name);
+        CAPTURE(kind);
+        fovea_attention_buffers buffers = good;
+        const bool planned = buffers.*member.pointer != nullptr;
+        buffers.*member.pointer = planned ? nullptr : good.query;
+        CHECK_EQ(plan.run(buffers), planned ? FOVEA_NULL_POINTER : FOVEA_BAD_VALUE);
+        CHECK(std::string(fovea_last_error()).find(member.name) != std::string::npos);
+        CHECK(result.out.untouched());
+      }
+      REQUIRE_OK(plan.run(good));
+    }
+  }
+
   TEST_CASE("the workspace does not grow with Q x K") {
     for (const std::string &isa : instruction_sets()) {
       Random random(base_seed());
       size_t sizes[2];
       for (int n = 0; n < 2; ++n) {
-        SdpaProblem problem = make_sdpa(
+        AttentionProblem problem = make_attention(
             {.query_len = 512 << (2 * n), .key_len = 512 << (2 * n), .head_dim = 16, .value_dim = 16}, random);
         problem.want_log_sum_exp = false;
-        const SdpaPlan plan(shared_context(isa, 2), problem, problem.make_result(false));
+        const AttentionPlan plan(shared_context(isa, 2), problem, problem.make_result(false));
         sizes[n] = fovea_plan_workspace_size(plan.get());
       }
       CHECK(sizes[1] <= 2 * sizes[0] + 65536);  // 16 times the scores
@@ -133,13 +240,13 @@ TEST_SUITE("plan") {
 
   TEST_CASE("a run checks its buffers and its workspace") {
     Random random(base_seed());
-    SdpaProblem problem =
-        make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
+    AttentionProblem problem = make_attention(
+        {.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 70, .head_dim = 24, .value_dim = 17}, random);
     problem.set_valid_lens({50});
     for_each_isa([&](const fovea_context *context) {
-      const SdpaResult result = problem.make_result();
-      const SdpaPlan plan(context, problem, result);
-      const fovea_attention_buffers good = buffers_of(SdpaArguments(problem, result));
+      const AttentionResult result = problem.make_result();
+      const AttentionPlan plan(context, problem, result);
+      const fovea_attention_buffers good = buffers_of(AttentionArguments(problem, result));
       const auto refuse = [&](fovea_status expected, const char *argument, auto change) {
         CAPTURE(argument);
         fovea_attention_buffers buffers = good;
@@ -182,20 +289,20 @@ TEST_SUITE("plan") {
 
   TEST_CASE("one plan, many threads, each with its own workspace") {
     Random random(base_seed());
-    const SdpaProblem problem = make_sdpa(
+    const AttentionProblem problem = make_attention(
         {.heads = 4, .kv_heads = 2, .query_len = 30, .key_len = 300, .head_dim = 16, .value_dim = 16}, random);
     for_each_isa([&](const fovea_context *context) {
-      const SdpaResult expected = problem.make_result(false);
+      const AttentionResult expected = problem.make_result(false);
       REQUIRE_OK(problem.run(context, expected));
-      const SdpaPlan plan(context, problem, expected);
-      std::vector<SdpaResult> results;
+      const AttentionPlan plan(context, problem, expected);
+      std::vector<AttentionResult> results;
       for (int n = 0; n < 8; ++n) results.push_back(problem.make_result(false));
       std::vector<fovea_status> statuses(8, FOVEA_INTERNAL_ERROR);
       std::vector<std::thread> threads;
       for (size_t n = 0; n < 8; ++n) {
         threads.emplace_back([&, n] {
           const GuardedMemory workspace(fovea_plan_workspace_size(plan.get()));
-          const fovea_attention_buffers buffers = buffers_of(SdpaArguments(problem, results[n]));
+          const fovea_attention_buffers buffers = buffers_of(AttentionArguments(problem, results[n]));
           for (int repeat = 0; repeat < 5; ++repeat) {
             statuses[n] = fovea_attention_run(plan.get(), &buffers, workspace.data(), workspace.size());
           }

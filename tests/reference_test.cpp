@@ -8,18 +8,18 @@
 
 namespace {
 
-reference::SdpaInputs random_inputs(int64_t heads, int64_t kv_heads, int64_t query_len, int64_t key_len) {
+reference::AttentionInputs random_inputs(int64_t heads, int64_t kv_heads, int64_t query_len, int64_t key_len) {
   testing::Random random(testing::base_seed());
-  reference::SdpaInputs in;
+  reference::AttentionInputs in;
   in.batch = 2;
   in.heads = heads;
   in.kv_heads = kv_heads;
   in.query_len = query_len;
   in.key_len = key_len;
-  in.head_dim = 3;
+  in.query_dim = in.key_dim = 3;
   in.value_dim = 2;
-  in.query.resize(static_cast<size_t>(in.batch * heads * query_len * in.head_dim));
-  in.key.resize(static_cast<size_t>(in.batch * kv_heads * key_len * in.head_dim));
+  in.query.resize(static_cast<size_t>(in.batch * heads * query_len * in.query_dim));
+  in.key.resize(static_cast<size_t>(in.batch * kv_heads * key_len * in.query_dim));
   in.value.resize(static_cast<size_t>(in.batch * kv_heads * key_len * in.value_dim));
   for (std::vector<float> *values : {&in.query, &in.key, &in.value}) {
     for (float &x : *values) x = random.normal();
@@ -31,8 +31,8 @@ reference::SdpaInputs random_inputs(int64_t heads, int64_t kv_heads, int64_t que
 
 TEST_SUITE("reference") {
   TEST_CASE("weights sum to 1 and log-sum-exp normalizes the scores") {
-    const reference::SdpaInputs in = random_inputs(4, 2, 3, 5);
-    const auto result = reference::sdpa<double>(in);
+    const reference::AttentionInputs in = random_inputs(4, 2, 3, 5);
+    const auto result = reference::attention<double>(in);
     for (size_t row = 0; row < result.log_sum_exp.size(); ++row) {
       double sum = 0;
       for (size_t j = 0; j < 5; ++j) sum += result.weights[row * 5 + j];
@@ -45,7 +45,7 @@ TEST_SUITE("reference") {
   }
 
   TEST_CASE("two keys by hand, with soft-cap, bias, ALiBi and a sink") {
-    reference::SdpaInputs in;
+    reference::AttentionInputs in;
     in.query_len = 1;
     in.key_len = 2;
     in.query = {2};
@@ -57,13 +57,13 @@ TEST_SUITE("reference") {
     in.sinks = {{1}};
     const double first = 4 * std::tanh(0.5) + 0.5 - 0.25, second = 4 * std::tanh(1.5) - 1;  // the query faces key 1
     const double sum = std::exp(first) + std::exp(second) + std::exp(1.0);
-    const auto result = reference::sdpa<double>(in);
+    const auto result = reference::attention<double>(in);
     CHECK(result.out[0] == doctest::Approx((10 * std::exp(first) + 20 * std::exp(second)) / sum).epsilon(1e-14));
     CHECK(result.log_sum_exp[0] == doctest::Approx(std::log(sum)).epsilon(1e-14));
   }
 
   TEST_CASE("positions: bottom-right, top-left, offset, window and leave-one-out") {
-    reference::SdpaInputs in = random_inputs(1, 1, 2, 4);
+    reference::AttentionInputs in = random_inputs(1, 1, 2, 4);
     using Keys = std::vector<bool>;
     in.causal = true;
     CHECK(reference::attended_keys(in, 0, 0, 0) == Keys{true, true, true, false});
@@ -87,9 +87,9 @@ TEST_SUITE("reference") {
   }
 
   TEST_CASE("the plain float32 evaluation errs, but little") {
-    const reference::SdpaInputs in = random_inputs(4, 4, 8, 50);
-    const auto truth = reference::sdpa<double>(in);
-    const auto plain = reference::sdpa<float>(in);
+    const reference::AttentionInputs in = random_inputs(4, 4, 8, 50);
+    const auto truth = reference::attention<double>(in);
+    const auto plain = reference::attention<float>(in);
     double error = 0;
     for (size_t n = 0; n < truth.out.size(); ++n) error = std::max(error, std::abs(truth.out[n] - plain.out[n]));
     CHECK(error > 1e-9);
@@ -106,16 +106,16 @@ TEST_SUITE("reference") {
   }
 
   TEST_CASE("merged halves equal the whole") {
-    const reference::SdpaInputs whole = random_inputs(1, 1, 1, 6);
-    const auto expected = reference::sdpa<double>(whole);
+    const reference::AttentionInputs whole = random_inputs(1, 1, 1, 6);
+    const auto expected = reference::attention<double>(whole);
     std::vector<float> outs, lses;
     for (int half = 0; half < 2; ++half) {
-      reference::SdpaInputs part = whole;
+      reference::AttentionInputs part = whole;
       part.batch = 1;
       part.key_len = 3;
       part.key.assign(whole.key.begin() + half * 9, whole.key.begin() + half * 9 + 9);
       part.value.assign(whole.value.begin() + half * 6, whole.value.begin() + half * 6 + 6);
-      const auto result = reference::sdpa<double>(part);
+      const auto result = reference::attention<double>(part);
       outs.insert(outs.end(), result.out.begin(), result.out.end());
       lses.insert(lses.end(), result.log_sum_exp.begin(), result.log_sum_exp.end());
     }

@@ -1,15 +1,15 @@
 // Grouped heads, decode (few queries against many keys, split over threads) and the layouts BHLD and BLHD.
 #include <doctest/doctest.h>
 
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 
 using namespace testing;
 
 namespace {
 
-void check_sizes(const SdpaSizes &sizes, Layout layout = Layout::kHeadsFirst) {
+void check_sizes(const AttentionSizes &sizes, Layout layout = Layout::kHeadsFirst) {
   Random random(base_seed());
-  check_sdpa(make_sdpa(sizes, random, layout));
+  check_attention(make_attention(sizes, random, layout));
 }
 
 }  // namespace
@@ -47,42 +47,42 @@ TEST_SUITE("sdpa heads") {
   TEST_CASE("decode of a few tokens, causal, with a cache") {
     for (int64_t query_len : {1, 2, 3, 4, 7}) {
       Random random(base_seed());
-      SdpaProblem problem = make_sdpa({.batch = 2,
-                                       .heads = 4,
-                                       .kv_heads = 2,
-                                       .query_len = query_len,
-                                       .key_len = 1500,
-                                       .head_dim = 16,
-                                       .value_dim = 12},
-                                      random);
+      AttentionProblem problem = make_attention({.batch = 2,
+                                                 .heads = 4,
+                                                 .kv_heads = 2,
+                                                 .query_len = query_len,
+                                                 .key_len = 1500,
+                                                 .head_dim = 16,
+                                                 .value_dim = 12},
+                                                random);
       problem.flags = FOVEA_CAUSAL;
-      check_sdpa(problem);
+      check_attention(problem);
       problem.set_valid_lens({1500, 3});
-      check_sdpa(problem);
+      check_attention(problem);
       problem.set_valid_lens({0, 1025}, true);
-      check_sdpa(problem);
+      check_attention(problem);
       problem.sinks.emplace(Shape{4}).fill_normal(random);
-      check_sdpa(problem);
+      check_attention(problem);
       problem.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT;
       problem.window_left = 600;
-      check_sdpa(problem);
+      check_attention(problem);
       problem.alibi_slopes.emplace(Shape{4}).assign({0.01f, 0.02f, 0.04f, 0.08f});
-      check_sdpa(problem);
+      check_attention(problem);
     }
   }
 
   TEST_CASE("decode with splits that hold nothing to attend") {
     Random random(base_seed());
-    SdpaProblem problem =
-        make_sdpa({.heads = 2, .kv_heads = 2, .query_len = 1, .key_len = 5000, .head_dim = 8, .value_dim = 8}, random);
+    AttentionProblem problem = make_attention(
+        {.heads = 2, .kv_heads = 2, .query_len = 1, .key_len = 5000, .head_dim = 8, .value_dim = 8}, random);
     for (int64_t kept : {0, 1, 1023, 1024, 2500, 4999}) {
       problem.set_mask([kept](int64_t, int64_t, int64_t, int64_t j) { return j == kept; });
-      check_sdpa(problem);
+      check_attention(problem);
     }
     for (int32_t policy : {FOVEA_EMPTY_ROWS_ZERO, FOVEA_EMPTY_ROWS_UNIFORM, FOVEA_EMPTY_ROWS_NAN}) {
       problem.empty_rows = policy;
       problem.set_mask([](int64_t, int64_t h, int64_t, int64_t j) { return h == 1 && j % 7 == 0; });
-      check_sdpa(problem);
+      check_attention(problem);
     }
   }
 
@@ -102,13 +102,13 @@ TEST_SUITE("sdpa heads") {
   }
 
   TEST_CASE("the same bits in every layout") {
-    const SdpaSizes sizes = {
+    const AttentionSizes sizes = {
         .batch = 2, .heads = 6, .kv_heads = 2, .query_len = 18, .key_len = 47, .head_dim = 16, .value_dim = 24};
     for_each_isa([&](const fovea_context *context) {
-      std::vector<SdpaResult> results;
+      std::vector<AttentionResult> results;
       for (Layout layout : {Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}) {
         Random random(base_seed());  // the same numbers in the same order: filled by index
-        const SdpaProblem problem = make_sdpa(sizes, random, layout);
+        const AttentionProblem problem = make_attention(sizes, random, layout);
         results.push_back(problem.make_result(false));
         REQUIRE_OK(problem.run(context, results.back()));
         CHECK(same_bits(results.front(), results.back()));

@@ -3,21 +3,21 @@
 
 #include <cmath>
 
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 
 using namespace testing;
 
 namespace {
 
-constexpr SdpaSizes kSizes = {
+constexpr AttentionSizes kSizes = {
     .batch = 2, .heads = 4, .kv_heads = 2, .query_len = 21, .key_len = 45, .head_dim = 12, .value_dim = 10};
 
-SdpaProblem make_problem(int64_t query_len = kSizes.query_len, int64_t key_len = kSizes.key_len) {
+AttentionProblem make_problem(int64_t query_len = kSizes.query_len, int64_t key_len = kSizes.key_len) {
   Random random(base_seed());
-  SdpaSizes sizes = kSizes;
+  AttentionSizes sizes = kSizes;
   sizes.query_len = query_len;
   sizes.key_len = key_len;
-  return make_sdpa(sizes, random);
+  return make_attention(sizes, random);
 }
 
 const std::vector<int32_t> kPolicies = {FOVEA_EMPTY_ROWS_ZERO, FOVEA_EMPTY_ROWS_UNIFORM, FOVEA_EMPTY_ROWS_NAN};
@@ -28,31 +28,31 @@ TEST_SUITE("sdpa masks") {
   TEST_CASE("valid_lens [B] and [B,Q], int32 and int64, from 0 to K") {
     for (bool wide : {false, true}) {
       for (int64_t query_len : {1, 2, 21}) {
-        SdpaProblem problem = make_problem(query_len);
+        AttentionProblem problem = make_problem(query_len);
         for (int64_t first = 0; first <= kSizes.key_len; first += 5) {
           problem.set_valid_lens({first, kSizes.key_len - first}, wide);
-          check_sdpa(problem);
+          check_attention(problem);
         }
         std::vector<int64_t> lens;
         for (int64_t n = 0; n < 2 * query_len; ++n) lens.push_back(n * 7 % (kSizes.key_len + 1));
         problem.set_valid_lens(lens, wide);
-        check_sdpa(problem);
+        check_attention(problem);
       }
     }
   }
 
   TEST_CASE("valid_lens of any strides") {
-    SdpaProblem problem = make_problem(7);
+    AttentionProblem problem = make_problem(7);
     problem.valid_lens32.emplace(Shape{2, 7}, Shape{1, 3}).fill([n = 0]() mutable { return 3 * n++; });
-    check_sdpa(problem);
+    check_attention(problem);
     problem.valid_lens32.emplace(Shape{2, 7}, Shape{0, 1}).fill([n = 0]() mutable { return n++ % 7 * 6; });
-    check_sdpa(problem);
+    check_attention(problem);
     problem.valid_lens32.emplace(Shape{2, 7}, Shape{1, 0}).fill([n = 0]() mutable { return 11 + n++ / 7 * 20; });
-    check_sdpa(problem);
+    check_attention(problem);
     problem.valid_lens32.emplace(Shape{2}, Shape{0}).fill([] { return 17; });
-    check_sdpa(problem);
+    check_attention(problem);
     problem.valid_lens32.emplace(Shape{2}, Shape{-4}).fill([n = 5]() mutable { return n += 8; });
-    check_sdpa(problem);
+    check_attention(problem);
   }
 
   TEST_CASE("mask and bias broadcast over B, H and Q, by size 1 and by stride 0") {
@@ -69,47 +69,47 @@ TEST_SUITE("sdpa masks") {
           given = {kSizes.batch, kSizes.heads, kSizes.query_len, kSizes.key_len};
           for (size_t axis = 0; axis < 3; ++axis) strides[axis] = shape[axis] == 1 ? 0 : strides[axis];
         }
-        SdpaProblem problem = make_problem();
+        AttentionProblem problem = make_problem();
         problem.mask.emplace(given, strides).fill([&] { return static_cast<uint8_t>(random.chance(0.6) ? 1 : 0); });
-        check_sdpa(problem);
+        check_attention(problem);
         problem.mask.reset();
         problem.bias.emplace(given, strides).fill_normal(random);
-        check_sdpa(problem);
+        check_attention(problem);
       }
     }
   }
 
   TEST_CASE("any non-zero byte of the mask is true") {
-    SdpaProblem problem = make_problem();
+    AttentionProblem problem = make_problem();
     const uint8_t bytes[] = {0, 1, 2, 0x80, 0xFF, 0};
     problem.mask.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([&, n = 0]() mutable { return bytes[n++ % 6]; });
-    check_sdpa(problem);
+    check_attention(problem);
   }
 
   TEST_CASE("masks that leave one key, one tile, all but one tile") {
     for (int64_t kept : {0, 1, 15, 16, 31, 32, 63, 64, 100, 127, 128, 199}) {
-      SdpaProblem problem = make_problem(20, 200);
+      AttentionProblem problem = make_problem(20, 200);
       problem.set_mask([kept](int64_t, int64_t, int64_t, int64_t j) { return j == kept; });
-      check_sdpa(problem);
+      check_attention(problem);
       problem.set_mask([kept](int64_t, int64_t, int64_t, int64_t j) { return j / 16 == kept / 16; });
-      check_sdpa(problem);
+      check_attention(problem);
       problem.set_mask([kept](int64_t, int64_t, int64_t, int64_t j) { return j / 64 != kept / 64; });
-      check_sdpa(problem);
+      check_attention(problem);
     }
   }
 
   TEST_CASE("causal: bottom-right, top-left, offset; fewer keys than queries") {
     for (int64_t query_len : {1, 5, 21, 70}) {
       for (int64_t key_len : {1, 5, 45, 70, 130}) {
-        SdpaProblem problem = make_problem(query_len, key_len);
+        AttentionProblem problem = make_problem(query_len, key_len);
         problem.flags = FOVEA_CAUSAL;
-        check_sdpa(problem);
+        check_attention(problem);
         problem.flags = FOVEA_CAUSAL | FOVEA_TOP_LEFT;
-        check_sdpa(problem);
+        check_attention(problem);
         problem.flags = FOVEA_CAUSAL | FOVEA_QUERY_OFFSET;
         for (int64_t offset : {-30, -1, 0, 3, 40, 500}) {
           problem.query_offset = offset;
-          check_sdpa(problem);
+          check_attention(problem);
         }
       }
     }
@@ -117,7 +117,7 @@ TEST_SUITE("sdpa masks") {
 
   TEST_CASE("sliding windows, left, right and both, with and without causal") {
     for (int64_t key_len : {45, 150}) {
-      SdpaProblem problem = make_problem(21, key_len);
+      AttentionProblem problem = make_problem(21, key_len);
       for (int sides : {+FOVEA_WINDOW_LEFT, +FOVEA_WINDOW_RIGHT, FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT}) {
         for (int more : {0, +FOVEA_CAUSAL, +FOVEA_TOP_LEFT, +FOVEA_QUERY_OFFSET}) {
           for (int64_t reach : {0, 1, 4, 16, 63, 1000}) {
@@ -125,7 +125,7 @@ TEST_SUITE("sdpa masks") {
             problem.window_left = reach;
             problem.window_right = reach / 2;
             problem.query_offset = 9;
-            check_sdpa(problem);
+            check_attention(problem);
           }
         }
       }
@@ -133,56 +133,56 @@ TEST_SUITE("sdpa masks") {
   }
 
   TEST_CASE("window reaches and offsets near the limits of int64") {
-    SdpaProblem problem = make_problem();
+    AttentionProblem problem = make_problem();
     problem.flags = FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT;
     problem.window_left = INT64_MAX;
     problem.window_right = INT64_MAX;
-    check_sdpa(problem);
+    check_attention(problem);
     problem.flags = FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT | FOVEA_CAUSAL;
-    check_sdpa(problem);
+    check_attention(problem);
   }
 
   TEST_CASE("leave-one-out") {
     for (int64_t length : {1, 2, 17, 65, 130}) {
-      SdpaProblem problem = make_problem(length, length);
+      AttentionProblem problem = make_problem(length, length);
       problem.flags = FOVEA_LEAVE_ONE_OUT;
-      check_sdpa(problem);
+      check_attention(problem);
       problem.flags = FOVEA_LEAVE_ONE_OUT | FOVEA_CAUSAL;
-      check_sdpa(problem);
+      check_attention(problem);
     }
-    SdpaProblem problem = make_problem(21, 45);
+    AttentionProblem problem = make_problem(21, 45);
     problem.flags = FOVEA_LEAVE_ONE_OUT;  // query i and key i, although the positions are bottom-right
-    check_sdpa(problem);
+    check_attention(problem);
     for (int64_t offset : {-7, 0, 12, 40}) {
       problem.flags = FOVEA_LEAVE_ONE_OUT | FOVEA_QUERY_OFFSET;
       problem.query_offset = offset;
-      check_sdpa(problem);
+      check_attention(problem);
     }
   }
 
   TEST_CASE("ALiBi slopes, sinks, soft-cap and scale") {
     for (int64_t query_len : {1, 21}) {
-      SdpaProblem problem = make_problem(query_len);
+      AttentionProblem problem = make_problem(query_len);
       problem.alibi_slopes.emplace(Shape{4}).assign({0.5f, 0.25f, 0.125f, 0.0f});
-      check_sdpa(problem);
+      check_attention(problem);
       problem.flags = FOVEA_CAUSAL;
-      check_sdpa(problem);
+      check_attention(problem);
       problem.flags = FOVEA_QUERY_OFFSET;
       problem.query_offset = 11;
-      check_sdpa(problem);
+      check_attention(problem);
       problem.alibi_slopes.reset();
       problem.flags = 0;
       problem.sinks.emplace(Shape{4}).assign({0.0f, 3.0f, -4.0f, 20.0f});
-      check_sdpa(problem);
+      check_attention(problem);
       problem.sinks.reset();
       for (float softcap : {0.5f, 2.0f, 30.0f}) {
         problem.softcap = softcap;
-        check_sdpa(problem);
+        check_attention(problem);
       }
       problem.softcap = 0;
       for (float scale : {1.0f, 0.01f, -0.5f, 2.5f}) {
         problem.scale = scale;
-        check_sdpa(problem);
+        check_attention(problem);
       }
     }
   }
@@ -191,37 +191,37 @@ TEST_SUITE("sdpa masks") {
     for (int32_t policy : kPolicies) {
       CAPTURE(policy);
       for (int64_t query_len : {1, 3, 21}) {
-        SdpaProblem problem = make_problem(query_len);
+        AttentionProblem problem = make_problem(query_len);
         problem.empty_rows = policy;
         problem.set_valid_lens({0, 30});
-        check_sdpa(problem);
+        check_attention(problem);
         problem.valid_lens32.reset();
         problem.set_mask([](int64_t b, int64_t h, int64_t i, int64_t j) { return (b + h + i) % 2 == 0 && j % 3 != 0; });
-        check_sdpa(problem);
+        check_attention(problem);
         problem.mask.reset();
         problem.bias.emplace(problem.score_shape()).fill([n = 0]() mutable {
           return n++ / kSizes.key_len % 3 == 0 ? -kInfinity : 0.25f;
         });
-        check_sdpa(problem);
+        check_attention(problem);
         problem.bias.reset();
         problem.flags = FOVEA_CAUSAL | FOVEA_QUERY_OFFSET;
         problem.query_offset = -2;
-        check_sdpa(problem);
+        check_attention(problem);
         problem.flags = FOVEA_WINDOW_LEFT | FOVEA_QUERY_OFFSET;
         problem.query_offset = 43;
-        check_sdpa(problem);
+        check_attention(problem);
         problem.flags |= FOVEA_AVERAGE_WEIGHTS;
-        check_sdpa(problem);
+        check_attention(problem);
       }
     }
   }
 
   TEST_CASE("empty rows, to the letter") {
-    SdpaProblem problem = make_problem(2, 8);
+    AttentionProblem problem = make_problem(2, 8);
     problem.set_valid_lens({0, 8});
     for_each_isa([&](const fovea_context *context) {
       problem.empty_rows = FOVEA_EMPTY_ROWS_ZERO;
-      SdpaResult result = problem.make_result();
+      AttentionResult result = problem.make_result();
       REQUIRE_OK(problem.run(context, result));
       CHECK(result.out(0, 0, 0, 0) == 0);
       CHECK((*result.weights)(0, 0, 0, 0) == 0);
@@ -244,13 +244,13 @@ TEST_SUITE("sdpa masks") {
 
   TEST_CASE("a sink keeps a row from being empty, in every policy") {
     for (int32_t policy : kPolicies) {
-      SdpaProblem problem = make_problem();
+      AttentionProblem problem = make_problem();
       problem.empty_rows = policy;
       problem.sinks.emplace(Shape{4}).assign({0.0f, 3.0f, -4.0f, 8.0f});
       problem.set_valid_lens({0, 30});
-      check_sdpa(problem);
+      check_attention(problem);
       for_each_isa([&](const fovea_context *context) {
-        const SdpaResult result = problem.make_result();
+        const AttentionResult result = problem.make_result();
         REQUIRE_OK(problem.run(context, result));
         CHECK(result.out(0, 1, 0, 0) == 0);
         CHECK((*result.log_sum_exp)(0, 1, 0) == 3);
@@ -262,12 +262,12 @@ TEST_SUITE("sdpa masks") {
   TEST_CASE("a sink of -infinity counts for nothing, but is a sink") {
     for (int32_t policy : kPolicies) {
       CAPTURE(policy);
-      SdpaProblem problem = make_problem();
+      AttentionProblem problem = make_problem();
       problem.empty_rows = policy;
       problem.sinks.emplace(Shape{4}).assign({-kInfinity, 1.0f, -kInfinity, -kInfinity});
-      check_sdpa(problem);
+      check_attention(problem);
       problem.set_valid_lens({0, 30});
-      check_sdpa(problem);
+      check_attention(problem);
     }
   }
 }

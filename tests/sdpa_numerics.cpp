@@ -3,25 +3,25 @@
 
 #include <cmath>
 
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 
 using namespace testing;
 
 namespace {
 
-constexpr SdpaSizes kSizes = {
+constexpr AttentionSizes kSizes = {
     .batch = 2, .heads = 4, .kv_heads = 2, .query_len = 19, .key_len = 70, .head_dim = 9, .value_dim = 11};
 
-SdpaProblem make_problem(int64_t query_len = kSizes.query_len) {
+AttentionProblem make_problem(int64_t query_len = kSizes.query_len) {
   Random random(base_seed());
-  SdpaSizes sizes = kSizes;
+  AttentionSizes sizes = kSizes;
   sizes.query_len = query_len;
-  return make_sdpa(sizes, random);
+  return make_attention(sizes, random);
 }
 
 // Spoils key and value rows of keys for which poisoned(j) holds.
 template <typename Poisoned>
-void poison(SdpaProblem &problem, Poisoned poisoned) {
+void poison(AttentionProblem &problem, Poisoned poisoned) {
   const float bad[] = {kNan, kInfinity, -kInfinity, 3e38f};
   for (const Tensor<float> *tensor : {&problem.key, &problem.value}) {
     tensor->memory().thaw();
@@ -34,12 +34,12 @@ void poison(SdpaProblem &problem, Poisoned poisoned) {
 
 // The problem with poison behind its masks gives the same bits as without.
 template <typename Poisoned>
-void check_poison(SdpaProblem &problem, Poisoned poisoned) {
+void check_poison(AttentionProblem &problem, Poisoned poisoned) {
   const std::vector<float> key = problem.key.dense(), value = problem.value.dense();
   for_each_isa([&](const fovea_context *context) {
     for (bool weights : {false, true}) {
       CAPTURE(weights);
-      const SdpaResult clean = problem.make_result(weights), spoiled = problem.make_result(weights);
+      const AttentionResult clean = problem.make_result(weights), spoiled = problem.make_result(weights);
       REQUIRE_OK(problem.run(context, clean));
       poison(problem, poisoned);
       REQUIRE_OK(problem.run(context, spoiled));
@@ -56,7 +56,7 @@ TEST_SUITE("sdpa numerics") {
   TEST_CASE("NaN and infinity behind a mask change nothing") {
     for (int64_t query_len : {1, 2, 19, 40}) {
       CAPTURE(query_len);
-      SdpaProblem problem = make_problem(query_len);
+      AttentionProblem problem = make_problem(query_len);
       problem.set_valid_lens({23, 64});
       check_poison(problem, [](int64_t b, int64_t j) { return j >= (b == 0 ? 23 : 64); });
       problem.set_valid_lens({0, 1});
@@ -89,15 +89,15 @@ TEST_SUITE("sdpa numerics") {
 
   TEST_CASE("poison that some rows attend and others do not") {
     // Key 5 holds NaN. Rows that mask it are clean, rows that attend it are NaN.
-    SdpaProblem problem = make_problem();
+    AttentionProblem problem = make_problem();
     problem.flags = FOVEA_CAUSAL | FOVEA_TOP_LEFT;
     poison(problem, [](int64_t, int64_t j) { return j == 5; });
-    SdpaProblem left_out = make_problem(kSizes.key_len);
+    AttentionProblem left_out = make_problem(kSizes.key_len);
     left_out.flags = FOVEA_LEAVE_ONE_OUT;
     poison(left_out, [](int64_t, int64_t j) { return j == 33; });
     for_each_isa([&](const fovea_context *context) {
       for (bool weights : {false, true}) {
-        const SdpaResult causal = problem.make_result(weights), others = left_out.make_result(weights);
+        const AttentionResult causal = problem.make_result(weights), others = left_out.make_result(weights);
         REQUIRE_OK(problem.run(context, causal));
         REQUIRE_OK(left_out.run(context, others));
         for_each_index(causal.out.shape(),
@@ -113,27 +113,27 @@ TEST_SUITE("sdpa numerics") {
       for (int64_t at : {0, 1, 16, 63, 69}) {
         CAPTURE(query_len);
         CAPTURE(at);
-        SdpaProblem in_value = make_problem(query_len);
+        AttentionProblem in_value = make_problem(query_len);
         in_value.value(0, 0, at, 3) = kNan;
-        check_sdpa(in_value);
-        SdpaProblem in_key = make_problem(query_len);
+        check_attention(in_value);
+        AttentionProblem in_key = make_problem(query_len);
         in_key.key(1, 1, at, 2) = kNan;
-        check_sdpa(in_key);
-        SdpaProblem in_bias = make_problem(query_len);
+        check_attention(in_key);
+        AttentionProblem in_bias = make_problem(query_len);
         in_bias.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([] { return 0.0f; });
         (*in_bias.bias)(0, 0, 0, at) = kNan;
-        check_sdpa(in_bias);
+        check_attention(in_bias);
       }
-      SdpaProblem in_query = make_problem(query_len);
+      AttentionProblem in_query = make_problem(query_len);
       in_query.query(1, 2, 0, 8) = kNan;
-      check_sdpa(in_query);
+      check_attention(in_query);
     }
   }
 
   TEST_CASE("poison and splits: masked it changes nothing, attended it arrives") {
     Random random(base_seed());
-    SdpaProblem problem =
-        make_sdpa({.heads = 4, .kv_heads = 2, .query_len = 1, .key_len = 3000, .head_dim = 9, .value_dim = 11}, random);
+    AttentionProblem problem = make_attention(
+        {.heads = 4, .kv_heads = 2, .query_len = 1, .key_len = 3000, .head_dim = 9, .value_dim = 11}, random);
     problem.set_valid_lens({1100});
     check_poison(problem, [](int64_t, int64_t j) { return j >= 1100; });
     problem.valid_lens32.reset();
@@ -146,10 +146,10 @@ TEST_SUITE("sdpa numerics") {
       problem.value.memory().thaw();
       problem.value(0, 0, at, 3) = kNan;
       problem.value(0, 1, at, 7) = kInfinity;
-      check_sdpa(problem);
+      check_attention(problem);
       problem.key.memory().thaw();
       problem.key(0, 1, at, 2) = kNan;
-      check_sdpa(problem);
+      check_attention(problem);
       problem.key.assign(key);
       problem.value.assign(value);
     }
@@ -157,98 +157,98 @@ TEST_SUITE("sdpa numerics") {
 
   TEST_CASE("a score of +infinity gives a row of NaN, as inf - inf does") {
     for (int64_t query_len : {1, 19}) {
-      SdpaProblem problem = make_problem(query_len);
+      AttentionProblem problem = make_problem(query_len);
       problem.bias.emplace(problem.score_shape()).fill([] { return 0.0f; });
       (*problem.bias)(0, 1, 0, 30) = kInfinity;
-      check_sdpa(problem);
+      check_attention(problem);
     }
   }
 
   TEST_CASE("an infinite value that is attended gives that infinity") {
     for (int64_t query_len : {1, 19}) {
       for (int64_t at : {0, 17, 69}) {
-        SdpaProblem problem = make_problem(query_len);
+        AttentionProblem problem = make_problem(query_len);
         problem.value(0, 0, at, 3) = kInfinity;
         problem.value(1, 1, at, 10) = -kInfinity;
-        check_sdpa(problem);
+        check_attention(problem);
       }
     }
   }
 
   TEST_CASE("queries that are masked whole may hold NaN") {
-    SdpaProblem problem = make_problem(3);
+    AttentionProblem problem = make_problem(3);
     problem.set_valid_lens({40, 0, 40, 40, 40, 40});
     for (int64_t h = 0; h < 4; ++h) problem.query(0, h, 1, 0) = kNan;
-    check_sdpa(problem);
+    check_attention(problem);
   }
 
   TEST_CASE("scores too large for exp, of either sign") {
     for (int64_t query_len : {1, 19}) {
       for (float shift : {-1e30f, -1e4f, -200.0f, 200.0f, 1e4f, 1e30f}) {
         CAPTURE(shift);
-        SdpaProblem problem = make_problem(query_len);
+        AttentionProblem problem = make_problem(query_len);
         problem.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([shift] { return shift; });
-        check_sdpa(problem);
+        check_attention(problem);
       }
-      SdpaProblem spread = make_problem(query_len);
+      AttentionProblem spread = make_problem(query_len);
       Random random(base_seed());
       spread.bias.emplace(spread.score_shape()).fill([&] { return random.uniform(-300, 300); });
-      check_sdpa(spread);
-      SdpaProblem rising = make_problem(query_len);  // each tile brings a new maximum
+      check_attention(spread);
+      AttentionProblem rising = make_problem(query_len);  // each tile brings a new maximum
       rising.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([n = 0]() mutable {
         return static_cast<float>(3 * n++);
       });
-      check_sdpa(rising);
-      SdpaProblem falling = make_problem(query_len);
+      check_attention(rising);
+      AttentionProblem falling = make_problem(query_len);
       falling.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([n = 0]() mutable {
         return static_cast<float>(-3 * n++);
       });
-      check_sdpa(falling);
+      check_attention(falling);
     }
   }
 
   TEST_CASE("scores of the most negative finite number are scores, not masks") {
-    SdpaProblem problem = make_problem();
+    AttentionProblem problem = make_problem();
     problem.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([] { return -3.4028234e38f; });
     problem.query.fill([] { return 0.0f; });
-    check_sdpa(problem);  // all equal: the mean of the values
+    check_attention(problem);  // all equal: the mean of the values
   }
 
   TEST_CASE("denormal inputs are numbers") {
     for (int64_t query_len : {1, 19}) {
-      SdpaProblem values = make_problem(query_len);
+      AttentionProblem values = make_problem(query_len);
       Random random(base_seed());
       values.value.fill([&] { return random.normal() * 1e-40f; });
-      check_sdpa(values);
+      check_attention(values);
       for_each_isa([&](const fovea_context *context) {
-        const SdpaResult result = values.make_result();
+        const AttentionResult result = values.make_result();
         REQUIRE_OK(values.run(context, result));
         int64_t zeros = 0;
         for (float x : result.out.dense()) zeros += x == 0 ? 1 : 0;
         CHECK(zeros * 10 < result.out.count());
       });
-      SdpaProblem keys = make_problem(query_len);
+      AttentionProblem keys = make_problem(query_len);
       keys.key.fill([&] { return random.normal() * 1e-40f; });
       keys.query.fill([&] { return random.normal() * 1e30f; });
       keys.scale = 1e10f;
-      check_sdpa(keys);
+      check_attention(keys);
     }
   }
 
   TEST_CASE("large and small values keep their scale") {
     for (float factor : {1e-30f, 1e-10f, 1e10f, 1e30f}) {
-      SdpaProblem problem = make_problem();
+      AttentionProblem problem = make_problem();
       Random random(base_seed());
       problem.value.fill([&] { return random.normal() * factor; });
-      check_sdpa(problem);
+      check_attention(problem);
     }
   }
 
   TEST_CASE("the floating-point environment of the caller is left alone") {
-    SdpaProblem problem = make_problem();
+    AttentionProblem problem = make_problem();
     problem.value.fill([] { return 1e-40f; });
     for_each_isa([&](const fovea_context *context) {
-      const SdpaResult result = problem.make_result();
+      const AttentionResult result = problem.make_result();
       REQUIRE_OK(problem.run(context, result));
       volatile float tiny = 1e-40f;
       CHECK(tiny * 0.5f != 0);

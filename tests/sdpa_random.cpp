@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 
 using namespace testing;
 
@@ -19,8 +19,8 @@ int64_t random_size(Random &random, int64_t most) {
   }
 }
 
-SdpaSizes random_sizes(Random &random, int64_t most_len, int64_t most_dim) {
-  SdpaSizes sizes;
+AttentionSizes random_sizes(Random &random, int64_t most_len, int64_t most_dim) {
+  AttentionSizes sizes;
   sizes.batch = random.integer(1, 3);
   sizes.kv_heads = random.integer(1, 3);
   sizes.heads = sizes.kv_heads * random.pick<int64_t>({1, 1, 2, 3, 4});
@@ -36,7 +36,7 @@ SdpaSizes random_sizes(Random &random, int64_t most_len, int64_t most_dim) {
 
 // Each axis but the last is given whole, as size 1, or as stride 0.
 template <typename T>
-Tensor<T> random_broadcast(const SdpaProblem &problem, Random &random) {
+Tensor<T> random_broadcast(const AttentionProblem &problem, Random &random) {
   Shape shape = problem.shape_of(problem.score_shape());
   for (size_t axis = 0; axis + 1 < shape.size(); ++axis) {
     if (random.chance(0.3)) shape[axis] = 1;
@@ -48,8 +48,8 @@ Tensor<T> random_broadcast(const SdpaProblem &problem, Random &random) {
   return Tensor<T>(shape, strides);
 }
 
-void add_masks(SdpaProblem &problem, Random &random) {
-  const SdpaSizes &s = problem.sizes;
+void add_masks(AttentionProblem &problem, Random &random) {
+  const AttentionSizes &s = problem.sizes;
   if (random.chance(0.4)) {
     const bool per_query = random.chance(0.4);
     std::vector<int64_t> lens(static_cast<size_t>(per_query ? s.batch * s.query_len : s.batch));
@@ -68,8 +68,8 @@ void add_masks(SdpaProblem &problem, Random &random) {
   }
 }
 
-void add_flags(SdpaProblem &problem, Random &random) {
-  const SdpaSizes &s = problem.sizes;
+void add_flags(AttentionProblem &problem, Random &random) {
+  const AttentionSizes &s = problem.sizes;
   if (random.chance(0.4)) problem.flags |= FOVEA_CAUSAL;
   if (random.chance(0.15)) {
     problem.flags |= FOVEA_TOP_LEFT;
@@ -86,8 +86,8 @@ void add_flags(SdpaProblem &problem, Random &random) {
   if (random.chance(0.2)) problem.flags |= FOVEA_AVERAGE_WEIGHTS;
 }
 
-void add_scores(SdpaProblem &problem, Random &random) {
-  const SdpaSizes &s = problem.sizes;
+void add_scores(AttentionProblem &problem, Random &random) {
+  const AttentionSizes &s = problem.sizes;
   if (random.chance(0.2)) problem.scale = random.pick({0.1f, 0.3f, -0.2f, 0.5f});
   if (random.chance(0.2)) problem.softcap = random.pick({1.0f, 5.0f, 50.0f});
   if (random.chance(0.2)) {
@@ -95,28 +95,62 @@ void add_scores(SdpaProblem &problem, Random &random) {
   }
   if (random.chance(0.2)) problem.sinks.emplace(Shape{s.heads}).fill_normal(random);
   problem.empty_rows = static_cast<int32_t>(random.integer(0, 2));
+  if (random.chance(0.3)) {
+    problem.dropout = random.pick({0.1f, 0.5f, 0.9f});
+    problem.dropout_seed = static_cast<uint64_t>(random.integer(INT64_MIN, INT64_MAX));
+  }
 }
 
-SdpaProblem random_problem(Random &random, int64_t most_len, int64_t most_dim) {
-  SdpaSizes sizes = random_sizes(random, most_len, most_dim);
+// Parameters of any order in memory, with gaps.
+void restride_parameters(ScoreFunction &score, Random &random) {
+  for (const ScoreFunction::Parameter &parameter : score.parameters()) {
+    Tensor<float> *tensor = parameter.tensor;
+    const Shape shape = tensor->shape();
+    const int64_t gap = random.integer(0, 3);
+    const int64_t sign = random.pick({1, 1, -1});
+    if (shape.size() == 1) *tensor = with_strides(*tensor, {sign * (1 + gap)});
+    if (shape.size() == 2 && random.chance(0.5)) *tensor = with_strides(*tensor, {1, sign * (shape[0] + gap)});
+    if (shape.size() == 2 && random.chance(0.5)) *tensor = with_strides(*tensor, {sign * (shape[1] + gap), 1});
+  }
+}
+
+ScoreFunction random_score(int32_t kind, const AttentionSizes &sizes, int64_t hidden, Random &random) {
+  ScoreFunction score = make_score(kind, sizes.head_dim, sizes.key_size(), hidden, random);
+  if (kind == FOVEA_SCORE_CONCAT && random.chance(0.3)) score.bias.reset();
+  if (kind == FOVEA_SCORE_GAUSSIAN && random.chance(0.5)) {
+    score.sigma = 0;
+    score.sigmas.emplace(Shape{sizes.heads}).fill([&] { return random.uniform(0.5f, 4); });
+  }
+  restride_parameters(score, random);
+  return score;
+}
+
+enum class Scores { kSdpa, kAny };
+
+AttentionProblem random_problem(Random &random, int64_t most_len, int64_t most_dim, Scores scores) {
+  AttentionSizes sizes = random_sizes(random, most_len, most_dim);
+  const int32_t kind = scores == Scores::kAny ? kScoreKinds[random.integer(0, 4)] : FOVEA_SCORE_DOT;
+  if (takes_two_dims(kind) && random.chance(0.7)) sizes.key_dim = random_size(random, most_dim);
   const int rank = random.pick({4, 4, 4, 3, 2});
   if (rank < 4) sizes.heads = sizes.kv_heads = 1;
   if (rank == 2) sizes.batch = 1;
-  SdpaProblem problem =
-      make_sdpa(sizes, random, random.pick({Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}), rank);
+  AttentionProblem problem =
+      make_attention(sizes, random, random.pick({Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}), rank);
   add_masks(problem, random);
   add_flags(problem, random);
   add_scores(problem, random);
+  if (scores == Scores::kAny) problem.score = random_score(kind, sizes, random_size(random, most_dim), random);
   return problem;
 }
 
-void check_random(int64_t cases, uint64_t first_seed, int64_t most_len, int64_t most_dim) {
+void check_random(int64_t cases, uint64_t first_seed, int64_t most_len, int64_t most_dim,
+                  Scores scores = Scores::kSdpa) {
   for (int64_t n = 0; n < cases; ++n) {
     const uint64_t seed = first_seed + static_cast<uint64_t>(n);
     CAPTURE(seed);
     Random random(seed);
     const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
-    check_sdpa(random_problem(random, most_len, most_dim));
+    check_attention(random_problem(random, most_len, most_dim, scores));
   }
 }
 
@@ -127,9 +161,16 @@ TEST_SUITE("sdpa random") {
   TEST_CASE("random larger problems") { check_random(case_count(60), base_seed(), 260, 130); }
 }
 
+TEST_SUITE("scores random") {
+  TEST_CASE("random small problems of any score") { check_random(case_count(3000), base_seed(), 40, 24, Scores::kAny); }
+  TEST_CASE("random larger problems of any score") { check_random(case_count(60), base_seed(), 200, 70, Scores::kAny); }
+}
+
 TEST_SUITE("long") {
   TEST_CASE("random problems, many") {
     check_random(case_count(30000), base_seed() + 1000000, 48, 40);
     check_random(case_count(1000), base_seed() + 2000000, 400, 260);
+    check_random(case_count(30000), base_seed() + 3000000, 48, 40, Scores::kAny);
+    check_random(case_count(300), base_seed() + 4000000, 400, 260, Scores::kAny);
   }
 }

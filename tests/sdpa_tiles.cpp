@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "support/sdpa_problem.hpp"
+#include "support/attention_problem.hpp"
 
 using namespace testing;
 
@@ -13,11 +13,11 @@ namespace {
 const std::vector<int64_t> kEdges = {0,  1,  2,  3,  5,  7,   13,  15,  16,  17,  31,  32, 33,
                                      37, 63, 64, 65, 67, 127, 128, 129, 131, 255, 256, 257};
 
-void check_sizes(const SdpaSizes &sizes, uint64_t seed) {
+void check_sizes(const AttentionSizes &sizes, uint64_t seed) {
   CAPTURE(seed);
   Random random(seed);
   const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
-  check_sdpa(make_sdpa(sizes, random));
+  check_attention(make_attention(sizes, random));
 }
 
 }  // namespace
@@ -81,18 +81,18 @@ TEST_SUITE("sdpa tiles") {
     for (int64_t query_len : {1, 15, 16, 17, 64, 65, 129}) {
       for (int64_t key_len : {1, 15, 16, 17, 63, 64, 65, 129, 257}) {
         Random random(base_seed());
-        SdpaProblem problem =
-            make_sdpa({.query_len = query_len, .key_len = key_len, .head_dim = 8, .value_dim = 8}, random);
+        AttentionProblem problem =
+            make_attention({.query_len = query_len, .key_len = key_len, .head_dim = 8, .value_dim = 8}, random);
         problem.flags = FOVEA_CAUSAL;
-        check_sdpa(problem);
+        check_attention(problem);
         problem.flags = FOVEA_CAUSAL | FOVEA_TOP_LEFT;
-        check_sdpa(problem);
+        check_attention(problem);
       }
     }
   }
 
   TEST_CASE("the shapes of models: at most twice the error of the plain evaluation") {
-    const SdpaSizes shapes[] = {
+    const AttentionSizes shapes[] = {
         {.heads = 2, .kv_heads = 2, .query_len = 384, .key_len = 384, .head_dim = 64, .value_dim = 64},
         {.heads = 4, .kv_heads = 1, .query_len = 100, .key_len = 300, .head_dim = 128, .value_dim = 128},
         {.heads = 32, .kv_heads = 8, .query_len = 1, .key_len = 1000, .head_dim = 128, .value_dim = 128},
@@ -102,12 +102,12 @@ TEST_SUITE("sdpa tiles") {
         {.query_len = 70, .key_len = 150, .head_dim = 512, .value_dim = 512},
         {.query_len = 70, .key_len = 150, .head_dim = 192, .value_dim = 128},
         {.query_len = 60, .key_len = 2000, .head_dim = 64, .value_dim = 64}};
-    for (const SdpaSizes &sizes : shapes) {
+    for (const AttentionSizes &sizes : shapes) {
       Random random(base_seed());
-      SdpaProblem problem = make_sdpa(sizes, random);
-      check_sdpa_strictly(problem);
+      AttentionProblem problem = make_attention(sizes, random);
+      check_attention_strictly(problem);
       problem.flags = FOVEA_CAUSAL;
-      check_sdpa_strictly(problem);
+      check_attention_strictly(problem);
     }
   }
 
@@ -118,12 +118,12 @@ TEST_SUITE("sdpa tiles") {
                 base_seed());
     for (int32_t policy : {FOVEA_EMPTY_ROWS_ZERO, FOVEA_EMPTY_ROWS_UNIFORM, FOVEA_EMPTY_ROWS_NAN}) {
       Random random(base_seed());
-      SdpaProblem problem = make_sdpa(
+      AttentionProblem problem = make_attention(
           {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 3, .key_len = 0, .head_dim = 5, .value_dim = 6}, random);
       problem.empty_rows = policy;
-      check_sdpa(problem);
+      check_attention(problem);
       problem.sinks.emplace(Shape{2}).assign({0.5f, -2.0f});
-      check_sdpa(problem);
+      check_attention(problem);
     }
   }
 }

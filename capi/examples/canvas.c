@@ -4,7 +4,7 @@
  * stroke a list of points on a grid, a point two letters: x then y, 'a' = 0. Capitals reach from y = a to the baseline
  * m, small letters from e, descenders down to q. A stroke that starts with '(' is a smooth curve, one with '@' a
  * closed smooth curve, both quadratic B-splines of their points. A pixel is covered as far as it is near the nearest
- * stroke.
+ * stroke. A line covers a mask first, so that its joints are not drawn twice.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -33,7 +33,7 @@ static const char *const glyphs[128] = {
     ['+'] = "dedk ahgh",
     [','] = "(bmbnap",
     ['-'] = "aiei",
-    ['.'] = "amam",
+    ['.'] = "bmbm",
     ['/'] = "gaan",
     [':'] = "afaf amam",
     [';'] = "bfbf (bmbnap",
@@ -43,6 +43,7 @@ static const char *const glyphs[128] = {
     ['?'] = "(acaagagfdfdi dmdm",
     ['['] = "caaaaoco",
     [']'] = "aacacoao",
+    ['^'] = "aecbee",
     ['_'] = "anhn",
     ['0'] = "@aahahmam",
     ['1'] = "addadm",
@@ -212,6 +213,52 @@ static void draw_segments(canvas *picture, const segments *list, double stroke, 
   }
 }
 
+/* Covers the pixels near a segment as far as they are near it, if no other segment of the line covered them more. */
+static void cover_segment(canvas *picture, point a, point b, double stroke) {
+  double margin = stroke / 2 + 1;
+  int left = (int)fmax(0, floor(fmin(a.x, b.x) - margin)), top = (int)fmax(0, floor(fmin(a.y, b.y) - margin));
+  int right = (int)fmin(picture->width - 1, ceil(fmax(a.x, b.x) + margin));
+  int bottom = (int)fmin(picture->height - 1, ceil(fmax(a.y, b.y) + margin));
+  for (int y = top; y <= bottom; ++y) {
+    for (int x = left; x <= right; ++x) {
+      double part = stroke / 2 + 0.5 - distance_to_segment((point){x + 0.5, y + 0.5}, a, b);
+      unsigned char covered = (unsigned char)(255 * fmin(1, fmax(0, part)));
+      unsigned char *pixel = picture->coverage + (size_t)y * (size_t)picture->width + (size_t)x;
+      if (covered > *pixel) *pixel = covered;
+    }
+  }
+}
+
+/* Draws what is covered, and clears it. */
+static void draw_coverage(canvas *picture, canvas_color color) {
+  for (int y = 0; y < picture->height; ++y)
+    for (int x = 0; x < picture->width; ++x)
+      blend(picture, x, y, color, picture->coverage[(size_t)y * (size_t)picture->width + (size_t)x] / 255.0);
+  memset(picture->coverage, 0, (size_t)picture->width * (size_t)picture->height);
+}
+
+void canvas_line(canvas *picture, const double *x, const double *y, int count, double stroke, double dash,
+                 canvas_color color) {
+  double walked = 0;
+  for (int i = 1; i < count; ++i) {
+    point from = {x[i - 1], y[i - 1]}, to = {x[i], y[i]};
+    double length = hypot(to.x - from.x, to.y - from.y), step = dash > 0 ? dash / 4 : length;
+    for (double at = 0; at < length; at += step) {
+      double end = fmin(at + step, length), phase = dash > 0 ? fmod(walked + at, 2 * dash) : 0;
+      point a = {from.x + (to.x - from.x) * at / length, from.y + (to.y - from.y) * at / length};
+      point b = {from.x + (to.x - from.x) * end / length, from.y + (to.y - from.y) * end / length};
+      if (dash == 0 || phase < dash) cover_segment(picture, a, b, stroke);
+    }
+    walked += length;
+  }
+  draw_coverage(picture, color);
+}
+
+void canvas_disc(canvas *picture, double x, double y, double radius, canvas_color color) {
+  cover_segment(picture, (point){x, y}, (point){x, y}, 2 * radius);
+  draw_coverage(picture, color);
+}
+
 /* Steps over one UTF-8 character; anything but ASCII counts as one unknown. */
 static unsigned char next_character(const char **text) {
   unsigned char first = (unsigned char)*(*text)++;
@@ -269,17 +316,43 @@ void canvas_hatch(canvas *picture, int x, int y, int width, int height, canvas_c
   }
 }
 
+static unsigned char srgb_byte(double linear) {
+  linear = linear < 0 ? 0 : linear > 1 ? 1 : linear;
+  double coded = linear <= 0.0031308 ? 12.92 * linear : 1.055 * pow(linear, 1 / 2.4) - 0.055;
+  return (unsigned char)(coded * 255 + 0.5);
+}
+
+static canvas_color oklab_color(double lightness, double a, double b) {
+  double l = pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
+  double m = pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
+  double s = pow(lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
+  return (canvas_color){srgb_byte(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+                        srgb_byte(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+                        srgb_byte(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
+}
+
+canvas_color canvas_scale_color(double part) {
+  part = part < 0 ? 0 : part > 1 ? 1 : part;
+  double hue = (312 - 206 * part) * 3.14159265358979323846 / 180;
+  double chroma = 0.105 + 0.06 * part;
+  return oklab_color(0.25 + 0.67 * part, chroma * cos(hue), chroma * sin(hue));
+}
+
 int canvas_create(canvas *picture, int width, int height) {
   size_t size = 3 * (size_t)width * (size_t)height;
-  *picture = (canvas){malloc(size), width, height};
-  if (!picture->pixels) return -1;
+  *picture = (canvas){malloc(size), calloc(size / 3, 1), width, height};
+  if (!picture->pixels || !picture->coverage) {
+    canvas_destroy(picture);
+    return -1;
+  }
   memset(picture->pixels, 255, size);
   return 0;
 }
 
 void canvas_destroy(canvas *picture) {
   free(picture->pixels);
-  picture->pixels = NULL;
+  free(picture->coverage);
+  picture->pixels = picture->coverage = NULL;
 }
 
 static const char *write_rows(FILE *file, const canvas *picture, png_structp png, png_infop info) {

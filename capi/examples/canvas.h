@@ -6,7 +6,8 @@
 #define FOVEA_EXAMPLES_CANVAS_H
 
 typedef struct canvas {
-  unsigned char *pixels; /* height x width x 3 */
+  unsigned char *pixels;   /* height x width x 3 */
+  unsigned char *coverage; /* height x width, used while a line is drawn */
   int width, height;
 } canvas;
 
@@ -33,6 +34,16 @@ void canvas_fill(canvas *picture, int x, int y, int width, int height, canvas_co
 
 /* Diagonal stripes over a rectangle. */
 void canvas_hatch(canvas *picture, int x, int y, int width, int height, canvas_color ground, canvas_color stripe);
+
+/* A line through points given in pixels; dash: length of a dash and of a gap, 0 for a solid line. */
+void canvas_line(canvas *picture, const double *x, const double *y, int count, double stroke, double dash,
+                 canvas_color color);
+
+void canvas_disc(canvas *picture, double x, double y, double radius, canvas_color color);
+
+/* The colour of a part in [0, 1]: from dark violet to light yellow, lightness and hue linear in OKLab (Ottosson 2020),
+ * a space in which equal steps look equal, so that what is twice as far up the scale looks twice as far up. */
+canvas_color canvas_scale_color(double part);
 
 /* Length of the text in pixels. */
 double canvas_text_width(const char *text, const canvas_font *font);

@@ -1,8 +1,5 @@
 /* heatmap: draws attention weights as labelled, coloured squares.
  *
- * The colours run from dark violet to light yellow with lightness and hue linear in OKLab (Ottosson 2020), a space in
- * which equal steps look equal, so that a cell twice as far up the scale looks twice as far up.
- *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "heatmap.h"
@@ -22,29 +19,6 @@ static const canvas_color pad_ground = {240, 240, 243}, pad_stripe = {216, 217, 
 static char error_text[512];
 
 const char *heatmap_error(void) { return error_text; }
-
-static unsigned char srgb_byte(double linear) {
-  linear = linear < 0 ? 0 : linear > 1 ? 1 : linear;
-  double coded = linear <= 0.0031308 ? 12.92 * linear : 1.055 * pow(linear, 1 / 2.4) - 0.055;
-  return (unsigned char)(coded * 255 + 0.5);
-}
-
-static canvas_color oklab_color(double lightness, double a, double b) {
-  double l = pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
-  double m = pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
-  double s = pow(lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
-  return (canvas_color){srgb_byte(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
-                        srgb_byte(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
-                        srgb_byte(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s)};
-}
-
-/* part in [0, 1] */
-static canvas_color scale_color(double part) {
-  part = part < 0 ? 0 : part > 1 ? 1 : part;
-  double hue = (312 - 206 * part) * 3.14159265358979323846 / 180;
-  double chroma = 0.105 + 0.06 * part;
-  return oklab_color(0.25 + 0.67 * part, chroma * cos(hue), chroma * sin(hue));
-}
 
 static double label_width(const heatmap_panel *panel, const canvas_font *font) {
   double width = canvas_text_width("[PAD]", font);
@@ -77,7 +51,7 @@ static void draw_labels(canvas *picture, const heatmap_panel *panel, int x, int 
 
 static void draw_cell(canvas *picture, double weight, double end, int x, int y) {
   double part = weight / end;
-  canvas_fill(picture, x, y, CELL, CELL, scale_color(part));
+  canvas_fill(picture, x, y, CELL, CELL, canvas_scale_color(part));
   if (weight < 0.095) return;
   char number[8];
   snprintf(number, sizeof number, "%.0f", 100 * weight);
@@ -106,7 +80,7 @@ static void draw_bar(canvas *picture, const heatmap_panel *panel, int x, int y) 
   int height = cells_size(panel);
   double end = panel->scale_end;
   for (int row = 0; row < height; ++row)
-    canvas_fill(picture, x, y + row, BAR_WIDTH, 1, scale_color(1 - (row + 0.5) / height));
+    canvas_fill(picture, x, y + row, BAR_WIDTH, 1, canvas_scale_color(1 - (row + 0.5) / height));
   canvas_font font = label_font(0, faint);
   for (int tick = 0; tick <= 5; ++tick) {
     char number[16];

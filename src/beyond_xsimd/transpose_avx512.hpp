@@ -6,7 +6,8 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Four rounds of the perfect shuffle: interleaving row i with row i + 8 moves one bit of the row number into the column.
+// Four rounds of the perfect shuffle: interleaving row i with row i + 8 moves one bit of the row number into the
+// column.
 inline __attribute__((always_inline)) void transpose_16x16(__m512 *rows) {
   const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);

@@ -1,38 +1,70 @@
-// Included once by each instruction set's unit, after FOVEA_ISA (its namespace) and FOVEA_ARCH (its xsimd architecture) are
-// defined: all kernels for that set, and the table that is the only symbol to leave the unit. Everything else has internal
-// linkage, so the linker can never take a wide copy of a shared inline function for a narrow machine.
+// Included once by each instruction set's unit, after FOVEA_ISA (its namespace) and FOVEA_ARCH (its xsimd architecture)
+// are defined: all kernels for that set, and the table that is the only symbol to leave the unit. Everything else has
+// internal linkage, so the linker can never take a wide copy of a shared inline function for a narrow machine.
 #include "kernels/attention_driver.hpp"
-#include "kernels/attention_rows_path.hpp"
-#include "kernels/attention_tile_path.hpp"
 #include "kernels/attention_weights.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/merge.hpp"
+#include "kernels/positional.hpp"
+#include "kernels/rotary.hpp"
+#include "kernels/score_additive.hpp"
+#include "kernels/score_gaussian.hpp"
 #include "kernels/softmax_stream.hpp"
 #include "kernels/table.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-void attention_tile(const AttentionTask &task) { AttentionWorker<TilePath>(task).run(); }
-void attention_rows(const AttentionTask &task) { AttentionWorker<RowsPath>(task).run(); }
-void attention_weights(const AttentionTask &task) { WeightsWorker(task).run(); }
+void attention_tile(const AttentionTask &task) {
+  switch (task.problem->score) {
+    case ScoreKind::dot: return AttentionWorker<DotTile>(task).run();
+    case ScoreKind::additive: return AttentionWorker<AdditiveTile>(task).run();
+    case ScoreKind::gaussian: return AttentionWorker<GaussianTile>(task).run();
+  }
+}
 
-int64_t attention_scratch_floats(int64_t head_dim, int64_t value_dim) {
-  const int64_t tile = AttentionWorker<TilePath>::scratch_floats(head_dim, value_dim);
-  const int64_t few = AttentionWorker<RowsPath>::scratch_floats(head_dim, value_dim);
-  const int64_t weights = WeightsWorker::scratch_floats(head_dim);
+void attention_rows(const AttentionTask &task) {
+  switch (task.problem->score) {
+    case ScoreKind::dot: return AttentionWorker<DotRows>(task).run();
+    case ScoreKind::additive: return AttentionWorker<AdditiveRows>(task).run();
+    case ScoreKind::gaussian: return AttentionWorker<GaussianRows>(task).run();
+  }
+}
+
+void attention_weights(const AttentionTask &task) {
+  switch (task.problem->score) {
+    case ScoreKind::dot: return WeightsWorker<DotTile>(task).run();
+    case ScoreKind::additive: return WeightsWorker<AdditiveTile>(task).run();
+    case ScoreKind::gaussian: return WeightsWorker<GaussianTile>(task).run();
+  }
+}
+
+template <class Tile, class Rows>
+int64_t scratch_floats(int64_t head_dim, int64_t value_dim) {
+  const int64_t tile = AttentionWorker<Tile>::scratch_floats(head_dim, value_dim);
+  const int64_t few = AttentionWorker<Rows>::scratch_floats(head_dim, value_dim);
+  const int64_t weights = WeightsWorker<Tile>::scratch_floats(head_dim);
   return max_of(tile, max_of(few, weights));
+}
+
+int64_t attention_scratch_floats(ScoreKind score, int64_t head_dim, int64_t value_dim) {
+  switch (score) {
+    case ScoreKind::dot: return scratch_floats<DotTile, DotRows>(head_dim, value_dim);
+    case ScoreKind::additive: return scratch_floats<AdditiveTile, AdditiveRows>(head_dim, value_dim);
+    case ScoreKind::gaussian: return scratch_floats<GaussianTile, GaussianRows>(head_dim, value_dim);
+  }
+  return 0;
 }
 
 constexpr Kernels make_table(const char *name) {
   return {.name = name,
           .lanes = lanes,
-          .attention = {.tile_rows = TilePath::tile_rows,
-                        .tile_keys = TilePath::tile_keys,
-                        .few_rows = RowsPath::tile_rows / 2,
-                        .few_rows_keys = RowsPath::tile_keys,
-                        .tile_bands = TilePath::bands,
+          .attention = {.tile_rows = TileValues::tile_rows,
+                        .tile_keys = TileValues::tile_keys,
+                        .few_rows = RowValues::tile_rows / 2,
+                        .few_rows_keys = RowValues::tile_keys,
+                        .tile_bands = TileValues::bands,
                         .scratch_floats = attention_scratch_floats},
           .matmul = {.panel_columns = panel_columns},
           .exp = exp_elements,
@@ -44,6 +76,12 @@ constexpr Kernels make_table(const char *name) {
           .attention_weights = attention_weights,
           .fill_empty_row = fill_empty_row,
           .empty_log_sum_exp = empty_log_sum_exp,
+          .finish_units = finish_units,
+          .squared_norms = squared_norms,
+          .encode_rows = encode_rows,
+          .add_rows = add_rows,
+          .rotary_table = rotary_table,
+          .rotate_rows = rotate_rows,
           .matmul_pack = matmul_pack,
           .matmul_block = matmul_block};
 }

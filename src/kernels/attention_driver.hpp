@@ -2,25 +2,28 @@
 //
 //   rows: where they lie, what they may attend          attention_table.hpp
 //   for each tile of keys, for each band of rows that may attend some of them:
-//     raw scores                                        Path::score
+//     raw scores                                        Path::score, in score_*.hpp
 //     scale, soft-cap, bias, ALiBi, masks               attention_mask.hpp
 //     online softmax                                    online_softmax.hpp
+//     dropout, where wanted                             attention_dropout.hpp
 //     weighted sum of values                            Path::add_values
 //   divide by the sum, write out                        Path::store_out
 //
-// A task has several bands of Path::tile_rows rows, so that a tile of keys and values is fetched once for all of them and
-// stays in the second-level cache. Memory that will be touched once (queries, outputs, the next tile) is prefetched during the
-// work before it.
+// A task has several bands of Path::tile_rows rows, so that a tile of keys and values is fetched once for all of them
+// and stays in the second-level cache. Memory that will be touched once (queries, outputs, the next tile) is prefetched
+// during the work before it.
 //
 // Tiles lie on one grid for all rows (multiples of tile_keys), so what a row gives does not depend on its neighbours.
 //
-// A masked key has weight 0, but 0 * NaN is NaN: values behind a mask must not reach the output. Looking for them in every tile
-// would cost; they show in the output instead. A row that comes out not finite, in a task with masks, is computed again by
-// itself with the masked values taken as 0, which gives the very bits that harmless values would have given.
+// A masked key has weight 0, but 0 * NaN is NaN: values behind a mask must not reach the output. Looking for them in
+// every tile would cost; they show in the output instead. A row that comes out not finite, in a task with masks, is
+// computed again by itself with the masked values taken as 0, which gives the very bits that harmless values would have
+// given.
 #pragma once
 
 #include <math.h>
 
+#include "kernels/attention_dropout.hpp"
 #include "kernels/attention_empty.hpp"
 #include "kernels/online_softmax.hpp"
 #include "kernels/prefetch.hpp"
@@ -46,6 +49,7 @@ struct AttentionWorker {
   const AttentionProblem &problem;
   const float *key_base;
   const float *value_base;
+  const float *key_facts;  // null: the score function needs none
   ScoreScale scale;
   ScaledExp2 exponent;
   Band bands[Path::max_bands];
@@ -65,6 +69,8 @@ struct AttentionWorker {
       : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
     key_base = problem.key + task.batch * problem.key_strides.batch + task.kv_head * problem.key_strides.head;
     value_base = problem.value + task.batch * problem.value_strides.batch + task.kv_head * problem.value_strides.head;
+    const HeadStrides &facts = problem.key_facts_strides;
+    key_facts = problem.key_facts + task.batch * facts.batch + task.kv_head * facts.head;
     scores = static_cast<float *>(task.scratch);
     harmless = scores + keys * rows;
   }
@@ -96,8 +102,7 @@ struct AttentionWorker {
     const ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
     if (problem.mask != nullptr && !mask_allows_any(band.table, key, tile.keys)) return;
     const int64_t key_stride = problem.key_strides.position;
-    Path::score(band.query, key_base + key * key_stride, key_stride, problem.head_dim, band.row_count, tile,
-                upcoming(band, key));
+    Path::score({problem, band.table, band.query, key_base + key * key_stride, key_facts, tile, upcoming(band, key)});
     next_is_fetched = true;
     dress(tile, band.table, problem, scale);
     const float *values = value_base + key * problem.value_strides.position;
@@ -107,6 +112,7 @@ struct AttentionWorker {
       value_stride = problem.value_dim;
     }
     update_softmax(band.state, tile, exponent);
+    if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
     Path::add_values(band.out, values, value_stride, problem.value_dim, band.row_count, tile, band.state.rescale);
   }
 
@@ -148,7 +154,7 @@ struct AttentionWorker {
   }
 
   FOVEA_INLINE void start(Band &band) {
-    Path::load_queries(band.table, problem.head_dim, band.query);
+    Path::load_queries(problem, band.table, band.query);
     Path::clear_out(band.out, problem.value_dim, band.row_count);
     band.state.start(band.table, problem.sinks != nullptr && task.first_split, scale.natural);
   }

@@ -1,5 +1,6 @@
-// From raw scores to logits: scale, soft-cap, bias, ALiBi, masks, on a tile of scores[key][row]. Each option is one pass over
-// the tile, which lies in the first-level cache; options that are off cost nothing. Masked scores become -infinity.
+// From raw scores to logits: scale, soft-cap, bias, ALiBi, masks, on a tile of scores[key][row]. Each option is one
+// pass over the tile, which lies in the first-level cache; options that are off cost nothing. Masked scores become
+// -infinity.
 #pragma once
 
 #include <math.h>
@@ -139,8 +140,10 @@ struct ScoreScale {
 
   FOVEA_INLINE explicit ScoreScale(const AttentionProblem &problem) {
     constexpr float log2_e = 1.44269504088896340736f;
-    // The scale can wait for the exponent when nothing is added to the scores before, and it is positive and unremarkable.
-    const bool dressed = problem.softcap != 0.0f || problem.bias != nullptr || problem.alibi_slopes != nullptr;
+    // The scale can wait for the exponent when nothing is added to the scores before, and it is positive and
+    // unremarkable.
+    const bool dressed = problem.softcap != 0.0f || problem.bias != nullptr || problem.alibi_slopes != nullptr ||
+                         problem.inverse_squares != nullptr;
     const bool deferred = !dressed && problem.scale > 1e-20f && problem.scale < 1e20f;
     multiply = deferred ? 1.0f : problem.scale;
     natural = deferred ? problem.scale : 1.0f;
@@ -148,14 +151,18 @@ struct ScoreScale {
   }
 };
 
-// All of the above, in the order of the formula. Needs scores for every key of the tile that some row attends; what lies
-// elsewhere in the tile is overwritten.
+// All of the above, in the order of the formula. Needs scores for every key of the tile that some row attends; what
+// lies elsewhere in the tile is overwritten.
 template <int64_t rows>
 FOVEA_NOINLINE void dress(const ScoreTile &tile, const RowTable<rows> &table, const AttentionProblem &problem,
                           const ScoreScale &scale) {
   if (scale.multiply != 1.0f) {
     const Float factor(scale.multiply);
     tile.for_each([&](const Float &score, int64_t, int64_t) FOVEA_INLINE_BODY { return score * factor; });
+  }
+  if (problem.inverse_squares != nullptr) {
+    tile.for_each([&](const Float &score, int64_t, int64_t r)
+                      FOVEA_INLINE_BODY { return score * load(table.inverse_square + r); });
   }
   if (problem.softcap != 0.0f) apply_softcap(tile, problem.softcap);
   if (problem.alibi_slopes != nullptr) apply_alibi(tile, table);

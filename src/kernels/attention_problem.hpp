@@ -1,10 +1,11 @@
 // What an attention kernel is told: the problem that all tasks of a call share, and one task of it.
 //
-// Rows. The queries of all heads that share one key/value head are numbered together: row r of key/value head g is query
-// r % query_len of head g * group + r / query_len. A task is a block of such rows, so few queries of many heads fill a tile
-// and keys and values are read once for all of them.
+// Rows. The queries of all heads that share one key/value head are numbered together: row r of key/value head g is
+// query r % query_len of head g * group + r / query_len. A task is a block of such rows, so few queries of many heads
+// fill a tile and keys and values are read once for all of them.
 #pragma once
 
+#include "kernels/dropout_problem.hpp"
 #include "types.hpp"
 
 namespace fovea {
@@ -16,12 +17,31 @@ struct HeadStrides {
   int64_t position;
 };
 
+// What the kernel compares: bilinear attention is a dot product once its queries or keys are projected, concat is
+// additive.
+enum class ScoreKind : int32_t { dot = 0, additive = 1, gaussian = 2 };
+
 struct AttentionProblem {
   int64_t batch, heads, kv_heads, group, query_len, key_len, head_dim, value_dim;
+
+  int64_t key_dim;  // a key's size before projections; head_dim is what is compared
 
   const float *query, *key, *value;
   float *out;
   HeadStrides query_strides, key_strides, value_strides, out_strides;
+
+  ScoreKind score;
+  // One number for each key, [batch][kv_head][key]. Gaussian: |k|^2. Additive: the key's reach (additive_units.hpp).
+  const float *key_facts;
+  HeadStrides key_facts_strides;  // position: 1
+  // Additive: query and key are rows of head_dim hidden units, padded with zeros to a multiple of 16; the vector v,
+  // padded too.
+  const float *score_vector;
+  float score_vector_sum;
+  bool score_vector_finite;
+  // Gaussian with a width for each head: 1 / sigma^2, [head]. Null when one width serves all and scale is divided by
+  // its square.
+  const float *inverse_squares;
 
   float scale;    // not 0
   float softcap;  // 0: none
@@ -38,13 +58,15 @@ struct AttentionProblem {
   int64_t alibi_stride;
   const float *sinks;
   int64_t sinks_stride;
-  // Query i stands at position position_offset + i and attends positions [position - window_left, position + window_right].
+  // Query i stands at position position_offset + i and attends positions [position - window_left, position +
+  // window_right].
   bool has_window_left, has_window_right;
   int64_t window_left, window_right;  // causal: window_right 0
   int64_t position_offset;
   bool leave_one_out;  // query i does not attend key leave_out_offset + i
   int64_t leave_out_offset;
   EmptyRows empty_rows;
+  Dropout dropout;
 
   float *log_sum_exp;               // null: not wanted
   HeadStrides log_sum_exp_strides;  // position: per query
@@ -60,8 +82,8 @@ struct AttentionShape {
   int64_t tile_keys;      // keys of a tile
   int64_t few_rows;       // up to this many rows attention_rows is the faster kernel
   int64_t few_rows_keys;  // keys of its tiles; split points are multiples of it
-  int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);      // most multiples of tile_rows in one tile task
-  int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim);  // of a task of any attention kernel
+  int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one tile task
+  int64_t (*scratch_floats)(ScoreKind score, int64_t head_dim, int64_t value_dim);  // of a task of any attention kernel
 };
 
 // A partial result of a split task goes to row r of these, to be merged; final results go to the problem's outputs.

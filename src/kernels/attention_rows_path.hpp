@@ -1,41 +1,32 @@
-// Few rows (decoding): keys and values are read once, at the speed of memory, with lanes along the features. Scores still come
-// out as tiles whose lanes are rows, so masks and softmax are those of the tile path.
+// Few rows (decoding): keys and values are read once, at the speed of memory, with lanes along the features. Scores
+// still come out as tiles whose lanes are rows, so masks and softmax are those of the tile path. RowValues is what all
+// score functions share; FeatureRows adds those that sum something over the features:
 //
-//   scores[key][row] = sum of lanes of  sum_d key[key][d..] * query[row][d..]      out[row][d..] += weight[key][row] * value[key][d..]
+//   out[row][d..] += weight[key][row] * value[key][d..]
+//   scores[key][row] = sum of lanes of  sum_d f(key[key][d..], query[row][d..])
 //
 // `lanes` such sums (rows x keys) are kept at once and reduced together. Bound: bytes of key and value.
 #pragma once
 
-#include "kernels/attention_table.hpp"
+#include "kernels/attention_score.hpp"
 #include "kernels/online_softmax.hpp"
-#include "kernels/prefetch.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-struct RowsPath {
+struct RowValues {
   static constexpr int64_t tile_rows = lanes;
   static constexpr int64_t tile_keys = 96;
   static constexpr int64_t max_bands = 1;
 
-  // How many keys ahead of its reads the kernel prefetches: about 8 kB. Left to itself the hardware sees too little of the
-  // stream, as the multiply-adds in between fill the core's window (measured: 15 GB/s without, 23 with, on one core).
+  // How many keys ahead of its reads the kernel prefetches: about 8 kB. Left to itself the hardware sees too little of
+  // the stream, as the multiply-adds in between fill the core's window (measured: 15 GB/s without, 23 with, on one
+  // core).
   FOVEA_INLINE static int64_t keys_ahead(int64_t dim) { return max_of(4, min_of(64, 2048 / dim)); }
 
   static constexpr int64_t bands(int64_t, int64_t) { return 1; }
 
-  static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim, lanes) * tile_rows; }
   static constexpr int64_t out_floats(int64_t value_dim) { return round_up(value_dim, lanes) * tile_rows; }
-
-  // query[row][d], padded with zeros to whole registers.
-  FOVEA_NOINLINE static void load_queries(const RowTable<tile_rows> &table, int64_t head_dim, float *query) {
-    const int64_t padded = round_up(head_dim, lanes);
-    for (int64_t r = 0; r < table.count; ++r) {
-      float *to = query + r * padded;
-      memcpy(to, table.query[r], static_cast<size_t>(head_dim) * sizeof(float));
-      for (int64_t d = head_dim; d < padded; ++d) to[d] = 0.0f;
-    }
-  }
 
   // body(Index<rows>, first) over `count` rows in groups of 4, 2 and 1 (4, 4, ... 2, 1).
   template <class Body>
@@ -57,54 +48,8 @@ struct RowsPath {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
 
-  template <int group>
-  FOVEA_INLINE static void score_group(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                       int64_t row, const ScoreTile &tile) {
-    constexpr int keys_at_once = static_cast<int>(lanes) / group;
-    const int64_t padded = round_up(head_dim, lanes);
-    const int64_t whole = head_dim / lanes * lanes;
-    const int64_t ahead = keys_ahead(head_dim) * key_stride;
-    for (int64_t j = 0; j < tile.keys; j += keys_at_once) {
-      const float *key[keys_at_once];  // past the tile's end the last key again, whose scores are dropped
-      unroll<keys_at_once>([&](auto i)
-                               FOVEA_INLINE_BODY { key[i] = keys + min_of(j + i, tile.keys - 1) * key_stride; });
-      Square sums;
-      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
-      const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
-        Float q[group];
-        unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
-        unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
-          const Float k = load_key(key[i] + d);
-          __builtin_prefetch(key[i] + d + ahead, 0, 3);
-          unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-            constexpr int at = decltype(i)::value * group + decltype(r)::value;
-            sums.row[at] = multiply_add(k, q[r], sums.row[at]);
-          });
-        });
-      };
-      for (int64_t d = 0; d < whole; d += lanes) {
-        add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
-      }
-      if (whole < head_dim) {
-        add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
-      }
-      alignas(64) float reduced[lanes];
-      sum_rows(sums).store_aligned(reduced);
-      unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
-        if (j + i < tile.keys)
-          memcpy(tile.scores + (j + i) * tile.stride + row, reduced + i * group, group * sizeof(float));
-      });
-    }
-  }
-
-  FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                   int64_t row_count, const ScoreTile &tile, const Prefetch &) {
-    for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      score_group<decltype(group)::value>(query, keys, key_stride, head_dim, row, tile);
-    });
-  }
-
-  // `vectors` registers of each of `group` rows, from feature d on; `width` floats of the last register (lanes or less).
+  // `vectors` registers of each of `group` rows, from feature d on; `width` floats of the last register (lanes or
+  // less).
   template <int group, int vectors, class Load>
   FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded,
                                        int64_t row, const ScoreTile &tile, const float *rescale,
@@ -185,6 +130,71 @@ struct RowsPath {
       }
       finite[r] = horizontal_sum(check);
     }
+  }
+};
+
+// Features::add(key, query, sum) adds a register of features, Features::finish(sum) makes the score of the sum.
+template <class Features>
+struct FeatureRows : RowValues {
+  static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim, lanes) * tile_rows; }
+
+  // query[row][d], padded with zeros to whole registers.
+  FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
+                                          float *query) {
+    const int64_t head_dim = problem.head_dim;
+    const int64_t padded = round_up(head_dim, lanes);
+    for (int64_t r = 0; r < table.count; ++r) {
+      float *to = query + r * padded;
+      memcpy(to, table.query[r], static_cast<size_t>(head_dim) * sizeof(float));
+      for (int64_t d = head_dim; d < padded; ++d) to[d] = 0.0f;
+    }
+  }
+
+  template <int group>
+  FOVEA_INLINE static void score_group(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
+                                       int64_t row, const ScoreTile &tile) {
+    constexpr int keys_at_once = static_cast<int>(lanes) / group;
+    const int64_t padded = round_up(head_dim, lanes);
+    const int64_t whole = head_dim / lanes * lanes;
+    const int64_t ahead = keys_ahead(head_dim) * key_stride;
+    for (int64_t j = 0; j < tile.keys; j += keys_at_once) {
+      const float *key[keys_at_once];  // past the tile's end the last key again, whose scores are dropped
+      unroll<keys_at_once>([&](auto i)
+                               FOVEA_INLINE_BODY { key[i] = keys + min_of(j + i, tile.keys - 1) * key_stride; });
+      Square sums;
+      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
+      const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
+        Float q[group];
+        unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
+        unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
+          const Float k = load_key(key[i] + d);
+          __builtin_prefetch(key[i] + d + ahead, 0, 3);
+          unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+            constexpr int at = decltype(i)::value * group + decltype(r)::value;
+            sums.row[at] = Features::add(k, q[r], sums.row[at]);
+          });
+        });
+      };
+      for (int64_t d = 0; d < whole; d += lanes) {
+        add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+      }
+      if (whole < head_dim) {
+        add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
+      }
+      alignas(64) float reduced[lanes];
+      Features::finish(sum_rows(sums)).store_aligned(reduced);
+      unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
+        if (j + i < tile.keys)
+          memcpy(tile.scores + (j + i) * tile.stride + row, reduced + i * group, group * sizeof(float));
+      });
+    }
+  }
+
+  FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+    for_each_row_group(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      score_group<decltype(group)::value>(job.query, job.keys, job.problem.key_strides.position, job.problem.head_dim,
+                                          row, job.tile);
+    });
   }
 };
 

@@ -1,8 +1,9 @@
-// What a tile needs to know of its rows: where each query and output lies, and which keys it may attend. Causal, window,
-// valid lengths and key splits all come down to one interval of keys per row.
+// What a tile needs to know of its rows: where each query and output lies, and which keys it may attend. Causal,
+// window, valid lengths and key splits all come down to one interval of keys per row.
 #pragma once
 
 #include "kernels/attention_problem.hpp"
+#include "kernels/philox.hpp"
 #include "kernels/simd.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -57,9 +58,11 @@ template <int64_t rows>
 struct RowTable {
   alignas(64) int32_t first_key[rows];
   alignas(64) int32_t last_key[rows];
-  alignas(64) int32_t left_out[rows];  // the one key not attended; -1: none
-  alignas(64) float slope[rows];       // ALiBi
-  alignas(64) int32_t position[rows];  // of the query
+  alignas(64) int32_t left_out[rows];      // the one key not attended; -1: none
+  alignas(64) float slope[rows];           // ALiBi
+  alignas(64) int32_t position[rows];      // of the query
+  alignas(64) uint32_t philox[3][rows];    // dropout: PhiloxRow's words
+  alignas(64) float inverse_square[rows];  // Gaussian: 1 / sigma^2
   const float *query[rows];
   const float *bias[rows];  // row of the bias; null: none
   const uint8_t *mask[rows];
@@ -88,13 +91,14 @@ struct RowTable {
     for (int64_t v = 0; v < vectors; ++v) any = cover(any, vector_any[v]);
     for (int64_t r = row_count; r < vectors * lanes; ++r) first_key[r] = last_key[r] = 0;
     fill_extras(task, row_begin);
+    if (task.problem->dropout.threshold != 0) fill_dropout(task, row_begin);
   }
 
   // What only some calls need.
   FOVEA_INLINE void fill_extras(const AttentionTask &task, int64_t row_begin) {
     const AttentionProblem &problem = *task.problem;
     if (problem.bias == nullptr && problem.mask == nullptr && problem.alibi_slopes == nullptr &&
-        problem.sinks == nullptr && !problem.leave_one_out) {
+        problem.sinks == nullptr && problem.inverse_squares == nullptr && !problem.leave_one_out) {
       return;
     }
     RowCursor row(problem, task.batch, task.kv_head, row_begin);
@@ -102,6 +106,7 @@ struct RowTable {
       bias[r] = problem.bias == nullptr ? nullptr : problem.bias + row.at(problem.bias_strides);
       mask[r] = problem.mask == nullptr ? nullptr : problem.mask + row.at(problem.mask_strides);
       slope[r] = problem.alibi_slopes == nullptr ? 0.0f : problem.alibi_slopes[row.head * problem.alibi_stride];
+      inverse_square[r] = problem.inverse_squares == nullptr ? 1.0f : problem.inverse_squares[row.head];
       sink[r] = problem.sinks == nullptr ? 0.0f : problem.sinks[row.head * problem.sinks_stride];
       position[r] = static_cast<int32_t>(row.position());
       const int64_t out = problem.leave_out_offset + row.query;
@@ -109,9 +114,28 @@ struct RowTable {
     }
     for (int64_t r = count; r < vectors * lanes; ++r) {
       slope[r] = 0.0f;
+      inverse_square[r] = 0.0f;
       position[r] = 0;
       left_out[r] = -1;
     }
+  }
+
+  FOVEA_INLINE void fill_dropout(const AttentionTask &task, int64_t row_begin) {
+    const PhiloxKey key(task.problem->dropout.seed);
+    RowCursor row(*task.problem, task.batch, task.kv_head, row_begin);
+    for (int64_t r = 0; r < count; ++r, row.advance()) {
+      const PhiloxRow random(static_cast<uint32_t>(row.query), static_cast<uint32_t>(row.head), key);
+      philox[0][r] = random.word_0;
+      philox[1][r] = random.word_2;
+      philox[2][r] = random.word_3;
+    }
+    for (int64_t r = count; r < vectors * lanes; ++r) philox[0][r] = philox[1][r] = philox[2][r] = 0;
+  }
+
+  // The random numbers of a register of rows for four keys are the rest of Philox's rounds on these.
+  FOVEA_INLINE PhiloxCounters philox_counters(int64_t vector, const PhiloxColumn &column) const {
+    const int64_t r = vector * lanes;
+    return counters_ahead({philox[0] + r, philox[1] + r, philox[2] + r}, column);
   }
 };
 

@@ -1,21 +1,17 @@
-// Many rows: lanes are rows throughout. Queries are transposed once per task, keys and values are broadcast from where they
-// lie, the output accumulates transposed and goes back once.
+// Many rows: lanes are rows throughout. Values are broadcast from where they lie, the output accumulates transposed and
+// goes back once. What all score functions share; score_*.hpp derive from it.
 //
-//   scores[key][row] = sum_d key[key][d] query[d][row]        out[d][row] = out[d][row] * rescale[row]
-//                                                                           + sum_key value[key][d] weight[key][row]
-//
-// Per 16 query-key pairs: head_dim + value_dim multiply-adds, and about 16 vector instructions of softmax on the same ports.
+//   out[d][row] = out[d][row] * rescale[row] + sum_key value[key][d] weight[key][row]
 #pragma once
 
-#include "kernels/attention_table.hpp"
+#include "kernels/attention_score.hpp"
 #include "kernels/matmul_tile.hpp"
 #include "kernels/online_softmax.hpp"
-#include "kernels/prefetch.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-struct TilePath {
+struct TileValues {
   static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
   static constexpr int64_t tile_keys = 96;
   static constexpr int64_t max_bands = 4;
@@ -26,49 +22,12 @@ struct TilePath {
   }
 
   // In floats, per task.
-  static constexpr int64_t query_floats(int64_t head_dim) { return head_dim * tile_rows; }
   static constexpr int64_t out_floats(int64_t value_dim) { return value_dim * tile_rows; }
 
-  FOVEA_NOINLINE static void load_queries(const RowTable<tile_rows> &table, int64_t head_dim, float *query) {
+  // query[d][row]
+  FOVEA_NOINLINE static void transpose_queries(const RowTable<tile_rows> &table, int64_t dim, float *query) {
     for (int64_t r = 0; r < table.count; r += lanes) {
-      rows_to_lanes(table.query + r, min_of(lanes, table.count - r), head_dim, query + r, tile_rows);
-    }
-  }
-
-  // Scores of `vectors` registers of rows from register v on, against keys [first, last) of the tile.
-  template <int vectors>
-  FOVEA_INLINE static void score_vectors(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                         const ScoreTile &tile, int64_t v, int64_t first, int64_t last,
-                                         const Prefetch &next) {
-    for_each_block<vectors>(last - first, [&](auto block_keys, int64_t offset) FOVEA_INLINE_BODY {
-      constexpr int count = decltype(block_keys)::value;
-      const int64_t j = first + offset;
-      if (v == 0) next.fetch(j, count);
-      Block<count, vectors> block;
-      block.clear();
-      accumulate<count, vectors, Order::row_major>(block, keys + j * key_stride, key_stride, query + v * lanes,
-                                                   tile_rows, head_dim);
-      unroll<count>([&](auto r) FOVEA_INLINE_BODY {
-        unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
-          store(tile.scores + (j + r) * tile_rows + (v + i) * lanes, block.at[r * vectors + i]);
-        });
-      });
-    });
-  }
-
-  // A tile that all rows attend is taken in blocks of several registers; on a diagonal or at a length each register of rows
-  // goes by itself, over no more keys than it attends.
-  FOVEA_NOINLINE static void score(const float *query, const float *keys, int64_t key_stride, int64_t head_dim, int64_t,
-                                   const ScoreTile &tile, const Prefetch &next) {
-    if (tile.vector_any == nullptr) {
-      for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-        score_vectors<decltype(group)::value>(query, keys, key_stride, head_dim, tile, v, 0, tile.keys, next);
-      });
-      return;
-    }
-    for (int64_t v = 0; v < tile.vectors; ++v) {
-      const KeyRange range = tile.keys_of(v);
-      score_vectors<1>(query, keys, key_stride, head_dim, tile, v, range.first, range.last, next);
+      rows_to_lanes(table.query + r, min_of(lanes, table.count - r), dim, query + r, tile_rows);
     }
   }
 

@@ -1,18 +1,22 @@
 // Second pass of attention: the weights themselves, once the maximum and the sum of every row are known.
 //   weights[row][key] = e^(score - row_max) * row_scale,   row_scale = 1 / row_sum
-// Scores are computed again tile by tile, so no more than a tile of them ever exists beside the result. Masked keys get 0.
-// With average_weights a task covers one block of queries in all heads of its batch entry, in order, and adds weight / heads.
+// Scores are computed again tile by tile, so no more than a tile of them ever exists beside the result. Masked keys
+// get 0. With average_weights a task covers one block of queries in all heads of its batch entry, in order, and adds
+// weight / heads.
 #pragma once
 
+#include "kernels/attention_dropout.hpp"
 #include "kernels/attention_empty.hpp"
-#include "kernels/attention_tile_path.hpp"
+#include "kernels/attention_score.hpp"
+#include "kernels/online_softmax.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
+template <class Path>
 struct WeightsWorker {
-  static constexpr int64_t rows = TilePath::tile_rows;
-  static constexpr int64_t keys = TilePath::tile_keys;
+  static constexpr int64_t rows = Path::tile_rows;
+  static constexpr int64_t keys = Path::tile_keys;
 
   const AttentionTask &task;
   const AttentionProblem &problem;
@@ -28,12 +32,12 @@ struct WeightsWorker {
   float *scores;
   float *line;  // [rows][keys], the tile in row-major order
 
-  static int64_t scratch_floats(int64_t head_dim) { return TilePath::query_floats(head_dim) + 2 * keys * rows; }
+  static int64_t scratch_floats(int64_t head_dim) { return Path::query_floats(head_dim) + 2 * keys * rows; }
 
   FOVEA_INLINE explicit WeightsWorker(const AttentionTask &t)
       : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
     query = static_cast<float *>(task.scratch);
-    scores = query + TilePath::query_floats(problem.head_dim);
+    scores = query + Path::query_floats(problem.head_dim);
     line = scores + keys * rows;
     share = problem.average_weights ? 1.0f / static_cast<float>(problem.heads) : 1.0f;
   }
@@ -46,7 +50,7 @@ struct WeightsWorker {
 
   FOVEA_INLINE void load_rows(int64_t row_begin, int64_t row_count) {
     table.fill(task, row_begin, row_count);
-    TilePath::load_queries(table, problem.head_dim, query);
+    Path::load_queries(problem, table, query);
     RowCursor row(problem, task.batch, task.kv_head, row_begin);
     const int64_t all_rows = problem.group * problem.query_len;
     add = problem.average_weights && row.head > 0;
@@ -82,9 +86,12 @@ struct WeightsWorker {
     const float *key_base = problem.key + task.batch * problem.key_strides.batch +
                             task.kv_head * problem.key_strides.head + key * problem.key_strides.position;
     const ScoreTile tile = make_tile(scores, table, key, key_end - key);
-    TilePath::score(query, key_base, problem.key_strides.position, problem.head_dim, table.count, tile, {});
+    const float *key_facts = problem.key_facts + task.batch * problem.key_facts_strides.batch +
+                             task.kv_head * problem.key_facts_strides.head;
+    Path::score({problem, table, query, key_base, key_facts, tile, {}});
     dress(tile, table, problem, scale);
     weigh(tile);
+    if (problem.dropout.threshold != 0) apply_dropout(tile, table, problem.dropout, task.batch);
     write(tile);
   }
 

@@ -24,12 +24,13 @@ constexpr float ln_2_low = 1.42860682e-06f;
 // The float whose bits are those of `value` moved left by 23: what makes a biased integer an exponent.
 FOVEA_INLINE Float exponent_from(const Int &value) { return xsimd::bitwise_cast<float>(value << 23); }
 
-// 2^(factor * d) for d <= 0 and a positive factor: the inner loop of softmax. With t = factor * d: relative error below 6.8e-8
-// (9.2e-8 without FMA) beside that of t; exactly 1 at 0; 0 for t <= -125.5 and for -infinity, so that no denormal is ever made;
-// NaN stays NaN. t > 0.5 is not allowed. t itself is never rounded: the product goes into the first two multiply-adds.
+// 2^(factor * d) for d <= 0 and a positive factor: the inner loop of softmax. With t = factor * d: relative error below
+// 6.8e-8 (9.2e-8 without FMA) beside that of t; exactly 1 at 0; 0 for t <= -125.5 and for -infinity, so that no
+// denormal is ever made; NaN stays NaN. t > 0.5 is not allowed. t itself is never rounded: the product goes into the
+// first two multiply-adds.
 //
-// To get the zero for nothing, the power is made as 2^(n-1), whose bits are 0 for n = -126, the least n after the clamp; the
-// polynomial is doubled to make up for it. 12 instructions: max, 2 fma, sub, 6 fma, shift, mul.
+// To get the zero for nothing, the power is made as 2^(n-1), whose bits are 0 for n = -126, the least n after the
+// clamp; the polynomial is doubled to make up for it. 12 instructions: max, 2 fma, sub, 6 fma, shift, mul.
 struct ScaledExp2 {
   float factor;
   float least;  // of d
@@ -42,8 +43,8 @@ struct ScaledExp2 {
     return power[0];
   }
 
-  // Step by step over `count` registers, in place. One power is a chain of 14 dependent instructions; written one after the
-  // other, the core's scheduler holds too few chains to keep both ports busy.
+  // Step by step over `count` registers, in place. One power is a chain of 14 dependent instructions; written one after
+  // the other, the core's scheduler holds too few chains to keep both ports busy.
   template <int count>
   FOVEA_INLINE void apply(Float (&d)[count]) const {
     constexpr float magic = round_magic + 126.0f;

@@ -1,9 +1,9 @@
-// out = a b. b lies in panels of block_vectors registers, [k][panel_columns]; a's elements are broadcast, from where they lie
-// when they are used for a panel only or by few rows, else from a copy of the block at work.
+// out = a b. b lies in panels of block_vectors registers, [k][panel_columns]; a's elements are broadcast, from where
+// they lie when they are used for a panel only or by few rows, else from a copy of the block at work.
 //
-// Loops: k blocks (of depth_block rows of a panel, which stream from the second-level cache) > panels >
-// blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Every element of the output
-// sums k in the same order, however the work is cut.
+// Loops: k blocks (of depth_block rows of a panel, which stream from the second-level cache) > panels > blocks of 6 x 4
+// (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Every element of the output sums k in
+// the same order, however the work is cut.
 #pragma once
 
 #include "kernels/matmul_problem.hpp"
@@ -39,8 +39,8 @@ inline void matmul_pack(const MatmulPack &pack) {
   }
 }
 
-// One register block of the output over one k block; `first` starts it, else it is added to. The output's lines are asked for
-// before the loop and needed after it.
+// One register block of the output over one k block; `first` starts it, else it is added to. The output's lines are
+// asked for before the loop and needed after it.
 template <int rows, int vectors>
 FOVEA_INLINE void multiply_block(const float *a, int64_t a_row_stride, const float *b, int64_t b_row_stride, float *out,
                                  int64_t out_row_stride, int64_t depth, int64_t columns, bool first) {
@@ -66,8 +66,8 @@ FOVEA_INLINE void multiply_block(const float *a, int64_t a_row_stride, const flo
   });
 }
 
-// `rows` rows of a at `a`, over one k block, against all panels. The next panel's part of the k block is prefetched on the way,
-// a share of it with each block of rows.
+// `rows` rows of a at `a`, over one k block, against all panels. The next panel's part of the k block is prefetched on
+// the way, a share of it with each block of rows.
 FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t row,
                                   int64_t rows, int64_t k, int64_t depth) {
   for (int64_t column = 0; column < task.columns; column += panel_columns) {
@@ -87,8 +87,8 @@ FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_
   }
 }
 
-// Rows of a copied side by side, one k block at a time: any strides of a will do, and rows a power of two apart no longer
-// share cache sets.
+// Rows of a copied side by side, one k block at a time: any strides of a will do, and rows a power of two apart no
+// longer share cache sets.
 FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, int64_t k, int64_t depth) {
   constexpr int64_t most_rows = 48;
   alignas(64) float copy[most_rows * depth_block];

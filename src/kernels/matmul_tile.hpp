@@ -1,9 +1,9 @@
-// The one microkernel: a block of rows x vectors registers accumulates  acc[r][v] += sum_k a(r, k) * b[k][v],  where a's
-// elements are broadcast from memory and b's rows are contiguous vectors. Matmul, attention scores and the weighted sum of
-// values are this loop with other strides, so that keys and values are read where they lie, without packing.
+// The one microkernel: a block of rows x vectors registers accumulates  acc[r][v] += sum_k a(r, k) * b[k][v],  where
+// a's elements are broadcast from memory and b's rows are contiguous vectors. Matmul, attention scores and the weighted
+// sum of values are this loop with other strides, so that keys and values are read where they lie, without packing.
 //
-// Per step of k: rows broadcasts, vectors loads and rows * vectors multiply-adds. With two loads and two multiply-adds a
-// cycle the loads hide as long as rows + vectors <= rows * vectors.
+// Per step of k: rows broadcasts, vectors loads and rows * vectors multiply-adds. With two loads and two multiply-adds
+// a cycle the loads hide as long as rows + vectors <= rows * vectors.
 #pragma once
 
 #include "kernels/simd.hpp"
@@ -11,7 +11,8 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// The block shapes that leave room for one row of b and a broadcast: 32 registers take 6 x 4, 8 x 3 or 12 x 2, 16 take 6 x 2.
+// The block shapes that leave room for one row of b and a broadcast: 32 registers take 6 x 4, 8 x 3 or 12 x 2, 16 take
+// 6 x 2.
 constexpr int block_vectors = has_32_registers ? 4 : 2;
 template <int vectors>
 constexpr int block_rows = (has_32_registers ? 24 : 12) / vectors;

@@ -2,8 +2,8 @@
 //   m' = max(m, max_j s_j),  rescale = e^(m - m'),  p_j = e^(s_j - m'),  sum' = sum * rescale + sum_j p_j
 // The caller multiplies what it has accumulated by `rescale` before it adds p_j v_j.
 //
-// Scores stay in their own unit and the factor log2(e) * scale goes into the exponent's first multiply-add. The difference
-// s - m is taken first: it is exact or small, however large the scores are.
+// Scores stay in their own unit and the factor log2(e) * scale goes into the exponent's first multiply-add. The
+// difference s - m is taken first: it is exact or small, however large the scores are.
 #pragma once
 
 #include "kernels/attention_mask.hpp"
@@ -12,9 +12,9 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// How many keys are taken together, each adding to a sum of its own: enough independent chains to keep both ports busy over
-// the latencies, few enough to stay in registers (measured with AVX-512: 4: 17.3, 6: 16.5, 8: 17.1 instruction slots for each
-// register of scores, one after the other 18.3; 15 are the bound).
+// How many keys are taken together, each adding to a sum of its own: enough independent chains to keep both ports busy
+// over the latencies, few enough to stay in registers (measured with AVX-512: 4: 17.3, 6: 16.5, 8: 17.1 instruction
+// slots for each register of scores, one after the other 18.3; 15 are the bound).
 constexpr int chains = has_32_registers ? 6 : 4;
 
 template <int64_t rows>
@@ -60,8 +60,8 @@ FOVEA_INLINE void exponentiate_keys(float *scores, int64_t stride, const Float &
   });
 }
 
-// Replaces scores by weights relative to row_max; returns their sum. Key j always adds to chain j % chains, so that zeros of
-// masked keys before or behind a row's own do not change the order of its sum.
+// Replaces scores by weights relative to row_max; returns their sum. Key j always adds to chain j % chains, so that
+// zeros of masked keys before or behind a row's own do not change the order of its sum.
 FOVEA_INLINE Float exponentiate(float *scores, int64_t stride, int64_t keys, const Float &row_max,
                                 const ScaledExp2 &exponent) {
   Float sum[chains];

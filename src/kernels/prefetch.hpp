@@ -1,5 +1,5 @@
-// Software prefetch into the second-level cache: what will be needed next is asked for during the work before, a little at a
-// time. A burst of prefetches stalls as soon as the core's line buffers are full.
+// Software prefetch into the second-level cache: what will be needed next is asked for during the work before, a little
+// at a time. A burst of prefetches stalls as soon as the core's line buffers are full.
 #pragma once
 
 #include "kernels/simd.hpp"

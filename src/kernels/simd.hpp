@@ -1,5 +1,5 @@
-// The vocabulary of the kernels: register types, loops unrolled at compile time, partial loads and stores, 16 x 16 (lanes x
-// lanes) transposes. What differs between xsimd versions or is missing there is kept here.
+// The vocabulary of the kernels: register types, loops unrolled at compile time, partial loads and stores, 16 x 16
+// (lanes x lanes) transposes. What differs between xsimd versions or is missing there is kept here.
 #pragma once
 
 #include <stdint.h>
@@ -77,8 +77,8 @@ FOVEA_INLINE Float multiply_add(const Float &a, const Float &b, const Float &c) 
 // The larger; which of the two when one is NaN is not specified.
 FOVEA_INLINE Float larger(const Float &a, const Float &b) { return xsimd::max(a, b); }
 
-// A bound on value that lets NaN through. Where one operand is NaN, x86's instructions give the second operand, NEON gives
-// NaN, and xsimd 14 turned the operands around.
+// A bound on value that lets NaN through. Where one operand is NaN, x86's instructions give the second operand, NEON
+// gives NaN, and xsimd 14 turned the operands around.
 FOVEA_INLINE Float at_least(const Float &value, float bound) {
 #if XSIMD_VERSION_MAJOR >= 14
   return xsimd::max(value, Float(bound));

@@ -4,6 +4,7 @@
 
 #include "kernels/attention_problem.hpp"
 #include "kernels/matmul_problem.hpp"
+#include "kernels/positions_problem.hpp"
 #include "types.hpp"
 
 namespace fovea {
@@ -33,6 +34,24 @@ struct MergeRow {
   int64_t lse_stride;
 };
 
+// Rows of hidden units that a projection has written, `units` of them and then room up to a multiple of 16.
+struct UnitRows {
+  float *rows;
+  int64_t count;
+  int64_t step;  // rows from one to the next
+  int64_t units;
+  const float *bias;  // [units], added first; null: none
+  float *reach;       // row i's at reach[i * step]: rows are keys, and become what the kernel reads; null: they stay
+};
+
+struct SquaredNorms {
+  const float *rows;
+  int64_t stride;
+  int64_t count;
+  int64_t dim;
+  float *out;  // [count]
+};
+
 struct Kernels {
   const char *name;
   int64_t lanes;  // floats in a register
@@ -49,6 +68,12 @@ struct Kernels {
   // What a row with nothing to attend gives, by the problem's policy.
   void (*fill_empty_row)(const AttentionProblem &problem, int64_t batch, int64_t kv_head, float *out);
   float (*empty_log_sum_exp)(const AttentionProblem &problem);
+  void (*finish_units)(const UnitRows &rows);
+  void (*squared_norms)(const SquaredNorms &norms);
+  void (*encode_rows)(const EncodingRows &rows);
+  void (*add_rows)(const AddedRows &rows);
+  void (*rotary_table)(const RotaryTable &rows);
+  void (*rotate_rows)(const RotatedRows &rows);
   void (*matmul_pack)(const MatmulPack &pack);
   void (*matmul_block)(const MatmulTask &task);
 };

@@ -60,7 +60,8 @@ FOVEA_INLINE void square_to_rows(const float *tile, int64_t tile_stride, const F
   });
 }
 
-// tile[c][r] = rows[r][c] for up to `lanes` rows; the lanes of missing rows become 0. tile_stride: floats between columns.
+// tile[c][r] = rows[r][c] for up to `lanes` rows; the lanes of missing rows become 0. tile_stride: floats between
+// columns.
 FOVEA_NOINLINE void rows_to_lanes(const float *const *rows, int64_t row_count, int64_t columns, float *tile,
                                   int64_t tile_stride) {
   for (int64_t c = 0; c < columns; c += lanes) {

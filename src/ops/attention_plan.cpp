@@ -13,8 +13,8 @@ namespace {
 // Below this many cycles of work, waking another thread costs more than it brings.
 constexpr double worth_a_thread = 60e3;
 
-// When all rows of a head fit one task, keys are split, so that one query can use every core. The number of splits depends on
-// the number of keys alone: neither batch size nor thread count changes a result.
+// When all rows of a head fit one task, keys are split, so that one query can use every core. The number of splits
+// depends on the number of keys alone: neither batch size nor thread count changes a result.
 int64_t keys_per_split(int64_t key_len) {
   constexpr int64_t grid = 192;  // a multiple of every tile's keys
   constexpr int64_t most_splits = 16;
@@ -22,8 +22,8 @@ int64_t keys_per_split(int64_t key_len) {
   return std::min(longest, round_up(std::max<int64_t>(256, ceil_div(key_len, most_splits)), grid));
 }
 
-// Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out. This
-// may depend on the threads: a row's result does not depend on which rows it is computed with.
+// Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out.
+// This may depend on the threads: a row's result does not depend on which rows it is computed with.
 int64_t tile_task_rows(const AttentionPlan &plan) {
   const AttentionShape &shape = plan.kernels->attention;
   const AttentionProblem &p = plan.problem;
@@ -55,7 +55,7 @@ bool size_in_lines(int64_t count, int64_t floats_each, size_t *size) {
 
 Status plan_memory(AttentionPlan *plan) {
   const AttentionProblem &p = plan->problem;
-  const int64_t scratch = plan->kernels->attention.scratch_floats(p.head_dim, p.value_dim);
+  const int64_t scratch = plan->kernels->attention.scratch_floats(p.score, p.head_dim, p.value_dim);
   int64_t all_rows = 0;
   int64_t partial_rows = 0;
   int64_t total = 0;
@@ -67,6 +67,7 @@ Status plan_memory(AttentionPlan *plan) {
                     checked_multiply(static_cast<int64_t>(plan->scratch_size), plan->workers, &total) &&
                     checked_add(total, static_cast<int64_t>(plan->partial_size), &total) &&
                     checked_add(total, static_cast<int64_t>(plan->statistics_size), &total) &&
+                    checked_add(total, static_cast<int64_t>(plan->score.size), &total) &&
                     checked_add(total, static_cast<int64_t>(cache_line), &total);
   if (!fits) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
   plan->workspace_size = static_cast<size_t>(total);
@@ -75,12 +76,15 @@ Status plan_memory(AttentionPlan *plan) {
 
 }  // namespace
 
-Status plan_attention(const Context &context, const AttentionProblem &problem, AttentionPlan *plan) {
+Status plan_attention(const Context &context, const SdpaCall &call, const AttentionProblem &checked,
+                      AttentionPlan *plan) {
   const AttentionShape &shape = context.kernels->attention;
   *plan = {};
   plan->context = &context;
   plan->kernels = context.kernels;
-  plan->problem = problem;
+  plan->problem = checked;
+  AttentionProblem &problem = plan->problem;
+  if (const Status status = plan_score(context, call, &problem, &plan->score); status != FOVEA_OK) return status;
   plan->rows = problem.group * problem.query_len;
   plan->path = plan->rows <= shape.few_rows && !problem.weights_wanted ? AttentionPath::rows : AttentionPath::tile;
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
@@ -98,16 +102,22 @@ Status plan_attention(const Context &context, const AttentionProblem &problem, A
   return plan_memory(plan);
 }
 
-size_t describe_attention(const AttentionPlan &plan, const char *operation, char *text, size_t size) {
+size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
   const bool rows = plan.path == AttentionPath::rows;
   const AttentionShape &shape = plan.kernels->attention;
-  const int length = std::snprintf(
-      text, size,
-      "op=%s isa=%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
-      " keys_per_split=%" PRId64 " tasks=%" PRId64 " threads=%d passes=%d scratch_per_thread=%zu workspace=%zu",
-      operation, plan.kernels->name, rows ? "rows" : "tile", plan.rows_per_task,
-      rows ? shape.few_rows_keys : shape.tile_keys, plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks,
-      plan.workers, plan.problem.weights_wanted ? 2 : 1, plan.scratch_size, plan.workspace_size);
+  char dropout[32] = "";
+  if (plan.problem.dropout.threshold != 0) {
+    std::snprintf(dropout, sizeof dropout, " dropout=%g", plan.problem.dropout.threshold * 0x1p-32);
+  }
+  const int length =
+      std::snprintf(text, size,
+                    "op=%s isa=%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
+                    " keys_per_split=%" PRId64 " tasks=%" PRId64
+                    " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
+                    score_name(plan.score.kind), plan.kernels->name, rows ? "rows" : "tile", plan.rows_per_task,
+                    rows ? shape.few_rows_keys : shape.tile_keys, plan.row_blocks, plan.splits, plan.keys_per_split,
+                    plan.tasks, plan.workers, plan.problem.weights_wanted ? 2 : 1, dropout, plan.scratch_size,
+                    plan.score.size, plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

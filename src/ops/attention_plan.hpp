@@ -1,8 +1,9 @@
-// How a call to attention is carried out: path, tiles, tasks, threads, memory. Shapes alone decide all but the number of
-// threads, so the result does not depend on the machine's load or size.
+// How a call to attention is carried out: path, tiles, tasks, threads, memory. Shapes alone decide all but the number
+// of threads, so the result does not depend on the machine's load or size.
 #pragma once
 
 #include "kernels/table.hpp"
+#include "ops/score_plan.hpp"
 #include "ops/sdpa.hpp"
 #include "runtime/context.hpp"
 
@@ -14,6 +15,7 @@ struct AttentionPlan {
   const Context *context;
   const Kernels *kernels;
   AttentionProblem problem;
+  ScorePlan score;
   AttentionPath path;
   int64_t rows;  // query rows that share a key/value head
   int64_t rows_per_task;
@@ -29,13 +31,15 @@ struct AttentionPlan {
   size_t workspace_size;   // all of it, and room to align
 };
 
-[[nodiscard]] Status plan_attention(const Context &context, const AttentionProblem &problem, AttentionPlan *plan);
+// call has passed its checks, problem is what they made of it.
+[[nodiscard]] Status plan_attention(const Context &context, const SdpaCall &call, const AttentionProblem &problem,
+                                    AttentionPlan *plan);
 
-// problem: the plan's, with data. workspace: at least plan.workspace_size bytes.
-void run_attention(const AttentionPlan &plan, const AttentionProblem &problem, void *workspace);
+// call: the plan's, with data. workspace: at least plan.workspace_size bytes.
+void run_attention(const AttentionPlan &plan, const SdpaCall &call, void *workspace);
 
 // As snprintf.
-size_t describe_attention(const AttentionPlan &plan, const char *operation, char *text, size_t size);
+size_t describe_attention(const AttentionPlan &plan, char *text, size_t size);
 
 }  // namespace fovea
 

@@ -15,6 +15,7 @@ struct Memory {
   float *partial_log_sum_exp;
   float *row_max;
   float *row_scale;
+  char *score;
 };
 
 int64_t total_rows(const AttentionPlan &plan) { return plan.problem.batch * plan.problem.kv_heads * plan.rows; }
@@ -34,11 +35,12 @@ Memory divide(const AttentionPlan &plan, void *workspace) {
     memory.row_max = reinterpret_cast<float *>(at);
     memory.row_scale = memory.row_max + total_rows(plan);
   }
+  memory.score = at + plan.statistics_size;
   return memory;
 }
 
-// Task numbers run over splits, then row blocks, then heads. Of a causal head the longest block comes first, so that what is
-// left at the end is short.
+// Task numbers run over splits, then row blocks, then heads. Of a causal head the longest block comes first, so that
+// what is left at the end is short.
 AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory,
                         int64_t index) {
   AttentionTask task = {};
@@ -124,9 +126,12 @@ void run_weights(const AttentionPlan &plan, const AttentionProblem &problem, con
 
 }  // namespace
 
-void run_attention(const AttentionPlan &plan, const AttentionProblem &problem, void *workspace) {
+void run_attention(const AttentionPlan &plan, const SdpaCall &call, void *workspace) {
   if (plan.tasks == 0) return;
   const Memory memory = divide(plan, workspace);
+  AttentionProblem problem = plan.problem;
+  set_data(call, &problem);
+  run_score(*plan.context, plan.score, call, memory.score, &problem);
   const auto kernel = plan.path == AttentionPath::rows ? plan.kernels->attention_rows : plan.kernels->attention_tile;
   run_tasks(*plan.context, plan.workers, plan.tasks, [&](int worker, int64_t index) {
     AttentionTask task = make_task(plan, problem, memory, index);

@@ -1,7 +1,9 @@
-// Shape, stride, dtype and range checks. Sizes and strides are the caller's and may be anything: every product is checked.
+// Shape, stride, dtype and range checks. Sizes and strides are the caller's and may be anything: every product is
+// checked.
 #include "ops/check.hpp"
 
 #include <cinttypes>
+#include <cmath>
 #include <cstdlib>
 
 namespace fovea {
@@ -43,7 +45,8 @@ bool address_range_fits(const fovea_tensor &tensor, const Extent &extent) {
   return checked_add(base, extent.low, &ignored) && ignored >= 0 && checked_add(base, extent.high, &ignored);
 }
 
-// Elements of an output are distinct if, from the smallest stride up, each stride clears all that the axes before it span.
+// Elements of an output are distinct if, from the smallest stride up, each stride clears all that the axes before it
+// span.
 bool repeats_itself(const fovea_tensor &tensor) {
   if (element_count(tensor) == 0) return false;
   int64_t span = 1;
@@ -175,25 +178,27 @@ bool same_memory(const fovea_tensor &a, const fovea_tensor &b) {
   return true;
 }
 
-Status read_struct(const char *name, const void *given, void *read, size_t known_size) {
+Status read_struct(const char *name, const void *given, void *read, const StructSizes &sizes) {
   constexpr size_t sane_size = 4096;  // no struct of ours will grow past this; a larger number is an unset field
-  std::memset(read, 0, known_size);
-  std::memcpy(read, &known_size, sizeof known_size);
+  const size_t known = sizes.known;
+  std::memset(read, 0, known);
+  std::memcpy(read, &known, sizeof known);
   if (given == nullptr) return FOVEA_OK;
   size_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size < known_size || size > sane_size) {
+  if (size < sizes.first || size > sane_size) {
     return fail(FOVEA_BAD_OPTION, "%s.struct_size is %zu, expected the struct's sizeof, at least %zu", name, size,
-                known_size);
+                sizes.first);
   }
   const auto *bytes = static_cast<const unsigned char *>(given);
-  for (size_t i = known_size; i < size; ++i) {
+  for (size_t i = known; i < size; ++i) {
     if (bytes[i] != 0) {
       return fail(FOVEA_BAD_OPTION, "%s sets byte %zu of %zu, but this library (%s) knows only %zu", name, i, size,
-                  fovea_version(), known_size);
+                  fovea_version(), known);
     }
   }
-  std::memcpy(read, given, known_size);
+  std::memcpy(read, given, size < known ? size : known);
+  std::memcpy(read, &known, sizeof known);
   return FOVEA_OK;
 }
 
@@ -272,6 +277,18 @@ Status check_valid_lens(const fovea_tensor &lens, int64_t key_len) {
                   row, column, length, key_len);
     }
   }
+  return FOVEA_OK;
+}
+
+Status check_dropout(float probability, uint64_t seed, Dropout *dropout) {
+  if (!(probability >= 0.0f && probability < 1.0f)) {
+    return fail(FOVEA_BAD_VALUE, "options.dropout is %g, expected 0 or more and less than 1",
+                static_cast<double>(probability));
+  }
+  const double exact = probability;
+  dropout->threshold = static_cast<uint32_t>(std::llround(exact * 0x1p32));
+  dropout->scale = static_cast<float>(1.0 / (1.0 - exact));
+  dropout->seed = seed;
   return FOVEA_OK;
 }
 

@@ -6,18 +6,32 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "kernels/dropout_problem.hpp"
 #include "status.hpp"
 #include "types.hpp"
 
 namespace fovea {
 
-// Copies *given into *read, whose tail stays zero when the caller's struct is older. A newer caller's extra bytes must be
-// zero: they ask for something this build does not know. A null `given` means all defaults.
-[[nodiscard]] Status read_struct(const char *name, const void *given, void *read, size_t known_size);
+struct StructSizes {
+  size_t first, known;
+};
+
+// Copies *given into *read. The tail stays zero when the caller's struct is older, but what its first version had must be
+// there. A newer caller's extra bytes must be zero: they ask for something this build does not know. A null `given` means
+// all defaults.
+[[nodiscard]] Status read_struct(const char *name, const void *given, void *read, const StructSizes &sizes);
+
+// The size a struct had in the first header that declared it.
+template <class Options>
+inline constexpr size_t first_size = sizeof(Options);
+template <>
+inline constexpr size_t first_size<fovea_attention_options> = offsetof(fovea_attention_options, dropout);
+template <>
+inline constexpr size_t first_size<fovea_attention_buffers> = offsetof(fovea_attention_buffers, query_weight);
 
 template <class Options>
 [[nodiscard]] Status read_options(const char *name, const Options *given, Options *read) {
-  return read_struct(name, given, read, sizeof(Options));
+  return read_struct(name, given, read, {first_size<Options>, sizeof(Options)});
 }
 
 // What an argument must be.
@@ -44,8 +58,8 @@ struct NamedTensor {
   const fovea_tensor *tensor;  // null: not given
 };
 
-// No output shares an element with an input or with another output. Exact for the layouts in use (slices of one buffer may
-// interleave); where it cannot tell, it refuses.
+// No output shares an element with an input or with another output. Exact for the layouts in use (slices of one buffer
+// may interleave); where it cannot tell, it refuses.
 [[nodiscard]] Status check_overlaps(std::initializer_list<NamedTensor> outputs,
                                     std::initializer_list<NamedTensor> inputs);
 
@@ -61,5 +75,8 @@ size_t dtype_size(Dtype dtype);
 // The rules for valid_lens of an operation with these sizes: dtype, rank 1 or 2, shape [batch] or [batch, query_len].
 [[nodiscard]] Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t query_len,
                                              bool needs_data);
+
+// options.dropout and its seed.
+[[nodiscard]] Status check_dropout(float probability, uint64_t seed, Dropout *dropout);
 
 }  // namespace fovea

@@ -1,5 +1,6 @@
-// Matrix product. b is packed into panels a slice of columns at a time, then blocks of rows x a few panels are handed out.
-// Every element sums k in the same order however the work is cut, so packed, unpacked and threaded calls agree bit for bit.
+// Matrix product. b is packed into panels a slice of columns at a time, then blocks of rows x a few panels are handed
+// out. Every element sums k in the same order however the work is cut, so packed, unpacked and threaded calls agree bit
+// for bit.
 #include "ops/matmul.hpp"
 
 #include <algorithm>
@@ -73,7 +74,8 @@ int64_t rows_per_task(const Product &product) {
   int64_t rows = most;
   while (rows > least && chunks * static_cast<double>(ceil_div(product.a.rows, rows)) < 4.0 * product.workers)
     rows /= 2;
-  // Equal shares: a slice of b is used up before the next is packed, and nobody should wait for the one with a block more.
+  // Equal shares: a slice of b is used up before the next is packed, and nobody should wait for the one with a block
+  // more.
   const int64_t blocks = round_up(ceil_div(std::max<int64_t>(product.a.rows, 1), rows), product.workers);
   const int64_t even = round_up(ceil_div(product.a.rows, blocks), 6);
   return std::clamp(even, std::min(least, rows), most);

@@ -1,5 +1,5 @@
-// The checks of scaled dot-product attention. Tensors of rank 2 and 3 are lifted to [B,H,L,X] first, so that everything after
-// sees one shape.
+// The checks of scaled dot-product attention. Tensors of rank 2 and 3 are lifted to [B,H,L,X] first, so that everything
+// after sees one shape.
 #include "ops/sdpa.hpp"
 
 #include <cinttypes>
@@ -82,11 +82,14 @@ Status check_main_tensors(const SdpaCall &call, AttentionProblem *p) {
   const Lifted value = lift_heads(call.tensor[value_operand]);
   const Lifted out = lift_heads(call.tensor[out_operand]);
   FOVEA_CHECK(expect_range("query", "head_dim", query.shape[3], 1, max_dim));
+  FOVEA_CHECK(expect_range("key", "head_dim", key.shape[3], 1, max_dim));
   FOVEA_CHECK(expect_range("value", "head_dim", value.shape[3], 1, max_dim));
   FOVEA_CHECK(expect_range("query", "length", query.shape[2], 0, max_length));
   FOVEA_CHECK(expect_range("key", "length", key.shape[2], 0, max_length));
   FOVEA_CHECK(expect_size("key", "batch entries", key.shape[0], query.shape[0], "as query"));
-  FOVEA_CHECK(expect_size("key", "features", key.shape[3], query.shape[3], "as query"));
+  if (call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN) {
+    FOVEA_CHECK(expect_size("key", "features", key.shape[3], query.shape[3], "as query"));
+  }
   FOVEA_CHECK(expect_size("value", "batch entries", value.shape[0], query.shape[0], "as query"));
   FOVEA_CHECK(expect_size("value", "heads", value.shape[1], key.shape[1], "as key"));
   FOVEA_CHECK(expect_size("value", "positions", value.shape[2], key.shape[2], "as key"));
@@ -106,6 +109,7 @@ Status check_main_tensors(const SdpaCall &call, AttentionProblem *p) {
   p->query_len = query.shape[2];
   p->key_len = key.shape[2];
   p->head_dim = query.shape[3];
+  p->key_dim = key.shape[3];
   p->value_dim = value.shape[3];
   int64_t rows = 0;
   if (!checked_multiply(p->batch, p->heads, &rows) || !checked_multiply(rows, p->query_len, &rows) ||
@@ -119,7 +123,7 @@ Status check_main_tensors(const SdpaCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
-Status check_numbers(const fovea_attention_options &options, AttentionProblem *p) {
+Status check_numbers(const fovea_attention_options &options, int32_t score_kind, AttentionProblem *p) {
   if ((options.flags & ~known_flags) != 0) {
     return fail(FOVEA_BAD_OPTION, "options.flags is 0x%x, expected no bits but 0x%x", options.flags, known_flags);
   }
@@ -135,10 +139,14 @@ Status check_numbers(const fovea_attention_options &options, AttentionProblem *p
                 static_cast<double>(options.softcap));
   }
   p->empty_rows = static_cast<EmptyRows>(options.empty_rows);
-  p->scale = options.scale == 0.0f ? 1.0f / std::sqrt(static_cast<float>(p->head_dim)) : options.scale;
+  const float usual = score_kind == FOVEA_SCORE_DOT ? 1.0f / std::sqrt(static_cast<float>(p->head_dim)) : 1.0f;
+  p->scale = options.scale == 0.0f ? usual : options.scale;
   p->softcap = options.softcap;
   p->average_weights = (options.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
-  return FOVEA_OK;
+  if (options.reserved != 0) {
+    return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
+  }
+  return check_dropout(options.dropout, options.dropout_seed, &p->dropout);
 }
 
 Status check_positions(const fovea_attention_options &options, AttentionProblem *p) {
@@ -264,8 +272,9 @@ Status check_buffer(const SdpaCall &call, int operand) {
 }  // namespace
 
 const char *operand_name(int operand) {
-  constexpr const char *names[operand_count] = {"query",        "key",   "value", "valid_lens",  "mask",   "bias",
-                                                "alibi_slopes", "sinks", "out",   "log_sum_exp", "weights"};
+  constexpr const char *names[operand_count] = {
+      "query",      "key",    "value",      "valid_lens",   "mask",   "bias", "alibi_slopes", "sinks",  "query_weight",
+      "key_weight", "weight", "score_bias", "score_vector", "sigmas", "out",  "log_sum_exp",  "weights"};
   return names[operand];
 }
 
@@ -285,10 +294,12 @@ Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const 
   given[log_sum_exp_operand] = call->options.log_sum_exp;
   given[weights_operand] = call->options.weights;
   for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {
-    if (given[operand] == nullptr)
+    if (given[operand] == nullptr && (operand != key_operand || call->prepared == nullptr)) {
       return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", operand_name(operand));
+    }
   }
   for (int operand = 0; operand < operand_count; ++operand) {
+    if (operand >= first_score_operand && operand <= last_score_operand) continue;
     call->present[operand] = given[operand] != nullptr;
     if (call->present[operand]) call->tensor[operand] = *given[operand];
   }
@@ -298,21 +309,31 @@ Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const 
 Status check_sdpa_call(const SdpaCall &call, AttentionProblem *problem) {
   *problem = {};
   FOVEA_CHECK(check_main_tensors(call, problem));
-  FOVEA_CHECK(check_numbers(call.options, problem));
+  if (call.prepared == nullptr) FOVEA_CHECK(check_score(call, *problem));
+  FOVEA_CHECK(check_numbers(call.options, call.score.kind, problem));
   FOVEA_CHECK(check_positions(call.options, problem));
   FOVEA_CHECK(check_masks(call, problem));
   FOVEA_CHECK(check_log_sum_exp(call, problem));
   return check_weights(call, problem);
 }
 
-Status check_sdpa_data(const SdpaCall &call, const AttentionProblem &problem) {
-  for (int operand = 0; operand < operand_count; ++operand) {
+Status check_operand_data(const SdpaCall &call, int first, int last) {
+  for (int operand = first; operand <= last; ++operand) {
     if (call.present[operand]) FOVEA_CHECK(check_buffer(call, operand));
   }
-  FOVEA_CHECK(check_overlaps({named(call, out_operand), named(call, log_sum_exp_operand), named(call, weights_operand)},
-                             {named(call, query_operand), named(call, key_operand), named(call, value_operand),
-                              named(call, valid_lens_operand), named(call, mask_operand), named(call, bias_operand),
-                              named(call, alibi_slopes_operand), named(call, sinks_operand)}));
+  return FOVEA_OK;
+}
+
+Status check_sdpa_data(const SdpaCall &call, const AttentionProblem &problem) {
+  FOVEA_CHECK(check_operand_data(call, 0, operand_count - 1));
+  FOVEA_CHECK(
+      check_overlaps({named(call, out_operand), named(call, log_sum_exp_operand), named(call, weights_operand)},
+                     {named(call, query_operand), named(call, key_operand), named(call, value_operand),
+                      named(call, valid_lens_operand), named(call, mask_operand), named(call, bias_operand),
+                      named(call, alibi_slopes_operand), named(call, sinks_operand), named(call, query_weight_operand),
+                      named(call, key_weight_operand), named(call, weight_operand), named(call, score_bias_operand),
+                      named(call, score_vector_operand), named(call, sigmas_operand)}));
+  FOVEA_CHECK(check_score_data(call));
   if (!call.present[valid_lens_operand]) return FOVEA_OK;
   return check_valid_lens(call.tensor[valid_lens_operand], problem.key_len);
 }

@@ -1,4 +1,4 @@
-// Scaled dot-product attention: check -> plan -> run. Formula and options stand in fovea.h.
+// Attention as it was called, and its checks. Formulas and options stand in fovea.h.
 #pragma once
 
 #include "kernels/attention_problem.hpp"
@@ -18,30 +18,56 @@ enum Operand : int {
   bias_operand,
   alibi_slopes_operand,
   sinks_operand,
+  query_weight_operand,  // the score function's parameters
+  key_weight_operand,
+  weight_operand,
+  score_bias_operand,
+  score_vector_operand,
+  sigmas_operand,
   out_operand,
   log_sum_exp_operand,
   weights_operand,
   operand_count
 };
 
+constexpr int first_score_operand = query_weight_operand;
+constexpr int last_score_operand = sigmas_operand;
+
 const char *operand_name(int operand);
+
+// The same of a score parameter, as a member of fovea_score.
+const char *score_member(int operand);
 
 // A call as it was made, with its own copies of the descriptors.
 struct SdpaCall {
   fovea_tensor tensor[operand_count];
   bool present[operand_count];
-  fovea_attention_options options;  // its pointers are not used once the call has been read
+  fovea_score score;                    // its pointers are not used once the call has been read
+  const fovea_prepared_keys *prepared;  // instead of a key; else null
+  fovea_attention_options options;      // its pointers are not used once the call has been read
 };
 
 // Copies descriptors and options; fails on a missing tensor or an options struct that cannot be read.
 [[nodiscard]] Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
                                     const fovea_tensor *out, const fovea_attention_options *options, SdpaCall *call);
 
+// Likewise the score function's; null: the scaled dot product.
+[[nodiscard]] Status read_score(const fovea_score *score, SdpaCall *call);
+
+// Kind, parameters and their sizes, once the problem's sizes are known.
+[[nodiscard]] Status check_score(const SdpaCall &call, const AttentionProblem &problem);
+
+// What check_score could not see without data.
+[[nodiscard]] Status check_score_data(const SdpaCall &call);
+
 // Every check that needs no data; on success the problem is complete but for its pointers.
 [[nodiscard]] Status check_sdpa_call(const SdpaCall &call, AttentionProblem *problem);
 
 // Every check that needs the data: null, misaligned or overlapping buffers, valid lengths out of range.
 [[nodiscard]] Status check_sdpa_data(const SdpaCall &call, const AttentionProblem &problem);
+
+// Data that must be there, aligned and inside the address space, of those operands in [first, last] that are present.
+[[nodiscard]] Status check_operand_data(const SdpaCall &call, int first, int last);
 
 // Copies the tensors' data pointers into the problem.
 void set_data(const SdpaCall &call, AttentionProblem *problem);

@@ -1,4 +1,5 @@
-// What every call runs on: a table of kernels, a thread cap, a way to run work in parallel, and one cached scratch buffer.
+// What every call runs on: a table of kernels, a thread cap, a way to run work in parallel, and one cached scratch
+// buffer.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,8 @@ struct fovea_context {
   int max_threads = 0;  // 0: as many as the arena
   fovea_parallel_for parallel_for = nullptr;
   void *parallel_for_user = nullptr;
-  // A one-shot call's scratch memory is kept here for the next one, so that a loop of calls does not pay for fresh pages.
+  // A one-shot call's scratch memory is kept here for the next one, so that a loop of calls does not pay for fresh
+  // pages.
   mutable std::atomic<void *> spare_workspace{nullptr};
 
   fovea_context() = default;

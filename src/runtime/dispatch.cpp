@@ -1,4 +1,5 @@
-// Selection of the table. A name that is unknown, or that this machine cannot run, is an error and never a silent fallback.
+// Selection of the table. A name that is unknown, or that this machine cannot run, is an error and never a silent
+// fallback.
 #include "runtime/dispatch.hpp"
 
 #include <cstdio>

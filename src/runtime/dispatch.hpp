@@ -10,8 +10,8 @@ namespace fovea {
 // The table of a set, or nullptr when this build or this machine lacks it.
 const Kernels *kernels_of(Isa isa);
 
-// The best table not above the named set; nullptr names the environment's FOVEA_ISA, else the best there is. The argument
-// `origin` is what the message calls the name.
+// The best table not above the named set; nullptr names the environment's FOVEA_ISA, else the best there is. The
+// argument `origin` is what the message calls the name.
 [[nodiscard]] Status select_kernels(const char *name, const char *origin, const Kernels **kernels);
 
 }  // namespace fovea

@@ -1,5 +1,5 @@
-// Workers draw task numbers from one counter, in order: large tasks first or last is the caller's choice, balance comes by
-// itself, and scratch memory belongs to the worker and not to the thread. Results do not depend on who runs what.
+// Workers draw task numbers from one counter, in order: large tasks first or last is the caller's choice, balance comes
+// by itself, and scratch memory belongs to the worker and not to the thread. Results do not depend on who runs what.
 #include "runtime/parallel.hpp"
 
 #include <oneapi/tbb/parallel_for.h>

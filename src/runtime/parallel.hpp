@@ -21,8 +21,8 @@ class TaskBody {
   void (*call_)(const void *, int, int64_t);
 };
 
-// Calls body(worker, task) once for every task in [0, task_count). Tasks run in any order; `worker` is in [0, workers) and
-// no two calls with one worker overlap, so it may index scratch memory. workers == 1 runs on the calling thread.
+// Calls body(worker, task) once for every task in [0, task_count). Tasks run in any order; `worker` is in [0, workers)
+// and no two calls with one worker overlap, so it may index scratch memory. workers == 1 runs on the calling thread.
 void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody body);
 
 // Threads of the calling thread's arena.

@@ -41,6 +41,15 @@ VALUE(FOVEA_WINDOW_RIGHT, 16);
 VALUE(FOVEA_LEAVE_ONE_OUT, 32);
 VALUE(FOVEA_AVERAGE_WEIGHTS, 64);
 
+VALUE(FOVEA_SCORE_DOT, 0);
+VALUE(FOVEA_SCORE_BILINEAR, 1);
+VALUE(FOVEA_SCORE_ADDITIVE, 2);
+VALUE(FOVEA_SCORE_CONCAT, 3);
+VALUE(FOVEA_SCORE_GAUSSIAN, 4);
+
+VALUE(FOVEA_ROTARY_INTERLEAVED, 1);
+VALUE(FOVEA_ROTARY_INVERSE, 2);
+
 #if defined(__LP64__)
 SIZE(fovea_tensor, 112);
 OFFSET(fovea_tensor, data, 0);
@@ -57,7 +66,7 @@ OFFSET(fovea_context_options, max_isa, 16);
 OFFSET(fovea_context_options, parallel_for, 24);
 OFFSET(fovea_context_options, parallel_for_user, 32);
 
-SIZE(fovea_attention_options, 104);
+SIZE(fovea_attention_options, 120);
 OFFSET(fovea_attention_options, struct_size, 0);
 OFFSET(fovea_attention_options, flags, 8);
 OFFSET(fovea_attention_options, empty_rows, 12);
@@ -73,8 +82,42 @@ OFFSET(fovea_attention_options, alibi_slopes, 72);
 OFFSET(fovea_attention_options, sinks, 80);
 OFFSET(fovea_attention_options, log_sum_exp, 88);
 OFFSET(fovea_attention_options, weights, 96);
+OFFSET(fovea_attention_options, dropout, 104);
+OFFSET(fovea_attention_options, reserved, 108);
+OFFSET(fovea_attention_options, dropout_seed, 112);
 
-SIZE(fovea_attention_buffers, 96);
+SIZE(fovea_score, 64);
+OFFSET(fovea_score, struct_size, 0);
+OFFSET(fovea_score, kind, 8);
+OFFSET(fovea_score, sigma, 12);
+OFFSET(fovea_score, query_weight, 16);
+OFFSET(fovea_score, key_weight, 24);
+OFFSET(fovea_score, weight, 32);
+OFFSET(fovea_score, bias, 40);
+OFFSET(fovea_score, score_vector, 48);
+OFFSET(fovea_score, sigmas, 56);
+
+SIZE(fovea_kernel_regression_options, 24);
+OFFSET(fovea_kernel_regression_options, flags, 8);
+OFFSET(fovea_kernel_regression_options, sigma, 12);
+OFFSET(fovea_kernel_regression_options, weights, 16);
+
+SIZE(fovea_positional_encoding_options, 32);
+OFFSET(fovea_positional_encoding_options, base, 8);
+OFFSET(fovea_positional_encoding_options, dropout, 12);
+OFFSET(fovea_positional_encoding_options, offset, 16);
+OFFSET(fovea_positional_encoding_options, dropout_seed, 24);
+
+SIZE(fovea_rotary_options, 48);
+OFFSET(fovea_rotary_options, flags, 8);
+OFFSET(fovea_rotary_options, base, 12);
+OFFSET(fovea_rotary_options, position_scale, 16);
+OFFSET(fovea_rotary_options, reserved, 20);
+OFFSET(fovea_rotary_options, rotary_dim, 24);
+OFFSET(fovea_rotary_options, offset, 32);
+OFFSET(fovea_rotary_options, positions, 40);
+
+SIZE(fovea_attention_buffers, 144);
 OFFSET(fovea_attention_buffers, struct_size, 0);
 OFFSET(fovea_attention_buffers, query, 8);
 OFFSET(fovea_attention_buffers, key, 16);
@@ -87,6 +130,12 @@ OFFSET(fovea_attention_buffers, alibi_slopes, 64);
 OFFSET(fovea_attention_buffers, sinks, 72);
 OFFSET(fovea_attention_buffers, log_sum_exp, 80);
 OFFSET(fovea_attention_buffers, weights, 88);
+OFFSET(fovea_attention_buffers, query_weight, 96);
+OFFSET(fovea_attention_buffers, key_weight, 104);
+OFFSET(fovea_attention_buffers, weight, 112);
+OFFSET(fovea_attention_buffers, score_bias, 120);
+OFFSET(fovea_attention_buffers, score_vector, 128);
+OFFSET(fovea_attention_buffers, sigmas, 136);
 
 SIZE(fovea_masked_softmax_options, 16);
 OFFSET(fovea_masked_softmax_options, struct_size, 0);

@@ -8,16 +8,32 @@
 #include <optional>
 #include <vector>
 
+#include "philox.hpp"
+
 namespace reference {
 
 // Values as in fovea.h; kept apart so that the reference does not follow a mistake made there.
 enum class EmptyRows { kZero = 0, kUniform = 1, kNan = 2 };
 
-struct SdpaInputs {
-  int64_t batch = 1, heads = 1, kv_heads = 1, query_len = 0, key_len = 0, head_dim = 1, value_dim = 1;
-  std::vector<float> query;  // [B,H,Q,D]
-  std::vector<float> key;    // [B,Hkv,K,D]
+enum class ScoreKind { kDot = 0, kBilinear = 1, kAdditive = 2, kConcat = 3, kGaussian = 4 };
+
+// A score function and its parameters; those of other kinds are empty.
+struct Score {
+  ScoreKind kind = ScoreKind::kDot;
+  std::vector<float> query_weight;  // [h,Dq]
+  std::vector<float> key_weight;    // [h,Dk]
+  std::vector<float> weight;        // bilinear [Dq,Dk], concat [h,Dq+Dk]
+  std::vector<float> bias;          // [h] or empty
+  std::vector<float> score_vector;  // [h]
+  std::vector<float> sigmas;        // [H]
+};
+
+struct AttentionInputs {
+  int64_t batch = 1, heads = 1, kv_heads = 1, query_len = 0, key_len = 0, query_dim = 1, key_dim = 1, value_dim = 1;
+  std::vector<float> query;  // [B,H,Q,Dq]
+  std::vector<float> key;    // [B,Hkv,K,Dk]
   std::vector<float> value;  // [B,Hkv,K,Dv]
+  Score score;
 
   std::optional<std::vector<int64_t>> valid_lens;  // [B,Q]
   std::optional<std::vector<uint8_t>> mask;        // [B,H,Q,K]
@@ -26,7 +42,7 @@ struct SdpaInputs {
   std::optional<std::vector<float>> sinks;         // [H]
 
   EmptyRows empty_rows = EmptyRows::kZero;
-  float scale = 0;    // 0: 1 / sqrt(D)
+  float scale = 0;    // 0: 1 / sqrt(D) for the dot product, 1 for the others
   float softcap = 0;  // 0: none
   bool causal = false;
   bool top_left = false;
@@ -34,25 +50,47 @@ struct SdpaInputs {
   std::optional<int64_t> query_offset;
   std::optional<int64_t> window_left;
   std::optional<int64_t> window_right;
+  Dropout dropout;
 };
 
 template <typename Real>
-struct SdpaOutputs {
+struct AttentionOutputs {
   std::vector<Real> out;              // [B,H,Q,Dv]
   std::vector<Real> log_sum_exp;      // [B,H,Q]
-  std::vector<Real> weights;          // [B,H,Q,K]
+  std::vector<Real> weights;          // [B,H,Q,K], after dropout
   std::vector<Real> average_weights;  // [B,Q,K]
 
   // What the accuracy of a row is judged by.
   std::vector<Real> weighted_magnitude;  // [B,H,Q,Dv]: sum_j weight_j |value_j|
-  Real largest_score = 0;                // largest finite |score| attended anywhere, sinks included
+  std::vector<Real> softmax;             // [B,H,Q,K]: weights before dropout
+  // [B,H,Q,Dv]: sum_j softmax_j |value_j - out|, a sink's value being 0 and others times what dropout multiplies by
+  std::vector<Real> deviation;
+  Real largest_score = 0;               // largest |score| that has a weight of 2^-24 or more anywhere, and of sinks
+  std::vector<double> score_allowance;  // [B,H,Q]: the largest allowance (see RawScores) of a score with such a weight
 };
 
 template <typename Real>
-SdpaOutputs<Real> sdpa(const SdpaInputs &inputs);
+struct RawScores {
+  std::vector<Real> values;  // [B,H,Q,K]: before scale, soft-cap and everything that is added
+
+  // [B,H,Q,K]: what a score may be off by, beside what a plain evaluation is off by:
+  //   additive, concat   sum_u |v_u| (2^-20 + how far tanh moves when the projections are off by 2 roundings of the sum
+  //                      of the magnitudes of their terms)
+  //   bilinear           2 roundings of the sum of the magnitudes of the terms of q^T W k
+  //   gaussian           4 roundings of the score
+  //   dot                0
+  // Only of use in double.
+  std::vector<double> allowances;
+};
+
+template <typename Real>
+RawScores<Real> raw_scores(const AttentionInputs &inputs);
+
+template <typename Real>
+AttentionOutputs<Real> attention(const AttentionInputs &inputs);
 
 // The keys that query i of batch entry b, head h may attend, before the scores are known.
-std::vector<bool> attended_keys(const SdpaInputs &inputs, int64_t b, int64_t h, int64_t i);
+std::vector<bool> attended_keys(const AttentionInputs &inputs, int64_t b, int64_t h, int64_t i);
 
 // Softmax of the first valid_lens[row] of each row of x [rows,K].
 template <typename Real>

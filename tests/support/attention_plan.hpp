@@ -1,4 +1,4 @@
-// A planned sdpa call for the tests: the plan of a problem and the workspace it asks for, in guarded memory.
+// A planned attention call for the tests: the plan of a problem and the workspace it asks for, in guarded memory.
 #pragma once
 
 #include <fovea/fovea.h>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "sdpa_problem.hpp"
+#include "attention_problem.hpp"
 
 namespace testing {
 
@@ -14,18 +14,24 @@ struct DestroyPlan {
   void operator()(fovea_plan *plan) const { fovea_plan_destroy(plan); }
 };
 
-class SdpaPlan {
+class AttentionPlan {
  public:
-  SdpaPlan(const fovea_context *context, const SdpaProblem &problem, const SdpaResult &layout) {
-    SdpaArguments arguments(problem, layout);
+  AttentionPlan(const fovea_context *context, const AttentionProblem &problem, const AttentionResult &layout) {
+    AttentionArguments arguments(problem, layout);
     for (fovea_tensor *tensor :
          {&arguments.query, &arguments.key, &arguments.value, &arguments.out, &arguments.valid_lens, &arguments.mask,
           &arguments.bias, &arguments.alibi_slopes, &arguments.sinks, &arguments.log_sum_exp, &arguments.weights}) {
       tensor->data = nullptr;  // a plan does not look at the data
     }
+    if (arguments.score) {
+      ScoreArguments &score = *arguments.score;
+      for (fovea_tensor *tensor :
+           {&score.query_weight, &score.key_weight, &score.weight, &score.bias, &score.score_vector, &score.sigmas}) {
+        tensor->data = nullptr;
+      }
+    }
     fovea_plan *plan = nullptr;
-    REQUIRE_OK(fovea_sdpa_plan_create(context, &arguments.query, &arguments.key, &arguments.value, &arguments.out,
-                                      &arguments.options, &plan));
+    REQUIRE_OK(arguments.plan(context, &plan));
     plan_.reset(plan);
     workspace_ = GuardedMemory(fovea_plan_workspace_size(plan));
   }
@@ -36,8 +42,8 @@ class SdpaPlan {
   fovea_status run(const fovea_attention_buffers &buffers) const {
     return fovea_attention_run(plan_.get(), &buffers, workspace_.data(), workspace_.size());
   }
-  fovea_status run(const SdpaProblem &problem, const SdpaResult &result) const {
-    return run(buffers_of(SdpaArguments(problem, result)));
+  fovea_status run(const AttentionProblem &problem, const AttentionResult &result) const {
+    return run(buffers_of(AttentionArguments(problem, result)));
   }
 
   std::string describe() const {

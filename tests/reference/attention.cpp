@@ -1,6 +1,7 @@
 // out = softmax(score) value, one query at a time.
 //
-// score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
+// score(i, j) = softcap * tanh(scale * raw(i, j) / softcap) + bias(i, j) - slope * |position(i) - j|,
+// raw(i, j) from the score function, in scores.cpp
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,11 +11,14 @@
 namespace reference {
 namespace {
 
+// Scores whose weights are smaller do not count for the accuracy of a row, however large they are.
+constexpr float kLeastWeight = 0x1p-24f;
+
 template <typename Real>
 constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
 
 // Where query 0 stands among the keys.
-int64_t first_position(const SdpaInputs &in) {
+int64_t first_position(const AttentionInputs &in) {
   if (in.query_offset) return *in.query_offset;
   return in.top_left || in.key_len < in.query_len ? 0 : in.key_len - in.query_len;
 }
@@ -24,18 +28,19 @@ struct Row {
   int64_t b, h, i;
 };
 
-int64_t score_index(const SdpaInputs &in, Row row, int64_t j) {
+int64_t score_index(const AttentionInputs &in, Row row, int64_t j) {
   return ((row.b * in.heads + row.h) * in.query_len + row.i) * in.key_len + j;
 }
 
 template <typename Real>
-Real score(const SdpaInputs &in, Row row, int64_t j) {
-  const int64_t kv_head = row.h / (in.heads / in.kv_heads);
-  const float *q = in.query.data() + ((row.b * in.heads + row.h) * in.query_len + row.i) * in.head_dim;
-  const float *k = in.key.data() + ((row.b * in.kv_heads + kv_head) * in.key_len + j) * in.head_dim;
-  Real dot = 0;
-  for (int64_t d = 0; d < in.head_dim; ++d) dot += Real(q[d]) * Real(k[d]);
-  Real result = dot * (in.scale == 0 ? 1 / std::sqrt(Real(in.head_dim)) : Real(in.scale));
+Real scale_of(const AttentionInputs &in) {
+  if (in.scale != 0) return Real(in.scale);
+  return in.score.kind == ScoreKind::kDot ? 1 / std::sqrt(Real(in.query_dim)) : Real(1);
+}
+
+template <typename Real>
+Real score(const AttentionInputs &in, const RawScores<Real> &raw, Row row, int64_t j) {
+  Real result = raw.values[score_index(in, row, j)] * scale_of<Real>(in);
   if (in.softcap != 0) result = Real(in.softcap) * std::tanh(result / Real(in.softcap));
   if (in.bias) result += Real((*in.bias)[score_index(in, row, j)]);
   if (in.alibi_slopes) {
@@ -49,10 +54,12 @@ struct RowWeights {
   std::vector<Real> weights;  // [K]
   std::vector<bool> read;     // [K]: values that take part in the sum
   Real log_sum_exp;
+  std::vector<Real> factors = std::vector<Real>(weights.size(), 1);  // [K]: dropout's
+  double score_allowance = 0;
 };
 
 template <typename Real>
-RowWeights<Real> empty_row(const SdpaInputs &in) {
+RowWeights<Real> empty_row(const AttentionInputs &in) {
   RowWeights<Real> row{std::vector<Real>(in.key_len, 0), std::vector<bool>(in.key_len, false), -kInfinity<Real>};
   if (in.empty_rows == EmptyRows::kUniform && in.key_len > 0) {
     row.weights.assign(in.key_len, 1 / Real(in.key_len));
@@ -64,7 +71,8 @@ RowWeights<Real> empty_row(const SdpaInputs &in) {
 }
 
 template <typename Real>
-RowWeights<Real> row_weights(const SdpaInputs &in, Row row, Real &largest_score, bool &empty) {
+RowWeights<Real> row_weights(const AttentionInputs &in, const RawScores<Real> &raw, Row row, Real &largest_score,
+                             bool &empty) {
   RowWeights<Real> result{std::vector<Real>(in.key_len, 0), attended_keys(in, row.b, row.h, row.i), 0};
   std::vector<Real> scores(in.key_len, -kInfinity<Real>);
   Real row_max = in.sinks ? Real((*in.sinks)[row.h]) : -kInfinity<Real>;
@@ -72,10 +80,9 @@ RowWeights<Real> row_weights(const SdpaInputs &in, Row row, Real &largest_score,
   bool has_nan = false;
   for (int64_t j = 0; j < in.key_len; ++j) {
     if (!result.read[j]) continue;
-    scores[j] = score<Real>(in, row, j);
+    scores[j] = score(in, raw, row, j);
     has_nan = has_nan || std::isnan(scores[j]);
     row_max = std::max(row_max, scores[j]);
-    if (std::isfinite(scores[j])) largest_score = std::max(largest_score, std::abs(scores[j]));
   }
   if (row_max == -kInfinity<Real> && !has_nan) {
     // A sink of -infinity still keeps its row from being empty.
@@ -86,39 +93,63 @@ RowWeights<Real> row_weights(const SdpaInputs &in, Row row, Real &largest_score,
   Real sum = in.sinks ? std::exp(Real((*in.sinks)[row.h]) - row_max) : 0;
   for (int64_t j = 0; j < in.key_len; ++j) {
     if (!result.read[j]) continue;
-    result.weights[j] = std::exp(scores[j] - row_max);
+    result.weights[j] = scores[j] == -kInfinity<Real> ? 0 : std::exp(scores[j] - row_max);
     sum += result.weights[j];
   }
   for (int64_t j = 0; j < in.key_len; ++j) {
-    if (result.read[j]) result.weights[j] /= sum;
+    if (!result.read[j]) continue;
+    // A score of -infinity has a weight of 0 even in a row of NaN.
+    if (scores[j] != -kInfinity<Real>) result.weights[j] /= sum;
+    if (!(result.weights[j] >= Real(kLeastWeight))) continue;
+    largest_score = std::max(largest_score, std::abs(scores[j]));
+    const double allowance = raw.allowances[score_index(in, row, j)] * std::abs(double(scale_of<Real>(in)));
+    result.score_allowance = std::max(result.score_allowance, allowance);
   }
   result.log_sum_exp = row_max + std::log(sum);
+  for (int64_t j = 0; in.dropout.probability != 0 && j < in.key_len; ++j) {
+    result.factors[j] = dropped(in.dropout, row.b, row.h, row.i, j) ? 0 : 1 / (1 - Real(in.dropout.probability));
+  }
   return result;
 }
 
+// A weight that is dropped is 0, even if it was NaN.
 template <typename Real>
-void append_row(const SdpaInputs &in, Row row, const RowWeights<Real> &weights, bool nan_row,
-                SdpaOutputs<Real> &outputs) {
+Real weight_after_dropout(const RowWeights<Real> &row, int64_t j) {
+  return row.factors[j] == 0 ? 0 : row.weights[j] * row.factors[j];
+}
+
+template <typename Real>
+void append_row(const AttentionInputs &in, Row row, const RowWeights<Real> &weights, bool nan_row,
+                AttentionOutputs<Real> &outputs) {
   const int64_t kv_head = row.h / (in.heads / in.kv_heads);
   const float *values = in.value.data() + (row.b * in.kv_heads + kv_head) * in.key_len * in.value_dim;
   for (int64_t d = 0; d < in.value_dim; ++d) {
-    Real sum = 0, magnitude = 0;
+    Real sum = 0, magnitude = 0, weight = 0;
     for (int64_t j = 0; j < in.key_len; ++j) {
       if (!weights.read[j]) continue;
       const Real value = values[j * in.value_dim + d];
-      sum += weights.weights[j] * value;
-      magnitude += weights.weights[j] * std::abs(value);
+      sum += weight_after_dropout(weights, j) * value;
+      magnitude += weight_after_dropout(weights, j) * std::abs(value);
+      weight += weights.weights[j];
+    }
+    Real deviation = std::max(1 - weight, Real(0)) * std::abs(sum);
+    for (int64_t j = 0; j < in.key_len; ++j) {
+      if (!weights.read[j]) continue;
+      deviation += weights.weights[j] * std::abs(weights.factors[j] * values[j * in.value_dim + d] - sum);
     }
     outputs.out.push_back(nan_row ? std::numeric_limits<Real>::quiet_NaN() : sum);
     outputs.weighted_magnitude.push_back(magnitude);
+    outputs.deviation.push_back(deviation);
   }
   outputs.log_sum_exp.push_back(weights.log_sum_exp);
-  outputs.weights.insert(outputs.weights.end(), weights.weights.begin(), weights.weights.end());
+  outputs.score_allowance.push_back(weights.score_allowance);
+  outputs.softmax.insert(outputs.softmax.end(), weights.weights.begin(), weights.weights.end());
+  for (int64_t j = 0; j < in.key_len; ++j) outputs.weights.push_back(weight_after_dropout(weights, j));
 }
 
 }  // namespace
 
-std::vector<bool> attended_keys(const SdpaInputs &in, int64_t b, int64_t h, int64_t i) {
+std::vector<bool> attended_keys(const AttentionInputs &in, int64_t b, int64_t h, int64_t i) {
   const Row row{b, h, i};
   const int64_t position = first_position(in) + i;
   std::vector<bool> attended(in.key_len, true);
@@ -136,17 +167,19 @@ std::vector<bool> attended_keys(const SdpaInputs &in, int64_t b, int64_t h, int6
 }
 
 template <typename Real>
-SdpaOutputs<Real> sdpa(const SdpaInputs &in) {
-  SdpaOutputs<Real> outputs;
+AttentionOutputs<Real> attention(const AttentionInputs &in) {
+  AttentionOutputs<Real> outputs;
+  const RawScores<Real> raw = raw_scores<Real>(in);
   outputs.average_weights.assign(in.batch * in.query_len * in.key_len, 0);
   for (int64_t b = 0; b < in.batch; ++b) {
     for (int64_t h = 0; h < in.heads; ++h) {
       for (int64_t i = 0; i < in.query_len; ++i) {
         bool empty = false;
-        const RowWeights<Real> row = row_weights<Real>(in, {b, h, i}, outputs.largest_score, empty);
+        const RowWeights<Real> row = row_weights<Real>(in, raw, {b, h, i}, outputs.largest_score, empty);
         append_row(in, {b, h, i}, row, empty && in.empty_rows == EmptyRows::kNan, outputs);
         for (int64_t j = 0; j < in.key_len; ++j) {
-          outputs.average_weights[(b * in.query_len + i) * in.key_len + j] += row.weights[j] / Real(in.heads);
+          outputs.average_weights[(b * in.query_len + i) * in.key_len + j] +=
+              weight_after_dropout(row, j) / Real(in.heads);
         }
       }
     }
@@ -154,7 +187,7 @@ SdpaOutputs<Real> sdpa(const SdpaInputs &in) {
   return outputs;
 }
 
-template SdpaOutputs<float> sdpa<float>(const SdpaInputs &);
-template SdpaOutputs<double> sdpa<double>(const SdpaInputs &);
+template AttentionOutputs<float> attention<float>(const AttentionInputs &);
+template AttentionOutputs<double> attention<double>(const AttentionInputs &);
 
 }  // namespace reference

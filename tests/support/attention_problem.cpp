@@ -1,4 +1,4 @@
-#include "sdpa_problem.hpp"
+#include "attention_problem.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,12 +13,12 @@ namespace {
 
 // A dense copy over [B,H,Q,K] of a mask or bias whose axes may be 1, whatever its rank.
 template <typename T>
-std::vector<T> broadcast_scores(const Tensor<T> &tensor, const SdpaProblem &problem) {
+std::vector<T> broadcast_scores(const Tensor<T> &tensor, const AttentionProblem &problem) {
   return tensor.dense(problem.shape_of(problem.score_shape()));
 }
 
 template <typename T>
-std::vector<int64_t> expand_lens(const Tensor<T> &lens, const SdpaSizes &sizes) {
+std::vector<int64_t> expand_lens(const Tensor<T> &lens, const AttentionSizes &sizes) {
   std::vector<int64_t> expanded;
   for (int64_t b = 0; b < sizes.batch; ++b) {
     for (int64_t i = 0; i < sizes.query_len; ++i) {
@@ -44,27 +44,59 @@ double largest(const std::vector<Real> &values) {
   return most;
 }
 
+// What the outputs may be off by because each score of a row is off by at most d, the row's score_allowance
+// (reference.hpp). With e_j the error of score j, and sum_j weight_j (value_j - out) = 0,
+//   out' - out = sum_j weight_j exp(e_j) (value_j - out) / sum_j weight_j exp(e_j)
+//              = sum_j weight_j (exp(e_j) - 1) (value_j - out) / sum_j weight_j exp(e_j),
+// at most exp(d) (exp(d) - 1) times the row's deviation, about d times. A weight is the output of values that are 1 at
+// its key and 0 elsewhere: their deviation is 2 weight (1 - weight). Log-sum-exp moves by d at most.
+struct ScoreEffects {
+  std::vector<double> out, weights;  // as many as outputs.out and outputs.weights
+  double log_sum_exp = 0;
+};
+
+ScoreEffects effects_of_scores(const reference::AttentionOutputs<double> &truth) {
+  ScoreEffects effects;
+  const auto effect = [&truth](size_t n, size_t row_size, double deviation) {
+    const double d = truth.score_allowance[n / row_size];
+    return std::exp(d) * std::expm1(d) * deviation;
+  };
+  const size_t rows = truth.score_allowance.size();
+  for (size_t n = 0; n < truth.deviation.size(); ++n) {
+    effects.out.push_back(effect(n, truth.deviation.size() / rows, truth.deviation[n]));
+  }
+  for (size_t n = 0; n < truth.weights.size(); ++n) {
+    const double weight = truth.weights[n];
+    effects.weights.push_back(effect(n, truth.weights.size() / rows, 2 * weight * (1 - truth.softmax[n])));
+  }
+  effects.log_sum_exp = largest(truth.score_allowance);
+  return effects;
+}
+
 // 8 (1 + K) 2^-24 sum_j weight_j |value_j|, for rows whose weights sum to 1. A sink that stands a distance d above the
 // scores makes every weight about e^-d, and float32 knows e^-d to a relative d * 2^-24 at best: such rows get (1 + d)
 // times the bound. Exponentials below the smallest normal number, next to a largest of 1, may count as 0; and below it
 // a product loses bits however it is computed.
-std::vector<double> elementwise_bounds(const reference::SdpaInputs &inputs, const reference::SdpaOutputs<double> &truth,
-                                       const SdpaSizes &sizes) {
+std::vector<double> elementwise_bounds(const reference::AttentionInputs &inputs,
+                                       const reference::AttentionOutputs<double> &truth, const AttentionSizes &sizes,
+                                       const ScoreEffects &effects) {
   std::vector<double> bounds;
   constexpr double kSmallest = 0x1p-126;
   const double underflow = static_cast<double>(sizes.key_len) * kSmallest * largest(inputs.value);
   const double per_magnitude = 8 * (1 + static_cast<double>(sizes.key_len)) * kEpsilon;
   for (size_t n = 0; n < truth.weighted_magnitude.size(); ++n) {
-    const auto row = truth.weights.begin() + static_cast<int64_t>(n) / sizes.value_dim * sizes.key_len;
+    const auto row = truth.softmax.begin() + static_cast<int64_t>(n) / sizes.value_dim * sizes.key_len;
     const double sum = std::accumulate(row, row + sizes.key_len, 0.0);
     const double distance = sum > 0 && sum < 1 ? -std::log(sum) : 0;
-    bounds.push_back(per_magnitude * (1 + distance) * std::max(truth.weighted_magnitude[n], kSmallest) + underflow);
+    const double roundings = per_magnitude * (1 + distance) * std::max(truth.weighted_magnitude[n], kSmallest);
+    bounds.push_back(roundings + underflow + effects.out[n]);
   }
   return bounds;
 }
 
-void check_weight_rows(const SdpaProblem &problem, const reference::SdpaInputs &inputs, const Tensor<float> &weights) {
-  const SdpaSizes &s = problem.sizes;
+void check_weight_rows(const AttentionProblem &problem, const reference::AttentionInputs &inputs,
+                       const Tensor<float> &weights) {
+  const AttentionSizes &s = problem.sizes;
   const bool average = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
   const std::vector<float> dense = weights.dense();
   if (average || problem.empty_rows != FOVEA_EMPTY_ROWS_ZERO) return;
@@ -85,23 +117,34 @@ void check_weight_rows(const SdpaProblem &problem, const reference::SdpaInputs &
 }
 
 struct Expected {
-  reference::SdpaInputs inputs;
-  reference::SdpaOutputs<double> truth;
-  reference::SdpaOutputs<float> plain;
+  reference::AttentionInputs inputs;
+  reference::AttentionOutputs<double> truth;
+  reference::AttentionOutputs<float> plain;
 };
 
-void check_result(const SdpaProblem &problem, const Expected &expected, const SdpaResult &result, double floors) {
+Expected expect(const AttentionProblem &problem) {
+  Expected expected;
+  expected.inputs = problem.reference_inputs();
+  expected.truth = reference::attention<double>(expected.inputs);
+  expected.plain = reference::attention<float>(expected.inputs);
+  return expected;
+}
+
+void check_result(const AttentionProblem &problem, const Expected &expected, const AttentionResult &result,
+                  double floors) {
   const auto &[inputs, truth, plain] = expected;
   // Floors, for small problems (see accuracy.hpp). A weight is exp(score - maximum) over a sum of such: two exps, each
   // allowed 1.6 ulp (3.2 * 2^-24), a quotient and a product; and a score of size S, rounded once as it is and once in
   // units of log 2, carries 2 S * 2^-24, as does the maximum.
   const double relative = floors * kEpsilon * (8 + 4 * truth.largest_score);
   const std::vector<float> out = result.out.dense();
-  CHECK_ACCURATE(out, truth.out, plain.out, relative * largest(truth.weighted_magnitude));
-  CHECK_EQ(judge_elements(out, truth.out, plain.out, elementwise_bounds(inputs, truth, problem.sizes)), "");
+  const ScoreEffects effects = effects_of_scores(truth);
+  CHECK_ACCURATE(out, truth.out, plain.out,
+                 relative * largest(truth.weighted_magnitude) + floors * largest(effects.out));
+  CHECK_EQ(judge_elements(out, truth.out, plain.out, elementwise_bounds(inputs, truth, problem.sizes, effects)), "");
   CHECK(result.out.gaps_untouched());
   if (result.log_sum_exp) {
-    const double floor = relative + floors * 2 * kEpsilon * largest(truth.log_sum_exp);
+    const double floor = relative + floors * (2 * kEpsilon * largest(truth.log_sum_exp) + effects.log_sum_exp);
     CHECK_ACCURATE(result.log_sum_exp->dense(), truth.log_sum_exp, plain.log_sum_exp, floor);
     CHECK(result.log_sum_exp->gaps_untouched());
   }
@@ -109,7 +152,7 @@ void check_result(const SdpaProblem &problem, const Expected &expected, const Sd
     const bool average = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
     const std::vector<double> &weights = average ? truth.average_weights : truth.weights;
     CHECK_ACCURATE(result.weights->dense(), weights, average ? plain.average_weights : plain.weights,
-                   relative * largest(weights));
+                   relative * largest(weights) + floors * largest(effects.weights));
     CHECK(result.weights->gaps_untouched());
     check_weight_rows(problem, inputs, *result.weights);
   }
@@ -117,13 +160,13 @@ void check_result(const SdpaProblem &problem, const Expected &expected, const Sd
 
 }  // namespace
 
-Shape SdpaProblem::shape_of(const Shape &full) const {
+Shape AttentionProblem::shape_of(const Shape &full) const {
   if (rank == 4) return full;
   if (rank == 3) return {full[0], full[2], full[3]};
   return {full[2], full[3]};
 }
 
-Tensor<float> SdpaProblem::make_tensor(const Shape &full, Layout layout) const {
+Tensor<float> AttentionProblem::make_tensor(const Shape &full, Layout layout) const {
   const Shape shape = shape_of(full);
   if (layout == Layout::kHeadsFirst) return Tensor<float>(shape);
   const int64_t gap = layout == Layout::kPadded ? 3 : 0;
@@ -132,7 +175,7 @@ Tensor<float> SdpaProblem::make_tensor(const Shape &full, Layout layout) const {
   return Tensor<float>(shape, permuted_strides(shape, {0, 1}, gap));
 }
 
-void SdpaProblem::set_valid_lens(const std::vector<int64_t> &lens, bool wide) {
+void AttentionProblem::set_valid_lens(const std::vector<int64_t> &lens, bool wide) {
   const bool per_batch = static_cast<int64_t>(lens.size()) == sizes.batch;
   const Shape shape = per_batch ? Shape{sizes.batch} : Shape{sizes.batch, sizes.query_len};
   valid_lens32.reset();
@@ -144,24 +187,26 @@ void SdpaProblem::set_valid_lens(const std::vector<int64_t> &lens, bool wide) {
   }
 }
 
-void SdpaProblem::set_mask(const std::function<bool(int64_t, int64_t, int64_t, int64_t)> &attend) {
+void AttentionProblem::set_mask(const std::function<bool(int64_t, int64_t, int64_t, int64_t)> &attend) {
   std::vector<uint8_t> values;
   for_each_index(score_shape(), [&](const Shape &at) { values.push_back(attend(at[0], at[1], at[2], at[3]) ? 1 : 0); });
   mask.emplace(shape_of(score_shape())).assign(values);
 }
 
-reference::SdpaInputs SdpaProblem::reference_inputs() const {
-  reference::SdpaInputs in;
+reference::AttentionInputs AttentionProblem::reference_inputs() const {
+  reference::AttentionInputs in;
   in.batch = sizes.batch;
   in.heads = sizes.heads;
   in.kv_heads = sizes.kv_heads;
   in.query_len = sizes.query_len;
   in.key_len = sizes.key_len;
-  in.head_dim = sizes.head_dim;
+  in.query_dim = sizes.head_dim;
+  in.key_dim = sizes.key_size();
   in.value_dim = sizes.value_dim;
   in.query = query.dense();
   in.key = key.dense();
   in.value = value.dense();
+  if (score) in.score = score->reference_score(sizes.heads);
   if (valid_lens32) in.valid_lens = expand_lens(*valid_lens32, sizes);
   if (valid_lens64) in.valid_lens = expand_lens(*valid_lens64, sizes);
   if (mask) in.mask = broadcast_scores(*mask, *this);
@@ -177,12 +222,13 @@ reference::SdpaInputs SdpaProblem::reference_inputs() const {
   if ((flags & FOVEA_QUERY_OFFSET) != 0) in.query_offset = query_offset;
   if ((flags & FOVEA_WINDOW_LEFT) != 0) in.window_left = window_left;
   if ((flags & FOVEA_WINDOW_RIGHT) != 0) in.window_right = window_right;
+  in.dropout = {dropout, dropout_seed};
   return in;
 }
 
-SdpaResult SdpaProblem::make_result(bool want_weights) const {
-  SdpaResult result;
-  const SdpaSizes &s = sizes;
+AttentionResult AttentionProblem::make_result(bool want_weights) const {
+  AttentionResult result;
+  const AttentionSizes &s = sizes;
   result.out = make_tensor({s.batch, s.heads, s.query_len, s.value_dim}, out_layout);
   if (want_log_sum_exp) {
     const Shape shapes[3] = {{s.query_len}, {s.batch, s.query_len}, {s.batch, s.heads, s.query_len}};
@@ -196,7 +242,7 @@ SdpaResult SdpaProblem::make_result(bool want_weights) const {
   return result;
 }
 
-SdpaArguments::SdpaArguments(const SdpaProblem &problem, const SdpaResult &result)
+AttentionArguments::AttentionArguments(const AttentionProblem &problem, const AttentionResult &result)
     : query(problem.query.view()), key(problem.key.view()), value(problem.value.view()), out(result.out.view()) {
   options.struct_size = sizeof options;
   options.flags = problem.flags;
@@ -206,6 +252,8 @@ SdpaArguments::SdpaArguments(const SdpaProblem &problem, const SdpaResult &resul
   options.query_offset = problem.query_offset;
   options.window_left = problem.window_left;
   options.window_right = problem.window_right;
+  options.dropout = problem.dropout;
+  options.dropout_seed = problem.dropout_seed;
   options.valid_lens = problem.valid_lens64 ? describe_optional(problem.valid_lens64, valid_lens)
                                             : describe_optional(problem.valid_lens32, valid_lens);
   options.mask = describe_optional(problem.mask, mask);
@@ -214,9 +262,20 @@ SdpaArguments::SdpaArguments(const SdpaProblem &problem, const SdpaResult &resul
   options.sinks = describe_optional(problem.sinks, sinks);
   options.log_sum_exp = describe_optional(result.log_sum_exp, log_sum_exp);
   options.weights = describe_optional(result.weights, weights);
+  if (problem.score) score.emplace(*problem.score);
 }
 
-fovea_attention_buffers buffers_of(const SdpaArguments &arguments) {
+fovea_status AttentionArguments::run(const fovea_context *context) const {
+  return score ? fovea_attention(context, &score->score, &query, &key, &value, &out, &options)
+               : fovea_sdpa(context, &query, &key, &value, &out, &options);
+}
+
+fovea_status AttentionArguments::plan(const fovea_context *context, fovea_plan **plan) const {
+  return score ? fovea_attention_plan_create(context, &score->score, &query, &key, &value, &out, &options, plan)
+               : fovea_sdpa_plan_create(context, &query, &key, &value, &out, &options, plan);
+}
+
+fovea_attention_buffers buffers_of(const AttentionArguments &arguments) {
   fovea_attention_buffers buffers{};
   buffers.struct_size = sizeof buffers;
   buffers.query = static_cast<const float *>(arguments.query.data);
@@ -230,10 +289,11 @@ fovea_attention_buffers buffers_of(const SdpaArguments &arguments) {
   buffers.sinks = static_cast<const float *>(arguments.sinks.data);
   buffers.log_sum_exp = static_cast<float *>(arguments.log_sum_exp.data);
   buffers.weights = static_cast<float *>(arguments.weights.data);
+  if (arguments.score) arguments.score->set_data(buffers);
   return buffers;
 }
 
-fovea_status SdpaProblem::run(const fovea_context *context, const SdpaResult &result) const {
+fovea_status AttentionProblem::run(const fovea_context *context, const AttentionResult &result) const {
   const auto freeze = [](const auto &tensor) {
     if (tensor) tensor->memory().freeze();
   };
@@ -246,22 +306,24 @@ fovea_status SdpaProblem::run(const fovea_context *context, const SdpaResult &re
   freeze(bias);
   freeze(alibi_slopes);
   freeze(sinks);
-  const SdpaArguments arguments(*this, result);
-  return fovea_sdpa(context, &arguments.query, &arguments.key, &arguments.value, &arguments.out, &arguments.options);
+  if (score) score->freeze();
+  return AttentionArguments(*this, result).run(context);
 }
 
-std::string SdpaProblem::describe() const {
+std::string AttentionProblem::describe() const {
   std::ostringstream text;
   const auto list = [&text](const char *name, const Shape &values) {
     text << ' ' << name << '[';
     for (size_t n = 0; n < values.size(); ++n) text << (n == 0 ? "" : ",") << values[n];
     text << ']';
   };
-  const SdpaSizes &s = sizes;
+  const AttentionSizes &s = sizes;
   text << "B=" << s.batch << " H=" << s.heads << " Hkv=" << s.kv_heads << " Q=" << s.query_len << " K=" << s.key_len
        << " D=" << s.head_dim << " Dv=" << s.value_dim << " rank=" << rank << " flags=" << flags
        << " empty_rows=" << empty_rows << " scale=" << scale << " softcap=" << softcap << " offset=" << query_offset
        << " window=" << window_left << "," << window_right;
+  if (dropout != 0) text << " dropout=" << dropout << " seed=" << dropout_seed;
+  if (score) text << " Dk=" << s.key_size() << score->describe();
   list("query strides", query.strides());
   list("key strides", key.strides());
   list("value strides", value.strides());
@@ -273,13 +335,13 @@ std::string SdpaProblem::describe() const {
   return text.str();
 }
 
-SdpaProblem make_sdpa(const SdpaSizes &sizes, Random &random, Layout layout, int rank) {
-  SdpaProblem problem;
+AttentionProblem make_attention(const AttentionSizes &sizes, Random &random, Layout layout, int rank) {
+  AttentionProblem problem;
   problem.sizes = sizes;
   problem.rank = rank;
   problem.out_layout = layout;
   problem.query = problem.make_tensor({sizes.batch, sizes.heads, sizes.query_len, sizes.head_dim}, layout);
-  problem.key = problem.make_tensor({sizes.batch, sizes.kv_heads, sizes.key_len, sizes.head_dim}, layout);
+  problem.key = problem.make_tensor({sizes.batch, sizes.kv_heads, sizes.key_len, sizes.key_size()}, layout);
   problem.value = problem.make_tensor({sizes.batch, sizes.kv_heads, sizes.key_len, sizes.value_dim}, layout);
   problem.query.fill_normal(random);
   problem.key.fill_normal(random);
@@ -287,19 +349,23 @@ SdpaProblem make_sdpa(const SdpaSizes &sizes, Random &random, Layout layout, int
   return problem;
 }
 
+AttentionProblem make_scored(int32_t kind, const AttentionSizes &sizes, int64_t hidden, Random &random, Layout layout,
+                             int rank) {
+  AttentionProblem problem = make_attention(sizes, random, layout, rank);
+  problem.score = make_score(kind, sizes.head_dim, sizes.key_size(), hidden, random);
+  return problem;
+}
+
 namespace {
 
-void check_sdpa(const SdpaProblem &problem, double floors) {
+void check_attention(const AttentionProblem &problem, double floors) {
   const std::string what = problem.describe();
   CAPTURE(what);
-  Expected expected;
-  expected.inputs = problem.reference_inputs();
-  expected.truth = reference::sdpa<double>(expected.inputs);
-  expected.plain = reference::sdpa<float>(expected.inputs);
+  const Expected expected = expect(problem);
   for_each_isa([&](const fovea_context *context) {
     for (const bool weights : {false, true}) {
       CAPTURE(weights);
-      const SdpaResult result = problem.make_result(weights);
+      const AttentionResult result = problem.make_result(weights);
       REQUIRE_OK(problem.run(context, result));
       check_result(problem, expected, result, floors);
     }
@@ -308,15 +374,21 @@ void check_sdpa(const SdpaProblem &problem, double floors) {
 
 }  // namespace
 
-void check_sdpa(const SdpaProblem &problem) { check_sdpa(problem, 1); }
-void check_sdpa_strictly(const SdpaProblem &problem) { check_sdpa(problem, 0); }
+void check_attention(const AttentionProblem &problem) { check_attention(problem, 1); }
+void check_attention_strictly(const AttentionProblem &problem) { check_attention(problem, 0); }
+
+void check_result(const AttentionProblem &problem, const AttentionResult &result) {
+  const std::string what = problem.describe();
+  CAPTURE(what);
+  check_result(problem, expect(problem), result, 1);
+}
 
 bool same_bits(const Tensor<float> &a, const Tensor<float> &b) {
   const std::vector<float> left = a.dense(), right = b.dense();
   return left.size() == right.size() && (left.empty() || std::memcmp(left.data(), right.data(), left.size() * 4) == 0);
 }
 
-bool same_bits(const SdpaResult &a, const SdpaResult &b) {
+bool same_bits(const AttentionResult &a, const AttentionResult &b) {
   if (!same_bits(a.out, b.out)) return false;
   if (a.log_sum_exp && !same_bits(*a.log_sum_exp, *b.log_sum_exp)) return false;
   return !a.weights || same_bits(*a.weights, *b.weights);

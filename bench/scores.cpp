@@ -1,0 +1,322 @@
+// Attention with score functions other than the scaled dot product, <case>/f32/<shape>/<instruction set>/t<threads>.
+//
+// What bounds each case
+//   additive: both projections and all, planned. Projections and weighted sum are multiply-adds at the peak; the score
+//     takes, for four units of a register of pairs, 17 instructions on the same ports, of which AVX-512's estimate of a
+//     reciprocal counts as three (additive_units.hpp). Elements are B Q K units. seq2seq and nmt are mostly their
+//     projections, 277 MFLOP and 1.07 GFLOP: those at the multiply-add peak are 98 % and 85 % of the limit with
+//     AVX-512. long is 0.40 GFLOP of projections and 134 M elements.
+//   additive_step: one query of every sequence over keys that were prepared once, as a decoder asks. Bound by the bytes
+//     that are read for it, prepared keys, values and the query's weight, all in cache here (4 to 5 MB), or by the same
+//     instructions; the larger is the limit.
+//   additive_tile: the loop over tiles alone, as far as a call can show it: queries, keys and values of one feature,
+//     keys prepared. Softmax is 15 instructions for 256 units' 1216 and does not count.
+//   gaussian: the scaled dot product of the same shape, measured beside it, is the limit: the norms of keys are a sum
+//     more per key and row. sigma = sqrt(D), so that no pair needs the squared difference itself.
+//   kernel_regression: sigma = 1/2, about what 4096 normal inputs of 8 features ask for, and narrow: every pair takes
+//     the squared difference. 2 D instructions for it, T for the targets (1) and about 15 for the softmax, per register
+//     of pairs.
+//   bilinear: arithmetic, as the scaled dot product, and one projection.
+// The step and the kernel regression are one-shot calls, whose workspace stays in the context: nothing is allocated once
+// they are warm. Weights are scaled so that projected units are about 0.5, as trained ones are, and no unit is cut off.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "harness.hpp"
+#include "limits.hpp"
+
+namespace fovea_bench {
+namespace {
+
+struct ScoreShape {
+  std::string name;
+  int64_t batch, heads, query_len, key_len;
+  int64_t query_dim, key_dim, value_dim;
+  int64_t units = 0;  // of ADDITIVE
+
+  double rows(int64_t length) const { return static_cast<double>(batch * heads * length); }
+  double pairs() const { return rows(query_len) * static_cast<double>(key_len); }
+  double elements() const { return pairs() * static_cast<double>(units); }
+  double value_flops() const { return 2 * pairs() * static_cast<double>(value_dim); }
+  double query_projection_flops() const { return 2 * rows(query_len) * static_cast<double>(query_dim * units); }
+  double key_projection_flops() const { return 2 * rows(key_len) * static_cast<double>(key_dim * units); }
+};
+
+Buffer weights(int64_t out, int64_t in) {
+  Buffer buffer = normals(out * in);
+  const float scale = 0.5f / std::sqrt(static_cast<float>(in));
+  for (int64_t i = 0; i < out * in; ++i) buffer.floats()[i] *= scale;
+  return buffer;
+}
+
+// All memory of one call and its description; fovea_score and the tensors point into it.
+struct ScoreData {
+  const ScoreShape shape;
+  const Buffer query, key, value, out, query_weight, key_weight, weight, score_vector;
+  const fovea_tensor query_view, key_view, value_view, out_view;
+  const fovea_tensor query_weight_view, key_weight_view, weight_view, score_vector_view;
+  fovea_score score{};
+
+  ScoreData(const ScoreShape &s, int32_t kind)
+      : shape(s),
+        query(normals(s.batch * s.heads * s.query_len * s.query_dim)),
+        key(normals(s.batch * s.heads * s.key_len * s.key_dim)),
+        value(normals(s.batch * s.heads * s.key_len * s.value_dim)),
+        out(zeros(s.batch * s.heads * s.query_len * s.value_dim)),
+        query_weight(weights(s.units, s.query_dim)),
+        key_weight(weights(s.units, s.key_dim)),
+        weight(weights(s.query_dim, s.key_dim)),
+        score_vector(normals(s.units)),
+        query_view(tensor(query.data(), {s.batch, s.heads, s.query_len, s.query_dim})),
+        key_view(tensor(key.data(), {s.batch, s.heads, s.key_len, s.key_dim})),
+        value_view(tensor(value.data(), {s.batch, s.heads, s.key_len, s.value_dim})),
+        out_view(tensor(out.data(), {s.batch, s.heads, s.query_len, s.value_dim})),
+        query_weight_view(tensor(query_weight.data(), {s.units, s.query_dim})),
+        key_weight_view(tensor(key_weight.data(), {s.units, s.key_dim})),
+        weight_view(tensor(weight.data(), {s.query_dim, s.key_dim})),
+        score_vector_view(tensor(score_vector.data(), {s.units})) {
+    score.struct_size = sizeof score;
+    score.kind = kind;
+    if (kind == FOVEA_SCORE_GAUSSIAN) score.sigma = std::sqrt(static_cast<float>(s.query_dim));
+    if (kind == FOVEA_SCORE_BILINEAR) score.weight = &weight_view;
+    if (kind == FOVEA_SCORE_ADDITIVE) {
+      score.query_weight = &query_weight_view;
+      score.key_weight = &key_weight_view;
+      score.score_vector = &score_vector_view;
+    }
+  }
+  ScoreData(const ScoreData &) = delete;
+};
+
+class PlannedCall {
+ public:
+  PlannedCall(std::shared_ptr<ScoreData> data, const std::string &isa, int threads)
+      : data_(std::move(data)), context_(make_context(isa, threads)) {
+    const ScoreData &d = *data_;
+    fovea_plan *plan = nullptr;
+    check(fovea_attention_plan_create(context_.get(), &d.score, &d.query_view, &d.key_view, &d.value_view, &d.out_view,
+                                      nullptr, &plan));
+    plan_.reset(plan);
+    workspace_ = Buffer(fovea_plan_workspace_size(plan));
+    buffers_.struct_size = sizeof buffers_;
+    buffers_.query = d.query.floats();
+    buffers_.key = d.key.floats();
+    buffers_.value = d.value.floats();
+    buffers_.out = d.out.floats();
+    if (d.score.weight) buffers_.weight = d.weight.floats();
+    if (d.score.query_weight) buffers_.query_weight = d.query_weight.floats();
+    if (d.score.key_weight) buffers_.key_weight = d.key_weight.floats();
+    if (d.score.score_vector) buffers_.score_vector = d.score_vector.floats();
+  }
+
+  void run() { check(fovea_attention_run(plan_.get(), &buffers_, workspace_.data(), workspace_.bytes())); }
+  size_t workspace_size() const { return workspace_.bytes(); }
+
+ private:
+  std::shared_ptr<ScoreData> data_;
+  Context context_;
+  fovea_attention_buffers buffers_{};
+  Plan plan_;  // after the context: destroyed before it
+  Buffer workspace_;
+};
+
+// Additive attention over keys that were prepared before.
+class PreparedCall {
+ public:
+  PreparedCall(std::shared_ptr<ScoreData> data, const std::string &isa, int threads)
+      : data_(std::move(data)), context_(make_context(isa, threads)) {
+    const ScoreShape &s = data_->shape;
+    fovea_prepared_keys *keys = nullptr;
+    check(fovea_prepared_keys_create(context_.get(), &data_->score, s.batch, s.heads, s.key_len, s.query_dim, s.key_dim,
+                                     &keys));
+    keys_.reset(keys);
+    check(fovea_prepared_keys_append(context_.get(), keys, &data_->key_view));
+  }
+
+  void run() {
+    const ScoreData &d = *data_;
+    check(fovea_attention_prepared(context_.get(), &d.query_view, keys_.get(), &d.value_view, &d.out_view, nullptr));
+  }
+
+ private:
+  struct Destroy {
+    void operator()(fovea_prepared_keys *keys) const { fovea_prepared_keys_destroy(keys); }
+  };
+
+  std::shared_ptr<ScoreData> data_;
+  Context context_;
+  std::unique_ptr<fovea_prepared_keys, Destroy> keys_;
+};
+
+// Both kinds of call on the variant's threads, and on one for the scaling.
+template <class Call>
+std::shared_ptr<Call> set_runs(const std::shared_ptr<ScoreData> &data, const Variant &variant, Prepared *prepared) {
+  const auto call = std::make_shared<Call>(data, variant.isa, variant.threads);
+  prepared->run = [call] { call->run(); };
+  if (variant.threads > 1) {
+    const auto single = std::make_shared<Call>(data, variant.isa, 1);
+    prepared->run_on_one_thread = [single] { single->run(); };
+  }
+  return call;
+}
+
+double flop_seconds(double flops, const Variant &variant) {
+  return flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
+}
+
+double instruction_seconds(double instructions, const Variant &variant) {
+  return instructions / (variant.threads * instruction_rate(variant.isa, probe_seconds()));
+}
+
+// On the ports that also do multiply-add. The base set divides instead of the estimate and the step of Newton's rule;
+// what SSE2 does not fuse, and how long a division takes, is left out.
+double additive_instructions(const ScoreShape &shape, const std::string &isa) {
+  const double for_four_units = isa == "avx512" ? 19 : isa == "avx2" ? 17 : 15;
+  return shape.elements() / lanes_of(isa) * for_four_units / 4;
+}
+
+Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {
+  Prepared prepared;
+  const auto data = std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE);
+  const auto call = set_runs<PlannedCall>(data, variant, &prepared);
+  prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
+  prepared.work = shape.elements();
+  prepared.rate_name = "GElem/s";
+  prepared.shortest_seconds = [=] {
+    const double flops = shape.query_projection_flops() + shape.key_projection_flops() + shape.value_flops();
+    return flop_seconds(flops, variant) + instruction_seconds(additive_instructions(shape, variant.isa), variant);
+  };
+  return prepared;
+}
+
+Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
+  Prepared prepared;
+  set_runs<PreparedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE), variant, &prepared);
+  const int64_t floats = shape.batch * shape.key_len * (shape.units + shape.value_dim) + shape.units * shape.query_dim;
+  const auto memory = std::make_shared<Buffer>(zeros(floats));  // what is read lies inside the prepared keys
+  const auto region = std::make_shared<ReadRegion>(memory->data(), memory->bytes());
+  const auto bytes = static_cast<double>(memory->bytes());
+  prepared.work = bytes;
+  prepared.rate_name = "GB/s";
+  prepared.shortest_seconds = [=, keep = memory] {
+    const double flops = shape.query_projection_flops() + shape.value_flops();
+    const double arithmetic =
+        flop_seconds(flops, variant) + instruction_seconds(additive_instructions(shape, variant.isa), variant);
+    return std::max(arithmetic, bytes / region->rate(variant.isa, variant.threads, probe_seconds()));
+  };
+  return prepared;
+}
+
+Prepared prepare_tile(const ScoreShape &shape, const Variant &variant) {
+  Prepared prepared;
+  set_runs<PreparedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE), variant, &prepared);
+  prepared.work = shape.elements();
+  prepared.rate_name = "GElem/s";
+  prepared.shortest_seconds = [=] { return instruction_seconds(additive_instructions(shape, variant.isa), variant); };
+  return prepared;
+}
+
+double dot_product_flops(const ScoreShape &shape) {
+  return 2 * shape.pairs() * static_cast<double>(shape.key_dim) + shape.value_flops();
+}
+
+// Seconds of one run, from as many as fill a probe.
+double seconds_per_run(PlannedCall &call) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  double elapsed = 0;
+  int runs = 0;
+  do {
+    call.run();
+    ++runs;
+    elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+  } while (elapsed < probe_seconds());
+  return elapsed / runs;
+}
+
+Prepared prepare_gaussian(const ScoreShape &shape, const Variant &variant) {
+  Prepared prepared;
+  const auto call = set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_GAUSSIAN), variant, &prepared);
+  prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
+  prepared.work = dot_product_flops(shape);
+  prepared.rate_name = "GFLOP/s";
+  const auto dot_data = std::make_shared<ScoreData>(shape, FOVEA_SCORE_DOT);
+  const auto dot = std::make_shared<PlannedCall>(dot_data, variant.isa, variant.threads);
+  prepared.shortest_seconds = [dot] { return seconds_per_run(*dot); };
+  return prepared;
+}
+
+Prepared prepare_bilinear(const ScoreShape &shape, const Variant &variant) {
+  Prepared prepared;
+  const auto call = set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_BILINEAR), variant, &prepared);
+  prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
+  const double rows = std::min(shape.rows(shape.query_len), shape.rows(shape.key_len));
+  const double flops = dot_product_flops(shape) + 2 * rows * static_cast<double>(shape.query_dim * shape.key_dim);
+  prepared.work = flops;
+  prepared.rate_name = "GFLOP/s";
+  prepared.shortest_seconds = [=] { return flop_seconds(flops, variant); };
+  return prepared;
+}
+
+Prepared prepare_regression(const Variant &variant) {
+  constexpr int64_t count = 4096, features = 8;
+  struct Data {
+    Buffer queries = normals(count * features), inputs = normals(count * features), targets = normals(count);
+    Buffer out = zeros(count);
+  };
+  const auto data = std::make_shared<Data>();
+  const auto run_on = [&](int threads) {
+    const std::shared_ptr<fovea_context> context = make_context(variant.isa, threads);
+    return [data, context] {
+      const fovea_tensor queries = tensor(data->queries.data(), {count, features});
+      const fovea_tensor inputs = tensor(data->inputs.data(), {count, features});
+      const fovea_tensor targets = tensor(data->targets.data(), {count}), out = tensor(data->out.data(), {count});
+      fovea_kernel_regression_options options{};
+      options.struct_size = sizeof options;
+      options.sigma = 0.5f;
+      check(fovea_kernel_regression(context.get(), &queries, &inputs, &targets, &out, &options));
+    };
+  };
+  Prepared prepared;
+  prepared.run = run_on(variant.threads);
+  if (variant.threads > 1) prepared.run_on_one_thread = run_on(1);
+  prepared.work = static_cast<double>(count * count);
+  prepared.rate_name = "GElem/s";
+  prepared.shortest_seconds = [variant, pairs = prepared.work] {
+    return instruction_seconds(pairs / lanes_of(variant.isa) * (2 * features + 1 + 15), variant);
+  };
+  return prepared;
+}
+
+}  // namespace
+
+void add_scores() {
+  //                                  B   H  Q     K    Dq   Dk   Dv   units
+  const ScoreShape additive[] = {{"seq2seq", 64, 1, 1, 32, 256, 256, 256, 256},
+                                 {"nmt", 32, 1, 32, 32, 512, 512, 512, 512},
+                                 {"long", 4, 1, 256, 512, 256, 256, 256, 256}};
+  const ScoreShape tile = {"long", 4, 1, 1024, 512, 1, 1, 1, 256};
+  const ScoreShape dot[] = {{"bert_base", 1, 12, 512, 512, 64, 64, 64}, {"long_full", 1, 8, 4096, 4096, 128, 128, 128}};
+  using Prepare = Prepared (*)(const ScoreShape &, const Variant &);
+  const auto add_case = [](const char *name, ScoreShape shape, Prepare prepare) {
+    for (const Variant &variant : variants())
+      add(std::string(name) + "/f32/" + shape.name + variant.suffix(), benchmark::kMillisecond,
+          [=] { return prepare(shape, variant); });
+  };
+  for (const ScoreShape &shape : additive) add_case("additive", shape, prepare_additive);
+  for (ScoreShape shape : additive) {
+    shape.query_len = 1;
+    add_case("additive_step", shape, prepare_step);
+  }
+  add_case("additive_tile", tile, prepare_tile);
+  for (const ScoreShape &shape : dot) add_case("gaussian", shape, prepare_gaussian);
+  add_case("bilinear", dot[0], prepare_bilinear);
+  for (const Variant &variant : variants())
+    add("kernel_regression/f32/4096x4096x8" + variant.suffix(), benchmark::kMillisecond,
+        [variant] { return prepare_regression(variant); });
+}
+
+}  // namespace fovea_bench

@@ -1,0 +1,39 @@
+// The C functions of prepared keys.
+#include "ops/prepared_keys.hpp"
+
+#include "guard.hpp"
+#include "ops/attention.hpp"
+
+using namespace fovea;
+
+fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score, int64_t batch,
+                                        int64_t kv_heads, int64_t capacity, int64_t query_dim, int64_t key_dim,
+                                        fovea_prepared_keys **keys) {
+  return guarded([&] {
+    return create_prepared_keys(context, score, {batch, kv_heads, capacity, query_dim, key_dim}, keys);
+  });
+}
+
+fovea_status fovea_prepared_keys_append(const fovea_context *context, fovea_prepared_keys *keys,
+                                        const fovea_tensor *key) {
+  return guarded([&] { return append_prepared_keys(context, keys, key); });
+}
+
+fovea_status fovea_prepared_keys_truncate(fovea_prepared_keys *keys, int64_t length) {
+  return guarded([&] { return truncate_prepared_keys(keys, length); });
+}
+
+int64_t fovea_prepared_keys_length(const fovea_prepared_keys *keys) { return keys == nullptr ? 0 : keys->length; }
+
+size_t fovea_prepared_keys_size(const fovea_prepared_keys *keys) { return keys == nullptr ? 0 : keys->size; }
+
+void fovea_prepared_keys_destroy(fovea_prepared_keys *keys) { delete keys; }
+
+fovea_status fovea_attention_prepared(const fovea_context *context, const fovea_tensor *query,
+                                      const fovea_prepared_keys *keys, const fovea_tensor *value,
+                                      const fovea_tensor *out, const fovea_attention_options *options) {
+  return guarded([&]() -> Status {
+    if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
+    return attend(context, {nullptr, query, nullptr, keys, value, out, options});
+  });
+}

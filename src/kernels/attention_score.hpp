@@ -1,0 +1,32 @@
+// What a score function is given: one tile of keys against the rows of a band. It fills tile.scores[key][row] with raw
+// scores, for every row of a register some row of which attends the key; score_dot.hpp, score_gaussian.hpp and
+// score_additive.hpp are the ones there are.
+//
+// A score function is a struct that adds to TileValues or RowValues:
+//   query_floats(head_dim)                     scratch for a band's queries
+//   load_queries(problem, table, query)        puts them there, in whatever form it likes
+//   score(job)
+#pragma once
+
+#include "kernels/attention_mask.hpp"
+#include "kernels/prefetch.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+template <int64_t rows>
+struct ScoreJob {
+  const AttentionProblem &problem;
+  const RowTable<rows> &table;
+  const float *query;      // as load_queries left it
+  const float *keys;       // the tile's first key
+  const float *key_facts;  // of key 0; see AttentionProblem
+  const ScoreTile &tile;
+  const Prefetch &next;  // to be asked for on the way
+
+  // The number that goes with the tile's key j.
+  FOVEA_INLINE float fact(int64_t j) const { return key_facts[tile.key + j]; }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,16 @@
+// Nadaraya-Watson regression: attention with the Gaussian score function, on plain matrices.
+#pragma once
+
+#include "runtime/context.hpp"
+#include "status.hpp"
+
+namespace fovea {
+
+struct RegressionTensors {
+  const fovea_tensor *queries, *inputs, *targets, *out;
+};
+
+[[nodiscard]] Status kernel_regression(const fovea_context *context, const RegressionTensors &tensors,
+                                       const fovea_kernel_regression_options *options);
+
+}  // namespace fovea

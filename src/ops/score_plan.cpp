@@ -1,0 +1,293 @@
+#include "ops/score_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t line_floats = static_cast<int64_t>(cache_line / sizeof(float));
+
+int64_t whole_lines(int64_t floats) { return round_up(floats, line_floats); }
+
+// Strides of rows that lie one after the other, [batch][head][position].
+HeadStrides packed_strides(int64_t heads, int64_t length, int64_t row) {
+  return {heads * length * row, length * row, row};
+}
+
+bool is_additive(int32_t kind) { return kind == FOVEA_SCORE_ADDITIVE || kind == FOVEA_SCORE_CONCAT; }
+
+Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the projections of this call would exceed the address space"); }
+
+bool add_floats(int64_t floats, int64_t *total) {
+  return floats <= INT64_MAX - line_floats && checked_add(*total, whole_lines(floats), total);
+}
+
+Status total_size(ScorePlan *plan) {
+  int64_t floats = 0;
+  int64_t bytes = 0;
+  bool fits = add_floats(plan->vector_floats, &floats) && add_floats(plan->widths_floats, &floats) &&
+              add_floats(plan->facts_floats, &floats);
+  if (plan->projects_query) {
+    fits = fits && add_floats(plan->query.panel_floats, &floats) && add_floats(plan->query_floats, &floats);
+  }
+  if (plan->projects_key) {
+    fits = fits && add_floats(plan->key.panel_floats, &floats) && add_floats(plan->key_floats, &floats);
+  }
+  if (!fits || !checked_multiply(floats, sizeof(float), &bytes)) return too_large();
+  plan->size = static_cast<size_t>(bytes);
+  return FOVEA_OK;
+}
+
+Status plan_gaussian(const SdpaCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  problem->score = ScoreKind::gaussian;
+  plan->takes_norms = true;
+  if (!checked_multiply(problem->batch * problem->kv_heads, problem->key_len, &plan->facts_floats)) return too_large();
+  problem->key_facts_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
+  if (call.present[sigmas_operand]) {
+    plan->widths_floats = problem->heads;
+  } else {
+    const double scale = static_cast<double>(problem->scale) * static_cast<double>(inverse_square(call.score.sigma));
+    problem->scale = static_cast<float>(std::clamp(scale, -1e38, 1e38));
+  }
+  return total_size(plan);
+}
+
+// Projects queries or keys (or both) to `units` features and makes these the problem's.
+Status plan_projections(const Context &context, const SdpaCall &call, int64_t units, AttentionProblem *problem,
+                        ScorePlan *plan) {
+  AttentionProblem &p = *problem;
+  const ScoreWeights weights = score_weights(call, p.head_dim);
+  const int64_t row = padded_units(units);
+  if (plan->projects_query) {
+    const HeadStrides out = packed_strides(p.heads, p.query_len, 1);
+    if (!plan_projection(*context.kernels, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query_shape,
+                         &plan->query) ||
+        !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
+      return too_large();
+    }
+    p.query_strides = packed_strides(p.heads, p.query_len, row);
+  }
+  if (plan->projects_key) {
+    const HeadStrides out = packed_strides(p.kv_heads, p.key_len, 1);
+    if (!plan_projection(*context.kernels, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key_shape,
+                         &plan->key) ||
+        !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
+      return too_large();
+    }
+    p.key_strides = packed_strides(p.kv_heads, p.key_len, row);
+  }
+  plan->query_dim = p.head_dim;
+  p.head_dim = units;
+  return FOVEA_OK;
+}
+
+Status plan_additive(const Context &context, const SdpaCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  problem->score = ScoreKind::additive;
+  const int64_t units = call.tensor[score_vector_operand].shape[0];
+  plan->projects_query = plan->projects_key = true;
+  if (const Status status = plan_projections(context, call, units, problem, plan); status != FOVEA_OK) return status;
+  plan->vector_floats = 2 * padded_units(units);  // and the bias
+  plan->facts_floats = problem->batch * problem->kv_heads * problem->key_len;
+  problem->key_facts_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
+  return total_size(plan);
+}
+
+// The side that takes less work is projected.
+Status plan_bilinear(const Context &context, const SdpaCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  problem->score = ScoreKind::dot;
+  const double queries = static_cast<double>(problem->heads) * static_cast<double>(problem->query_len);
+  const double keys = static_cast<double>(problem->kv_heads) * static_cast<double>(problem->key_len);
+  plan->projects_query = queries <= keys;
+  plan->projects_key = !plan->projects_query;
+  const int64_t units = plan->projects_query ? problem->key_dim : problem->head_dim;
+  if (const Status status = plan_projections(context, call, units, problem, plan); status != FOVEA_OK) return status;
+  return total_size(plan);
+}
+
+// Keys that were prepared before: what is left is the query's side.
+Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem, ScorePlan *plan) {
+  plan->prepared = &keys;
+  plan->kind = keys.kind;
+  problem->score = is_additive(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
+  const int64_t row = padded_units(keys.units);
+  problem->key_strides = packed_strides(keys.kv_heads, keys.capacity, row);
+  problem->key_facts_strides = {keys.kv_heads * keys.capacity, keys.capacity, 1};
+  problem->head_dim = keys.units;
+  plan->projects_query = is_additive(keys.kind);
+  if (!plan->projects_query) return FOVEA_OK;
+  const HeadStrides out = packed_strides(problem->heads, problem->query_len, 1);
+  if (!plan_projection(*keys.kernels, {problem->batch, problem->heads, problem->query_len, problem->query_strides, out},
+                       {keys.units, keys.query_dim, 0, 0}, &plan->query) ||
+      !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
+    return too_large();
+  }
+  plan->query.panel_floats = 0;  // the keys hold them
+  problem->query_strides = packed_strides(problem->heads, problem->query_len, row);
+  return total_size(plan);
+}
+
+// Hands out the parts of the memory.
+struct Parts {
+  float *at;
+
+  float *take(int64_t floats) {
+    float *part = at;
+    at += whole_lines(floats);
+    return part;
+  }
+};
+
+void run_norms(const Context &context, int workers, const AttentionProblem &problem, float *facts) {
+  constexpr int64_t block = 256;
+  const int64_t blocks = ceil_div(problem.key_len, block);
+  run_tasks(context, workers, problem.batch * problem.kv_heads * blocks, [&](int, int64_t index) {
+    const int64_t begin = index % blocks * block;
+    const int64_t head = index / blocks;
+    const float *keys = problem.key + head / problem.kv_heads * problem.key_strides.batch +
+                        head % problem.kv_heads * problem.key_strides.head + begin * problem.key_strides.position;
+    context.kernels->squared_norms({.rows = keys,
+                                    .stride = problem.key_strides.position,
+                                    .count = std::min(block, problem.key_len - begin),
+                                    .dim = problem.head_dim,
+                                    .out = facts + head * problem.key_len + begin});
+  });
+}
+
+}  // namespace
+
+ScoreWeights score_weights(const SdpaCall &call, int64_t query_dim) {
+  const auto data = [&](int operand) { return static_cast<const float *>(call.tensor[operand].data); };
+  const fovea_tensor &weight = call.tensor[weight_operand];
+  if (call.score.kind == FOVEA_SCORE_BILINEAR) {
+    const int64_t key_dim = weight.shape[1];
+    return {data(weight_operand),
+            data(weight_operand),
+            {key_dim, query_dim, weight.strides[1], weight.strides[0]},
+            {query_dim, key_dim, weight.strides[0], weight.strides[1]}};
+  }
+  const int64_t units = call.tensor[score_vector_operand].shape[0];
+  if (call.score.kind == FOVEA_SCORE_CONCAT) {
+    const int64_t key_dim = weight.shape[1] - query_dim;
+    // A planned call has no data yet.
+    const float *key = weight.data == nullptr ? nullptr : data(weight_operand) + query_dim * weight.strides[1];
+    return {data(weight_operand),
+            key,
+            {units, query_dim, weight.strides[0], weight.strides[1]},
+            {units, key_dim, weight.strides[0], weight.strides[1]}};
+  }
+  const fovea_tensor &query = call.tensor[query_weight_operand];
+  const fovea_tensor &key = call.tensor[key_weight_operand];
+  return {data(query_weight_operand),
+          data(key_weight_operand),
+          {units, query_dim, query.strides[0], query.strides[1]},
+          {units, key.shape[1], key.strides[0], key.strides[1]}};
+}
+
+const char *score_name(int32_t kind) {
+  constexpr const char *names[] = {"sdpa", "bilinear", "additive", "concat", "gaussian"};
+  return names[kind];
+}
+
+void gather(const fovea_tensor &vector, float *to) {
+  for (int64_t i = 0; i < vector.shape[0]; ++i) {
+    to[i] = static_cast<const float *>(vector.data)[i * vector.strides[0]];
+  }
+}
+
+void set_score_vector(const float *vector, int64_t units, AttentionProblem *problem) {
+  double sum = 0.0;
+  bool finite = true;
+  for (int64_t u = 0; u < units; ++u) {
+    sum += static_cast<double>(vector[u]);
+    finite = finite && std::isfinite(vector[u]);
+  }
+  problem->score_vector = vector;
+  problem->score_vector_sum = static_cast<float>(sum);
+  problem->score_vector_finite = finite && std::isfinite(problem->score_vector_sum);
+}
+
+float inverse_square(float sigma) {
+  const double square = static_cast<double>(sigma) * static_cast<double>(sigma);
+  return static_cast<float>(std::min(1.0 / square, 1e38));
+}
+
+Status plan_score(const Context &context, const SdpaCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  *plan = {};
+  if (call.prepared != nullptr) return plan_prepared(*call.prepared, problem, plan);
+  plan->kind = call.score.kind;
+  switch (call.score.kind) {
+    case FOVEA_SCORE_BILINEAR: return plan_bilinear(context, call, problem, plan);
+    case FOVEA_SCORE_ADDITIVE:
+    case FOVEA_SCORE_CONCAT: return plan_additive(context, call, problem, plan);
+    case FOVEA_SCORE_GAUSSIAN: return plan_gaussian(call, problem, plan);
+    default: return FOVEA_OK;
+  }
+}
+
+namespace {
+
+// The score vector and, behind it, the bias: contiguous and padded. Returns the bias, or null.
+const float *run_vectors(const SdpaCall &call, int64_t floats, float *vector, AttentionProblem *problem) {
+  std::memset(vector, 0, static_cast<size_t>(floats) * sizeof(float));
+  gather(call.tensor[score_vector_operand], vector);
+  set_score_vector(vector, problem->head_dim, problem);
+  if (!call.present[score_bias_operand]) return nullptr;
+  gather(call.tensor[score_bias_operand], vector + floats / 2);
+  return vector + floats / 2;
+}
+
+void run_widths(const SdpaCall &call, float *widths, AttentionProblem *problem) {
+  gather(call.tensor[sigmas_operand], widths);
+  for (int64_t head = 0; head < problem->heads; ++head) widths[head] = inverse_square(widths[head]);
+  problem->inverse_squares = widths;
+}
+
+// Everything but the queries.
+void use_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem) {
+  problem->key = keys.rows;
+  problem->key_facts = keys.reach;
+  if (problem->score == ScoreKind::additive) set_score_vector(keys.score_vector, keys.units, problem);
+}
+
+}  // namespace
+
+void run_score(const Context &context, const ScorePlan &plan, const SdpaCall &call, char *memory,
+               AttentionProblem *problem) {
+  const int workers = worker_limit(context);
+  Parts parts = {reinterpret_cast<float *>(memory)};
+  float *vector = parts.take(plan.vector_floats);
+  float *widths = parts.take(plan.widths_floats);
+  float *facts = parts.take(plan.facts_floats);
+  const float *bias = plan.vector_floats > 0 ? run_vectors(call, plan.vector_floats, vector, problem) : nullptr;
+  if (plan.widths_floats > 0) run_widths(call, widths, problem);
+  if (plan.takes_norms) run_norms(context, workers, *problem, facts);
+  if (plan.facts_floats > 0) problem->key_facts = facts;
+  if (plan.prepared != nullptr) use_prepared(*plan.prepared, problem);
+  if (plan.projects_query) {
+    float *panels = parts.take(plan.query.panel_floats);
+    float *out = parts.take(plan.query_floats);
+    if (plan.prepared == nullptr) {
+      pack_projection(context, workers, plan.query, score_weights(call, plan.query_dim).query, panels);
+    } else {
+      panels = plan.prepared->query_panels;
+      bias = plan.prepared->bias;
+    }
+    run_projection(context, workers, plan.query, {problem->query, panels, out, bias, nullptr});
+    problem->query = out;
+  }
+  if (plan.projects_key) {
+    float *panels = parts.take(plan.key.panel_floats);
+    float *out = parts.take(plan.key_floats);
+    float *reach = problem->score == ScoreKind::additive ? facts : nullptr;
+    pack_projection(context, workers, plan.key, score_weights(call, plan.query_dim).key, panels);
+    run_projection(context, workers, plan.key, {problem->key, panels, out, nullptr, reach});
+    problem->key = out;
+  }
+}
+
+}  // namespace fovea
