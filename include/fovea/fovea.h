@@ -298,7 +298,7 @@ enum {
 typedef struct fovea_score {
   size_t struct_size;
   int32_t kind;     /* FOVEA_SCORE_*                                                                                    */
-  float sigma;      /* GAUSSIAN: the width, unless sigmas is given                                                      */
+  float sigma;      /* GAUSSIAN: the width; 0 when sigmas is given                                                      */
   const fovea_tensor *query_weight;
   const fovea_tensor *key_weight;
   const fovea_tensor *weight;
@@ -410,7 +410,8 @@ typedef struct fovea_rotary_options {
   float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1     */
   int32_t reserved;     /* 0                                                                                                 */
   int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even)           */
-  int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30                                     */
+  int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30. position_scale times the       *
+                         * largest position must not pass 2^34                                                               */
   const fovea_tensor *positions; /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
 } fovea_rotary_options;
 

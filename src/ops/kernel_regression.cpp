@@ -65,6 +65,15 @@ Status check_matrices(const RegressionTensors &given, Matrices *matrices) {
   return check_features(matrices->targets, "targets");
 }
 
+Status check_regression_overlaps(const RegressionTensors &tensors, const fovea_tensor *weights) {
+  if (weights != nullptr) {
+    const TensorRule rule = {.name = "weights", .min_rank = 2, .max_rank = 2, .output = true};
+    if (const Status status = check_tensor(weights, rule); status != FOVEA_OK) return status;
+  }
+  return check_overlaps({{"out", tensors.out}, {"weights", weights}},
+                        {{"queries", tensors.queries}, {"inputs", tensors.inputs}, {"targets", tensors.targets}});
+}
+
 }  // namespace
 
 Status kernel_regression(const fovea_context *context, const RegressionTensors &tensors,
@@ -82,6 +91,7 @@ Status kernel_regression(const fovea_context *context, const RegressionTensors &
   }
   Matrices matrices;
   if (const Status status = check_matrices(tensors, &matrices); status != FOVEA_OK) return status;
+  if (const Status status = check_regression_overlaps(tensors, options.weights); status != FOVEA_OK) return status;
   fovea_score score = {};
   score.struct_size = sizeof score;
   score.kind = FOVEA_SCORE_GAUSSIAN;
