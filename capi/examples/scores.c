@@ -136,7 +136,7 @@ static void regression(void) {
 static void dropout(void) {
   enum { MANY = 8 };
   const float zeros[MANY * 2] = {0}, ones[MANY] = {1, 1, 1, 1, 1, 1, 1, 1};
-  float weight[MANY], out[1];
+  float weight[MANY] = {0}, out[1] = {0};
   fovea_tensor weights = matrix(weight, 1, MANY);
   fovea_attention_options options = {
       .struct_size = sizeof options, .weights = &weights, .dropout = 0.5f, .dropout_seed = 7};

@@ -222,7 +222,7 @@ static int sign_changes(const float *encoding, int steps, int dim, int column) {
 
 static void encoding_columns(void) {
   enum { STEPS = 60, DIM = 32 };
-  float encoding[STEPS * DIM];
+  float encoding[STEPS * DIM] = {0};
   fovea_tensor view = matrix(encoding, STEPS, DIM);
   int ok = succeeded(fovea_positional_encoding(NULL, &view, NULL));
   for (int i = 0; i < STEPS; ++i) {
