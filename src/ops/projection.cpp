@@ -72,45 +72,94 @@ void pack_projection(const Context &context, int workers, const Projection &proj
   });
 }
 
+namespace {
+
+// A block of rows and a run of panels: one task.
+struct Piece {
+  const float *x;
+  int64_t row;  // of out
+  int64_t rows;
+  int64_t first_panel;
+};
+
+struct Cut {
+  int64_t inner, rows_per_task, blocks;
+  int64_t panels, panels_per_task, chunks;
+  int64_t row_tasks;
+};
+
+// Few rows leave threads idle unless the units are cut too.
+Cut cut(const Kernels &kernels, int workers, const Projection &projection) {
+  Cut cut = {};
+  cut.inner = projection.size[projection.axes - 1];
+  cut.rows_per_task = block_rows(projection, workers);
+  cut.blocks = ceil_div(cut.inner, cut.rows_per_task);
+  cut.row_tasks = projection.rows / cut.inner * cut.blocks;
+  cut.panels = ceil_div(projection.units, kernels.matmul.panel_columns);
+  const int64_t enough = int64_t{4} * workers;
+  cut.panels_per_task =
+      workers == 1 || cut.row_tasks >= enough ? cut.panels : std::max<int64_t>(1, cut.panels * cut.row_tasks / enough);
+  cut.chunks = ceil_div(cut.panels, cut.panels_per_task);
+  return cut;
+}
+
+Piece piece(const Projection &projection, const Cut &cut, const float *x, int64_t index) {
+  const int last = projection.axes - 1;
+  Piece piece = {};
+  piece.first_panel = index % cut.chunks * cut.panels_per_task;
+  index /= cut.chunks;
+  const int64_t begin = index % cut.blocks * cut.rows_per_task;
+  int64_t outer = index / cut.blocks;
+  piece.rows = std::min(cut.rows_per_task, cut.inner - begin);
+  piece.row = begin * projection.out_stride[last];
+  piece.x = x + begin * projection.stride[last];
+  for (int axis = last - 1; axis >= 0; --axis) {
+    piece.row += outer % projection.size[axis] * projection.out_stride[axis];
+    piece.x += outer % projection.size[axis] * projection.stride[axis];
+    outer /= projection.size[axis];
+  }
+  return piece;
+}
+
+}  // namespace
+
 void run_projection(const Context &context, int workers, const Projection &projection, const ProjectionData &data) {
   if (projection.rows == 0) return;
-  const int last = projection.axes - 1;
-  const int64_t inner = projection.size[last];
-  const int64_t rows_per_task = block_rows(projection, workers);
-  const int64_t blocks = ceil_div(inner, rows_per_task);
-  const int64_t width = context.kernels->matmul.panel_columns;
+  const Kernels &kernels = *context.kernels;
+  const Cut cuts = cut(kernels, workers, projection);
+  const int64_t width = kernels.matmul.panel_columns;
   const int64_t row_floats = padded_units(projection.units);
-  const int64_t row_step = projection.out_stride[last];
-  run_tasks(context, workers, projection.rows / inner * blocks, [&](int, int64_t index) {
-    const int64_t begin = index % blocks * rows_per_task;
-    int64_t outer = index / blocks;
-    int64_t row = begin * row_step;
-    const float *x = data.x + begin * projection.stride[last];
-    for (int axis = last - 1; axis >= 0; --axis) {
-      row += outer % projection.size[axis] * projection.out_stride[axis];
-      x += outer % projection.size[axis] * projection.stride[axis];
-      outer /= projection.size[axis];
-    }
-    const int64_t rows = std::min(rows_per_task, inner - begin);
-    float *out = data.out + row * row_floats;
-    context.kernels->matmul_block({.a = x,
-                                   .a_row_stride = projection.stride[last],
-                                   .a_column_stride = 1,
-                                   .b = data.panels,
-                                   .b_panel_stride = width * projection.depth,
-                                   .b_row_stride = width,
-                                   .out = out,
-                                   .out_row_stride = row_step * row_floats,
-                                   .rows = rows,
-                                   .columns = projection.units,
-                                   .depth = projection.depth});
-    context.kernels->finish_units({.rows = out,
-                                   .count = rows,
-                                   .step = row_step,
-                                   .units = projection.units,
-                                   .bias = data.bias,
-                                   .reach = data.reach == nullptr ? nullptr : data.reach + row});
+  const int64_t row_step = projection.out_stride[projection.axes - 1];
+  const auto multiply = [&](const Piece &piece) {
+    const int64_t column = piece.first_panel * width;
+    kernels.matmul_block({.a = piece.x,
+                          .a_row_stride = projection.stride[projection.axes - 1],
+                          .a_column_stride = 1,
+                          .b = data.panels + column * projection.depth,
+                          .b_panel_stride = width * projection.depth,
+                          .b_row_stride = width,
+                          .out = data.out + piece.row * row_floats + column,
+                          .out_row_stride = row_step * row_floats,
+                          .rows = piece.rows,
+                          .columns = std::min(cuts.panels_per_task * width, projection.units - column),
+                          .depth = projection.depth});
+  };
+  const auto finish = [&](const Piece &piece) {
+    kernels.finish_units({.rows = data.out + piece.row * row_floats,
+                          .count = piece.rows,
+                          .step = row_step,
+                          .units = projection.units,
+                          .bias = data.bias,
+                          .reach = data.reach == nullptr ? nullptr : data.reach + piece.row});
+  };
+  run_tasks(context, workers, cuts.row_tasks * cuts.chunks, [&](int, int64_t index) {
+    const Piece task = piece(projection, cuts, data.x, index);
+    multiply(task);
+    if (cuts.chunks == 1) finish(task);
   });
+  if (cuts.chunks == 1) return;
+  run_tasks(context, workers, cuts.row_tasks,
+            [&](int, int64_t index) { finish(piece(projection, cuts, data.x, index * cuts.chunks)); });
 }
 
 }  // namespace fovea
