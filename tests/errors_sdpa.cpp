@@ -1,7 +1,7 @@
 // Every argument of fovea_sdpa and fovea_sdpa_plan_create, made bad in every way: the code, the words of the message,
 // and outputs that stay as they were.
-#include <cstddef>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <vector>

@@ -31,8 +31,8 @@ struct AttentionPlan {
   size_t workspace_size;   // all of it, and room to align
 };
 
-// call has passed its checks, problem is what they made of it.
-[[nodiscard]] Status plan_attention(const Context &context, const SdpaCall &call, const AttentionProblem &problem,
+// call has passed its checks, `checked` is what they made of it.
+[[nodiscard]] Status plan_attention(const Context &context, const SdpaCall &call, const AttentionProblem &checked,
                                     AttentionPlan *plan);
 
 // call: the plan's, with data. workspace: at least plan.workspace_size bytes.

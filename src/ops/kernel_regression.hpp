@@ -11,6 +11,6 @@ struct RegressionTensors {
 };
 
 [[nodiscard]] Status kernel_regression(const fovea_context *context, const RegressionTensors &tensors,
-                                       const fovea_kernel_regression_options *options);
+                                       const fovea_kernel_regression_options *given);
 
 }  // namespace fovea
