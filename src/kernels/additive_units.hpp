@@ -36,7 +36,7 @@ FOVEA_INLINE Float reciprocal(const Float &x) {
   const Float estimate = xsimd::reciprocal(x);
   return multiply_add(estimate, xsimd::fnma(x, estimate, splat(1.0f)), estimate);
 #else
-  return splat(1.0f) / x;
+  return quotient(splat(1.0f), x);
 #endif
 }
 
@@ -87,7 +87,7 @@ FOVEA_INLINE Float tanh_of_sum(const Float &query, bool query_is_exponential, co
     const Float h = half(query + key);
     product = h * h;
   }
-  return splat(1.0f) - splat(2.0f) / at_most(product + 1.0f, largest_denominator);
+  return splat(1.0f) - quotient(splat(2.0f), at_most(product + 1.0f, largest_denominator));
 }
 
 // Gathers reaches: a NaN fails every comparison, so soundness is tracked beside the maximum.

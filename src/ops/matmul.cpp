@@ -67,7 +67,7 @@ Status check_depth(const fovea_tensor &a, int64_t depth) { return check_size(a, 
 
 // A task's rows share what it reads of b, so as many as leave each worker several tasks to even out.
 int64_t rows_per_task(const Product &product) {
-  constexpr int64_t most = 384;
+  constexpr int64_t most = 288;
   constexpr int64_t least = 48;
   const double chunks =
       static_cast<double>(product.batch) * static_cast<double>(ceil_div(product.columns, task_columns));
