@@ -98,10 +98,9 @@ void place(fovea_prepared_keys *keys, bool has_bias) {
 // Packs the weights and copies the vectors.
 void keep_parameters(const Context &context, const SdpaCall &call, fovea_prepared_keys *keys) {
   const int workers = worker_limit(context);
-  const ScoreWeights weights = score_weights(call, keys->query_dim);
-  pack_projection(context, workers, keys->key, weights.key, keys->key_panels);
+  pack_projection(context, workers, keys->key, key_weight_data(call, keys->query_dim), keys->key_panels);
   if (keys->kind == FOVEA_SCORE_BILINEAR) return;
-  pack_projection(context, workers, keys->query, weights.query, keys->query_panels);
+  pack_projection(context, workers, keys->query, query_weight_data(call), keys->query_panels);
   std::memset(keys->score_vector, 0, static_cast<size_t>(padded_units(keys->units)) * sizeof(float));
   gather(call.tensor[score_vector_operand], keys->score_vector);
   if (keys->bias != nullptr) gather(call.tensor[score_bias_operand], keys->bias);
@@ -162,10 +161,10 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   made->query_dim = sizes.query_dim;
   made->key_dim = sizes.key_dim;
   const ScoreWeights weights = score_weights(call, sizes.query_dim);
-  made->units = weights.key_shape.units;
+  made->units = weights.key.units;
   const bool has_bias = call.present[score_bias_operand];
-  const bool fits = plan_projection(*context->kernels, {}, weights.key_shape, &made->key) &&
-                    plan_projection(*context->kernels, {}, weights.query_shape, &made->query) &&
+  const bool fits = plan_projection(*context->kernels, {}, weights.key, &made->key) &&
+                    plan_projection(*context->kernels, {}, weights.query, &made->query) &&
                     lay_out(made.get(), has_bias);
   if (!fits)
     return fail(FOVEA_SIZE_OVERFLOW, "capacity is %" PRId64 ", too large for the address space", sizes.capacity);

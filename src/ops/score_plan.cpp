@@ -65,7 +65,7 @@ Status plan_projections(const Context &context, const SdpaCall &call, int64_t un
   const int64_t row = padded_units(units);
   if (plan->projects_query) {
     const HeadStrides out = packed_strides(p.heads, p.query_len, 1);
-    if (!plan_projection(*context.kernels, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query_shape,
+    if (!plan_projection(*context.kernels, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query,
                          &plan->query) ||
         !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
       return too_large();
@@ -74,7 +74,7 @@ Status plan_projections(const Context &context, const SdpaCall &call, int64_t un
   }
   if (plan->projects_key) {
     const HeadStrides out = packed_strides(p.kv_heads, p.key_len, 1);
-    if (!plan_projection(*context.kernels, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key_shape,
+    if (!plan_projection(*context.kernels, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key,
                          &plan->key) ||
         !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
       return too_large();
@@ -161,31 +161,34 @@ void run_norms(const Context &context, int workers, const AttentionProblem &prob
 }  // namespace
 
 ScoreWeights score_weights(const SdpaCall &call, int64_t query_dim) {
-  const auto data = [&](int operand) { return static_cast<const float *>(call.tensor[operand].data); };
   const fovea_tensor &weight = call.tensor[weight_operand];
   if (call.score.kind == FOVEA_SCORE_BILINEAR) {
     const int64_t key_dim = weight.shape[1];
-    return {data(weight_operand),
-            data(weight_operand),
-            {key_dim, query_dim, weight.strides[1], weight.strides[0]},
+    return {{key_dim, query_dim, weight.strides[1], weight.strides[0]},
             {query_dim, key_dim, weight.strides[0], weight.strides[1]}};
   }
   const int64_t units = call.tensor[score_vector_operand].shape[0];
   if (call.score.kind == FOVEA_SCORE_CONCAT) {
     const int64_t key_dim = weight.shape[1] - query_dim;
-    // A planned call has no data yet.
-    const float *key = weight.data == nullptr ? nullptr : data(weight_operand) + query_dim * weight.strides[1];
-    return {data(weight_operand),
-            key,
-            {units, query_dim, weight.strides[0], weight.strides[1]},
+    return {{units, query_dim, weight.strides[0], weight.strides[1]},
             {units, key_dim, weight.strides[0], weight.strides[1]}};
   }
   const fovea_tensor &query = call.tensor[query_weight_operand];
   const fovea_tensor &key = call.tensor[key_weight_operand];
-  return {data(query_weight_operand),
-          data(key_weight_operand),
-          {units, query_dim, query.strides[0], query.strides[1]},
+  return {{units, query_dim, query.strides[0], query.strides[1]},
           {units, key.shape[1], key.strides[0], key.strides[1]}};
+}
+
+const float *query_weight_data(const SdpaCall &call) {
+  const int operand = call.score.kind == FOVEA_SCORE_ADDITIVE ? query_weight_operand : weight_operand;
+  return static_cast<const float *>(call.tensor[operand].data);
+}
+
+const float *key_weight_data(const SdpaCall &call, int64_t query_dim) {
+  const int operand = call.score.kind == FOVEA_SCORE_ADDITIVE ? key_weight_operand : weight_operand;
+  const auto *data = static_cast<const float *>(call.tensor[operand].data);
+  if (call.score.kind != FOVEA_SCORE_CONCAT) return data;
+  return data + query_dim * call.tensor[weight_operand].strides[1];
 }
 
 const char *score_name(int32_t kind) {
@@ -272,7 +275,7 @@ void run_score(const Context &context, const ScorePlan &plan, const SdpaCall &ca
     float *panels = parts.take(plan.query.panel_floats);
     float *out = parts.take(plan.query_floats);
     if (plan.prepared == nullptr) {
-      pack_projection(context, workers, plan.query, score_weights(call, plan.query_dim).query, panels);
+      pack_projection(context, workers, plan.query, query_weight_data(call), panels);
     } else {
       panels = plan.prepared->query_panels;
       bias = plan.prepared->bias;
@@ -284,7 +287,7 @@ void run_score(const Context &context, const ScorePlan &plan, const SdpaCall &ca
     float *panels = parts.take(plan.key.panel_floats);
     float *out = parts.take(plan.key_floats);
     float *reach = problem->score == ScoreKind::additive ? facts : nullptr;
-    pack_projection(context, workers, plan.key, score_weights(call, plan.query_dim).key, panels);
+    pack_projection(context, workers, plan.key, key_weight_data(call, plan.query_dim), panels);
     run_projection(context, workers, plan.key, {problem->key, panels, out, nullptr, reach});
     problem->key = out;
   }

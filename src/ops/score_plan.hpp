@@ -48,11 +48,14 @@ struct ScorePlan {
 
 // The two weights of a score function that has them. BILINEAR's is one, seen from either side.
 struct ScoreWeights {
-  const float *query, *key;
-  ProjectionWeight query_shape, key_shape;
+  ProjectionWeight query, key;
 };
 
 ScoreWeights score_weights(const SdpaCall &call, int64_t query_dim);
+
+// Where they lie: only for a call whose data has been checked.
+const float *query_weight_data(const SdpaCall &call);
+const float *key_weight_data(const SdpaCall &call, int64_t query_dim);
 
 // Completes the problem's sizes, kind and scale; `call` has passed its checks.
 [[nodiscard]] Status plan_score(const Context &context, const SdpaCall &call, AttentionProblem *problem,
