@@ -12,10 +12,6 @@
 
 #include "kernels/simd.hpp"
 
-#if defined(__AVX512F__)
-#include "beyond_xsimd/exp2_avx512.hpp"
-#endif
-
 namespace fovea::FOVEA_ISA {
 namespace {
 
@@ -29,12 +25,12 @@ constexpr float ln_2_low = 1.42860682e-06f;
 FOVEA_INLINE Float exponent_from(const Int &value) { return xsimd::bitwise_cast<float>(value << 23); }
 
 // 2^(factor * d) for d <= 0 and a positive factor: the inner loop of softmax. With t = factor * d: relative error below
-// 6.8e-8 (9.2e-8 without FMA) beside that of t; exactly 1 at 0; 0 for -infinity; NaN stays NaN. t > 0.5 is not allowed.
+// 6.8e-8 (9.2e-8 without FMA) beside that of t; exactly 1 at 0; 0 for t <= -125.5 and for -infinity, so that no
+// denormal is ever made; NaN stays NaN. t > 0.5 is not allowed. t itself is never rounded: the product goes into the
+// first two multiply-adds.
 //
-// With AVX-512, t is rounded once (2^-24 |t| 2^t is at most 0.53 * 2^-24) and split by instructions made for it, 10 in all:
-// mul, reduce, sub, 6 fma, scale. Else t itself is never rounded: the product goes into the first two multiply-adds; the
-// power is made as 2^(n-1), whose bits are 0 for n = -126, the least n after the clamp, so that t <= -125.5 gives 0 for
-// nothing and no denormal; the polynomial is doubled to make up for it. 12 instructions: max, 2 fma, sub, 6 fma, shift, mul.
+// To get the zero for nothing, the power is made as 2^(n-1), whose bits are 0 for n = -126, the least n after the
+// clamp; the polynomial is doubled to make up for it. 12 instructions: max, 2 fma, sub, 6 fma, shift, mul.
 struct ScaledExp2 {
   float factor;
   float least;  // of d
@@ -47,34 +43,13 @@ struct ScaledExp2 {
     return power[0];
   }
 
-  // The polynomial's coefficients from the highest power down.
-  static constexpr float coefficient(int k) {
-    constexpr float values[] = {
-        0x1.416b4cp-13f, 0x1.5f083p-10f, 0x1.3b2de0p-7f, 0x1.c6af7cp-5f, 0x1.ebfbdcp-3f, 0x1.62e430p-1f, 1.0f};
-    return values[k];
-  }
-
   // Step by step over `count` registers, in place. One power is a chain of 14 dependent instructions; written one after
   // the other, the core's scheduler holds too few chains to keep both ports busy.
-#if defined(__AVX512F__)
-  template <int count>
-  FOVEA_INLINE void apply(Float (&d)[count]) const {
-    Float fraction[count];
-    Float power[count];
-    unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = d[i] * splat(factor); });
-    unroll<count>([&](auto i) FOVEA_INLINE_BODY { fraction[i] = Float(fraction_of(d[i].data)); });
-    unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = d[i] - fraction[i]; });
-    unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(coefficient(0)); });
-    unroll<6>([&](auto k) FOVEA_INLINE_BODY {
-      constexpr float next = coefficient(decltype(k)::value + 1);
-      unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = multiply_add(power[i], fraction[i], splat(next)); });
-    });
-    unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = Float(times_power_of_2(power[i].data, d[i].data)); });
-  }
-#else
   template <int count>
   FOVEA_INLINE void apply(Float (&d)[count]) const {
     constexpr float magic = round_magic + 126.0f;
+    constexpr float coefficients[] = {2 * 0x1.5f083p-10f, 2 * 0x1.3b2de0p-7f, 2 * 0x1.c6af7cp-5f,
+                                      2 * 0x1.ebfbdcp-3f, 2 * 0x1.62e430p-1f, 2.0f};
     Float exponent[count];
     Float power[count];
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = at_least(d[i], least); });
@@ -83,14 +58,12 @@ struct ScaledExp2 {
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = multiply_add(d[i], splat(factor), power[i]); });
     unroll<count>([&](auto i)
                       FOVEA_INLINE_BODY { exponent[i] = exponent_from(xsimd::bitwise_cast<int32_t>(exponent[i])); });
-    unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(2 * coefficient(0)); });
+    unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(2 * 0x1.416b4cp-13f); });
     unroll<6>([&](auto k) FOVEA_INLINE_BODY {
-      constexpr float next = 2 * coefficient(decltype(k)::value + 1);
-      unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = multiply_add(power[i], d[i], splat(next)); });
+      unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = multiply_add(power[i], d[i], splat(coefficients[k])); });
     });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = power[i] * exponent[i]; });
   }
-#endif
 };
 
 // e^r for |r| <= (ln 2) / 2 is 1 + r * exp_slope(r); relative error 3.2e-9.
