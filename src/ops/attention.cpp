@@ -18,7 +18,7 @@ fovea_tensor describe_prepared(const fovea_prepared_keys &keys, int32_t rank) {
   return fovea_tensor_contiguous(nullptr, FOVEA_F32, rank, rank == 2 ? shape + 2 : shape);
 }
 
-Status read_prepared(const Context &context, const AttentionArguments &arguments, SdpaCall *call) {
+Status read_prepared(const Context &context, const AttentionArguments &arguments, AttentionCall *call) {
   const fovea_prepared_keys &keys = *arguments.prepared;
   if (keys.kernels != context.kernels) {
     return fail(FOVEA_BAD_VALUE, "keys were prepared for %s, expected %s, the context's instruction set",
@@ -37,7 +37,7 @@ Status read_prepared(const Context &context, const AttentionArguments &arguments
   return FOVEA_OK;
 }
 
-Status check_prepared(const SdpaCall &call, const AttentionProblem &problem) {
+Status check_prepared(const AttentionCall &call, const AttentionProblem &problem) {
   const int64_t expected = call.prepared->query_dim;
   if (problem.head_dim == expected) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "query has %" PRId64 " features, expected %" PRId64 " (as the keys were prepared for)",
@@ -47,18 +47,18 @@ Status check_prepared(const SdpaCall &call, const AttentionProblem &problem) {
 Status prepare(const fovea_context *given, const AttentionArguments &arguments, fovea_plan *plan) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  SdpaCall &call = plan->call;
+  AttentionCall &call = plan->call;
   call = {};
   const Status read =
       arguments.prepared != nullptr ? read_prepared(*context, arguments, &call) : read_score(arguments.score, &call);
   if (read != FOVEA_OK) return read;
   if (const Status status =
-          read_sdpa_call(arguments.query, arguments.key, arguments.value, arguments.out, arguments.options, &call);
+          read_attention_call(arguments.query, arguments.key, arguments.value, arguments.out, arguments.options, &call);
       status != FOVEA_OK) {
     return status;
   }
   AttentionProblem problem;
-  if (const Status status = check_sdpa_call(call, &problem); status != FOVEA_OK) return status;
+  if (const Status status = check_attention_call(call, &problem); status != FOVEA_OK) return status;
   if (call.prepared != nullptr) {
     if (const Status status = check_prepared(call, problem); status != FOVEA_OK) return status;
   }
@@ -66,7 +66,7 @@ Status prepare(const fovea_context *given, const AttentionArguments &arguments, 
 }
 
 // The call of a plan with the buffers of one run; a buffer must be there exactly if its tensor was planned.
-Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, SdpaCall *call) {
+Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, AttentionCall *call) {
   const void *given[operand_count] = {};
   given[query_operand] = buffers.query;
   given[key_operand] = buffers.key;
@@ -102,7 +102,7 @@ Status attend(const fovea_context *context, const AttentionArguments &arguments)
   fovea_plan plan;
   if (const Status status = prepare(context, arguments, &plan); status != FOVEA_OK) return status;
   const AttentionPlan &attention = plan.attention;
-  if (const Status status = check_sdpa_data(plan.call, attention.problem); status != FOVEA_OK) return status;
+  if (const Status status = check_attention_data(plan.call, attention.problem); status != FOVEA_OK) return status;
   const Workspace workspace(*attention.context, attention.workspace_size);
   if (workspace.data() == nullptr) {
     return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", attention.workspace_size);
@@ -128,9 +128,9 @@ Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers 
   fovea_attention_buffers given;
   if (const Status status = read_options("buffers", buffers, &given); status != FOVEA_OK) return status;
   const AttentionPlan &attention = plan->attention;
-  SdpaCall call;
+  AttentionCall call;
   if (const Status status = bind(*plan, given, &call); status != FOVEA_OK) return status;
-  if (const Status status = check_sdpa_data(call, attention.problem); status != FOVEA_OK) return status;
+  if (const Status status = check_attention_data(call, attention.problem); status != FOVEA_OK) return status;
   if (workspace_size < attention.workspace_size) {
     return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", workspace_size,
                 attention.workspace_size);

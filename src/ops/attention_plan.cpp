@@ -76,7 +76,7 @@ Status plan_memory(AttentionPlan *plan) {
 
 }  // namespace
 
-Status plan_attention(const Context &context, const SdpaCall &call, const AttentionProblem &checked,
+Status plan_attention(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
                       AttentionPlan *plan) {
   const AttentionShape &shape = context.kernels->attention;
   *plan = {};

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/table.hpp"
+#include "ops/attention_call.hpp"
 #include "ops/score_plan.hpp"
-#include "ops/sdpa.hpp"
 #include "runtime/context.hpp"
 
 namespace fovea {
@@ -32,11 +32,11 @@ struct AttentionPlan {
 };
 
 // call has passed its checks, `checked` is what they made of it.
-[[nodiscard]] Status plan_attention(const Context &context, const SdpaCall &call, const AttentionProblem &checked,
+[[nodiscard]] Status plan_attention(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
                                     AttentionPlan *plan);
 
 // call: the plan's, with data. workspace: at least plan.workspace_size bytes.
-void run_attention(const AttentionPlan &plan, const SdpaCall &call, void *workspace);
+void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *workspace);
 
 // As snprintf.
 size_t describe_attention(const AttentionPlan &plan, char *text, size_t size);
@@ -45,6 +45,6 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size);
 
 // What the C API calls a plan: the call it was made for and how it will be carried out.
 struct fovea_plan {
-  fovea::SdpaCall call;
+  fovea::AttentionCall call;
   fovea::AttentionPlan attention;
 };

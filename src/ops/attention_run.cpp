@@ -126,7 +126,7 @@ void run_weights(const AttentionPlan &plan, const AttentionProblem &problem, con
 
 }  // namespace
 
-void run_attention(const AttentionPlan &plan, const SdpaCall &call, void *workspace) {
+void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *workspace) {
   if (plan.tasks == 0) return;
   const Memory memory = divide(plan, workspace);
   AttentionProblem problem = plan.problem;

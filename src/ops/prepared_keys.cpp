@@ -40,7 +40,7 @@ Status check_sizes(const PreparedSizes &sizes) {
 }
 
 // The score's parameters, with their data, as they would be checked in a call.
-Status read_parameters(const fovea_score *score, const PreparedSizes &sizes, SdpaCall *call) {
+Status read_parameters(const fovea_score *score, const PreparedSizes &sizes, AttentionCall *call) {
   if (score == nullptr)
     return fail(FOVEA_NULL_POINTER, "score is NULL, expected a score function with keys to prepare");
   if (const Status status = read_score(score, call); status != FOVEA_OK) return status;
@@ -96,7 +96,7 @@ void place(fovea_prepared_keys *keys, bool has_bias) {
 }
 
 // Packs the weights and copies the vectors.
-void keep_parameters(const Context &context, const SdpaCall &call, fovea_prepared_keys *keys) {
+void keep_parameters(const Context &context, const AttentionCall &call, fovea_prepared_keys *keys) {
   const int workers = worker_limit(context);
   pack_projection(context, workers, keys->key, key_weight_data(call, keys->query_dim), keys->key_panels);
   if (keys->kind == FOVEA_SCORE_BILINEAR) return;
@@ -149,7 +149,7 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected where to store the prepared keys");
   if (const Status status = check_sizes(sizes); status != FOVEA_OK) return status;
-  SdpaCall call = {};
+  AttentionCall call = {};
   if (const Status status = read_parameters(score, sizes, &call); status != FOVEA_OK) return status;
   std::unique_ptr<fovea_prepared_keys> made(new (std::nothrow) fovea_prepared_keys);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for prepared keys");

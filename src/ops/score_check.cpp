@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "ops/sdpa.hpp"
+#include "ops/attention_call.hpp"
 
 namespace fovea {
 namespace {
@@ -18,7 +18,7 @@ struct Kind {
             1];  // query_weight, key_weight, weight, bias, score_vector, sigmas
 };
 
-const Kind &kind_of(const SdpaCall &call) {
+const Kind &kind_of(const AttentionCall &call) {
   constexpr Need no = Need::absent, may = Need::optional, yes = Need::required;
   static constexpr Kind kinds[] = {{"FOVEA_SCORE_DOT", {no, no, no, no, no, no}},
                                    {"FOVEA_SCORE_BILINEAR", {no, no, yes, no, no, no}},
@@ -28,7 +28,7 @@ const Kind &kind_of(const SdpaCall &call) {
   return kinds[call.score.kind];
 }
 
-Status check_presence(const SdpaCall &call) {
+Status check_presence(const AttentionCall &call) {
   const Kind &kind = kind_of(call);
   for (int operand = first_score_operand; operand <= last_score_operand; ++operand) {
     const Need need = kind.need[operand - first_score_operand];
@@ -44,7 +44,7 @@ Status check_presence(const SdpaCall &call) {
   return FOVEA_OK;
 }
 
-Status check_sigma(const SdpaCall &call) {
+Status check_sigma(const AttentionCall &call) {
   const float sigma = call.score.sigma;
   if (call.score.kind == FOVEA_SCORE_GAUSSIAN && !call.present[sigmas_operand]) {
     if (std::isfinite(sigma) && sigma > 0.0f) return FOVEA_OK;
@@ -56,7 +56,7 @@ Status check_sigma(const SdpaCall &call) {
 }
 
 // A parameter of two axes or one, of the given sizes; -1 stands for any number of hidden units.
-Status check_parameter(const SdpaCall &call, int operand, int64_t first, int64_t second, const char *why) {
+Status check_parameter(const AttentionCall &call, int operand, int64_t first, int64_t second, const char *why) {
   if (!call.present[operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[operand];
   const int rank = second < 0 ? 1 : 2;
@@ -71,7 +71,7 @@ Status check_parameter(const SdpaCall &call, int operand, int64_t first, int64_t
   return rank == 1 ? FOVEA_OK : check_size(tensor, name, 1, second, why);
 }
 
-Status check_hidden(const SdpaCall &call, const AttentionProblem &problem) {
+Status check_hidden(const AttentionCall &call, const AttentionProblem &problem) {
   const fovea_tensor &vector = call.tensor[score_vector_operand];
   const TensorRule rule = {.name = "score.score_vector", .max_rank = 1, .contiguous_last = false, .needs_data = false};
   if (const Status status = check_tensor(&vector, rule); status != FOVEA_OK) return status;
@@ -95,7 +95,7 @@ Status check_hidden(const SdpaCall &call, const AttentionProblem &problem) {
 
 const char *score_member(int operand) { return operand == score_bias_operand ? "bias" : operand_name(operand); }
 
-Status read_score(const fovea_score *score, SdpaCall *call) {
+Status read_score(const fovea_score *score, AttentionCall *call) {
   if (const Status status = read_options("score", score, &call->score); status != FOVEA_OK) return status;
   if (call->score.kind < FOVEA_SCORE_DOT || call->score.kind > FOVEA_SCORE_GAUSSIAN) {
     return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected %d to %d", call->score.kind, FOVEA_SCORE_DOT,
@@ -111,7 +111,7 @@ Status read_score(const fovea_score *score, SdpaCall *call) {
   return FOVEA_OK;
 }
 
-Status check_score(const SdpaCall &call, const AttentionProblem &problem) {
+Status check_score(const AttentionCall &call, const AttentionProblem &problem) {
   if (const Status status = check_presence(call); status != FOVEA_OK) return status;
   if (const Status status = check_sigma(call); status != FOVEA_OK) return status;
   switch (call.score.kind) {
@@ -123,7 +123,7 @@ Status check_score(const SdpaCall &call, const AttentionProblem &problem) {
   }
 }
 
-Status check_score_data(const SdpaCall &call) {
+Status check_score_data(const AttentionCall &call) {
   if (!call.present[sigmas_operand]) return FOVEA_OK;
   const fovea_tensor &sigmas = call.tensor[sigmas_operand];
   for (int64_t head = 0; head < sigmas.shape[0]; ++head) {

@@ -43,7 +43,7 @@ Status total_size(ScorePlan *plan) {
   return FOVEA_OK;
 }
 
-Status plan_gaussian(const SdpaCall &call, AttentionProblem *problem, ScorePlan *plan) {
+Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   problem->score = ScoreKind::gaussian;
   plan->takes_norms = true;
   if (!checked_multiply(problem->batch * problem->kv_heads, problem->key_len, &plan->facts_floats)) return too_large();
@@ -58,7 +58,7 @@ Status plan_gaussian(const SdpaCall &call, AttentionProblem *problem, ScorePlan 
 }
 
 // Projects queries or keys (or both) to `units` features and makes these the problem's.
-Status plan_projections(const Context &context, const SdpaCall &call, int64_t units, AttentionProblem *problem,
+Status plan_projections(const Context &context, const AttentionCall &call, int64_t units, AttentionProblem *problem,
                         ScorePlan *plan) {
   AttentionProblem &p = *problem;
   const ScoreWeights weights = score_weights(call, p.head_dim);
@@ -86,7 +86,7 @@ Status plan_projections(const Context &context, const SdpaCall &call, int64_t un
   return FOVEA_OK;
 }
 
-Status plan_additive(const Context &context, const SdpaCall &call, AttentionProblem *problem, ScorePlan *plan) {
+Status plan_additive(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   problem->score = ScoreKind::additive;
   const int64_t units = call.tensor[score_vector_operand].shape[0];
   plan->projects_query = plan->projects_key = true;
@@ -98,7 +98,7 @@ Status plan_additive(const Context &context, const SdpaCall &call, AttentionProb
 }
 
 // The side that takes less work is projected.
-Status plan_bilinear(const Context &context, const SdpaCall &call, AttentionProblem *problem, ScorePlan *plan) {
+Status plan_bilinear(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   problem->score = ScoreKind::dot;
   const double queries = static_cast<double>(problem->heads) * static_cast<double>(problem->query_len);
   const double keys = static_cast<double>(problem->kv_heads) * static_cast<double>(problem->key_len);
@@ -160,7 +160,7 @@ void run_norms(const Context &context, int workers, const AttentionProblem &prob
 
 }  // namespace
 
-ScoreWeights score_weights(const SdpaCall &call, int64_t query_dim) {
+ScoreWeights score_weights(const AttentionCall &call, int64_t query_dim) {
   const fovea_tensor &weight = call.tensor[weight_operand];
   if (call.score.kind == FOVEA_SCORE_BILINEAR) {
     const int64_t key_dim = weight.shape[1];
@@ -179,12 +179,12 @@ ScoreWeights score_weights(const SdpaCall &call, int64_t query_dim) {
           {units, key.shape[1], key.strides[0], key.strides[1]}};
 }
 
-const float *query_weight_data(const SdpaCall &call) {
+const float *query_weight_data(const AttentionCall &call) {
   const int operand = call.score.kind == FOVEA_SCORE_ADDITIVE ? query_weight_operand : weight_operand;
   return static_cast<const float *>(call.tensor[operand].data);
 }
 
-const float *key_weight_data(const SdpaCall &call, int64_t query_dim) {
+const float *key_weight_data(const AttentionCall &call, int64_t query_dim) {
   const int operand = call.score.kind == FOVEA_SCORE_ADDITIVE ? key_weight_operand : weight_operand;
   const auto *data = static_cast<const float *>(call.tensor[operand].data);
   if (call.score.kind != FOVEA_SCORE_CONCAT) return data;
@@ -219,7 +219,7 @@ float inverse_square(float sigma) {
   return static_cast<float>(std::min(1.0 / square, 1e38));
 }
 
-Status plan_score(const Context &context, const SdpaCall &call, AttentionProblem *problem, ScorePlan *plan) {
+Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   *plan = {};
   if (call.prepared != nullptr) return plan_prepared(*call.prepared, problem, plan);
   plan->kind = call.score.kind;
@@ -235,7 +235,7 @@ Status plan_score(const Context &context, const SdpaCall &call, AttentionProblem
 namespace {
 
 // The score vector and, behind it, the bias: contiguous and padded. Returns the bias, or null.
-const float *run_vectors(const SdpaCall &call, int64_t floats, float *vector, AttentionProblem *problem) {
+const float *run_vectors(const AttentionCall &call, int64_t floats, float *vector, AttentionProblem *problem) {
   std::memset(vector, 0, static_cast<size_t>(floats) * sizeof(float));
   gather(call.tensor[score_vector_operand], vector);
   set_score_vector(vector, problem->head_dim, problem);
@@ -244,7 +244,7 @@ const float *run_vectors(const SdpaCall &call, int64_t floats, float *vector, At
   return vector + floats / 2;
 }
 
-void run_widths(const SdpaCall &call, float *widths, AttentionProblem *problem) {
+void run_widths(const AttentionCall &call, float *widths, AttentionProblem *problem) {
   gather(call.tensor[sigmas_operand], widths);
   for (int64_t head = 0; head < problem->heads; ++head) widths[head] = inverse_square(widths[head]);
   problem->inverse_squares = widths;
@@ -259,7 +259,7 @@ void use_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem) {
 
 }  // namespace
 
-void run_score(const Context &context, const ScorePlan &plan, const SdpaCall &call, char *memory,
+void run_score(const Context &context, const ScorePlan &plan, const AttentionCall &call, char *memory,
                AttentionProblem *problem) {
   const int workers = worker_limit(context);
   Parts parts = {reinterpret_cast<float *>(memory)};

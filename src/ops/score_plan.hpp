@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/attention_problem.hpp"
+#include "ops/attention_call.hpp"
 #include "ops/projection.hpp"
-#include "ops/sdpa.hpp"
 #include "runtime/context.hpp"
 
 // Keys in the form the kernel reads; see fovea.h. Rows [batch][kv_head][capacity] of padded_units(units) floats.
@@ -51,18 +51,18 @@ struct ScoreWeights {
   ProjectionWeight query, key;
 };
 
-ScoreWeights score_weights(const SdpaCall &call, int64_t query_dim);
+ScoreWeights score_weights(const AttentionCall &call, int64_t query_dim);
 
 // Where they lie: only for a call whose data has been checked.
-const float *query_weight_data(const SdpaCall &call);
-const float *key_weight_data(const SdpaCall &call, int64_t query_dim);
+const float *query_weight_data(const AttentionCall &call);
+const float *key_weight_data(const AttentionCall &call, int64_t query_dim);
 
 // Completes the problem's sizes, kind and scale; `call` has passed its checks.
-[[nodiscard]] Status plan_score(const Context &context, const SdpaCall &call, AttentionProblem *problem,
+[[nodiscard]] Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem,
                                 ScorePlan *plan);
 
 // Does it, in plan.size bytes of memory on a cache line, and points the problem at the results.
-void run_score(const Context &context, const ScorePlan &plan, const SdpaCall &call, char *memory,
+void run_score(const Context &context, const ScorePlan &plan, const AttentionCall &call, char *memory,
                AttentionProblem *problem);
 
 const char *score_name(int32_t kind);

@@ -39,7 +39,7 @@ const char *operand_name(int operand);
 const char *score_member(int operand);
 
 // A call as it was made, with its own copies of the descriptors.
-struct SdpaCall {
+struct AttentionCall {
   fovea_tensor tensor[operand_count];
   bool present[operand_count];
   fovea_score score;                    // its pointers are not used once the call has been read
@@ -48,28 +48,29 @@ struct SdpaCall {
 };
 
 // Copies descriptors and options; fails on a missing tensor or an options struct that cannot be read.
-[[nodiscard]] Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
-                                    const fovea_tensor *out, const fovea_attention_options *options, SdpaCall *call);
+[[nodiscard]] Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
+                                         const fovea_tensor *out, const fovea_attention_options *options,
+                                         AttentionCall *call);
 
 // Likewise the score function's; null: the scaled dot product.
-[[nodiscard]] Status read_score(const fovea_score *score, SdpaCall *call);
+[[nodiscard]] Status read_score(const fovea_score *score, AttentionCall *call);
 
 // Kind, parameters and their sizes, once the problem's sizes are known.
-[[nodiscard]] Status check_score(const SdpaCall &call, const AttentionProblem &problem);
+[[nodiscard]] Status check_score(const AttentionCall &call, const AttentionProblem &problem);
 
 // What check_score could not see without data.
-[[nodiscard]] Status check_score_data(const SdpaCall &call);
+[[nodiscard]] Status check_score_data(const AttentionCall &call);
 
 // Every check that needs no data; on success the problem is complete but for its pointers.
-[[nodiscard]] Status check_sdpa_call(const SdpaCall &call, AttentionProblem *problem);
+[[nodiscard]] Status check_attention_call(const AttentionCall &call, AttentionProblem *problem);
 
 // Every check that needs the data: null, misaligned or overlapping buffers, valid lengths out of range.
-[[nodiscard]] Status check_sdpa_data(const SdpaCall &call, const AttentionProblem &problem);
+[[nodiscard]] Status check_attention_data(const AttentionCall &call, const AttentionProblem &problem);
 
 // Data that must be there, aligned and inside the address space, of those operands in [first, last] that are present.
-[[nodiscard]] Status check_operand_data(const SdpaCall &call, int first, int last);
+[[nodiscard]] Status check_operand_data(const AttentionCall &call, int first, int last);
 
 // Copies the tensors' data pointers into the problem.
-void set_data(const SdpaCall &call, AttentionProblem *problem);
+void set_data(const AttentionCall &call, AttentionProblem *problem);
 
 }  // namespace fovea

@@ -1,6 +1,6 @@
 // The checks of scaled dot-product attention. Tensors of rank 2 and 3 are lifted to [B,H,L,X] first, so that everything
 // after sees one shape.
-#include "ops/sdpa.hpp"
+#include "ops/attention_call.hpp"
 
 #include <cinttypes>
 #include <cmath>
@@ -67,7 +67,7 @@ Status expect_range(const char *name, const char *axis, int64_t size, int64_t lo
     if (const Status status = (expression); status != FOVEA_OK) return status; \
   } while (false)
 
-Status check_main_tensors(const SdpaCall &call, AttentionProblem *p) {
+Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   const int rank = call.tensor[query_operand].rank;
   for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {
     const bool first = operand == query_operand;
@@ -177,7 +177,7 @@ Status check_positions(const fovea_attention_options &options, AttentionProblem 
 }
 
 // A mask or bias: [Q,K], or query's axes, any of them but K of size 1.
-Status check_broadcast(const SdpaCall &call, int operand, Dtype dtype, const AttentionProblem &p,
+Status check_broadcast(const AttentionCall &call, int operand, Dtype dtype, const AttentionProblem &p,
                        HeadStrides *strides) {
   if (!call.present[operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[operand];
@@ -196,7 +196,7 @@ Status check_broadcast(const SdpaCall &call, int operand, Dtype dtype, const Att
   return FOVEA_OK;
 }
 
-Status check_per_head(const SdpaCall &call, int operand, const AttentionProblem &p, int64_t *stride) {
+Status check_per_head(const AttentionCall &call, int operand, const AttentionProblem &p, int64_t *stride) {
   if (!call.present[operand]) return FOVEA_OK;
   const char *name = operand_name(operand);
   FOVEA_CHECK(check_tensor(&call.tensor[operand],
@@ -205,7 +205,7 @@ Status check_per_head(const SdpaCall &call, int operand, const AttentionProblem 
   return check_size(call.tensor[operand], name, 0, p.heads, "the number of query heads");
 }
 
-Status check_masks(const SdpaCall &call, AttentionProblem *p) {
+Status check_masks(const AttentionCall &call, AttentionProblem *p) {
   if (call.present[valid_lens_operand]) {
     const fovea_tensor &lens = call.tensor[valid_lens_operand];
     FOVEA_CHECK(check_valid_lens_tensor(lens, p->batch, p->query_len, false));
@@ -221,7 +221,7 @@ Status check_masks(const SdpaCall &call, AttentionProblem *p) {
   return check_per_head(call, sinks_operand, *p, &p->sinks_stride);
 }
 
-Status check_log_sum_exp(const SdpaCall &call, AttentionProblem *p) {
+Status check_log_sum_exp(const AttentionCall &call, AttentionProblem *p) {
   if (!call.present[log_sum_exp_operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[log_sum_exp_operand];
   const int rank = call.tensor[query_operand].rank - 1;
@@ -239,7 +239,7 @@ Status check_log_sum_exp(const SdpaCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
-Status check_weights(const SdpaCall &call, AttentionProblem *p) {
+Status check_weights(const AttentionCall &call, AttentionProblem *p) {
   p->weights_wanted = call.present[weights_operand];
   if (!p->weights_wanted) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[weights_operand];
@@ -256,12 +256,12 @@ Status check_weights(const SdpaCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
-NamedTensor named(const SdpaCall &call, int operand) {
+NamedTensor named(const AttentionCall &call, int operand) {
   return {operand_name(operand), call.present[operand] ? &call.tensor[operand] : nullptr};
 }
 
 // Data that must be there, aligned and inside the address space: what check_tensor left out while planning.
-Status check_buffer(const SdpaCall &call, int operand) {
+Status check_buffer(const AttentionCall &call, int operand) {
   const fovea_tensor &tensor = call.tensor[operand];
   return check_tensor(&tensor, {.name = operand_name(operand),
                                 .dtype = static_cast<Dtype>(tensor.dtype),
@@ -278,8 +278,8 @@ const char *operand_name(int operand) {
   return names[operand];
 }
 
-Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
-                      const fovea_tensor *out, const fovea_attention_options *options, SdpaCall *call) {
+Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
+                           const fovea_tensor *out, const fovea_attention_options *options, AttentionCall *call) {
   FOVEA_CHECK(read_options("options", options, &call->options));
   const fovea_tensor *given[operand_count] = {};
   given[query_operand] = query;
@@ -306,7 +306,7 @@ Status read_sdpa_call(const fovea_tensor *query, const fovea_tensor *key, const 
   return FOVEA_OK;
 }
 
-Status check_sdpa_call(const SdpaCall &call, AttentionProblem *problem) {
+Status check_attention_call(const AttentionCall &call, AttentionProblem *problem) {
   *problem = {};
   FOVEA_CHECK(check_main_tensors(call, problem));
   if (call.prepared == nullptr) FOVEA_CHECK(check_score(call, *problem));
@@ -317,14 +317,14 @@ Status check_sdpa_call(const SdpaCall &call, AttentionProblem *problem) {
   return check_weights(call, problem);
 }
 
-Status check_operand_data(const SdpaCall &call, int first, int last) {
+Status check_operand_data(const AttentionCall &call, int first, int last) {
   for (int operand = first; operand <= last; ++operand) {
     if (call.present[operand]) FOVEA_CHECK(check_buffer(call, operand));
   }
   return FOVEA_OK;
 }
 
-Status check_sdpa_data(const SdpaCall &call, const AttentionProblem &problem) {
+Status check_attention_data(const AttentionCall &call, const AttentionProblem &problem) {
   FOVEA_CHECK(check_operand_data(call, 0, operand_count - 1));
   FOVEA_CHECK(
       check_overlaps({named(call, out_operand), named(call, log_sum_exp_operand), named(call, weights_operand)},
@@ -338,7 +338,7 @@ Status check_sdpa_data(const SdpaCall &call, const AttentionProblem &problem) {
   return check_valid_lens(call.tensor[valid_lens_operand], problem.key_len);
 }
 
-void set_data(const SdpaCall &call, AttentionProblem *problem) {
+void set_data(const AttentionCall &call, AttentionProblem *problem) {
   const auto data = [&](int operand) { return call.present[operand] ? call.tensor[operand].data : nullptr; };
   problem->query = static_cast<const float *>(data(query_operand));
   problem->key = static_cast<const float *>(data(key_operand));
