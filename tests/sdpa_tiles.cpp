@@ -10,8 +10,8 @@ using namespace testing;
 
 namespace {
 
-const std::vector<int64_t> kEdges = {0,  1,  2,  3,  5,  7,   13,  15,  16,  17,  31,  32, 33,
-                                     37, 63, 64, 65, 67, 127, 128, 129, 131, 255, 256, 257};
+const std::vector<int64_t> kEdges = {0,  1,  2,  3,  5,  7,  13, 15, 16,  17,  31,  32,  33,  37,  47, 48,
+                                     49, 63, 64, 65, 67, 95, 96, 97, 127, 128, 129, 131, 255, 256, 257};
 
 void check_sizes(const AttentionSizes &sizes, uint64_t seed) {
   CAPTURE(seed);

@@ -5,7 +5,15 @@
 //   out[row][d..] += weight[key][row] * value[key][d..]
 //   scores[key][row] = sum of lanes of  sum_d f(key[key][d..], query[row][d..])
 //
-// `lanes` such sums (rows x keys) are kept at once and reduced together. Bound: bytes of key and value.
+// `lanes` such sums (rows x keys) are kept at once and reduced together.
+//
+// Bound: bytes of key and value. Two things let so much arithmetic run at the speed of memory:
+//   order      memory is read row after row, as hardware prefetchers expect: keys as four streams a quarter of a tile
+//              apart, values as one. Neighbouring keys side by side, or values column by column, look like no stream.
+//   prefetch   every pass over a tile asks for the same place one tile ahead, so that memory has work to do also while
+//              a pass finds its own data in a cache. It asks into the second-level cache: prefetches into the first
+//              hold its few miss buffers until memory answers, and the reads themselves wait behind them.
+// Measured on Zen 4 with 128 features, of the rate of plain reading: neither 32 %, order 58 %, both 80 to 90 %.
 #pragma once
 
 #include "kernels/attention_score.hpp"
@@ -16,28 +24,31 @@ namespace {
 
 struct RowValues {
   static constexpr int64_t tile_rows = lanes;
-  static constexpr int64_t tile_keys = 96;
+  static constexpr int64_t tile_keys = 48;
   static constexpr int64_t max_bands = 1;
 
-  // How many keys ahead of its reads the kernel prefetches: about 8 kB. Left to itself the hardware sees too little of
-  // the stream, as the multiply-adds in between fill the core's window (measured: 15 GB/s without, 23 with, on one
-  // core).
-  FOVEA_INLINE static int64_t keys_ahead(int64_t dim) { return max_of(4, min_of(64, 2048 / dim)); }
+  // One tile, or 32 kB of longer rows.
+  FOVEA_INLINE static int64_t keys_ahead(int64_t dim) { return max_of(4, min_of(tile_keys, 8192 / dim)); }
+  FOVEA_INLINE static void prefetch(const float *at) { __builtin_prefetch(at, 0, 2); }
 
   static constexpr int64_t bands(int64_t, int64_t) { return 1; }
 
   static constexpr int64_t out_floats(int64_t value_dim) { return round_up(value_dim, lanes) * tile_rows; }
 
-  // body(Index<rows>, first) over `count` rows in groups of 4, 2 and 1 (4, 4, ... 2, 1).
-  template <class Body>
+  // body(Index<rows>, first) over `count` rows in groups of `most` (4, 2 or 1), then of 2 and 1.
+  template <int most, class Body>
   FOVEA_INLINE static void for_each_row_group(int64_t count, const Body &body) {
     int64_t r = 0;
-    for (; r + 4 <= count; r += 4) body(Index<4>{}, r);
-    if (r + 2 <= count) {
-      body(Index<2>{}, r);
-      r += 2;
+    for (; r + most <= count; r += most) body(Index<most>{}, r);
+    if constexpr (most > 2) {
+      if (r + 2 <= count) {
+        body(Index<2>{}, r);
+        r += 2;
+      }
     }
-    if (r < count) body(Index<1>{}, r);
+    if constexpr (most > 1) {
+      if (r < count) body(Index<1>{}, r);
+    }
   }
 
   // Lane i of the result is the sum of the lanes of square.row[i].
@@ -67,7 +78,7 @@ struct RowValues {
       Float value[vectors];
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
         value[v] = load_value(values + v * lanes);
-        __builtin_prefetch(values + v * lanes + ahead, 0, 3);
+        prefetch(values + v * lanes + ahead);
       });
       unroll<group>([&](auto r) FOVEA_INLINE_BODY {
         const Float w(weight[r]);
@@ -83,11 +94,12 @@ struct RowValues {
     });
   }
 
+  // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible.
   FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
                                         int64_t row_count, const ScoreTile &tile, const float *rescale) {
     const int64_t padded = round_up(value_dim, lanes);
     const int64_t whole = value_dim / lanes * lanes;
-    for_each_row_group(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+    for_each_row_group<2>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
       const auto load_whole = [](const float *at) FOVEA_INLINE_BODY { return load(at); };
       int64_t d = 0;
@@ -97,8 +109,8 @@ struct RowValues {
           add_columns<rows, count>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
         }
       };
-      if constexpr (has_32_registers && rows < 4) add_while(Index<8>{});
-      if constexpr (has_32_registers || rows < 4) add_while(Index<4>{});
+      if constexpr (has_32_registers || rows == 1) add_while(Index<8>{});
+      add_while(Index<4>{});
       add_while(Index<2>{});
       add_while(Index<1>{});
       if (whole < value_dim) {
@@ -150,48 +162,57 @@ struct FeatureRows : RowValues {
     }
   }
 
+  static constexpr int streams = 4;
+  static constexpr int most_rows = static_cast<int>(lanes) / streams;
+
   template <int group>
   FOVEA_INLINE static void score_group(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
                                        int64_t row, const ScoreTile &tile) {
     constexpr int keys_at_once = static_cast<int>(lanes) / group;
+    constexpr int run = keys_at_once / streams;  // neighbouring keys, one after the other
     const int64_t padded = round_up(head_dim, lanes);
     const int64_t whole = head_dim / lanes * lanes;
     const int64_t ahead = keys_ahead(head_dim) * key_stride;
-    for (int64_t j = 0; j < tile.keys; j += keys_at_once) {
-      const float *key[keys_at_once];  // past the tile's end the last key again, whose scores are dropped
-      unroll<keys_at_once>([&](auto i)
-                               FOVEA_INLINE_BODY { key[i] = keys + min_of(j + i, tile.keys - 1) * key_stride; });
+    const int64_t stream_keys = ceil_div(tile.keys, streams);
+    for (int64_t j = 0; j < stream_keys; j += run) {
+      // The i-th of those at once; past the tile's end its last key again.
+      const auto key_index = [&](int i) FOVEA_INLINE_BODY {
+        return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);
+      };
       Square sums;
       unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
-      const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
-        Float q[group];
-        unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
-        unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
-          const Float k = load_key(key[i] + d);
-          __builtin_prefetch(key[i] + d + ahead, 0, 3);
-          unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-            constexpr int at = decltype(i)::value * group + decltype(r)::value;
-            sums.row[at] = Features::add(k, q[r], sums.row[at]);
+      unroll<run>([&](auto first) FOVEA_INLINE_BODY {
+        const float *key[streams];
+        unroll<streams>([&](auto i) FOVEA_INLINE_BODY { key[i] = keys + key_index(first * streams + i) * key_stride; });
+        const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
+          Float q[group];
+          unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
+          unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
+            const Float k = load_key(key[i] + d);
+            prefetch(key[i] + d + ahead);
+            unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+              constexpr int at = (decltype(first)::value * streams + decltype(i)::value) * group + decltype(r)::value;
+              sums.row[at] = Features::add(k, q[r], sums.row[at]);
+            });
           });
-        });
-      };
-      for (int64_t d = 0; d < whole; d += lanes) {
-        add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
-      }
-      if (whole < head_dim) {
-        add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
-      }
+        };
+        for (int64_t d = 0; d < whole; d += lanes) {
+          add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+        }
+        if (whole < head_dim) {
+          add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
+        }
+      });
       alignas(64) float reduced[lanes];
       Features::finish(sum_rows(sums)).store_aligned(reduced);
       unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
-        if (j + i < tile.keys)
-          memcpy(tile.scores + (j + i) * tile.stride + row, reduced + i * group, group * sizeof(float));
+        memcpy(tile.scores + key_index(i) * tile.stride + row, reduced + i * group, group * sizeof(float));
       });
     }
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    for_each_row_group(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+    for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<decltype(group)::value>(job.query, job.keys, job.problem.key_strides.position, job.problem.head_dim,
                                           row, job.tile);
     });
