@@ -2,15 +2,16 @@
 //
 // What bounds each case
 //   additive: both projections and all, planned. Projections and weighted sum are multiply-adds at the peak; the score
-//     takes, for four units of a register of pairs, 17 instructions on the same ports, of which AVX-512's estimate of a
-//     reciprocal counts as three (additive_units.hpp). Elements are B Q K units. seq2seq and nmt are mostly their
-//     projections, 277 MFLOP and 1.07 GFLOP: those at the multiply-add peak are 98 % and 85 % of the limit with
-//     AVX-512. long is 0.40 GFLOP of projections and 134 M elements.
+//     takes, for four units of a register of pairs, 17 instructions, of which AVX-512's estimate of a reciprocal counts
+//     as three; all on the same ports, but on AMD's machines, whose four additions go elsewhere and whose estimate
+//     counts as two (score_additive.hpp). Elements are B Q K units. seq2seq and nmt are mostly their projections,
+//     277 MFLOP and 1.07 GFLOP: those at the multiply-add peak are 98 % and 85 % of the limit with AVX-512 on Intel's.
+//     long is 0.40 GFLOP of projections and 134 M elements.
 //   additive_step: one query of every sequence over keys that were prepared once, as a decoder asks. Bound by the bytes
 //     that are read for it, prepared keys, values and the query's weight, all in cache here (4 to 5 MB), or by the same
 //     instructions; the larger is the limit.
 //   additive_tile: the loop over tiles alone, as far as a call can show it: queries, keys and values of one feature,
-//     keys prepared. Softmax is 15 instructions for 256 units' 1216 and does not count.
+//     keys prepared. Softmax is 15 instructions for 256 units' 900 to 1200 and does not count.
 //   gaussian: the scaled dot product of the same shape, measured beside it, is the limit: the norms of keys are a sum
 //     more per key and row. sigma = sqrt(D), so that no pair needs the squared difference itself.
 //   kernel_regression: sigma = 1/2, about what 4096 normal inputs of 8 features ask for, and narrow: every pair takes
@@ -18,7 +19,7 @@
 //     of pairs.
 //   bilinear: arithmetic, as the scaled dot product, and one projection.
 // The step and the kernel regression are one-shot calls, whose workspace stays in the context: nothing is allocated once
-// they are warm. Weights are scaled so that projected units are about 0.5, as trained ones are, and no unit is cut off.
+// they are warm. Weights are scaled so that projected units are about 0.5, as trained ones are, and all share reciprocals.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -45,10 +46,14 @@ struct ScoreShape {
   double key_projection_flops() const { return 2 * rows(key_len) * static_cast<double>(key_dim * units); }
 };
 
+// From further on in the sequence than inputs are, out of step with their rows: a query that is a row of the weight
+// would have a unit of 8.
 Buffer weights(int64_t out, int64_t in) {
-  Buffer buffer = normals(out * in);
+  constexpr int64_t skipped = 4099;
+  const Buffer sequence = normals(skipped + out * in);
+  Buffer buffer = zeros(out * in);
   const float scale = 0.5f / std::sqrt(static_cast<float>(in));
-  for (int64_t i = 0; i < out * in; ++i) buffer.floats()[i] *= scale;
+  for (int64_t i = 0; i < out * in; ++i) buffer.floats()[i] = scale * sequence.floats()[skipped + i];
   return buffer;
 }
 
@@ -171,11 +176,22 @@ double instruction_seconds(double instructions, const Variant &variant) {
   return instructions / (variant.threads * instruction_rate(variant.isa, probe_seconds()));
 }
 
+// AMD's cores since Zen add on other ports than they multiply on.
+bool adds_elsewhere() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 // On the ports that also do multiply-add. The base set divides instead of the estimate and the step of Newton's rule;
 // what SSE2 does not fuse, and how long a division takes, is left out.
 double additive_instructions(const ScoreShape &shape, const std::string &isa) {
-  const double for_four_units = isa == "avx512" ? 19 : isa == "avx2" ? 17 : 15;
-  return shape.elements() / lanes_of(isa) * for_four_units / 4;
+  const double on_all_ports = isa == "avx512" ? 19 : isa == "avx2" ? 17 : 15;
+  const double elsewhere = !adds_elsewhere() ? 0 : isa == "avx512" ? 5 : 4;
+  return shape.elements() / lanes_of(isa) * (on_all_ports - elsewhere) / 4;
 }
 
 Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {

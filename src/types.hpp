@@ -13,6 +13,9 @@ enum class Dtype : int32_t { f32 = 1, i32 = 5, i64 = 6, boolean = 7 };
 // The values of FOVEA_EMPTY_ROWS_*.
 enum class EmptyRows : int32_t { zero = 0, uniform = 1, nan = 2 };
 
+// The values of FOVEA_ACTIVATION_*.
+enum class Activation : int32_t { none = 0, relu = 1, gelu = 2, gelu_tanh = 3, silu = 4 };
+
 // a * b and a + b into *result; false when the result does not fit. Sizes come from the caller and are not to be
 // trusted.
 [[nodiscard]] inline bool checked_multiply(int64_t a, int64_t b, int64_t *result) {
@@ -26,5 +29,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 constexpr int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// The distance between projected rows, in floats: whole registers of every instruction set, whole cache lines.
+constexpr int64_t padded_units(int64_t units) { return round_up(units, 16); }
 
 }  // namespace fovea

@@ -8,9 +8,6 @@
 
 namespace fovea {
 
-// The distance between projected rows, in floats: whole registers of every instruction set, whole cache lines.
-constexpr int64_t padded_units(int64_t units) { return round_up(units, 16); }
-
 struct Projection {
   // The rows, in as few axes as strides allow.
   int axes;
