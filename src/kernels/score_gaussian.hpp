@@ -2,8 +2,8 @@
 //
 // As a dot product, q.k - (|q|^2 + |k|^2) / 2, it costs what the scaled dot product costs, but cancels: its error is
 // that of |q| |k|, not of |q - k|^2. So each key whose norm and the queries' are large against sigma gets the squared
-// difference itself. Which way a key goes depends on nothing but its own norm and the queries': a masked key changes no
-// other.
+// difference itself. Which way a pair goes depends on nothing but its own two norms: no other key or query changes its
+// bits.
 #pragma once
 
 #include <math.h>
@@ -35,38 +35,46 @@ struct GaussianTile : TileValues {
       store(query + r, sum * splat(-0.5f));
     }
     const float scale = fabsf(problem.scale);
-    for (int64_t r = 0; r < table.count; ++r) {
-      query[tile_rows + r] = problem.inverse_squares == nullptr ? scale : scale * table.inverse_square[r];
+    for (int64_t r = 0; r < table.vectors * lanes; ++r) {
+      const bool own = problem.inverse_squares != nullptr && r < table.count;
+      query[tile_rows + r] = own ? scale * table.inverse_square[r] : scale;
     }
   }
 
-  // The largest (|q|^2 + |k|^2) / sigma^2 of the band as a function of |k|^2.
+  // (|q|^2 + |k|^2) / sigma^2, bounded over the rows of a band as a function of |k|^2.
   struct Norms {
-    float query = 0.0f;
-    float factor = 0.0f;
+    float least_query = INFINITY, most_query = 0.0f;
+    float least_factor = INFINITY, most_factor = 0.0f;
 
     FOVEA_INLINE explicit Norms(const ScoreJob<tile_rows> &job) {
       for (int64_t r = 0; r < job.table.count; ++r) {
-        const float scale = job.query[tile_rows + r];
-        const float norm = -2.0f * job.query[r] * scale;
-        query = norm <= query ? query : norm;  // NaN stays
-        factor = max_of(factor, scale);
+        const float factor = job.query[tile_rows + r];
+        const float norm = -2.0f * job.query[r] * factor;
+        least_query = norm < least_query ? norm : least_query;
+        most_query = norm <= most_query ? most_query : norm == norm ? norm : INFINITY;
+        least_factor = factor < least_factor ? factor : least_factor;
+        most_factor = factor > most_factor ? factor : most_factor;
       }
     }
-    FOVEA_INLINE bool small(float key) const { return query + key * factor <= largest_norms; }
+    FOVEA_INLINE bool all_small(float key) const { return most_query + key * most_factor <= largest_norms; }
+    FOVEA_INLINE bool all_large(float key) const { return !(least_query + key * least_factor <= largest_norms); }
   };
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
     const Norms norms(job);
-    int64_t large = 0;
-    for (int64_t j = 0; j < job.tile.keys; ++j) large += norms.small(job.fact(j)) ? 0 : 1;
-    if (large < job.tile.keys) {
+    int64_t some_large = 0;
+    int64_t all_large = 0;
+    for (int64_t j = 0; j < job.tile.keys; ++j) {
+      some_large += norms.all_small(job.fact(j)) ? 0 : 1;
+      all_large += norms.all_large(job.fact(j)) ? 1 : 0;
+    }
+    if (all_large < job.tile.keys) {
       multiply_tile(job, job.query + 2 * tile_rows,
                     [&](auto &block, int64_t j, int64_t v) FOVEA_INLINE_BODY { subtract_norms(job, block, j, v); });
     }
-    if (large == 0) return;
+    if (some_large == 0) return;
     for (int64_t j = 0; j < job.tile.keys; ++j) {
-      if (!norms.small(job.fact(j))) subtract_key(job, j);
+      if (!norms.all_small(job.fact(j))) subtract_key(job, j);
     }
   }
 
@@ -84,7 +92,7 @@ struct GaussianTile : TileValues {
     });
   }
 
-  // One key against all rows.
+  // One key against the rows whose norm and its own are large.
   FOVEA_NOINLINE static void subtract_key(const ScoreJob<tile_rows> &job, int64_t j) {
     const float *query = job.query + 2 * tile_rows;
     const float *key = job.keys + j * job.problem.key_strides.position;
@@ -100,7 +108,10 @@ struct GaussianTile : TileValues {
       }
       for (; d < job.problem.head_dim; ++d) add(Index<0>{}, d);
       const Float total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-      store(job.tile.scores + j * tile_rows + v * lanes, total * splat(-0.5f));
+      float *at = job.tile.scores + j * tile_rows + v * lanes;
+      const Float factor = load(job.query + tile_rows + v * lanes);
+      const Float norms = splat(-2.0f) * load(job.query + v * lanes) * factor + splat(job.fact(j)) * factor;
+      store(at, xsimd::select(norms <= splat(largest_norms), load(at), total * splat(-0.5f)));
     }
   }
 };
