@@ -3,6 +3,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 namespace fovea {
 namespace {
@@ -35,6 +36,13 @@ Status fail(Status code, const char *format, ...) {
   std::vsnprintf(message, max_message, format, arguments);
   va_end(arguments);
   return code;
+}
+
+Status within(const char *where, Status status) {
+  if (status == FOVEA_OK) return status;
+  char part[max_message];
+  std::memcpy(part, message, max_message);
+  return fail(status, "%s: %s", where, part);
 }
 
 const char *last_error() { return message; }

@@ -11,6 +11,9 @@ using Status = fovea_status;
 // Never allocates; a message longer than the buffer is cut.
 [[nodiscard, gnu::format(printf, 2, 3)]] Status fail(Status code, const char *format, ...);
 
+// A failed part of a call: the message gets "where: " in front. FOVEA_OK passes.
+[[nodiscard]] Status within(const char *where, Status status);
+
 const char *last_error();
 const char *status_name(Status status);
 

@@ -2,9 +2,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  *
- * Conventions that hold for every declaration below
- * -------------------------------------------------
- * Shapes    B batch, H query heads, Hkv key/value heads (H is a multiple of Hkv), Q queries, K keys, D query/key feature
+ * Conventions that hold for every declaration below ------------------------------------------------- Shapes    B
+ * batch, H query heads, Hkv key/value heads (H is a multiple of Hkv), Q queries, K keys, D query/key feature
  *           size (head_dim), Dv value feature size (value_dim). Row-major unless the strides say otherwise.
  * Tensors   are described by the caller in a fovea_tensor and stay the caller's: fovea never keeps, frees or copies a
  *           descriptor after the call returns. Inputs are only read. Outputs are only written once every argument has been
@@ -12,16 +11,19 @@
  * Strides   count elements, not bytes. The last axis must be contiguous (stride 1) unless said otherwise. A stride of 0
  *           repeats an input along that axis; outputs must not overlap themselves. Data is aligned to its element size.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
- * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one line
+ * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one
+ * line
  *           that names the argument, its value and what was expected. Nothing is printed, nothing aborts, no C++ exception
  *           leaves the library.
- * Threads   Every function may be called from any number of threads at once, as long as the outputs differ. The result has
+ * Threads   Every function may be called from any number of threads at once, as long as the outputs differ. The result
+ * has
  *           the same bits whatever the number of threads, from call to call, and for a batch entry wherever it stands in
  *           the batch (same build, same instruction set).
- * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then filled
+ * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then
+ * filled
  *           in. Zero is the default of every member. New members are only ever appended, so a program built against an
  *           older header keeps working; a newer program's extra members are accepted as long as they are zero.
- */
+ * / */
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
 
@@ -73,7 +75,8 @@ enum {
 /* The status's name, "FOVEA_BAD_SHAPE"; "FOVEA_UNKNOWN_STATUS" for a number that is none. Static storage. */
 FOVEA_API const char *fovea_status_name(fovea_status status);
 
-/* The calling thread's last error message, or "" if it had none. Valid until the same thread's next fovea call that fails. */
+/* The calling thread's last error message, or "" if it had none. Valid until the same thread's next fovea call that
+ * fails. */
 FOVEA_API const char *fovea_last_error(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------- */
@@ -99,15 +102,15 @@ typedef struct fovea_tensor {
   int64_t strides[FOVEA_MAX_RANK];
 } fovea_tensor;
 
-/* A contiguous row-major tensor of the given shape (rank numbers). data is not touched; whether it will be written depends
- * on the argument the tensor is passed as. If rank is outside
- * [0, FOVEA_MAX_RANK] or shape is NULL, the result has rank -1, which every operation refuses with FOVEA_BAD_RANK. */
+/* A contiguous row-major tensor of the given shape (rank numbers). data is not touched; whether it will be written
+ * depends on the argument the tensor is passed as. If rank is outside [0, FOVEA_MAX_RANK] or shape is NULL, the result
+ * has rank -1, which every operation refuses with FOVEA_BAD_RANK. */
 FOVEA_API fovea_tensor fovea_tensor_contiguous(const void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape);
 
 /* ---- context ------------------------------------------------------------------------------------------------------- */
 
-/* Where work runs: how many threads, which instruction set. Immutable and shareable once created. Everywhere a context is
- * taken, NULL means a default one: the calling thread's oneTBB arena, the best instruction set. */
+/* Where work runs: how many threads, which instruction set. Immutable and shareable once created. Everywhere a context
+ * is taken, NULL means a default one: the calling thread's oneTBB arena, the best instruction set. */
 typedef struct fovea_context fovea_context;
 
 /* One piece of parallel work. */
@@ -156,15 +159,15 @@ FOVEA_API void fovea_plan_destroy(fovea_plan *plan);
 /* Bytes of scratch memory a run needs; 0 for NULL. Proportional to threads x tile, never to Q x K. */
 FOVEA_API size_t fovea_plan_workspace_size(const fovea_plan *plan);
 
-/* Writes a line of text "op=sdpa isa=avx512 path=tile ..." telling the path, tiles, tasks, threads and bytes, cut to size
- * bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan. text
- * may be NULL when size is 0. */
+/* Writes a line of text "op=sdpa isa=avx512 path=tile ..." telling the path, tiles, tasks, threads and bytes, cut to
+ * size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
+ * text may be NULL when size is 0. */
 FOVEA_API size_t fovea_plan_describe(const fovea_plan *plan, char *text, size_t size);
 
 /* ---- scaled dot-product attention ---------------------------------------------------------------------------------- */
 
-/* What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with an
- * attention sink is never empty: its output is 0 and its log-sum-exp the sink. */
+/* What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
+ * an attention sink is never empty: its output is 0 and its log-sum-exp the sink. */
 enum {
   FOVEA_EMPTY_ROWS_ZERO = 0,    /* output 0, weights 0, log-sum-exp -infinity                                         */
   FOVEA_EMPTY_ROWS_UNIFORM = 1, /* as if every score were -1e6: weights 1/K over all K keys, masked ones too          */
@@ -179,7 +182,9 @@ enum {
   FOVEA_WINDOW_LEFT = 8,    /* attend key j only if j >= position - window_left                                       */
   FOVEA_WINDOW_RIGHT = 16,  /* attend key j only if j <= position + window_right                                      */
   FOVEA_LEAVE_ONE_OUT = 32, /* query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)      */
-  FOVEA_AVERAGE_WEIGHTS = 64 /* weights are the mean over the H heads                                                 */
+  FOVEA_AVERAGE_WEIGHTS = 64, /* weights are the mean over the H heads                                                */
+  FOVEA_QUERY_INVARIANT = 128 /* a query's result has the same bits however many queries the call has: a decoder      *
+                               * going step by step gives the very bits of one causal call. Slower for few queries    */
 };
 
 /* Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
@@ -187,9 +192,9 @@ enum {
  *
  * score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
  *
- * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or whose
- * bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing. NaN in a key
- * or value that is attended reaches the output.
+ * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
+ * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing. NaN
+ * in a key or value that is attended reaches the output.
  *
  * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
  * and without B and H where it has rank 2. */
@@ -215,18 +220,19 @@ typedef struct fovea_attention_options {
   uint64_t dropout_seed;            /* used with dropout                                                              */
 } fovea_attention_options;
 
-/* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with probability `dropout`, else multiplied by
- * 1 / (1 - dropout), after the softmax; log-sum-exp is that of the softmax, and returned weights are those after dropout.
- * The choice for batch entry b, query head h, query i and key j depends on nothing but the seed and these four numbers, so the
- * same weights are dropped whatever the tiles, the threads, the instruction set or the layout: with Philox4x32-10 (Salmon,
- * Moraes, Dror and Shaw 2011), key = seed (low word, high word), counter = (j / 4, i, h, b), the weight is dropped iff word
- * j % 4 of the result is below dropout * 2^32 rounded to the nearest integer. */
+/* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with
+ * probability `dropout`, else multiplied by 1 / (1 - dropout), after the softmax; log-sum-exp is that of the softmax,
+ * and returned weights are those after dropout. The choice for batch entry b, query head h, query i and key j depends
+ * on nothing but the seed and these four numbers, so the same weights are dropped whatever the tiles, the threads, the
+ * instruction set or the layout: with Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011), key = seed (low word, high
+ * word), counter = (j / 4, i, h, b), the weight is dropped iff word j % 4 of the result is below dropout * 2^32 rounded
+ * to the nearest integer. */
 
 /* Scaled dot-product attention (Vaswani et al. 2017), out = softmax(score) value, tiled with online softmax.
  *   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
- * or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]; Q and K at most 2^30. B, Q and K
- * may be 0.
- * Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out. Scratch memory comes from the context; see fovea_plan for none. */
+ * or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]; Q and K at most 2^30. B, Q and
+ * K may be 0. Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out.
+ * Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,
                                   const fovea_attention_options *options);
@@ -260,16 +266,18 @@ typedef struct fovea_attention_buffers {
   const float *sigmas;
 } fovea_attention_buffers;
 
-/* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a run
- * at the same time; may be NULL when that is 0. The plan keeps using the context it was made with, which must outlive it. */
+/* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a
+ * run at the same time; may be NULL when that is 0. The plan keeps using the context it was made with, which must
+ * outlive it. */
 FOVEA_API fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
-                                      size_t workspace_size);
+                                           size_t workspace_size);
 
 /* ---- score functions ----------------------------------------------------------------------------------------------- */
 
 /* How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
- * fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights, dropout, plans,
- * strides, threads) is the same for all. No function makes a tensor of B x Q x K, let alone B x Q x K x hidden. */
+ * fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights,
+ * dropout, plans, strides, threads) is the same for all. No function makes a tensor of B x Q x K, let alone B x Q x K x
+ * hidden. */
 enum {
   FOVEA_SCORE_DOT = 0,      /* q . k                                              Vaswani et al. 2017                 */
   FOVEA_SCORE_BILINEAR = 1, /* q^T W k                                            Luong, Pham and Manning 2015        */
@@ -279,8 +287,8 @@ enum {
 };
 
 /* The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
- * strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes of a query
- * and of a key, may differ where the table below says so, and are in [1, 1024].
+ * strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
+ * of a query and of a key, may differ where the table below says so, and are in [1, 1024].
  *
  *   kind      query_weight  key_weight  weight      bias           score_vector   sigma or sigmas    sizes
  *   DOT                                                                                              Dq = Dk
@@ -291,10 +299,10 @@ enum {
  *
  * options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
  *
- * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of exponentials
- * would overflow go another way. The error of a score is at most 2^-20 sum_u |v_u| beside that of the two projections.
- * The scores of GAUSSIAN are as good as those of the squared difference in float32: where |q|^2 + |k|^2 - 2 q.k
- * would cancel, the difference itself is taken. */
+ * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
+ * exponentials would overflow go another way. The error of a score is at most 2^-20 sum_u |v_u| beside that of the two
+ * projections. The scores of GAUSSIAN are as good as those of the squared difference in float32: where |q|^2 + |k|^2 -
+ * 2 q.k would cancel, the difference itself is taken. */
 typedef struct fovea_score {
   size_t struct_size;
   int32_t kind;     /* FOVEA_SCORE_*                                                                                    */
@@ -313,28 +321,28 @@ FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea
                                        const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
                                        const fovea_tensor *out, const fovea_attention_options *options);
 
-/* Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The workspace
- * holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and B Hkv K x Dq
- * for BILINEAR, B Hkv K for GAUSSIAN. */
+/* Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The
+ * workspace holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and
+ * B Hkv K x Dq for BILINEAR, B Hkv K for GAUSSIAN. */
 FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *context, const fovea_score *score,
                                                    const fovea_tensor *query, const fovea_tensor *key,
                                                    const fovea_tensor *value, const fovea_tensor *out,
                                                    const fovea_attention_options *options, fovea_plan **plan);
 
-/* Keys that are attended again and again (a decoder asks the same encoder states at every step), kept in the form that the kernel
- * reads: projected, and for ADDITIVE and CONCAT exponentiated. Holds copies of the score's parameters too.
+/* Keys that are attended again and again (a decoder asks the same encoder states at every step), kept in the form that
+ * the kernel reads: projected, and for ADDITIVE and CONCAT exponentiated. Holds copies of the score's parameters too.
  * One call at a time may append or truncate, and none may use the keys meanwhile; any number may attend at once. */
 typedef struct fovea_prepared_keys fovea_prepared_keys;
 
-/* Room for `capacity` keys of each of batch x kv_heads sequences, none of them there yet. score: ADDITIVE, CONCAT or BILINEAR;
- * its data is copied. query_dim and key_dim are needed because CONCAT's weight does not tell them apart. The keys serve
- * contexts of the instruction set they were made with. */
+/* Room for `capacity` keys of each of batch x kv_heads sequences, none of them there yet. score: ADDITIVE, CONCAT or
+ * BILINEAR; its data is copied. query_dim and key_dim are needed because CONCAT's weight does not tell them apart. The
+ * keys serve contexts of the instruction set they were made with. */
 FOVEA_API fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score, int64_t batch,
                                                   int64_t kv_heads, int64_t capacity, int64_t query_dim,
                                                   int64_t key_dim, fovea_prepared_keys **keys);
 
-/* Appends key F32 [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]) to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and nothing is
- * appended. */
+/* Appends key F32 [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]) to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and
+ * nothing is appended. */
 FOVEA_API fovea_status fovea_prepared_keys_append(const fovea_context *context, fovea_prepared_keys *keys,
                                                   const fovea_tensor *key);
 
@@ -350,9 +358,9 @@ FOVEA_API size_t fovea_prepared_keys_size(const fovea_prepared_keys *keys);
 /* NULL is allowed. No call may still be using it. */
 FOVEA_API void fovea_prepared_keys_destroy(fovea_prepared_keys *keys);
 
-/* Attention over prepared keys: as fovea_attention with all the keys appended so far; with ADDITIVE and CONCAT the same bits
- * (BILINEAR's one-shot call may project the queries instead). value F32 [B,Hkv,K,Dv] with
- * K = fovea_prepared_keys_length(keys). */
+/* Attention over prepared keys: as fovea_attention with all the keys appended so far; with ADDITIVE and CONCAT the same
+ * bits (BILINEAR's one-shot call may project the queries instead). value F32 [B,Hkv,K,Dv] with K =
+ * fovea_prepared_keys_length(keys). */
 FOVEA_API fovea_status fovea_attention_prepared(const fovea_context *context, const fovea_tensor *query,
                                                 const fovea_prepared_keys *keys, const fovea_tensor *value,
                                                 const fovea_tensor *out, const fovea_attention_options *options);
@@ -364,75 +372,23 @@ typedef struct fovea_kernel_regression_options {
   const fovea_tensor *weights;  /* output F32 [Q,N], or NULL                                                            */
 } fovea_kernel_regression_options;
 
-/* Nadaraya-Watson regression with a Gaussian kernel:  out_q = sum_i softmax_i( -|query_q - input_i|^2 / (2 sigma^2) ) target_i
+/* Nadaraya-Watson regression with a Gaussian kernel:  out_q = sum_i softmax_i( -|query_q - input_i|^2 / (2 sigma^2) )
+ * target_i
  *   queries F32 [Q,D]   inputs F32 [N,D]   targets F32 [N,T]   out F32 [Q,T]
- * or queries, inputs of rank 1, [Q] and [N] (D = 1), and targets and out of rank 1, [N] and [Q] (T = 1). options may be NULL.
- * A query with no input to attend (N = 0, or N = 1 left out) gives 0. The textbook's learnable w is 1 / sigma. */
+ * or queries, inputs of rank 1, [Q] and [N] (D = 1), and targets and out of rank 1, [N] and [Q] (T = 1). options may be
+ * NULL. A query with no input to attend (N = 0, or N = 1 left out) gives 0. The textbook's learnable w is 1 / sigma. */
 FOVEA_API fovea_status fovea_kernel_regression(const fovea_context *context, const fovea_tensor *queries,
                                                const fovea_tensor *inputs, const fovea_tensor *targets,
                                                const fovea_tensor *out,
                                                const fovea_kernel_regression_options *options);
 
-/* ---- positions ----------------------------------------------------------------------------------------------------- */
-
-typedef struct fovea_positional_encoding_options {
-  size_t struct_size;
-  float base;             /* > 1 and finite; 0: 10000                                                                 */
-  float dropout;          /* in [0, 1); for fovea_add_positional_encoding                                             */
-  int64_t offset;         /* position of row 0, 0 to 2^30                                                             */
-  uint64_t dropout_seed;  /* used with dropout                                                                        */
-} fovea_positional_encoding_options;
-
-/* The sinusoidal encoding (Vaswani et al. 2017), positions x features:
- *   out[i,2j] = sin((offset + i) / base^(2j/d)),  out[i,2j+1] = cos((offset + i) / base^(2j/d))
- * out F32 [L,d]; an odd d ends with a sine. Angles are reduced in float64: within 1e-6 of the formula's value up to position 10^6. options may
- * be NULL; its dropout must be 0. */
-FOVEA_API fovea_status fovea_positional_encoding(const fovea_context *context, const fovea_tensor *out,
-                                                 const fovea_positional_encoding_options *options);
-
-/* out = dropout(x + P), P as above, for x F32 [...,L,d], rank 2 to 6, out the same shape; in place allowed when data and strides are the
- * same. Element (b, i, c), b counting the axes before L in row-major order, is dropped as a weight is (see "Dropout") with batch b, head 0,
- * query i (not offset + i) and key c. */
-FOVEA_API fovea_status fovea_add_positional_encoding(const fovea_context *context, const fovea_tensor *x,
-                                                     const fovea_tensor *out,
-                                                     const fovea_positional_encoding_options *options);
-
-/* Bits of fovea_rotary_options.flags */
-enum {
-  FOVEA_ROTARY_INTERLEAVED = 1, /* pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama    */
-  FOVEA_ROTARY_INVERSE = 2      /* rotate back                                                                                */
-};
-
-typedef struct fovea_rotary_options {
-  size_t struct_size;
-  uint32_t flags;
-  float base;           /* > 1 and finite; 0: 10000                                                                          */
-  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1     */
-  int32_t reserved;     /* 0                                                                                                 */
-  int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even)           */
-  int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30. position_scale times the       *
-                         * largest position must not pass 2^34                                                               */
-  const fovea_tensor *positions; /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
-} fovea_rotary_options;
-
-/* Rotary position embedding (Su et al. 2021): pair j of row i turns by the angle position(i) * base^(-2j/rotary_dim):
- *   (x, y) -> (x cos - y sin, x sin + y cos)
- * x F32 [...,L,D], rank 2 to 6, out the same shape, last axis contiguous; in place allowed when data and strides are the
- * same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64. options may be NULL. */
-FOVEA_API fovea_status fovea_rotary(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
-                                    const fovea_rotary_options *options);
-
-/* The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of the power of two P
- * below, then every other one of 2P heads. out F32 [H], any stride. */
-FOVEA_API fovea_status fovea_alibi_slopes(const fovea_tensor *out);
-
 /* ---- merging ------------------------------------------------------------------------------------------------------- */
 
 /* Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):
  *   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
- * outs F32 [S,...,Dv], lses F32 [S,...], out F32 [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same for
- * all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is 0 and
- * -infinity. S >= 1. In place is not allowed. */
+ * outs F32 [S,...,Dv], lses F32 [S,...], out F32 [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
+ * for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
+ * 0 and -infinity. S >= 1. In place is not allowed. */
 FOVEA_API fovea_status fovea_merge_states(const fovea_context *context, const fovea_tensor *outs,
                                           const fovea_tensor *lses, const fovea_tensor *out,
                                           const fovea_tensor *log_sum_exp);
@@ -455,14 +411,14 @@ FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const 
 
 /* ---- building blocks ----------------------------------------------------------------------------------------------- */
 
-/* out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every batch
- * entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous. Sizes may
- * be 0; K = 0 gives zeros. Scratch memory comes from the context. */
+/* out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
+ * batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
+ * Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context. */
 FOVEA_API fovea_status fovea_matmul(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
                                     const fovea_tensor *out);
 
-/* A right-hand side stored once in the order the kernel reads it. Immutable and shareable; holds its own copy of b, laid
- * out for the instruction set of the context it was packed with. */
+/* A right-hand side stored once in the order the kernel reads it. Immutable and shareable; holds its own copy of b,
+ * laid out for the instruction set of the context it was packed with. */
 typedef struct fovea_packed_matrix fovea_packed_matrix;
 
 /* b F32 [K,N], any strides. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY. */
@@ -475,8 +431,8 @@ FOVEA_API void fovea_packed_matrix_destroy(fovea_packed_matrix *packed);
 /* Bytes held; 0 for NULL. */
 FOVEA_API size_t fovea_packed_matrix_size(const fovea_packed_matrix *packed);
 
-/* out = a b with b packed before, without allocating. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] -> [B,M,N].
- * The same bits as fovea_matmul. The context must run the instruction set that b was packed for. */
+/* out = a b with b packed before, without allocating. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] ->
+ * [B,M,N]. The same bits as fovea_matmul. The context must run the instruction set that b was packed for. */
 FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const fovea_tensor *a,
                                            const fovea_packed_matrix *b, const fovea_tensor *out);
 
@@ -490,5 +446,7 @@ FOVEA_API fovea_status fovea_tanh(const fovea_context *context, const fovea_tens
 #ifdef __cplusplus
 }
 #endif
+
+#include <fovea/layers.h>
 
 #endif /* FOVEA_FOVEA_H */

@@ -7,7 +7,7 @@
 //           vector, array or span stands for a tensor of rank 1. A tensor made without arguments is "none": what an
 //           optional argument is unless set. Sizes and strides are checked against the range they are laid over.
 // Errors    A status other than FOVEA_OK becomes an Error: its what() is fovea_last_error(), its status() the number.
-// Owners    Context, Plan, PackedMatrix and PreparedKeys can be moved, not copied. What was moved from holds nothing:
+// Owners    Context, Plan, PackedMatrix and the others can be moved, not copied. What was moved from holds nothing:
 //           a Context is then the default one, and calls that need one of the others throw FOVEA_NULL_POINTER.
 // Context   The last argument everywhere; left out, it is the default context.
 //
@@ -109,6 +109,7 @@ struct AttentionOptions {
   bool top_left = false;
   bool leave_one_out = false;
   bool average_weights = false;
+  bool query_invariant = false;
   EmptyRows empty_rows = EmptyRows::zero;
   float scale = 0;  // 0: the score function's own
   float softcap = 0;
@@ -135,6 +136,7 @@ struct AttentionOptions {
     set(top_left, FOVEA_TOP_LEFT);
     set(leave_one_out, FOVEA_LEAVE_ONE_OUT);
     set(average_weights, FOVEA_AVERAGE_WEIGHTS);
+    set(query_invariant, FOVEA_QUERY_INVARIANT);
     set(query_offset.has_value(), FOVEA_QUERY_OFFSET);
     set(window_left.has_value(), FOVEA_WINDOW_LEFT);
     set(window_right.has_value(), FOVEA_WINDOW_RIGHT);
@@ -368,17 +370,23 @@ struct RotaryOptions {
   std::int64_t rotary_dim = 0;
   std::int64_t offset = 0;
   Integers positions = {};
+
+  // For the C functions. Points into this object.
+  fovea_rotary_options c_options() const noexcept {
+    auto c = detail::sized<fovea_rotary_options>();
+    if (interleaved) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INTERLEAVED);
+    if (inverse) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INVERSE);
+    c.base = base;
+    c.position_scale = position_scale;
+    c.rotary_dim = rotary_dim;
+    c.offset = offset;
+    c.positions = detail::get(positions);
+    return c;
+  }
 };
 
 inline void rotary(const Input &x, const Output &out, const RotaryOptions &options = {}, const Context &context = {}) {
-  auto c = detail::sized<fovea_rotary_options>();
-  if (options.interleaved) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INTERLEAVED);
-  if (options.inverse) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INVERSE);
-  c.base = options.base;
-  c.position_scale = options.position_scale;
-  c.rotary_dim = options.rotary_dim;
-  c.offset = options.offset;
-  c.positions = detail::get(options.positions);
+  const fovea_rotary_options c = options.c_options();
   check(fovea_rotary(context.get(), x.get(), out.get(), &c));
 }
 
@@ -406,6 +414,7 @@ class PackedMatrix {
     check(fovea_matmul_pack(context.get(), b.get(), &packed));
     packed_.reset(packed);
   }
+  explicit PackedMatrix(fovea_packed_matrix *packed) noexcept : packed_(packed) {}  // which becomes its own
   std::size_t size_bytes() const noexcept { return fovea_packed_matrix_size(packed_.get()); }
   const fovea_packed_matrix *get() const noexcept { return packed_.get(); }
 
@@ -431,5 +440,7 @@ inline void tanh(const Input &x, const Output &out, const Context &context = {})
 
 }  // namespace face
 }  // namespace fovea
+
+#include <fovea/layers.hpp>
 
 #endif  // FOVEA_FOVEA_HPP

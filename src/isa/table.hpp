@@ -4,6 +4,7 @@
 #include "kernels/attention_driver.hpp"
 #include "kernels/attention_weights.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/layer_norm.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/merge.hpp"
 #include "kernels/positional.hpp"
@@ -71,6 +72,7 @@ constexpr Kernels make_table(const char *name) {
           .tanh = tanh_elements,
           .softmax_rows = softmax_rows,
           .merge_row = merge_row,
+          .norm_rows = norm_rows,
           .attention_tile = attention_tile,
           .attention_rows = attention_rows,
           .attention_weights = attention_weights,

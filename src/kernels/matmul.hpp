@@ -1,11 +1,14 @@
-// out = a b. b lies in panels of block_vectors registers, [k][panel_columns]; a's elements are broadcast from where they
-// lie, or from a copy of the block at work if a row's elements are not neighbours.
+// out = activation(a b + bias) + residual. b lies in panels of block_vectors registers, [k][panel_columns]; a's elements
+// are broadcast from where they lie, or from a copy of the block at work if a row's elements are not neighbours.
 //
-// Loops: k blocks (of depth_block rows of a panel, which stream from the second-level cache) > panels > blocks of 6 x 4
-// (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Every element of the output sums k in
-// the same order, however the work is cut.
+// Loops: pieces of rows > panels > k blocks (of depth_block rows of a panel, which stream from the second-level cache) >
+// blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Between k blocks a
+// piece's sums stay in a buffer, so out is written once, and may be the residual. Every element of the output sums k in
+// the same order, however the work is cut. b is read from its first element to its last, which the processor foresees:
+// asking for the next panel's lines in advance cost 2 to 10 % of products of 4 to 128 rows (Zen 4).
 #pragma once
 
+#include "kernels/activation.hpp"
 #include "kernels/matmul_problem.hpp"
 #include "kernels/matmul_tile.hpp"
 #include "kernels/transpose.hpp"
@@ -41,84 +44,223 @@ inline void matmul_pack(const MatmulPack &pack) {
   }
 }
 
-// One register block of the output over one k block; `first` starts it, else it is added to. The output's lines are
-// asked for before the loop and needed after it.
-template <int rows, int vectors>
-FOVEA_INLINE void multiply_block(const float *a, int64_t a_row_stride, const float *b, int64_t b_row_stride, float *out,
-                                 int64_t out_row_stride, int64_t depth, int64_t columns, bool first) {
-  Block<rows, vectors> block;
-  block.clear();
-  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
-    for (int64_t c = 0; c < min_of(columns, vectors * lanes); c += 16) {
-      __builtin_prefetch(out + r * out_row_stride + c, 1, 3);
-    }
-  });
-  accumulate<rows, vectors, Order::row_major>(block, a, a_row_stride, b, b_row_stride, depth);
-  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
-    unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-      float *at = out + r * out_row_stride + v * lanes;
-      const Float &sum = block.at[r * vectors + v];
-      const int64_t width = columns - v * lanes;
-      if (width >= lanes) {
-        store(at, first ? sum : load(at) + sum);
-      } else if (width > 0) {
-        store_partial(at, first ? sum : load_partial(at, width) + sum, width);
-      }
-    });
-  });
-}
+// Some rows of a task against one panel, or one row against several, over one k block.
+struct MatmulStep {
+  const float *a = nullptr;  // of the first row, at the k block
+  int64_t a_row_stride = 0;
+  const float *b;  // of the panel, at the k block
+  int64_t row = 0, rows = 0;
+  int64_t column, columns;
+  int64_t k, depth;
+  float *sums;  // of the first row: kept here from one k block to the next, and before they are finished
+  int64_t sums_stride;
+};
 
-// `rows` rows of a at `a`, over one k block, against all panels. The next panel's part of the k block is prefetched on
-// the way, a share of it with each block of rows.
-FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_t a_row_stride, int64_t row,
-                                  int64_t rows, int64_t k, int64_t depth) {
-  for (int64_t column = 0; column < task.columns; column += panel_columns) {
-    const float *b = task.b + column / panel_columns * task.b_panel_stride + k * task.b_row_stride;
-    const int64_t columns = min_of(panel_columns, task.columns - column);
-    const int64_t ahead = row == 0 && column + panel_columns < task.columns ? depth : 0;
-    float *out = task.out + row * task.out_row_stride + column;
-    for_each_block<block_vectors>(rows, [&](auto block_rows, int64_t r) FOVEA_INLINE_BODY {
-      constexpr int count = decltype(block_rows)::value;
-      for (int64_t i = r * ahead / rows; i < (r + count) * ahead / rows; ++i) {
-        const float *line = b + task.b_panel_stride + i * task.b_row_stride;
-        for (int64_t c = 0; c < panel_columns; c += 16) __builtin_prefetch(line + c, 0, 2);
-      }
-      multiply_block<count, block_vectors>(a + r * a_row_stride, a_row_stride, b, task.b_row_stride,
-                                           out + r * task.out_row_stride, task.out_row_stride, depth, columns, k == 0);
+// Where a register block's sums come from (null: they start here) and go to.
+struct SumRows {
+  const float *before;
+  int64_t before_stride;
+  float *after;
+  int64_t after_stride;
+  int64_t columns;
+};
+
+// A row against several panels at once: with few registers to a panel, one panel's multiply-adds wait for each other.
+template <int vectors>
+FOVEA_INLINE void accumulate_panels(Block<1, vectors> &block, const MatmulTask &task, const MatmulStep &step) {
+  const float *b = step.b;
+  for (int64_t k = 0; k < step.depth; ++k, b += task.b_row_stride) {
+    const Float element(step.a[k]);
+    unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+      const float *from = b + v / block_vectors * task.b_panel_stride + v % block_vectors * lanes;
+      block.at[v] = multiply_add(element, load(from), block.at[v]);
     });
   }
 }
 
-// Rows of a copied side by side, one k block at a time, when their elements lie apart. Rows whose elements are neighbours are
-// read where they are: copying them cost 14 cycles a line, up to 7 % of a product (2048 x 256 x 256), and gained nothing even
-// for rows a power of two apart.
-FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, int64_t k, int64_t depth) {
-  constexpr int64_t most_rows = 12;
-  alignas(64) float copy[most_rows * depth_block];
-  for (int64_t row = 0; row < task.rows; row += most_rows) {
-    const int64_t rows = min_of(most_rows, task.rows - row);
-    for (int64_t r = 0; r < rows; ++r) {
-      const float *from = task.a + (row + r) * task.a_row_stride + k * task.a_column_stride;
-      for (int64_t i = 0; i < depth; ++i) copy[r * depth_block + i] = from[i * task.a_column_stride];
+// One register block over one k block. The lines that are written are asked for before the loop.
+template <int rows, int vectors>
+FOVEA_INLINE void multiply_block(const MatmulTask &task, const MatmulStep &step, int64_t row, const SumRows &to) {
+  Block<rows, vectors> block;
+  block.clear();
+  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+    for (int64_t c = 0; c < to.columns; c += 16) __builtin_prefetch(to.after + r * to.after_stride + c, 1, 3);
+  });
+  if constexpr (vectors > block_vectors) {
+    accumulate_panels<vectors>(block, task, step);
+  } else {
+    accumulate<rows, vectors, Order::row_major>(block, step.a + row * step.a_row_stride, step.a_row_stride, step.b,
+                                                task.b_row_stride, step.depth);
+  }
+  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+    unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+      Float sum = block.at[r * vectors + v];
+      if (to.before != nullptr) sum = load(to.before + r * to.before_stride + v * lanes) + sum;
+      float *at = to.after + r * to.after_stride + v * lanes;
+      const int64_t width = to.columns - v * lanes;
+      if (width >= lanes) {
+        store(at, sum);
+      } else {
+        store_partial(at, sum, width);
+      }
+    });
+  });
+}
+
+FOVEA_INLINE bool finishes(const MatmulTask &task) {
+  return task.bias != nullptr || task.activation != Activation::none || task.residual != nullptr;
+}
+
+// `rows` rows of a step's columns, from `row` on: from sums to out.
+template <class Activate>
+FOVEA_INLINE void finish_rows(const MatmulTask &task, const MatmulStep &step, const float *sums, int64_t row,
+                              int64_t rows, const Activate &activate) {
+  const float *bias = task.bias == nullptr ? nullptr : task.bias + step.column;
+  for (int64_t r = step.row + row; r < step.row + row + rows; ++r, sums += step.sums_stride) {
+    const float *residual =
+        task.residual == nullptr ? nullptr : task.residual + r * task.residual_row_stride + step.column;
+    float *out = task.out + r * task.out_row_stride + step.column;
+    int64_t c = 0;
+    for (; c + lanes <= step.columns; c += lanes) {
+      Float value = load(sums + c);
+      if (bias != nullptr) value = value + load(bias + c);
+      value = activate(value);
+      if (residual != nullptr) value = value + load(residual + c);
+      store(out + c, value);
     }
-    multiply_rows(task, copy, depth_block, row, rows, k, depth);
+    if (c == step.columns) continue;
+    const int64_t width = step.columns - c;
+    Float value = load(sums + c);
+    if (bias != nullptr) value = value + load_partial(bias + c, width);
+    value = activate(value);
+    if (residual != nullptr) value = value + load_partial(residual + c, width);
+    store_partial(out + c, value, width);
+  }
+}
+
+FOVEA_NOINLINE void finish_sums(const MatmulTask &task, const MatmulStep &step, const float *sums, int64_t row,
+                                int64_t rows) {
+  const auto finish = [&](auto activate) FOVEA_INLINE_BODY { finish_rows(task, step, sums, row, rows, activate); };
+  switch (task.activation) {
+    case Activation::none: return finish([](const Float &x) FOVEA_INLINE_BODY { return x; });
+    case Activation::relu: return finish([](const Float &x) FOVEA_INLINE_BODY { return relu(x); });
+    case Activation::gelu: return finish([](const Float &x) FOVEA_INLINE_BODY { return gelu(x); });
+    case Activation::gelu_tanh: return finish([](const Float &x) FOVEA_INLINE_BODY { return gelu_tanh(x); });
+    case Activation::silu: return finish([](const Float &x) FOVEA_INLINE_BODY { return silu(x); });
+  }
+}
+
+template <int rows, int vectors>
+FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, int64_t row) {
+  const bool last = step.k + step.depth == task.depth;
+  const bool finish = last && finishes(task);
+  const bool alone = last && step.k == 0;  // nothing is kept: one register block after the other uses the same memory
+  float *sums = step.sums + (alone ? 0 : row * step.sums_stride);
+  SumRows to = {step.k == 0 ? nullptr : sums, step.sums_stride, sums, step.sums_stride, vectors * lanes};
+  if (last && !finish) {
+    to.after = task.out + (step.row + row) * task.out_row_stride + step.column;
+    to.after_stride = task.out_row_stride;
+    to.columns = step.columns;
+  }
+  multiply_block<rows, vectors>(task, step, row, to);
+  if (finish) finish_sums(task, step, sums, row, rows);
+}
+
+// So many panels one row is multiplied by at a time, where there are as many.
+constexpr int64_t row_panels = has_32_registers ? 1 : 4;
+
+// Of a panel that is not full only the registers that are needed are computed.
+FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step) {
+  if constexpr (row_panels > 1) {
+    if (step.columns == row_panels * panel_columns) {
+      return multiply_sums<1, row_panels * block_vectors>(task, step, 0);
+    }
+  }
+  for_each_vector_group(ceil_div(step.columns, lanes), [&](auto vectors, int64_t) FOVEA_INLINE_BODY {
+    constexpr int count = decltype(vectors)::value;
+    for_each_block<count>(step.rows, [&](auto rows, int64_t r) FOVEA_INLINE_BODY {
+      multiply_sums<decltype(rows)::value, count>(task, step, r);
+    });
+  });
+}
+
+constexpr int64_t copied_rows = 12;
+constexpr int64_t copied_panels = 8;
+constexpr int64_t sums_rows = copied_rows * copied_panels;  // times panel_columns: 24 kB with AVX-512
+
+// A step but for a and the rows.
+FOVEA_INLINE MatmulStep step_at(const MatmulTask &task, int64_t column, int64_t k, float *sums, int64_t sums_stride) {
+  return {.b = task.b + column / panel_columns * task.b_panel_stride + k * task.b_row_stride,
+          .column = column,
+          .columns = min_of(panel_columns, task.columns - column),
+          .k = k,
+          .depth = min_of(depth_block, task.depth - k),
+          .sums = sums,
+          .sums_stride = sums_stride};
+}
+
+// Rows of a copied side by side, one k block at a time, when their elements lie apart.
+FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, float *sums) {
+  alignas(64) float copy[copied_rows * depth_block];
+  constexpr int64_t together = copied_panels * panel_columns;
+  for (int64_t row = 0; row < task.rows; row += copied_rows) {
+    const int64_t rows = min_of(copied_rows, task.rows - row);
+    for (int64_t first = 0; first < task.columns; first += together) {
+      for (int64_t k = 0; k == 0 || k < task.depth; k += depth_block) {
+        const int64_t depth = min_of(depth_block, task.depth - k);
+        const bool copied = first > 0 && task.depth <= depth_block;
+        for (int64_t r = 0; r < rows && !copied; ++r) {
+          const float *from = task.a + (row + r) * task.a_row_stride + k * task.a_column_stride;
+          for (int64_t i = 0; i < depth; ++i) copy[r * depth_block + i] = from[i * task.a_column_stride];
+        }
+        for (int64_t column = first; column < min_of(first + together, task.columns); column += panel_columns) {
+          MatmulStep step = step_at(task, column, k, sums + (column - first), together);
+          step.a = copy;
+          step.a_row_stride = depth_block;
+          step.row = row;
+          step.rows = rows;
+          multiply_step(task, step);
+        }
+      }
+    }
+  }
+}
+
+// A piece of a stays in the second-level cache while all panels pass by. Fewer rows than the least would make the panels
+// pass by too often.
+constexpr int64_t piece_floats = int64_t{1} << 16;
+constexpr int64_t least_piece_rows = 48;
+static_assert(least_piece_rows <= sums_rows && piece_floats / depth_block + 6 <= sums_rows);
+
+// Rows of a where they lie: copying them cost 14 cycles a line, up to 7 % of a product (2048 x 256 x 256), and gained
+// nothing even for rows a power of two apart.
+FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, float *sums) {
+  const int64_t most = max_of(piece_floats / max_of(task.depth, 1), least_piece_rows);
+  const int64_t pieces = ceil_div(task.rows, most);
+  const int64_t piece_rows = round_up(ceil_div(task.rows, pieces), block_rows<block_vectors>);
+  for (int64_t row = 0; row < task.rows; row += piece_rows) {
+    const int64_t wide = task.rows - row == 1 ? row_panels * panel_columns : panel_columns;
+    for (int64_t column = 0, width = 0; column < task.columns; column += width) {
+      width = task.columns - column >= wide ? wide : panel_columns;
+      for (int64_t k = 0; k == 0 || k < task.depth; k += depth_block) {
+        MatmulStep step = step_at(task, column, k, sums, panel_columns);
+        step.columns = min_of(width, task.columns - column);
+        step.a = task.a + row * task.a_row_stride + k;
+        step.a_row_stride = task.a_row_stride;
+        step.row = row;
+        step.rows = min_of(piece_rows, task.rows - row);
+        multiply_step(task, step);
+      }
+    }
   }
 }
 
 inline void matmul_block(const MatmulTask &task) {
-  if (task.depth == 0) {
-    for (int64_t r = 0; r < task.rows; ++r) {
-      memset(task.out + r * task.out_row_stride, 0, static_cast<size_t>(task.columns) * sizeof(float));
-    }
-    return;
-  }
-  for (int64_t k = 0; k < task.depth; k += depth_block) {
-    const int64_t depth = min_of(depth_block, task.depth - k);
-    if (task.a_column_stride == 1) {
-      multiply_rows(task, task.a + k, task.a_row_stride, 0, task.rows, k, depth);
-    } else {
-      multiply_copied_rows(task, k, depth);
-    }
+  alignas(64) float sums[sums_rows * panel_columns];
+  if (task.a_column_stride == 1) {
+    multiply_rows(task, sums);
+  } else {
+    multiply_copied_rows(task, sums);
   }
 }
 

@@ -1,4 +1,4 @@
-// What a matmul kernel is told. out[m,n] = sum_k a[m,k] b[k,n]
+// What a matmul kernel is told. out[m,n] = activation(sum_k a[m,k] b[k,n] + bias[n]) + residual[m,n]
 #pragma once
 
 #include "types.hpp"
@@ -31,8 +31,12 @@ struct MatmulTask {
   float *out;
   int64_t out_row_stride;
   int64_t rows;
-  int64_t columns;  // the last panel may be partial; its missing columns must be readable
+  int64_t columns;  // the last panel may be partial
   int64_t depth;
+  const float *bias = nullptr;  // [columns]; null: none
+  Activation activation = Activation::none;
+  const float *residual = nullptr;  // null: none; may be out
+  int64_t residual_row_stride = 0;
 };
 
 }  // namespace fovea

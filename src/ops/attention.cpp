@@ -44,27 +44,6 @@ Status check_prepared(const AttentionCall &call, const AttentionProblem &problem
               problem.head_dim, expected);
 }
 
-Status prepare(const fovea_context *given, const AttentionArguments &arguments, fovea_plan *plan) {
-  const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  AttentionCall &call = plan->call;
-  call = {};
-  const Status read =
-      arguments.prepared != nullptr ? read_prepared(*context, arguments, &call) : read_score(arguments.score, &call);
-  if (read != FOVEA_OK) return read;
-  if (const Status status =
-          read_attention_call(arguments.query, arguments.key, arguments.value, arguments.out, arguments.options, &call);
-      status != FOVEA_OK) {
-    return status;
-  }
-  AttentionProblem problem;
-  if (const Status status = check_attention_call(call, &problem); status != FOVEA_OK) return status;
-  if (call.prepared != nullptr) {
-    if (const Status status = check_prepared(call, problem); status != FOVEA_OK) return status;
-  }
-  return plan_attention(*context, call, problem, &plan->attention);
-}
-
 // The call of a plan with the buffers of one run; a buffer must be there exactly if its tensor was planned.
 Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, AttentionCall *call) {
   const void *given[operand_count] = {};
@@ -98,9 +77,30 @@ Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, Atte
 
 }  // namespace
 
+Status prepare_attention(const fovea_context *given, const AttentionArguments &arguments, fovea_plan *plan) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  AttentionCall &call = plan->call;
+  call = {};
+  const Status read =
+      arguments.prepared != nullptr ? read_prepared(*context, arguments, &call) : read_score(arguments.score, &call);
+  if (read != FOVEA_OK) return read;
+  if (const Status status =
+          read_attention_call(arguments.query, arguments.key, arguments.value, arguments.out, arguments.options, &call);
+      status != FOVEA_OK) {
+    return status;
+  }
+  AttentionProblem problem;
+  if (const Status status = check_attention_call(call, &problem); status != FOVEA_OK) return status;
+  if (call.prepared != nullptr) {
+    if (const Status status = check_prepared(call, problem); status != FOVEA_OK) return status;
+  }
+  return plan_attention(*context, call, problem, &plan->attention);
+}
+
 Status attend(const fovea_context *context, const AttentionArguments &arguments) {
   fovea_plan plan;
-  if (const Status status = prepare(context, arguments, &plan); status != FOVEA_OK) return status;
+  if (const Status status = prepare_attention(context, arguments, &plan); status != FOVEA_OK) return status;
   const AttentionPlan &attention = plan.attention;
   if (const Status status = check_attention_data(plan.call, attention.problem); status != FOVEA_OK) return status;
   const Workspace workspace(*attention.context, attention.workspace_size);
@@ -114,7 +114,7 @@ Status attend(const fovea_context *context, const AttentionArguments &arguments)
 Status make_attention_plan(const fovea_context *context, const AttentionArguments &arguments, fovea_plan **plan) {
   if (plan == nullptr) return fail(FOVEA_NULL_POINTER, "plan is NULL, expected where to store the plan");
   fovea_plan made;
-  if (const Status status = prepare(context, arguments, &made); status != FOVEA_OK) return status;
+  if (const Status status = prepare_attention(context, arguments, &made); status != FOVEA_OK) return status;
   auto *created = new (std::nothrow) fovea_plan(made);
   if (created == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a plan");
   *plan = created;

@@ -14,6 +14,10 @@ struct AttentionArguments {
   const fovea_attention_options *options;
 };
 
+// Checks all that needs no data and plans; the tensors' data may be null.
+[[nodiscard]] Status prepare_attention(const fovea_context *context, const AttentionArguments &arguments,
+                                       fovea_plan *plan);
+
 [[nodiscard]] Status attend(const fovea_context *context, const AttentionArguments &arguments);
 
 [[nodiscard]] Status make_attention_plan(const fovea_context *context, const AttentionArguments &arguments,

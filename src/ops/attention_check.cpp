@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t max_dim = 1024;
 constexpr int64_t max_length = int64_t{1} << 30;  // positions and key numbers are 32-bit in the kernels
 constexpr uint32_t known_flags = FOVEA_CAUSAL | FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT |
-                                 FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT | FOVEA_AVERAGE_WEIGHTS;
+                                 FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT | FOVEA_AVERAGE_WEIGHTS |
+                                 FOVEA_QUERY_INVARIANT;
 
 // Sizes and strides along B, H, L and the last axis.
 struct Lifted {

@@ -86,10 +86,12 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   AttentionProblem &problem = plan->problem;
   if (const Status status = plan_score(context, call, &problem, &plan->score); status != FOVEA_OK) return status;
   plan->rows = problem.group * problem.query_len;
-  plan->path = plan->rows <= shape.few_rows && !problem.weights_wanted ? AttentionPath::rows : AttentionPath::tile;
+  const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
+  const bool few_ways = !problem.weights_wanted && !invariant;
+  plan->path = plan->rows <= shape.few_rows && few_ways ? AttentionPath::rows : AttentionPath::tile;
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
   plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);
-  const bool split = plan->row_blocks == 1 && !problem.weights_wanted;
+  const bool split = plan->row_blocks == 1 && few_ways;
   plan->keys_per_split = split ? keys_per_split(problem.key_len) : std::max<int64_t>(problem.key_len, 1);
   plan->splits = std::max<int64_t>(1, ceil_div(problem.key_len, plan->keys_per_split));
   int64_t tasks = 0;

@@ -25,6 +25,13 @@ namespace fovea {
 
 [[nodiscard]] Status matmul(const Context *given, const fovea_tensor *a, const fovea_tensor *b,
                             const fovea_tensor *out);
+struct MatrixToPack {
+  const fovea_tensor *matrix;
+  const char *name;
+  bool transposed;
+};
+
+[[nodiscard]] Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_matrix **packed);
 [[nodiscard]] Status matmul_pack(const Context *given, const fovea_tensor *b, fovea_packed_matrix **packed);
 [[nodiscard]] Status matmul_packed(const Context *given, const fovea_tensor *a, const fovea_packed_matrix *b,
                                    const fovea_tensor *out);

@@ -97,12 +97,12 @@ Status plan_additive(const Context &context, const AttentionCall &call, Attentio
   return total_size(plan);
 }
 
-// The side that takes less work is projected.
+// The side that takes less work is projected; the query's if their number must not matter.
 Status plan_bilinear(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   problem->score = ScoreKind::dot;
   const double queries = static_cast<double>(problem->heads) * static_cast<double>(problem->query_len);
   const double keys = static_cast<double>(problem->kv_heads) * static_cast<double>(problem->key_len);
-  plan->projects_query = queries <= keys;
+  plan->projects_query = queries <= keys || (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   plan->projects_key = !plan->projects_query;
   const int64_t units = plan->projects_query ? problem->key_dim : problem->head_dim;
   if (const Status status = plan_projections(context, call, units, problem, plan); status != FOVEA_OK) return status;

@@ -1,4 +1,4 @@
-// Masked softmax, matmul, the merge of partial attention, exp and tanh.
+// Masked softmax, matmul, linear layers, the merge of partial attention, exp and tanh.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -45,6 +45,44 @@ Matmul<Real> matmul(const std::vector<float> &a, const std::vector<float> &b, in
 }
 
 template <typename Real>
+Real activate(Activation activation, Real x) {
+  if (activation == Activation::kNone || std::isnan(x)) return x;
+  if (activation == Activation::kRelu) return std::max(x, Real(0));
+  if (std::isinf(x)) return x > 0 ? x : Real(0);
+  const Real pi = std::acos(Real(-1));
+  if (activation == Activation::kGelu) return x * (1 + std::erf(x / std::sqrt(Real(2)))) / 2;
+  if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
+  return x * (1 + std::tanh(std::sqrt(2 / pi) * (x + Real(0.044715) * x * x * x))) / 2;
+}
+
+double exact_activation(Activation activation, float x) {
+  const long double wide = x, pi = std::acos(-1.0L);
+  if (std::isinf(x) || activation <= Activation::kRelu) return activate<long double>(activation, wide);
+  if (activation == Activation::kGelu) return wide * std::erfc(-wide / std::sqrt(2.0L)) / 2;
+  if (activation == Activation::kSilu) return activate<long double>(activation, wide);
+  // 1 + tanh u = 2 / (1 + e^-2u)
+  return wide / (1 + std::exp(-2 * std::sqrt(2 / pi) * (wide + 0.044715L * wide * wide * wide)));
+}
+
+template <typename Real>
+Linear<Real> linear(const LinearInputs &inputs) {
+  Matmul<Real> product = matmul<Real>(inputs.x, inputs.weight, inputs.rows, inputs.columns, inputs.depth);
+  Linear<Real> result{std::move(product.out), {}, std::move(product.magnitude)};
+  for (size_t i = 0; i < result.out.size(); ++i) {
+    Real &out = result.out[i];
+    if (!inputs.bias.empty()) {
+      const Real bias = inputs.bias[i % static_cast<size_t>(inputs.columns)];
+      out += bias;
+      result.magnitude[i] += std::abs(bias);
+    }
+    out = activate(inputs.activation, out);
+    result.activated.push_back(out);
+    if (!inputs.residual.empty()) out += inputs.residual[i];
+  }
+  return result;
+}
+
+template <typename Real>
 MergedState<Real> merge_states(const std::vector<float> &outs, const std::vector<float> &lses, int64_t parts,
                                int64_t rows, int64_t value_dim) {
   constexpr Real kMinusInfinity = -std::numeric_limits<Real>::infinity();
@@ -77,6 +115,10 @@ template std::vector<double> masked_softmax<double>(const std::vector<float> &, 
 template Matmul<float> matmul<float>(const std::vector<float> &, const std::vector<float> &, int64_t, int64_t, int64_t);
 template Matmul<double> matmul<double>(const std::vector<float> &, const std::vector<float> &, int64_t, int64_t,
                                        int64_t);
+template float activate<float>(Activation, float);
+template double activate<double>(Activation, double);
+template Linear<float> linear<float>(const LinearInputs &);
+template Linear<double> linear<double>(const LinearInputs &);
 template MergedState<float> merge_states<float>(const std::vector<float> &, const std::vector<float> &, int64_t,
                                                 int64_t, int64_t);
 template MergedState<double> merge_states<double>(const std::vector<float> &, const std::vector<float> &, int64_t,

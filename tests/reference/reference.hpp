@@ -107,6 +107,34 @@ struct Matmul {
 template <typename Real>
 Matmul<Real> matmul(const std::vector<float> &a, const std::vector<float> &b, int64_t m, int64_t n, int64_t k);
 
+enum class Activation { kNone = 0, kRelu = 1, kGelu = 2, kGeluTanh = 3, kSilu = 4 };
+
+// The limits at -infinity and infinity.
+template <typename Real>
+Real activate(Activation activation, Real x);
+
+// To the precision of long double, for negative x too.
+double exact_activation(Activation activation, float x);
+
+struct LinearInputs {
+  int64_t rows, depth, columns;
+  std::vector<float> x;       // [M,K]
+  std::vector<float> weight;  // [K,N]
+  Activation activation = Activation::kNone;
+  std::vector<float> bias;      // [N] or empty
+  std::vector<float> residual;  // [M,N] or empty
+};
+
+template <typename Real>
+struct Linear {
+  std::vector<Real> out;        // [M,N]
+  std::vector<Real> activated;  // [M,N]: before the residual
+  std::vector<Real> magnitude;  // [M,N]: sum_k |x_k| |w_k|, and |bias|
+};
+
+template <typename Real>
+Linear<Real> linear(const LinearInputs &inputs);
+
 template <typename Real>
 struct MergedState {
   std::vector<Real> out;          // [rows,Dv]
@@ -117,6 +145,17 @@ struct MergedState {
 template <typename Real>
 MergedState<Real> merge_states(const std::vector<float> &outs, const std::vector<float> &lses, int64_t parts,
                                int64_t rows, int64_t value_dim);
+
+struct LayerNormInputs {
+  int64_t dim = 1;
+  double epsilon = 1e-5;
+  std::vector<float> x;             // [rows,dim]
+  std::vector<float> residual;      // the same or empty
+  std::vector<float> weight, bias;  // [dim] or empty
+};
+
+template <typename Real>
+std::vector<Real> layer_norm(const LayerNormInputs &inputs);
 
 // To the precision of long double, so that the result is right in all but the last bits of a double.
 double exp(float x);

@@ -1,0 +1,16 @@
+// The C functions of linear layers.
+#include "ops/linear.hpp"
+
+#include "guard.hpp"
+
+using namespace fovea;
+
+fovea_status fovea_linear_pack(const fovea_context *context, const fovea_tensor *weight, int32_t layout,
+                               fovea_packed_matrix **packed) {
+  return guarded([&] { return linear_pack(context, weight, layout, packed); });
+}
+
+fovea_status fovea_linear(const fovea_context *context, const fovea_tensor *x, const fovea_packed_matrix *weight,
+                          const fovea_tensor *out, const fovea_linear_options *options) {
+  return guarded([&] { return linear(context, x, weight, out, options); });
+}

@@ -1,0 +1,259 @@
+/* fovea: what transformer layers are made of besides attention itself: positions, linear layers, layer
+ * normalisation, key/value caches, multi-head attention. Part of fovea.h, whose conventions hold here too; include that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef FOVEA_LAYERS_H
+#define FOVEA_LAYERS_H
+
+#include <fovea/fovea.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- positions ----------------------------------------------------------------------------------------------------- */
+
+typedef struct fovea_positional_encoding_options {
+  size_t struct_size;
+  float base;             /* > 1 and finite; 0: 10000                                                                 */
+  float dropout;          /* in [0, 1); for fovea_add_positional_encoding                                             */
+  int64_t offset;         /* position of row 0, 0 to 2^30                                                             */
+  uint64_t dropout_seed;  /* used with dropout                                                                        */
+} fovea_positional_encoding_options;
+
+/* The sinusoidal encoding (Vaswani et al. 2017), positions x features:
+ *   out[i,2j] = sin((offset + i) / base^(2j/d)),  out[i,2j+1] = cos((offset + i) / base^(2j/d))
+ * out F32 [L,d]; an odd d ends with a sine. Angles are reduced in float64: within 1e-6 of the formula's value up to
+ * position 10^6. options may be NULL; its dropout must be 0. */
+FOVEA_API fovea_status fovea_positional_encoding(const fovea_context *context, const fovea_tensor *out,
+                                                 const fovea_positional_encoding_options *options);
+
+/* out = dropout(x + P), P as above, for x F32 [...,L,d], rank 2 to 6, out the same shape; in place allowed when data
+ * and strides are the same. Element (b, i, c), b counting the axes before L in row-major order, is dropped as a weight
+ * is (see "Dropout") with batch b, head 0, query i (not offset + i) and key c. */
+FOVEA_API fovea_status fovea_add_positional_encoding(const fovea_context *context, const fovea_tensor *x,
+                                                     const fovea_tensor *out,
+                                                     const fovea_positional_encoding_options *options);
+
+/* Bits of fovea_rotary_options.flags */
+enum {
+  FOVEA_ROTARY_INTERLEAVED = 1, /* pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama    */
+  FOVEA_ROTARY_INVERSE = 2      /* rotate back                                                                                */
+};
+
+typedef struct fovea_rotary_options {
+  size_t struct_size;
+  uint32_t flags;
+  float base;           /* > 1 and finite; 0: 10000                                                                          */
+  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1     */
+  int32_t reserved;     /* 0                                                                                                 */
+  int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even)           */
+  int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30. position_scale times the       *
+                         * largest position must not pass 2^34                                                               */
+  const fovea_tensor *positions; /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
+} fovea_rotary_options;
+
+/* Rotary position embedding (Su et al. 2021): pair j of row i turns by the angle position(i) * base^(-2j/rotary_dim):
+ *   (x, y) -> (x cos - y sin, x sin + y cos)
+ * x F32 [...,L,D], rank 2 to 6, out the same shape, last axis contiguous; in place allowed when data and strides are
+ * the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64. options may be NULL. */
+FOVEA_API fovea_status fovea_rotary(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
+                                    const fovea_rotary_options *options);
+
+/* The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
+ * the power of two P below, then every other one of 2P heads. out F32 [H], any stride. */
+FOVEA_API fovea_status fovea_alibi_slopes(const fovea_tensor *out);
+
+/* ---- linear layers ------------------------------------------------------------------------------------------------- */
+
+/* How a weight matrix lies in memory. */
+enum {
+  FOVEA_WEIGHT_OUT_IN = 0, /* [out,in], a row for each output: torch.nn.Linear and most model files  */
+  FOVEA_WEIGHT_IN_OUT = 1  /* [in,out], a row for each input: the right-hand side of x W             */
+};
+
+enum {
+  FOVEA_ACTIVATION_NONE = 0,
+  FOVEA_ACTIVATION_RELU = 1,      /* max(x, 0)                                                                          */
+  FOVEA_ACTIVATION_GELU = 2,      /* x (1 + erf(x / sqrt 2)) / 2           Hendrycks and Gimpel 2016                    */
+  FOVEA_ACTIVATION_GELU_TANH = 3, /* x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2       the same paper's approximation */
+  FOVEA_ACTIVATION_SILU = 4       /* x / (1 + e^-x)                        Elfwing, Uchibe and Doya 2018                */
+};
+
+/* fovea_matmul_pack for a weight in either layout. weight F32, rank 2, any strides. */
+FOVEA_API fovea_status fovea_linear_pack(const fovea_context *context, const fovea_tensor *weight, int32_t layout,
+                                         fovea_packed_matrix **packed);
+
+typedef struct fovea_linear_options {
+  size_t struct_size;
+  int32_t activation;           /* FOVEA_ACTIVATION_*                                                                  */
+  int32_t reserved;             /* 0                                                                                   */
+  const fovea_tensor *bias;     /* F32 [N], any stride                                                                 */
+  const fovea_tensor *residual; /* F32, out's shape, last axis contiguous, added last. May be out itself (same data,   *
+                                 * shape and strides): the layer is then added to it                                   */
+} fovea_linear_options;
+
+/* out = activation(x W + bias) + residual, in one pass over out and without allocating, but for a bias that is not
+ * contiguous.
+ *   x F32 [M,K] or [B,M,K], any strides   W [K,N], packed   out F32 [M,N] or [B,M,N], last axis contiguous
+ * options may be NULL: out = x W, with the bits of fovea_matmul. The context must run the instruction set that weight
+ * was packed for. */
+FOVEA_API fovea_status fovea_linear(const fovea_context *context, const fovea_tensor *x,
+                                    const fovea_packed_matrix *weight, const fovea_tensor *out,
+                                    const fovea_linear_options *options);
+
+typedef struct fovea_layer_norm_options {
+  size_t struct_size;
+  float epsilon;                /* finite, >= 0; 0: 1e-5                                                               */
+  int32_t reserved;             /* 0                                                                                   */
+  const fovea_tensor *weight;   /* F32 [E], contiguous; NULL: ones                                                     */
+  const fovea_tensor *bias;     /* F32 [E], contiguous; NULL: zeros                                                    */
+  const fovea_tensor *residual; /* F32, x's shape, last axis contiguous: x + residual is normalised                    */
+} fovea_layer_norm_options;
+
+/* Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
+ *   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
+ * x F32 [...,E], rank 1 to 6, E >= 1, out the same shape; in place allowed when data and strides are the same, for
+ * residual too. options may be NULL. */
+FOVEA_API fovea_status fovea_layer_norm(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
+                                        const fovea_layer_norm_options *options);
+
+/* ---- key/value cache ----------------------------------------------------------------------------------------------- */
+
+/* The keys and values of B sequences of one length, in memory of its own, as the kernel reads them: [B,Hkv,capacity,D].
+ * A decoder appends to it at every step and attends to all it holds. One call at a time may change a cache, and none
+ * may use it meanwhile; any number may attend at once. A handle that was destroyed is refused, unless its address
+ * serves another cache by then. */
+typedef struct fovea_kv_cache fovea_kv_cache;
+
+typedef struct fovea_kv_cache_sizes {
+  size_t struct_size;
+  int64_t batch;     /* B, 0 to 2^30               */
+  int64_t kv_heads;  /* Hkv, 1 to 2^30             */
+  int64_t capacity;  /* positions, 0 to 2^30       */
+  int64_t head_dim;  /* D, 1 to 1024               */
+  int64_t value_dim; /* Dv, 1 to 1024; 0: head_dim */
+} fovea_kv_cache_sizes;
+
+/* An empty cache. Where the system gives memory at its first use, positions that were never filled take none. */
+FOVEA_API fovea_status fovea_kv_cache_create(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache);
+
+/* NULL is allowed, and so is a handle that was destroyed. No call may still be using it. */
+FOVEA_API void fovea_kv_cache_destroy(fovea_kv_cache *cache);
+
+/* Appends key F32 [B,Hkv,n,D] and value F32 [B,Hkv,n,Dv], both of one rank ([B,n,D], [n,D] as in fovea_sdpa), to every
+ * sequence. Past the capacity: FOVEA_BAD_SHAPE, and the cache is as before. */
+FOVEA_API fovea_status fovea_kv_cache_append(const fovea_context *context, fovea_kv_cache *cache,
+                                             const fovea_tensor *key, const fovea_tensor *value);
+
+/* fovea_attention over all that the cache holds: K = fovea_kv_cache_length(cache). query F32 [B,H,Q,D], out F32
+ * [B,H,Q,Dv] (or of rank 3, 2 as in fovea_sdpa). With FOVEA_CAUSAL the last query faces the last key, which is what a
+ * decoder wants. score NULL: the scaled dot product; one that projects keys projects all of them in every call (see
+ * fovea_prepared_keys for once). */
+FOVEA_API fovea_status fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_cache *cache,
+                                             const fovea_score *score, const fovea_tensor *query,
+                                             const fovea_tensor *out, const fovea_attention_options *options);
+
+/* Forgets the positions from `length` on; length in [0, present length]. */
+FOVEA_API fovea_status fovea_kv_cache_truncate(fovea_kv_cache *cache, int64_t length);
+
+/* Sequence b becomes a copy of what was sequence source[b]: beam search. source I32 or I64 [B], any stride, each in
+ * [0, B); any of them may come more than once. In place: only sequences that change are written, and scratch memory is
+ * 20 bytes for each sequence. */
+FOVEA_API fovea_status fovea_kv_cache_reorder(const fovea_context *context, fovea_kv_cache *cache,
+                                              const fovea_tensor *source);
+
+/* Positions held; bytes held. 0 for NULL and for a handle that was destroyed. */
+FOVEA_API int64_t fovea_kv_cache_length(const fovea_kv_cache *cache);
+FOVEA_API size_t fovea_kv_cache_size(const fovea_kv_cache *cache);
+
+/* What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the sizes and
+ * a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save writes exactly
+ * fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is FOVEA_WORKSPACE_TOO_SMALL
+ * and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved with), though never of fewer
+ * than it holds; `size` is what save wrote. Bytes that are cut off, altered or of another version are
+ * FOVEA_BAD_VALUE. */
+FOVEA_API size_t fovea_kv_cache_saved_size(const fovea_kv_cache *cache);
+FOVEA_API fovea_status fovea_kv_cache_save(const fovea_kv_cache *cache, void *bytes, size_t size);
+FOVEA_API fovea_status fovea_kv_cache_restore(const void *bytes, size_t size, int64_t capacity, fovea_kv_cache **cache);
+
+/* ---- multi-head attention ------------------------------------------------------------------------------------------ */
+
+/* The weights of a multi-head attention layer, packed for the kernel. Immutable and shareable; holds its own copies,
+ * for the instruction set of the context it was made with. */
+typedef struct fovea_mha_weights fovea_mha_weights;
+
+/* The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
+ * way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. */
+typedef struct fovea_mha_parameters {
+  size_t struct_size;
+  int32_t layout;                   /* FOVEA_WEIGHT_*, of all weights                                                   */
+  int32_t reserved;                 /* 0                                                                                */
+  int64_t heads;                    /* H, at least 1                                                                    */
+  int64_t kv_heads;                 /* Hkv, a divisor of H; 0: H                                                        */
+  const fovea_tensor *query_weight; /* [H D, Eq]                                                                        */
+  const fovea_tensor *key_weight;   /* [Hkv Dk, Ek]; Dk is D unless the score function takes another                    */
+  const fovea_tensor *value_weight; /* [Hkv Dv, Ev]                                                                     */
+  const fovea_tensor *in_weight;    /* [(H + 2 Hkv) D, E], the three in one as nn.MultiheadAttention has them (in_proj), *
+                                     * instead of them                                                                  */
+  const fovea_tensor *out_weight;   /* [Eo, H Dv]; NULL: none, out is the heads side by side, Eo = H Dv                  */
+  const fovea_tensor *query_bias;   /* [H D]                                                                            */
+  const fovea_tensor *key_bias;     /* [Hkv Dk]                                                                         */
+  const fovea_tensor *value_bias;   /* [Hkv Dv]                                                                         */
+  const fovea_tensor *in_bias;      /* [(H + 2 Hkv) D], together with in_weight                                         */
+  const fovea_tensor *out_bias;     /* [Eo], together with out_weight                                                   */
+} fovea_mha_parameters;
+
+FOVEA_API fovea_status fovea_mha_weights_create(const fovea_context *context, const fovea_mha_parameters *parameters,
+                                                fovea_mha_weights **weights);
+
+/* NULL is allowed. No call may still be using it. */
+FOVEA_API void fovea_mha_weights_destroy(fovea_mha_weights *weights);
+
+/* Bytes held; 0 for NULL. */
+FOVEA_API size_t fovea_mha_weights_size(const fovea_mha_weights *weights);
+
+/* Bits of fovea_mha_options.flags */
+enum {
+  FOVEA_MHA_KEEP_CACHE = 1 /* attend to what the cache holds and append nothing; key and value inputs are NULL          */
+};
+
+typedef struct fovea_mha_options {
+  size_t struct_size;
+  uint32_t flags;                           /* FOVEA_MHA_*                                                              */
+  int32_t reserved;                         /* 0                                                                        */
+  const fovea_attention_options *attention; /* scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D].  *
+                                             * scale 0: 1 / sqrt(D). NULL: defaults                                     */
+  const fovea_score *score;                 /* how heads compare; its parameters serve all heads. NULL: scaled dot      */
+  const fovea_rotary_options *rotary;       /* turns projected queries and keys; needs Dk = D. Row i of either stands    *
+                                             * at offset + i, plus the cache's length; or at positions[i], which needs  *
+                                             * as many queries as keys. NULL: none                                      */
+  fovea_kv_cache *cache;                    /* projected keys and values are appended to it, and all it then holds is   *
+                                             * attended: K below is its length. NULL: none                              */
+} fovea_mha_options;
+
+/* Multi-head attention (Vaswani et al. 2017):
+ *   out = concat_h( attention(x_q Wq_h, x_k Wk_h, x_v Wv_h) ) Wo,  biases added after each product
+ *   query F32 [B,Q,Eq]   key F32 [B,K,Ek]   value F32 [B,K,Ev]   out F32 [B,Q,Eo]
+ * or all of rank 2 (one sequence), last axis contiguous. key NULL: query (self-attention, one product for all three
+ * projections); value NULL: key. The heads are attended to as fovea_attention does with [B,H,Q,D] tensors: the same
+ * bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other. After an error out and the
+ * cache are as before. Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats, comes from the context. */
+FOVEA_API fovea_status fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights,
+                                                  const fovea_tensor *query, const fovea_tensor *key,
+                                                  const fovea_tensor *value, const fovea_tensor *out,
+                                                  const fovea_mha_options *options);
+
+/* The same with weights that are used once: packs them, computes, forgets them. */
+FOVEA_API fovea_status fovea_multi_head_attention_once(const fovea_context *context,
+                                                       const fovea_mha_parameters *parameters,
+                                                       const fovea_tensor *query, const fovea_tensor *key,
+                                                       const fovea_tensor *value, const fovea_tensor *out,
+                                                       const fovea_mha_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FOVEA_LAYERS_H */

@@ -1,0 +1,234 @@
+// Linear layers, layer normalisation, multi-head attention and key/value caches: part of fovea.hpp, which includes this
+// and says how the C++ interface differs from the C one; layers.h is the manual.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef FOVEA_LAYERS_HPP
+#define FOVEA_LAYERS_HPP
+
+#include <fovea/fovea.hpp>
+
+namespace fovea {
+inline namespace face {
+
+enum class WeightLayout : std::int32_t { out_in = FOVEA_WEIGHT_OUT_IN, in_out = FOVEA_WEIGHT_IN_OUT };
+
+// ---- linear layers --------------------------------------------------------------------------------------------------
+
+enum class Activation : std::int32_t {
+  none = FOVEA_ACTIVATION_NONE,
+  relu = FOVEA_ACTIVATION_RELU,
+  gelu = FOVEA_ACTIVATION_GELU,
+  gelu_tanh = FOVEA_ACTIVATION_GELU_TANH,
+  silu = FOVEA_ACTIVATION_SILU
+};
+
+inline PackedMatrix linear_pack(const Input &weight, WeightLayout layout = WeightLayout::out_in,
+                                const Context &context = {}) {
+  fovea_packed_matrix *packed = nullptr;
+  check(fovea_linear_pack(context.get(), weight.get(), static_cast<std::int32_t>(layout), &packed));
+  return PackedMatrix(packed);
+}
+
+struct LinearOptions {
+  Activation activation = Activation::none;
+  Input bias = {};
+  Input residual = {};
+};
+
+inline void linear(const Input &x, const PackedMatrix &weight, const Output &out, const LinearOptions &options = {},
+                   const Context &context = {}) {
+  auto c = detail::sized<fovea_linear_options>();
+  c.activation = static_cast<std::int32_t>(options.activation);
+  c.bias = options.bias.get();
+  c.residual = options.residual.get();
+  check(fovea_linear(context.get(), x.get(), weight.get(), out.get(), &c));
+}
+
+struct LayerNormOptions {
+  float epsilon = 0;  // 0: 1e-5
+  Input weight = {};
+  Input bias = {};
+  Input residual = {};
+};
+
+inline void layer_norm(const Input &x, const Output &out, const LayerNormOptions &options = {},
+                       const Context &context = {}) {
+  auto c = detail::sized<fovea_layer_norm_options>();
+  c.epsilon = options.epsilon;
+  c.weight = options.weight.get();
+  c.bias = options.bias.get();
+  c.residual = options.residual.get();
+  check(fovea_layer_norm(context.get(), x.get(), out.get(), &c));
+}
+
+// ---- key/value cache ------------------------------------------------------------------------------------------------
+
+class KvCache {
+ public:
+  struct Sizes {
+    std::int64_t batch = 1;
+    std::int64_t kv_heads = 1;
+    std::int64_t capacity = 0;
+    std::int64_t head_dim = 0;
+    std::int64_t value_dim = 0;  // 0: head_dim
+  };
+
+  explicit KvCache(const Sizes &sizes) {
+    auto c = detail::sized<fovea_kv_cache_sizes>();
+    c.batch = sizes.batch;
+    c.kv_heads = sizes.kv_heads;
+    c.capacity = sizes.capacity;
+    c.head_dim = sizes.head_dim;
+    c.value_dim = sizes.value_dim;
+    fovea_kv_cache *created = nullptr;
+    check(fovea_kv_cache_create(&c, &created));
+    cache_.reset(created);
+  }
+
+  // From what save() gave. capacity 0: as it was.
+  static KvCache restore(std::span<const std::byte> bytes, std::int64_t capacity = 0) {
+    fovea_kv_cache *created = nullptr;
+    check(fovea_kv_cache_restore(bytes.data(), bytes.size(), capacity, &created));
+    return KvCache(created);
+  }
+  std::vector<std::byte> save() const {
+    std::vector<std::byte> bytes(fovea_kv_cache_saved_size(get()));
+    check(fovea_kv_cache_save(get(), bytes.data(), bytes.size()));
+    return bytes;
+  }
+
+  void append(const Input &key, const Input &value, const Context &context = {}) {
+    check(fovea_kv_cache_append(context.get(), get(), key.get(), value.get()));
+  }
+  void attend(const Input &query, const Output &out, const AttentionOptions &options = {},
+              const Context &context = {}) const {
+    const fovea_attention_options c = options.c_options();
+    check(fovea_kv_cache_attend(context.get(), get(), nullptr, query.get(), out.get(), &c));
+  }
+  void attend(const Score &score, const Input &query, const Output &out, const AttentionOptions &options = {},
+              const Context &context = {}) const {
+    const fovea_score s = detail::c_score(score);
+    const fovea_attention_options c = options.c_options();
+    check(fovea_kv_cache_attend(context.get(), get(), &s, query.get(), out.get(), &c));
+  }
+  void truncate(std::int64_t length) { check(fovea_kv_cache_truncate(get(), length)); }
+  void reorder(const Integers &source, const Context &context = {}) {
+    check(fovea_kv_cache_reorder(context.get(), get(), detail::get(source)));
+  }
+
+  std::int64_t length() const noexcept { return fovea_kv_cache_length(get()); }
+  std::size_t size_bytes() const noexcept { return fovea_kv_cache_size(get()); }
+  fovea_kv_cache *get() const noexcept { return cache_.get(); }
+
+ private:
+  explicit KvCache(fovea_kv_cache *cache) noexcept : cache_(cache) {}
+  detail::Owner<fovea_kv_cache, fovea_kv_cache_destroy> cache_;
+};
+
+// ---- multi-head attention -------------------------------------------------------------------------------------------
+
+// {.heads = 12, .in_weight = in_proj, .out_weight = out_proj}
+struct MultiHeadParameters {
+  WeightLayout layout = WeightLayout::out_in;
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 0;  // 0: heads
+  Input query_weight = {}, key_weight = {}, value_weight = {};
+  Input in_weight = {};  // instead of the three
+  Input out_weight = {};
+  Input query_bias = {}, key_bias = {}, value_bias = {};
+  Input in_bias = {};
+  Input out_bias = {};
+
+  // For the C functions. Points into this object.
+  fovea_mha_parameters c_parameters() const noexcept {
+    auto c = detail::sized<fovea_mha_parameters>();
+    c.layout = static_cast<std::int32_t>(layout);
+    c.heads = heads;
+    c.kv_heads = kv_heads;
+    c.query_weight = query_weight.get();
+    c.key_weight = key_weight.get();
+    c.value_weight = value_weight.get();
+    c.in_weight = in_weight.get();
+    c.out_weight = out_weight.get();
+    c.query_bias = query_bias.get();
+    c.key_bias = key_bias.get();
+    c.value_bias = value_bias.get();
+    c.in_bias = in_bias.get();
+    c.out_bias = out_bias.get();
+    return c;
+  }
+};
+
+class MultiHeadWeights {
+ public:
+  explicit MultiHeadWeights(const MultiHeadParameters &parameters, const Context &context = {}) {
+    const fovea_mha_parameters c = parameters.c_parameters();
+    fovea_mha_weights *created = nullptr;
+    check(fovea_mha_weights_create(context.get(), &c, &created));
+    weights_.reset(created);
+  }
+  std::size_t size_bytes() const noexcept { return fovea_mha_weights_size(weights_.get()); }
+  const fovea_mha_weights *get() const noexcept { return weights_.get(); }
+
+ private:
+  detail::Owner<fovea_mha_weights, fovea_mha_weights_destroy> weights_;
+};
+
+struct MultiHeadOptions {
+  bool keep_cache = false;
+  AttentionOptions attention = {};
+  Score score = Dot{};
+  std::optional<RotaryOptions> rotary = {};
+  KvCache *cache = nullptr;
+};
+
+namespace detail {
+
+// Calls body with the options as the C functions take them.
+template <typename Body>
+void with_c_options(const MultiHeadOptions &options, const Body &body) {
+  const fovea_attention_options attention = options.attention.c_options();
+  const fovea_score score = c_score(options.score);
+  fovea_rotary_options rotary{};
+  auto c = sized<fovea_mha_options>();
+  if (options.keep_cache) c.flags = FOVEA_MHA_KEEP_CACHE;
+  c.attention = &attention;
+  c.score = &score;
+  if (options.rotary) {
+    rotary = options.rotary->c_options();
+    c.rotary = &rotary;
+  }
+  c.cache = options.cache == nullptr ? nullptr : options.cache->get();
+  body(c);
+}
+
+}  // namespace detail
+
+// key {}: query; value {}: key.
+inline void multi_head_attention(const MultiHeadWeights &weights, const Input &query, const Input &key,
+                                 const Input &value, const Output &out, const MultiHeadOptions &options = {},
+                                 const Context &context = {}) {
+  detail::with_c_options(options, [&](const fovea_mha_options &c) {
+    check(fovea_multi_head_attention(context.get(), weights.get(), query.get(), key.get(), value.get(), out.get(), &c));
+  });
+}
+
+inline void self_attention(const MultiHeadWeights &weights, const Input &x, const Output &out,
+                           const MultiHeadOptions &options = {}, const Context &context = {}) {
+  multi_head_attention(weights, x, {}, {}, out, options, context);
+}
+
+// With weights that are used once.
+inline void multi_head_attention(const MultiHeadParameters &parameters, const Input &query, const Input &key,
+                                 const Input &value, const Output &out, const MultiHeadOptions &options = {},
+                                 const Context &context = {}) {
+  const fovea_mha_parameters p = parameters.c_parameters();
+  detail::with_c_options(options, [&](const fovea_mha_options &c) {
+    check(fovea_multi_head_attention_once(context.get(), &p, query.get(), key.get(), value.get(), out.get(), &c));
+  });
+}
+
+}  // namespace face
+}  // namespace fovea
+
+#endif  // FOVEA_LAYERS_HPP

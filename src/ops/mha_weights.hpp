@@ -1,0 +1,37 @@
+// The weights of a multi-head attention layer: panels as the matmul kernel reads them.
+#pragma once
+
+#include "runtime/context.hpp"
+#include "status.hpp"
+#include "types.hpp"
+
+// The panels of query, key and value lie one after the other, as do their biases, each part padded to whole panels: where
+// they share an input, they are one product.
+struct fovea_mha_weights {
+  struct Part {
+    int64_t inputs = 0, outputs = 0;
+    int64_t padded = 0;  // outputs, rounded up to whole panels
+    float *panels = nullptr;
+    float *bias = nullptr;  // [padded]; null: none
+  };
+
+  const fovea::Kernels *kernels = nullptr;
+  int64_t heads = 0, kv_heads = 0;
+  int64_t head_dim = 0, key_dim = 0, value_dim = 0;
+  Part query, key, value;
+  Part out;  // no inputs: no product
+  size_t size = 0;
+  float *memory = nullptr;  // holds all of it
+
+  fovea_mha_weights() = default;
+  fovea_mha_weights(const fovea_mha_weights &) = delete;
+  fovea_mha_weights &operator=(const fovea_mha_weights &) = delete;
+  ~fovea_mha_weights();
+};
+
+namespace fovea {
+
+[[nodiscard]] Status create_mha_weights(const Context *given, const fovea_mha_parameters *parameters,
+                                        fovea_mha_weights **weights);
+
+}  // namespace fovea

@@ -1,0 +1,109 @@
+// The C++ interface to key/value caches: each member once, with every size and option told from its default. What the
+// functions compute is tested through the C interface they call.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <fovea/fovea.hpp>
+#include <fovea/layers.hpp>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using fovea::KvCache;
+using fovea::Tensor;
+using Floats = std::vector<float>;
+
+void check_near(const Floats &values, std::initializer_list<double> expected) {
+  REQUIRE_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(static_cast<double>(values[i]) - expected.begin()[i]) <= 1e-5);
+  }
+}
+
+// Two sequences of one position each, whose values tell them apart.
+struct TwoSequences {
+  Floats key = {1, 2, 3, 4}, value = {10, 20};
+  Floats query = {1, 1, 1, 1}, out = {0, 0};
+  KvCache cache = KvCache({.batch = 2, .capacity = 3, .head_dim = 2, .value_dim = 1});
+
+  TwoSequences() { append(); }
+  void append() { cache.append(Tensor(key, {2, 1, 1, 2}), Tensor(value, {2, 1, 1, 1})); }
+  const Floats &attend(const fovea::AttentionOptions &options = {}) {
+    cache.attend(Tensor(query, {2, 1, 1, 2}), Tensor(out, {2, 1, 1, 1}), options);
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cpp face layers");
+
+TEST_CASE("a cache: sizes, append, attend with options and with a score, truncate") {
+  TwoSequences t;
+  CHECK_EQ(t.cache.length(), 1);
+  CHECK(t.cache.size_bytes() >= 2 * 3 * 3 * sizeof(float));
+  check_near(t.attend(), {10, 20});
+  const std::vector<std::int32_t> lengths = {1, 0};
+  check_near(t.attend({.valid_lens = lengths}), {10, 0});
+
+  t.value = {40, 50};
+  t.key = {-1, 0, 0, 3};
+  t.append();
+  CHECK_EQ(t.cache.length(), 2);
+  const auto mixed = [](double first, double second, double first_score, double second_score) {
+    return first + (second - first) / (1 + std::exp(first_score - second_score));
+  };
+  check_near(t.attend({.scale = 1}), {mixed(10, 40, 3, -1), mixed(20, 50, 7, 3)});
+  t.cache.attend(fovea::Gaussian{.sigma = 2}, Tensor(t.query, {2, 1, 1, 2}), Tensor(t.out, {2, 1, 1, 1}));
+  check_near(t.out, {mixed(10, 40, -1.0 / 8, -5.0 / 8), mixed(20, 50, -13.0 / 8, -5.0 / 8)});
+  t.cache.attend(fovea::Gaussian{.sigma = 2}, Tensor(t.query, {2, 1, 1, 2}), Tensor(t.out, {2, 1, 1, 1}),
+                 {.valid_lens = lengths});
+  check_near(t.out, {10, 0});
+
+  t.cache.truncate(1);
+  check_near(t.attend(), {10, 20});
+  CHECK_THROWS_AS(t.cache.truncate(2), fovea::Error);
+}
+
+TEST_CASE("a cache without a value_dim has head_dim's, and head by head its own") {
+  KvCache cache({.kv_heads = 2, .capacity = 1, .head_dim = 1});
+  const Floats key = {1, 1}, value = {5, 6}, query = {1, 1};
+  Floats out(2);
+  cache.append(Tensor(key, {1, 2, 1, 1}), Tensor(value, {1, 2, 1, 1}));
+  cache.attend(Tensor(query, {1, 2, 1, 1}), Tensor(out, {1, 2, 1, 1}));
+  CHECK_EQ(out, value);
+  CHECK_THROWS_AS(cache.append(Tensor(key, {1, 2, 1, 1}), Tensor(value, {1, 2, 1, 1})), fovea::Error);
+  CHECK_THROWS_AS(KvCache({.head_dim = 0}), fovea::Error);
+}
+
+TEST_CASE("a cache reordered, by numbers of either size") {
+  TwoSequences t;
+  const std::vector<std::int32_t> swap = {1, 0};
+  t.cache.reorder(swap);
+  check_near(t.attend(), {20, 10});
+  const std::vector<std::int64_t> first = {0, 0};
+  t.cache.reorder(first);
+  check_near(t.attend(), {20, 20});
+}
+
+TEST_CASE("a cache saved, restored, moved") {
+  TwoSequences t;
+  const std::vector<std::byte> bytes = t.cache.save();
+  KvCache same = KvCache::restore(bytes), larger = KvCache::restore(bytes, 100);
+  CHECK_EQ(same.length(), 1);
+  CHECK_EQ(same.size_bytes(), t.cache.size_bytes());
+  CHECK(larger.size_bytes() > t.cache.size_bytes());
+  CHECK_EQ(larger.save().size(), bytes.size());
+  t.cache = std::move(larger);
+  check_near(t.attend(), {10, 20});
+  CHECK_EQ(larger.length(), 0);  // NOLINT(bugprone-use-after-move): documented
+  CHECK_THROWS_AS(larger.truncate(0), fovea::Error);
+  CHECK_THROWS_AS(KvCache::restore(std::vector<std::byte>(10)), fovea::Error);
+}
+
+TEST_SUITE_END();
