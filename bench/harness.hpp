@@ -100,8 +100,12 @@ void add_sdpa();
 void add_scores();
 void add_merge_states();
 void add_masked_softmax();
+void add_kv_cache();
 void add_matmul();
+void add_linear();
+void add_multi_head();
 void add_elementwise();
 void add_positional();
+void add_layer_norm();
 
 }  // namespace fovea_bench

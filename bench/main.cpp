@@ -124,9 +124,13 @@ int run_benchmarks(int argc, char **argv) {
   add_scores();
   add_merge_states();
   add_masked_softmax();
+  add_kv_cache();
   add_matmul();
+  add_linear();
+  add_multi_head();
   add_elementwise();
   add_positional();
+  add_layer_norm();
   bool writes_file = false;
   for (const std::string &argument : arguments) writes_file |= argument.rfind("--benchmark_out=", 0) == 0;
   set_selected(selected_count(benchmark::GetBenchmarkFilter()));
