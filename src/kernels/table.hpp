@@ -63,7 +63,7 @@ struct Kernels {
   void (*tanh)(const float *x, float *out, int64_t count);  // in place allowed
   void (*softmax_rows)(const SoftmaxRows &rows);
   void (*merge_row)(const MergeRow &row);
-  void (*norm_rows)(const NormRows &rows);  // at least one
+  void (*norm_rows)(const NormRows &rows);               // at least one
   void (*attention_tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
   void (*attention_rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory
   void (*attention_weights)(const AttentionTask &task);  // second pass: weights from row_max and row_sum

@@ -15,7 +15,7 @@ struct AttentionArguments {
 };
 
 // Checks all that needs no data and plans; the tensors' data may be null.
-[[nodiscard]] Status prepare_attention(const fovea_context *context, const AttentionArguments &arguments,
+[[nodiscard]] Status prepare_attention(const fovea_context *given, const AttentionArguments &arguments,
                                        fovea_plan *plan);
 
 [[nodiscard]] Status attend(const fovea_context *context, const AttentionArguments &arguments);

@@ -230,7 +230,7 @@ Status restore_kv_cache(const void *bytes, size_t size, int64_t capacity, fovea_
   if (bytes == nullptr) return fail(FOVEA_NULL_POINTER, "bytes is NULL, expected a saved cache");
   if (cache == nullptr) return fail(FOVEA_NULL_POINTER, "cache is NULL, expected where to store the cache");
   const auto *begin = static_cast<const unsigned char *>(bytes);
-  Header header;
+  Header header = {};
   if (const Status status = check_bytes(begin, size, &header); status != FOVEA_OK) return status;
   if (capacity != 0) {
     header.sizes.capacity = capacity;

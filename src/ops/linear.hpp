@@ -25,7 +25,7 @@ struct LinearProduct {
 };
 
 // Neither fails nor allocates. Batch entries that follow each other evenly on all sides are taken together.
-void run_linear(const Context &context, const LinearProduct &product);
+void run_linear(const Context &context, const LinearProduct &given);
 
 // A product of tensors that are known to fit; panels, bias and what follows are still to come.
 LinearProduct make_product(const fovea_tensor &x, const fovea_tensor &out);
