@@ -5,8 +5,8 @@
 // that do not pair with a multiply-add and the edges. One call also packs: K N floats read and written, 1 / M of the
 // arithmetic's operand traffic. With few rows each weight is used M times only, so that M = 1 to 16 is bound by reading
 // the K N weights once; the limit is the larger of the two. The 768 x 768 weights (2.4 MB) lie in L2 and L3, the 4096 x
-// 4096 ones (67 MB) in L3 at best. The limit is read from pages of 4 kB, packed weights lie in huge ones: from memory the
-// share may exceed 1.
+// 4096 ones (67 MB) in L3 at best. The limit is read from pages of 4 kB, packed weights lie in huge ones: from memory
+// the share may exceed 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>

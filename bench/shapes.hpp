@@ -117,8 +117,8 @@ struct MatmulShape {
   bool one_shot;  // measured without packing beforehand, too
 };
 
-// Linear layers of MiniLM (384, 1536), BERT base (768, 3072), BERT large (1024) and Llama 8B (4096) for 1 to 2048 tokens,
-// and the square that libraries are compared on.
+// Linear layers of MiniLM (384, 1536), BERT base (768, 3072), BERT large (1024) and Llama 8B (4096) for 1 to 2048
+// tokens, and the square that libraries are compared on.
 inline const std::vector<MatmulShape> &matmul_shapes() {
   static const std::vector<MatmulShape> shapes = [] {
     std::vector<MatmulShape> list = {{2048, 2048, 2048, true}, {1, 768, 768, true},     {16, 768, 768, false},

@@ -1,5 +1,5 @@
-// out = activation(x W + bias) + residual: the activations against their formulas, sizes at the edges of tiles, strides,
-// in place, the same bits however it is cut, bad arguments.
+// out = activation(x W + bias) + residual: the activations against their formulas, sizes at the edges of tiles,
+// strides, in place, the same bits however it is cut, bad arguments.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -79,7 +79,8 @@ struct Model {
     for (const auto &[name, parameter] : parameters) {
       header += ",\"" + name + "\":{\"dtype\":\"F32\",\"shape\":[";
       for (size_t axis = 0; axis < parameter.shape.size(); ++axis) {
-        header += (axis == 0 ? "" : ",") + std::to_string(parameter.shape[axis]);
+        if (axis > 0) header += ',';
+        header += std::to_string(parameter.shape[axis]);
       }
       const size_t begin = data.size();
       data.append(reinterpret_cast<const char *>(parameter.values.data()), parameter.values.size() * sizeof(float));

@@ -11,7 +11,7 @@
 //   silu       tail(a) = s / (1 + s),  s = e^-a
 // What an exponent is off by is the result's relative error, and exponents go down to -86: they are kept with the
 // rounding errors of their products. A power below 2^-123.5 is 0, so no denormal is made, and a result smaller than
-// 2^-122 may be 0.
+// 2^-117 may be 0. Largest errors met: gelu 5.5 ulp (6.2 without FMA), gelu_tanh 3.1, silu 3.0 (3.2).
 #pragma once
 
 #include "kernels/exp.hpp"

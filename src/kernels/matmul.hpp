@@ -1,8 +1,9 @@
-// out = activation(a b + bias) + residual. b lies in panels of block_vectors registers, [k][panel_columns]; a's elements
-// are broadcast from where they lie, or from a copy of the block at work if a row's elements are not neighbours.
+// out = activation(a b + bias) + residual. b lies in panels of block_vectors registers, [k][panel_columns]; a's
+// elements are broadcast from where they lie, or from a copy of the block at work if a row's elements are not
+// neighbours.
 //
-// Loops: pieces of rows > panels > k blocks (of depth_block rows of a panel, which stream from the second-level cache) >
-// blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Between k blocks a
+// Loops: pieces of rows > panels > k blocks (of depth_block rows of a panel, which stream from the second-level cache)
+// > blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Between k blocks a
 // piece's sums stay in a buffer, so out is written once, and may be the residual. Every element of the output sums k in
 // the same order, however the work is cut. b is read from its first element to its last, which the processor foresees:
 // asking for the next panel's lines in advance cost 2 to 10 % of products of 4 to 128 rows (Zen 4).
@@ -17,8 +18,8 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 constexpr int64_t panel_columns = block_vectors * lanes;
-// Deep, so that the output is loaded and stored seldom; a panel streams from the second-level cache anyway (2048 x 512 x
-// 2048, multiply-adds a cycle: 256: 1.68, 512: 1.76, 768: 1.78, 1024 and more: 1.76).
+// Deep, so that the output is loaded and stored seldom; a panel streams from the second-level cache anyway (2048 x 512
+// x 2048, multiply-adds a cycle: 256: 1.68, 512: 1.76, 768: 1.78, 1024 and more: 1.76).
 constexpr int64_t depth_block = 768;
 
 // b transposed in memory (columns contiguous): squares of registers are transposed.
@@ -226,8 +227,8 @@ FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, float *sums) {
   }
 }
 
-// A piece of a stays in the second-level cache while all panels pass by. Fewer rows than the least would make the panels
-// pass by too often.
+// A piece of a stays in the second-level cache while all panels pass by. Fewer rows than the least would make the
+// panels pass by too often.
 constexpr int64_t piece_floats = int64_t{1} << 16;
 constexpr int64_t least_piece_rows = 48;
 static_assert(least_piece_rows <= sums_rows && piece_floats / depth_block + 6 <= sums_rows);

@@ -29,8 +29,8 @@ int64_t even_part(int64_t count, int64_t most, int64_t step) {
   return round_up(ceil_div(count, ceil_div(count, most)), step);
 }
 
-// Every worker should get several tasks, to even out. A task's rows share what it reads of the weight, so panels are cut
-// apart first, and rows only where there are too few panels.
+// Every worker should get several tasks, to even out. A task's rows share what it reads of the weight, so panels are
+// cut apart first, and rows only where there are too few panels.
 Cut cut(const Context &context, const LinearProduct &product) {
   constexpr int64_t block_rows = 6;  // of the microkernel
   constexpr int64_t most_rows = 288;

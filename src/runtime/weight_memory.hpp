@@ -10,9 +10,8 @@
 
 namespace fovea {
 
-// Cache-line aligned, to be given to std::free; null when there is none. Of two megabytes or more what can lie in huge pages
-// does, where the system leaves that to programs: with pages of 4 kB, translating addresses took a fifth of the time of a
-// product of 64 x 3072 with 3072 x 768 weights, and reading weights larger than the caches was half as fast (Zen 4).
+// Cache-line aligned, to be given to std::free; null when there is none. For two megabytes or more, huge pages are asked
+// for: from pages of 4 kB one core read 4096 x 4096 weights at 16 GB/s instead of 27 (Zen 4, virtual machine).
 inline float *allocate_weights(size_t size) {
   constexpr size_t cache_line = 64;
   constexpr size_t huge_page = size_t{1} << 21;

@@ -85,7 +85,10 @@ class Json {
 
 std::string text_of(std::span<const std::int64_t> shape) {
   std::string text = "[";
-  for (const std::int64_t size : shape) text += (text.size() > 1 ? "," : "") + std::to_string(size);
+  for (const std::int64_t size : shape) {
+    if (text.size() > 1) text += ',';
+    text += std::to_string(size);
+  }
   return text + "]";
 }
 
