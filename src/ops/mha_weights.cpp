@@ -13,6 +13,7 @@
 #include "ops/check.hpp"
 #include "ops/projection.hpp"
 #include "ops/score_plan.hpp"
+#include "runtime/weight_memory.hpp"
 #include "runtime/workspace.hpp"
 
 fovea_mha_weights::~fovea_mha_weights() { std::free(memory); }
@@ -230,7 +231,7 @@ Status create_mha_weights(const Context *given, const fovea_mha_parameters *para
   made->value_dim = sources.value.sizes.units / made->kv_heads;
   if (const Status status = read_out(p, made->heads * made->value_dim, &sources); status != FOVEA_OK) return status;
   if (!lay_out(sources, made.get())) return too_large();
-  made->memory = static_cast<float *>(std::aligned_alloc(cache_line, made->size));
+  made->memory = allocate_weights(made->size);
   if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
   if (!lay_out(sources, made.get()) || !pack(*context, sources.query, made->query) ||
       !pack(*context, sources.key, made->key) || !pack(*context, sources.value, made->value) ||
