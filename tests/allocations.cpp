@@ -104,19 +104,22 @@ TEST_SUITE("allocations") {
     }
   }
 
-  TEST_CASE("matmul with a packed right-hand side") {
+  TEST_CASE("matmul and linear with a packed right-hand side") {
     for (const std::string &isa : instruction_sets()) {
       Random random(base_seed());
-      Tensor<float> a({40, 50}), b({50, 60});
-      a.fill_normal(random);
-      b.fill_normal(random);
+      Tensor<float> a({40, 50}), b({50, 60}), c({60});
+      for (Tensor<float> *tensor : {&a, &b, &c}) tensor->fill_normal(random);
       const Tensor<float> out({40, 60});
-      const fovea_tensor x = a.view(), y = b.view(), z = out.view();
+      const fovea_tensor x = a.view(), y = b.view(), z = out.view(), bias = c.view();
       fovea_packed_matrix *packed = nullptr;
       REQUIRE_OK(fovea_matmul_pack(shared_context(isa, 1), &y, &packed));
       fovea_status status = FOVEA_OK;
       CHECK(runs_that_allocate([&] { status = fovea_matmul_packed(shared_context(isa, 1), &x, packed, &z); }, 2, 50) ==
             0);
+      CHECK(status == FOVEA_OK);
+      const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_GELU, 0, &bias, &z};
+      CHECK(runs_that_allocate([&] { status = fovea_linear(shared_context(isa, 1), &x, packed, &z, &options); }, 2,
+                               50) == 0);
       CHECK(status == FOVEA_OK);
       fovea_packed_matrix_destroy(packed);
     }

@@ -1,4 +1,4 @@
-// The C++ interface to key/value caches: each member once, with every size and option told from its default. What the
+// The C++ interface to layers and key/value caches: each member once, with every size and option told from its default. What the
 // functions compute is tested through the C interface they call.
 #include <doctest/doctest.h>
 
@@ -104,6 +104,49 @@ TEST_CASE("a cache saved, restored, moved") {
   CHECK_EQ(larger.length(), 0);  // NOLINT(bugprone-use-after-move): documented
   CHECK_THROWS_AS(larger.truncate(0), fovea::Error);
   CHECK_THROWS_AS(KvCache::restore(std::vector<std::byte>(10)), fovea::Error);
+}
+
+TEST_CASE("linear and layer_norm with their options") {
+  const Floats x = {1, -2}, weight = {1, 2, 3, 4}, bias = {10, -20}, residual = {100, 200}, scale = {2, 2};
+  Floats out(2);
+  const Tensor row(x, {1, 2});
+  const Tensor result(out, {1, 2});
+  fovea::linear(row, fovea::linear_pack(Tensor(weight, {2, 2}), fovea::WeightLayout::in_out), result);
+  check_near(out, {-5, -6});
+  fovea::linear(row, fovea::linear_pack(Tensor(weight, {2, 2})), result,
+                {.activation = fovea::Activation::relu, .bias = bias, .residual = Tensor(residual, {1, 2})});
+  check_near(out, {107, 200});
+  fovea::layer_norm(row, result, {.epsilon = 0.25f, .weight = scale, .bias = bias, .residual = Tensor(weight, {1, 2})});
+  check_near(out, {10 + 2 / std::sqrt(1.25), -20 - 2 / std::sqrt(1.25)});
+}
+
+TEST_CASE("multi-head attention: one and three inputs, a cache, weights used once") {
+  const Floats identity = {1, 0, 0, 1}, x = {1, 2, 1, 2}, bias = {5, 6};
+  Floats out(4);
+  const Tensor sequence(x, {1, 2, 2});
+  const Tensor result(out, {1, 2, 2});
+  const Tensor matrix(identity, {2, 2});
+  const fovea::MultiHeadParameters parameters = {.heads = 2,
+                                                 .kv_heads = 1,
+                                                 .query_weight = matrix,
+                                                 .key_weight = Tensor(identity, {1, 2}),
+                                                 .value_weight = Tensor(identity, {1, 2}),
+                                                 .out_weight = matrix,
+                                                 .out_bias = bias};
+  const fovea::MultiHeadWeights weights(parameters);
+  CHECK(weights.size_bytes() > 0);
+  fovea::self_attention(weights, sequence, result);
+  check_near(out, {6, 7, 6, 7});  // both heads' value is the first feature
+  KvCache cache({.capacity = 4, .head_dim = 1});
+  fovea::multi_head_attention(weights, sequence, sequence, sequence, result,
+                              {.attention = {.causal = true}, .cache = &cache});
+  check_near(out, {6, 7, 6, 7});
+  CHECK_EQ(cache.length(), 2);
+  fovea::self_attention(weights, sequence, result, {.keep_cache = true, .cache = &cache});
+  CHECK_EQ(cache.length(), 2);
+  fovea::multi_head_attention(parameters, sequence, {}, {}, result, {.score = fovea::Gaussian{.sigma = 1}});
+  check_near(out, {6, 7, 6, 7});
+  CHECK_THROWS_AS(fovea::self_attention(weights, sequence, result, {.rotary = fovea::RotaryOptions{}}), fovea::Error);
 }
 
 TEST_SUITE_END();

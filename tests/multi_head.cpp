@@ -290,6 +290,37 @@ TEST_SUITE("multi head") {
     }
   }
 
+  TEST_CASE("random shapes and options") {
+    for (int64_t n = 0; n < case_count(60); ++n) {
+      const uint64_t seed = base_seed() + static_cast<uint64_t>(n);
+      CAPTURE(seed);
+      Random random(seed);
+      MultiHeadSizes sizes;
+      sizes.batch = random.integer(1, 3);
+      sizes.query_len = random.integer(1, 90);
+      sizes.key_len = random.integer(1, 200);
+      sizes.query_inputs = random.integer(1, 90);
+      sizes.key_inputs = random.integer(1, 90);
+      sizes.value_inputs = random.integer(1, 90);
+      sizes.kv_heads = random.integer(1, 3);
+      sizes.heads = sizes.kv_heads * random.integer(1, 3);
+      sizes.head_dim = 2 * random.integer(1, 20);
+      sizes.value_dim = random.integer(1, 40);
+      sizes.outputs = random.chance(0.8) ? random.integer(1, 90) : 0;
+      sizes.biases = random.chance(0.7);
+      const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
+      const MultiHead layer = make_multi_head(sizes, kInputs[random.integer(0, 2)], random);
+      check_truth(layer, layer.reference_inputs(), nullptr);
+      auto attention = sized_options<fovea_attention_options>();
+      attention.flags = random.pick({0, int{FOVEA_CAUSAL}, FOVEA_CAUSAL | FOVEA_TOP_LEFT, int{FOVEA_QUERY_INVARIANT}});
+      attention.softcap = random.pick({0.0f, 5.0f});
+      attention.dropout = random.pick({0.0f, 0.2f});
+      auto rotary = sized_options<fovea_rotary_options>();
+      rotary.offset = random.integer(0, 1000);
+      check_composition(layer, &attention, nullptr, random.chance(0.5) ? &rotary : nullptr);
+    }
+  }
+
   TEST_CASE("nothing to do: no batch, no queries, no keys") {
     Random random(base_seed());
     for (const auto &[batch, query_len, key_len] : {std::array<int64_t, 3>{0, 3, 4}, {2, 0, 4}, {2, 3, 0}}) {

@@ -1,4 +1,4 @@
-/* Every function of fovea.h, called from strict C99. */
+/* The functions of fovea.h, called from strict C99; those about score functions are called by capi/examples/scores.c. */
 #include <fovea/fovea.h>
 #include <math.h>
 #include <stdio.h>

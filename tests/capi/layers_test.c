@@ -1,0 +1,165 @@
+/* Every function of layers.h, called from strict C99, with results that can be told by hand. */
+#include <fovea/fovea.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int checks = 0;
+static int failures = 0;
+
+#define CHECK(condition)                                                                                   \
+  do {                                                                                                     \
+    ++checks;                                                                                              \
+    if (!(condition)) {                                                                                    \
+      ++failures;                                                                                          \
+      fprintf(stderr, "%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, fovea_last_error()); \
+    }                                                                                                      \
+  } while (0)
+
+static int near(float a, double b) { return fabs(a - b) <= 1e-5; }
+
+static fovea_tensor tensor(float *data, int32_t rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+  int64_t shape[4];
+  shape[0] = a;
+  shape[1] = b;
+  shape[2] = c;
+  shape[3] = d;
+  return fovea_tensor_contiguous(data, FOVEA_F32, rank, shape + 4 - rank);
+}
+
+static void test_positions(void) {
+  float x[4] = {1, 0, 0, 1}, y[4], slopes[2];
+  const fovea_tensor tx = tensor(x, 2, 0, 0, 2, 2), ty = tensor(y, 2, 0, 0, 2, 2);
+  const fovea_tensor heads = tensor(slopes, 1, 0, 0, 0, 2);
+  CHECK(fovea_positional_encoding(NULL, &ty, NULL) == FOVEA_OK);
+  CHECK(y[0] == 0 && y[1] == 1 && near(y[2], sin(1.0)) && near(y[3], cos(1.0)));
+  CHECK(fovea_add_positional_encoding(NULL, &tx, &ty, NULL) == FOVEA_OK);
+  CHECK(y[0] == 1 && y[1] == 1 && near(y[3], 1 + cos(1.0)));
+  CHECK(fovea_rotary(NULL, &tx, &ty, NULL) == FOVEA_OK);
+  CHECK(y[0] == 1 && y[1] == 0 && near(y[2], -sin(1.0)) && near(y[3], cos(1.0)));
+  CHECK(fovea_alibi_slopes(&heads) == FOVEA_OK);
+  CHECK(near(slopes[0], 1.0 / 16) && near(slopes[1], 1.0 / 256));
+}
+
+static void test_linear(void) {
+  float x[2] = {1, -2}, weight[4] = {1, 2, 3, 4}, bias[2] = {10, -20}, out[2], residual[2] = {100, 200};
+  const fovea_tensor tx = tensor(x, 2, 0, 0, 1, 2), tw = tensor(weight, 2, 0, 0, 2, 2);
+  const fovea_tensor tb = tensor(bias, 1, 0, 0, 0, 2), to = tensor(out, 2, 0, 0, 1, 2);
+  const fovea_tensor tr = tensor(residual, 2, 0, 0, 1, 2);
+  fovea_linear_options options;
+  fovea_packed_matrix *packed = NULL;
+  CHECK(fovea_linear_pack(NULL, &tw, FOVEA_WEIGHT_IN_OUT, &packed) == FOVEA_OK);
+  CHECK(fovea_linear(NULL, &tx, packed, &to, NULL) == FOVEA_OK);
+  CHECK(out[0] == -5 && out[1] == -6);
+  fovea_packed_matrix_destroy(packed);
+  CHECK(fovea_linear_pack(NULL, &tw, FOVEA_WEIGHT_OUT_IN, &packed) == FOVEA_OK);
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.activation = FOVEA_ACTIVATION_RELU;
+  options.bias = &tb;
+  options.residual = &tr;
+  CHECK(fovea_linear(NULL, &tx, packed, &to, &options) == FOVEA_OK);
+  CHECK(out[0] == 107 && out[1] == 200);
+  fovea_packed_matrix_destroy(packed);
+}
+
+static void test_layer_norm(void) {
+  float x[2] = {1, 4}, residual[2] = {0, -1}, out[2];
+  const fovea_tensor tx = tensor(x, 2, 0, 0, 1, 2), tr = tensor(residual, 2, 0, 0, 1, 2);
+  const fovea_tensor to = tensor(out, 2, 0, 0, 1, 2);
+  fovea_layer_norm_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.epsilon = 1;
+  options.residual = &tr;
+  CHECK(fovea_layer_norm(NULL, &tx, &to, &options) == FOVEA_OK);
+  CHECK(near(out[0], -1 / sqrt(2.0)) && near(out[1], 1 / sqrt(2.0)));
+}
+
+static fovea_kv_cache *make_cache(void) {
+  fovea_kv_cache_sizes sizes;
+  fovea_kv_cache *cache = NULL;
+  memset(&sizes, 0, sizeof sizes);
+  sizes.struct_size = sizeof sizes;
+  sizes.batch = 1;
+  sizes.kv_heads = 1;
+  sizes.capacity = 4;
+  sizes.head_dim = 2;
+  CHECK(fovea_kv_cache_create(&sizes, &cache) == FOVEA_OK);
+  CHECK(fovea_kv_cache_length(cache) == 0 && fovea_kv_cache_size(cache) >= 4 * 2 * 2 * sizeof(float));
+  return cache;
+}
+
+static void test_cache(void) {
+  float key[4] = {1, 0, 1, 0}, value[4] = {2, 4, 6, 8}, query[2] = {3, 3}, out[2];
+  const fovea_tensor tk = tensor(key, 4, 1, 1, 2, 2), tv = tensor(value, 4, 1, 1, 2, 2);
+  const fovea_tensor tq = tensor(query, 4, 1, 1, 1, 2), to = tensor(out, 4, 1, 1, 1, 2);
+  const int32_t order[1] = {0};
+  const int64_t one[1] = {1};
+  const fovea_tensor source = fovea_tensor_contiguous(order, FOVEA_I32, 1, one);
+  fovea_kv_cache *cache = make_cache(), *copy = NULL;
+  size_t size;
+  void *bytes;
+  CHECK(fovea_kv_cache_append(NULL, cache, &tk, &tv) == FOVEA_OK);
+  CHECK(fovea_kv_cache_attend(NULL, cache, NULL, &tq, &to, NULL) == FOVEA_OK);
+  CHECK(near(out[0], 4) && near(out[1], 6));
+  CHECK(fovea_kv_cache_reorder(NULL, cache, &source) == FOVEA_OK);
+  size = fovea_kv_cache_saved_size(cache);
+  bytes = malloc(size);
+  CHECK(fovea_kv_cache_save(cache, bytes, size) == FOVEA_OK);
+  CHECK(fovea_kv_cache_truncate(cache, 1) == FOVEA_OK);
+  CHECK(fovea_kv_cache_attend(NULL, cache, NULL, &tq, &to, NULL) == FOVEA_OK);
+  CHECK(near(out[0], 2) && near(out[1], 4));
+  CHECK(fovea_kv_cache_restore(bytes, size, 0, &copy) == FOVEA_OK);
+  CHECK(fovea_kv_cache_length(copy) == 2);
+  free(bytes);
+  fovea_kv_cache_destroy(copy);
+  fovea_kv_cache_destroy(cache);
+}
+
+static fovea_mha_parameters identities(const fovea_tensor *identity) {
+  fovea_mha_parameters parameters;
+  memset(&parameters, 0, sizeof parameters);
+  parameters.struct_size = sizeof parameters;
+  parameters.heads = 1;
+  parameters.query_weight = parameters.key_weight = parameters.value_weight = parameters.out_weight = identity;
+  return parameters;
+}
+
+static void test_multi_head(void) {
+  float identity[4] = {1, 0, 0, 1}, x[4] = {1, 2, 1, 2}, out[4];
+  const fovea_tensor ti = tensor(identity, 2, 0, 0, 2, 2), tx = tensor(x, 3, 0, 1, 2, 2),
+                     to = tensor(out, 3, 0, 1, 2, 2);
+  const fovea_mha_parameters parameters = identities(&ti);
+  fovea_kv_cache *cache = make_cache();
+  fovea_mha_weights *weights = NULL;
+  fovea_mha_options options;
+  CHECK(fovea_mha_weights_create(NULL, &parameters, &weights) == FOVEA_OK);
+  CHECK(fovea_mha_weights_size(weights) > 0);
+  CHECK(fovea_multi_head_attention(NULL, weights, &tx, NULL, NULL, &to, NULL) == FOVEA_OK);
+  CHECK(near(out[0], 1) && near(out[1], 2) && near(out[2], 1) && near(out[3], 2));
+  memset(out, 0, sizeof out);
+  CHECK(fovea_multi_head_attention_once(NULL, &parameters, &tx, &tx, &tx, &to, NULL) == FOVEA_OK);
+  CHECK(near(out[0], 1) && near(out[3], 2));
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.cache = cache;
+  CHECK(fovea_multi_head_attention(NULL, weights, &tx, NULL, NULL, &to, &options) == FOVEA_OK);
+  CHECK(fovea_kv_cache_length(cache) == 2);
+  options.flags = FOVEA_MHA_KEEP_CACHE;
+  CHECK(fovea_multi_head_attention(NULL, weights, &tx, NULL, NULL, &to, &options) == FOVEA_OK);
+  CHECK(fovea_kv_cache_length(cache) == 2 && near(out[2], 1));
+  fovea_mha_weights_destroy(weights);
+  fovea_kv_cache_destroy(cache);
+}
+
+int main(void) {
+  test_positions();
+  test_linear();
+  test_layer_norm();
+  test_cache();
+  test_multi_head();
+  printf("%d checks, %d failed\n", checks, failures);
+  return failures == 0 ? 0 : 1;
+}
