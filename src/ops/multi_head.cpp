@@ -2,9 +2,8 @@
 // attention writes the rows that the output projection reads. Inputs that are the same tensor share one product, whose
 // rows hold queries, keys and values side by side.
 //
-// The output projection is a pass of its own: attention's rows are in the second- or third-level cache then, and a
-// product reads a row once for all outputs, so keeping them in the first level would gain less than smaller blocks
-// lose.
+// The output projection is a pass of its own over attention's rows; consuming them block by block while they are in the
+// nearest cache is untried.
 #include "ops/multi_head.hpp"
 
 #include <algorithm>
