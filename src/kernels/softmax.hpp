@@ -36,8 +36,10 @@ FOVEA_INLINE float run_max(const float *x, int64_t count) {
 }
 
 // to[j] = e^{x[j] - row_max} for i <= j < count; returns their sum and that of sum's lanes. to may be x.
+// store_last(to, powers, n) puts down the n powers of the last, incomplete register, behind which are zeros.
+template <class StoreLast>
 FOVEA_INLINE float exponentials_from(int64_t i, const float *x, float *to, int64_t count, const Float &row_max,
-                                     Float sum) {
+                                     Float sum, const StoreLast &store_last) {
   const ScaledExp2 exp(log2_of_e);
   for (; i + lanes <= count; i += lanes) {
     const Float power = exp(load(x + i) - row_max);
@@ -46,7 +48,7 @@ FOVEA_INLINE float exponentials_from(int64_t i, const float *x, float *to, int64
   }
   if (i < count) {
     const Float power = choose(lanes_below(count - i), exp(load_partial(x + i, count - i) - row_max), zero());
-    store_partial(to + i, power, count - i);
+    store_last(to + i, power, count - i);
     sum = sum + power;
   }
   return horizontal_sum(sum);
@@ -91,7 +93,9 @@ void softmax_in_cache(const SoftmaxRows &rows) {
     const SoftmaxRow &row = rows.row[r];
     const float row_max = run_max(row.x, row.valid_len);
     if (done_as_empty(row, rows, row_max)) continue;
-    const float sum = exponentials_from(0, row.x, row.out, row.valid_len, splat(row_max), zero());
+    const auto store_last = [](float *to, const Float &power, int64_t count)
+                                FOVEA_INLINE_BODY { store_partial(to, power, count); };
+    const float sum = exponentials_from(0, row.x, row.out, row.valid_len, splat(row_max), zero(), store_last);
     scale_run(row.out, row.valid_len, 1.0f / sum);
     fill_run(row.out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
   }

@@ -14,43 +14,58 @@ namespace {
 constexpr int64_t max_streamed_row = 4096;  // floats: three rows of 16 kB are in use at a time
 constexpr int64_t fetch_ahead = 2;          // rows
 
-// A row on its way out: out[j] = powers[j] * factor, of which [at, whole_end) are aligned registers and [whole_end,
-// end) is what is left.
+// A row on its way out: out[j] = powers[j] * factor for j < valid_len, then zeros. Of the aligned registers [at,
+// whole_end) those before data_end are powers throughout; [whole_end, end) is what is left.
 struct LeavingRow {
   const float *powers = nullptr;
   float *out = nullptr;
-  int64_t at = 0, whole_end = 0, end = 0;
+  int64_t at = 0, data_end = 0, whole_end = 0, valid_len = 0, end = 0;
   float factor = 0.0f;
 
   // Sends off what lies before the first aligned register.
-  FOVEA_INLINE void start(const float *row_powers, float *row_out, int64_t count, float row_factor) {
+  FOVEA_INLINE void start(const float *row_powers, const SoftmaxRow &row, int64_t count, float row_factor) {
     powers = row_powers;
-    out = row_out;
+    out = row.out;
+    valid_len = row.valid_len;
     end = count;
     factor = row_factor;
     const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float) % lanes);
-    at = past == 0 ? 0 : min_of(lanes - past, count);
-    whole_end = at + (count - at) / lanes * lanes;
-    if (at > 0) store_partial(out, load_partial(powers, at) * factor, at);
+    const int64_t first = past == 0 ? 0 : min_of(lanes - past, count);
+    whole_end = first + (count - first) / lanes * lanes;
+    data_end = first + max_of(valid_len - first, 0) / lanes * lanes;
+    at = 0;
+    if (first > 0) store_partial(out, mixed(), first);
+    at = first;
   }
   FOVEA_INLINE void step() {
     stream_store(out + at, load(powers + at) * factor);
     at += lanes;
   }
   FOVEA_INLINE void finish() {
-    while (at < whole_end) step();
-    if (at < end) store_partial(out + at, load_partial(powers + at, end - at) * factor, end - at);
-    at = whole_end = end;
+    while (at < data_end) step();
+    if (at < valid_len && at < whole_end) {
+      stream_store(out + at, mixed());
+      at += lanes;
+    }
+    for (; at < whole_end; at += lanes) stream_store(out + at, zero());
+    if (at < end) store_partial(out + at, mixed(), end - at);
+    at = data_end = whole_end = end;
   }
+
+ private:
+  // Zeros where the factor may be NaN.
+  FOVEA_INLINE Float mixed() const { return choose(lanes_below(valid_len - at), load(powers + at) * factor, zero()); }
 };
 
-// Exponentials of row.x into powers, while the row before leaves.
+// Exponentials of row.x into powers while the row before leaves. All are stored as whole registers: the loads that send
+// them off find each in one store. From two that hold a part each they would wait until both have left the store queue,
+// where they stand behind the row that leaves.
 FOVEA_INLINE float exponentials_beside(const SoftmaxRow &row, float *powers, float row_max, LeavingRow &before,
                                        const float *later_x) {
   const ScaledExp2 exp(log2_of_e);
   const Float maximum = splat(row_max);
   Float sum = zero();
-  const int64_t together = min_of(row.valid_len / lanes * lanes, before.whole_end - before.at);
+  const int64_t together = min_of(row.valid_len / lanes * lanes, before.data_end - before.at);
   LeavingRow leaving = before;
   for (int64_t i = 0; i < together; i += lanes) {
     __builtin_prefetch(later_x + i);
@@ -61,11 +76,12 @@ FOVEA_INLINE float exponentials_beside(const SoftmaxRow &row, float *powers, flo
   }
   leaving.finish();
   before = leaving;
-  return exponentials_from(together, row.x, powers, row.valid_len, maximum, sum);
+  const auto store_last = [](float *to, const Float &power, int64_t) FOVEA_INLINE_BODY { store(to, power); };
+  return exponentials_from(together, row.x, powers, row.valid_len, maximum, sum, store_last);
 }
 
 void softmax_past_caches(const SoftmaxRows &rows) {
-  alignas(64) float powers[2][max_streamed_row];  // of the row at work and of the row leaving
+  alignas(64) float powers[2][max_streamed_row + lanes];  // of the row at work and of the row leaving
   int at_work = 0;
   LeavingRow leaving;
   for (int64_t r = 0; r < rows.count; ++r) {
@@ -76,8 +92,7 @@ void softmax_past_caches(const SoftmaxRows &rows) {
     float *own = powers[at_work];
     at_work ^= 1;
     const float sum = exponentials_beside(row, own, row_max, leaving, later_x);
-    fill_run(own + row.valid_len, rows.key_len - row.valid_len, 0.0f);
-    leaving.start(own, row.out, rows.key_len, 1.0f / sum);
+    leaving.start(own, row, rows.key_len, 1.0f / sum);
   }
   leaving.finish();
   stream_fence();
