@@ -51,16 +51,7 @@ struct RowValues {
     }
   }
 
-  // Lane i of the result is the sum of the lanes of square.row[i].
-  FOVEA_INLINE static Float sum_rows(Square &square) {
-    transpose(square);
-    Float sum[4] = {zero(), zero(), zero(), zero()};
-    unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sum[i % 4] = sum[i % 4] + square.row[i]; });
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  }
-
-  // `vectors` registers of each of `group` rows, from feature d on; `width` floats of the last register (lanes or
-  // less).
+  // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
   template <int group, int vectors, class Load>
   FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded,
                                        int64_t row, const ScoreTile &tile, const float *rescale,
@@ -77,7 +68,7 @@ struct RowValues {
     for (int64_t j = 0; j < tile.keys; ++j, values += value_stride, weight += tile.stride) {
       Float value[vectors];
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-        value[v] = load_value(values + v * lanes);
+        value[v] = load_value(values + v * lanes, v);
         prefetch(values + v * lanes + ahead);
       });
       unroll<group>([&](auto r) FOVEA_INLINE_BODY {
@@ -94,14 +85,31 @@ struct RowValues {
     });
   }
 
+  // Values of one or two registers: four rows in one pass.
+  template <int vectors>
+  FOVEA_INLINE static void add_few_columns(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                           int64_t row_count, const ScoreTile &tile, const float *rescale) {
+    const auto load_value = [&](const float *at, int v) FOVEA_INLINE_BODY {
+      return v + 1 < vectors ? load(at) : load_partial(at, value_dim - (vectors - 1) * lanes);
+    };
+    for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      add_columns<decltype(group)::value, vectors>(out, values, value_stride, vectors * lanes, row, tile, rescale,
+                                                   load_value);
+    });
+  }
+
   // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible.
   FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
                                         int64_t row_count, const ScoreTile &tile, const float *rescale) {
+    if (value_dim < lanes) return add_few_columns<1>(out, values, value_stride, value_dim, row_count, tile, rescale);
+    if (value_dim > lanes && value_dim < 2 * lanes) {
+      return add_few_columns<2>(out, values, value_stride, value_dim, row_count, tile, rescale);
+    }
     const int64_t padded = round_up(value_dim, lanes);
     const int64_t whole = value_dim / lanes * lanes;
     for_each_row_group<2>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
-      const auto load_whole = [](const float *at) FOVEA_INLINE_BODY { return load(at); };
+      const auto load_whole = [](const float *at, int) FOVEA_INLINE_BODY { return load(at); };
       int64_t d = 0;
       const auto add_while = [&](auto vectors) FOVEA_INLINE_BODY {
         constexpr int count = decltype(vectors)::value;
@@ -115,13 +123,14 @@ struct RowValues {
       add_while(Index<1>{});
       if (whole < value_dim) {
         add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, tile, rescale,
-                             [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, value_dim - whole); });
+                             [&](const float *at, int)
+                                 FOVEA_INLINE_BODY { return load_partial(at, value_dim - whole); });
       }
     });
   }
 
   FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t row_count) {
-    memset(out, 0, static_cast<size_t>(round_up(value_dim, lanes) * row_count) * sizeof(float));
+    for (int64_t i = 0; i < round_up(value_dim, lanes) * row_count; i += lanes) store(out + i, zero());
   }
 
   FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
@@ -157,8 +166,10 @@ struct FeatureRows : RowValues {
     const int64_t padded = round_up(head_dim, lanes);
     for (int64_t r = 0; r < table.count; ++r) {
       float *to = query + r * padded;
-      memcpy(to, table.query[r], static_cast<size_t>(head_dim) * sizeof(float));
-      for (int64_t d = head_dim; d < padded; ++d) to[d] = 0.0f;
+      const float *from = table.query[r];
+      int64_t d = 0;
+      for (; d + lanes <= head_dim; d += lanes) store(to + d, load(from + d));
+      if (d < head_dim) store(to + d, load_partial(from + d, head_dim - d));
     }
   }
 

@@ -24,7 +24,11 @@ struct RowCursor {
   int64_t batch, head, query;
 
   FOVEA_INLINE RowCursor(const AttentionProblem &p, int64_t b, int64_t kv_head, int64_t row)
-      : problem(p), batch(b), head(kv_head * p.group + row / p.query_len), query(row % p.query_len) {}
+      : problem(p), batch(b), head(kv_head * p.group), query(row) {
+    if (query < p.query_len) return;  // a division takes as long as a small head's softmax
+    head += row / p.query_len;
+    query = row % p.query_len;
+  }
   FOVEA_INLINE void advance() {
     if (++query < problem.query_len) return;
     query = 0;

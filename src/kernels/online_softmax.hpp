@@ -25,8 +25,13 @@ struct SoftmaxState {
 
   // Nothing seen yet, or the sink alone.
   FOVEA_INLINE void start(const RowTable<rows> &table, bool has_sink, float natural) {
-    for (int64_t r = 0; r < table.vectors * lanes; ++r) {
-      max[r] = has_sink && r < table.count ? table.sink[r] / natural : -INFINITY;
+    for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
+      store(max + r, minus_infinity());
+      store(sum + r, zero());
+    }
+    if (!has_sink) return;
+    for (int64_t r = 0; r < table.count; ++r) {
+      max[r] = table.sink[r] / natural;
       sum[r] = max[r] == -INFINITY ? 0.0f : 1.0f;
     }
   }

@@ -4,6 +4,7 @@
 #include "kernels/simd.hpp"
 
 #if defined(__AVX512F__)
+#include "beyond_xsimd/row_sums_avx512.hpp"
 #include "beyond_xsimd/transpose_avx512.hpp"
 #endif
 
@@ -22,6 +23,20 @@ FOVEA_INLINE void transpose(Square &square) {
   unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { square.row[i] = Float(rows[i]); });
 #else
   xsimd::transpose(square.row, square.row + lanes);
+#endif
+}
+
+// Lane i of the result is the sum of the lanes of square.row[i], which are used up.
+FOVEA_INLINE Float sum_rows(Square &square) {
+#if defined(__AVX512F__)
+  __m512 rows[lanes];
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { rows[i] = square.row[i].data; });
+  return Float(row_sums_16x16(rows));
+#else
+  transpose(square);
+  Float sum[4] = {zero(), zero(), zero(), zero()};
+  unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sum[i % 4] = sum[i % 4] + square.row[i]; });
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 #endif
 }
 

@@ -44,13 +44,17 @@ Memory divide(const AttentionPlan &plan, void *workspace) {
 AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory,
                         int64_t index) {
   AttentionTask task = {};
-  const int64_t split = index % plan.splits;
-  index /= plan.splits;
-  const int64_t block = index % plan.row_blocks;
-  index /= plan.row_blocks;
+  const auto take = [&index](int64_t count) {  // the usual one of one needs no division
+    if (count == 1) return int64_t{0};
+    const int64_t digit = index % count;
+    index /= count;
+    return digit;
+  };
+  const int64_t split = take(plan.splits);
+  const int64_t block = take(plan.row_blocks);
   task.problem = &problem;
-  task.kv_head = index % problem.kv_heads;
-  task.batch = index / problem.kv_heads;
+  task.kv_head = take(problem.kv_heads);
+  task.batch = index;
   task.row_begin = (problem.has_window_right ? plan.row_blocks - 1 - block : block) * plan.rows_per_task;
   task.row_count = min_of(plan.rows_per_task, plan.rows - task.row_begin);
   task.key_begin = split * plan.keys_per_split;

@@ -334,11 +334,14 @@ void project_inputs(const Call &call, float *memory) {
     project(call, x, first, columns, {memory + rows.offset, x.length * rows.row_stride, rows.row_stride});
   };
   if (!call.projects_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
-  if (call.one_input) {
+  // One product for parts that share their input, unless it would spend registers on the padding between them.
+  const int64_t lanes = w.kernels->lanes;
+  const bool dense = w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
+  if (call.one_input && dense) {
     return run(call.query, w.query, w.query.padded + w.key.padded + w.value.outputs, call.query_rows);
   }
   run(call.query, w.query, w.query.outputs, call.query_rows);
-  if (call.one_memory) return run(call.key, w.key, w.key.padded + w.value.outputs, call.key_rows);
+  if (call.one_memory && dense) return run(call.key, w.key, w.key.padded + w.value.outputs, call.key_rows);
   run(call.key, w.key, w.key.outputs, call.key_rows);
   run(call.value, w.value, w.value.outputs, call.value_rows);
 }
