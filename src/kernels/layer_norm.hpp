@@ -15,7 +15,7 @@
 
 #include "kernels/layer_norm_problem.hpp"
 #include "kernels/row_pass.hpp"
-#include "kernels/softmax.hpp"
+#include "kernels/simd.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {

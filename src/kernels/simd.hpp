@@ -103,6 +103,12 @@ FOVEA_INLINE Float at_most(const Float &value, float bound) {
 #endif
 }
 
+// Lanes below count: all ones; the others 0.
+FOVEA_INLINE Mask lanes_below(int64_t count) {
+  alignas(64) constexpr float index[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return Float::load_aligned(index) < splat(static_cast<float>(count));
+}
+
 FOVEA_INLINE Float choose(const Mask &mask, const Float &if_true, const Float &if_false) {
   return xsimd::select(mask, if_true, if_false);
 }

@@ -15,12 +15,6 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Lanes below count: all ones; the others 0.
-FOVEA_INLINE Mask lanes_below(int64_t count) {
-  alignas(64) constexpr float index[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return Float::load_aligned(index) < splat(static_cast<float>(count));
-}
-
 // The largest of count >= 0 elements; -infinity when there is none. Which NaN gets noticed is not specified.
 FOVEA_INLINE float run_max(const float *x, int64_t count) {
   const Float least = splat(-__builtin_inff());

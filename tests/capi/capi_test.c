@@ -1,23 +1,8 @@
 /* The functions of fovea.h, called from strict C99; those about score functions are called by capi/examples/scores.c. */
-#include <fovea/fovea.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int checks = 0;
-static int failures = 0;
-
-#define CHECK(condition)                                                                                   \
-  do {                                                                                                     \
-    ++checks;                                                                                              \
-    if (!(condition)) {                                                                                    \
-      ++failures;                                                                                          \
-      fprintf(stderr, "%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, fovea_last_error()); \
-    }                                                                                                      \
-  } while (0)
-
-static int near(float a, double b) { return fabs(a - b) <= 1e-5; }
+#include "check.h"
 
 static fovea_tensor tensor2(float *data, int64_t rows, int64_t columns) {
   int64_t shape[2];
@@ -163,6 +148,5 @@ int main(void) {
   }
   fovea_exp(NULL, NULL, NULL);
   CHECK(strlen(fovea_last_error()) > 0);
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures == 0 ? 0 : 1;
+  return finish();
 }

@@ -1,23 +1,8 @@
 /* Every function of layers.h, called from strict C99, with results that can be told by hand. */
-#include <fovea/fovea.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int checks = 0;
-static int failures = 0;
-
-#define CHECK(condition)                                                                                   \
-  do {                                                                                                     \
-    ++checks;                                                                                              \
-    if (!(condition)) {                                                                                    \
-      ++failures;                                                                                          \
-      fprintf(stderr, "%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, fovea_last_error()); \
-    }                                                                                                      \
-  } while (0)
-
-static int near(float a, double b) { return fabs(a - b) <= 1e-5; }
+#include "check.h"
 
 static fovea_tensor tensor(float *data, int32_t rank, int64_t a, int64_t b, int64_t c, int64_t d) {
   int64_t shape[4];
@@ -160,6 +145,5 @@ int main(void) {
   test_layer_norm();
   test_cache();
   test_multi_head();
-  printf("%d checks, %d failed\n", checks, failures);
-  return failures == 0 ? 0 : 1;
+  return finish();
 }
