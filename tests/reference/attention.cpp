@@ -11,7 +11,9 @@
 namespace reference {
 namespace {
 
-// Scores whose weights are smaller do not count for the accuracy of a row, however large they are.
+// Scores whose weights are smaller than this part of the row's largest do not count for its accuracy, however large they
+// are. The largest is that of a key which is not dropped: a sink or a dropped key may hold all but 1e-20 of the weight, and
+// the output is made of the rest.
 constexpr float kLeastWeight = 0x1p-24f;
 
 template <typename Real>
@@ -56,6 +58,7 @@ struct RowWeights {
   Real log_sum_exp;
   std::vector<Real> factors = std::vector<Real>(weights.size(), 1);  // [K]: dropout's
   double score_allowance = 0;
+  double score_size = 0;
 };
 
 template <typename Real>
@@ -96,19 +99,25 @@ RowWeights<Real> row_weights(const AttentionInputs &in, const RawScores<Real> &r
     result.weights[j] = scores[j] == -kInfinity<Real> ? 0 : std::exp(scores[j] - row_max);
     sum += result.weights[j];
   }
+  Real most = 0;
   for (int64_t j = 0; j < in.key_len; ++j) {
+    if (in.dropout.probability != 0) {
+      result.factors[j] = dropped(in.dropout, row.b, row.h, row.i, j) ? 0 : 1 / (1 - Real(in.dropout.probability));
+    }
     if (!result.read[j]) continue;
     // A score of -infinity has a weight of 0 even in a row of NaN.
     if (scores[j] != -kInfinity<Real>) result.weights[j] /= sum;
-    if (!(result.weights[j] >= Real(kLeastWeight))) continue;
+    if (result.factors[j] != 0) most = std::max(most, result.weights[j]);
+  }
+  if (in.sinks && std::isfinite(row_max)) result.score_size = std::abs(double(row_max));
+  for (int64_t j = 0; j < in.key_len; ++j) {
+    if (!result.read[j] || !(result.weights[j] > 0 && result.weights[j] >= Real(kLeastWeight) * most)) continue;
     largest_score = std::max(largest_score, std::abs(scores[j]));
+    result.score_size = std::max(result.score_size, std::abs(double(scores[j])));
     const double allowance = raw.allowances[score_index(in, row, j)] * std::abs(double(scale_of<Real>(in)));
     result.score_allowance = std::max(result.score_allowance, allowance);
   }
   result.log_sum_exp = row_max + std::log(sum);
-  for (int64_t j = 0; in.dropout.probability != 0 && j < in.key_len; ++j) {
-    result.factors[j] = dropped(in.dropout, row.b, row.h, row.i, j) ? 0 : 1 / (1 - Real(in.dropout.probability));
-  }
   return result;
 }
 
@@ -143,6 +152,7 @@ void append_row(const AttentionInputs &in, Row row, const RowWeights<Real> &weig
   }
   outputs.log_sum_exp.push_back(weights.log_sum_exp);
   outputs.score_allowance.push_back(weights.score_allowance);
+  outputs.score_size.push_back(weights.score_size);
   outputs.softmax.insert(outputs.softmax.end(), weights.weights.begin(), weights.weights.end());
   for (int64_t j = 0; j < in.key_len; ++j) outputs.weights.push_back(weight_after_dropout(weights, j));
 }

@@ -65,8 +65,10 @@ struct AttentionOutputs {
   std::vector<Real> softmax;             // [B,H,Q,K]: weights before dropout
   // [B,H,Q,Dv]: sum_j softmax_j |value_j - out|, a sink's value being 0 and others times what dropout multiplies by
   std::vector<Real> deviation;
-  Real largest_score = 0;               // largest |score| that has a weight of 2^-24 or more anywhere, and of sinks
-  std::vector<double> score_allowance;  // [B,H,Q]: the largest allowance (see RawScores) of a score with such a weight
+  // Of a row's scores those count whose weights are 2^-24 or more of the largest that is not dropped, and the sink.
+  Real largest_score = 0;               // the largest |score| anywhere
+  std::vector<double> score_size;       // [B,H,Q]: the row's
+  std::vector<double> score_allowance;  // [B,H,Q]: the largest allowance (see RawScores) of a score
 };
 
 template <typename Real>

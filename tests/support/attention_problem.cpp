@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <sstream>
 
 #include "accuracy.hpp"
@@ -45,7 +44,7 @@ double largest(const std::vector<Real> &values) {
 }
 
 // What the outputs may be off by because each score of a row is off by at most d, the row's score_allowance
-// (reference.hpp). With e_j the error of score j, and sum_j weight_j (value_j - out) = 0,
+// (reference.hpp) and so many roundings of its largest score. With e_j the error of score j, and sum_j weight_j (value_j - out) = 0,
 //   out' - out = sum_j weight_j exp(e_j) (value_j - out) / sum_j weight_j exp(e_j)
 //              = sum_j weight_j (exp(e_j) - 1) (value_j - out) / sum_j weight_j exp(e_j),
 // at most exp(d) (exp(d) - 1) times the row's deviation, about d times. A weight is the output of values that are 1 at
@@ -55,10 +54,11 @@ struct ScoreEffects {
   double log_sum_exp = 0;
 };
 
-ScoreEffects effects_of_scores(const reference::AttentionOutputs<double> &truth) {
+ScoreEffects effects_of_scores(const reference::AttentionOutputs<double> &truth, int roundings) {
   ScoreEffects effects;
-  const auto effect = [&truth](size_t n, size_t row_size, double deviation) {
-    const double d = truth.score_allowance[n / row_size];
+  const auto effect = [&](size_t n, size_t row_size, double deviation) {
+    const size_t row = n / row_size;
+    const double d = truth.score_allowance[row] + roundings * kEpsilon * truth.score_size[row];
     return std::exp(d) * std::expm1(d) * deviation;
   };
   const size_t rows = truth.score_allowance.size();
@@ -73,22 +73,22 @@ ScoreEffects effects_of_scores(const reference::AttentionOutputs<double> &truth)
   return effects;
 }
 
-// 8 (1 + K) 2^-24 sum_j weight_j |value_j|, for rows whose weights sum to 1. A sink that stands a distance d above the
-// scores makes every weight about e^-d, and float32 knows e^-d to a relative d * 2^-24 at best: such rows get (1 + d)
-// times the bound. Exponentials below the smallest normal number, next to a largest of 1, may count as 0; and below it
-// a product loses bits however it is computed.
+// A score is rounded once as it is and once in units of log 2; so is the maximum it is taken from.
+constexpr int kScoreRoundings = 4;
+
+// 8 (1 + K) 2^-24 sum_j weight_j |value_j|, and what the roundings of the scores amount to, which that leaves out: of a
+// row whose weights are all about e^-d, because a sink or a dropped key stands a distance d above the others, float32
+// knows them to a relative d * 2^-24 at best. Exponentials below the smallest normal number, next to a largest of 1, may
+// count as 0; and below it a product loses bits however it is computed.
 std::vector<double> elementwise_bounds(const reference::AttentionInputs &inputs,
-                                       const reference::AttentionOutputs<double> &truth, const AttentionSizes &sizes,
-                                       const ScoreEffects &effects) {
+                                       const reference::AttentionOutputs<double> &truth, const AttentionSizes &sizes) {
   std::vector<double> bounds;
   constexpr double kSmallest = 0x1p-126;
   const double underflow = static_cast<double>(sizes.key_len) * kSmallest * largest(inputs.value);
   const double per_magnitude = 8 * (1 + static_cast<double>(sizes.key_len)) * kEpsilon;
+  const ScoreEffects effects = effects_of_scores(truth, kScoreRoundings);
   for (size_t n = 0; n < truth.weighted_magnitude.size(); ++n) {
-    const auto row = truth.softmax.begin() + static_cast<int64_t>(n) / sizes.value_dim * sizes.key_len;
-    const double sum = std::accumulate(row, row + sizes.key_len, 0.0);
-    const double distance = sum > 0 && sum < 1 ? -std::log(sum) : 0;
-    const double roundings = per_magnitude * (1 + distance) * std::max(truth.weighted_magnitude[n], kSmallest);
+    const double roundings = per_magnitude * std::max(truth.weighted_magnitude[n], kSmallest);
     bounds.push_back(roundings + underflow + effects.out[n]);
   }
   return bounds;
@@ -134,14 +134,13 @@ void check_result(const AttentionProblem &problem, const Expected &expected, con
                   double floors) {
   const auto &[inputs, truth, plain] = expected;
   // Floors, for small problems (see accuracy.hpp). A weight is exp(score - maximum) over a sum of such: two exps, each
-  // allowed 1.6 ulp (3.2 * 2^-24), a quotient and a product; and a score of size S, rounded once as it is and once in
-  // units of log 2, carries 2 S * 2^-24, as does the maximum.
-  const double relative = floors * kEpsilon * (8 + 4 * truth.largest_score);
+  // allowed 1.6 ulp (3.2 * 2^-24), a quotient and a product; and a score carries its roundings.
+  const double relative = floors * kEpsilon * (8 + kScoreRoundings * truth.largest_score);
   const std::vector<float> out = result.out.dense();
-  const ScoreEffects effects = effects_of_scores(truth);
+  const ScoreEffects effects = effects_of_scores(truth, 0);
   CHECK_ACCURATE(out, truth.out, plain.out,
                  relative * largest(truth.weighted_magnitude) + floors * largest(effects.out));
-  CHECK_EQ(judge_elements(out, truth.out, plain.out, elementwise_bounds(inputs, truth, problem.sizes, effects)), "");
+  CHECK_EQ(judge_elements(out, truth.out, plain.out, elementwise_bounds(inputs, truth, problem.sizes)), "");
   CHECK(result.out.gaps_untouched());
   if (result.log_sum_exp) {
     const double floor = relative + floors * (2 * kEpsilon * largest(truth.log_sum_exp) + effects.log_sum_exp);
