@@ -162,6 +162,16 @@ TEST_SUITE("scores numerics") {
         (*one.score->score_vector)(3) *= factor;
         check_attention(one);
       }
+      for (int64_t query_len : {1, 19}) {
+        for (float factor : {1e-30f, 1e30f}) {  // out of what four units may share a reciprocal with
+          CAPTURE(factor);
+          AttentionProblem scaled = make_problem(kind, query_len);
+          multiply(scaled.query, 4);
+          multiply(*scaled.score->score_vector, factor);
+          scaled.scale = 1 / factor;
+          check_attention(scaled);
+        }
+      }
     }
   }
 

@@ -51,8 +51,9 @@ struct RowValues {
     }
   }
 
-  // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
-  template <int group, int vectors, class Load>
+  // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value. One in `spacing` floats is
+  // asked for ahead.
+  template <int group, int vectors, int64_t spacing = lanes, class Load>
   FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded,
                                        int64_t row, const ScoreTile &tile, const float *rescale,
                                        const Load &load_value) {
@@ -69,7 +70,7 @@ struct RowValues {
       Float value[vectors];
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
         value[v] = load_value(values + v * lanes, v);
-        prefetch(values + v * lanes + ahead);
+        if constexpr (v * lanes % spacing == 0) prefetch(values + v * lanes + ahead);
       });
       unroll<group>([&](auto r) FOVEA_INLINE_BODY {
         const Float w(weight[r]);
@@ -98,12 +99,60 @@ struct RowValues {
     });
   }
 
+  // One row whose sums do not fit the registers: a run of keys at a time, whole values. The order of sums is the same.
+  template <int keys>
+  FOVEA_INLINE static void add_run(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                   const ScoreTile &tile, int64_t j, float rescale) {
+    constexpr int64_t line = 16;
+    const int64_t ahead = keys_ahead(round_up(value_dim, lanes)) * value_stride;
+    const Float factor = splat(rescale);
+    Float weight[keys];
+    const float *value[keys];
+    unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
+      weight[i] = splat(tile.scores[(j + i) * tile.stride]);
+      value[i] = values + (j + i) * value_stride;
+    });
+    const auto add = [&](int64_t d, const auto &load_value) FOVEA_INLINE_BODY {
+      Float sum = load(out + d) * factor;
+      unroll<keys>([&](auto i) FOVEA_INLINE_BODY { sum = multiply_add(weight[i], load_value(value[i] + d), sum); });
+      store(out + d, sum);
+    };
+    int64_t d = 0;
+    for (; d + line <= value_dim; d += line) {
+      unroll<keys>([&](auto i) FOVEA_INLINE_BODY { prefetch(value[i] + d + ahead); });
+      unroll<line / lanes>([&](auto v) FOVEA_INLINE_BODY {
+        add(d + v * lanes, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+      });
+    }
+    for (; d < value_dim; d += lanes) {
+      const int64_t width = min_of(lanes, value_dim - d);
+      add(d, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, width); });
+    }
+  }
+
+  FOVEA_INLINE static void add_in_runs(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                       const ScoreTile &tile, float rescale) {
+    constexpr int run = 8;
+    int64_t j = 0;
+    for (; j + run <= tile.keys; j += run) {
+      add_run<run>(out, values, value_stride, value_dim, tile, j, j == 0 ? rescale : 1.0f);
+    }
+    for (; j < tile.keys; ++j) {
+      add_run<1>(out, values, value_stride, value_dim, tile, j, j == 0 ? rescale : 1.0f);
+    }
+  }
+
   // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible.
   FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
                                         int64_t row_count, const ScoreTile &tile, const float *rescale) {
     if (value_dim < lanes) return add_few_columns<1>(out, values, value_stride, value_dim, row_count, tile, rescale);
     if (value_dim > lanes && value_dim < 2 * lanes) {
       return add_few_columns<2>(out, values, value_stride, value_dim, row_count, tile, rescale);
+    }
+    if constexpr (!has_32_registers) {
+      if (row_count == 1 && value_dim > 8 * lanes) {
+        return add_in_runs(out, values, value_stride, value_dim, tile, rescale[0]);
+      }
     }
     const int64_t padded = round_up(value_dim, lanes);
     const int64_t whole = value_dim / lanes * lanes;
@@ -113,10 +162,17 @@ struct RowValues {
       int64_t d = 0;
       const auto add_while = [&](auto vectors) FOVEA_INLINE_BODY {
         constexpr int count = decltype(vectors)::value;
-        for (; d + count * lanes <= whole; d += count * lanes) {
-          add_columns<rows, count>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
-        }
+        constexpr int sparse = has_32_registers && rows == 1 && count >= 4 ? 32 : lanes;
+        constexpr int usual = count == 16 ? sparse : lanes;
+        const auto add = [&](auto spacing) FOVEA_INLINE_BODY {
+          add_columns<rows, count, decltype(spacing)::value>(out + d, values + d, value_stride, padded, row, tile,
+                                                             rescale, load_whole);
+          d += count * lanes;
+        };
+        if (sparse != usual && count * lanes == value_dim) add(Index<sparse>{});
+        while (d + count * lanes <= whole) add(Index<usual>{});
       };
+      if constexpr (has_32_registers && rows == 1) add_while(Index<16>{});
       if constexpr (has_32_registers || rows == 1) add_while(Index<8>{});
       add_while(Index<4>{});
       add_while(Index<2>{});

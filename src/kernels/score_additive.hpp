@@ -11,6 +11,9 @@
 // second against 21.4 with a quarter of the loads).
 #pragma once
 
+#if defined(__AVX2__)
+#include "beyond_xsimd/sum_four.hpp"
+#endif
 #include "kernels/additive_units.hpp"
 #include "kernels/attention_rows_path.hpp"
 #include "kernels/attention_tile_path.hpp"
@@ -31,7 +34,9 @@ struct AdditiveTile : TileValues {
     const int64_t units = padded_units(problem.head_dim);
     float *first = query + tile_rows;
     transpose_queries(table, units, first);
-    const float least = least_reach(problem.score_vector, units, problem.score_vector_finite);
+    WeightRange weights;
+    for (int64_t u = 0; u < units; u += lanes) weights.take(load(problem.score_vector + u));
+    const float least = weights.least_reach(problem.score_vector_finite);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       Reach reach;
       for (int64_t u = 0; u < units; ++u) reach.take(load(first + u * tile_rows + r));
@@ -180,10 +185,11 @@ struct AdditiveTile : TileValues {
 };
 
 // Few rows: lanes are units. Bound by the bytes of the prepared keys, or by the same instructions when they are in
-// cache.
+// cache. A tile is checked at once for keys and rows that ask for another form: one key after the other, the checks took
+// a sixth of the time.
 struct AdditiveRows : RowValues {
-  static constexpr int key_block = 4;
-  static_assert(lanes % key_block == 0);
+  static constexpr int streams = 4;                                        // keys at once, a quarter of the tile apart
+  static constexpr int64_t prefetch_spacing = has_32_registers ? 32 : 16;  // floats; processors fetch lines in pairs
 
   // The rows' reaches, then for each row its exponentials and those times the weights, or its units.
   static constexpr int64_t query_floats(int64_t head_dim) { return (2 * padded_units(head_dim) + 1) * tile_rows; }
@@ -191,97 +197,122 @@ struct AdditiveRows : RowValues {
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
     const int64_t units = padded_units(problem.head_dim);
-    const float least = least_reach(problem.score_vector, units, problem.score_vector_finite);
     for (int64_t r = 0; r < table.count; ++r) {
+      const float *from = table.query[r];
       float *to = query + tile_rows + r * 2 * units;
-      memcpy(to, table.query[r], static_cast<size_t>(units) * sizeof(float));
       Reach reach;
-      for (int64_t u = 0; u < units; u += lanes) reach.take(load(to + u));
-      query[r] = reach.of_all(least);
-      if (!(query[r] <= largest_reach)) continue;
+      WeightRange weights;
       for (int64_t u = 0; u < units; u += lanes) {
-        const Float exponential = query_exponential(load(to + u));
+        const Float unit = load(from + u);
+        const Float weight = load(problem.score_vector + u);
+        const Float exponential = query_exponential(unit);
+        reach.take(unit);
+        weights.take(weight);
         store(to + u, exponential);
-        store(to + units + u, exponential * load(problem.score_vector + u));
+        store(to + units + u, exponential * weight);
       }
+      query[r] = reach.of_all(weights.least_reach(problem.score_vector_finite));
+      if (!(query[r] <= largest_reach)) memcpy(to, from, static_cast<size_t>(units) * sizeof(float));
     }
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    const int64_t rows = job.table.count;
-    alignas(64) float reduced[lanes];
-    float *to[lanes];
-    Square sums;
-    int64_t filled = 0;
-    const auto flush = [&]() FOVEA_INLINE_BODY {
-      sum_rows(sums).store_aligned(reduced);
-      for (int64_t i = 0; i < filled; ++i) {
-        if (to[i] != nullptr) *to[i] = reduced[i];
-      }
-      filled = 0;
-    };
-    for (int64_t j = 0; j < job.tile.keys; j += key_block) {
-      for (int64_t r = 0; r < rows; ++r) {
-        sum_keys(job, j, r, sums.row + filled);
-        for (int64_t i = 0; i < key_block; ++i) {
-          to[filled + i] = j + i < job.tile.keys ? job.tile.scores + (j + i) * job.tile.stride + r : nullptr;
-        }
-        filled += key_block;
-        if (filled == lanes) flush();
-      }
+    if (!all_shared(job)) return score_one_by_one(job);
+    const int64_t ahead = keys_ahead(padded_units(job.problem.head_dim)) * job.problem.key_strides.position;
+    const int64_t stream_keys = job.tile.keys / streams;
+    for (int64_t j = 0; j < stream_keys; ++j) {
+      score_keys(job, {j, j + stream_keys, j + 2 * stream_keys, j + 3 * stream_keys}, ahead);
     }
-    if (filled > 0) flush();
+    if (stream_keys * streams < job.tile.keys) score_rest(job, stream_keys * streams, ahead);
   }
 
  private:
-  // Lanes that add up to the scores of keys j, j + 1, ... and row r; past the tile's end those of the last key again.
-  FOVEA_INLINE static void sum_keys(const ScoreJob<tile_rows> &job, int64_t j, int64_t r, Float *lane_sums) {
-    const int64_t last = job.tile.keys - 1;
-    bool shared = true;
-    for (int64_t i = 0; i < key_block; ++i) shared = shared && form_of(job, min_of(j + i, last), r) == UnitForm::shared;
-    Float sum[key_block];
-    if (shared) {
-      sum_shared<key_block>(job, j, r, sum);
-    } else {
-      unroll<key_block>([&](auto i) FOVEA_INLINE_BODY { sum[i] = sum_key(job, min_of(j + i, last), r); });
-    }
-    unroll<key_block>([&](auto i) FOVEA_INLINE_BODY { lane_sums[i] = sum[i]; });
+  FOVEA_INLINE static const float *key_of(const ScoreJob<tile_rows> &job, int64_t j) {
+    return job.keys + j * job.problem.key_strides.position;
   }
-
-  FOVEA_INLINE static UnitForm form_of(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
-    return unit_form(job.query[r], job.fact(j));
+  FOVEA_INLINE static float *score_of(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
+    return job.tile.scores + j * job.tile.stride + r;
   }
-
-  FOVEA_NOINLINE static Float sum_key(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
-    const UnitForm form = form_of(job, j, r);
-    if (form == UnitForm::direct) return sum_direct(job, j, r);
-    if (form == UnitForm::single) return sum_single(job, j, r);
-    Float sum[1];
-    sum_shared<1>(job, j, r, sum);
-    return sum[0];
-  }
-
   FOVEA_INLINE static const float *query_of(const ScoreJob<tile_rows> &job, int64_t r) {
     return job.query + tile_rows + r * 2 * padded_units(job.problem.head_dim);
   }
 
-  // sum of v - 2 sum, with the sum of v in the first lane, so that the lanes' sum is the score.
-  FOVEA_INLINE static Float subtract(const ScoreJob<tile_rows> &job, const Float &sum) {
-    return multiply_add(sum, splat(-2.0f), load_partial(&job.problem.score_vector_sum, 1));
+  struct KeyIndices {
+    int64_t at[streams];
+  };
+
+  FOVEA_INLINE static void score_keys(const ScoreJob<tile_rows> &job, const KeyIndices &index, int64_t ahead) {
+    const float *key[streams];
+    unroll<streams>([&](auto i) FOVEA_INLINE_BODY { key[i] = key_of(job, index.at[i]); });
+    for (int64_t r = 0; r < job.table.count; ++r) {
+      Float sum[streams];
+      float scores[streams];
+      sum_shared(job, key, r, ahead, sum);
+      finish(job, sum, scores);
+      unroll<streams>([&](auto i) FOVEA_INLINE_BODY { *score_of(job, index.at[i], r) = scores[i]; });
+    }
+  }
+
+  // The tile's last keys, fewer than there are streams.
+  FOVEA_NOINLINE static void score_rest(const ScoreJob<tile_rows> &job, int64_t first, int64_t ahead) {
+    const int64_t last = job.tile.keys - 1;
+    score_keys(job, {first, min_of(first + 1, last), min_of(first + 2, last), last}, ahead);
+  }
+
+  FOVEA_INLINE static bool all_shared(const ScoreJob<tile_rows> &job) {
+    const float *facts = job.key_facts + job.tile.key;
+    Float reach = load_partial(job.query, job.table.count);
+    int64_t j = 0;
+    for (; j + lanes <= job.tile.keys; j += lanes) reach = larger(load(facts + j), reach);
+    if (j < job.tile.keys) reach = larger(load_partial(facts + j, job.tile.keys - j), reach);
+    return xsimd::all(reach <= splat(shared_reach));
+  }
+
+  // A tile with a key or a row that asks for another form.
+  FOVEA_NOINLINE static void score_one_by_one(const ScoreJob<tile_rows> &job) {
+    for (int64_t j = 0; j < job.tile.keys; ++j) {
+      for (int64_t r = 0; r < job.table.count; ++r) {
+        switch (unit_form(job.query[r], job.fact(j))) {
+          case UnitForm::shared: {
+            const float *key[] = {key_of(job, j)};
+            Float sum[1];
+            sum_shared(job, key, r, 0, sum);
+            *score_of(job, j, r) = finish_one(job, sum[0]);
+            break;
+          }
+          case UnitForm::single: *score_of(job, j, r) = finish_one(job, sum_single(job, j, r)); break;
+          case UnitForm::direct: *score_of(job, j, r) = horizontal_sum(sum_direct(job, j, r)); break;
+        }
+      }
+    }
+  }
+
+  // Scores from sums of w / d.
+  FOVEA_INLINE static void finish(const ScoreJob<tile_rows> &job, const Float (&sum)[streams], float *scores) {
+#if defined(__AVX2__)
+    sum_four(sum, scores);
+#else
+    Square square;
+    unroll<streams>([&](auto i) FOVEA_INLINE_BODY { square.row[i] = sum[i]; });
+    store(scores, sum_rows(square));
+#endif
+    for (int i = 0; i < streams; ++i) scores[i] = job.problem.score_vector_sum - 2.0f * scores[i];
+  }
+  // In the same order: a score must not depend on the keys it is computed with.
+  FOVEA_INLINE static float finish_one(const ScoreJob<tile_rows> &job, const Float &sum) {
+    const Float sums[streams] = {sum, sum, sum, sum};
+    float scores[streams];
+    finish(job, sums, scores);
+    return scores[0];
   }
 
   template <int keys>
-  FOVEA_INLINE static void sum_shared(const ScoreJob<tile_rows> &job, int64_t j, int64_t r, Float (&sum)[keys]) {
+  FOVEA_INLINE static void sum_shared(const ScoreJob<tile_rows> &job, const float *const (&key)[keys], int64_t r,
+                                      int64_t ahead, Float (&sum)[keys]) {
     const int64_t units = padded_units(job.problem.head_dim);
-    const int64_t key_stride = job.problem.key_strides.position;
-    const int64_t ahead = keys_ahead(units) * key_stride;
     const float *query = query_of(job, r);
     const float *weighted = query + units;
-    const float *key[keys];
-    unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
-      key[y] = job.keys + min_of(j + y, job.tile.keys - 1) * key_stride;
-      sum[y] = zero();
-    });
+    unroll<keys>([&](auto y) FOVEA_INLINE_BODY { sum[y] = zero(); });
     int64_t u = 0;
     for (; u + units_at_once * lanes <= units; u += units_at_once * lanes) {
       Float g[units_at_once];
@@ -293,7 +324,7 @@ struct AdditiveRows : RowValues {
       unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
         Float d[units_at_once];
         unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY {
-          prefetch(key[y] + u + k * lanes + ahead);
+          if constexpr (k * lanes % prefetch_spacing == 0) prefetch(key[y] + u + k * lanes + ahead);
           d[k] = g[k] + load(key[y] + u + k * lanes);
         });
         sum[y] = add_quotients(w, d, sum[y]);
@@ -304,22 +335,21 @@ struct AdditiveRows : RowValues {
         sum[y] = multiply_add(load(weighted + u), reciprocal(load(query + u) + load(key[y] + u)), sum[y]);
       });
     }
-    unroll<keys>([&](auto y) FOVEA_INLINE_BODY { sum[y] = subtract(job, sum[y]); });
   }
 
   FOVEA_INLINE static Float sum_single(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
-    const float *key = job.keys + j * job.problem.key_strides.position;
+    const float *key = key_of(job, j);
     const float *query = query_of(job, r);
     Float sum = zero();
     for (int64_t u = 0; u < padded_units(job.problem.head_dim); u += lanes) {
       const Float g = load(query + u);
       sum = multiply_add(load(job.problem.score_vector + u), g * reciprocal(g + load(key + u)), sum);
     }
-    return subtract(job, sum);
+    return sum;
   }
 
   FOVEA_INLINE static Float sum_direct(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
-    const float *key = job.keys + j * job.problem.key_strides.position;
+    const float *key = key_of(job, j);
     const float *query = query_of(job, r);
     Float sum = zero();
     for (int64_t u = 0; u < job.problem.head_dim; u += lanes) {
