@@ -224,6 +224,12 @@ Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule) {
   return check_memory(*tensor, rule);
 }
 
+Status check_range(const char *where, const char *name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "%s%s is %" PRId64 ", expected %" PRId64 " to %" PRId64, where, name, value, least,
+              most);
+}
+
 Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_t expected, const char *why) {
   if (tensor.shape[axis] == expected) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s.shape[%d] is %" PRId64 ", expected %" PRId64 " (%s)", name, axis, tensor.shape[axis],

@@ -76,6 +76,9 @@ size_t dtype_size(Dtype dtype);
 [[nodiscard]] Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t query_len,
                                              bool needs_data);
 
+// least <= value <= most. `where` stands before the name in the message: "sizes." or nothing.
+[[nodiscard]] Status check_range(const char *where, const char *name, int64_t value, int64_t least, int64_t most);
+
 // options.dropout and its seed.
 [[nodiscard]] Status check_dropout(float probability, uint64_t seed, Dropout *dropout);
 

@@ -43,12 +43,6 @@ LiveCaches &live_caches() {
   return *live;
 }
 
-Status check_range(const char *where, const char *name, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "%s%s is %" PRId64 ", expected %" PRId64 " to %" PRId64, where, name, value, least,
-              most);
-}
-
 // Sizes of the block and of its keys; false on overflow. What does not depend on the batch or on the capacity has to
 // fit even where these are 0: strides and shapes are computed from it.
 bool lay_out(fovea_kv_cache *cache, int64_t *key_floats) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 
+#include "ops/check.hpp"
 #include "runtime/workspace.hpp"
 
 fovea_prepared_keys::~fovea_prepared_keys() { std::free(memory); }
@@ -18,11 +19,6 @@ constexpr int64_t most_dim = 1024;
 constexpr int64_t longest = int64_t{1} << 30;
 constexpr int64_t line_floats = static_cast<int64_t>(cache_line / sizeof(float));
 
-Status check_number(const char *name, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "%s is %" PRId64 ", expected %" PRId64 " to %" PRId64, name, value, least, most);
-}
-
 Status check_sizes(const PreparedSizes &sizes) {
   const struct {
     const char *name;
@@ -33,7 +29,7 @@ Status check_sizes(const PreparedSizes &sizes) {
                  {"query_dim", sizes.query_dim, 1, most_dim},
                  {"key_dim", sizes.key_dim, 1, most_dim}};
   for (const auto &number : numbers) {
-    const Status status = check_number(number.name, number.value, number.least, number.most);
+    const Status status = check_range("", number.name, number.value, number.least, number.most);
     if (status != FOVEA_OK) return status;
   }
   return FOVEA_OK;
@@ -206,7 +202,7 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
 
 Status truncate_prepared_keys(fovea_prepared_keys *keys, int64_t length) {
   if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
-  if (const Status status = check_number("length", length, 0, keys->length); status != FOVEA_OK) return status;
+  if (const Status status = check_range("", "length", length, 0, keys->length); status != FOVEA_OK) return status;
   keys->length = length;
   return FOVEA_OK;
 }
