@@ -87,10 +87,8 @@ TEST_SUITE("scores sizes") {
           check_sizes(kind, {.query_len = query_len, .key_len = 35, .head_dim = 10, .value_dim = value_dim}, 12);
         }
       }
-      for (int64_t value_dim : {127, 128, 129, 192, 255, 256, 257, 320, 511, 512, 513}) {
-        for (int64_t query_len : {1, 2}) {
-          check_sizes(kind, {.query_len = query_len, .key_len = 53, .head_dim = 10, .value_dim = value_dim}, 12);
-        }
+      for (int64_t value_dim : {128, 129, 256, 257, 512, 513}) {
+        check_sizes(kind, {.query_len = 1, .key_len = 53, .head_dim = 10, .value_dim = value_dim}, 12);
       }
     }
   }
