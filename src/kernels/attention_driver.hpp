@@ -36,6 +36,7 @@ struct AttentionWorker {
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
   static_assert(keys % chains == 0);
+  static_assert(!Path::few_rows || keys % (line_step * lanes) == 0);
 
   struct Band {
     RowTable<rows> table;
@@ -84,6 +85,11 @@ struct AttentionWorker {
   // The first key the band's tiles take in: a whole step of the sums' chains, so at times before what any row attends.
   FOVEA_INLINE static int64_t first_key(const Band &band) { return band.table.any.first / chains * chains; }
 
+  // The whole task, so that a row that is computed again by itself is not taken for one. Dropout wants lanes to be rows.
+  FOVEA_INLINE bool has_one_row() const {
+    return Path::few_rows && task.row_count == 1 && problem.dropout.threshold == 0;
+  }
+
   FOVEA_INLINE const float *without_masked_values(const ScoreTile &tile, const float *values) {
     for (int64_t j = 0; j < tile.keys; ++j) {
       float *to = harmless + j * problem.value_dim;
@@ -99,7 +105,7 @@ struct AttentionWorker {
 
   template <bool repairing>
   FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
-    const ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
+    ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
     if (problem.mask != nullptr && !mask_allows_any(band.table, key, tile.keys)) return;
     const int64_t key_stride = problem.key_strides.position;
     Path::score({problem, band.table, band.query, key_base + key * key_stride, key_facts, tile, upcoming(band, key)});
@@ -111,7 +117,12 @@ struct AttentionWorker {
       values = without_masked_values(tile, values);
       value_stride = problem.value_dim;
     }
-    update_softmax(band.state, tile, exponent);
+    if (has_one_row()) {
+      tile = first_row_as_line(tile);
+      update_softmax_of_line(band.state, tile, exponent);
+    } else {
+      update_softmax(band.state, tile, exponent);
+    }
     if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
     Path::add_values(band.out, values, value_stride, problem.value_dim, band.row_count, tile, band.state.rescale);
   }

@@ -25,6 +25,7 @@ namespace {
 struct RowValues {
   static constexpr int64_t tile_rows = lanes;
   static constexpr int64_t tile_keys = 48;
+  static constexpr bool few_rows = true;
   static constexpr int64_t max_bands = 1;
 
   // One tile, or 32 kB of longer rows.

@@ -14,6 +14,7 @@ namespace {
 struct TileValues {
   static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
   static constexpr int64_t tile_keys = 96;
+  static constexpr bool few_rows = false;
   static constexpr int64_t max_bands = 4;
 
   // As many as keep queries and outputs within about half a megabyte of the second-level cache.
