@@ -99,8 +99,11 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
       !checked_multiply(tasks, plan->splits, &plan->tasks)) {
     return fail(FOVEA_SIZE_OVERFLOW, "the number of tiles of this call does not fit 63 bits");
   }
-  const int limit = estimate_cycles(problem) < worth_a_thread ? 1 : worker_limit(context);
-  plan->workers = static_cast<int>(std::clamp<int64_t>(plan->tasks, 1, limit));
+  const double cycles =
+      estimate_cycles(problem) + projection_cycles(plan->score.query) + projection_cycles(plan->score.key);
+  const int limit = cycles < worth_a_thread ? 1 : worker_limit(context);
+  const bool projects = plan->score.projects_query || plan->score.projects_key;
+  plan->workers = static_cast<int>(std::clamp<int64_t>(projects ? limit : plan->tasks, 1, limit));
   return plan_memory(plan);
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/attention_plan.hpp"
+#include "ops/score_tasks.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/workspace.hpp"
 
@@ -114,18 +115,12 @@ void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t inde
   }
 }
 
-void run_weights(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory) {
-  const auto run = [&](int worker, int64_t index) {
-    AttentionTask task = make_task(plan, problem, memory, problem.average_weights ? 0 : index);
-    task.scratch = memory.scratch + plan.scratch_size * static_cast<size_t>(worker);
-    if (problem.average_weights) {
-      average_weights(plan, task, index);
-    } else {
-      plan.kernels->attention_weights(task);
-    }
-  };
-  const int64_t blocks = ceil_div(problem.query_len, plan.rows_per_task);
-  run_tasks(*plan.context, plan.workers, problem.average_weights ? problem.batch * blocks : plan.tasks, run);
+void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
+  if (task.problem->average_weights) {
+    average_weights(plan, task, index);
+  } else {
+    plan.kernels->attention_weights(task);
+  }
 }
 
 }  // namespace
@@ -135,18 +130,29 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   const Memory memory = divide(plan, workspace);
   AttentionProblem problem = plan.problem;
   set_data(call, &problem);
-  run_score(*plan.context, plan.score, call, memory.score, &problem);
-  const auto kernel = plan.path == AttentionPath::rows ? plan.kernels->attention_rows : plan.kernels->attention_tile;
-  run_tasks(*plan.context, plan.workers, plan.tasks, [&](int worker, int64_t index) {
+  const auto task_of = [&](int worker, int64_t index) {
     AttentionTask task = make_task(plan, problem, memory, index);
     task.scratch = memory.scratch + plan.scratch_size * static_cast<size_t>(worker);
-    kernel(task);
-  });
-  if (plan.splits > 1) {
-    run_tasks(*plan.context, plan.workers, problem.batch * problem.kv_heads,
-              [&](int, int64_t head) { merge_head(plan, problem, memory, head); });
+    return task;
+  };
+  const auto kernel = plan.path == AttentionPath::rows ? plan.kernels->attention_rows : plan.kernels->attention_tile;
+  const auto attend = [&](int worker, int64_t index) { kernel(task_of(worker, index)); };
+  const auto merge = [&](int, int64_t head) { merge_head(plan, problem, memory, head); };
+  const auto weigh = [&](int worker, int64_t index) {
+    weigh_task(plan, task_of(worker, problem.average_weights ? 0 : index), index);
+  };
+  const ScoreTasks score(*plan.kernels, plan.workers, plan.score, call, memory.score, &problem);
+  TaskList list;
+  score.add_to(&list);
+  list.start_stage();
+  list.add(plan.tasks, attend);
+  list.start_stage();
+  if (plan.splits > 1) list.add(problem.batch * problem.kv_heads, merge);
+  if (problem.weights_wanted) {
+    const int64_t blocks = ceil_div(problem.query_len, plan.rows_per_task);
+    list.add(problem.average_weights ? problem.batch * blocks : plan.tasks, weigh);
   }
-  if (problem.weights_wanted) run_weights(plan, problem, memory);
+  run_tasks(*plan.context, plan.workers, list);
 }
 
 }  // namespace fovea

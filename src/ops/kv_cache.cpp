@@ -28,7 +28,6 @@ namespace {
 
 constexpr int64_t most_dim = 1024;
 constexpr int64_t longest = int64_t{1} << 30;
-constexpr int64_t line_floats = static_cast<int64_t>(cache_line / sizeof(float));
 constexpr int64_t task_floats = 32768;  // of a copy: some 10 microseconds
 constexpr int64_t piece_floats = 4096;  // of a reordering: 64 sequences' pieces fit in a core's L2
 

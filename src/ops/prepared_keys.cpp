@@ -8,6 +8,7 @@
 #include <new>
 
 #include "ops/check.hpp"
+#include "runtime/parallel.hpp"
 #include "runtime/workspace.hpp"
 
 fovea_prepared_keys::~fovea_prepared_keys() { std::free(memory); }
@@ -17,7 +18,6 @@ namespace {
 
 constexpr int64_t most_dim = 1024;
 constexpr int64_t longest = int64_t{1} << 30;
-constexpr int64_t line_floats = static_cast<int64_t>(cache_line / sizeof(float));
 
 Status check_sizes(const PreparedSizes &sizes) {
   const struct {
@@ -51,10 +51,6 @@ Status read_parameters(const fovea_score *score, const PreparedSizes &sizes, Att
   return check_operand_data(*call, first_score_operand, last_score_operand);
 }
 
-bool add_floats(int64_t floats, int64_t *total) {
-  return floats <= INT64_MAX - line_floats && checked_add(*total, round_up(floats, line_floats), total);
-}
-
 // Sizes and places of everything the handle holds; false on overflow.
 bool lay_out(fovea_prepared_keys *keys, bool has_bias) {
   const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
@@ -65,10 +61,10 @@ bool lay_out(fovea_prepared_keys *keys, bool has_bias) {
   const bool fits = checked_multiply(keys->batch, keys->kv_heads, &rows) &&
                     checked_multiply(rows, keys->capacity, &rows) &&
                     checked_multiply(rows, padded_units(keys->units), &row_floats) &&
-                    add_floats(additive ? keys->query.panel_floats : 0, &total) &&
-                    add_floats(keys->key.panel_floats, &total) && add_floats(has_bias ? keys->units : 0, &total) &&
-                    add_floats(additive ? padded_units(keys->units) : 0, &total) && add_floats(row_floats, &total) &&
-                    add_floats(additive ? rows : 0, &total) && checked_multiply(total, sizeof(float), &bytes);
+                    add_lines(additive ? keys->query.panel_floats : 0, &total) &&
+                    add_lines(keys->key.panel_floats, &total) && add_lines(has_bias ? keys->units : 0, &total) &&
+                    add_lines(additive ? padded_units(keys->units) : 0, &total) && add_lines(row_floats, &total) &&
+                    add_lines(additive ? rows : 0, &total) && checked_multiply(total, sizeof(float), &bytes);
   if (!fits) return false;
   keys->size = static_cast<size_t>(bytes);
   return true;
@@ -76,19 +72,14 @@ bool lay_out(fovea_prepared_keys *keys, bool has_bias) {
 
 void place(fovea_prepared_keys *keys, bool has_bias) {
   const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
-  float *at = keys->memory;
-  const auto take = [&](int64_t floats) {
-    float *part = at;
-    at += round_up(floats, line_floats);
-    return part;
-  };
-  keys->query_panels = take(additive ? keys->query.panel_floats : 0);
-  keys->key_panels = take(keys->key.panel_floats);
-  keys->bias = take(has_bias ? keys->units : 0);
+  Lines parts = {keys->memory};
+  keys->query_panels = parts.take(additive ? keys->query.panel_floats : 0);
+  keys->key_panels = parts.take(keys->key.panel_floats);
+  keys->bias = parts.take(has_bias ? keys->units : 0);
   if (!has_bias) keys->bias = nullptr;
-  keys->score_vector = take(additive ? padded_units(keys->units) : 0);
-  keys->rows = take(keys->batch * keys->kv_heads * keys->capacity * padded_units(keys->units));
-  keys->reach = take(additive ? keys->batch * keys->kv_heads * keys->capacity : 0);
+  keys->score_vector = parts.take(additive ? padded_units(keys->units) : 0);
+  keys->rows = parts.take(keys->batch * keys->kv_heads * keys->capacity * padded_units(keys->units));
+  keys->reach = parts.take(additive ? keys->batch * keys->kv_heads * keys->capacity : 0);
 }
 
 // Packs the weights and copies the vectors.
@@ -99,6 +90,7 @@ void keep_parameters(const Context &context, const AttentionCall &call, fovea_pr
   pack_projection(context, workers, keys->query, query_weight_data(call), keys->query_panels);
   std::memset(keys->score_vector, 0, static_cast<size_t>(padded_units(keys->units)) * sizeof(float));
   gather(call.tensor[score_vector_operand], keys->score_vector);
+  keys->score_vector_facts = score_vector_facts(keys->score_vector, keys->units);
   if (keys->bias != nullptr) gather(call.tensor[score_bias_operand], keys->bias);
 }
 
@@ -190,12 +182,14 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
   }
   const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
   const int workers = projection.rows * keys->units * keys->key_dim < (1 << 20) ? 1 : worker_limit(*context);
-  run_projection(*context, workers, projection,
-                 {.x = static_cast<const float *>(key->data),
-                  .panels = keys->key_panels,
-                  .out = keys->rows + keys->length * padded_units(keys->units),
-                  .bias = nullptr,
-                  .reach = additive ? keys->reach + keys->length : nullptr});
+  const ProjectionTasks tasks(*context->kernels, workers, projection,
+                              {.x = static_cast<const float *>(key->data),
+                               .panels = keys->key_panels,
+                               .out = keys->rows + keys->length * padded_units(keys->units),
+                               .reach = additive ? keys->reach + keys->length : nullptr});
+  TaskList list;
+  add_projections({&tasks}, &list);
+  run_tasks(*context, workers, list);
   keys->length += rows.length;
   return FOVEA_OK;
 }

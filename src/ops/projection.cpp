@@ -10,7 +10,7 @@ namespace fovea {
 namespace {
 
 constexpr int64_t most_rows = 384;
-constexpr int64_t least_rows = 48;  // whole blocks of the microkernel
+constexpr int64_t least_rows = 24;  // whole blocks of the microkernel
 
 // Axes of size 1 go, neighbours that are evenly spaced on both sides become one.
 void merge_axes(const ProjectionRows &rows, Projection *projection) {
@@ -58,108 +58,111 @@ bool plan_projection(const Kernels &kernels, const ProjectionRows &rows, const P
   return true;
 }
 
-void pack_projection(const Context &context, int workers, const Projection &projection, const float *weight,
-                     float *panels) {
-  const int64_t width = context.kernels->matmul.panel_columns;
-  run_tasks(context, workers, ceil_div(projection.units, width), [&](int, int64_t panel) {
-    const int64_t unit = panel * width;
-    context.kernels->matmul_pack({.b = weight + unit * projection.weight_unit_stride,
-                                  .b_row_stride = projection.weight_depth_stride,
-                                  .b_column_stride = projection.weight_unit_stride,
-                                  .depth = projection.depth,
-                                  .columns = std::min(width, projection.units - unit),
-                                  .out = panels + unit * projection.depth});
-  });
-}
-
-namespace {
-
-// A block of rows and a run of panels: one task.
-struct Piece {
-  const float *x;
-  int64_t row;  // of out
-  int64_t rows;
-  int64_t first_panel;
-};
-
-struct Cut {
-  int64_t inner, rows_per_task, blocks;
-  int64_t panels, panels_per_task, chunks;
-  int64_t row_tasks;
-};
-
-// Few rows leave threads idle unless the units are cut too.
-Cut cut(const Kernels &kernels, int workers, const Projection &projection) {
-  Cut cut = {};
-  cut.inner = projection.size[projection.axes - 1];
-  cut.rows_per_task = block_rows(projection, workers);
-  cut.blocks = ceil_div(cut.inner, cut.rows_per_task);
-  cut.row_tasks = projection.rows / cut.inner * cut.blocks;
-  cut.panels = ceil_div(projection.units, kernels.matmul.panel_columns);
+ProjectionTasks::ProjectionTasks(const Kernels &kernels, int workers, const Projection &projection,
+                                 const ProjectionData &data)
+    : kernels_(kernels), projection_(projection), data_(data) {
+  panels_ = ceil_div(projection.units, kernels.matmul.panel_columns);
+  inner_ = std::max<int64_t>(projection.size[projection.axes - 1], 1);
+  rows_per_task_ = block_rows(projection, workers);
+  blocks_ = ceil_div(inner_, rows_per_task_);
+  row_tasks_ = projection.rows / inner_ * blocks_;
+  // Few rows leave threads idle unless the units are cut too.
   const int64_t enough = int64_t{4} * workers;
-  cut.panels_per_task =
-      workers == 1 || cut.row_tasks >= enough ? cut.panels : std::max<int64_t>(1, cut.panels * cut.row_tasks / enough);
-  cut.chunks = ceil_div(cut.panels, cut.panels_per_task);
-  return cut;
+  panels_per_task_ =
+      workers == 1 || row_tasks_ >= enough ? panels_ : std::max<int64_t>(1, panels_ * row_tasks_ / enough);
+  chunks_ = ceil_div(panels_, panels_per_task_);
+  const bool padded = projection.units != padded_units(projection.units);
+  finishes_ = padded || data.bias != nullptr || data.reach != nullptr;
 }
 
-Piece piece(const Projection &projection, const Cut &cut, const float *x, int64_t index) {
-  const int last = projection.axes - 1;
+int64_t ProjectionTasks::pack_count() const { return data_.weight == nullptr ? 0 : panels_; }
+
+int64_t ProjectionTasks::multiply_count() const { return row_tasks_ * chunks_; }
+
+// Rows that one task multiplies as a whole are finished there.
+int64_t ProjectionTasks::finish_count() const { return chunks_ == 1 || !finishes_ ? 0 : row_tasks_; }
+
+void ProjectionTasks::pack(int64_t panel) const {
+  const int64_t width = kernels_.matmul.panel_columns;
+  const int64_t unit = panel * width;
+  kernels_.matmul_pack({.b = data_.weight + unit * projection_.weight_unit_stride,
+                        .b_row_stride = projection_.weight_depth_stride,
+                        .b_column_stride = projection_.weight_unit_stride,
+                        .depth = projection_.depth,
+                        .columns = std::min(width, projection_.units - unit),
+                        .out = data_.panels + unit * projection_.depth});
+}
+
+void ProjectionTasks::multiply(int64_t task) const {
+  const Piece part = piece(task);
+  const int64_t width = kernels_.matmul.panel_columns;
+  const int64_t row_floats = padded_units(projection_.units);
+  const int last = projection_.axes - 1;
+  const int64_t column = part.first_panel * width;
+  kernels_.matmul_block({.a = part.x,
+                         .a_row_stride = projection_.stride[last],
+                         .a_column_stride = 1,
+                         .b = data_.panels + column * projection_.depth,
+                         .b_panel_stride = width * projection_.depth,
+                         .b_row_stride = width,
+                         .out = data_.out + part.row * row_floats + column,
+                         .out_row_stride = projection_.out_stride[last] * row_floats,
+                         .rows = part.rows,
+                         .columns = std::min(panels_per_task_ * width, projection_.units - column),
+                         .depth = projection_.depth});
+  if (chunks_ == 1 && finishes_) finish_rows(part);
+}
+
+void ProjectionTasks::finish(int64_t block) const { finish_rows(piece(block * chunks_)); }
+
+void ProjectionTasks::finish_rows(const Piece &piece) const {
+  kernels_.finish_units({.rows = data_.out + piece.row * padded_units(projection_.units),
+                         .count = piece.rows,
+                         .step = projection_.out_stride[projection_.axes - 1],
+                         .units = projection_.units,
+                         .bias = data_.bias,
+                         .reach = data_.reach == nullptr ? nullptr : data_.reach + piece.row});
+}
+
+ProjectionTasks::Piece ProjectionTasks::piece(int64_t index) const {
+  const int last = projection_.axes - 1;
   Piece piece = {};
-  piece.first_panel = index % cut.chunks * cut.panels_per_task;
-  index /= cut.chunks;
-  const int64_t begin = index % cut.blocks * cut.rows_per_task;
-  int64_t outer = index / cut.blocks;
-  piece.rows = std::min(cut.rows_per_task, cut.inner - begin);
-  piece.row = begin * projection.out_stride[last];
-  piece.x = x + begin * projection.stride[last];
+  piece.first_panel = index % chunks_ * panels_per_task_;
+  index /= chunks_;
+  const int64_t begin = index % blocks_ * rows_per_task_;
+  int64_t outer = index / blocks_;
+  piece.rows = std::min(rows_per_task_, inner_ - begin);
+  piece.row = begin * projection_.out_stride[last];
+  piece.x = data_.x + begin * projection_.stride[last];
   for (int axis = last - 1; axis >= 0; --axis) {
-    piece.row += outer % projection.size[axis] * projection.out_stride[axis];
-    piece.x += outer % projection.size[axis] * projection.stride[axis];
-    outer /= projection.size[axis];
+    piece.row += outer % projection_.size[axis] * projection_.out_stride[axis];
+    piece.x += outer % projection_.size[axis] * projection_.stride[axis];
+    outer /= projection_.size[axis];
   }
   return piece;
 }
 
-}  // namespace
+void add_projections(std::initializer_list<const ProjectionTasks *> projections, TaskList *list) {
+  const auto add_stage = [&](const auto &add) {
+    list->start_stage();
+    for (const ProjectionTasks *p : projections) {
+      if (p != nullptr) add(*p);
+    }
+  };
+  add_stage([&](const auto &p) { list->add(p.pack_count(), TaskBody::of<&ProjectionTasks::pack>(p)); });
+  add_stage([&](const auto &p) { list->add(p.multiply_count(), TaskBody::of<&ProjectionTasks::multiply>(p)); });
+  add_stage([&](const auto &p) { list->add(p.finish_count(), TaskBody::of<&ProjectionTasks::finish>(p)); });
+}
 
-void run_projection(const Context &context, int workers, const Projection &projection, const ProjectionData &data) {
-  if (projection.rows == 0) return;
-  const Kernels &kernels = *context.kernels;
-  const Cut cuts = cut(kernels, workers, projection);
-  const int64_t width = kernels.matmul.panel_columns;
-  const int64_t row_floats = padded_units(projection.units);
-  const int64_t row_step = projection.out_stride[projection.axes - 1];
-  const auto multiply = [&](const Piece &piece) {
-    const int64_t column = piece.first_panel * width;
-    kernels.matmul_block({.a = piece.x,
-                          .a_row_stride = projection.stride[projection.axes - 1],
-                          .a_column_stride = 1,
-                          .b = data.panels + column * projection.depth,
-                          .b_panel_stride = width * projection.depth,
-                          .b_row_stride = width,
-                          .out = data.out + piece.row * row_floats + column,
-                          .out_row_stride = row_step * row_floats,
-                          .rows = piece.rows,
-                          .columns = std::min(cuts.panels_per_task * width, projection.units - column),
-                          .depth = projection.depth});
-  };
-  const auto finish = [&](const Piece &piece) {
-    kernels.finish_units({.rows = data.out + piece.row * row_floats,
-                          .count = piece.rows,
-                          .step = row_step,
-                          .units = projection.units,
-                          .bias = data.bias,
-                          .reach = data.reach == nullptr ? nullptr : data.reach + piece.row});
-  };
-  run_tasks(context, workers, cuts.row_tasks * cuts.chunks, [&](int, int64_t index) {
-    const Piece task = piece(projection, cuts, data.x, index);
-    multiply(task);
-    if (cuts.chunks == 1) finish(task);
-  });
-  if (cuts.chunks == 1) return;
-  run_tasks(context, workers, cuts.row_tasks,
-            [&](int, int64_t index) { finish(piece(projection, cuts, data.x, index * cuts.chunks)); });
+void pack_projection(const Context &context, int workers, const Projection &projection, const float *weight,
+                     float *panels) {
+  const ProjectionTasks tasks(*context.kernels, workers, projection, {.weight = weight, .panels = panels});
+  run_tasks(context, workers, tasks.pack_count(), TaskBody::of<&ProjectionTasks::pack>(tasks));
+}
+
+double projection_cycles(const Projection &projection) {
+  return static_cast<double>(projection.rows) * static_cast<double>(projection.units) *
+         static_cast<double>(projection.depth) / 16.0;
 }
 
 }  // namespace fovea

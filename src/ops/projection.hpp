@@ -3,8 +3,10 @@
 //   out[row][unit] = sum_d x[row][d] weight[unit][d]        rows of out are padded_units(units) floats apart
 #pragma once
 
+#include <initializer_list>
+
 #include "kernels/table.hpp"
-#include "runtime/context.hpp"
+#include "runtime/parallel.hpp"
 
 namespace fovea {
 
@@ -37,17 +39,55 @@ struct ProjectionWeight {
                                    Projection *projection);
 
 struct ProjectionData {
-  const float *x;
-  float *panels;
-  float *out;
-  const float *bias;  // [units]; null: none
-  float *reach;       // of row i of out at reach[i]; else as UnitRows
+  const float *x = nullptr;
+  const float *weight = nullptr;  // null: the panels are packed already
+  float *panels = nullptr;
+  float *out = nullptr;
+  const float *bias = nullptr;  // [units]; null: none
+  float *reach = nullptr;       // of row i of out at reach[i]; else as UnitRows
 };
 
+// The tasks of one projection, in three stages, any of which may have none. Lists they are put in borrow them.
+class ProjectionTasks {
+ public:
+  ProjectionTasks(const Kernels &kernels, int workers, const Projection &projection, const ProjectionData &data);
+
+  int64_t pack_count() const;
+  int64_t multiply_count() const;
+  int64_t finish_count() const;
+  void pack(int64_t panel) const;
+  void multiply(int64_t task) const;
+  void finish(int64_t block) const;
+
+ private:
+  // A block of rows and a run of panels: one task.
+  struct Piece {
+    const float *x;
+    int64_t row;  // of out
+    int64_t rows;
+    int64_t first_panel;
+  };
+
+  Piece piece(int64_t index) const;
+  void finish_rows(const Piece &piece) const;
+
+  const Kernels &kernels_;
+  const Projection &projection_;
+  ProjectionData data_;
+  int64_t inner_, rows_per_task_, blocks_;
+  int64_t panels_, panels_per_task_, chunks_;
+  int64_t row_tasks_;
+  bool finishes_;  // bias, padding or reach are to be done
+};
+
+// All tasks of projections (or null) that do not need each other's results, stage by stage.
+void add_projections(std::initializer_list<const ProjectionTasks *> projections, TaskList *list);
+
+// Packing alone.
 void pack_projection(const Context &context, int workers, const Projection &projection, const float *weight,
                      float *panels);
 
-// With the panels packed.
-void run_projection(const Context &context, int workers, const Projection &projection, const ProjectionData &data);
+// A rough count of the cycles of one thread.
+double projection_cycles(const Projection &projection);
 
 }  // namespace fovea

@@ -2,17 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "runtime/parallel.hpp"
 #include "runtime/workspace.hpp"
 
 namespace fovea {
 namespace {
-
-constexpr int64_t line_floats = static_cast<int64_t>(cache_line / sizeof(float));
-
-int64_t whole_lines(int64_t floats) { return round_up(floats, line_floats); }
 
 // Strides of rows that lie one after the other, [batch][head][position].
 HeadStrides packed_strides(int64_t heads, int64_t length, int64_t row) {
@@ -23,20 +17,16 @@ bool is_additive(int32_t kind) { return kind == FOVEA_SCORE_ADDITIVE || kind == 
 
 Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the projections of this call would exceed the address space"); }
 
-bool add_floats(int64_t floats, int64_t *total) {
-  return floats <= INT64_MAX - line_floats && checked_add(*total, whole_lines(floats), total);
-}
-
 Status total_size(ScorePlan *plan) {
   int64_t floats = 0;
   int64_t bytes = 0;
-  bool fits = add_floats(plan->vector_floats, &floats) && add_floats(plan->widths_floats, &floats) &&
-              add_floats(plan->facts_floats, &floats);
+  bool fits = add_lines(plan->vector_floats, &floats) && add_lines(plan->widths_floats, &floats) &&
+              add_lines(plan->facts_floats, &floats);
   if (plan->projects_query) {
-    fits = fits && add_floats(plan->query.panel_floats, &floats) && add_floats(plan->query_floats, &floats);
+    fits = fits && add_lines(plan->query.panel_floats, &floats) && add_lines(plan->query_floats, &floats);
   }
   if (plan->projects_key) {
-    fits = fits && add_floats(plan->key.panel_floats, &floats) && add_floats(plan->key_floats, &floats);
+    fits = fits && add_lines(plan->key.panel_floats, &floats) && add_lines(plan->key_floats, &floats);
   }
   if (!fits || !checked_multiply(floats, sizeof(float), &bytes)) return too_large();
   plan->size = static_cast<size_t>(bytes);
@@ -131,33 +121,6 @@ Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem,
   return total_size(plan);
 }
 
-// Hands out the parts of the memory.
-struct Parts {
-  float *at;
-
-  float *take(int64_t floats) {
-    float *part = at;
-    at += whole_lines(floats);
-    return part;
-  }
-};
-
-void run_norms(const Context &context, int workers, const AttentionProblem &problem, float *facts) {
-  constexpr int64_t block = 256;
-  const int64_t blocks = ceil_div(problem.key_len, block);
-  run_tasks(context, workers, problem.batch * problem.kv_heads * blocks, [&](int, int64_t index) {
-    const int64_t begin = index % blocks * block;
-    const int64_t head = index / blocks;
-    const float *keys = problem.key + head / problem.kv_heads * problem.key_strides.batch +
-                        head % problem.kv_heads * problem.key_strides.head + begin * problem.key_strides.position;
-    context.kernels->squared_norms({.rows = keys,
-                                    .stride = problem.key_strides.position,
-                                    .count = std::min(block, problem.key_len - begin),
-                                    .dim = problem.head_dim,
-                                    .out = facts + head * problem.key_len + begin});
-  });
-}
-
 }  // namespace
 
 ScoreWeights score_weights(const AttentionCall &call, int64_t query_dim) {
@@ -202,16 +165,15 @@ void gather(const fovea_tensor &vector, float *to) {
   }
 }
 
-void set_score_vector(const float *vector, int64_t units, AttentionProblem *problem) {
+ScoreVectorFacts score_vector_facts(const float *vector, int64_t units) {
   double sum = 0.0;
   bool finite = true;
   for (int64_t u = 0; u < units; ++u) {
     sum += static_cast<double>(vector[u]);
     finite = finite && std::isfinite(vector[u]);
   }
-  problem->score_vector = vector;
-  problem->score_vector_sum = static_cast<float>(sum);
-  problem->score_vector_finite = finite && std::isfinite(problem->score_vector_sum);
+  const auto rounded = static_cast<float>(sum);
+  return {rounded, finite && std::isfinite(rounded)};
 }
 
 float inverse_square(float sigma) {
@@ -229,67 +191,6 @@ Status plan_score(const Context &context, const AttentionCall &call, AttentionPr
     case FOVEA_SCORE_CONCAT: return plan_additive(context, call, problem, plan);
     case FOVEA_SCORE_GAUSSIAN: return plan_gaussian(call, problem, plan);
     default: return FOVEA_OK;
-  }
-}
-
-namespace {
-
-// The score vector and, behind it, the bias: contiguous and padded. Returns the bias, or null.
-const float *run_vectors(const AttentionCall &call, int64_t floats, float *vector, AttentionProblem *problem) {
-  std::memset(vector, 0, static_cast<size_t>(floats) * sizeof(float));
-  gather(call.tensor[score_vector_operand], vector);
-  set_score_vector(vector, problem->head_dim, problem);
-  if (!call.present[score_bias_operand]) return nullptr;
-  gather(call.tensor[score_bias_operand], vector + floats / 2);
-  return vector + floats / 2;
-}
-
-void run_widths(const AttentionCall &call, float *widths, AttentionProblem *problem) {
-  gather(call.tensor[sigmas_operand], widths);
-  for (int64_t head = 0; head < problem->heads; ++head) widths[head] = inverse_square(widths[head]);
-  problem->inverse_squares = widths;
-}
-
-// Everything but the queries.
-void use_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem) {
-  problem->key = keys.rows;
-  problem->key_facts = keys.reach;
-  if (problem->score == ScoreKind::additive) set_score_vector(keys.score_vector, keys.units, problem);
-}
-
-}  // namespace
-
-void run_score(const Context &context, const ScorePlan &plan, const AttentionCall &call, char *memory,
-               AttentionProblem *problem) {
-  const int workers = worker_limit(context);
-  Parts parts = {reinterpret_cast<float *>(memory)};
-  float *vector = parts.take(plan.vector_floats);
-  float *widths = parts.take(plan.widths_floats);
-  float *facts = parts.take(plan.facts_floats);
-  const float *bias = plan.vector_floats > 0 ? run_vectors(call, plan.vector_floats, vector, problem) : nullptr;
-  if (plan.widths_floats > 0) run_widths(call, widths, problem);
-  if (plan.takes_norms) run_norms(context, workers, *problem, facts);
-  if (plan.facts_floats > 0) problem->key_facts = facts;
-  if (plan.prepared != nullptr) use_prepared(*plan.prepared, problem);
-  if (plan.projects_query) {
-    float *panels = parts.take(plan.query.panel_floats);
-    float *out = parts.take(plan.query_floats);
-    if (plan.prepared == nullptr) {
-      pack_projection(context, workers, plan.query, query_weight_data(call), panels);
-    } else {
-      panels = plan.prepared->query_panels;
-      bias = plan.prepared->bias;
-    }
-    run_projection(context, workers, plan.query, {problem->query, panels, out, bias, nullptr});
-    problem->query = out;
-  }
-  if (plan.projects_key) {
-    float *panels = parts.take(plan.key.panel_floats);
-    float *out = parts.take(plan.key_floats);
-    float *reach = problem->score == ScoreKind::additive ? facts : nullptr;
-    pack_projection(context, workers, plan.key, key_weight_data(call, plan.query_dim), panels);
-    run_projection(context, workers, plan.key, {problem->key, panels, out, nullptr, reach});
-    problem->key = out;
   }
 }
 

@@ -7,6 +7,15 @@
 #include "ops/projection.hpp"
 #include "runtime/context.hpp"
 
+namespace fovea {
+
+struct ScoreVectorFacts {
+  float sum = 0.0f;
+  bool finite = true;  // it holds nothing but finite numbers, and so is the sum
+};
+
+}  // namespace fovea
+
 // Keys in the form the kernel reads; see fovea.h. Rows [batch][kv_head][capacity] of padded_units(units) floats.
 struct fovea_prepared_keys {
   const fovea::Kernels *kernels = nullptr;
@@ -20,6 +29,7 @@ struct fovea_prepared_keys {
   float *key_panels = nullptr;
   float *bias = nullptr;          // [units], or null
   float *score_vector = nullptr;  // padded
+  fovea::ScoreVectorFacts score_vector_facts;
   float *rows = nullptr;
   float *reach = nullptr;  // [batch][kv_head][capacity]
 
@@ -36,7 +46,7 @@ struct ScorePlan {
   int32_t kind = FOVEA_SCORE_DOT;
   bool projects_query = false, projects_key = false, takes_norms = false;
   int64_t query_dim = 0;  // before projection
-  Projection query, key;
+  Projection query = {}, key = {};
   int64_t query_floats = 0;  // projected rows
   int64_t key_floats = 0;
   int64_t vector_floats = 0;
@@ -61,17 +71,12 @@ const float *key_weight_data(const AttentionCall &call, int64_t query_dim);
 [[nodiscard]] Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem,
                                 ScorePlan *plan);
 
-// Does it, in plan.size bytes of memory on a cache line, and points the problem at the results.
-void run_score(const Context &context, const ScorePlan &plan, const AttentionCall &call, char *memory,
-               AttentionProblem *problem);
-
 const char *score_name(int32_t kind);
 
 // Copies a vector of any stride.
 void gather(const fovea_tensor &vector, float *to);
 
-// The sum of the score vector, and whether it holds nothing but finite numbers.
-void set_score_vector(const float *vector, int64_t units, AttentionProblem *problem);
+ScoreVectorFacts score_vector_facts(const float *vector, int64_t units);
 
 // 1 / sigma^2, at most the largest float.
 float inverse_square(float sigma);

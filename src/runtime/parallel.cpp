@@ -1,5 +1,8 @@
 // Workers draw task numbers from one counter, in order: large tasks first or last is the caller's choice, balance comes
 // by itself, and scratch memory belongs to the worker and not to the thread. Results do not depend on who runs what.
+//
+// A task of a later stage waits for those before it. Every one of them has been drawn by then, so is running: the wait
+// is at most a task long, too short to put a thread to sleep for.
 #include "runtime/parallel.hpp"
 
 #include <oneapi/tbb/parallel_for.h>
@@ -7,33 +10,57 @@
 #include <oneapi/tbb/task_arena.h>
 
 #include <atomic>
+#include <thread>
 
 namespace fovea {
 namespace {
 
 struct Crew {
+  const TaskList &list;
   std::atomic<int64_t> next{0};
-  int64_t task_count;
-  TaskBody body;
+  alignas(64) std::atomic<int64_t> done{0};
 };
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void wait_until(const std::atomic<int64_t> &done, int64_t needed) {
+  constexpr int patient = 256;  // some microseconds; then another thread may be waiting for this core
+  for (int turn = 0; done.load(std::memory_order_acquire) < needed; ++turn) {
+    turn < patient ? pause() : std::this_thread::yield();
+  }
+}
 
 void work(void *crew_pointer, int64_t worker) {
   Crew &crew = *static_cast<Crew *>(crew_pointer);
+  const TaskList::Part *part = crew.list.begin();
+  const int64_t last_needed = crew.list.end()[-1].needed;
   for (;;) {
     const int64_t task = crew.next.fetch_add(1, std::memory_order_relaxed);
-    if (task >= crew.task_count) return;
-    crew.body(static_cast<int>(worker), task);
+    while (task >= part->end) {
+      if (++part == crew.list.end()) return;
+    }
+    if (part->needed > 0) wait_until(crew.done, part->needed);
+    part->body(static_cast<int>(worker), task - part->begin);
+    if (task < last_needed) crew.done.fetch_add(1, std::memory_order_release);
   }
 }
 
 }  // namespace
 
-void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody body) {
-  if (workers <= 1 || task_count <= 1) {
-    for (int64_t task = 0; task < task_count; ++task) body(0, task);
+void run_tasks(const Context &context, int workers, const TaskList &list) {
+  if (workers <= 1 || list.total() <= 1) {
+    for (const TaskList::Part &part : list) {
+      for (int64_t task = part.begin; task < part.end; ++task) part.body(0, task - part.begin);
+    }
     return;
   }
-  Crew crew{.task_count = task_count, .body = body};
+  Crew crew{.list = list};
   if (context.parallel_for != nullptr) {
     context.parallel_for(context.parallel_for_user, workers, work, &crew);
     return;
@@ -43,6 +70,12 @@ void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody
     oneapi::tbb::parallel_for(
         0, workers, [&](int worker) { work(&crew, worker); }, oneapi::tbb::simple_partitioner());
   });
+}
+
+void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody body) {
+  TaskList list;
+  list.add(task_count, body);
+  run_tasks(context, workers, list);
 }
 
 int arena_concurrency() { return oneapi::tbb::this_task_arena::max_concurrency(); }

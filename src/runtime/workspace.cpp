@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "types.hpp"
+
 namespace fovea {
 namespace {
 
@@ -18,6 +20,16 @@ size_t block_size(const void *block) {
 constexpr size_t max_spare_size = size_t{64} << 20;
 
 }  // namespace
+
+bool add_lines(int64_t floats, int64_t *total) {
+  return floats <= INT64_MAX - line_floats && checked_add(*total, round_up(floats, line_floats), total);
+}
+
+float *Lines::take(int64_t floats) {
+  float *part = at;
+  at += round_up(floats, line_floats);
+  return part;
+}
 
 Workspace::Workspace(const Context &context, size_t size) : context_(context) {
   if (size == 0) return;

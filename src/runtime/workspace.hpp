@@ -2,12 +2,24 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "runtime/context.hpp"
 
 namespace fovea {
 
 constexpr size_t cache_line = 64;
+constexpr int64_t line_floats = static_cast<int64_t>(cache_line / sizeof(float));
+
+// Adds `floats`, rounded up to whole cache lines, to *total; false on overflow.
+[[nodiscard]] bool add_lines(int64_t floats, int64_t *total);
+
+// Hands out memory that was sized so, part after part.
+struct Lines {
+  float *at;
+
+  float *take(int64_t floats);
+};
 
 // A cache-line aligned buffer, taken from the context's spare one when that is large enough, given back on destruction.
 class Workspace {
