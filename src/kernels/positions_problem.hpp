@@ -66,6 +66,7 @@ struct RotatedRows {
   int64_t head_dim;
   int64_t rotary_dim;  // the features from here on are copied
   bool interleaved;
+  bool in_cache;  // nothing is asked for ahead
   bool stream;
 };
 

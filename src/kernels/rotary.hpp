@@ -74,12 +74,12 @@ FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const float *x, const f
   store_partial(out + half + i, b, left);
 }
 
-template <bool interleaved, class Store>
+template <bool interleaved, bool in_cache, class Store>
 FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_to) {
   const Upcoming later = {.from = rows.x, .stride = rows.x_stride, .dim = rows.head_dim, .rows = rows.count};
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.head_dim);
   for (int64_t r = 0; r < rows.count; ++r) {
-    later.fetch(r + rows_ahead, 1);
+    if (!in_cache) later.fetch(r + rows_ahead, 1);
     const float *x = rows.x + r * rows.x_stride;
     const float *table = rows.table + r * rows.table_stride;
     float *out = rows.out + r * rows.out_stride;
@@ -96,14 +96,17 @@ FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_t
   }
 }
 
-void rotate_rows(const RotatedRows &rows) {
-  const bool whole = rows.interleaved || rows.rotary_dim / 2 % lanes == 0;
+template <bool interleaved>
+void rotate(const RotatedRows &rows) {
+  const bool whole = interleaved || rows.rotary_dim / 2 % lanes == 0;
+  if (rows.in_cache) return rotate_rows_with<interleaved, true>(rows, CachedStore());
   if (whole && can_stream(rows.stream, rows.out, rows.out_stride)) {
-    return rows.interleaved ? rotate_rows_with<true>(rows, StreamedStore())
-                            : rotate_rows_with<false>(rows, StreamedStore());
+    return rotate_rows_with<interleaved, false>(rows, StreamedStore());
   }
-  rows.interleaved ? rotate_rows_with<true>(rows, CachedStore()) : rotate_rows_with<false>(rows, CachedStore());
+  rotate_rows_with<interleaved, false>(rows, CachedStore());
 }
+
+void rotate_rows(const RotatedRows &rows) { rows.interleaved ? rotate<true>(rows) : rotate<false>(rows); }
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

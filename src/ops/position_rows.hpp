@@ -40,6 +40,9 @@ class PositionRows {
   int64_t entries() const { return entries_.count; }  // in a group
   int64_t elements() const { return groups_ * entries_.count * length_ * dim_; }
 
+  // x and out may be taken to lie in the second-level caches.
+  bool in_cache() const;
+
   // How many positions to take together when a table has this many floats for each.
   int64_t block_length(int64_t table_floats, int workers) const;
 

@@ -160,6 +160,7 @@ void rotate_block(const Call &call, const PositionRows &rows, const PositionBloc
                                         .head_dim = call.dim,
                                         .rotary_dim = call.rotary_dim,
                                         .interleaved = call.interleaved,
+                                        .in_cache = rows.in_cache(),
                                         .stream = call.stream});
   });
 }
