@@ -40,8 +40,8 @@ class PositionRows {
   int64_t entries() const { return entries_.count; }  // in a group
   int64_t elements() const { return groups_ * entries_.count * length_ * dim_; }
 
-  // x and out may be taken to lie in the second-level caches.
-  bool in_cache() const;
+  // x and out may be taken to lie in caches.
+  bool in_cache(int workers) const;
 
   // How many positions to take together when a table has this many floats for each.
   int64_t block_length(int64_t table_floats, int workers) const;
@@ -53,7 +53,7 @@ class PositionRows {
     const int64_t parts = entry_parts(blocks, workers);
     const int64_t units = groups_ * blocks * parts;
     const int64_t units_per_task = std::max<int64_t>(1, least_task_floats / ceil_div(elements(), units));
-    run_tasks(context, workers, ceil_div(units, units_per_task), [&](int worker, int64_t task) {
+    run_ranges(context, workers, ceil_div(units, units_per_task), [&](int worker, int64_t task) {
       const int64_t end = std::min(units, (task + 1) * units_per_task);
       for (int64_t unit = task * units_per_task; unit < end; ++unit) {
         const int64_t part = unit % parts;

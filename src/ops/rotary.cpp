@@ -20,7 +20,8 @@ struct Call {
   const float *x;
   float *out;
   int64_t dim, rotary_dim;
-  bool interleaved, stream;
+  bool interleaved, in_cache, stream;
+  int workers;
   int64_t width, table_stride;  // floats of a position's table: two runs of `width`
 
   int64_t position(int64_t group, int64_t row) const {
@@ -160,7 +161,7 @@ void rotate_block(const Call &call, const PositionRows &rows, const PositionBloc
                                         .head_dim = call.dim,
                                         .rotary_dim = call.rotary_dim,
                                         .interleaved = call.interleaved,
-                                        .in_cache = rows.in_cache(),
+                                        .in_cache = call.in_cache,
                                         .stream = call.stream});
   });
 }
@@ -168,16 +169,15 @@ void rotate_block(const Call &call, const PositionRows &rows, const PositionBloc
 Status run(const Call &call, const PositionRows &rows) {
   const int64_t lanes = call.context->kernels->lanes;
   const int64_t pairs = call.rotary_dim / 2;
-  const int workers = workers_for(*call.context, rows.elements());
-  const int64_t block_length = rows.block_length(call.table_stride, workers);
-  const PositionScratch scratch(*call.context, pairs, block_length * call.table_stride, workers);
+  const int64_t block_length = rows.block_length(call.table_stride, call.workers);
+  const PositionScratch scratch(*call.context, pairs, block_length * call.table_stride, call.workers);
   if (scratch.failed()) return scratch.failure();
   double *frequencies = scratch.frequencies();
   fill_frequencies(call.base, call.rotary_dim, pairs, lanes, frequencies);
   if ((call.options.flags & FOVEA_ROTARY_INVERSE) != 0) {
     for (int64_t j = 0; j < pairs; ++j) frequencies[j] = -frequencies[j];
   }
-  rows.run_blocks(*call.context, workers, block_length, [&](int worker, const PositionBlock &block) {
+  rows.run_blocks(*call.context, call.workers, block_length, [&](int worker, const PositionBlock &block) {
     rotate_block(call, rows, block, frequencies, scratch.table(worker));
   });
   return FOVEA_OK;
@@ -197,7 +197,10 @@ Status rotary(const Context *given, const fovea_tensor *x, const fovea_tensor *o
   call.stream = large_output(*x, *out);
   call.width = round_up(call.rotary_dim / 2, call.context->kernels->lanes) * (call.interleaved ? 2 : 1);
   call.table_stride = 2 * call.width;
-  return run(call, PositionRows(*x, *out, call.has_positions && call.positions.rank == 2));
+  const PositionRows rows(*x, *out, call.has_positions && call.positions.rank == 2);
+  call.workers = workers_for(*call.context, rows.elements());
+  call.in_cache = rows.in_cache(call.workers);
+  return run(call, rows);
 }
 
 }  // namespace fovea

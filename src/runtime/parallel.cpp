@@ -9,6 +9,7 @@
 #include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -76,6 +77,32 @@ void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody
   TaskList list;
   list.add(task_count, body);
   run_tasks(context, workers, list);
+}
+
+void run_ranges(const Context &context, int workers, int64_t task_count, TaskBody body) {
+  struct Range {
+    alignas(64) std::atomic<int64_t> next;
+    int64_t end;
+  };
+  constexpr int64_t most_ranges = 64;
+  const int64_t count = std::min<int64_t>({workers, task_count, most_ranges});
+  if (count <= 1) return run_tasks(context, 1, task_count, body);
+  Range ranges[most_ranges];
+  for (int64_t r = 0; r < count; ++r) {
+    ranges[r].next.store(task_count / count * r + std::min(task_count % count, r), std::memory_order_relaxed);
+    if (r > 0) ranges[r - 1].end = ranges[r].next.load(std::memory_order_relaxed);
+  }
+  ranges[count - 1].end = task_count;
+  run_tasks(context, static_cast<int>(count), count, [&](int worker, int64_t own) {
+    for (int64_t r = own; r < own + count; ++r) {
+      Range &range = ranges[r % count];
+      for (;;) {
+        const int64_t task = range.next.fetch_add(1, std::memory_order_relaxed);
+        if (task >= range.end) break;
+        body(worker, task);
+      }
+    }
+  });
 }
 
 int arena_concurrency() { return oneapi::tbb::this_task_arena::max_concurrency(); }

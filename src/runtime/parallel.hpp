@@ -68,6 +68,11 @@ class TaskList {
 void run_tasks(const Context &context, int workers, const TaskList &list);
 void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody body);
 
+// The same, but each worker begins with tasks of its own, one after the other, and helps others when it is done: for
+// passes over memory. Where two cores take turns at neighbouring pieces, each one's hardware prefetchers fetch what the
+// other is writing.
+void run_ranges(const Context &context, int workers, int64_t task_count, TaskBody body);
+
 // Threads of the calling thread's arena.
 int arena_concurrency();
 
