@@ -136,6 +136,30 @@ TEST_SUITE("determinism") {
     }
   }
 
+  // Later stages of a call wait for earlier ones: not for a worker that has yet to start.
+  TEST_CASE("one thread that is all workers in turn, the last one first") {
+    const auto in_turn = [](void *, int64_t count, fovea_work work, void *work_data) {
+      while (count > 0) work(work_data, --count);
+    };
+    for (const std::string &isa : instruction_sets()) {
+      fovea_context_options options{};
+      options.struct_size = sizeof options;
+      options.max_isa = isa.c_str();
+      options.max_threads = 3;
+      options.parallel_for = in_turn;
+      fovea_context *context = nullptr;
+      REQUIRE_OK(fovea_context_create(&options, &context));
+      for (const AttentionProblem &problem : some_problems()) {
+        const std::string what = problem.describe();
+        CAPTURE(what);
+        for (bool weights : {false, true}) {
+          CHECK(same_bits(run(problem, context, weights), run(problem, shared_context(isa, 1), weights)));
+        }
+      }
+      fovea_context_destroy(context);
+    }
+  }
+
   TEST_CASE("a batch entry has the same bits alone, at any index and beside any neighbours") {
     for (int64_t query_len : {1, 3, 50, 130}) {
       for (int64_t key_len : {20, 2100}) {

@@ -219,6 +219,32 @@ TEST_SUITE("scores numerics") {
     }
   }
 
+  // Their tile then goes key by key, the forms side by side.
+  TEST_CASE("keys that ask for another form of the sum change no bit of the others' scores") {
+    for (int32_t kind : {FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT}) {
+      for (int64_t query_len : {1, 3, 19}) {
+        AttentionProblem problem = make_problem(kind, query_len);
+        const auto attended = [](int64_t j) { return j % 7 < 5; };
+        problem.set_mask([&](int64_t, int64_t, int64_t, int64_t j) { return attended(j); });
+        const std::vector<float> key = problem.key.dense();
+        for_each_isa([&](const fovea_context *context) {
+          const AttentionResult expected = problem.make_result(false), result = problem.make_result(false);
+          REQUIRE_OK(problem.run(context, expected));
+          for (float factor : {8.0f, 20.0f, 1000.0f}) {
+            CAPTURE(factor);
+            problem.key.memory().thaw();
+            for_each_index(problem.key.shape(), [&](const Shape &at) {
+              if (!attended(at[2])) problem.key.at(at) *= factor;
+            });
+            REQUIRE_OK(problem.run(context, result));
+            CHECK(same_bits(result, expected));
+            problem.key.assign(key);
+          }
+        });
+      }
+    }
+  }
+
   TEST_CASE("a key of NaN that some rows attend and others do not") {
     for (int32_t kind : kScoreKinds) {
       AttentionProblem problem = make_problem(kind);
