@@ -5,7 +5,8 @@
 // once for all batch entries and heads. Where there is only one batch entry, as in 1x4096x4096, each serves one
 // element: there are some 36 vector instructions for two registers of the result, and on the base set those are what
 // bounds it. The limit is what memcpy of the same tensor takes; rotating in place touches half of the memory and may be
-// faster.
+// faster. From a cache the arithmetic shows: a row of 128 features is 16 instructions, and its share of the sines and
+// cosines 18 more where 8 heads share them (llama8b_key), against some 48 cycles of two Zen 4 cores that copy it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "harness.hpp"

@@ -88,7 +88,8 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   plan->rows = problem.group * problem.query_len;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
   const bool few_ways = !problem.weights_wanted && !invariant;
-  plan->path = plan->rows <= shape.few_rows && few_ways ? AttentionPath::rows : AttentionPath::tile;
+  plan->path = plan->rows <= shape.few_rows(problem.score, problem.head_dim) && few_ways ? AttentionPath::rows
+                                                                                         : AttentionPath::tile;
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
   plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);
   const bool split = plan->row_blocks == 1 && few_ways;
