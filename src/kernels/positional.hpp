@@ -28,15 +28,14 @@ FOVEA_INLINE void put_encoding(const float *x, float *out, int64_t column, int64
 
 template <bool add, class Store>
 FOVEA_INLINE void encode_rows_with(const EncodingRows &rows, const Store &store_to) {
-  constexpr int64_t line = 16;  // floats
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
     const float *x = add ? rows.x + r * rows.x_stride : nullptr;
     const float *later_x = add ? rows.x + min_of(r + rows_ahead, rows.count - 1) * rows.x_stride : nullptr;
     float *out = rows.out + r * rows.out_stride;
     for (int64_t column = 0; column < rows.dim; column += 2 * lanes) {
-      if (add && column % line == 0) __builtin_prefetch(later_x + column);
-      if (add && 2 * lanes > line) __builtin_prefetch(later_x + min_of(column + line, rows.dim));
+      if (add && column % line_floats == 0) __builtin_prefetch(later_x + column);
+      if (add && 2 * lanes > line_floats) __builtin_prefetch(later_x + min_of(column + line_floats, rows.dim));
       const SinCos value = sincos_of(rows.frequencies + column / 2, rows.positions[r]);
       Float low;
       Float high;
@@ -55,10 +54,15 @@ void encode_rows(const EncodingRows &rows) {
   stream ? encode_rows_with<true>(rows, StreamedStore()) : encode_rows_with<true>(rows, CachedStore());
 }
 
-template <class Store>
-FOVEA_INLINE void add_row(const float *x, const float *encoding, float *out, int64_t dim, const Store &store_to) {
+// fetch(column) asks for what comes later.
+template <class Store, class Fetch>
+FOVEA_INLINE void add_row(const float *x, const float *encoding, float *out, int64_t dim, const Store &store_to,
+                          const Fetch &fetch) {
   int64_t column = 0;
-  for (; column + lanes <= dim; column += lanes) store_to(out + column, load(x + column) + load(encoding + column));
+  for (; column + lanes <= dim; column += lanes) {
+    if (column % line_floats == 0) fetch(column);
+    store_to(out + column, load(x + column) + load(encoding + column));
+  }
   const int64_t left = dim - column;
   if (left > 0)
     store_partial(out + column, load_partial(x + column, left) + load_partial(encoding + column, left), left);
@@ -83,23 +87,33 @@ void add_rows_and_drop(const AddedRows &rows) {
   const PhiloxKey key(rows.dropout->seed);
   for (int64_t r = 0; r < rows.count; ++r) {
     float *out = rows.out + r * rows.out_stride;
-    add_row(rows.x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, out, rows.dim, CachedStore());
+    add_row(rows.x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, out, rows.dim, CachedStore(),
+            [](int64_t) FOVEA_INLINE_BODY {});
     drop_row(*rows.dropout, key, rows.batch + r * rows.batch_step, rows.query + r * rows.query_step, out, rows.dim);
   }
 }
 
-template <class Store>
+template <bool in_cache, class Store>
 FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
+  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
+    const int64_t later = min_of(r + rows_ahead, rows.count - 1);
+    const float *later_x = rows.x + later * rows.x_stride;
+    const float *later_out = rows.out + later * rows.out_stride;
     add_row(rows.x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, rows.out + r * rows.out_stride,
-            rows.dim, store_to);
+            rows.dim, store_to, [&](int64_t column) FOVEA_INLINE_BODY {
+              if (in_cache) return;
+              __builtin_prefetch(later_x + column);
+              if (Store::reads_first) __builtin_prefetch(later_out + column, 1);
+            });
   }
 }
 
 void add_rows(const AddedRows &rows) {
   if (rows.dropout != nullptr) return add_rows_and_drop(rows);
-  if (can_stream(rows.stream, rows.out, rows.out_stride)) return add_rows_with(rows, StreamedStore());
-  add_rows_with(rows, CachedStore());
+  if (rows.in_cache) return add_rows_with<true>(rows, CachedStore());
+  if (can_stream(rows.stream, rows.out, rows.out_stride)) return add_rows_with<false>(rows, StreamedStore());
+  add_rows_with<false>(rows, CachedStore());
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct AddedRows {
   int64_t out_stride;
   int64_t count;
   int64_t dim;
+  bool in_cache;  // nothing is asked for ahead
   bool stream;
   const Dropout *dropout;  // null: none
   int64_t batch;

@@ -77,9 +77,11 @@ FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const float *x, const f
 template <bool interleaved, bool in_cache, class Store>
 FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_to) {
   const Upcoming later = {.from = rows.x, .stride = rows.x_stride, .dim = rows.head_dim, .rows = rows.count};
+  const Upcoming later_out = {.from = rows.out, .stride = rows.out_stride, .dim = rows.head_dim, .rows = rows.count};
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.head_dim);
   for (int64_t r = 0; r < rows.count; ++r) {
     if (!in_cache) later.fetch(r + rows_ahead, 1);
+    if (!in_cache && Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, 1);
     const float *x = rows.x + r * rows.x_stride;
     const float *table = rows.table + r * rows.table_stride;
     float *out = rows.out + r * rows.out_stride;

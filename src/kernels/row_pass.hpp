@@ -15,13 +15,18 @@ namespace {
 // How far ahead of the arithmetic rows are asked for: left alone, the processor does not run ahead far enough.
 constexpr int64_t fetch_floats_ahead = 1024;
 
+constexpr int64_t line_floats = 16;
+
+// reads_first: memory comes into a cache before it is written.
 struct CachedStore {
+  static constexpr bool reads_first = true;
   FOVEA_INLINE void operator()(float *to, const Float &value) const { store(to, value); }
 };
 
 // The last of its rows' stores must be done before others are told that they are.
 #if defined(__x86_64__)
 struct StreamedStore {
+  static constexpr bool reads_first = false;
   FOVEA_INLINE ~StreamedStore() { stream_fence(); }
   FOVEA_INLINE void operator()(float *to, const Float &value) const { stream_store(to, value); }
 };
