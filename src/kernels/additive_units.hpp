@@ -11,6 +11,8 @@
 //   both reaches at most 9           the product of four d is between 2^-104 and 2^108: nothing can overflow
 //   both rows hold exponentials      a reciprocal for each unit
 //   else                             unit by unit: e^(2a) is multiplied in as e^a twice, so that none overflows alone
+// Products with very large or very small weights are left to the forms that bear them: then every query is taken to have
+// a least reach, set with the score vector.
 //
 // Error, in units of 2^-24: a unit's 2 g / d is off by at most about 10 (g and f 2 ulp each, w and d 1, the reciprocal
 // 3, its use 4) times |v_u| / 2, since d/dx of 1/(1+e^2x) is at most 1/2; sums add what plain sums do.
@@ -24,7 +26,6 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-constexpr float largest_reach = 40.0f;
 constexpr float shared_reach = 9.0f;
 constexpr float largest_denominator = 1073741824.0f;  // 2^30
 constexpr int units_at_once = 4;
@@ -58,19 +59,6 @@ FOVEA_INLINE UnitForm unit_form(float query_reach, float key_reach) {
   if (both(shared_reach)) return UnitForm::shared;
   return both(largest_reach) ? UnitForm::single : UnitForm::direct;
 }
-
-// The size of the score vector's weights. Products with very large or very small ones are left to the forms that bear
-// them: the least reach a query is taken to have.
-struct WeightRange {
-  Float most = zero();
-
-  FOVEA_INLINE void take(const Float &weight) { most = larger(xsimd::abs(weight), most); }
-  FOVEA_INLINE float least_reach(bool finite) const {
-    if (!finite) return INFINITY;
-    const float largest = horizontal_max(most);
-    return largest >= 0x1p-20f && largest <= 0x1p16f ? 0.0f : largest_reach;
-  }
-};
 
 // tanh(a + b) where at least one row's units are kept as they are; NaN and infinities give what tanh of the sum gives.
 FOVEA_INLINE Float tanh_of_sum(const Float &query, bool query_is_exponential, const Float &key,

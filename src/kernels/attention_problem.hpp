@@ -21,6 +21,9 @@ struct HeadStrides {
 // additive.
 enum class ScoreKind : int32_t { dot = 0, additive = 1, gaussian = 2 };
 
+// Additive: rows of units up to this size are kept as exponentials (additive_units.hpp).
+constexpr float largest_reach = 40.0f;
+
 struct AttentionProblem {
   int64_t batch, heads, kv_heads, group, query_len, key_len, head_dim, value_dim;
 
@@ -38,7 +41,7 @@ struct AttentionProblem {
   // padded too.
   const float *score_vector;
   float score_vector_sum;
-  bool score_vector_finite;
+  float least_reach;  // that a query is taken to have; see additive_units.hpp
   // Gaussian with a width for each head: 1 / sigma^2, [head]. Null when one width serves all and scale is divided by
   // its square.
   const float *inverse_squares;

@@ -34,13 +34,10 @@ struct AdditiveTile : TileValues {
     const int64_t units = padded_units(problem.head_dim);
     float *first = query + tile_rows;
     transpose_queries(table, units, first);
-    WeightRange weights;
-    for (int64_t u = 0; u < units; u += lanes) weights.take(load(problem.score_vector + u));
-    const float least = weights.least_reach(problem.score_vector_finite);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       Reach reach;
       for (int64_t u = 0; u < units; ++u) reach.take(load(first + u * tile_rows + r));
-      const Float value = reach.of_lanes(least);
+      const Float value = reach.of_lanes(problem.least_reach);
       store(query + r, value);
       const Mask exponentials = value <= splat(largest_reach);
       for (int64_t u = 0; u < units; ++u) {
@@ -201,17 +198,14 @@ struct AdditiveRows : RowValues {
       const float *from = table.query[r];
       float *to = query + tile_rows + r * 2 * units;
       Reach reach;
-      WeightRange weights;
       for (int64_t u = 0; u < units; u += lanes) {
         const Float unit = load(from + u);
-        const Float weight = load(problem.score_vector + u);
         const Float exponential = query_exponential(unit);
         reach.take(unit);
-        weights.take(weight);
         store(to + u, exponential);
-        store(to + units + u, exponential * weight);
+        store(to + units + u, exponential * load(problem.score_vector + u));
       }
-      query[r] = reach.of_all(weights.least_reach(problem.score_vector_finite));
+      query[r] = reach.of_all(problem.least_reach);
       if (!(query[r] <= largest_reach)) memcpy(to, from, static_cast<size_t>(units) * sizeof(float));
     }
   }

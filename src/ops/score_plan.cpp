@@ -167,13 +167,17 @@ void gather(const fovea_tensor &vector, float *to) {
 
 ScoreVectorFacts score_vector_facts(const float *vector, int64_t units) {
   double sum = 0.0;
+  float largest = 0.0f;
   bool finite = true;
   for (int64_t u = 0; u < units; ++u) {
     sum += static_cast<double>(vector[u]);
+    largest = std::max(largest, std::fabs(vector[u]));
     finite = finite && std::isfinite(vector[u]);
   }
   const auto rounded = static_cast<float>(sum);
-  return {rounded, finite && std::isfinite(rounded)};
+  if (!finite || !std::isfinite(rounded)) return {rounded, INFINITY};
+  const bool usual = largest >= 0x1p-20f && largest <= 0x1p16f;
+  return {rounded, usual ? 0.0f : largest_reach};
 }
 
 float inverse_square(float sigma) {

@@ -11,7 +11,7 @@ namespace fovea {
 
 struct ScoreVectorFacts {
   float sum = 0.0f;
-  bool finite = true;  // it holds nothing but finite numbers, and so is the sum
+  float least_reach = 0.0f;  // as AttentionProblem's
 };
 
 }  // namespace fovea

@@ -13,7 +13,7 @@ constexpr int64_t norms_per_task = 256;
 void set_score_vector(const float *vector, const ScoreVectorFacts &facts, AttentionProblem *problem) {
   problem->score_vector = vector;
   problem->score_vector_sum = facts.sum;
-  problem->score_vector_finite = facts.finite;
+  problem->least_reach = facts.least_reach;
 }
 
 // The score vector and, behind it, the bias: contiguous and padded. Returns the bias, or null.
