@@ -232,6 +232,8 @@ TEST_SUITE("positions") {
         check_sum(shape, make_options(50, 77, 0.3f, 99));
       }
     }
+    check_sum({3, 101, 512}, make_options());  // fits a cache that cores share
+    check_sum({9, 700, 341}, make_options());  // fits none
     for (int64_t dim = 1; dim <= 70; ++dim) {
       check_sum({1, 3, dim}, make_options());
       check_sum({2, 3, dim}, make_options(0, 5));

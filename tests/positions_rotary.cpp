@@ -239,6 +239,42 @@ TEST_SUITE("positions") {
     }
   }
 
+  TEST_CASE("rotary: entries have the same bits in tensors that fit each cache and in one that fits none") {
+    Random random(base_seed());
+    for (const Shape &entry : {Shape{1, 5, 33, 70}, Shape{1, 33, 5, 64}}) {
+      const int64_t size = element_count(entry);
+      const std::vector<float> x = normals(size, random);
+      for (const bool heads_last : {false, true}) {
+        for (uint32_t flags : {0, int{FOVEA_ROTARY_INTERLEAVED}}) {
+          for (int64_t rotary_dim : {0, 34}) {
+            const auto problem_of = [&](int64_t batch) {
+              Problem problem({batch, entry[1], entry[2], entry[3]}, flags);
+              problem.rotary_dim = rotary_dim;
+              if (heads_last) {
+                problem.x_strides = problem.out_strides = permuted_strides(problem.shape, {0, 2, 1, 3});
+              }
+              return problem;
+            };
+            for_each_isa([&](const fovea_context *context) {
+              const std::vector<float> expected = problem_of(1).run(context, x);
+              for (int64_t batch : {4, 14, 220}) {  // 0.4, 1.3 and 20 MB, x and out
+                CAPTURE(batch);
+                std::vector<float> all;
+                for (int64_t n = 0; n < batch; ++n) all.insert(all.end(), x.begin(), x.end());
+                const std::vector<float> out = problem_of(batch).run(context, all);
+                bool same = true;
+                for (int64_t n = 0; n < batch; ++n) {
+                  same = same && std::equal(expected.begin(), expected.end(), out.begin() + n * size);
+                }
+                CHECK(same);
+              }
+            });
+          }
+        }
+      }
+    }
+  }
+
   // In place it never is.
   TEST_CASE("rotary: an output so large that it is written past the caches") {
     const WithPlacement aligned(Placement::kBegin);

@@ -93,7 +93,7 @@ void add_rows_and_drop(const AddedRows &rows) {
   }
 }
 
-template <bool in_cache, class Store>
+template <Distance distance, class Store>
 FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
@@ -102,7 +102,7 @@ FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
     const float *later_out = rows.out + later * rows.out_stride;
     add_row(rows.x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, rows.out + r * rows.out_stride,
             rows.dim, store_to, [&](int64_t column) FOVEA_INLINE_BODY {
-              if (in_cache) return;
+              if (distance != Distance::far) return;
               __builtin_prefetch(later_x + column);
               if (Store::reads_first) __builtin_prefetch(later_out + column, 1);
             });
@@ -111,9 +111,9 @@ FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
 
 void add_rows(const AddedRows &rows) {
   if (rows.dropout != nullptr) return add_rows_and_drop(rows);
-  if (rows.in_cache) return add_rows_with<true>(rows, CachedStore());
-  if (can_stream(rows.stream, rows.out, rows.out_stride)) return add_rows_with<false>(rows, StreamedStore());
-  add_rows_with<false>(rows, CachedStore());
+  if (rows.distance != Distance::far) return add_rows_with<Distance::cached>(rows, CachedStore());
+  if (can_stream(rows.stream, rows.out, rows.out_stride)) return add_rows_with<Distance::far>(rows, StreamedStore());
+  add_rows_with<Distance::far>(rows, CachedStore());
 }
 
 }  // namespace

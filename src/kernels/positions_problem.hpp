@@ -8,6 +8,9 @@
 
 namespace fovea {
 
+// Where rows are thought to lie: in a core's own second-level cache, in a larger one, or in memory.
+enum class Distance { near, cached, far };
+
 // Rows of the sinusoidal encoding: sine and cosine of positions[row] * frequencies[j] in columns 2j and 2j + 1.
 struct EncodingRows {
   const double *frequencies;  // of ceil(dim / 2) pairs, then zeros up to whole registers of floats
@@ -32,7 +35,7 @@ struct AddedRows {
   int64_t out_stride;
   int64_t count;
   int64_t dim;
-  bool in_cache;  // nothing is asked for ahead
+  Distance distance;
   bool stream;
   const Dropout *dropout;  // null: none
   int64_t batch;
@@ -67,7 +70,7 @@ struct RotatedRows {
   int64_t head_dim;
   int64_t rotary_dim;  // the features from here on are copied
   bool interleaved;
-  bool in_cache;  // nothing is asked for ahead
+  Distance distance;
   bool stream;
 };
 

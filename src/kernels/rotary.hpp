@@ -35,77 +35,105 @@ void rotary_table(const RotaryTable &rows) {
   }
 }
 
-// One row, its pairs side by side. `count` floats at a time are whole pairs.
-template <class Store>
+// `group` rows at one position, their pairs side by side: a register of the table serves them all. Whole pairs at a time.
+// Only rows in a core's own cache are taken together: from further away they are faster one after the other.
+template <int group, class Store>
 FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const float *x, const float *table, float *out,
                                     const Store &store_to) {
-  const auto turned = [&](const Float &value, int64_t i) FOVEA_INLINE_BODY {
-    return multiply_add(value, load(table + i), swap_neighbours(value) * load(table + rows.width + i));
+  const auto turn = [&](int64_t i, const auto &load_x, const auto &store_out) FOVEA_INLINE_BODY {
+    const Float first = load(table + i);
+    const Float second = load(table + rows.width + i);
+    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+      const Float value = load_x(x + r * rows.x_stride + i);
+      store_out(out + r * rows.out_stride + i, multiply_add(value, first, swap_neighbours(value) * second));
+    });
   };
   int64_t i = 0;
-  for (; i + lanes <= rows.rotary_dim; i += lanes) store_to(out + i, turned(load(x + i), i));
+  for (; i + lanes <= rows.rotary_dim; i += lanes) {
+    turn(
+        i, [](const float *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
+  }
   const int64_t left = rows.rotary_dim - i;
-  if (left > 0) store_partial(out + i, turned(load_partial(x + i, left), i), left);
+  if (left == 0) return;
+  turn(
+      i, [&](const float *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
+      [&](float *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
 }
 
-// One row, the second features of the pairs half of rotary_dim after the first.
-template <class Store>
+// Likewise, the second features of the pairs half of rotary_dim after the first.
+template <int group, class Store>
 FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const float *x, const float *table, float *out,
                                 const Store &store_to) {
   const int64_t half = rows.rotary_dim / 2;
-  const auto turn = [&](const Float &a, const Float &b, int64_t i, Float *turned_a, Float *turned_b) FOVEA_INLINE_BODY {
+  const auto turn = [&](int64_t i, const auto &load_x, const auto &store_out) FOVEA_INLINE_BODY {
     const Float cosine = load(table + i);
     const Float sine = load(table + rows.width + i);
-    *turned_a = xsimd::fms(a, cosine, b * sine);
-    *turned_b = multiply_add(b, cosine, a * sine);
+    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+      const float *from = x + r * rows.x_stride + i;
+      float *to = out + r * rows.out_stride + i;
+      const Float a = load_x(from);
+      const Float b = load_x(from + half);
+      store_out(to, xsimd::fms(a, cosine, b * sine));
+      store_out(to + half, multiply_add(b, cosine, a * sine));
+    });
   };
-  Float a;
-  Float b;
   int64_t i = 0;
   for (; i + lanes <= half; i += lanes) {
-    turn(load(x + i), load(x + half + i), i, &a, &b);
-    store_to(out + i, a);
-    store_to(out + half + i, b);
+    turn(
+        i, [](const float *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
   }
   const int64_t left = half - i;
   if (left == 0) return;
-  turn(load_partial(x + i, left), load_partial(x + half + i, left), i, &a, &b);
-  store_partial(out + i, a, left);
-  store_partial(out + half + i, b, left);
+  turn(
+      i, [&](const float *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
+      [&](float *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
 }
 
-template <bool interleaved, bool in_cache, class Store>
+// The features that are not turned.
+FOVEA_INLINE void copy_rest(const RotatedRows &rows, const float *x, float *out) {
+  for (int64_t i = rows.rotary_dim; i < rows.head_dim; i += lanes) {
+    const int64_t count = min_of(rows.head_dim - i, lanes);
+    store_partial(out + i, load_partial(x + i, count), count);
+  }
+}
+
+template <bool interleaved, Distance distance, class Store>
 FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_to) {
+  constexpr int together = 4;
   const Upcoming later = {.from = rows.x, .stride = rows.x_stride, .dim = rows.head_dim, .rows = rows.count};
   const Upcoming later_out = {.from = rows.out, .stride = rows.out_stride, .dim = rows.head_dim, .rows = rows.count};
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.head_dim);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    if (!in_cache) later.fetch(r + rows_ahead, 1);
-    if (!in_cache && Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, 1);
+  const auto rotate_group = [&](auto group, int64_t r) FOVEA_INLINE_BODY {
+    constexpr int count = decltype(group)::value;
+    if (distance == Distance::far) later.fetch(r + rows_ahead, count);
+    if (distance == Distance::far && Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, count);
     const float *x = rows.x + r * rows.x_stride;
     const float *table = rows.table + r * rows.table_stride;
     float *out = rows.out + r * rows.out_stride;
     if (interleaved) {
-      rotate_neighbours(rows, x, table, out, store_to);
+      rotate_neighbours<count>(rows, x, table, out, store_to);
     } else {
-      rotate_halves(rows, x, table, out, store_to);
+      rotate_halves<count>(rows, x, table, out, store_to);
     }
-    if (x == out) continue;
-    for (int64_t i = rows.rotary_dim; i < rows.head_dim; i += lanes) {
-      const int64_t count = min_of(rows.head_dim - i, lanes);
-      store_partial(out + i, load_partial(x + i, count), count);
-    }
+    if (x == out || rows.rotary_dim == rows.head_dim) return;
+    for (int64_t i = 0; i < count; ++i) copy_rest(rows, x + i * rows.x_stride, out + i * rows.out_stride);
+  };
+  int64_t r = 0;
+  if (distance == Distance::near && rows.table_stride == 0) {
+    for (; r + together <= rows.count; r += together) rotate_group(Index<together>{}, r);
   }
+  for (; r < rows.count; ++r) rotate_group(Index<1>{}, r);
 }
 
 template <bool interleaved>
 void rotate(const RotatedRows &rows) {
+  if (rows.distance == Distance::near) return rotate_rows_with<interleaved, Distance::near>(rows, CachedStore());
+  if (rows.distance == Distance::cached) return rotate_rows_with<interleaved, Distance::cached>(rows, CachedStore());
   const bool whole = interleaved || rows.rotary_dim / 2 % lanes == 0;
-  if (rows.in_cache) return rotate_rows_with<interleaved, true>(rows, CachedStore());
   if (whole && can_stream(rows.stream, rows.out, rows.out_stride)) {
-    return rotate_rows_with<interleaved, false>(rows, StreamedStore());
+    return rotate_rows_with<interleaved, Distance::far>(rows, StreamedStore());
   }
-  rotate_rows_with<interleaved, false>(rows, CachedStore());
+  rotate_rows_with<interleaved, Distance::far>(rows, CachedStore());
 }
 
 void rotate_rows(const RotatedRows &rows) { rows.interleaved ? rotate<true>(rows) : rotate<false>(rows); }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t block_table_floats = 32768;  // 128 kB: stays in a core's L2 beside the rows that pass
 constexpr int64_t small_table_floats = 2048;   // 8 kB: stays in its L1
+constexpr int64_t near_bytes = 1 << 20;
 constexpr int64_t cached_bytes = 16 << 20;
 constexpr int64_t cached_bytes_each = 8 << 20;  // for each worker: one alone is faster when it treats more as memory
 constexpr int64_t blocks_per_worker = 8;        // so that no worker waits long for another
@@ -52,14 +53,15 @@ PositionRows::PositionRows(const fovea_tensor &x, const fovea_tensor &out, bool 
   along_entries_ = inner >= 0 && (length_ == 1 || std::llabs(entries_.x_strides[inner]) < std::llabs(x_stride_));
 }
 
-bool PositionRows::in_cache(int workers) const {
-  const int64_t bytes = std::min(cached_bytes, workers * cached_bytes_each);
-  return elements() <= bytes / static_cast<int64_t>(2 * sizeof(float));
+Distance PositionRows::distance(int workers) const {
+  const auto fits = [&](int64_t bytes) { return elements() <= bytes / static_cast<int64_t>(2 * sizeof(float)); };
+  if (fits(near_bytes)) return Distance::near;
+  return fits(std::min(cached_bytes, workers * cached_bytes_each)) ? Distance::cached : Distance::far;
 }
 
 // Rows from memory want long runs, rows from a cache a table that is nearer than they are.
 int64_t PositionRows::block_length(int64_t table_floats, int workers) const {
-  const int64_t most_floats = in_cache(workers) ? small_table_floats : block_table_floats;
+  const int64_t most_floats = distance(workers) == Distance::far ? block_table_floats : small_table_floats;
   const int64_t near = std::clamp<int64_t>(most_floats / table_floats, 1, most_positions_per_block);
   const int64_t fair = workers == 1 ? length_ : ceil_div(length_ * groups_, blocks_per_worker * workers);
   return std::min({near, fair, length_});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/positions_problem.hpp"
 #include "ops/rows.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/workspace.hpp"
@@ -40,8 +41,8 @@ class PositionRows {
   int64_t entries() const { return entries_.count; }  // in a group
   int64_t elements() const { return groups_ * entries_.count * length_ * dim_; }
 
-  // x and out may be taken to lie in caches.
-  bool in_cache(int workers) const;
+  // Of x and out.
+  Distance distance(int workers) const;
 
   // How many positions to take together when a table has this many floats for each.
   int64_t block_length(int64_t table_floats, int workers) const;

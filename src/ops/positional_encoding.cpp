@@ -33,7 +33,8 @@ struct Call {
   const float *x;  // null: the encoding alone is wanted
   float *out;
   int64_t dim;
-  bool in_cache, stream;
+  Distance distance;
+  bool stream;
 };
 
 // The encoding of a block; x and out are set for each of its runs.
@@ -81,7 +82,7 @@ void add_block(const Call &call, const PositionRows &rows, const PositionBlock &
                                      .out_stride = run.out_stride,
                                      .count = run.count,
                                      .dim = call.dim,
-                                     .in_cache = call.in_cache,
+                                     .distance = call.distance,
                                      .stream = call.stream,
                                      .dropout = call.settings.dropout.threshold == 0 ? nullptr : &call.settings.dropout,
                                      .batch = run.entry,
@@ -93,7 +94,7 @@ void add_block(const Call &call, const PositionRows &rows, const PositionBlock &
 
 Status run(Call call, const PositionRows &rows) {
   const int workers = workers_for(*call.context, rows.elements());
-  call.in_cache = rows.in_cache(workers);
+  call.distance = rows.distance(workers);
   const bool shared = rows.entries() > 1 || call.settings.dropout.threshold != 0;
   const int64_t block_length = rows.block_length(shared ? call.dim : 1, workers);
   const int64_t pairs = ceil_div(call.dim, 2);

@@ -20,7 +20,8 @@ struct Call {
   const float *x;
   float *out;
   int64_t dim, rotary_dim;
-  bool interleaved, in_cache, stream;
+  bool interleaved, stream;
+  Distance distance;
   int workers;
   int64_t width, table_stride;  // floats of a position's table: two runs of `width`
 
@@ -161,7 +162,7 @@ void rotate_block(const Call &call, const PositionRows &rows, const PositionBloc
                                         .head_dim = call.dim,
                                         .rotary_dim = call.rotary_dim,
                                         .interleaved = call.interleaved,
-                                        .in_cache = call.in_cache,
+                                        .distance = call.distance,
                                         .stream = call.stream});
   });
 }
@@ -199,7 +200,7 @@ Status rotary(const Context *given, const fovea_tensor *x, const fovea_tensor *o
   call.table_stride = 2 * call.width;
   const PositionRows rows(*x, *out, call.has_positions && call.positions.rank == 2);
   call.workers = workers_for(*call.context, rows.elements());
-  call.in_cache = rows.in_cache(call.workers);
+  call.distance = rows.distance(call.workers);
   return run(call, rows);
 }
 
