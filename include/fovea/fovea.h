@@ -117,7 +117,8 @@ typedef struct fovea_context fovea_context;
 typedef void (*fovea_work)(void *work_data, int64_t index);
 
 /* The caller's own parallel loop: call work(work_data, i) once for each i in [0, count), on any threads in any order,
- * and return when all have returned. */
+ * and return when all have returned. A call may wait for others that have begun, never for one that has not: threads of
+ * any kind will do, one after the other too, but a call must not be interrupted to run another on the same thread. */
 typedef void (*fovea_parallel_for)(void *user, int64_t count, fovea_work work, void *work_data);
 
 typedef struct fovea_context_options {
