@@ -2,7 +2,7 @@
 // by itself, and scratch memory belongs to the worker and not to the thread. Results do not depend on who runs what.
 //
 // A task of a later stage waits for those before it. Every one of them has been drawn by then, so is running: the wait
-// is at most a task long, too short to put a thread to sleep for.
+// is at most a task long, too short to put a thread to sleep for; where that task has lost its core the wait yields.
 #include "runtime/parallel.hpp"
 
 #include <oneapi/tbb/parallel_for.h>
@@ -85,7 +85,8 @@ void run_ranges(const Context &context, int workers, int64_t task_count, TaskBod
     int64_t end;
   };
   constexpr int64_t most_ranges = 64;
-  const int64_t count = std::min<int64_t>({workers, task_count, most_ranges});
+  const int64_t crew = std::min<int64_t>(workers, task_count);
+  const int64_t count = std::min(crew, most_ranges);  // more workers share them
   if (count <= 1) return run_tasks(context, 1, task_count, body);
   Range ranges[most_ranges];
   for (int64_t r = 0; r < count; ++r) {
@@ -93,7 +94,7 @@ void run_ranges(const Context &context, int workers, int64_t task_count, TaskBod
     if (r > 0) ranges[r - 1].end = ranges[r].next.load(std::memory_order_relaxed);
   }
   ranges[count - 1].end = task_count;
-  run_tasks(context, static_cast<int>(count), count, [&](int worker, int64_t own) {
+  run_tasks(context, static_cast<int>(crew), crew, [&](int worker, int64_t own) {
     for (int64_t r = own; r < own + count; ++r) {
       Range &range = ranges[r % count];
       for (;;) {
