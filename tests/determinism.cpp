@@ -136,27 +136,32 @@ TEST_SUITE("determinism") {
     }
   }
 
-  // Later stages of a call wait for earlier ones: not for a worker that has yet to start.
+  // Later stages of a call wait for earlier ones: not for a worker that has yet to start. 300 workers are more than a
+  // stage has ranges of tasks.
   TEST_CASE("one thread that is all workers in turn, the last one first") {
     const auto in_turn = [](void *, int64_t count, fovea_work work, void *work_data) {
       while (count > 0) work(work_data, --count);
     };
     for (const std::string &isa : instruction_sets()) {
-      fovea_context_options options{};
-      options.struct_size = sizeof options;
-      options.max_isa = isa.c_str();
-      options.max_threads = 3;
-      options.parallel_for = in_turn;
-      fovea_context *context = nullptr;
-      REQUIRE_OK(fovea_context_create(&options, &context));
-      for (const AttentionProblem &problem : some_problems()) {
-        const std::string what = problem.describe();
-        CAPTURE(what);
-        for (bool weights : {false, true}) {
-          CHECK(same_bits(run(problem, context, weights), run(problem, shared_context(isa, 1), weights)));
+      CAPTURE(isa);
+      for (int threads : {3, 300}) {
+        CAPTURE(threads);
+        fovea_context_options options{};
+        options.struct_size = sizeof options;
+        options.max_isa = isa.c_str();
+        options.max_threads = threads;
+        options.parallel_for = in_turn;
+        fovea_context *context = nullptr;
+        REQUIRE_OK(fovea_context_create(&options, &context));
+        for (const AttentionProblem &problem : some_problems()) {
+          const std::string what = problem.describe();
+          CAPTURE(what);
+          for (bool weights : {false, true}) {
+            CHECK(same_bits(run(problem, context, weights), run(problem, shared_context(isa, 1), weights)));
+          }
         }
+        fovea_context_destroy(context);
       }
-      fovea_context_destroy(context);
     }
   }
 

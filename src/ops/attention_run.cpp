@@ -115,6 +115,12 @@ void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t inde
   }
 }
 
+// A few heads of many rows, causal ones above all, come out more even in order.
+Sharing sharing(const AttentionPlan &plan) {
+  const bool few_heads = plan.problem.batch * plan.problem.kv_heads < int64_t{4} * plan.workers;
+  return few_heads && plan.path == AttentionPath::tile ? Sharing::in_order : Sharing::in_ranges;
+}
+
 void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
   if (task.problem->average_weights) {
     average_weights(plan, task, index);
@@ -142,7 +148,7 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
     weigh_task(plan, task_of(worker, problem.average_weights ? 0 : index), index);
   };
   const ScoreTasks score(*plan.kernels, plan.workers, plan.score, call, memory.score, &problem);
-  TaskList list;
+  TaskList list(sharing(plan));
   score.add_to(&list);
   list.start_stage();
   list.add(plan.tasks, attend);

@@ -58,7 +58,7 @@ Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tenso
   const auto *from = static_cast<const float *>(x->data);
   auto *to = static_cast<float *>(out->data);
   const int workers = elements < worth_a_thread ? 1 : worker_limit(*context);
-  run_ranges(*context, workers, ceil_div(elements, task_floats), [&](int, int64_t task) {
+  run_tasks(*context, workers, ceil_div(elements, task_floats), [&](int, int64_t task) {
     int64_t left = std::min(task_floats, elements - task * task_floats);
     int64_t column = task * task_floats % runs.length;
     for (RowCursor row(runs.rows, task * task_floats / runs.length); left > 0; row.next()) {

@@ -109,7 +109,7 @@ void run(const Call &call) {
   const int64_t dim = call.all.dim;
   const int64_t rows_per_task = std::clamp<int64_t>(task_floats / dim, 1, most_rows_per_task);
   const int workers = call.rows.count * dim < worth_a_thread ? 1 : worker_limit(*call.context);
-  run_ranges(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
+  run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
     NormRow list[most_rows_per_task];
     const int64_t first = task * rows_per_task;
     NormRows rows = call.all;

@@ -76,7 +76,7 @@ void run(const Call &call) {
   const int64_t rows_per_task = std::clamp<int64_t>(task_floats / call.key_len, 1, most_rows_per_task);
   const bool stream = x != out && elements * static_cast<int64_t>(sizeof(float)) >= streamed_bytes;
   const int workers = elements < worth_a_thread ? 1 : worker_limit(*call.context);
-  run_ranges(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
+  run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
     SoftmaxRow rows[most_rows_per_task];
     const int64_t count = std::min(rows_per_task, call.rows.count - task * rows_per_task);
     RowCursor row(call.rows, task * rows_per_task);

@@ -54,7 +54,7 @@ class PositionRows {
     const int64_t parts = entry_parts(blocks, workers);
     const int64_t units = groups_ * blocks * parts;
     const int64_t units_per_task = std::max<int64_t>(1, least_task_floats / ceil_div(elements(), units));
-    run_ranges(context, workers, ceil_div(units, units_per_task), [&](int worker, int64_t task) {
+    run_tasks(context, workers, ceil_div(units, units_per_task), [&](int worker, int64_t task) {
       const int64_t end = std::min(units, (task + 1) * units_per_task);
       for (int64_t unit = task * units_per_task; unit < end; ++unit) {
         const int64_t part = unit % parts;

@@ -1,5 +1,6 @@
-// Workers draw task numbers from one counter, in order: large tasks first or last is the caller's choice, balance comes
-// by itself, and scratch memory belongs to the worker and not to the thread. Results do not depend on who runs what.
+// A stage's tasks stand in one range for each worker, or in a single one, and a range hands out its tasks in order. A
+// worker empties its own range, then helps with the others: balance comes by itself, and scratch memory belongs to the
+// worker and not to the thread. Results do not depend on who runs what.
 //
 // A task of a later stage waits for those before it. Every one of them has been drawn by then, so is running: the wait
 // is at most a task long, too short to put a thread to sleep for; where that task has lost its core the wait yields.
@@ -16,12 +17,6 @@
 namespace fovea {
 namespace {
 
-struct Crew {
-  const TaskList &list;
-  std::atomic<int64_t> next{0};
-  alignas(64) std::atomic<int64_t> done{0};
-};
-
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -37,20 +32,75 @@ void wait_until(const std::atomic<int64_t> &done, int64_t needed) {
   }
 }
 
-void work(void *crew_pointer, int64_t worker) {
-  Crew &crew = *static_cast<Crew *>(crew_pointer);
-  const TaskList::Part *part = crew.list.begin();
-  const int64_t last_needed = crew.list.end()[-1].needed;
-  for (;;) {
-    const int64_t task = crew.next.fetch_add(1, std::memory_order_relaxed);
-    while (task >= part->end) {
-      if (++part == crew.list.end()) return;
+// Tasks [next, end) of one stage. `next` is shared: it is used as an atomic.
+struct Range {
+  alignas(64) int64_t next;
+  int64_t end;
+};
+
+class Crew {
+ public:
+  Crew(const TaskList &list, int workers)
+      : list_(list),
+        ranges_per_stage_(list.sharing() == Sharing::in_order
+                              ? 1
+                              : std::min<int64_t>(workers, most_ranges / std::max<int64_t>(list.stages(), 1))) {
+    Range *range = ranges_;
+    for (const TaskList::Part *part = list.begin(); part != list.end();) {
+      const TaskList::Part *next = next_stage(part);
+      const int64_t tasks = next[-1].end - part->begin;
+      const int64_t each = tasks / ranges_per_stage_;
+      const int64_t longer = tasks % ranges_per_stage_;
+      int64_t at = part->begin;
+      for (int64_t r = 0; r < ranges_per_stage_; ++r, ++range) {
+        range->next = at;
+        at += each + (r < longer ? 1 : 0);
+        range->end = at;
+      }
+      part = next;
     }
-    if (part->needed > 0) wait_until(crew.done, part->needed);
-    part->body(static_cast<int>(worker), task - part->begin);
-    if (task < last_needed) crew.done.fetch_add(1, std::memory_order_release);
   }
-}
+
+  void work(int worker) {
+    Range *stage_ranges = ranges_;
+    for (const TaskList::Part *part = list_.begin(); part != list_.end(); part = next_stage(part)) {
+      for (int64_t r = worker; r < worker + ranges_per_stage_; ++r) {
+        empty(&stage_ranges[r % ranges_per_stage_], part, worker);
+      }
+      stage_ranges += ranges_per_stage_;
+    }
+  }
+
+ private:
+  static constexpr int64_t most_ranges = 128;  // more workers than there are ranges share them
+
+  const TaskList::Part *next_stage(const TaskList::Part *part) const {
+    const int64_t needed = part->needed;
+    while (part != list_.end() && part->needed == needed) ++part;
+    return part;
+  }
+
+  void empty(Range *range, const TaskList::Part *stage, int worker) {
+    const std::atomic_ref<int64_t> next(range->next);
+    const int64_t last_needed = list_.end()[-1].needed;
+    while (next.load(std::memory_order_relaxed) < range->end) {
+      const int64_t task = next.fetch_add(1, std::memory_order_relaxed);
+      if (task >= range->end) return;
+      if (stage->needed > 0) wait_until(done_, stage->needed);
+      const TaskList::Part *part = stage;
+      while (task >= part->end) ++part;
+      part->body(worker, task - part->begin);
+      if (task < last_needed) done_.fetch_add(1, std::memory_order_release);
+    }
+  }
+
+  const TaskList &list_;
+  const int64_t ranges_per_stage_;
+  alignas(64) std::atomic<int64_t> done_{0};
+  Range ranges_[most_ranges];
+};
+
+void work(void *crew, int64_t worker) { static_cast<Crew *>(crew)->work(static_cast<int>(worker)); }
 
 }  // namespace
 
@@ -61,7 +111,7 @@ void run_tasks(const Context &context, int workers, const TaskList &list) {
     }
     return;
   }
-  Crew crew{.list = list};
+  Crew crew(list, workers);
   if (context.parallel_for != nullptr) {
     context.parallel_for(context.parallel_for_user, workers, work, &crew);
     return;
@@ -69,41 +119,14 @@ void run_tasks(const Context &context, int workers, const TaskList &list) {
   // Isolated: while a worker waits here it must not pick up the caller's unrelated tasks, which might call us again.
   oneapi::tbb::this_task_arena::isolate([&] {
     oneapi::tbb::parallel_for(
-        0, workers, [&](int worker) { work(&crew, worker); }, oneapi::tbb::simple_partitioner());
+        0, workers, [&](int worker) { crew.work(worker); }, oneapi::tbb::simple_partitioner());
   });
 }
 
 void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody body) {
   TaskList list;
   list.add(task_count, body);
-  run_tasks(context, workers, list);
-}
-
-void run_ranges(const Context &context, int workers, int64_t task_count, TaskBody body) {
-  struct Range {
-    alignas(64) std::atomic<int64_t> next;
-    int64_t end;
-  };
-  constexpr int64_t most_ranges = 64;
-  const int64_t crew = std::min<int64_t>(workers, task_count);
-  const int64_t count = std::min(crew, most_ranges);  // more workers share them
-  if (count <= 1) return run_tasks(context, 1, task_count, body);
-  Range ranges[most_ranges];
-  for (int64_t r = 0; r < count; ++r) {
-    ranges[r].next.store(task_count / count * r + std::min(task_count % count, r), std::memory_order_relaxed);
-    if (r > 0) ranges[r - 1].end = ranges[r].next.load(std::memory_order_relaxed);
-  }
-  ranges[count - 1].end = task_count;
-  run_tasks(context, static_cast<int>(crew), crew, [&](int worker, int64_t own) {
-    for (int64_t r = own; r < own + count; ++r) {
-      Range &range = ranges[r % count];
-      for (;;) {
-        const int64_t task = range.next.fetch_add(1, std::memory_order_relaxed);
-        if (task >= range.end) break;
-        body(worker, task);
-      }
-    }
-  });
+  run_tasks(context, static_cast<int>(std::min<int64_t>(workers, task_count)), list);
 }
 
 int arena_concurrency() { return oneapi::tbb::this_task_arena::max_concurrency(); }

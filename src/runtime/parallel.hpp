@@ -33,6 +33,13 @@ class TaskBody {
   void (*call_)(const void *, int, int64_t) = nullptr;
 };
 
+// How workers share out the tasks of a stage.
+//   in_ranges  each begins with a range of its own, one task after the other, and helps others when it is done. A core
+//              finds what its last task or an earlier stage, cut alike, left in its caches; and where two cores take
+//              turns at neighbouring pieces of memory, each one's prefetchers fetch what the other is writing.
+//   in_order   all draw the next one: for few tasks of very different length, the longest first
+enum class Sharing { in_ranges, in_order };
+
 // Stages of tasks, each of which starts when the one before is done. Threads are woken once for all of them, and a
 // worker that finds no more tasks of a stage goes on to the next.
 class TaskList {
@@ -43,35 +50,37 @@ class TaskList {
     TaskBody body;
   };
 
+  explicit TaskList(Sharing sharing = Sharing::in_ranges) : sharing_(sharing) {}
+
   // What is added from here on waits for what was added before.
   void start_stage() { stage_begin_ = total_; }
   void add(int64_t task_count, TaskBody body) {
     if (task_count == 0) return;
+    if (stage_begin_ == total_) ++stages_;
     parts_[count_] = {total_, total_ + task_count, stage_begin_, body};
     total_ += task_count;
     ++count_;
   }
 
+  Sharing sharing() const { return sharing_; }
   int64_t total() const { return total_; }
+  int64_t stages() const { return stages_; }
   const Part *begin() const { return parts_.data(); }
   const Part *end() const { return begin() + count_; }
 
  private:
+  Sharing sharing_;
   std::array<Part, 12> parts_;
   size_t count_ = 0;
   int64_t total_ = 0;
   int64_t stage_begin_ = 0;
+  int64_t stages_ = 0;
 };
 
 // Calls body(worker, task) once for every task in [0, task_count). Tasks run in any order; `worker` is in [0, workers)
 // and no two calls with one worker overlap, so it may index scratch memory. workers == 1 runs on the calling thread.
 void run_tasks(const Context &context, int workers, const TaskList &list);
 void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody body);
-
-// The same, but each worker begins with tasks of its own, one after the other, and helps others when it is done: for
-// passes over memory. Where two cores take turns at neighbouring pieces, each one's hardware prefetchers fetch what the
-// other is writing.
-void run_ranges(const Context &context, int workers, int64_t task_count, TaskBody body);
 
 // Threads of the calling thread's arena.
 int arena_concurrency();
