@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t most_rows = 384;
 constexpr int64_t least_rows = 24;  // whole blocks of the microkernel
+constexpr int64_t few_rows = 12;    // still worth the reading of the weight
 
 // Axes of size 1 go, neighbours that are evenly spaced on both sides become one.
 void merge_axes(const ProjectionRows &rows, Projection *projection) {
@@ -35,9 +36,14 @@ void merge_axes(const ProjectionRows &rows, Projection *projection) {
   p.stride[0] = p.out_stride[0] = 0;
 }
 
+// Few rows are cut alike for all workers, so that what comes next finds in a core's cache what that core projected.
 int64_t block_rows(const Projection &projection, int workers) {
-  const int64_t even = round_up(ceil_div(projection.rows, int64_t{8} * workers), least_rows);
-  return std::min(std::clamp(even, least_rows, most_rows), std::max<int64_t>(projection.size[projection.axes - 1], 1));
+  const int64_t inner = std::max<int64_t>(projection.size[projection.axes - 1], 1);
+  const int64_t even = ceil_div(projection.rows, int64_t{8} * workers);
+  if (even > least_rows) return std::min(std::min(round_up(even, least_rows), most_rows), inner);
+  const int64_t blocks = round_up(ceil_div(inner, least_rows), workers);
+  const int64_t alike = round_up(ceil_div(inner, blocks), 2);
+  return std::min(alike >= few_rows ? alike : least_rows, inner);
 }
 
 }  // namespace
