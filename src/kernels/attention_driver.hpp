@@ -106,19 +106,22 @@ struct AttentionWorker {
   template <bool repairing>
   FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
     ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
+    const bool one_row = has_one_row();
+    const bool plain = scale.plain && tile.vector_any == nullptr;
     if (problem.mask != nullptr && !mask_allows_any(band.table, key, tile.keys)) return;
     const int64_t key_stride = problem.key_strides.position;
+    if (one_row && plain) tile = empty_line(tile);
     Path::score({problem, band.table, band.query, key_base + key * key_stride, key_facts, tile, upcoming(band, key)});
     next_is_fetched = true;
-    dress(tile, band.table, problem, scale);
+    if (!plain) dress(tile, band.table, problem, scale);
     const float *values = value_base + key * problem.value_strides.position;
     int64_t value_stride = problem.value_strides.position;
     if constexpr (repairing) {
       values = without_masked_values(tile, values);
       value_stride = problem.value_dim;
     }
-    if (has_one_row()) {
-      tile = first_row_as_line(tile);
+    if (one_row) {
+      if (!plain) tile = first_row_as_line(tile);
       update_softmax_of_line(band.state, tile, exponent);
     } else {
       update_softmax(band.state, tile, exponent);

@@ -137,6 +137,7 @@ struct ScoreScale {
   float multiply;        // applied to raw scores by dress(); 1 when the exponent's factor does it
   float exponent_scale;  // times log2(e)
   float natural;         // logit = dressed score * natural
+  bool plain;            // dress() has nothing to do but mask what lies outside the rows' ranges
 
   FOVEA_INLINE explicit ScoreScale(const AttentionProblem &problem) {
     constexpr float log2_e = 1.44269504088896340736f;
@@ -148,6 +149,7 @@ struct ScoreScale {
     multiply = deferred ? 1.0f : problem.scale;
     natural = deferred ? problem.scale : 1.0f;
     exponent_scale = natural * log2_e;
+    plain = deferred && problem.mask == nullptr && !problem.leave_one_out;
   }
 };
 

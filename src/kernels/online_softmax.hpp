@@ -100,17 +100,28 @@ FOVEA_NOINLINE void update_softmax(SoftmaxState<rows> &state, const ScoreTile &t
   }
 }
 
-// A task of one row leaves all lanes but one idle: its scores, a column of the tile, move together so that lanes are
-// keys. What follows the tile's last key up to the end of a step is masked.
+// A task of one row leaves all lanes but one idle: as a line of scores, lanes are keys. What follows the tile's last key
+// up to the end of a step is masked. A line that scores are still to be written to is masked as a whole.
 constexpr int line_step = 3;  // registers
 
+FOVEA_INLINE ScoreTile as_line(ScoreTile tile) {
+  tile.stride = 1;
+  return tile;
+}
+
+FOVEA_INLINE ScoreTile empty_line(const ScoreTile &tile) {
+  for (int64_t j = 0; j < tile.keys; j += line_step * lanes) {
+    unroll<line_step>([&](auto i) FOVEA_INLINE_BODY { store(tile.scores + j + i * lanes, minus_infinity()); });
+  }
+  return as_line(tile);
+}
+
+// The tile's first column moves together.
 FOVEA_INLINE ScoreTile first_row_as_line(const ScoreTile &tile) {
   for (int64_t j = 1; j < tile.keys; ++j) tile.scores[j] = tile.scores[j * tile.stride];
   const int64_t end = round_up(tile.keys, line_step * lanes);
   for (int64_t j = tile.keys; j < end; ++j) tile.scores[j] = -INFINITY;
-  ScoreTile line = tile;
-  line.stride = 1;
-  return line;
+  return as_line(tile);
 }
 
 // update_softmax for a tile that is a line.
