@@ -7,12 +7,13 @@
 //     counts as two (score_additive.hpp). Elements are B Q K units. seq2seq and nmt are mostly their projections,
 //     277 MFLOP and 1.07 GFLOP: those at the multiply-add peak are 98 % and 85 % of the limit with AVX-512 on Intel's.
 //     long is 0.40 GFLOP of projections and 134 M elements.
-//   additive_step: one query of every sequence over keys that were prepared once, as a decoder asks. Bound by the bytes
-//     that are read for it, prepared keys, values and the query's weight, all in cache here (4 to 5 MB), or by the same
-//     instructions; the larger is the limit. Projection, scores and values follow each other, though: while the query
-//     is projected nothing of the keys is read, and only scores have arithmetic enough to hide what they read behind. Of
-//     32 keys and values of 256 on Zen 4, from the third-level cache, scores take 587 ns, values 412, their reading alone
-//     745. Adding values between the scores of four keys each was tried: as long from there, 10 % less from the second.
+//   additive_step: one query of every sequence over keys that were prepared once, as a decoder asks. The query has to be
+//     projected before a key can be used, at the multiply-add peak. Then prepared keys and values are read, all in cache
+//     here (4 to 5 MB), or the score's instructions and the weighted sum take longer; a query's exponential is about 13
+//     instructions for a register of units, 10 on AMD's. Left in between: only scores have arithmetic to hide what they
+//     read behind. Of 32 keys and values of 256 on Zen 4, from the third-level cache, scores take 500 ns (495 is their
+//     bound), values 410 (142), their reading alone 745. Neither adding values between the scores of four keys each nor
+//     asking for keys and values while their queries are projected, in blocks of 6 to 12, gained anything.
 //   additive_tile: the loop over tiles alone, as far as a call can show it: queries, keys and values of one feature,
 //     keys prepared. Softmax is 15 instructions for 256 units' 900 to 1200 and does not count.
 //   gaussian: the scaled dot product of the same shape, measured beside it, is the limit: the norms of keys are a sum
@@ -197,6 +198,11 @@ double additive_instructions(const ScoreShape &shape, const std::string &isa) {
   return shape.elements() / lanes_of(isa) * (on_all_ports - elsewhere) / 4;
 }
 
+// Exponentials of projected queries, times the score vector, on the same ports.
+double query_instructions(const ScoreShape &shape, const std::string &isa) {
+  return shape.rows(shape.query_len) * static_cast<double>(shape.units) / lanes_of(isa) * (adds_elsewhere() ? 10 : 13);
+}
+
 Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
   const auto data = std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE);
@@ -214,17 +220,17 @@ Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {
 Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
   set_runs<PreparedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE), variant, &prepared);
-  const int64_t floats = shape.batch * shape.key_len * (shape.units + shape.value_dim) + shape.units * shape.query_dim;
+  const int64_t floats = shape.batch * shape.key_len * (shape.units + shape.value_dim);
   const auto memory = std::make_shared<Buffer>(zeros(floats));  // what is read lies inside the prepared keys
   const auto region = std::make_shared<ReadRegion>(memory->data(), memory->bytes());
   const auto bytes = static_cast<double>(memory->bytes());
   prepared.work = bytes;
   prepared.rate_name = "GB/s";
   prepared.shortest_seconds = [=, keep = memory] {
-    const double flops = shape.query_projection_flops() + shape.value_flops();
-    const double arithmetic =
-        flop_seconds(flops, variant) + instruction_seconds(additive_instructions(shape, variant.isa), variant);
-    return std::max(arithmetic, bytes / region->rate(variant.isa, variant.threads, probe_seconds()));
+    const double instructions = additive_instructions(shape, variant.isa) + query_instructions(shape, variant.isa);
+    const double arithmetic = flop_seconds(shape.value_flops(), variant) + instruction_seconds(instructions, variant);
+    const double reading = bytes / region->rate(variant.isa, variant.threads, probe_seconds());
+    return flop_seconds(shape.query_projection_flops(), variant) + std::max(arithmetic, reading);
   };
   return prepared;
 }
