@@ -29,11 +29,30 @@ size_t fovea_prepared_keys_size(const fovea_prepared_keys *keys) { return keys =
 
 void fovea_prepared_keys_destroy(fovea_prepared_keys *keys) { delete keys; }
 
+namespace {
+
+// That the keys are there has to be asked here: further on their absence means a call with a key tensor.
+template <class Use>
+fovea_status with_keys(const fovea_prepared_keys *keys, const Use &use) {
+  return guarded([&]() -> Status {
+    if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
+    return use();
+  });
+}
+
+}  // namespace
+
 fovea_status fovea_attention_prepared(const fovea_context *context, const fovea_tensor *query,
                                       const fovea_prepared_keys *keys, const fovea_tensor *value,
                                       const fovea_tensor *out, const fovea_attention_options *options) {
-  return guarded([&]() -> Status {
-    if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
-    return attend(context, {nullptr, query, nullptr, keys, value, out, options});
+  return with_keys(keys, [&] { return attend(context, {nullptr, query, nullptr, keys, value, out, options}); });
+}
+
+fovea_status fovea_attention_prepared_plan_create(const fovea_context *context, const fovea_tensor *query,
+                                                  const fovea_prepared_keys *keys, const fovea_tensor *value,
+                                                  const fovea_tensor *out, const fovea_attention_options *options,
+                                                  fovea_plan **plan) {
+  return with_keys(keys, [&] {
+    return make_attention_plan(context, {nullptr, query, nullptr, keys, value, out, options}, plan);
   });
 }

@@ -120,6 +120,15 @@ TEST_CASE("prepared keys: appended, moved, truncated") {
   CHECK(keys.size_bytes() > 0);
   fovea::attention(t.q, keys, t.v, t.o);
   t.check(additive_score(first_projected), additive_score(second_projected));
+  const fovea::Plan plan = fovea::Plan::attention(t.q, keys, t.v, t.o);
+  std::vector<std::byte> workspace(plan.workspace_size());
+  fovea::AttentionBuffers buffers;
+  buffers.query = t.query.data();
+  buffers.value = t.value.data();
+  t.out[0] = 0;
+  buffers.out = t.out.data();
+  plan.run(buffers, workspace);
+  t.check(additive_score(first_projected), additive_score(second_projected));
   CHECK_THROWS_AS(keys.append(t.k), fovea::Error);
   CHECK_EQ(keys.length(), 2);
   keys.truncate(1);

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "errors.hpp"
-#include "support/attention_problem.hpp"
+#include "support/attention_plan.hpp"
 
 using namespace testing;
 
@@ -67,6 +67,10 @@ void check_same(const fovea_context *context, const AttentionProblem &problem, c
     CAPTURE(weights);
     const AttentionResult prepared = problem.make_result(weights), once = problem.make_result(weights);
     REQUIRE_OK(attend(context, problem, keys, prepared));
+    const AttentionResult planned = problem.make_result(weights);
+    const AttentionPlan plan(context, problem, keys.get(), planned);
+    REQUIRE_OK(plan.run(buffers_without_key(problem, planned)));
+    CHECK(same_bits(prepared, planned));
     if (problem.score->kind == FOVEA_SCORE_BILINEAR) {
       check_result(problem, prepared);
       continue;
@@ -220,6 +224,33 @@ TEST_SUITE("prepared keys") {
         check_same(context, problem, keys);
         CHECK(fovea_prepared_keys_size(keys.get()) == size);
       });
+    }
+  }
+
+  TEST_CASE("a plan attends what the keys hold when it runs, as many as when it was made") {
+    for (int32_t kind : kPreparable) {
+      for (int64_t query_len : {1, 40}) {
+        const AttentionProblem problem = make_problem(kind, query_len, 70);
+        for_each_isa([&](const fovea_context *context) {
+          const Keys keys = make_keys(context, problem, 100);
+          append(context, keys, problem, 30, 70);
+          append(context, keys, problem, 0, 30);
+          const AttentionResult result = problem.make_result(), expected = problem.make_result();
+          const AttentionPlan plan(context, problem, keys.get(), result);
+          const fovea_attention_buffers buffers = buffers_without_key(problem, result);
+          REQUIRE_OK(fovea_prepared_keys_truncate(keys.get(), 20));
+          check_refusal(plan.run(buffers), FOVEA_BAD_SHAPE, {"keys", "20", "70"});
+          REQUIRE_OK(fovea_prepared_keys_truncate(keys.get(), 0));
+          append(context, keys, problem, 0, 70);
+          append(context, keys, problem, 3, 4);
+          check_refusal(plan.run(buffers), FOVEA_BAD_SHAPE, {"keys", "71", "70"});
+          CHECK(result.out.untouched());
+          REQUIRE_OK(fovea_prepared_keys_truncate(keys.get(), 70));
+          REQUIRE_OK(plan.run(buffers));
+          REQUIRE_OK(attend(context, problem, keys, expected));
+          CHECK(same_bits(result, expected));
+        });
+      }
     }
   }
 
@@ -451,5 +482,38 @@ TEST_SUITE("prepared keys") {
     check_refusal(fovea_attention_prepared(nullptr, &call.query, keys.get(), &call.value, nullptr, nullptr),
                   FOVEA_NULL_POINTER, {"out", "NULL"});
     CHECK(result.out.untouched());
+  }
+
+  TEST_CASE("bad arguments: planned") {
+    const AttentionProblem problem = make_problem(FOVEA_SCORE_ADDITIVE, 3, 20);
+    const Keys keys = make_full(nullptr, problem);
+    const AttentionResult result = problem.make_result();
+    const AttentionArguments call(problem, result);
+    fovea_plan *plan = nullptr;
+    const auto create = [&](const fovea_prepared_keys *from, const fovea_tensor *value, fovea_plan **to) {
+      return fovea_attention_prepared_plan_create(nullptr, &call.query, from, value, &call.out, &call.options, to);
+    };
+    check_refusal(create(nullptr, &call.value, &plan), FOVEA_NULL_POINTER, {"keys", "NULL"});
+    check_refusal(create(keys.get(), nullptr, &plan), FOVEA_NULL_POINTER, {"value", "NULL"});
+    check_refusal(create(keys.get(), &call.value, nullptr), FOVEA_NULL_POINTER, {"plan", "NULL"});
+    fovea_tensor value = call.value;
+    value.shape[2] = 19;
+    check_refusal(create(keys.get(), &value, &plan), FOVEA_BAD_SHAPE, {"value", "19", "20"});
+    CHECK(plan == nullptr);
+    const AttentionPlan made(nullptr, problem, keys.get(), result);
+    CHECK(made.describe().find("op=additive") == 0);
+    const auto refuse = [&](fovea_status expected, std::initializer_list<std::string> words, auto spoil) {
+      fovea_attention_buffers buffers = buffers_without_key(problem, result);
+      spoil(buffers);
+      check_refusal(made.run(buffers), expected, words);
+      CHECK(result.out.untouched());
+    };
+    refuse(FOVEA_BAD_VALUE, {"buffers.key", "NULL"},
+           [&](fovea_attention_buffers &buffers) { buffers.key = buffers.value; });
+    refuse(FOVEA_BAD_VALUE, {"buffers.query_weight", "NULL"},
+           [&](fovea_attention_buffers &buffers) { buffers.query_weight = buffers.value; });
+    refuse(FOVEA_NULL_POINTER, {"value", "NULL"}, [](fovea_attention_buffers &buffers) { buffers.value = nullptr; });
+    refuse(FOVEA_NULL_POINTER, {"query", "NULL"}, [](fovea_attention_buffers &buffers) { buffers.query = nullptr; });
+    check_refusal(fovea_attention_run(made.get(), nullptr, nullptr, 0), FOVEA_NULL_POINTER, {"buffers"});
   }
 }

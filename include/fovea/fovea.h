@@ -366,6 +366,15 @@ FOVEA_API fovea_status fovea_attention_prepared(const fovea_context *context, co
                                                 const fovea_prepared_keys *keys, const fovea_tensor *value,
                                                 const fovea_tensor *out, const fovea_attention_options *options);
 
+/* Plans the call that fovea_attention_prepared would make, as fovea_attention_plan_create does; buffers.key is NULL in
+ * its runs. The plan keeps using the keys, which must outlive it. They may be truncated and appended to between runs: a
+ * run attends what they hold then, but for as many keys as they held when it was planned (else FOVEA_BAD_SHAPE). The
+ * workspace holds B H Q x h floats of projected queries for ADDITIVE and CONCAT. */
+FOVEA_API fovea_status fovea_attention_prepared_plan_create(const fovea_context *context, const fovea_tensor *query,
+                                                            const fovea_prepared_keys *keys, const fovea_tensor *value,
+                                                            const fovea_tensor *out,
+                                                            const fovea_attention_options *options, fovea_plan **plan);
+
 typedef struct fovea_kernel_regression_options {
   size_t struct_size;
   uint32_t flags;               /* FOVEA_LEAVE_ONE_OUT: query i does not attend training input i                        */
@@ -377,7 +386,8 @@ typedef struct fovea_kernel_regression_options {
  * target_i
  *   queries F32 [Q,D]   inputs F32 [N,D]   targets F32 [N,T]   out F32 [Q,T]
  * or queries, inputs of rank 1, [Q] and [N] (D = 1), and targets and out of rank 1, [N] and [Q] (T = 1). options may be
- * NULL. A query with no input to attend (N = 0, or N = 1 left out) gives 0. The textbook's learnable w is 1 / sigma. */
+ * NULL. A query with no input to attend (N = 0, or N = 1 left out) gives 0. The textbook's learnable w is 1 / sigma. To
+ * plan it, plan attention with GAUSSIAN: queries [Q,D], inputs [N,D] and targets [N,T] are its query, key and value. */
 FOVEA_API fovea_status fovea_kernel_regression(const fovea_context *context, const fovea_tensor *queries,
                                                const fovea_tensor *inputs, const fovea_tensor *targets,
                                                const fovea_tensor *out,

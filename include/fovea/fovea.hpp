@@ -292,6 +292,15 @@ class Plan {
     check(fovea_attention_plan_create(context.get(), &s, query.get(), key.get(), value.get(), out.get(), &c, &plan));
     return Plan(plan);
   }
+  // The keys must outlive the plan, too.
+  static Plan attention(const Input &query, const PreparedKeys &keys, const Input &value, const Output &out,
+                        const AttentionOptions &options = {}, const Context &context = {}) {
+    const fovea_attention_options c = options.c_options();
+    fovea_plan *plan = nullptr;
+    check(fovea_attention_prepared_plan_create(context.get(), query.get(), keys.get(), value.get(), out.get(), &c,
+                                               &plan));
+    return Plan(plan);
+  }
 
   std::size_t workspace_size() const noexcept { return fovea_plan_workspace_size(plan_.get()); }
   std::string describe() const {

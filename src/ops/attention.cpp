@@ -44,6 +44,14 @@ Status check_prepared(const AttentionCall &call, const AttentionProblem &problem
               problem.head_dim, expected);
 }
 
+// Keys that a plan was made for may have been appended to or truncated since.
+Status check_length(const AttentionPlan &plan) {
+  const fovea_prepared_keys *keys = plan.score.prepared;
+  if (keys == nullptr || keys->length == plan.problem.key_len) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "keys hold %" PRId64 " positions, expected %" PRId64 " (as when the plan was made)",
+              keys->length, plan.problem.key_len);
+}
+
 // The call of a plan with the buffers of one run; a buffer must be there exactly if its tensor was planned.
 Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, AttentionCall *call) {
   const void *given[operand_count] = {};
@@ -128,6 +136,7 @@ Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers 
   fovea_attention_buffers given;
   if (const Status status = read_options("buffers", buffers, &given); status != FOVEA_OK) return status;
   const AttentionPlan &attention = plan->attention;
+  if (const Status status = check_length(attention); status != FOVEA_OK) return status;
   AttentionCall call;
   if (const Status status = bind(*plan, given, &call); status != FOVEA_OK) return status;
   if (const Status status = check_attention_data(call, attention.problem); status != FOVEA_OK) return status;
