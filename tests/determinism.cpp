@@ -62,6 +62,42 @@ Tensor<float> batch_entry(const Tensor<float> &tensor, int64_t n) {
   return std::move(Tensor<float>(shape).assign({dense.begin() + n * size, dense.begin() + (n + 1) * size}));
 }
 
+// The last entry of a batch, alone and with all others, on one, two and eight threads.
+void check_entry_alone(const AttentionSizes &sizes, int32_t kind, Random &random) {
+  AttentionProblem many =
+      kind == FOVEA_SCORE_DOT ? make_attention(sizes, random) : make_scored(kind, sizes, 18, random);
+  const std::string what = many.describe();
+  CAPTURE(what);
+  const int64_t last = sizes.batch - 1;
+  AttentionSizes one = sizes;
+  one.batch = 1;
+  AttentionProblem alone = make_attention(one, random);
+  alone.query = batch_entry(many.query, last);
+  alone.key = batch_entry(many.key, last);
+  alone.value = batch_entry(many.value, last);
+  std::vector<AttentionResult> expected;
+  const auto for_each_context = [&](const auto &body) {
+    for (const std::string &isa : instruction_sets()) {
+      CAPTURE(isa);
+      for (int threads : {1, 2, 8}) {
+        CAPTURE(threads);
+        body(shared_context(isa, threads));
+      }
+    }
+  };
+  alone.score = std::move(many.score);  // one score function, lent to one and then to the other
+  for_each_context([&](const fovea_context *context) { expected.push_back(run(alone, context, false)); });
+  many.score = std::move(alone.score);
+  size_t n = 0;
+  for_each_context([&](const fovea_context *context) {
+    CHECK(same_bits(expected[n], expected[n / 3 * 3]));
+    const AttentionResult together = run(many, context, false);
+    CHECK(same_bits(batch_entry(together.out, last), expected[n].out));
+    CHECK(same_bits(batch_entry(*together.log_sum_exp, last), *expected[n].log_sum_exp));
+    ++n;
+  });
+}
+
 }  // namespace
 
 TEST_SUITE("determinism") {
@@ -200,6 +236,41 @@ TEST_SUITE("determinism") {
           }
         });
       }
+    }
+  }
+
+  // Keys used to be split where all rows of a head made one task, and how many rows make a task depends on the batch and
+  // on the threads.
+  TEST_CASE("where keys are split depends on neither the batch nor the threads") {
+    Random random(base_seed());
+    for (int64_t query_len : {20, 40, 70, 100, 130, 250}) {
+      for (int64_t kv_heads : {1, 2, 4}) {
+        check_entry_alone({.batch = 20,
+                           .heads = kv_heads,
+                           .kv_heads = kv_heads,
+                           .query_len = query_len,
+                           .key_len = 800,
+                           .head_dim = 8,
+                           .value_dim = 8},
+                          FOVEA_SCORE_DOT, random);
+      }
+    }
+  }
+
+  TEST_CASE("random shapes: a batch entry alone on one thread, and among others on several") {
+    Random random(base_seed());
+    for (int n = 0; n < 40; ++n) {
+      const int32_t kind = random.pick(
+          {FOVEA_SCORE_DOT, FOVEA_SCORE_BILINEAR, FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT, FOVEA_SCORE_GAUSSIAN});
+      AttentionSizes sizes = {.batch = random.integer(2, 20),
+                              .kv_heads = random.integer(1, 3),
+                              .query_len = random.integer(1, random.pick({4, 300})),
+                              .key_len = random.integer(1, random.pick({100, 1500})),
+                              .head_dim = random.integer(1, 24),
+                              .value_dim = random.integer(1, 24)};
+      sizes.heads = sizes.kv_heads * random.integer(1, 3);
+      if (kind != FOVEA_SCORE_DOT && takes_two_dims(kind)) sizes.key_dim = random.integer(1, 24);
+      check_entry_alone(sizes, kind, random);
     }
   }
 

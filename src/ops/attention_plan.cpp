@@ -13,13 +13,19 @@ namespace {
 // Below this many cycles of work, waking another thread costs more than it brings.
 constexpr double worth_a_thread = 60e3;
 
-// When all rows of a head fit one task, keys are split, so that one query can use every core. The number of splits
-// depends on the number of keys alone: neither batch size nor thread count changes a result.
-int64_t keys_per_split(int64_t key_len) {
+// A few rows leave cores idle unless the keys are split too, into the fewer spans the more blocks of rows there are.
+// Which rows are few, and where keys are split, depends on a batch entry's shapes alone: neither batch size nor thread
+// count changes a result.
+int64_t keys_per_split(const AttentionPlan &plan) {
   constexpr int64_t grid = 192;  // a multiple of every tile's keys
-  constexpr int64_t most_splits = 16;
+  constexpr int64_t most_spans = 16;
+  constexpr int64_t most_blocks = 4;
   constexpr int64_t longest = 21 * grid;
-  return std::min(longest, round_up(std::max<int64_t>(256, ceil_div(key_len, most_splits)), grid));
+  const AttentionProblem &p = plan.problem;
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(plan.rows, plan.kernels->attention.tile_rows));
+  const bool few_rows = blocks == 1 || (blocks <= most_blocks && blocks * p.kv_heads <= most_blocks);
+  if (!few_rows) return std::max<int64_t>(p.key_len, 1);
+  return std::min(longest, round_up(std::max(256 * blocks, ceil_div(p.key_len * blocks, most_spans)), grid));
 }
 
 // Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out.
@@ -29,8 +35,9 @@ int64_t tile_task_rows(const AttentionPlan &plan) {
   const AttentionProblem &p = plan.problem;
   const double enough = 8.0 * worker_limit(*plan.context);
   int64_t bands = shape.tile_bands(p.head_dim, p.value_dim);
-  const auto heads = static_cast<double>(p.batch) * static_cast<double>(p.kv_heads);
-  while (bands > 1 && heads * static_cast<double>(ceil_div(plan.rows, bands * shape.tile_rows)) < enough) bands /= 2;
+  const double spans =
+      static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) * static_cast<double>(plan.splits);
+  while (bands > 1 && spans * static_cast<double>(ceil_div(plan.rows, bands * shape.tile_rows)) < enough) bands /= 2;
   return bands * shape.tile_rows;
 }
 
@@ -90,11 +97,10 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   const bool few_ways = !problem.weights_wanted && !invariant;
   plan->path = plan->rows <= shape.few_rows(problem.score, problem.head_dim) && few_ways ? AttentionPath::rows
                                                                                          : AttentionPath::tile;
+  plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.key_len, 1);
+  plan->splits = std::max<int64_t>(1, ceil_div(problem.key_len, plan->keys_per_split));
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
   plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);
-  const bool split = plan->row_blocks == 1 && few_ways;
-  plan->keys_per_split = split ? keys_per_split(problem.key_len) : std::max<int64_t>(problem.key_len, 1);
-  plan->splits = std::max<int64_t>(1, ceil_div(problem.key_len, plan->keys_per_split));
   int64_t tasks = 0;
   if (!checked_multiply(problem.batch * problem.kv_heads, plan->row_blocks, &tasks) ||
       !checked_multiply(tasks, plan->splits, &plan->tasks)) {

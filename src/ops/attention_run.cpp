@@ -62,7 +62,8 @@ AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &probl
   task.key_end = min_of(task.key_begin + plan.keys_per_split, problem.key_len);
   task.first_split = split == 0;
   if (plan.splits > 1) {
-    const int64_t row = ((task.batch * problem.kv_heads + task.kv_head) * plan.splits + split) * plan.rows;
+    const int64_t head = task.batch * problem.kv_heads + task.kv_head;
+    const int64_t row = (head * plan.splits + split) * plan.rows + task.row_begin;
     task.partial = {memory.partial_out + row * problem.value_dim, memory.partial_log_sum_exp + row};
   }
   task.row_max = memory.row_max;
@@ -118,7 +119,7 @@ void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t inde
 // A few heads of many rows, causal ones above all, come out more even in order.
 Sharing sharing(const AttentionPlan &plan) {
   const bool few_heads = plan.problem.batch * plan.problem.kv_heads < int64_t{4} * plan.workers;
-  return few_heads && plan.path == AttentionPath::tile ? Sharing::in_order : Sharing::in_ranges;
+  return few_heads && plan.path == AttentionPath::tile && plan.splits == 1 ? Sharing::in_order : Sharing::in_ranges;
 }
 
 void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
