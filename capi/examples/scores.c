@@ -69,8 +69,8 @@ static void additive(void) {
   print("additive, outputs", out, BATCH);
 }
 
-/* A decoder asks the same keys at every step: they are projected once. Its state here is its last output, which goes
- * back into the query. */
+/* A decoder asks the same keys at every step: they are projected once, and the step is planned, so that the loop
+ * allocates nothing. Its state here is its last output, which goes back into the query. */
 static void decoder(void) {
   fovea_tensor wq = matrix(query_weight, UNITS, QUERY_DIM), wk = matrix(key_weight, UNITS, KEY_DIM);
   fovea_tensor wv = vector(score_vector, UNITS);
@@ -84,11 +84,19 @@ static void decoder(void) {
   check(fovea_prepared_keys_append(NULL, keys, &k));
 
   float state[QUERY_DIM] = {1, 0, 0}, out[3];
+  fovea_tensor q = matrix(state, 1, QUERY_DIM), o = matrix(out, 1, 1);
+  fovea_plan *plan = NULL;
+  check(fovea_attention_prepared_plan_create(NULL, &q, keys, &v, &o, NULL, &plan));
+  const size_t size = fovea_plan_workspace_size(plan);
+  void *workspace = malloc(size);
+  fovea_attention_buffers buffers = {.struct_size = sizeof buffers, .query = state, .value = value};
   for (int step = 0; step < 3; ++step) {
-    fovea_tensor q = matrix(state, 1, QUERY_DIM), o = matrix(out + step, 1, 1);
-    check(fovea_attention_prepared(NULL, &q, keys, &v, &o, NULL));
+    buffers.out = out + step;
+    check(fovea_attention_run(plan, &buffers, workspace, size));
     state[2] = out[step];
   }
+  free(workspace);
+  fovea_plan_destroy(plan);
   fovea_prepared_keys_destroy(keys);
   print("decoder, three steps", out, 3);
 }
