@@ -243,8 +243,8 @@ TEST_SUITE("determinism") {
   // on the threads.
   TEST_CASE("where keys are split depends on neither the batch nor the threads") {
     Random random(base_seed());
-    for (int64_t query_len : {20, 40, 70, 100, 130, 250}) {
-      for (int64_t kv_heads : {1, 2, 4}) {
+    for (int64_t query_len : {40, 70, 130, 250}) {
+      for (int64_t kv_heads : {1, 4}) {
         check_entry_alone({.batch = 20,
                            .heads = kv_heads,
                            .kv_heads = kv_heads,
@@ -259,7 +259,7 @@ TEST_SUITE("determinism") {
 
   TEST_CASE("random shapes: a batch entry alone on one thread, and among others on several") {
     Random random(base_seed());
-    for (int n = 0; n < 40; ++n) {
+    for (int n = 0; n < 16; ++n) {
       const int32_t kind = random.pick(
           {FOVEA_SCORE_DOT, FOVEA_SCORE_BILINEAR, FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT, FOVEA_SCORE_GAUSSIAN});
       AttentionSizes sizes = {.batch = random.integer(2, 20),
