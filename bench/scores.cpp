@@ -13,7 +13,7 @@
 //     instructions for a register of units, 10 on AMD's. Left in between: only scores have arithmetic to hide what they
 //     read behind. Of 32 keys and values of 256 on Zen 4, from the third-level cache, scores take 500 ns (495 is their
 //     bound), values 410 (142), their reading alone 745. Neither adding values between the scores of four keys each nor
-//     asking for keys and values while their queries are projected, in blocks of 6 to 12, gained anything.
+//     asking for keys and values while their queries are projected, in blocks of 6 to 12, gained anything on one thread.
 //   additive_tile: the loop over tiles alone, as far as a call can show it: queries, keys and values of one feature,
 //     keys prepared. Softmax is 15 instructions for 256 units' 900 to 1200 and does not count.
 //   gaussian: the scaled dot product of the same shape, measured beside it, is the limit: the norms of keys are a sum
