@@ -95,7 +95,7 @@ TEST_SUITE("scores sizes") {
 
   TEST_CASE("decode: one query, and a few, against many keys") {
     for (int32_t kind : kScoreKinds) {
-      for (int64_t key_len : {1, 7, 100, 255, 256, 257, 513, 1024, 2049, 3000}) {
+      for (int64_t key_len : {1, 7, 100, 255, 256, 257, 383, 384, 385, 513, 769, 1024, 2049, 3000}) {
         check_sizes(
             kind, {.heads = 4, .kv_heads = 2, .query_len = 1, .key_len = key_len, .head_dim = 16, .value_dim = 16}, 8);
       }

@@ -130,6 +130,35 @@ TEST_SUITE("sdpa numerics") {
     }
   }
 
+  TEST_CASE("poison at the edges of long tiles, and of the pieces a row is computed again in") {
+    for (int64_t query_len : {1, 3}) {
+      for (int64_t edge : {48, 95, 96, 97, 191, 192, 193, 383, 384, 385}) {
+        CAPTURE(query_len);
+        CAPTURE(edge);
+        Random random(base_seed());
+        AttentionProblem problem = make_attention(
+            {.heads = 2, .kv_heads = 2, .query_len = query_len, .key_len = 400, .head_dim = 9, .value_dim = 17},
+            random);
+        problem.set_mask([edge](int64_t, int64_t, int64_t, int64_t j) { return j < edge; });
+        check_poison(problem, [edge](int64_t, int64_t j) { return j >= edge; });
+        problem.set_mask([edge](int64_t, int64_t, int64_t, int64_t j) { return j != edge - 1; });
+        check_poison(problem, [edge](int64_t, int64_t j) { return j == edge - 1; });
+      }
+    }
+  }
+
+  TEST_CASE("a weight of zero is not a mask: beside poison behind one, an infinite value still gives NaN") {
+    for (int64_t query_len : {1, 3, 40}) {
+      AttentionProblem problem = make_problem(query_len);
+      problem.set_mask([](int64_t, int64_t, int64_t, int64_t j) { return j != 3; });
+      problem.bias.emplace(Shape{1, 1, 1, kSizes.key_len}).fill([n = 0]() mutable { return n++ == 7 ? -1e30f : 0; });
+      problem.value.memory().thaw();
+      problem.value(0, 0, 3, 1) = kInfinity;
+      problem.value(0, 0, 7, 2) = kInfinity;
+      check_attention(problem);
+    }
+  }
+
   TEST_CASE("poison and splits: masked it changes nothing, attended it arrives") {
     Random random(base_seed());
     AttentionProblem problem = make_attention(

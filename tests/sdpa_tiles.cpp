@@ -36,6 +36,23 @@ TEST_SUITE("sdpa tiles") {
     }
   }
 
+  TEST_CASE("one query and a few, around tiles of several hundred keys") {
+    for (int64_t query_len : {1, 2, 5}) {
+      for (int64_t key_len : {191, 192, 193, 287, 289, 383, 384, 385, 767, 768, 769, 1153}) {
+        Random random(base_seed());
+        AttentionProblem problem =
+            make_attention({.query_len = query_len, .key_len = key_len, .head_dim = 20, .value_dim = 36}, random);
+        check_attention(problem);
+        problem.set_valid_lens({key_len - 1});
+        check_attention(problem);
+        problem.valid_lens32.reset();
+        problem.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT;
+        problem.window_left = key_len / 3;
+        check_attention(problem);
+      }
+    }
+  }
+
   TEST_CASE("head_dim, one query and many") {
     for (int64_t size : kEdges) {
       if (size == 0) continue;

@@ -70,7 +70,7 @@ constexpr Kernels make_table(const char *name) {
           .lanes = lanes,
           .attention = {.tile_rows = TileValues::tile_rows,
                         .tile_keys = TileValues::tile_keys,
-                        .few_rows_keys = RowValues::tile_keys,
+                        .few_rows_keys = RowValues::keys_at_once,
                         .few_rows = few_rows,
                         .tile_bands = TileValues::bands,
                         .scratch_floats = attention_scratch_floats},

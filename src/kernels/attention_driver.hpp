@@ -13,7 +13,8 @@
 // and stays in the second-level cache. Memory that will be touched once (queries, outputs, the next tile) is prefetched
 // during the work before it.
 //
-// Tiles lie on one grid for all rows (multiples of tile_keys), so what a row gives does not depend on its neighbours.
+// Tiles lie on one grid for all rows of a task (multiples of tile_keys), so what a row gives does not depend on its
+// neighbours.
 //
 // A masked key has weight 0, but 0 * NaN is NaN: values behind a mask must not reach the output. Looking for them in
 // every tile would cost; they show in the output instead. A row that comes out not finite, in a task with masks, is
@@ -37,6 +38,8 @@ struct AttentionWorker {
   static constexpr int64_t keys = Path::tile_keys;
   static_assert(keys % chains == 0);
   static_assert(!Path::few_rows || keys % (line_step * lanes) == 0);
+  // Values without masked ones are copied so many at a time, a multiple of what Path::add_values takes together.
+  static constexpr int64_t harmless_keys = min_of(keys, 96);
 
   struct Band {
     RowTable<rows> table;
@@ -53,17 +56,18 @@ struct AttentionWorker {
   const float *key_facts;  // null: the score function needs none
   ScoreScale scale;
   ScaledExp2 exponent;
+  int64_t tile_keys;  // what this task takes of `keys`
   Band bands[Path::max_bands];
   int64_t band_count = 0;
   int64_t first_tile_end = 0;
   bool next_is_fetched = false;
   int64_t last_key = 0;  // past the last one that any band attends
   float *scores;
-  float *harmless;  // [keys][value_dim], a tile's values without the masked ones
+  float *harmless;  // [harmless_keys][value_dim], values without the masked ones
 
   static int64_t scratch_floats(int64_t head_dim, int64_t value_dim) {
     const int64_t band = Path::query_floats(head_dim) + Path::out_floats(value_dim);
-    return band * Path::bands(head_dim, value_dim) + keys * rows + keys * value_dim;
+    return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim;
   }
 
   FOVEA_INLINE explicit AttentionWorker(const AttentionTask &t)
@@ -72,6 +76,7 @@ struct AttentionWorker {
     value_base = problem.value + task.batch * problem.value_strides.batch + task.kv_head * problem.value_strides.head;
     const HeadStrides &facts = problem.key_facts_strides;
     key_facts = problem.key_facts + task.batch * facts.batch + task.kv_head * facts.head;
+    tile_keys = Path::keys_at_once(task.row_count);
     scores = static_cast<float *>(task.scratch);
     harmless = scores + keys * rows;
   }
@@ -90,35 +95,45 @@ struct AttentionWorker {
     return Path::few_rows && task.row_count == 1 && problem.dropout.threshold == 0;
   }
 
-  FOVEA_INLINE const float *without_masked_values(const ScoreTile &tile, const float *values) {
-    for (int64_t j = 0; j < tile.keys; ++j) {
-      float *to = harmless + j * problem.value_dim;
-      const size_t bytes = static_cast<size_t>(problem.value_dim) * sizeof(float);
-      if (tile.scores[j * tile.stride] == -INFINITY) {
-        memset(to, 0, bytes);
-      } else {
-        memcpy(to, values + j * problem.value_strides.position, bytes);
+  // Path::add_values of a single row, with masked values taken as 0.
+  FOVEA_INLINE void add_harmless_values(Band &band, const ScoreTile &tile, const float *values, const bool *masked) {
+    const int64_t value_dim = problem.value_dim;
+    const size_t bytes = static_cast<size_t>(value_dim) * sizeof(float);
+    alignas(64) float rescale[rows] = {band.state.rescale[0]};
+    for (int64_t first = 0; first < tile.keys; first += harmless_keys) {
+      ScoreTile part = tile;
+      part.scores += first * tile.stride;
+      part.key += first;
+      part.keys = min_of(harmless_keys, tile.keys - first);
+      for (int64_t j = 0; j < part.keys; ++j) {
+        float *to = harmless + j * value_dim;
+        if (masked[first + j]) {
+          memset(to, 0, bytes);
+        } else {
+          memcpy(to, values + (first + j) * problem.value_strides.position, bytes);
+        }
       }
+      Path::add_values(band.out, harmless, value_dim, value_dim, 1, part, rescale);
+      rescale[0] = 1.0f;
     }
-    return harmless;
   }
 
   template <bool repairing>
   FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
-    ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
+    int64_t count = key_end - key;
+    if (problem.mask != nullptr) count = keys_allowed(band.table, key, count);
+    if (count == 0) return;
+    ScoreTile tile = make_tile(scores, band.table, key, count);
     const bool one_row = has_one_row();
     const bool plain = scale.plain && tile.vector_any == nullptr;
-    if (problem.mask != nullptr && !mask_allows_any(band.table, key, tile.keys)) return;
     const int64_t key_stride = problem.key_strides.position;
     if (one_row && plain) tile = empty_line(tile);
     Path::score({problem, band.table, band.query, key_base + key * key_stride, key_facts, tile, upcoming(band, key)});
     next_is_fetched = true;
     if (!plain) dress(tile, band.table, problem, scale);
-    const float *values = value_base + key * problem.value_strides.position;
-    int64_t value_stride = problem.value_strides.position;
+    bool masked[keys];
     if constexpr (repairing) {
-      values = without_masked_values(tile, values);
-      value_stride = problem.value_dim;
+      for (int64_t j = 0; j < tile.keys; ++j) masked[j] = tile.scores[j * tile.stride] == -INFINITY;
     }
     if (one_row) {
       if (!plain) tile = first_row_as_line(tile);
@@ -127,14 +142,20 @@ struct AttentionWorker {
       update_softmax(band.state, tile, exponent);
     }
     if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
-    Path::add_values(band.out, values, value_stride, problem.value_dim, band.row_count, tile, band.state.rescale);
+    const float *values = value_base + key * problem.value_strides.position;
+    if constexpr (repairing) {
+      add_harmless_values(band, tile, values, masked);
+    } else {
+      Path::add_values(band.out, values, problem.value_strides.position, problem.value_dim, band.row_count, tile,
+                       band.state.rescale);
+    }
   }
 
   // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
   template <bool repairing>
   FOVEA_INLINE void attend_band(Band &band, int64_t key) {
     const int64_t first = max_of(key, first_key(band));
-    const int64_t last = min_of(key + keys, band.table.any.last);
+    const int64_t last = min_of(key + tile_keys, band.table.any.last);
     if (first >= last) return;
     attend_tile<repairing>(band, first, last);
   }
@@ -150,18 +171,18 @@ struct AttentionWorker {
   FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key) const {
     Prefetch prefetch;
     const int64_t b = &band - bands;
-    const int64_t next = key / keys * keys + keys;
+    const int64_t next = key / tile_keys * tile_keys + tile_keys;
     const HeadStrides &k = problem.key_strides;
     const HeadStrides &v = problem.value_strides;
     if (!next_is_fetched && next < last_key) {
-      const int64_t count = min_of(keys, last_key - next);
+      const int64_t count = min_of(tile_keys, last_key - next);
       prefetch.keys = {key_base + next * k.position, k.position, problem.head_dim, count};
       prefetch.values = {value_base + next * v.position, v.position, problem.value_dim, count};
     }
     if (key < first_tile_end && b + 1 < band_count) {
       prefetch.queries = band_rows(bands[b + 1], problem.query, problem.query_strides, problem.head_dim);
     }
-    if (next + keys >= band.table.any.last && task.partial.out == nullptr) {
+    if (next + tile_keys >= band.table.any.last && task.partial.out == nullptr) {
       prefetch.out = band_rows(band, problem.out, problem.out_strides, problem.value_dim);
     }
     return prefetch;
@@ -175,7 +196,7 @@ struct AttentionWorker {
 
   // Lays out `count` rows from row_begin on in bands.
   FOVEA_INLINE void divide(int64_t row_begin, int64_t count) {
-    float *at = harmless + keys * problem.value_dim;
+    float *at = harmless + harmless_keys * problem.value_dim;
     band_count = ceil_div(count, rows);
     for (int64_t b = 0; b < band_count; ++b) {
       Band &band = bands[b];
@@ -195,15 +216,15 @@ struct AttentionWorker {
     for (int64_t b = 1; b < band_count; ++b) {
       any = {min_of(any.first, bands[b].table.any.first), max_of(any.last, bands[b].table.any.last)};
     }
-    const int64_t first = any.first / keys * keys;
-    first_tile_end = first + keys;
+    const int64_t first = any.first / tile_keys * tile_keys;
+    first_tile_end = first + tile_keys;
     next_is_fetched = false;
     last_key = any.last;
     for (int64_t b = 0; b < band_count; ++b) {
       start(bands[b]);
       attend_band<repairing>(bands[b], first);
     }
-    for (int64_t key = first + keys; key < any.last; key += keys) {
+    for (int64_t key = first + tile_keys; key < any.last; key += tile_keys) {
       next_is_fetched = false;
       for (int64_t b = 0; b < band_count; ++b) attend_band<repairing>(bands[b], key);
     }

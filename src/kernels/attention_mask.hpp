@@ -119,17 +119,17 @@ FOVEA_INLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<rows
   }
 }
 
-// False if no row may attend any key of the tile, as far as the boolean mask says.
+// How many of `keys` keys there are up to the last that some row may attend, as far as the boolean mask says.
 template <int64_t rows>
-FOVEA_INLINE bool mask_allows_any(const RowTable<rows> &table, int64_t key, int64_t keys) {
+FOVEA_INLINE int64_t keys_allowed(const RowTable<rows> &table, int64_t key, int64_t keys) {
+  int64_t allowed = 0;
   for (int64_t r = 0; r < table.count; ++r) {
-    if (r > 0 && table.mask[r] == table.mask[r - 1]) continue;
     const uint8_t *mask = table.mask[r] + key;
-    for (int64_t j = 0; j < keys; ++j) {
-      if (mask[j] != 0) return true;
-    }
+    int64_t end = keys;
+    while (end > allowed && mask[end - 1] == 0) --end;
+    allowed = end;
   }
-  return false;
+  return allowed;
 }
 
 // How scores become exponents: weight = 2^((score - row_max) * exponent_scale).

@@ -83,7 +83,7 @@ struct AttentionProblem {
 struct AttentionShape {
   int64_t tile_rows;      // rows of a tile task
   int64_t tile_keys;      // keys of a tile
-  int64_t few_rows_keys;  // keys of the tiles of attention_rows; split points are multiples of it
+  int64_t (*few_rows_keys)(int64_t rows);                      // keys of a tile of attention_rows
   int64_t (*few_rows)(ScoreKind score, int64_t head_dim);      // up to so many rows attention_rows is the faster kernel
   int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one tile task
   int64_t (*scratch_floats)(ScoreKind score, int64_t head_dim, int64_t value_dim);  // of a task of any attention kernel

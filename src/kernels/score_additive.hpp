@@ -185,8 +185,7 @@ struct AdditiveTile : TileValues {
 // cache. A tile is checked at once for keys and rows that ask for another form: one key after the other, the checks took
 // a sixth of the time.
 struct AdditiveRows : RowValues {
-  static constexpr int streams = 4;                                        // keys at once, a quarter of the tile apart
-  static constexpr int64_t prefetch_spacing = has_32_registers ? 32 : 16;  // floats; processors fetch lines in pairs
+  static constexpr int streams = 4;  // keys at once, a quarter of the tile apart
 
   // The rows' reaches, then for each row its exponentials and those times the weights, or its units.
   static constexpr int64_t query_floats(int64_t head_dim) { return (2 * padded_units(head_dim) + 1) * tile_rows; }
@@ -306,7 +305,10 @@ struct AdditiveRows : RowValues {
     const int64_t units = padded_units(job.problem.head_dim);
     const float *query = query_of(job, r);
     const float *weighted = query + units;
-    unroll<keys>([&](auto y) FOVEA_INLINE_BODY { sum[y] = zero(); });
+    unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
+      sum[y] = zero();
+      prefetch_row<1>(key[y] + ahead, units);
+    });
     int64_t u = 0;
     for (; u + units_at_once * lanes <= units; u += units_at_once * lanes) {
       Float g[units_at_once];
@@ -318,7 +320,7 @@ struct AdditiveRows : RowValues {
       unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
         Float d[units_at_once];
         unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY {
-          if constexpr (k * lanes % prefetch_spacing == 0) prefetch(key[y] + u + k * lanes + ahead);
+          if constexpr (k * lanes % 16 == 0) prefetch_line<1>(key[y] + u + k * lanes + ahead);
           d[k] = g[k] + load(key[y] + u + k * lanes);
         });
         sum[y] = add_quotients(w, d, sum[y]);

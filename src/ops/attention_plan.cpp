@@ -17,7 +17,7 @@ constexpr double worth_a_thread = 60e3;
 // Which rows are few, and where keys are split, depends on a batch entry's shapes alone: neither batch size nor thread
 // count changes a result.
 int64_t keys_per_split(const AttentionPlan &plan) {
-  constexpr int64_t grid = 192;  // a multiple of every tile's keys
+  constexpr int64_t grid = 192;  // whole tiles, or halves of a single row's
   constexpr int64_t most_spans = 16;
   constexpr int64_t most_blocks = 4;
   constexpr int64_t longest = 21 * grid;
@@ -127,9 +127,9 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
                     " keys_per_split=%" PRId64 " tasks=%" PRId64
                     " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
                     score_name(plan.score.kind), plan.kernels->name, rows ? "rows" : "tile", plan.rows_per_task,
-                    rows ? shape.few_rows_keys : shape.tile_keys, plan.row_blocks, plan.splits, plan.keys_per_split,
-                    plan.tasks, plan.workers, plan.problem.weights_wanted ? 2 : 1, dropout, plan.scratch_size,
-                    plan.score.size, plan.workspace_size);
+                    rows ? shape.few_rows_keys(plan.rows_per_task) : shape.tile_keys, plan.row_blocks, plan.splits,
+                    plan.keys_per_split, plan.tasks, plan.workers, plan.problem.weights_wanted ? 2 : 1, dropout,
+                    plan.scratch_size, plan.score.size, plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 
