@@ -1,62 +1,19 @@
 // Keys prepared once: the bits of the call that is given them whole, however they were appended; truncation, capacity,
-// sharing, every rejection.
+// sharing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <memory>
 #include <thread>
 
 #include "errors.hpp"
 #include "support/attention_plan.hpp"
+#include "support/prepared_keys.hpp"
 
 using namespace testing;
 
 namespace {
 
 constexpr int32_t kPreparable[] = {FOVEA_SCORE_BILINEAR, FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT};
-
-struct DestroyKeys {
-  void operator()(fovea_prepared_keys *keys) const { fovea_prepared_keys_destroy(keys); }
-};
-using Keys = std::unique_ptr<fovea_prepared_keys, DestroyKeys>;
-
-Keys make_keys(const fovea_context *context, const AttentionProblem &problem, int64_t capacity) {
-  const AttentionSizes &s = problem.sizes;
-  const ScoreArguments score(*problem.score);
-  problem.score->freeze();
-  fovea_prepared_keys *keys = nullptr;
-  REQUIRE_OK(fovea_prepared_keys_create(context, &score.score, s.batch, s.kv_heads, capacity, s.head_dim, s.key_size(),
-                                        &keys));
-  return Keys(keys);
-}
-
-// Keys [begin, end) of a problem.
-fovea_tensor slice(const AttentionProblem &problem, int64_t begin, int64_t end) {
-  fovea_tensor part = problem.key.view();
-  const int axis = part.rank - 2;
-  part.data = static_cast<float *>(part.data) + begin * part.strides[axis];
-  part.shape[axis] = end - begin;
-  return part;
-}
-
-void append(const fovea_context *context, const Keys &keys, const AttentionProblem &problem, int64_t begin,
-            int64_t end) {
-  problem.key.memory().freeze();
-  const fovea_tensor part = slice(problem, begin, end);
-  REQUIRE_OK(fovea_prepared_keys_append(context, keys.get(), &part));
-}
-
-Keys make_full(const fovea_context *context, const AttentionProblem &problem) {
-  Keys keys = make_keys(context, problem, problem.sizes.key_len);
-  append(context, keys, problem, 0, problem.sizes.key_len);
-  return keys;
-}
-
-fovea_status attend(const fovea_context *context, const AttentionProblem &problem, const Keys &keys,
-                    const AttentionResult &result) {
-  const AttentionArguments call(problem, result);
-  return fovea_attention_prepared(context, &call.query, keys.get(), &call.value, &call.out, &call.options);
-}
 
 // The bits of the one-shot call; of BILINEAR, whose one-shot call may project the queries instead, its accuracy.
 void check_same(const fovea_context *context, const AttentionProblem &problem, const Keys &keys) {
@@ -80,20 +37,6 @@ void check_same(const fovea_context *context, const AttentionProblem &problem, c
   }
 }
 
-AttentionProblem make_problem(int32_t kind, int64_t query_len, int64_t key_len, int64_t hidden = 19) {
-  Random random(base_seed());
-  return make_scored(kind,
-                     {.batch = 2,
-                      .heads = 4,
-                      .kv_heads = 2,
-                      .query_len = query_len,
-                      .key_len = key_len,
-                      .head_dim = 10,
-                      .value_dim = 6,
-                      .key_dim = 7},
-                     hidden, random);
-}
-
 }  // namespace
 
 TEST_SUITE("prepared keys") {
@@ -101,7 +44,7 @@ TEST_SUITE("prepared keys") {
     for (int32_t kind : kPreparable) {
       for (int64_t query_len : {0, 1, 3, 40, 90}) {
         for (int64_t key_len : {0, 1, 17, 64, 300}) {
-          AttentionProblem problem = make_problem(kind, query_len, key_len);
+          AttentionProblem problem = make_prepared_problem(kind, query_len, key_len);
           for_each_isa([&](const fovea_context *context) {
             const Keys keys = make_full(context, problem);
             check_same(context, problem, keys);
@@ -117,7 +60,7 @@ TEST_SUITE("prepared keys") {
   TEST_CASE("with masks and options") {
     for (int32_t kind : kPreparable) {
       for (int64_t query_len : {1, 3, 40}) {
-        AttentionProblem problem = make_problem(kind, query_len, 130);
+        AttentionProblem problem = make_prepared_problem(kind, query_len, 130);
         for_each_isa([&](const fovea_context *context) {
           const Keys keys = make_full(context, problem);
           problem.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT;
@@ -145,7 +88,7 @@ TEST_SUITE("prepared keys") {
     for (int32_t kind : kPreparable) {
       for (int64_t hidden : {1, 2, 3, 16, 17, 64, 65, 256}) {
         if (!has_hidden(kind) && hidden > 1) continue;
-        const AttentionProblem problem = make_problem(kind, 1, 1500, hidden);
+        const AttentionProblem problem = make_prepared_problem(kind, 1, 1500, hidden);
         for_each_isa([&](const fovea_context *context) { check_same(context, problem, make_full(context, problem)); });
       }
       for (int rank : {2, 3}) {
@@ -189,16 +132,16 @@ TEST_SUITE("prepared keys") {
 
   TEST_CASE("a decoder: one key more at each step") {
     for (int32_t kind : kPreparable) {
-      const AttentionProblem whole = make_problem(kind, 1, 40);
+      const AttentionProblem whole = make_prepared_problem(kind, 1, 40);
       for_each_isa([&](const fovea_context *context) {
         const Keys keys = make_keys(context, whole, 40);
         for (int64_t len = 1; len <= 40; ++len) {
           append(context, keys, whole, len - 1, len);
-          AttentionProblem step = make_problem(kind, 1, len);
+          AttentionProblem step = make_prepared_problem(kind, 1, len);
           for_each_index(step.key.shape(), [&](const Shape &at) { step.key.at(at) = whole.key.at(at); });
           for_each_index(step.value.shape(), [&](const Shape &at) { step.value.at(at) = whole.value.at(at); });
           step.query.assign(whole.query.dense());
-          step.score = std::move(make_problem(kind, 1, 40).score);
+          step.score = std::move(make_prepared_problem(kind, 1, 40).score);
           check_same(context, step, keys);
         }
       });
@@ -207,8 +150,8 @@ TEST_SUITE("prepared keys") {
 
   TEST_CASE("truncated and appended again: what was forgotten leaves no trace") {
     for (int32_t kind : kPreparable) {
-      const AttentionProblem problem = make_problem(kind, 3, 100);
-      AttentionProblem spoiled = make_problem(kind, 3, 100);
+      const AttentionProblem problem = make_prepared_problem(kind, 3, 100);
+      AttentionProblem spoiled = make_prepared_problem(kind, 3, 100);
       spoiled.key.fill([n = 0]() mutable { return n++ % 2 == 0 ? kNan : 1e30f; });
       for_each_isa([&](const fovea_context *context) {
         const Keys keys = make_keys(context, problem, 100);
@@ -230,7 +173,7 @@ TEST_SUITE("prepared keys") {
   TEST_CASE("a plan attends what the keys hold when it runs, as many as when it was made") {
     for (int32_t kind : kPreparable) {
       for (int64_t query_len : {1, 40}) {
-        const AttentionProblem problem = make_problem(kind, query_len, 70);
+        const AttentionProblem problem = make_prepared_problem(kind, query_len, 70);
         for_each_isa([&](const fovea_context *context) {
           const Keys keys = make_keys(context, problem, 100);
           append(context, keys, problem, 30, 70);
@@ -256,7 +199,7 @@ TEST_SUITE("prepared keys") {
 
   TEST_CASE("past the capacity nothing is appended") {
     for (int32_t kind : kPreparable) {
-      const AttentionProblem problem = make_problem(kind, 2, 30), longer = make_problem(kind, 2, 60);
+      const AttentionProblem problem = make_prepared_problem(kind, 2, 30), longer = make_prepared_problem(kind, 2, 60);
       for_each_isa([&](const fovea_context *context) {
         const Keys keys = make_keys(context, problem, 30);
         append(context, keys, problem, 0, 20);
@@ -278,8 +221,8 @@ TEST_SUITE("prepared keys") {
   TEST_CASE("the parameters are copied") {
     for (int32_t kind : kPreparable) {
       for_each_isa([&](const fovea_context *context) {
-        const AttentionProblem problem = make_problem(kind, 3, 50);
-        AttentionProblem gone = make_problem(kind, 3, 50);
+        const AttentionProblem problem = make_prepared_problem(kind, 3, 50);
+        AttentionProblem gone = make_prepared_problem(kind, 3, 50);
         const Keys keys = make_keys(context, gone, 50);
         append(context, keys, gone, 0, 20);
         for (const auto &parameter : gone.score->parameters()) parameter.tensor->fill([] { return kNan; });
@@ -294,7 +237,7 @@ TEST_SUITE("prepared keys") {
   TEST_CASE("keys of NaN: masked they change nothing, attended they arrive") {
     for (int32_t kind : kPreparable) {
       for (int64_t query_len : {1, 20}) {
-        AttentionProblem problem = make_problem(kind, query_len, 60);
+        AttentionProblem problem = make_prepared_problem(kind, query_len, 60);
         for (int64_t b : {0, 1}) problem.key(b, 1, 31, 2) = kNan;
         problem.set_mask([](int64_t b, int64_t, int64_t, int64_t j) { return b == 1 || j != 31; });
         for_each_isa([&](const fovea_context *context) {
@@ -310,7 +253,7 @@ TEST_SUITE("prepared keys") {
 
   TEST_CASE("any number of threads, in appending and in attending; several callers at once") {
     for (int32_t kind : kPreparable) {
-      const AttentionProblem problem = make_problem(kind, 30, 400);
+      const AttentionProblem problem = make_prepared_problem(kind, 30, 400);
       for (const std::string &isa : instruction_sets()) {
         const AttentionResult expected = problem.make_result();
         REQUIRE_OK(attend(shared_context(isa, 1), problem, make_full(shared_context(isa, 1), problem), expected));
@@ -342,7 +285,7 @@ TEST_SUITE("prepared keys") {
   }
 
   TEST_CASE("size and length") {
-    const AttentionProblem problem = make_problem(FOVEA_SCORE_ADDITIVE, 1, 10, 64);
+    const AttentionProblem problem = make_prepared_problem(FOVEA_SCORE_ADDITIVE, 1, 10, 64);
     const Keys small = make_keys(nullptr, problem, 100), large = make_keys(nullptr, problem, 1100);
     const size_t keys = 2 * 2 * 1000,
                  grown = fovea_prepared_keys_size(large.get()) - fovea_prepared_keys_size(small.get());
@@ -360,7 +303,7 @@ TEST_SUITE("prepared keys") {
       return;
     }
     const std::string first = instruction_sets().front(), last = instruction_sets().back();
-    const AttentionProblem problem = make_problem(FOVEA_SCORE_ADDITIVE, 3, 20);
+    const AttentionProblem problem = make_prepared_problem(FOVEA_SCORE_ADDITIVE, 3, 20);
     const Keys keys = make_full(shared_context(first), problem);
     const AttentionResult result = problem.make_result();
     check_refusal(attend(shared_context(last), problem, keys, result), FOVEA_BAD_VALUE, {"keys", first, last});
@@ -370,150 +313,5 @@ TEST_SUITE("prepared keys") {
     check_refusal(fovea_prepared_keys_append(shared_context(last), keys.get(), &part), FOVEA_BAD_VALUE,
                   {"keys", first, last});
     CHECK(fovea_prepared_keys_length(keys.get()) == 10);
-  }
-
-  TEST_CASE("bad arguments: create") {
-    const AttentionProblem problem = make_problem(FOVEA_SCORE_ADDITIVE, 3, 20);
-    const ScoreArguments arguments(*problem.score);
-    fovea_prepared_keys *keys = nullptr;
-    const auto create = [&](const fovea_score *score, int64_t batch, int64_t kv_heads, int64_t capacity,
-                            int64_t query_dim, int64_t key_dim) {
-      return fovea_prepared_keys_create(nullptr, score, batch, kv_heads, capacity, query_dim, key_dim, &keys);
-    };
-    check_refusal(create(nullptr, 2, 2, 5, 10, 7), FOVEA_NULL_POINTER, {"score", "NULL"});
-    check_refusal(fovea_prepared_keys_create(nullptr, &arguments.score, 2, 2, 5, 10, 7, nullptr), FOVEA_NULL_POINTER,
-                  {"keys", "NULL"});
-    for (int32_t kind : {FOVEA_SCORE_DOT, FOVEA_SCORE_GAUSSIAN}) {
-      Random random(base_seed());
-      const ScoreFunction other = make_score(kind, 10, 10, 1, random);
-      const ScoreArguments other_arguments(other);
-      check_refusal(create(&other_arguments.score, 2, 2, 5, 10, 10), FOVEA_BAD_VALUE, {"kind", std::to_string(kind)});
-    }
-    check_refusal(create(&arguments.score, -1, 2, 5, 10, 7), FOVEA_BAD_VALUE, {"batch", "-1"});
-    for (int64_t heads : {-1, 0}) {
-      check_refusal(create(&arguments.score, 2, heads, 5, 10, 7), FOVEA_BAD_VALUE, {"kv_heads", std::to_string(heads)});
-    }
-    for (int64_t capacity : {int64_t{-1}, (int64_t{1} << 30) + 1}) {
-      check_refusal(create(&arguments.score, 2, 2, capacity, 10, 7), FOVEA_BAD_VALUE,
-                    {"capacity", std::to_string(capacity)});
-    }
-    for (int64_t dim : {-1, 0, 1025}) {
-      check_refusal(create(&arguments.score, 2, 2, 5, dim, 7), FOVEA_BAD_VALUE, {"query_dim", std::to_string(dim)});
-      check_refusal(create(&arguments.score, 2, 2, 5, 10, dim), FOVEA_BAD_VALUE, {"key_dim", std::to_string(dim)});
-    }
-    check_refusal(create(&arguments.score, 2, 2, 5, 9, 7), FOVEA_BAD_SHAPE, {"query_weight.shape[1]", "10", "9"});
-    check_refusal(create(&arguments.score, 2, 2, 5, 10, 8), FOVEA_BAD_SHAPE, {"key_weight.shape[1]", "7", "8"});
-    check_refusal(create(&arguments.score, 1 << 30, 1 << 30, 1 << 30, 10, 7), FOVEA_SIZE_OVERFLOW, {"capacity"});
-    check_refusal(create(&arguments.score, 1 << 12, 1 << 5, 1 << 28, 10, 7), FOVEA_OUT_OF_MEMORY, {});
-    fovea_score newer = arguments.score;
-    newer.struct_size = 0;
-    check_refusal(create(&newer, 2, 2, 5, 10, 7), FOVEA_BAD_OPTION, {"struct_size", "0"});
-    fovea_tensor no_data = arguments.key_weight;
-    no_data.data = nullptr;
-    fovea_score bad = arguments.score;
-    bad.key_weight = &no_data;
-    check_refusal(create(&bad, 2, 2, 5, 10, 7), FOVEA_NULL_POINTER, {"key_weight", "NULL"});
-    CHECK(keys == nullptr);
-  }
-
-  TEST_CASE("bad arguments: append and truncate") {
-    const AttentionProblem problem = make_problem(FOVEA_SCORE_CONCAT, 3, 20);
-    const Keys keys = make_keys(nullptr, problem, 20);
-    append(nullptr, keys, problem, 0, 8);
-    const auto refuse = [&](fovea_status expected, std::initializer_list<std::string> words, auto spoil) {
-      fovea_tensor part = slice(problem, 8, 12);
-      spoil(part);
-      check_refusal(fovea_prepared_keys_append(nullptr, keys.get(), &part), expected, words);
-      CHECK(fovea_prepared_keys_length(keys.get()) == 8);
-    };
-    refuse(FOVEA_NULL_POINTER, {"key", "NULL"}, [](fovea_tensor &part) { part.data = nullptr; });
-    refuse(FOVEA_BAD_DTYPE, {"key", "5"}, [](fovea_tensor &part) { part.dtype = FOVEA_I32; });
-    for (int32_t rank : {1, 5}) refuse(FOVEA_BAD_RANK, {"key"}, [&](fovea_tensor &part) { part.rank = rank; });
-    for (int axis : {0, 1, 3}) {
-      refuse(FOVEA_BAD_SHAPE, {"key"}, [axis](fovea_tensor &part) { --part.shape[axis]; });
-    }
-    refuse(FOVEA_BAD_SHAPE, {"key.shape[2]", "-1"}, [](fovea_tensor &part) { part.shape[2] = -1; });
-    refuse(FOVEA_BAD_STRIDE, {"key.strides[3]", "2"}, [](fovea_tensor &part) { part.strides[3] = 2; });
-    refuse(FOVEA_SIZE_OVERFLOW, {"key"}, [](fovea_tensor &part) { part.strides[0] = INT64_MAX; });
-    check_refusal(fovea_prepared_keys_append(nullptr, keys.get(), nullptr), FOVEA_NULL_POINTER, {"key", "NULL"});
-    const fovea_tensor good = slice(problem, 8, 12);
-    check_refusal(fovea_prepared_keys_append(nullptr, nullptr, &good), FOVEA_NULL_POINTER, {"keys", "NULL"});
-    for (int64_t length : {int64_t{-1}, int64_t{9}, INT64_MAX, INT64_MIN}) {
-      check_refusal(fovea_prepared_keys_truncate(keys.get(), length), FOVEA_BAD_VALUE,
-                    {"length", std::to_string(length), "8"});
-    }
-    check_refusal(fovea_prepared_keys_truncate(nullptr, 0), FOVEA_NULL_POINTER, {"keys", "NULL"});
-    CHECK(fovea_prepared_keys_length(keys.get()) == 8);
-  }
-
-  TEST_CASE("bad arguments: attend") {
-    const AttentionProblem problem = make_problem(FOVEA_SCORE_BILINEAR, 3, 20);
-    const Keys keys = make_full(nullptr, problem);
-    const auto refuse = [&](fovea_status expected, std::initializer_list<std::string> words, auto spoil) {
-      const AttentionResult result = problem.make_result();
-      AttentionArguments call(problem, result);
-      spoil(call);
-      check_refusal(fovea_attention_prepared(nullptr, &call.query, keys.get(), &call.value, &call.out, &call.options),
-                    expected, words);
-      CHECK(result.out.untouched());
-      CHECK(result.log_sum_exp->untouched());
-      CHECK(result.weights->untouched());
-    };
-    refuse(FOVEA_NULL_POINTER, {"query", "NULL"}, [](AttentionArguments &call) { call.query.data = nullptr; });
-    refuse(FOVEA_BAD_SHAPE, {"query", "9", "10"}, [](AttentionArguments &call) { call.query.shape[3] = 9; });
-    refuse(FOVEA_BAD_SHAPE, {"1", "2"}, [](AttentionArguments &call) {  // of another batch size
-      call.query.shape[0] = call.value.shape[0] = call.out.shape[0] = 1;
-    });
-    refuse(FOVEA_BAD_SHAPE, {"3", "2"}, [](AttentionArguments &call) {  // heads no multiple
-      call.query.shape[1] = call.out.shape[1] = 3;
-    });
-    refuse(FOVEA_BAD_SHAPE, {"value", "19", "20"}, [](AttentionArguments &call) { call.value.shape[2] = 19; });
-    refuse(FOVEA_BAD_SHAPE, {"value", "1", "2"}, [](AttentionArguments &call) { call.value.shape[1] = 1; });
-    refuse(FOVEA_BAD_OPTION, {"flags"}, [](AttentionArguments &call) { call.options.flags = 0x80000000u; });
-    refuse(FOVEA_OVERLAP, {"out", "value"}, [](AttentionArguments &call) { call.out.data = call.value.data; });
-    const AttentionResult result = problem.make_result();
-    const AttentionArguments call(problem, result);
-    check_refusal(fovea_attention_prepared(nullptr, &call.query, nullptr, &call.value, &call.out, nullptr),
-                  FOVEA_NULL_POINTER, {"keys", "NULL"});
-    check_refusal(fovea_attention_prepared(nullptr, nullptr, keys.get(), &call.value, &call.out, nullptr),
-                  FOVEA_NULL_POINTER, {"query", "NULL"});
-    check_refusal(fovea_attention_prepared(nullptr, &call.query, keys.get(), nullptr, &call.out, nullptr),
-                  FOVEA_NULL_POINTER, {"value", "NULL"});
-    check_refusal(fovea_attention_prepared(nullptr, &call.query, keys.get(), &call.value, nullptr, nullptr),
-                  FOVEA_NULL_POINTER, {"out", "NULL"});
-    CHECK(result.out.untouched());
-  }
-
-  TEST_CASE("bad arguments: planned") {
-    const AttentionProblem problem = make_problem(FOVEA_SCORE_ADDITIVE, 3, 20);
-    const Keys keys = make_full(nullptr, problem);
-    const AttentionResult result = problem.make_result();
-    const AttentionArguments call(problem, result);
-    fovea_plan *plan = nullptr;
-    const auto create = [&](const fovea_prepared_keys *from, const fovea_tensor *value, fovea_plan **to) {
-      return fovea_attention_prepared_plan_create(nullptr, &call.query, from, value, &call.out, &call.options, to);
-    };
-    check_refusal(create(nullptr, &call.value, &plan), FOVEA_NULL_POINTER, {"keys", "NULL"});
-    check_refusal(create(keys.get(), nullptr, &plan), FOVEA_NULL_POINTER, {"value", "NULL"});
-    check_refusal(create(keys.get(), &call.value, nullptr), FOVEA_NULL_POINTER, {"plan", "NULL"});
-    fovea_tensor value = call.value;
-    value.shape[2] = 19;
-    check_refusal(create(keys.get(), &value, &plan), FOVEA_BAD_SHAPE, {"value", "19", "20"});
-    CHECK(plan == nullptr);
-    const AttentionPlan made(nullptr, problem, keys.get(), result);
-    CHECK(made.describe().find("op=additive") == 0);
-    const auto refuse = [&](fovea_status expected, std::initializer_list<std::string> words, auto spoil) {
-      fovea_attention_buffers buffers = buffers_without_key(problem, result);
-      spoil(buffers);
-      check_refusal(made.run(buffers), expected, words);
-      CHECK(result.out.untouched());
-    };
-    refuse(FOVEA_BAD_VALUE, {"buffers.key", "NULL"},
-           [&](fovea_attention_buffers &buffers) { buffers.key = buffers.value; });
-    refuse(FOVEA_BAD_VALUE, {"buffers.query_weight", "NULL"},
-           [&](fovea_attention_buffers &buffers) { buffers.query_weight = buffers.value; });
-    refuse(FOVEA_NULL_POINTER, {"value", "NULL"}, [](fovea_attention_buffers &buffers) { buffers.value = nullptr; });
-    refuse(FOVEA_NULL_POINTER, {"query", "NULL"}, [](fovea_attention_buffers &buffers) { buffers.query = nullptr; });
-    check_refusal(fovea_attention_run(made.get(), nullptr, nullptr, 0), FOVEA_NULL_POINTER, {"buffers"});
   }
 }
