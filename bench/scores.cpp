@@ -12,8 +12,10 @@
 //     here (4 to 5 MB), or the score's instructions and the weighted sum take longer; a query's exponential is about 13
 //     instructions for a register of units, 10 on AMD's. Left in between: only scores have arithmetic to hide what they
 //     read behind. Of 32 keys and values of 256 on Zen 4, from the third-level cache, scores take 500 ns (495 is their
-//     bound), values 410 (142), their reading alone 745. Neither adding values between the scores of four keys each nor
-//     asking for keys and values while their queries are projected, in blocks of 6 to 12, gained anything on one thread.
+//     bound), values 400 (142), their reading alone 685 to 745. Adding the values of one sequence between the scores of the
+//     next, a register of four values after each four registers of a key, would save a tenth of those 900 (a prototype),
+//     and costs up to a quarter more from memory: left alone. Asking for keys and values while their queries are
+//     projected, in blocks of 6 to 12, gained nothing on one thread.
 //   additive_tile: the loop over tiles alone, as far as a call can show it: queries, keys and values of one feature,
 //     keys prepared. Softmax is 15 instructions for 256 units' 900 to 1200 and does not count.
 //   gaussian: the scaled dot product of the same shape, measured beside it, is the limit: the norms of keys are a sum
@@ -22,8 +24,8 @@
 //     the squared difference. 2 D instructions for it, T for the targets (1) and about 15 for the softmax, per register
 //     of pairs.
 //   bilinear: arithmetic, as the scaled dot product, and one projection.
-// The step and the kernel regression are one-shot calls, whose workspace stays in the context: nothing is allocated once
-// they are warm. Weights are scaled so that projected units are about 0.5, as trained ones are, and all share reciprocals.
+// The kernel regression is a one-shot call, whose workspace stays in the context: nothing is allocated once it is warm.
+// Weights are scaled so that projected units are about 0.5, as trained ones are, and all share reciprocals.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -132,7 +134,7 @@ class PlannedCall {
   Buffer workspace_;
 };
 
-// Additive attention over keys that were prepared before.
+// Additive attention over keys that were prepared before, planned.
 class PreparedCall {
  public:
   PreparedCall(std::shared_ptr<ScoreData> data, const std::string &isa, int threads)
@@ -142,13 +144,20 @@ class PreparedCall {
     check(fovea_prepared_keys_create(context_.get(), &data_->score, s.batch, s.heads, s.key_len, s.query_dim, s.key_dim,
                                      &keys));
     keys_.reset(keys);
-    check(fovea_prepared_keys_append(context_.get(), keys, &data_->key_view));
+    const ScoreData &d = *data_;
+    check(fovea_prepared_keys_append(context_.get(), keys, &d.key_view));
+    fovea_plan *plan = nullptr;
+    check(fovea_attention_prepared_plan_create(context_.get(), &d.query_view, keys, &d.value_view, &d.out_view, nullptr,
+                                               &plan));
+    plan_.reset(plan);
+    workspace_ = Buffer(fovea_plan_workspace_size(plan));
+    buffers_.struct_size = sizeof buffers_;
+    buffers_.query = d.query.floats();
+    buffers_.value = d.value.floats();
+    buffers_.out = d.out.floats();
   }
 
-  void run() {
-    const ScoreData &d = *data_;
-    check(fovea_attention_prepared(context_.get(), &d.query_view, keys_.get(), &d.value_view, &d.out_view, nullptr));
-  }
+  void run() { check(fovea_attention_run(plan_.get(), &buffers_, workspace_.data(), workspace_.bytes())); }
 
  private:
   struct Destroy {
@@ -158,6 +167,9 @@ class PreparedCall {
   std::shared_ptr<ScoreData> data_;
   Context context_;
   std::unique_ptr<fovea_prepared_keys, Destroy> keys_;
+  fovea_attention_buffers buffers_{};
+  Plan plan_;  // destroyed before what it was made from
+  Buffer workspace_;
 };
 
 // Both kinds of call on the variant's threads, and on one for the scaling.
