@@ -86,6 +86,47 @@ TEST_SUITE("sdpa masks") {
     check_attention(problem);
   }
 
+  TEST_CASE("masks that begin and end anywhere in a tile, with rows of their own") {
+    for (int64_t query_len : {1, 3, 20}) {
+      for (int64_t edge : {1, 5, 47, 48, 49, 95, 96, 97, 143, 144, 145, 383, 384, 385}) {
+        AttentionProblem problem = make_problem(query_len, 400);
+        problem.set_mask([edge](int64_t, int64_t, int64_t, int64_t j) { return j >= edge; });
+        check_attention(problem);
+        problem.set_mask(
+            [edge](int64_t, int64_t h, int64_t i, int64_t j) { return j >= edge - i && j < 400 - 48 * h; });
+        check_attention(problem);
+      }
+    }
+  }
+
+  TEST_CASE("query invariant: a row's mask gives the same bits alone and beside longer and shorter ones") {
+    const int64_t query_len = 20;
+    AttentionProblem all = make_problem(query_len, 400);
+    all.flags = FOVEA_QUERY_INVARIANT;
+    all.set_mask([](int64_t, int64_t h, int64_t i, int64_t j) { return j >= 23 * i && j < 400 - 17 * h; });
+    AttentionProblem alone = make_problem(1, 400);
+    alone.flags = FOVEA_QUERY_INVARIANT;
+    for_each_isa([&](const fovea_context *context) {
+      const AttentionResult company = all.make_result(false);
+      REQUIRE_OK(all.run(context, company));
+      for (int64_t row = 0; row < query_len; ++row) {
+        for_each_index(alone.query.shape(),
+                       [&](const Shape &at) { alone.query.at(at) = all.query(at[0], at[1], row, at[3]); });
+        alone.set_mask([row](int64_t, int64_t h, int64_t, int64_t j) { return j >= 23 * row && j < 400 - 17 * h; });
+        alone.key.assign(all.key.dense());
+        alone.value.assign(all.value.dense());
+        const AttentionResult single = alone.make_result(false);
+        REQUIRE_OK(alone.run(context, single));
+        int64_t different = 0;
+        for_each_index(single.out.shape(), [&](const Shape &at) {
+          different += single.out.at(at) != company.out(at[0], at[1], row, at[3]) ? 1 : 0;
+        });
+        CHECK(different == 0);
+        alone.query.memory().thaw();
+      }
+    });
+  }
+
   TEST_CASE("masks that leave one key, one tile, all but one tile") {
     for (int64_t kept : {0, 1, 15, 16, 31, 32, 63, 64, 100, 127, 128, 199}) {
       AttentionProblem problem = make_problem(20, 200);

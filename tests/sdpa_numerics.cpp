@@ -141,6 +141,8 @@ TEST_SUITE("sdpa numerics") {
             random);
         problem.set_mask([edge](int64_t, int64_t, int64_t, int64_t j) { return j < edge; });
         check_poison(problem, [edge](int64_t, int64_t j) { return j >= edge; });
+        problem.set_mask([edge](int64_t, int64_t, int64_t, int64_t j) { return j >= edge; });
+        check_poison(problem, [edge](int64_t, int64_t j) { return j < edge; });
         problem.set_mask([edge](int64_t, int64_t, int64_t, int64_t j) { return j != edge - 1; });
         check_poison(problem, [edge](int64_t, int64_t j) { return j == edge - 1; });
       }

@@ -38,6 +38,9 @@ struct AttentionWorker {
   static constexpr int64_t keys = Path::tile_keys;
   static_assert(keys % chains == 0);
   static_assert(!Path::few_rows || keys % (line_step * lanes) == 0);
+  // What a mask leaves out at a tile's beginning is passed over in steps that leave each key in its sum's chain.
+  static constexpr int64_t skipped_keys = 48;
+  static_assert(skipped_keys % chains == 0 && (!Path::few_rows || skipped_keys % (line_step * lanes) == 0));
   // Values without masked ones are copied so many at a time, a multiple of what Path::add_values takes together.
   static constexpr int64_t harmless_keys = min_of(keys, 96);
 
@@ -120,10 +123,13 @@ struct AttentionWorker {
 
   template <bool repairing>
   FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
-    int64_t count = key_end - key;
-    if (problem.mask != nullptr) count = keys_allowed(band.table, key, count);
-    if (count == 0) return;
-    ScoreTile tile = make_tile(scores, band.table, key, count);
+    if (problem.mask != nullptr) {
+      const KeyRange allowed = keys_allowed(band.table, key, key_end - key);
+      if (allowed.first >= allowed.last) return;
+      key_end = key + allowed.last;
+      key += allowed.first / skipped_keys * skipped_keys;
+    }
+    ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
     const bool one_row = has_one_row();
     const bool plain = scale.plain && tile.vector_any == nullptr;
     const int64_t key_stride = problem.key_strides.position;

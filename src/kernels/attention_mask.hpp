@@ -119,15 +119,18 @@ FOVEA_INLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<rows
   }
 }
 
-// How many of `keys` keys there are up to the last that some row may attend, as far as the boolean mask says.
+// Of `keys` keys from `key` on the range that holds all that some row may attend, as far as the boolean mask says, counted
+// from the first.
 template <int64_t rows>
-FOVEA_INLINE int64_t keys_allowed(const RowTable<rows> &table, int64_t key, int64_t keys) {
-  int64_t allowed = 0;
+FOVEA_INLINE KeyRange keys_allowed(const RowTable<rows> &table, int64_t key, int64_t keys) {
+  KeyRange allowed = {keys, 0};
   for (int64_t r = 0; r < table.count; ++r) {
     const uint8_t *mask = table.mask[r] + key;
-    int64_t end = keys;
-    while (end > allowed && mask[end - 1] == 0) --end;
-    allowed = end;
+    int64_t first = 0;
+    int64_t last = keys;
+    while (first < allowed.first && mask[first] == 0) ++first;
+    while (last > allowed.last && mask[last - 1] == 0) --last;
+    allowed = {first, last};
   }
   return allowed;
 }
