@@ -204,7 +204,7 @@ TEST_SUITE("prepared keys") {
         const Keys keys = make_keys(context, problem, 30);
         append(context, keys, problem, 0, 20);
         for (int64_t count : {11, 12, 60}) {
-          const fovea_tensor part = slice(longer, 0, count);
+          const fovea_tensor part = slice_positions(longer.key, 0, count);
           check_refusal(fovea_prepared_keys_append(context, keys.get(), &part), FOVEA_BAD_SHAPE,
                         {"key", std::to_string(count)});
           CHECK(fovea_prepared_keys_length(keys.get()) == 20);
@@ -212,7 +212,7 @@ TEST_SUITE("prepared keys") {
         append(context, keys, problem, 20, 30);
         check_same(context, problem, keys);
         const Keys none = make_keys(context, problem, 0);
-        const fovea_tensor one = slice(longer, 0, 1);
+        const fovea_tensor one = slice_positions(longer.key, 0, 1);
         check_refusal(fovea_prepared_keys_append(context, none.get(), &one), FOVEA_BAD_SHAPE, {"key", "1"});
       });
     }
@@ -309,7 +309,7 @@ TEST_SUITE("prepared keys") {
     check_refusal(attend(shared_context(last), problem, keys, result), FOVEA_BAD_VALUE, {"keys", first, last});
     CHECK(result.out.untouched());
     REQUIRE_OK(fovea_prepared_keys_truncate(keys.get(), 10));
-    const fovea_tensor part = slice(problem, 10, 20);
+    const fovea_tensor part = slice_positions(problem.key, 10, 20);
     check_refusal(fovea_prepared_keys_append(shared_context(last), keys.get(), &part), FOVEA_BAD_VALUE,
                   {"keys", first, last});
     CHECK(fovea_prepared_keys_length(keys.get()) == 10);

@@ -57,7 +57,7 @@ TEST_SUITE("prepared keys") {
     const Keys keys = make_keys(nullptr, problem, 20);
     append(nullptr, keys, problem, 0, 8);
     const auto refuse = [&](fovea_status expected, std::initializer_list<std::string> words, auto spoil) {
-      fovea_tensor part = slice(problem, 8, 12);
+      fovea_tensor part = slice_positions(problem.key, 8, 12);
       spoil(part);
       check_refusal(fovea_prepared_keys_append(nullptr, keys.get(), &part), expected, words);
       CHECK(fovea_prepared_keys_length(keys.get()) == 8);
@@ -72,7 +72,7 @@ TEST_SUITE("prepared keys") {
     refuse(FOVEA_BAD_STRIDE, {"key.strides[3]", "2"}, [](fovea_tensor &part) { part.strides[3] = 2; });
     refuse(FOVEA_SIZE_OVERFLOW, {"key"}, [](fovea_tensor &part) { part.strides[0] = INT64_MAX; });
     check_refusal(fovea_prepared_keys_append(nullptr, keys.get(), nullptr), FOVEA_NULL_POINTER, {"key", "NULL"});
-    const fovea_tensor good = slice(problem, 8, 12);
+    const fovea_tensor good = slice_positions(problem.key, 8, 12);
     check_refusal(fovea_prepared_keys_append(nullptr, nullptr, &good), FOVEA_NULL_POINTER, {"keys", "NULL"});
     for (int64_t length : {int64_t{-1}, int64_t{9}, INT64_MAX, INT64_MIN}) {
       check_refusal(fovea_prepared_keys_truncate(keys.get(), length), FOVEA_BAD_VALUE,

@@ -85,6 +85,15 @@ AttentionProblem make_attention(const AttentionSizes &sizes, Random &random, Lay
 AttentionProblem make_scored(int32_t kind, const AttentionSizes &sizes, int64_t hidden, Random &random,
                              Layout layout = Layout::kHeadsFirst, int rank = 4);
 
+// Positions [begin, end) of keys or values.
+inline fovea_tensor slice_positions(const Tensor<float> &tensor, int64_t begin, int64_t end) {
+  fovea_tensor part = tensor.view();
+  const int axis = part.rank - 2;
+  part.data = static_cast<float *>(part.data) + begin * part.strides[axis];
+  part.shape[axis] = end - begin;
+  return part;
+}
+
 // The tensors and options of a call, pointing into the problem; it must outlive them.
 struct AttentionArguments {
   AttentionArguments(const AttentionProblem &problem, const AttentionResult &result);

@@ -29,15 +29,6 @@ inline KvCache make_cache(const AttentionProblem &problem, int64_t capacity) {
   return KvCache(cache);
 }
 
-// Positions [begin, end) of keys or values.
-inline fovea_tensor slice_positions(const Tensor<float> &tensor, int64_t begin, int64_t end) {
-  fovea_tensor part = tensor.view();
-  const int axis = part.rank - 2;
-  part.data = static_cast<float *>(part.data) + begin * part.strides[axis];
-  part.shape[axis] = end - begin;
-  return part;
-}
-
 inline void append(const fovea_context *context, const KvCache &cache, const AttentionProblem &problem, int64_t begin,
                    int64_t end) {
   problem.key.memory().freeze();

@@ -24,19 +24,10 @@ inline Keys make_keys(const fovea_context *context, const AttentionProblem &prob
   return Keys(keys);
 }
 
-// Keys [begin, end) of a problem.
-inline fovea_tensor slice(const AttentionProblem &problem, int64_t begin, int64_t end) {
-  fovea_tensor part = problem.key.view();
-  const int axis = part.rank - 2;
-  part.data = static_cast<float *>(part.data) + begin * part.strides[axis];
-  part.shape[axis] = end - begin;
-  return part;
-}
-
 inline void append(const fovea_context *context, const Keys &keys, const AttentionProblem &problem, int64_t begin,
                    int64_t end) {
   problem.key.memory().freeze();
-  const fovea_tensor part = slice(problem, begin, end);
+  const fovea_tensor part = slice_positions(problem.key, begin, end);
   REQUIRE_OK(fovea_prepared_keys_append(context, keys.get(), &part));
 }
 
