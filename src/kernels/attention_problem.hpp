@@ -81,8 +81,8 @@ struct AttentionProblem {
 
 // The blocking of an instruction set.
 struct AttentionShape {
-  int64_t tile_rows;      // rows of a tile task
-  int64_t tile_keys;      // keys of a tile
+  int64_t tile_rows;                                           // rows of a tile task
+  int64_t tile_keys;                                           // keys of a tile
   int64_t (*few_rows_keys)(int64_t rows);                      // keys of a tile of attention_rows
   int64_t (*few_rows)(ScoreKind score, int64_t head_dim);      // up to so many rows attention_rows is the faster kernel
   int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one tile task
