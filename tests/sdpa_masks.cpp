@@ -106,15 +106,17 @@ TEST_SUITE("sdpa masks") {
     all.set_mask([](int64_t, int64_t h, int64_t i, int64_t j) { return j >= 23 * i && j < 400 - 17 * h; });
     AttentionProblem alone = make_problem(1, 400);
     alone.flags = FOVEA_QUERY_INVARIANT;
+    alone.key.assign(all.key.dense());
+    alone.value.assign(all.value.dense());
     for_each_isa([&](const fovea_context *context) {
       const AttentionResult company = all.make_result(false);
       REQUIRE_OK(all.run(context, company));
       for (int64_t row = 0; row < query_len; ++row) {
+        CAPTURE(row);
+        alone.query.memory().thaw();
         for_each_index(alone.query.shape(),
                        [&](const Shape &at) { alone.query.at(at) = all.query(at[0], at[1], row, at[3]); });
         alone.set_mask([row](int64_t, int64_t h, int64_t, int64_t j) { return j >= 23 * row && j < 400 - 17 * h; });
-        alone.key.assign(all.key.dense());
-        alone.value.assign(all.value.dense());
         const AttentionResult single = alone.make_result(false);
         REQUIRE_OK(alone.run(context, single));
         int64_t different = 0;
@@ -122,7 +124,6 @@ TEST_SUITE("sdpa masks") {
           different += single.out.at(at) != company.out(at[0], at[1], row, at[3]) ? 1 : 0;
         });
         CHECK(different == 0);
-        alone.query.memory().thaw();
       }
     });
   }

@@ -119,8 +119,8 @@ FOVEA_INLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<rows
   }
 }
 
-// Of `keys` keys from `key` on the range that holds all that some row may attend, as far as the boolean mask says, counted
-// from the first.
+// Of `keys` keys from `key` on the range that holds all that some row may attend, as far as the boolean mask says,
+// counted from the first.
 template <int64_t rows>
 FOVEA_INLINE KeyRange keys_allowed(const RowTable<rows> &table, int64_t key, int64_t keys) {
   KeyRange allowed = {keys, 0};

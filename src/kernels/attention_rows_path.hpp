@@ -11,13 +11,13 @@
 //   order      memory is read row after row, as hardware prefetchers expect: keys as four streams a quarter of a tile
 //              apart, values as one. Neighbouring keys side by side, or values column by column, look like no stream.
 //   length     of the tiles of one query: each change from keys to values and back stops the streams, and the softmax
-//              between reads nothing. Measured on Zen 4 with AVX-512, tiles of 384 keys take 0.75 to 0.88 of the time of
-//              tiles of 48 from memory, 0.93 from the third-level cache.
+//              between reads nothing. Measured on Zen 4 with AVX-512, tiles of 384 keys take 0.80 to 0.87 of the time of
+//              tiles of 48 from memory, 0.92 from the third-level cache.
 //   prefetch   every pass asks for what it or a later one will read, so that memory has work to do also while a pass
 //              finds its own data in a cache. It asks into the second-level cache: prefetches into the first hold its
 //              few miss buffers until memory answers, and the reads themselves wait behind them. And it asks for no
-//              more than it must: with AVX-512 and one query, one line in 16 takes 0.9 to 0.95 of the time of every
-//              second line; with AVX2 that takes 1.3 times the time of every line, from memory.
+//              more than it must: with AVX-512 and one query, one line in 16 takes 0.89 to 1.00 of the time of every
+//              line of a key and every second of a value; with AVX2, from memory, 1.0 to 1.4 times that of every line.
 #pragma once
 
 #include "kernels/attention_score.hpp"
@@ -33,7 +33,7 @@ struct RowValues {
   static constexpr int64_t max_bands = 1;
 
   // A single row reads a tile once; several do so in passes, which should find it in the caches.
-  static int64_t keys_at_once(int64_t rows) { return rows == 1 ? tile_keys : lanes < 16 ? 48 : 96; }
+  static constexpr int64_t keys_at_once(int64_t rows) { return rows == 1 ? tile_keys : lanes < 16 ? 48 : 96; }
 
   // At most 128 kB. Not a multiple of a quarter of a tile, the distance of the streams of keys: each stream would ask
   // for what the next one is reading.
@@ -41,10 +41,10 @@ struct RowValues {
 
   // Before a row that is read for one query by registers of whole lines, the hardware's prefetchers need only a hint:
   // one line in 16. Else each line is asked for on the way.
-  static constexpr bool hints_do(int rows) { return rows == 1 && lanes == 16; }
+  static constexpr bool hints_do(int rows) { return rows == 1 && lanes == line_floats; }
   template <int rows>
   FOVEA_INLINE static void prefetch_row(const float *at, int64_t dim) {
-    for (int64_t i = 0; hints_do(rows) && i < dim; i += 256) __builtin_prefetch(at + i, 0, 2);
+    for (int64_t i = 0; hints_do(rows) && i < dim; i += 16 * line_floats) __builtin_prefetch(at + i, 0, 2);
   }
   template <int rows>
   FOVEA_INLINE static void prefetch_line(const float *at) {
@@ -90,7 +90,7 @@ struct RowValues {
       prefetch_row<group>(values + ahead, vectors * lanes);
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
         value[v] = load_value(values + v * lanes, v);
-        if constexpr (v * lanes % 16 == 0) prefetch_line<group>(values + v * lanes + ahead);
+        if constexpr (v * lanes % line_floats == 0) prefetch_line<group>(values + v * lanes + ahead);
       });
       unroll<group>([&](auto r) FOVEA_INLINE_BODY {
         const Float w(weight[r]);
@@ -123,7 +123,6 @@ struct RowValues {
   template <int keys>
   FOVEA_INLINE static void add_run(float *out, const float *values, int64_t value_stride, int64_t value_dim,
                                    const ScoreTile &tile, int64_t j, float rescale) {
-    constexpr int64_t line = 16;
     const int64_t ahead = keys_ahead(round_up(value_dim, lanes)) * value_stride;
     const Float factor = splat(rescale);
     Float weight[keys];
@@ -138,9 +137,9 @@ struct RowValues {
       store(out + d, sum);
     };
     int64_t d = 0;
-    for (; d + line <= value_dim; d += line) {
+    for (; d + line_floats <= value_dim; d += line_floats) {
       unroll<keys>([&](auto i) FOVEA_INLINE_BODY { prefetch_line<1>(value[i] + d + ahead); });
-      unroll<line / lanes>([&](auto v) FOVEA_INLINE_BODY {
+      unroll<line_floats / lanes>([&](auto v) FOVEA_INLINE_BODY {
         add(d + v * lanes, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
       });
     }

@@ -15,8 +15,9 @@ struct TileValues {
   static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
   static constexpr int64_t tile_keys = 96;
   static constexpr bool few_rows = false;
-  FOVEA_INLINE static int64_t keys_at_once(int64_t) { return tile_keys; }
   static constexpr int64_t max_bands = 4;
+
+  static constexpr int64_t keys_at_once(int64_t) { return tile_keys; }
 
   // As many as keep queries and outputs within about half a megabyte of the second-level cache.
   static constexpr int64_t bands(int64_t head_dim, int64_t value_dim) {

@@ -7,6 +7,8 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+constexpr int64_t line_floats = 16;
+
 // Rows of memory that will be read or written soon.
 struct Upcoming {
   const float *from = nullptr;
@@ -15,10 +17,9 @@ struct Upcoming {
   int64_t rows = 0;
 
   FOVEA_INLINE void fetch(int64_t first, int64_t count) const {
-    constexpr int64_t line = 16;  // floats
     const int64_t last = min_of(first + count, rows);
     for (int64_t r = first; r < last; ++r) {
-      for (int64_t i = 0; i < dim; i += line) __builtin_prefetch(from + r * stride + i, 0, 2);
+      for (int64_t i = 0; i < dim; i += line_floats) __builtin_prefetch(from + r * stride + i, 0, 2);
     }
   }
 };

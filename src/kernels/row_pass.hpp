@@ -3,7 +3,7 @@
 // Pieces shorter than a register always go into the caches.
 #pragma once
 
-#include "kernels/simd.hpp"
+#include "kernels/prefetch.hpp"
 
 #if defined(__x86_64__)
 #include "beyond_xsimd/stream_store.hpp"
@@ -14,8 +14,6 @@ namespace {
 
 // How far ahead of the arithmetic rows are asked for: left alone, the processor does not run ahead far enough.
 constexpr int64_t fetch_floats_ahead = 1024;
-
-constexpr int64_t line_floats = 16;
 
 // reads_first: memory comes into a cache before it is written.
 struct CachedStore {

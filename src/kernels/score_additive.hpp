@@ -320,7 +320,7 @@ struct AdditiveRows : RowValues {
       unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
         Float d[units_at_once];
         unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY {
-          if constexpr (k * lanes % 16 == 0) prefetch_line<1>(key[y] + u + k * lanes + ahead);
+          if constexpr (k * lanes % line_floats == 0) prefetch_line<1>(key[y] + u + k * lanes + ahead);
           d[k] = g[k] + load(key[y] + u + k * lanes);
         });
         sum[y] = add_quotients(w, d, sum[y]);
