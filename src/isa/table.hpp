@@ -74,7 +74,8 @@ constexpr Kernels make_table(const char *name) {
                         .few_rows = few_rows,
                         .tile_bands = TileValues::bands,
                         .scratch_floats = attention_scratch_floats},
-          .matmul = {.panel_columns = panel_columns},
+          .matmul = matmul_kernels,
+          .projection = matmul_kernels,
           .exp = exp_elements,
           .tanh = tanh_elements,
           .softmax_rows = softmax_rows,
@@ -90,9 +91,7 @@ constexpr Kernels make_table(const char *name) {
           .encode_rows = encode_rows,
           .add_rows = add_rows,
           .rotary_table = rotary_table,
-          .rotate_rows = rotate_rows,
-          .matmul_pack = matmul_pack,
-          .matmul_block = matmul_block};
+          .rotate_rows = rotate_rows};
 }
 
 }  // namespace

@@ -265,5 +265,13 @@ inline void matmul_block(const MatmulTask &task) {
   }
 }
 
+inline int64_t matmul_panel_floats(int64_t depth) { return depth * panel_columns; }
+
+constexpr MatmulKernels matmul_kernels = {.panel_columns = panel_columns,
+                                          .block_rows = 4 * block_rows<block_vectors>,
+                                          .panel_floats = matmul_panel_floats,
+                                          .pack = matmul_pack,
+                                          .block = matmul_block};
+
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

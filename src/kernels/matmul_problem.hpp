@@ -5,11 +5,6 @@
 
 namespace fovea {
 
-// The blocking of an instruction set: b is read in panels of panel_columns columns.
-struct MatmulShape {
-  int64_t panel_columns;
-};
-
 // Stores columns [0, columns) of b, at most one panel, as out[k][panel_columns], the missing columns zero.
 struct MatmulPack {
   const float *b;
@@ -38,5 +33,18 @@ struct MatmulTask {
   const float *residual = nullptr;  // null: none; may be out
   int64_t residual_row_stride = 0;
 };
+
+// The kernels of a product and the blocking they want. b is read in panels of panel_columns columns; what a panel holds
+// besides its columns as above is the kernels' own affair.
+struct MatmulKernels {
+  int64_t panel_columns;
+  int64_t block_rows;                      // of a: a task should have a multiple of them
+  int64_t (*panel_floats)(int64_t depth);  // of one panel; depth at most deepest_product
+  void (*pack)(const MatmulPack &pack);
+  void (*block)(const MatmulTask &task);
+};
+
+// Deeper ones do not fit the address space, and sizes below it can be computed with.
+constexpr int64_t deepest_product = int64_t{1} << 48;
 
 }  // namespace fovea

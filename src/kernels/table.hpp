@@ -57,7 +57,8 @@ struct Kernels {
   const char *name;
   int64_t lanes;  // floats in a register
   AttentionShape attention;
-  MatmulShape matmul;
+  MatmulKernels matmul;
+  MatmulKernels projection;  // of a score function's queries and keys: out has room for whole registers of columns
 
   void (*exp)(const float *x, float *out, int64_t count);   // in place allowed
   void (*tanh)(const float *x, float *out, int64_t count);  // in place allowed
@@ -76,8 +77,6 @@ struct Kernels {
   void (*add_rows)(const AddedRows &rows);
   void (*rotary_table)(const RotaryTable &rows);
   void (*rotate_rows)(const RotatedRows &rows);
-  void (*matmul_pack)(const MatmulPack &pack);
-  void (*matmul_block)(const MatmulTask &task);
 };
 
 extern const Kernels kernels_base;

@@ -99,7 +99,7 @@ void run_task(const Context &context, const LinearProduct &product, const Cut &c
     task.residual =
         product.residual + batch * product.residual_batch_stride + row * product.residual_row_stride + column;
   }
-  context.kernels->matmul_block(task);
+  context.kernels->matmul.block(task);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ void pack_panels(const Context &context, const Matrix &b, const Slice &slice, fl
   run_tasks(context, workers, batches * panels, [&](int, int64_t index) {
     const int64_t batch = index / panels;
     const int64_t column = index % panels * width;
-    kernels.matmul_pack(
+    kernels.matmul.pack(
         {.b = b.data + (slice.first_batch + batch) * b.batch_stride + (slice.first_column + column) * b.column_stride,
          .b_row_stride = b.row_stride,
          .b_column_stride = b.column_stride,

@@ -196,7 +196,7 @@ bool lay_out(const Sources &sources, fovea_mha_weights *weights) {
 bool pack(const Context &context, const Source &source, const Part &part) {
   if (part.outputs == 0) return true;
   Projection projection;
-  if (!plan_projection(*context.kernels, {}, source.sizes, &projection)) return false;
+  if (!plan_projection(context.kernels->matmul, {}, source.sizes, &projection)) return false;
   const int workers = part.padded * part.inputs < (1 << 16) ? 1 : worker_limit(context);
   pack_projection(context, workers, projection, source.data, part.panels);
   if (part.bias == nullptr) return true;

@@ -10,7 +10,6 @@ namespace fovea {
 namespace {
 
 constexpr int64_t most_rows = 384;
-constexpr int64_t least_rows = 24;  // whole blocks of the microkernel
 constexpr int64_t few_rows = 12;    // still worth the reading of the weight
 
 // Axes of size 1 go, neighbours that are evenly spaced on both sides become one.
@@ -38,6 +37,7 @@ void merge_axes(const ProjectionRows &rows, Projection *projection) {
 
 // Few rows are cut alike for all workers, so that what comes next finds in a core's cache what that core projected.
 int64_t block_rows(const Projection &projection, int workers) {
+  const int64_t least_rows = projection.product->block_rows;
   const int64_t inner = std::max<int64_t>(projection.size[projection.axes - 1], 1);
   const int64_t even = ceil_div(projection.rows, int64_t{8} * workers);
   if (even > least_rows) return std::min(std::min(round_up(even, least_rows), most_rows), inner);
@@ -48,14 +48,19 @@ int64_t block_rows(const Projection &projection, int workers) {
 
 }  // namespace
 
-bool plan_projection(const Kernels &kernels, const ProjectionRows &rows, const ProjectionWeight &weight,
+bool plan_projection(const MatmulKernels &product, const ProjectionRows &rows, const ProjectionWeight &weight,
                      Projection *projection) {
   *projection = {};
+  projection->product = &product;
   projection->depth = weight.depth;
   projection->units = weight.units;
   projection->weight_unit_stride = weight.unit_stride;
   projection->weight_depth_stride = weight.depth_stride;
-  projection->panel_floats = round_up(weight.units, kernels.matmul.panel_columns) * weight.depth;
+  if (weight.depth > deepest_product ||
+      !checked_multiply(ceil_div(weight.units, product.panel_columns), product.panel_floats(weight.depth),
+                        &projection->panel_floats)) {
+    return false;
+  }
   if (!checked_multiply(rows.batch, rows.heads, &projection->rows) ||
       !checked_multiply(projection->rows, rows.length, &projection->rows)) {
     return false;
@@ -67,7 +72,7 @@ bool plan_projection(const Kernels &kernels, const ProjectionRows &rows, const P
 ProjectionTasks::ProjectionTasks(const Kernels &kernels, int workers, const Projection &projection,
                                  const ProjectionData &data)
     : kernels_(kernels), projection_(projection), data_(data) {
-  panels_ = ceil_div(projection.units, kernels.matmul.panel_columns);
+  panels_ = ceil_div(projection.units, projection.product->panel_columns);
   inner_ = std::max<int64_t>(projection.size[projection.axes - 1], 1);
   rows_per_task_ = block_rows(projection, workers);
   blocks_ = ceil_div(inner_, rows_per_task_);
@@ -89,27 +94,28 @@ int64_t ProjectionTasks::multiply_count() const { return row_tasks_ * chunks_; }
 int64_t ProjectionTasks::finish_count() const { return chunks_ == 1 || !finishes_ ? 0 : row_tasks_; }
 
 void ProjectionTasks::pack(int64_t panel) const {
-  const int64_t width = kernels_.matmul.panel_columns;
+  const int64_t width = projection_.product->panel_columns;
   const int64_t unit = panel * width;
-  kernels_.matmul_pack({.b = data_.weight + unit * projection_.weight_unit_stride,
+  projection_.product->pack({.b = data_.weight + unit * projection_.weight_unit_stride,
                         .b_row_stride = projection_.weight_depth_stride,
                         .b_column_stride = projection_.weight_unit_stride,
                         .depth = projection_.depth,
                         .columns = std::min(width, projection_.units - unit),
-                        .out = data_.panels + unit * projection_.depth});
+                        .out = data_.panels + panel * projection_.product->panel_floats(projection_.depth)});
 }
 
 void ProjectionTasks::multiply(int64_t task) const {
   const Piece part = piece(task);
-  const int64_t width = kernels_.matmul.panel_columns;
+  const int64_t width = projection_.product->panel_columns;
   const int64_t row_floats = padded_units(projection_.units);
   const int last = projection_.axes - 1;
   const int64_t column = part.first_panel * width;
-  kernels_.matmul_block({.a = part.x,
+  const int64_t panel_floats = projection_.product->panel_floats(projection_.depth);
+  projection_.product->block({.a = part.x,
                          .a_row_stride = projection_.stride[last],
                          .a_column_stride = 1,
-                         .b = data_.panels + column * projection_.depth,
-                         .b_panel_stride = width * projection_.depth,
+                         .b = data_.panels + part.first_panel * panel_floats,
+                         .b_panel_stride = panel_floats,
                          .b_row_stride = width,
                          .out = data_.out + part.row * row_floats + column,
                          .out_row_stride = projection_.out_stride[last] * row_floats,

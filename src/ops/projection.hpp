@@ -11,6 +11,7 @@
 namespace fovea {
 
 struct Projection {
+  const MatmulKernels *product;
   // The rows, in as few axes as strides allow.
   int axes;
   int64_t size[3];
@@ -20,7 +21,7 @@ struct Projection {
   int64_t depth;
   int64_t units;
   int64_t weight_unit_stride, weight_depth_stride;
-  int64_t panel_floats;  // the weight, packed
+  int64_t panel_floats;  // the weight, packed: all panels
 };
 
 struct ProjectionRows {
@@ -35,7 +36,7 @@ struct ProjectionWeight {
 };
 
 // False if the sizes overflow.
-[[nodiscard]] bool plan_projection(const Kernels &kernels, const ProjectionRows &rows, const ProjectionWeight &weight,
+[[nodiscard]] bool plan_projection(const MatmulKernels &product, const ProjectionRows &rows, const ProjectionWeight &weight,
                                    Projection *projection);
 
 struct ProjectionData {

@@ -55,7 +55,7 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   const int64_t row = padded_units(units);
   if (plan->projects_query) {
     const HeadStrides out = packed_strides(p.heads, p.query_len, 1);
-    if (!plan_projection(*context.kernels, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query,
+    if (!plan_projection(context.kernels->projection, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query,
                          &plan->query) ||
         !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
       return too_large();
@@ -64,7 +64,7 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   }
   if (plan->projects_key) {
     const HeadStrides out = packed_strides(p.kv_heads, p.key_len, 1);
-    if (!plan_projection(*context.kernels, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key,
+    if (!plan_projection(context.kernels->projection, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key,
                          &plan->key) ||
         !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
       return too_large();
@@ -111,7 +111,7 @@ Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem,
   plan->projects_query = is_additive(keys.kind);
   if (!plan->projects_query) return FOVEA_OK;
   const HeadStrides out = packed_strides(problem->heads, problem->query_len, 1);
-  if (!plan_projection(*keys.kernels, {problem->batch, problem->heads, problem->query_len, problem->query_strides, out},
+  if (!plan_projection(keys.kernels->projection, {problem->batch, problem->heads, problem->query_len, problem->query_strides, out},
                        {keys.units, keys.query_dim, 0, 0}, &plan->query) ||
       !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
     return too_large();
