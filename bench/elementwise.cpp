@@ -38,7 +38,7 @@ Prepared prepare(Function function, const Variant &variant) {
 void add_elementwise() {
   const std::pair<const char *, Function> functions[] = {{"exp", fovea_exp}, {"tanh", fovea_tanh}};
   for (const auto &[name, function] : functions)
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       if (variant.threads == 1)
         add(std::string(name) + "/f32/" + std::to_string(count) + variant.suffix(), benchmark::kMicrosecond,
             [function = function, variant] { return prepare(function, variant); });

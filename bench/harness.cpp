@@ -123,6 +123,14 @@ const std::vector<Variant> &variants() {
   return all;
 }
 
+std::vector<Variant> variants_but_amx() {
+  std::vector<Variant> some;
+  for (const Variant &variant : variants()) {
+    if (variant.isa != "amx") some.push_back(variant);
+  }
+  return some;
+}
+
 void check(fovea_status status) {
   if (status != FOVEA_OK) throw std::runtime_error(std::string(fovea_status_name(status)) + ": " + fovea_last_error());
 }

@@ -57,6 +57,7 @@ struct Variant {
   std::string suffix() const { return "/" + isa + "/t" + std::to_string(threads); }
 };
 const std::vector<Variant> &variants();
+std::vector<Variant> variants_but_amx();  // for what has no kernel of its own there: avx512's serve both
 
 // Throws std::runtime_error with fovea's message unless status is FOVEA_OK.
 void check(fovea_status status);

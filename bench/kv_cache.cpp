@@ -112,11 +112,11 @@ void add_kv_cache() {
                                          {"llama8b_4_beams_cycle", {1, 2, 3, 0}, 4},
                                          {"llama8b_4_beams_swap", {1, 0, 2, 3}, 2}};
   for (const AppendCase &what : appends)
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       add(std::string("kv_append/f32/") + what.name + variant.suffix(), benchmark::kMicrosecond,
           [&what, variant] { return prepare_append(what, variant); });
   for (const ReorderCase &what : reorders)
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       add(std::string("kv_reorder/f32/") + what.name + variant.suffix(), benchmark::kMicrosecond,
           [&what, variant] { return prepare_reorder(what, variant); });
 }

@@ -86,7 +86,7 @@ Prepared prepare(const NormCase &what, const Variant &variant) {
 
 void add_layer_norm() {
   for (const NormCase &what : cases)
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       add(std::string("layer_norm/f32/") + what.name + variant.suffix(), benchmark::kMicrosecond,
           [&what, variant] { return prepare(what, variant); });
 }

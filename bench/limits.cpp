@@ -21,7 +21,7 @@ const LimitKernels &kernels_for(const std::string &isa) {
   if (isa == "base") return limits_base;
 #if defined(__x86_64__)
   if (isa == "avx2") return limits_avx2;
-  if (isa == "avx512") return limits_avx512;
+  if (isa == "avx512" || isa == "amx") return limits_avx512;
 #endif
   throw std::runtime_error("no limit is known for the instruction set " + isa);
 }
@@ -65,6 +65,20 @@ double multiply_add_rate(const std::string &isa, int threads, double seconds) {
     sink = kernels.multiply_add(steps, 0.5f, 1.0f);
     return flops;
   });
+}
+
+double product_rate(const std::string &isa, int threads, double seconds) {
+#if defined(__x86_64__)
+  if (isa == "amx") {
+    constexpr int64_t steps = 1000;
+    constexpr double tile_products = 6;
+    return summed_rate(threads, seconds, [](int) {
+      multiply_tiles(steps);
+      return 4 * steps * tile_product_flops / tile_products;
+    });
+  }
+#endif
+  return multiply_add_rate(isa, threads, seconds);
 }
 
 double instruction_rate(const std::string &isa, double seconds) {

@@ -21,6 +21,10 @@ extern const LimitKernels limits_base;
 #if defined(__x86_64__)
 extern const LimitKernels limits_avx2;
 extern const LimitKernels limits_avx512;
+
+// Four products of 16 x 32 by 32 x 16 bfloat16 a step. Only where AMX is and a context of it has been made.
+void multiply_tiles(int64_t steps);
+constexpr double tile_product_flops = 2.0 * 16 * 16 * 32;
 #endif
 
 }  // namespace fovea_bench

@@ -89,7 +89,7 @@ Prepared prepare(const LinearShape &shape, const Variant &variant) {
 void add_linear() {
   for (const LinearShape &shape : shapes()) {
     const std::string sizes = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
-    for (const Variant &variant : variants()) {
+    for (const Variant &variant : variants_but_amx()) {
       add("linear/f32/" + sizes + "_" + shape.name + variant.suffix(), benchmark::kMillisecond,
           [&shape, variant] { return prepare(shape, variant); });
     }

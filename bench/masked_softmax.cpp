@@ -76,7 +76,7 @@ Prepared prepare(const SoftmaxShape &shape, const Variant &variant) {
 
 void add_masked_softmax() {
   for (const SoftmaxShape &shape : softmax_shapes())
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       add(std::string("masked_softmax/f32/") + shape.name + variant.suffix(), benchmark::kMillisecond,
           [&shape, variant] { return prepare(shape, variant); });
 }

@@ -72,7 +72,7 @@ void add_matmul() {
     const std::string sizes = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
     for (bool packed : {false, true}) {
       if (!packed && !shape.one_shot) continue;
-      for (const Variant &variant : variants())
+      for (const Variant &variant : variants_but_amx())
         add((packed ? "matmul_packed/f32/" : "matmul/f32/") + sizes + variant.suffix(), benchmark::kMillisecond,
             [&shape, variant, packed] { return prepare(shape, variant, packed); });
     }

@@ -58,7 +58,7 @@ Prepared prepare(const MergeShape &shape, const Variant &variant) {
 void add_merge_states() {
   static const MergeShape shapes[] = {{"decode_8_parts", 8, 16, 32, 1, 128}, {"prefill_2_parts", 2, 1, 32, 2048, 128}};
   for (const MergeShape &shape : shapes)
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       add(std::string("merge_states/f32/") + shape.name + variant.suffix(), benchmark::kMillisecond,
           [&shape, variant] { return prepare(shape, variant); });
 }

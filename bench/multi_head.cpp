@@ -192,7 +192,7 @@ Prepared prepare(const MultiHeadShape &shape, const Variant &variant) {
 
 void add_multi_head() {
   for (const MultiHeadShape &shape : shapes)
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       add(std::string("multi_head/f32/") + shape.name + variant.suffix(),
           shape.micro ? benchmark::kMicrosecond : benchmark::kMillisecond,
           [&shape, variant] { return prepare(shape, variant); });

@@ -103,7 +103,7 @@ Prepared prepare(const PositionalCase &what, const Variant &variant) {
 
 void add_positional() {
   for (const PositionalCase &what : cases())
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       add(what.name + variant.suffix(), benchmark::kMicrosecond, [what, variant] { return prepare(what, variant); });
 }
 

@@ -6,6 +6,7 @@
 //     as three; all on the same ports, but on AMD's machines, whose four additions go elsewhere and whose estimate
 //     counts as two (score_additive.hpp). Elements are B Q K units. seq2seq and nmt are mostly their projections,
 //     277 MFLOP and 1.07 GFLOP: those at the multiply-add peak are 98 % and 85 % of the limit with AVX-512 on Intel's.
+//     With AMX their limit is a sixth of the tile unit's rate (matmul_parts.hpp).
 //     long is 0.40 GFLOP of projections and 134 M elements.
 //   additive_step: one query of every sequence over keys that were prepared once, as a decoder asks. The query has to be
 //     projected before a key can be used, at the multiply-add peak. Then prepared keys and values are read, all in cache
@@ -189,6 +190,10 @@ double flop_seconds(double flops, const Variant &variant) {
   return flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
 }
 
+double projection_seconds(double flops, const Variant &variant) {
+  return flops / product_rate(variant.isa, variant.threads, probe_seconds());
+}
+
 double instruction_seconds(double instructions, const Variant &variant) {
   return instructions / (variant.threads * instruction_rate(variant.isa, probe_seconds()));
 }
@@ -206,8 +211,8 @@ bool adds_elsewhere() {
 // On the ports that also do multiply-add. The base set divides instead of the estimate and the step of Newton's rule;
 // what SSE2 does not fuse, and how long a division takes, is left out.
 double additive_instructions(const ScoreShape &shape, const std::string &isa) {
-  const double on_all_ports = isa == "avx512" ? 19 : isa == "avx2" ? 17 : 15;
-  const double elsewhere = !adds_elsewhere() ? 0 : isa == "avx512" ? 5 : 4;
+  const double on_all_ports = lanes_of(isa) == 16 ? 19 : isa == "avx2" ? 17 : 15;
+  const double elsewhere = !adds_elsewhere() ? 0 : lanes_of(isa) == 16 ? 5 : 4;
   return shape.elements() / lanes_of(isa) * (on_all_ports - elsewhere) / 4;
 }
 
@@ -224,8 +229,9 @@ Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {
   prepared.work = shape.elements();
   prepared.rate_name = "GElem/s";
   prepared.shortest_seconds = [=] {
-    const double flops = shape.query_projection_flops() + shape.key_projection_flops() + shape.value_flops();
-    return flop_seconds(flops, variant) + instruction_seconds(additive_instructions(shape, variant.isa), variant);
+    const double projections = shape.query_projection_flops() + shape.key_projection_flops();
+    return projection_seconds(projections, variant) + flop_seconds(shape.value_flops(), variant) +
+           instruction_seconds(additive_instructions(shape, variant.isa), variant);
   };
   return prepared;
 }
@@ -243,7 +249,7 @@ Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
     const double instructions = additive_instructions(shape, variant.isa) + query_instructions(shape, variant.isa);
     const double arithmetic = flop_seconds(shape.value_flops(), variant) + instruction_seconds(instructions, variant);
     const double reading = bytes / region->rate(variant.isa, variant.threads, probe_seconds());
-    return flop_seconds(shape.query_projection_flops(), variant) + std::max(arithmetic, reading);
+    return projection_seconds(shape.query_projection_flops(), variant) + std::max(arithmetic, reading);
   };
   return prepared;
 }
@@ -292,10 +298,12 @@ Prepared prepare_bilinear(const ScoreShape &shape, const Variant &variant) {
   const auto call = set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_BILINEAR), variant, &prepared);
   prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
   const double rows = std::min(shape.rows(shape.query_len), shape.rows(shape.key_len));
-  const double flops = dot_product_flops(shape) + 2 * rows * static_cast<double>(shape.query_dim * shape.key_dim);
-  prepared.work = flops;
+  const double projection = 2 * rows * static_cast<double>(shape.query_dim * shape.key_dim);
+  prepared.work = dot_product_flops(shape) + projection;
   prepared.rate_name = "GFLOP/s";
-  prepared.shortest_seconds = [=] { return flop_seconds(flops, variant); };
+  prepared.shortest_seconds = [=] {
+    return flop_seconds(dot_product_flops(shape), variant) + projection_seconds(projection, variant);
+  };
   return prepared;
 }
 
@@ -339,20 +347,20 @@ void add_scores() {
   const ScoreShape tile = {"long", 4, 1, 1024, 512, 1, 1, 1, 256};
   const ScoreShape dot[] = {{"bert_base", 1, 12, 512, 512, 64, 64, 64}, {"long_full", 1, 8, 4096, 4096, 128, 128, 128}};
   using Prepare = Prepared (*)(const ScoreShape &, const Variant &);
-  const auto add_case = [](const char *name, ScoreShape shape, Prepare prepare) {
-    for (const Variant &variant : variants())
+  const auto add_case = [](const char *name, ScoreShape shape, Prepare prepare, const auto &in) {
+    for (const Variant &variant : in)
       add(std::string(name) + "/f32/" + shape.name + variant.suffix(), benchmark::kMillisecond,
           [=] { return prepare(shape, variant); });
   };
-  for (const ScoreShape &shape : additive) add_case("additive", shape, prepare_additive);
+  for (const ScoreShape &shape : additive) add_case("additive", shape, prepare_additive, variants());
   for (ScoreShape shape : additive) {
     shape.query_len = 1;
-    add_case("additive_step", shape, prepare_step);
+    add_case("additive_step", shape, prepare_step, variants());
   }
-  add_case("additive_tile", tile, prepare_tile);
-  for (const ScoreShape &shape : dot) add_case("gaussian", shape, prepare_gaussian);
-  add_case("bilinear", dot[0], prepare_bilinear);
-  for (const Variant &variant : variants())
+  add_case("additive_tile", tile, prepare_tile, variants_but_amx());
+  for (const ScoreShape &shape : dot) add_case("gaussian", shape, prepare_gaussian, variants_but_amx());
+  add_case("bilinear", dot[0], prepare_bilinear, variants());
+  for (const Variant &variant : variants_but_amx())
     add("kernel_regression/f32/4096x4096x8" + variant.suffix(), benchmark::kMillisecond,
         [variant] { return prepare_regression(variant); });
 }

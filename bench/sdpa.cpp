@@ -219,7 +219,7 @@ Prepared prepare(const SdpaShape &shape, const Variant &variant) {
 
 void add_sdpa() {
   for (const SdpaShape &shape : sdpa_shapes())
-    for (const Variant &variant : variants())
+    for (const Variant &variant : variants_but_amx())
       add(std::string("sdpa/f32/") + shape.name + variant.suffix(),
           shape.micro ? benchmark::kMicrosecond : benchmark::kMillisecond,
           [&shape, variant] { return prepare(shape, variant); });

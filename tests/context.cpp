@@ -55,6 +55,7 @@ std::vector<std::string> sets_by_proc() {
   if (!has({"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm"})) return names;
   names.emplace_back("avx2");
   if (has({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})) names.emplace_back("avx512");
+  if (names.back() == "avx512" && has({"amx_tile", "amx_bf16"})) names.emplace_back("amx");
   return names;
 }
 
@@ -106,7 +107,7 @@ TEST_SUITE("context") {
       options.max_isa = name;
       check_refused(options, FOVEA_UNKNOWN_ISA, std::string("max_isa is \"") + name + "\"");
     }
-    for (const char *name : {"avx2", "avx512"}) {
+    for (const char *name : {"avx2", "avx512", "amx"}) {
       const std::vector<std::string> names = available();
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
       fovea_context_options options = context_options();

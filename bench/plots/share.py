@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 
-COLORS = {"base": "#9aa5b1", "avx2": "#4c8bb0", "avx512": "#d1603d"}
+COLORS = {"base": "#9aa5b1", "avx2": "#4c8bb0", "avx512": "#d1603d", "amx": "#7a4fa3"}
 
 
 def read_shares(path, threads, only):

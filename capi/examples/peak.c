@@ -87,17 +87,18 @@ MULTIPLY_ADD_LOOP(multiply_add_avx2, __attribute__((target("avx2,fma"))), 32)
 #endif
 MULTIPLY_ADD_LOOP(multiply_add_base, , 16)
 
+static size_t vector_floats(const char *isa) {
+  if (strcmp(isa, "avx512") == 0 || strcmp(isa, "amx") == 0) return 16;
+  return strcmp(isa, "avx2") == 0 ? 8 : 4;
+}
+
 static void multiply_add(const peak_work *work, int thread) {
   float (*loop)(long, float, float) = multiply_add_base;
 #if defined(__x86_64__)
-  if (strcmp(work->isa, "avx512") == 0) loop = multiply_add_avx512;
+  if (vector_floats(work->isa) == 16) loop = multiply_add_avx512;
   if (strcmp(work->isa, "avx2") == 0) loop = multiply_add_avx2;
 #endif
   sink = loop(work->repeats, 0.5f, 1.0f + (float)thread);
-}
-
-static size_t vector_floats(const char *isa) {
-  return strcmp(isa, "avx512") == 0 ? 16 : strcmp(isa, "avx2") == 0 ? 8 : 4;
 }
 
 double peak_flops(const char *isa, int threads) {

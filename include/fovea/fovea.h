@@ -125,7 +125,7 @@ typedef struct fovea_context_options {
   size_t struct_size;
   int32_t max_threads;             /* at most this many at once; 0: as many as the arena (or 1 if parallel_for is given) */
   int32_t reserved;                /* 0                                                                                  */
-  const char *max_isa;             /* "base", "avx2", "avx512": no set above this one; NULL: FOVEA_ISA, else the best    */
+  const char *max_isa;             /* "base", "avx2", "avx512", "amx": none above this one; NULL: FOVEA_ISA, else best   */
   fovea_parallel_for parallel_for; /* NULL: oneTBB. Set max_threads to the number of threads it has.                     */
   void *parallel_for_user;         /* passed through to parallel_for                                                     */
 } fovea_context_options;
@@ -137,9 +137,10 @@ FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options
 /* NULL is allowed. No call may still be using the context. */
 FOVEA_API void fovea_context_destroy(fovea_context *context);
 
-/* The instruction set the context runs: "base" (SSE2 or NEON), "avx2", "avx512". If the environment variable FOVEA_ISA
- * holds a name this machine cannot run, the default context has none: the result is "" and every operation answers
- * FOVEA_UNKNOWN_ISA. Static storage. */
+/* The instruction set the context runs: "base" (SSE2 or NEON), "avx2", "avx512", "amx" (avx512 but for the projections of
+ * score functions; Linux is asked for the use of AMX's tiles). If the environment variable FOVEA_ISA holds a name this
+ * machine cannot run, the default context has none: the result is "" and every operation answers FOVEA_UNKNOWN_ISA.
+ * Static storage. */
 FOVEA_API const char *fovea_isa_name(const fovea_context *context);
 
 /* How many threads a call with this context may use at once, at least 1: what NULL and max_threads 0 come down to here. */

@@ -59,7 +59,7 @@ Options sized() noexcept {
 
 struct ContextOptions {
   std::int32_t max_threads = 0;               // 0: as many as there are
-  const char *max_isa = nullptr;              // "base", "avx2", "avx512"
+  const char *max_isa = nullptr;              // "base", "avx2", "avx512", "amx"
   fovea_parallel_for parallel_for = nullptr;  // the caller's own loop; must not throw
   void *parallel_for_user = nullptr;
 };

@@ -82,5 +82,6 @@ struct Kernels {
 extern const Kernels kernels_base;
 extern const Kernels kernels_avx2;
 extern const Kernels kernels_avx512;
+extern const MatmulKernels projection_kernels_amx;  // the rest of the set is avx512's
 
 }  // namespace fovea

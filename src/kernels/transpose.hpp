@@ -90,8 +90,8 @@ FOVEA_NOINLINE void rows_to_lanes(const float *const *rows, int64_t row_count, i
 }
 
 // rows[r][c] = tile[c][r] * factor[r] for up to `lanes` rows.
-FOVEA_NOINLINE void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor, float *const *rows,
-                                  int64_t row_count, int64_t columns) {
+[[maybe_unused]] FOVEA_NOINLINE void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor,
+                                                   float *const *rows, int64_t row_count, int64_t columns) {
   for (int64_t c = 0; c < columns; c += lanes) {
     const int64_t width = min_of(lanes, columns - c);
     if (row_count == lanes && width == lanes) {

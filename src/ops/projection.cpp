@@ -10,7 +10,7 @@ namespace fovea {
 namespace {
 
 constexpr int64_t most_rows = 384;
-constexpr int64_t few_rows = 12;    // still worth the reading of the weight
+constexpr int64_t few_rows = 12;  // still worth the reading of the weight
 
 // Axes of size 1 go, neighbours that are evenly spaced on both sides become one.
 void merge_axes(const ProjectionRows &rows, Projection *projection) {
@@ -97,11 +97,11 @@ void ProjectionTasks::pack(int64_t panel) const {
   const int64_t width = projection_.product->panel_columns;
   const int64_t unit = panel * width;
   projection_.product->pack({.b = data_.weight + unit * projection_.weight_unit_stride,
-                        .b_row_stride = projection_.weight_depth_stride,
-                        .b_column_stride = projection_.weight_unit_stride,
-                        .depth = projection_.depth,
-                        .columns = std::min(width, projection_.units - unit),
-                        .out = data_.panels + panel * projection_.product->panel_floats(projection_.depth)});
+                             .b_row_stride = projection_.weight_depth_stride,
+                             .b_column_stride = projection_.weight_unit_stride,
+                             .depth = projection_.depth,
+                             .columns = std::min(width, projection_.units - unit),
+                             .out = data_.panels + panel * projection_.product->panel_floats(projection_.depth)});
 }
 
 void ProjectionTasks::multiply(int64_t task) const {
@@ -112,16 +112,16 @@ void ProjectionTasks::multiply(int64_t task) const {
   const int64_t column = part.first_panel * width;
   const int64_t panel_floats = projection_.product->panel_floats(projection_.depth);
   projection_.product->block({.a = part.x,
-                         .a_row_stride = projection_.stride[last],
-                         .a_column_stride = 1,
-                         .b = data_.panels + part.first_panel * panel_floats,
-                         .b_panel_stride = panel_floats,
-                         .b_row_stride = width,
-                         .out = data_.out + part.row * row_floats + column,
-                         .out_row_stride = projection_.out_stride[last] * row_floats,
-                         .rows = part.rows,
-                         .columns = std::min(panels_per_task_ * width, projection_.units - column),
-                         .depth = projection_.depth});
+                              .a_row_stride = projection_.stride[last],
+                              .a_column_stride = 1,
+                              .b = data_.panels + part.first_panel * panel_floats,
+                              .b_panel_stride = panel_floats,
+                              .b_row_stride = width,
+                              .out = data_.out + part.row * row_floats + column,
+                              .out_row_stride = projection_.out_stride[last] * row_floats,
+                              .rows = part.rows,
+                              .columns = std::min(panels_per_task_ * width, projection_.units - column),
+                              .depth = projection_.depth});
   if (chunks_ == 1 && finishes_) finish_rows(part);
 }
 

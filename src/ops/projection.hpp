@@ -36,8 +36,8 @@ struct ProjectionWeight {
 };
 
 // False if the sizes overflow.
-[[nodiscard]] bool plan_projection(const MatmulKernels &product, const ProjectionRows &rows, const ProjectionWeight &weight,
-                                   Projection *projection);
+[[nodiscard]] bool plan_projection(const MatmulKernels &product, const ProjectionRows &rows,
+                                   const ProjectionWeight &weight, Projection *projection);
 
 struct ProjectionData {
   const float *x = nullptr;

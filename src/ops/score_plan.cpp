@@ -47,6 +47,16 @@ Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, Score
   return total_size(plan);
 }
 
+// The kernels for rows of a batch entry: its bits must not depend on how many entries there are. Kernels of their own
+// for projections want enough rows, elements and units to fill their blocks.
+const MatmulKernels &product_for(const Kernels &kernels, int64_t rows, const ProjectionWeight &weight) {
+  constexpr int64_t least_rows = 32;
+  constexpr int64_t least_depth = 64;
+  constexpr int64_t least_units = 64;
+  const bool large = rows >= least_rows && weight.depth >= least_depth && weight.units >= least_units;
+  return large ? kernels.projection : kernels.matmul;
+}
+
 // Projects queries or keys (or both) to `units` features and makes these the problem's.
 Status plan_projections(const Context &context, const AttentionCall &call, int64_t units, AttentionProblem *problem,
                         ScorePlan *plan) {
@@ -55,8 +65,9 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   const int64_t row = padded_units(units);
   if (plan->projects_query) {
     const HeadStrides out = packed_strides(p.heads, p.query_len, 1);
-    if (!plan_projection(context.kernels->projection, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query,
-                         &plan->query) ||
+    const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
+    const MatmulKernels &product = product_for(*context.kernels, invariant ? 0 : p.heads * p.query_len, weights.query);
+    if (!plan_projection(product, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query, &plan->query) ||
         !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
       return too_large();
     }
@@ -64,8 +75,8 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   }
   if (plan->projects_key) {
     const HeadStrides out = packed_strides(p.kv_heads, p.key_len, 1);
-    if (!plan_projection(context.kernels->projection, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key,
-                         &plan->key) ||
+    const MatmulKernels &product = product_for(*context.kernels, p.kv_heads * p.key_len, weights.key);
+    if (!plan_projection(product, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key, &plan->key) ||
         !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
       return too_large();
     }
@@ -111,7 +122,8 @@ Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem,
   plan->projects_query = is_additive(keys.kind);
   if (!plan->projects_query) return FOVEA_OK;
   const HeadStrides out = packed_strides(problem->heads, problem->query_len, 1);
-  if (!plan_projection(keys.kernels->projection, {problem->batch, problem->heads, problem->query_len, problem->query_strides, out},
+  if (!plan_projection(keys.kernels->matmul,
+                       {problem->batch, problem->heads, problem->query_len, problem->query_strides, out},
                        {keys.units, keys.query_dim, 0, 0}, &plan->query) ||
       !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
     return too_large();

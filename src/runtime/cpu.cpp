@@ -4,6 +4,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <cstdint>
 #endif
@@ -11,7 +15,7 @@
 namespace fovea {
 
 const char *isa_name(Isa isa) {
-  constexpr const char *names[isa_count] = {"base", "avx2", "avx512"};
+  constexpr const char *names[isa_count] = {"base", "avx2", "avx512", "amx"};
   return names[static_cast<int>(isa)];
 }
 
@@ -21,6 +25,7 @@ namespace {
 struct Features {
   bool v3 = false;
   bool v4 = false;
+  bool amx = false;
 };
 
 constexpr bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
@@ -30,6 +35,25 @@ uint64_t saved_registers() {
   uint32_t high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (static_cast<uint64_t>(high) << 32) | low;
+}
+
+// Linux gives a process the tiles only when it asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for all its threads. It may refuse:
+// an old kernel, or a thread with a signal stack too small to save them on.
+bool tiles_are_granted() {
+#if defined(__linux__)
+  constexpr int request_permission = 0x1023;
+  constexpr int tile_data = 18;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+  return false;
+#endif
+}
+
+bool has_amx(uint64_t saved, uint32_t leaf7_d) {
+  constexpr uint64_t tile_state = 0x60000;
+  constexpr uint32_t amx_bf16 = uint32_t{1} << 22;
+  constexpr uint32_t amx_tile = uint32_t{1} << 24;
+  return all_bits(saved, tile_state) && all_bits(leaf7_d, amx_bf16 | amx_tile) && tiles_are_granted();
 }
 
 Features detect() {
@@ -47,14 +71,16 @@ Features detect() {
   const uint64_t saved = saved_registers();
   uint32_t b7 = 0;
   uint32_t c7 = 0;
+  uint32_t d7 = 0;
   uint32_t c_extended = 0;
-  if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d) == 0) return features;
+  if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) == 0) return features;
   if (__get_cpuid(0x80000001, &a, &b, &c_extended, &d) == 0) return features;
   features.v3 =
       all_bits(saved, ymm_state) && all_bits(b7, bit_AVX2 | bit_BMI | bit_BMI2) && all_bits(c_extended, bit_ABM);
   features.v4 = features.v3 && all_bits(saved, zmm_state) &&
                 all_bits(b7, static_cast<uint32_t>(bit_AVX512F) | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ |
                                  static_cast<uint32_t>(bit_AVX512VL));
+  features.amx = features.v4 && has_amx(saved, d7);
   return features;
 }
 
@@ -64,6 +90,7 @@ bool cpu_supports(Isa isa) {
   static const Features features = detect();
   if (isa == Isa::avx2) return features.v3;
   if (isa == Isa::avx512) return features.v4;
+  if (isa == Isa::amx) return features.amx;
   return true;
 }
 

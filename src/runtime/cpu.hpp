@@ -4,12 +4,13 @@
 namespace fovea {
 
 // The sets that have a table of kernels, worst first.
-enum class Isa : int { base = 0, avx2 = 1, avx512 = 2 };
-constexpr int isa_count = 3;
+enum class Isa : int { base = 0, avx2 = 1, avx512 = 2, amx = 3 };
+constexpr int isa_count = 4;
 
 const char *isa_name(Isa isa);
 
-// The CPU has the instructions (CPUID) and the operating system saves the registers (XGETBV).
+// The CPU has the instructions (CPUID) and the operating system saves the registers (XGETBV). Asks Linux for the use of
+// AMX's tiles, once.
 bool cpu_supports(Isa isa);
 
 }  // namespace fovea

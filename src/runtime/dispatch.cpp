@@ -9,7 +9,19 @@
 namespace fovea {
 namespace {
 
-constexpr Isa all_sets[isa_count] = {Isa::base, Isa::avx2, Isa::avx512};
+constexpr Isa all_sets[isa_count] = {Isa::base, Isa::avx2, Isa::avx512, Isa::amx};
+
+#if defined(__x86_64__)
+const Kernels *amx_table() {
+  static const Kernels table = [] {
+    Kernels kernels = kernels_avx512;
+    kernels.name = isa_name(Isa::amx);
+    kernels.projection = projection_kernels_amx;
+    return kernels;
+  }();
+  return &table;
+}
+#endif
 
 const Kernels *built_table(Isa isa) {
   switch (isa) {
@@ -17,6 +29,7 @@ const Kernels *built_table(Isa isa) {
 #if defined(__x86_64__)
     case Isa::avx2: return &kernels_avx2;
     case Isa::avx512: return &kernels_avx512;
+    case Isa::amx: return amx_table();
 #endif
     default: return nullptr;
   }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# isa_symbols.sh NM ARCHIVE: libfovea_<isa>.a defines the one global kernels_<isa>, and nothing weak. Of several weak
+# isa_symbols.sh NM ARCHIVE: libfovea_<isa>.a defines the one global [projection_]kernels_<isa>, and nothing weak. Of several weak
 # copies the linker keeps one, and it might keep the one compiled for AVX-512 for the use of the base set.
 set -eu
 isa=$(basename "$2" .a)

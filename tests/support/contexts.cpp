@@ -1,5 +1,6 @@
 #include "contexts.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -16,6 +17,11 @@ struct Destroy {
 using Context = std::unique_ptr<fovea_context, Destroy>;
 
 const char *wanted_isa() { return std::getenv("FOVEA_TEST_ISA"); }
+
+bool is_skipped(const std::string &isa) {
+  const char *skipped = std::getenv("FOVEA_TEST_SKIP_ISA");
+  return skipped != nullptr && isa == skipped;
+}
 
 std::vector<std::string> available_sets() {
   std::vector<std::string> names;
@@ -36,7 +42,10 @@ bool contains(const std::vector<std::string> &names, const std::string &name) {
 const std::vector<std::string> &instruction_sets() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> sets = available_sets();
-    if (wanted_isa() == nullptr) return sets;
+    if (wanted_isa() == nullptr) {
+      sets.erase(std::remove_if(sets.begin(), sets.end(), is_skipped), sets.end());
+      return sets;
+    }
     if (!contains(sets, wanted_isa())) throw std::runtime_error("FOVEA_TEST_ISA names no set this machine has");
     return std::vector<std::string>{wanted_isa()};
   }();
@@ -46,10 +55,12 @@ const std::vector<std::string> &instruction_sets() {
 std::string instruction_set_report() {
   std::string run, skipped;
   for (const std::string &name : instruction_sets()) run += " " + name;
-  for (const std::string name : {"base", "avx2", "avx512"}) {
+  for (const std::string name : {"base", "avx2", "avx512", "amx"}) {
     if (contains(instruction_sets(), name)) continue;
-    skipped +=
-        " " + name + (contains(available_sets(), name) ? " (left out by FOVEA_TEST_ISA)" : " (not on this machine)");
+    const char *why = !contains(available_sets(), name) ? " (not on this machine)"
+                      : wanted_isa() != nullptr         ? " (left out by FOVEA_TEST_ISA)"
+                                                        : " (left out by FOVEA_TEST_SKIP_ISA)";
+    skipped += " " + name + why;
   }
   return "instruction sets tested:" + run + "; skipped:" + (skipped.empty() ? " none" : skipped);
 }

@@ -9,7 +9,8 @@
 
 namespace testing {
 
-// The sets this machine can run, worst first. FOVEA_TEST_ISA=avx2 leaves all others out.
+// The sets this machine can run, worst first. FOVEA_TEST_ISA=avx2 leaves all others out,
+// FOVEA_TEST_SKIP_ISA=amx that one: for tests of what it has no kernels of its own for.
 const std::vector<std::string> &instruction_sets();
 
 // One line: which sets the tests run, and which known ones they skip.
