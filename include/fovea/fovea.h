@@ -138,9 +138,10 @@ FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options
 FOVEA_API void fovea_context_destroy(fovea_context *context);
 
 /* The instruction set the context runs: "base" (SSE2 or NEON), "avx2", "avx512", "amx" (avx512 but for the projections of
- * score functions; Linux is asked for the use of AMX's tiles). If the environment variable FOVEA_ISA holds a name this
- * machine cannot run, the default context has none: the result is "" and every operation answers FOVEA_UNKNOWN_ISA.
- * Static storage. */
+ * score functions). Linux lends AMX's tiles to a process that asks, and then refuses it signal stacks too small to save
+ * them on: a limit below "amx", by max_isa or FOVEA_ISA, asks for nothing. If the environment variable FOVEA_ISA holds a
+ * name this machine cannot run, the default context has none: the result is "" and every operation answers
+ * FOVEA_UNKNOWN_ISA. Static storage. */
 FOVEA_API const char *fovea_isa_name(const fovea_context *context);
 
 /* How many threads a call with this context may use at once, at least 1: what NULL and max_threads 0 come down to here. */

@@ -38,7 +38,8 @@ uint64_t saved_registers() {
 }
 
 // Linux gives a process the tiles only when it asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for all its threads. It may refuse:
-// an old kernel, or a thread with a signal stack too small to save them on.
+// an old kernel, or a thread with a signal stack too small to save them on. From then on it refuses such stacks, so
+// nothing is asked where a limit on the set rules the tiles out.
 bool tiles_are_granted() {
 #if defined(__linux__)
   constexpr int request_permission = 0x1023;
@@ -53,7 +54,7 @@ bool has_amx(uint64_t saved, uint32_t leaf7_d) {
   constexpr uint64_t tile_state = 0x60000;
   constexpr uint32_t amx_bf16 = uint32_t{1} << 22;
   constexpr uint32_t amx_tile = uint32_t{1} << 24;
-  return all_bits(saved, tile_state) && all_bits(leaf7_d, amx_bf16 | amx_tile) && tiles_are_granted();
+  return all_bits(saved, tile_state) && all_bits(leaf7_d, amx_bf16 | amx_tile);
 }
 
 Features detect() {
@@ -90,7 +91,10 @@ bool cpu_supports(Isa isa) {
   static const Features features = detect();
   if (isa == Isa::avx2) return features.v3;
   if (isa == Isa::avx512) return features.v4;
-  if (isa == Isa::amx) return features.amx;
+  if (isa == Isa::amx) {
+    static const bool granted = features.amx && tiles_are_granted();
+    return granted;
+  }
   return true;
 }
 

@@ -10,7 +10,7 @@ constexpr int isa_count = 4;
 const char *isa_name(Isa isa);
 
 // The CPU has the instructions (CPUID) and the operating system saves the registers (XGETBV). Asks Linux for the use of
-// AMX's tiles, once.
+// AMX's tiles when that set is first asked for.
 bool cpu_supports(Isa isa);
 
 }  // namespace fovea
