@@ -1,5 +1,5 @@
-// Projections large enough for kernels of their own (tiles of bfloat16 with AMX): every edge of their blocks, elements that
-// their parts cannot hold, and bits that do not depend on what is computed beside them.
+// Projections large enough for kernels of their own (tiles of bfloat16 with AMX): every edge of their blocks, elements
+// that their parts cannot hold, and bits that do not depend on what is computed beside them.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -24,6 +24,13 @@ Tensor<float> batch_entry(const Tensor<float> &tensor, int64_t n) {
   const int64_t size = element_count(shape);
   const std::vector<float> dense = tensor.dense();
   return std::move(Tensor<float>(shape).assign({dense.begin() + n * size, dense.begin() + (n + 1) * size}));
+}
+
+// `count` positions of a tensor with one batch entry and one head.
+std::vector<float> slice(const Tensor<float> &tensor, int64_t first, int64_t count) {
+  const std::vector<float> dense = tensor.dense();
+  const int64_t dim = tensor.shape().back();
+  return {dense.begin() + first * dim, dense.begin() + (first + count) * dim};
 }
 
 void set_element(Tensor<float> &tensor, int64_t at, float value) {
@@ -184,24 +191,25 @@ TEST_SUITE("scores projections") {
     }
   }
 
-  TEST_CASE("a query's bits do not depend on the other queries where that is asked for") {
+  // Prepared keys and steps of a decoder come by one key at a time.
+  TEST_CASE("a query's bits depend on neither the other queries nor keys it does not attend, where that is asked for") {
     for (int32_t kind : kProjecting) {
-      AttentionProblem many =
-          make_projected(kind, {.query_len = 50, .key_len = 45, .head_dim = 80, .value_dim = 6, .key_dim = 96}, 72);
-      many.flags = FOVEA_QUERY_INVARIANT;
-      AttentionProblem one =
-          make_projected(kind, {.query_len = 1, .key_len = 45, .head_dim = 80, .value_dim = 6, .key_dim = 96}, 72);
-      one.flags = FOVEA_QUERY_INVARIANT;
-      one.score = make_projected(kind, many.sizes, 72).score;
-      one.key = batch_entry(many.key, 0);
-      one.value = batch_entry(many.value, 0);
+      const AttentionSizes sizes = {.query_len = 50, .key_len = 50, .head_dim = 80, .value_dim = 6, .key_dim = 96};
+      AttentionProblem many = make_projected(kind, sizes, 72);
+      many.flags = FOVEA_QUERY_INVARIANT | FOVEA_CAUSAL;
       for_each_isa([&](const fovea_context *context) {
         const std::vector<float> all = run(many, context).out.dense();
-        const std::vector<float> queries = many.query.dense();
-        for (int64_t i : {0, 31, 32, 49}) {
-          one.query.assign({queries.begin() + i * 80, queries.begin() + (i + 1) * 80});
-          const std::vector<float> out = run(one, context).out.dense();
-          for (int64_t d = 0; d < 6; ++d) CHECK_EQ(out[static_cast<size_t>(d)], all[static_cast<size_t>(i * 6 + d)]);
+        for (int64_t i : {0, 30, 31, 32, 49}) {
+          AttentionSizes first = sizes;
+          first.query_len = 1;
+          first.key_len = i + 1;
+          AttentionProblem step = make_projected(kind, first, 72);
+          step.flags = many.flags;
+          step.score = make_projected(kind, sizes, 72).score;
+          step.query.assign(slice(many.query, i, 1));
+          step.key.assign(slice(many.key, 0, i + 1));
+          step.value.assign(slice(many.value, 0, i + 1));
+          CHECK(run(step, context).out.dense() == std::vector<float>(all.begin() + i * 6, all.begin() + (i + 1) * 6));
         }
       });
     }

@@ -362,8 +362,8 @@ FOVEA_API size_t fovea_prepared_keys_size(const fovea_prepared_keys *keys);
 FOVEA_API void fovea_prepared_keys_destroy(fovea_prepared_keys *keys);
 
 /* Attention over prepared keys: as fovea_attention with all the keys appended so far; with ADDITIVE and CONCAT the same
- * bits (BILINEAR's one-shot call may project the queries instead). value F32 [B,Hkv,K,Dv] with K =
- * fovea_prepared_keys_length(keys). */
+ * bits (BILINEAR's one-shot call may project the queries instead, and with "amx" large one-shot calls without
+ * FOVEA_QUERY_INVARIANT project on tiles). value F32 [B,Hkv,K,Dv] with K = fovea_prepared_keys_length(keys). */
 FOVEA_API fovea_status fovea_attention_prepared(const fovea_context *context, const fovea_tensor *query,
                                                 const fovea_prepared_keys *keys, const fovea_tensor *value,
                                                 const fovea_tensor *out, const fovea_attention_options *options);

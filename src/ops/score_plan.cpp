@@ -47,14 +47,16 @@ Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, Score
   return total_size(plan);
 }
 
-// The kernels for rows of a batch entry: its bits must not depend on how many entries there are. Kernels of their own
-// for projections want enough rows, elements and units to fill their blocks.
-const MatmulKernels &product_for(const Kernels &kernels, int64_t rows, const ProjectionWeight &weight) {
+// The kernels for rows of a batch entry: its bits must not depend on how many entries there are, nor on the rows where
+// the call asks for that. Kernels of their own for projections want enough rows, elements and units to fill their blocks.
+const MatmulKernels &product_for(const Context &context, const AttentionCall &call, int64_t rows,
+                                 const ProjectionWeight &weight) {
   constexpr int64_t least_rows = 32;
   constexpr int64_t least_depth = 64;
   constexpr int64_t least_units = 64;
+  const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   const bool large = rows >= least_rows && weight.depth >= least_depth && weight.units >= least_units;
-  return large ? kernels.projection : kernels.matmul;
+  return large && !invariant ? context.kernels->projection : context.kernels->matmul;
 }
 
 // Projects queries or keys (or both) to `units` features and makes these the problem's.
@@ -65,8 +67,7 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   const int64_t row = padded_units(units);
   if (plan->projects_query) {
     const HeadStrides out = packed_strides(p.heads, p.query_len, 1);
-    const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
-    const MatmulKernels &product = product_for(*context.kernels, invariant ? 0 : p.heads * p.query_len, weights.query);
+    const MatmulKernels &product = product_for(context, call, p.heads * p.query_len, weights.query);
     if (!plan_projection(product, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query, &plan->query) ||
         !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
       return too_large();
@@ -75,7 +76,7 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   }
   if (plan->projects_key) {
     const HeadStrides out = packed_strides(p.kv_heads, p.key_len, 1);
-    const MatmulKernels &product = product_for(*context.kernels, p.kv_heads * p.key_len, weights.key);
+    const MatmulKernels &product = product_for(context, call, p.kv_heads * p.key_len, weights.key);
     if (!plan_projection(product, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key, &plan->key) ||
         !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
       return too_large();
