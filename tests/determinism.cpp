@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "support/attention_problem.hpp"
+#include "support/batch_entry.hpp"
 #include "support/thread_pool.hpp"
 
 using namespace testing;
@@ -51,15 +52,6 @@ AttentionResult run(const AttentionProblem &problem, const fovea_context *contex
   AttentionResult result = problem.make_result(weights);
   REQUIRE_OK(problem.run(context, result));
   return result;
-}
-
-// Entry n of the batch as a problem of its own.
-Tensor<float> batch_entry(const Tensor<float> &tensor, int64_t n) {
-  Shape shape = tensor.shape();
-  shape[0] = 1;
-  const int64_t size = element_count(shape);
-  const std::vector<float> dense = tensor.dense();
-  return std::move(Tensor<float>(shape).assign({dense.begin() + n * size, dense.begin() + (n + 1) * size}));
 }
 
 // The last entry of a batch, alone and with all others, on one, two and eight threads.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "support/attention_problem.hpp"
+#include "support/batch_entry.hpp"
 
 using namespace testing;
 
@@ -16,14 +17,6 @@ constexpr int32_t kProjecting[] = {FOVEA_SCORE_BILINEAR, FOVEA_SCORE_ADDITIVE, F
 AttentionProblem make_projected(int32_t kind, const AttentionSizes &sizes, int64_t hidden) {
   Random random(base_seed());
   return make_scored(kind, sizes, hidden, random);
-}
-
-Tensor<float> batch_entry(const Tensor<float> &tensor, int64_t n) {
-  Shape shape = tensor.shape();
-  shape[0] = 1;
-  const int64_t size = element_count(shape);
-  const std::vector<float> dense = tensor.dense();
-  return std::move(Tensor<float>(shape).assign({dense.begin() + n * size, dense.begin() + (n + 1) * size}));
 }
 
 // `count` positions of a tensor with one batch entry and one head.
