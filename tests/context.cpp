@@ -40,6 +40,12 @@ std::vector<std::string> available() {
   return names;
 }
 
+// What the default context runs: amx has to be named.
+std::string best() {
+  const std::vector<std::string> names = available();
+  return names.back() == "amx" ? names[names.size() - 2] : names.back();
+}
+
 // What the kernel of the operating system says the processor has, which the library does not look at.
 std::vector<std::string> sets_by_proc() {
   std::ifstream file("/proc/cpuinfo");
@@ -95,7 +101,7 @@ TEST_SUITE("context") {
     }
     fovea_context *context = nullptr;
     REQUIRE_OK(fovea_context_create(nullptr, &context));
-    if (std::getenv("FOVEA_ISA") == nullptr) CHECK_EQ(std::string(fovea_isa_name(context)), available().back());
+    if (std::getenv("FOVEA_ISA") == nullptr) CHECK_EQ(std::string(fovea_isa_name(context)), best());
     CHECK_EQ(std::string(fovea_isa_name(context)), fovea_isa_name(nullptr));
     fovea_context_destroy(context);
     fovea_context_destroy(nullptr);

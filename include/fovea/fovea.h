@@ -125,7 +125,7 @@ typedef struct fovea_context_options {
   size_t struct_size;
   int32_t max_threads;             /* at most this many at once; 0: as many as the arena (or 1 if parallel_for is given) */
   int32_t reserved;                /* 0                                                                                  */
-  const char *max_isa;             /* "base", "avx2", "avx512", "amx": none above this one; NULL: FOVEA_ISA, else best   */
+  const char *max_isa;             /* "base", "avx2", "avx512" or "amx"; NULL: FOVEA_ISA, else the best but "amx"         */
   fovea_parallel_for parallel_for; /* NULL: oneTBB. Set max_threads to the number of threads it has.                     */
   void *parallel_for_user;         /* passed through to parallel_for                                                     */
 } fovea_context_options;
@@ -138,16 +138,17 @@ FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options
 FOVEA_API void fovea_context_destroy(fovea_context *context);
 
 /* The instruction set the context runs: "base" (SSE2 or NEON), "avx2", "avx512", "amx" (avx512 but for the projections of
- * score functions). Linux lends AMX's tiles to a process that asks, and then refuses it signal stacks too small to save
- * them on: a limit below "amx", by max_isa or FOVEA_ISA, asks for nothing. If the environment variable FOVEA_ISA holds a
- * name this machine cannot run, the default context has none: the result is "" and every operation answers
- * FOVEA_UNKNOWN_ISA. Static storage. */
+ * score functions). "amx" has to be named: it pays only where no other work shares the cores by hyper-threading, and Linux
+ * refuses a process that has asked for AMX's tiles signal stacks too small to save them on. If the environment variable
+ * FOVEA_ISA holds a name this machine cannot run, the default context has none: the result is "" and every operation
+ * answers FOVEA_UNKNOWN_ISA. Static storage. */
 FOVEA_API const char *fovea_isa_name(const fovea_context *context);
 
 /* How many threads a call with this context may use at once, at least 1: what NULL and max_threads 0 come down to here. */
 FOVEA_API int32_t fovea_context_threads(const fovea_context *context);
 
-/* The names this machine can run, worst first; NULL once index is past the last. Static storage. */
+/* The names this machine can run, worst first; NULL once index is past the last. Static storage. Looking for the last asks
+ * for AMX's tiles. */
 FOVEA_API const char *fovea_isa_available(int32_t index);
 
 /* ---- plans --------------------------------------------------------------------------------------------------------- */

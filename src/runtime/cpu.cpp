@@ -39,7 +39,7 @@ uint64_t saved_registers() {
 
 // Linux gives a process the tiles only when it asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for all its threads. It may refuse:
 // an old kernel, or a thread with a signal stack too small to save them on. From then on it refuses such stacks, so
-// nothing is asked where a limit on the set rules the tiles out.
+// nothing is asked before the set is named or looked for.
 bool tiles_are_granted() {
 #if defined(__linux__)
   constexpr int request_permission = 0x1023;

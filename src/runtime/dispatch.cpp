@@ -1,5 +1,6 @@
 // Selection of the table. A name that is unknown, or that this machine cannot run, is an error and never a silent
-// fallback.
+// fallback. AMX has to be named: it is worth half of a projection's time or costs a fifth more, as its cores are shared or
+// not (kernels/matmul_parts.hpp), and it takes small signal stacks from the whole process (cpu.cpp).
 #include "runtime/dispatch.hpp"
 
 #include <cstdio>
@@ -55,7 +56,7 @@ Status select_kernels(const char *name, const char *origin, const Kernels **kern
   }
   if (name == nullptr || name[0] == '\0') {
     for (const Isa isa : all_sets) {
-      if (kernels_of(isa) != nullptr) *kernels = kernels_of(isa);
+      if (isa != Isa::amx && kernels_of(isa) != nullptr) *kernels = kernels_of(isa);
     }
     return FOVEA_OK;
   }
