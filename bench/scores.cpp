@@ -249,7 +249,7 @@ Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
     const double instructions = additive_instructions(shape, variant.isa) + query_instructions(shape, variant.isa);
     const double arithmetic = flop_seconds(shape.value_flops(), variant) + instruction_seconds(instructions, variant);
     const double reading = bytes / region->rate(variant.isa, variant.threads, probe_seconds());
-    return projection_seconds(shape.query_projection_flops(), variant) + std::max(arithmetic, reading);
+    return flop_seconds(shape.query_projection_flops(), variant) + std::max(arithmetic, reading);
   };
   return prepared;
 }
@@ -355,7 +355,7 @@ void add_scores() {
   for (const ScoreShape &shape : additive) add_case("additive", shape, prepare_additive, variants());
   for (ScoreShape shape : additive) {
     shape.query_len = 1;
-    add_case("additive_step", shape, prepare_step, variants());
+    add_case("additive_step", shape, prepare_step, variants_but_amx());
   }
   add_case("additive_tile", tile, prepare_tile, variants_but_amx());
   for (const ScoreShape &shape : dot) add_case("gaussian", shape, prepare_gaussian, variants_but_amx());
