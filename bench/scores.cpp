@@ -239,10 +239,14 @@ Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {
 Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
   set_runs<PreparedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE), variant, &prepared);
-  const int64_t floats = shape.batch * shape.key_len * (shape.units + shape.value_dim);
-  const auto memory = std::make_shared<Buffer>(zeros(floats));  // what is read lies inside the prepared keys
+  // Keys and values are what is read, at the speed of a region as large as all that a step touches: the query's weight,
+  // queries, projected queries and outputs take their part of the caches.
+  const double pairs = shape.pairs(), rows = shape.rows(shape.query_len);
+  const double bytes = sizeof(float) * pairs * static_cast<double>(shape.units + shape.value_dim);
+  const auto others = static_cast<int64_t>(rows) * (shape.query_dim + shape.units + shape.value_dim);
+  const int64_t floats = static_cast<int64_t>(bytes / sizeof(float)) + shape.units * shape.query_dim + others;
+  const auto memory = std::make_shared<Buffer>(zeros(floats));
   const auto region = std::make_shared<ReadRegion>(memory->data(), memory->bytes());
-  const auto bytes = static_cast<double>(memory->bytes());
   prepared.work = bytes;
   prepared.rate_name = "GB/s";
   prepared.shortest_seconds = [=, keep = memory] {
