@@ -2,8 +2,9 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  *
- * Conventions that hold for every declaration below ------------------------------------------------- Shapes    B
- * batch, H query heads, Hkv key/value heads (H is a multiple of Hkv), Q queries, K keys, D query/key feature
+ * Conventions that hold for every declaration below
+ * -------------------------------------------------
+ * Shapes    B batch, H query heads, Hkv key/value heads (H is a multiple of Hkv), Q queries, K keys, D query/key feature
  *           size (head_dim), Dv value feature size (value_dim). Row-major unless the strides say otherwise.
  * Tensors   are described by the caller in a fovea_tensor and stay the caller's: fovea never keeps, frees or copies a
  *           descriptor after the call returns. Inputs are only read. Outputs are only written once every argument has been
@@ -11,19 +12,18 @@
  * Strides   count elements, not bytes. The last axis must be contiguous (stride 1) unless said otherwise. A stride of 0
  *           repeats an input along that axis; outputs must not overlap themselves. Data is aligned to its element size.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
- * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one
- * line
+ * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one line
  *           that names the argument, its value and what was expected. Nothing is printed, nothing aborts, no C++ exception
  *           leaves the library.
- * Threads   Every function may be called from any number of threads at once, as long as the outputs differ. The result
- * has
- *           the same bits whatever the number of threads, from call to call, and for a batch entry wherever it stands in
- *           the batch (same build, same instruction set).
- * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then
- * filled
+ * Threads   Every function may be called from any number of threads at once, as long as the outputs differ; what changes
+ *           or destroys a handle says what else may use it meanwhile. The result has the same bits whatever the number of
+ *           threads, from call to call, and (without dropout, whose choice goes by the entry's number) for a batch entry
+ *           wherever it stands in the batch (same build, same instruction set).
+ * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then filled
  *           in. Zero is the default of every member. New members are only ever appended, so a program built against an
  *           older header keeps working; a newer program's extra members are accepted as long as they are zero.
- * / */
+ * Memory    A context keeps at most 64 MB of scratch memory for calls that are not planned. A plan tells what a run needs.
+ */
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
 
@@ -160,7 +160,8 @@ typedef struct fovea_plan fovea_plan;
 /* NULL is allowed. No call may still be using the plan. */
 FOVEA_API void fovea_plan_destroy(fovea_plan *plan);
 
-/* Bytes of scratch memory a run needs; 0 for NULL. Proportional to threads x tile, never to Q x K. */
+/* Bytes of scratch memory a run needs; 0 for NULL. Grows with threads x tile, for split keys with B H Q x Dv, for returned
+ * weights with B H Q, for score functions with what fovea_attention_plan_create says; never with Q x K. */
 FOVEA_API size_t fovea_plan_workspace_size(const fovea_plan *plan);
 
 /* Writes a line of text "op=sdpa isa=avx512 path=tile ..." telling the path, tiles, tasks, threads and bytes, cut to
@@ -188,7 +189,8 @@ enum {
   FOVEA_LEAVE_ONE_OUT = 32, /* query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)      */
   FOVEA_AVERAGE_WEIGHTS = 64, /* weights are the mean over the H heads                                                */
   FOVEA_QUERY_INVARIANT = 128 /* a query's result has the same bits however many queries the call has: a decoder      *
-                               * going step by step gives the very bits of one causal call. Slower for few queries    */
+                               * going step by step gives the very bits of one causal call (not with dropout, which    *
+                               * goes by the query's number). Slower for few queries                                  */
 };
 
 /* Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
@@ -206,7 +208,7 @@ typedef struct fovea_attention_options {
   size_t struct_size;
   uint32_t flags;           /* FOVEA_CAUSAL | ...                                                                     */
   int32_t empty_rows;       /* FOVEA_EMPTY_ROWS_*                                                                     */
-  float scale;              /* finite; 0: 1 / sqrt(D)                                                                 */
+  float scale;              /* finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions                */
   float softcap;            /* finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)                    */
   int64_t query_offset;     /* used with FOVEA_QUERY_OFFSET; -2^30 to 2^30                                            */
   int64_t window_left;      /* >= 0, used with FOVEA_WINDOW_LEFT                                                      */
@@ -304,9 +306,10 @@ enum {
  * options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
  *
  * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
- * exponentials would overflow go another way. The error of a score is at most 2^-20 sum_u |v_u| beside that of the two
- * projections. The scores of GAUSSIAN are as good as those of the squared difference in float32: where |q|^2 + |k|^2 -
- * 2 q.k would cancel, the difference itself is taken. */
+ * exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
+ * projections and of a float32 sum of h numbers. The scores of GAUSSIAN are as good as those of the squared difference in
+ * float32: where |q|^2 + |k|^2 - 2 q.k would cancel, the difference itself is taken. An infinity in a query or key of
+ * BILINEAR may give NaN or an infinity: either side may be the one that is projected. */
 typedef struct fovea_score {
   size_t struct_size;
   int32_t kind;     /* FOVEA_SCORE_*                                                                                    */
@@ -327,7 +330,9 @@ FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea
 
 /* Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The
  * workspace holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and
- * B Hkv K x Dq for BILINEAR, B Hkv K for GAUSSIAN. */
+ * B Hkv K x Dq for BILINEAR, B Hkv K for GAUSSIAN; and the weights in the order that the kernel reads, which each run
+ * makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at most, with "amx" two and a half
+ * times that. Keys behind every valid length of their batch entry are not projected, in sequences of 32 keys or more. */
 FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *context, const fovea_score *score,
                                                    const fovea_tensor *query, const fovea_tensor *key,
                                                    const fovea_tensor *value, const fovea_tensor *out,
@@ -339,8 +344,9 @@ FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *context,
 typedef struct fovea_prepared_keys fovea_prepared_keys;
 
 /* Room for `capacity` keys of each of batch x kv_heads sequences, none of them there yet. score: ADDITIVE, CONCAT or
- * BILINEAR; its data is copied. query_dim and key_dim are needed because CONCAT's weight does not tell them apart. The
- * keys serve contexts of the instruction set they were made with. */
+ * BILINEAR; its data is copied. query_dim and key_dim are needed because CONCAT's weight does not tell them apart. batch
+ * and capacity in [0, 2^30], kv_heads in [1, 2^30], query_dim and key_dim in [1, 1024]. The keys serve contexts of the
+ * instruction set they were made with; another one: FOVEA_BAD_VALUE. */
 FOVEA_API fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score, int64_t batch,
                                                   int64_t kv_heads, int64_t capacity, int64_t query_dim,
                                                   int64_t key_dim, fovea_prepared_keys **keys);
@@ -385,9 +391,9 @@ typedef struct fovea_kernel_regression_options {
   const fovea_tensor *weights;  /* output F32 [Q,N], or NULL                                                            */
 } fovea_kernel_regression_options;
 
-/* Nadaraya-Watson regression with a Gaussian kernel:  out_q = sum_i softmax_i( -|query_q - input_i|^2 / (2 sigma^2) )
- * target_i
- *   queries F32 [Q,D]   inputs F32 [N,D]   targets F32 [N,T]   out F32 [Q,T]
+/* Nadaraya-Watson regression with a Gaussian kernel:
+ *   out_q = sum_i softmax_i( -|query_q - input_i|^2 / (2 sigma^2) ) target_i
+ *   queries F32 [Q,D]   inputs F32 [N,D]   targets F32 [N,T]   out F32 [Q,T]   D and T in [1, 1024], Q and N at most 2^30
  * or queries, inputs of rank 1, [Q] and [N] (D = 1), and targets and out of rank 1, [N] and [Q] (T = 1). options may be
  * NULL. A query with no input to attend (N = 0, or N = 1 left out) gives 0. The textbook's learnable w is 1 / sigma. To
  * plan it, plan attention with GAUSSIAN: queries [Q,D], inputs [N,D] and targets [N,T] are its query, key and value. */

@@ -227,7 +227,7 @@ typedef struct fovea_mha_options {
   uint32_t flags;                           /* FOVEA_MHA_*                                                              */
   int32_t reserved;                         /* 0                                                                        */
   const fovea_attention_options *attention; /* scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D].  *
-                                             * scale 0: 1 / sqrt(D). NULL: defaults                                     */
+                                             * scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults         */
   const fovea_score *score;                 /* how heads compare; its parameters serve all heads. NULL: scaled dot      */
   const fovea_rotary_options *rotary;       /* turns projected queries and keys; needs Dk = D. Row i of either stands    *
                                              * at offset + i, plus the cache's length; or at positions[i], which needs  *
