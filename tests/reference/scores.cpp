@@ -16,7 +16,7 @@ namespace reference {
 namespace {
 
 constexpr double kRounding = 0x1p-24;           // of one float32 operation, relative
-constexpr double kUnitAllowance = 0x1p-20;      // of one tanh, promised by fovea.h
+constexpr double kUnitAllowance = 0x1p-20;      // of one tanh: half of what fovea.h promises
 constexpr double kProjectionRoundings = 2;      // a float32 sum of either order stays within, of its terms' magnitude
 constexpr double kDifferenceRoundings = 4;      // of |q - k|^2 / (2 sigma^2): the difference twice, square, quotient
 constexpr double kHalfLargestCurvature = 0.39;  // of tanh: 2 / (3 sqrt(3)), rounded up
