@@ -79,6 +79,22 @@ struct AttentionProblem {
   bool average_weights;
 };
 
+// Of a query: how many keys it attends at most.
+inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
+  if (problem.valid_lens == nullptr) return problem.key_len;
+  const int64_t at = batch * problem.valid_lens_batch_stride + query * problem.valid_lens_query_stride;
+  return problem.valid_lens_64bit ? static_cast<const int64_t *>(problem.valid_lens)[at]
+                                  : static_cast<const int32_t *>(problem.valid_lens)[at];
+}
+
+// Keys from here on are attended by no query of the batch entry.
+inline int64_t longest_valid_len(const AttentionProblem &problem, int64_t batch) {
+  const int64_t lengths = problem.valid_lens_query_stride == 0 ? min_of(problem.query_len, 1) : problem.query_len;
+  int64_t longest = 0;
+  for (int64_t query = 0; query < lengths; ++query) longest = max_of(longest, valid_len(problem, batch, query));
+  return longest;
+}
+
 // The blocking of an instruction set.
 struct AttentionShape {
   int64_t tile_rows;                                           // rows of a tile task

@@ -40,17 +40,9 @@ struct RowCursor {
   FOVEA_INLINE int64_t position() const { return problem.position_offset + query; }
 };
 
-FOVEA_INLINE int64_t valid_len(const RowCursor &row) {
-  const AttentionProblem &problem = row.problem;
-  if (problem.valid_lens == nullptr) return problem.key_len;
-  const int64_t at = row.batch * problem.valid_lens_batch_stride + row.query * problem.valid_lens_query_stride;
-  return problem.valid_lens_64bit ? static_cast<const int64_t *>(problem.valid_lens)[at]
-                                  : static_cast<const int32_t *>(problem.valid_lens)[at];
-}
-
 FOVEA_INLINE KeyRange key_range(const RowCursor &row, int64_t key_begin, int64_t key_end) {
   const AttentionProblem &problem = row.problem;
-  KeyRange range = {key_begin, min_of(key_end, valid_len(row))};
+  KeyRange range = {key_begin, min_of(key_end, valid_len(problem, row.batch, row.query))};
   if (problem.has_window_left) range.first = max_of(range.first, row.position() - problem.window_left);
   if (problem.has_window_right) range.last = min_of(range.last, row.position() + problem.window_right + 1);
   if (range.first >= range.last) return {key_begin, key_begin};

@@ -12,7 +12,8 @@ namespace {
 constexpr int64_t most_rows = 384;
 constexpr int64_t few_rows = 12;  // still worth the reading of the weight
 
-// Axes of size 1 go, neighbours that are evenly spaced on both sides become one.
+// Axes of size 1 go, neighbours that are evenly spaced on both sides become one; not so positions where not all of a
+// head's are wanted.
 void merge_axes(const ProjectionRows &rows, Projection *projection) {
   const int64_t sizes[] = {rows.batch, rows.heads, rows.length};
   const int64_t strides[] = {rows.strides.batch, rows.strides.head, rows.strides.position};
@@ -23,7 +24,7 @@ void merge_axes(const ProjectionRows &rows, Projection *projection) {
     if (sizes[axis] == 1) continue;
     const int last = p.axes - 1;
     const bool even = last >= 0 && p.stride[last] == strides[axis] * sizes[axis] &&
-                      p.out_stride[last] == out_strides[axis] * sizes[axis];
+                      p.out_stride[last] == out_strides[axis] * sizes[axis] && !(p.head_rows > 0 && axis == 2);
     const int at = even ? last : p.axes++;
     p.size[at] = even ? p.size[at] * sizes[axis] : sizes[axis];
     p.stride[at] = strides[axis];
@@ -65,6 +66,8 @@ bool plan_projection(const MatmulKernels &product, const ProjectionRows &rows, c
       !checked_multiply(projection->rows, rows.length, &projection->rows)) {
     return false;
   }
+  const bool separate = rows.valid_only && rows.length >= product.block_rows;  // shorter ones better together
+  projection->head_rows = separate ? rows.length : 0;
   merge_axes(rows, projection);
   return true;
 }
@@ -106,6 +109,7 @@ void ProjectionTasks::pack(int64_t panel) const {
 
 void ProjectionTasks::multiply(int64_t task) const {
   const Piece part = piece(task);
+  if (part.rows == 0) return;
   const int64_t width = projection_.product->panel_columns;
   const int64_t row_floats = padded_units(projection_.units);
   const int last = projection_.axes - 1;
@@ -150,6 +154,11 @@ ProjectionTasks::Piece ProjectionTasks::piece(int64_t index) const {
     piece.row += outer % projection_.size[axis] * projection_.out_stride[axis];
     piece.x += outer % projection_.size[axis] * projection_.stride[axis];
     outer /= projection_.size[axis];
+  }
+  if (projection_.head_rows > 0) {
+    const int64_t entry = piece.row / (projection_.head_rows * data_.problem->kv_heads);
+    const int64_t wanted = longest_valid_len(*data_.problem, entry) - piece.row % projection_.head_rows;
+    piece.rows = std::clamp<int64_t>(wanted, 0, piece.rows);
   }
   return piece;
 }

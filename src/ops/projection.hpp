@@ -18,6 +18,7 @@ struct Projection {
   int64_t stride[3];      // of x
   int64_t out_stride[3];  // of out, in rows
   int64_t rows;
+  int64_t head_rows;  // of so many rows of a head only those that some query attends are wanted; 0: all are
   int64_t depth;
   int64_t units;
   int64_t weight_unit_stride, weight_depth_stride;
@@ -28,6 +29,7 @@ struct ProjectionRows {
   int64_t batch, heads, length;
   HeadStrides strides;      // of x
   HeadStrides out_strides;  // in rows
+  bool valid_only = false;  // keys that no query attends may be left out; out_strides are those of packed rows
 };
 
 struct ProjectionWeight {
@@ -46,6 +48,7 @@ struct ProjectionData {
   float *out = nullptr;
   const float *bias = nullptr;  // [units]; null: none
   float *reach = nullptr;       // of row i of out at reach[i]; else as UnitRows
+  const AttentionProblem *problem = nullptr;  // whose valid lengths they are, if not all rows are wanted
 };
 
 // The tasks of one projection, in three stages, any of which may have none. Lists they are put in borrow them.

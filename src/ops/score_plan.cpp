@@ -77,7 +77,8 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   if (plan->projects_key) {
     const HeadStrides out = packed_strides(p.kv_heads, p.key_len, 1);
     const MatmulKernels &product = product_for(context, call, p.kv_heads * p.key_len, weights.key);
-    if (!plan_projection(product, {p.batch, p.kv_heads, p.key_len, p.key_strides, out}, weights.key, &plan->key) ||
+    const ProjectionRows keys = {p.batch, p.kv_heads, p.key_len, p.key_strides, out, call.present[valid_lens_operand]};
+    if (!plan_projection(product, keys, weights.key, &plan->key) ||
         !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
       return too_large();
     }

@@ -49,11 +49,12 @@ void NormTasks::run(int64_t task) const {
   const int64_t blocks = ceil_div(problem->key_len, norms_per_task);
   const int64_t begin = task % blocks * norms_per_task;
   const int64_t head = task / blocks;
+  const int64_t last = longest_valid_len(*problem, head / problem->kv_heads);
   const float *keys = problem->key + head / problem->kv_heads * problem->key_strides.batch +
                       head % problem->kv_heads * problem->key_strides.head + begin * problem->key_strides.position;
   kernels->squared_norms({.rows = keys,
                           .stride = problem->key_strides.position,
-                          .count = std::min(norms_per_task, problem->key_len - begin),
+                          .count = std::clamp<int64_t>(last - begin, 0, norms_per_task),
                           .dim = problem->head_dim,
                           .out = norms + head * problem->key_len + begin});
 }
@@ -72,7 +73,7 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
   if (plan.projects_query) {
     float *panels = parts.take(plan.query.panel_floats);
     float *out = parts.take(plan.query_floats);
-    ProjectionData data = {problem->query, nullptr, panels, out, bias, nullptr};
+    ProjectionData data = {problem->query, nullptr, panels, out, bias, nullptr, nullptr};
     if (plan.prepared == nullptr) {
       data.weight = query_weight_data(call);
     } else {
@@ -86,7 +87,8 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
     float *panels = parts.take(plan.key.panel_floats);
     float *out = parts.take(plan.key_floats);
     float *reach = problem->score == ScoreKind::additive ? facts : nullptr;
-    const ProjectionData data = {problem->key, key_weight_data(call, plan.query_dim), panels, out, nullptr, reach};
+    const float *weight = key_weight_data(call, plan.query_dim);
+    const ProjectionData data = {problem->key, weight, panels, out, nullptr, reach, problem};
     key_.emplace(kernels, workers, plan.key, data);
     problem->key = out;
   }
