@@ -26,9 +26,10 @@ AttentionResult run(const AttentionProblem &problem, const fovea_context *contex
 
 // The output is the weights: value j is 1 in feature j and 0 elsewhere.
 AttentionProblem make_transparent(AttentionSizes sizes, float dropout, uint64_t seed, Random &random,
-                                  Layout layout = Layout::kHeadsFirst) {
+                                  Layout layout = Layout::kHeadsFirst, int32_t kind = FOVEA_SCORE_DOT) {
   sizes.value_dim = sizes.key_len;
-  AttentionProblem problem = make_attention(sizes, random, layout);
+  AttentionProblem problem = kind == FOVEA_SCORE_DOT ? make_attention(sizes, random, layout)
+                                                     : make_scored(kind, sizes, 12, random, layout);
   std::vector<float> identity;
   for (int64_t n = 0; n < sizes.batch * sizes.kv_heads; ++n) {
     for (int64_t j = 0; j < sizes.key_len; ++j) {
@@ -149,6 +150,15 @@ TEST_SUITE("dropout") {
       }
       check_choice(make_transparent(sizes, 0.3f, ~uint64_t{0}, random, Layout::kHeadsLast));
       check_choice(make_transparent(sizes, 0.3f, 0, random, Layout::kPadded));
+    }
+  }
+
+  TEST_CASE("what is dropped, with each score function") {
+    Random random(base_seed());
+    for (const int32_t kind : kScoreKinds) {
+      for (const AttentionSizes &sizes : all_ways()) {
+        check_choice(make_transparent(sizes, 0.4f, 14, random, Layout::kHeadsLast, kind));
+      }
     }
   }
 

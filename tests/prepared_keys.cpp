@@ -70,6 +70,10 @@ TEST_SUITE("prepared keys") {
           problem.set_valid_lens({0, 70});
           check_same(context, problem, keys);
           problem.flags = 0;
+          problem.dropout = 0.4f;
+          problem.dropout_seed = 7;
+          check_same(context, problem, keys);
+          problem.dropout = 0;
           problem.valid_lens32.reset();
           problem.set_mask([](int64_t, int64_t h, int64_t i, int64_t j) { return (h + i + j) % 3 != 0; });
           problem.scale = 0.5f;

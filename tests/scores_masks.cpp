@@ -82,6 +82,11 @@ std::vector<Option> all_options() {
          p.alibi_slopes.emplace(Shape{p.sizes.heads}).fill([&] { return random.uniform(0, 0.3f); });
        }},
       {"sinks", [](AttentionProblem &p, Random &random) { p.sinks.emplace(Shape{p.sizes.heads}).fill_normal(random); }},
+      {"dropout",
+       [](AttentionProblem &p, Random &) {
+         p.dropout = 0.3f;
+         p.dropout_seed = 9;
+       }},
       {"average weights", [](AttentionProblem &p, Random &) { p.flags |= FOVEA_AVERAGE_WEIGHTS; }},
       {"sigmas", [](AttentionProblem &p, Random &random) {
          if (p.score->kind != FOVEA_SCORE_GAUSSIAN) return;
