@@ -8,6 +8,8 @@
 //     277 MFLOP and 1.07 GFLOP: those at the multiply-add peak are 98 % and 85 % of the limit with AVX-512 on Intel's.
 //     With AMX their limit is a sixth of the tile unit's rate (matmul_parts.hpp).
 //     long is 0.40 GFLOP of projections and 134 M elements.
+//   additive_padded: the same with valid lengths from a quarter to all of the keys; what is behind them is not projected.
+//   concat: additive but for where the weights lie.
 //   additive_step: one query of every sequence over keys that were prepared once, as a decoder asks. The query has to be
 //     projected before a key can be used, at the multiply-add peak. Then prepared keys and values are read, all in cache
 //     here (4 to 5 MB), or the score's instructions and the weighted sum take longer; a query's exponential is about 13
@@ -33,6 +35,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "harness.hpp"
 #include "limits.hpp"
@@ -44,14 +47,23 @@ struct ScoreShape {
   std::string name;
   int64_t batch, heads, query_len, key_len;
   int64_t query_dim, key_dim, value_dim;
-  int64_t units = 0;  // of ADDITIVE
+  int64_t units = 0;     // of ADDITIVE
+  int64_t shortest = 0;  // > 0: valid lengths from shortest to key_len, evenly spread over the batch
 
+  std::vector<int32_t> valid_lens() const {
+    return shortest > 0 ? evenly(batch, shortest, key_len) : std::vector<int32_t>{};
+  }
   double rows(int64_t length) const { return static_cast<double>(batch * heads * length); }
-  double pairs() const { return rows(query_len) * static_cast<double>(key_len); }
+  double keys() const {
+    if (shortest == 0) return rows(key_len);
+    const std::vector<int32_t> lens = valid_lens();
+    return static_cast<double>(heads * std::accumulate(lens.begin(), lens.end(), int64_t{0}));
+  }
+  double pairs() const { return keys() * static_cast<double>(query_len); }
   double elements() const { return pairs() * static_cast<double>(units); }
   double value_flops() const { return 2 * pairs() * static_cast<double>(value_dim); }
   double query_projection_flops() const { return 2 * rows(query_len) * static_cast<double>(query_dim * units); }
-  double key_projection_flops() const { return 2 * rows(key_len) * static_cast<double>(key_dim * units); }
+  double key_projection_flops() const { return 2 * keys() * static_cast<double>(key_dim * units); }
 };
 
 // From further on in the sequence than inputs are, out of step with their rows: a query that is a row of the weight
@@ -65,12 +77,24 @@ Buffer weights(int64_t out, int64_t in) {
   return buffer;
 }
 
+// The weight of CONCAT, or of BILINEAR.
+struct WeightShape {
+  int64_t out, in;
+};
+
+WeightShape weight_shape(const ScoreShape &s, int32_t kind) {
+  if (kind == FOVEA_SCORE_CONCAT) return {s.units, s.query_dim + s.key_dim};
+  return {s.query_dim, s.key_dim};
+}
+
 // All memory of one call and its description; fovea_score and the tensors point into it.
 struct ScoreData {
   const ScoreShape shape;
   const Buffer query, key, value, out, query_weight, key_weight, weight, score_vector;
+  std::vector<int32_t> valid_lens;
   const fovea_tensor query_view, key_view, value_view, out_view;
-  const fovea_tensor query_weight_view, key_weight_view, weight_view, score_vector_view;
+  const fovea_tensor query_weight_view, key_weight_view, weight_view, score_vector_view, valid_lens_view;
+  fovea_attention_options options{};
   fovea_score score{};
 
   ScoreData(const ScoreShape &s, int32_t kind)
@@ -81,24 +105,28 @@ struct ScoreData {
         out(zeros(s.batch * s.heads * s.query_len * s.value_dim)),
         query_weight(weights(s.units, s.query_dim)),
         key_weight(weights(s.units, s.key_dim)),
-        weight(weights(s.query_dim, s.key_dim)),
+        weight(weights(weight_shape(s, kind).out, weight_shape(s, kind).in)),
         score_vector(normals(s.units)),
+        valid_lens(s.valid_lens()),
         query_view(tensor(query.data(), {s.batch, s.heads, s.query_len, s.query_dim})),
         key_view(tensor(key.data(), {s.batch, s.heads, s.key_len, s.key_dim})),
         value_view(tensor(value.data(), {s.batch, s.heads, s.key_len, s.value_dim})),
         out_view(tensor(out.data(), {s.batch, s.heads, s.query_len, s.value_dim})),
         query_weight_view(tensor(query_weight.data(), {s.units, s.query_dim})),
         key_weight_view(tensor(key_weight.data(), {s.units, s.key_dim})),
-        weight_view(tensor(weight.data(), {s.query_dim, s.key_dim})),
-        score_vector_view(tensor(score_vector.data(), {s.units})) {
+        weight_view(tensor(weight.data(), {weight_shape(s, kind).out, weight_shape(s, kind).in})),
+        score_vector_view(tensor(score_vector.data(), {s.units})),
+        valid_lens_view(tensor(valid_lens.data(), {s.batch}, FOVEA_I32)) {
+    options.struct_size = sizeof options;
+    if (!valid_lens.empty()) options.valid_lens = &valid_lens_view;
     score.struct_size = sizeof score;
     score.kind = kind;
     if (kind == FOVEA_SCORE_GAUSSIAN) score.sigma = std::sqrt(static_cast<float>(s.query_dim));
-    if (kind == FOVEA_SCORE_BILINEAR) score.weight = &weight_view;
+    if (kind == FOVEA_SCORE_BILINEAR || kind == FOVEA_SCORE_CONCAT) score.weight = &weight_view;
+    if (kind == FOVEA_SCORE_ADDITIVE || kind == FOVEA_SCORE_CONCAT) score.score_vector = &score_vector_view;
     if (kind == FOVEA_SCORE_ADDITIVE) {
       score.query_weight = &query_weight_view;
       score.key_weight = &key_weight_view;
-      score.score_vector = &score_vector_view;
     }
   }
   ScoreData(const ScoreData &) = delete;
@@ -111,7 +139,7 @@ class PlannedCall {
     const ScoreData &d = *data_;
     fovea_plan *plan = nullptr;
     check(fovea_attention_plan_create(context_.get(), &d.score, &d.query_view, &d.key_view, &d.value_view, &d.out_view,
-                                      nullptr, &plan));
+                                      &d.options, &plan));
     plan_.reset(plan);
     workspace_ = Buffer(fovea_plan_workspace_size(plan));
     buffers_.struct_size = sizeof buffers_;
@@ -119,6 +147,7 @@ class PlannedCall {
     buffers_.key = d.key.floats();
     buffers_.value = d.value.floats();
     buffers_.out = d.out.floats();
+    if (d.options.valid_lens) buffers_.valid_lens = d.valid_lens.data();
     if (d.score.weight) buffers_.weight = d.weight.floats();
     if (d.score.query_weight) buffers_.query_weight = d.query_weight.floats();
     if (d.score.key_weight) buffers_.key_weight = d.key_weight.floats();
@@ -160,6 +189,7 @@ class PreparedCall {
   }
 
   void run() { check(fovea_attention_run(plan_.get(), &buffers_, workspace_.data(), workspace_.bytes())); }
+  size_t workspace_size() const { return workspace_.bytes(); }
 
  private:
   struct Destroy {
@@ -174,16 +204,16 @@ class PreparedCall {
   Buffer workspace_;
 };
 
-// Both kinds of call on the variant's threads, and on one for the scaling.
+// Either kind of call on the variant's threads, and on one for the scaling.
 template <class Call>
-std::shared_ptr<Call> set_runs(const std::shared_ptr<ScoreData> &data, const Variant &variant, Prepared *prepared) {
+void set_runs(const std::shared_ptr<ScoreData> &data, const Variant &variant, Prepared *prepared) {
   const auto call = std::make_shared<Call>(data, variant.isa, variant.threads);
   prepared->run = [call] { call->run(); };
+  prepared->counters["workspace"] = static_cast<double>(call->workspace_size());
   if (variant.threads > 1) {
     const auto single = std::make_shared<Call>(data, variant.isa, 1);
     prepared->run_on_one_thread = [single] { single->run(); };
   }
-  return call;
 }
 
 double flop_seconds(double flops, const Variant &variant) {
@@ -221,11 +251,9 @@ double query_instructions(const ScoreShape &shape, const std::string &isa) {
   return shape.rows(shape.query_len) * static_cast<double>(shape.units) / lanes_of(isa) * (adds_elsewhere() ? 10 : 13);
 }
 
-Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {
+Prepared prepare_whole(int32_t kind, const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
-  const auto data = std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE);
-  const auto call = set_runs<PlannedCall>(data, variant, &prepared);
-  prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
+  set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, kind), variant, &prepared);
   prepared.work = shape.elements();
   prepared.rate_name = "GElem/s";
   prepared.shortest_seconds = [=] {
@@ -234,6 +262,14 @@ Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {
            instruction_seconds(additive_instructions(shape, variant.isa), variant);
   };
   return prepared;
+}
+
+Prepared prepare_additive(const ScoreShape &shape, const Variant &variant) {
+  return prepare_whole(FOVEA_SCORE_ADDITIVE, shape, variant);
+}
+
+Prepared prepare_concat(const ScoreShape &shape, const Variant &variant) {
+  return prepare_whole(FOVEA_SCORE_CONCAT, shape, variant);
 }
 
 Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
@@ -287,8 +323,7 @@ double seconds_per_run(PlannedCall &call) {
 
 Prepared prepare_gaussian(const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
-  const auto call = set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_GAUSSIAN), variant, &prepared);
-  prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
+  set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_GAUSSIAN), variant, &prepared);
   prepared.work = dot_product_flops(shape);
   prepared.rate_name = "GFLOP/s";
   const auto dot_data = std::make_shared<ScoreData>(shape, FOVEA_SCORE_DOT);
@@ -299,8 +334,7 @@ Prepared prepare_gaussian(const ScoreShape &shape, const Variant &variant) {
 
 Prepared prepare_bilinear(const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
-  const auto call = set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_BILINEAR), variant, &prepared);
-  prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
+  set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_BILINEAR), variant, &prepared);
   const double rows = std::min(shape.rows(shape.query_len), shape.rows(shape.key_len));
   const double projection = 2 * rows * static_cast<double>(shape.query_dim * shape.key_dim);
   prepared.work = dot_product_flops(shape) + projection;
@@ -357,6 +391,11 @@ void add_scores() {
           [=] { return prepare(shape, variant); });
   };
   for (const ScoreShape &shape : additive) add_case("additive", shape, prepare_additive, variants());
+  for (ScoreShape shape : additive) {
+    shape.shortest = shape.key_len / 4;
+    add_case("additive_padded", shape, prepare_additive, variants());
+  }
+  add_case("concat", additive[1], prepare_concat, variants());
   for (ScoreShape shape : additive) {
     shape.query_len = 1;
     add_case("additive_step", shape, prepare_step, variants_but_amx());
