@@ -1,4 +1,5 @@
 // Bad arguments of the operations on positions, beside those that errors.cpp tries on every operation.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -149,6 +150,36 @@ TEST_SUITE("positions") {
     }
     for (size_t size : {size_t{0}, sizeof(fovea_rotary_options) - 1}) {
       setting.refuse_rotary(FOVEA_BAD_OPTION, {"struct_size"}, [&](auto &options) { options.struct_size = size; });
+    }
+  }
+
+  // The last row stands at offset + rows - 1; calls had been refused for a position past it.
+  TEST_CASE("errors: angles of rotary, at the bound of 2^34 and past it") {
+    const Setting setting;
+    const fovea_tensor x = setting.x.view();
+    constexpr int64_t last = int64_t{1} << 30;
+    for (float scale : {16.0f, -16.0f}) {
+      for (int64_t rows : {0, 1, 3}) {
+        const Tensor<float> out({2, 3, 4});
+        fovea_tensor part = x, to = out.view();
+        part.shape[1] = to.shape[1] = rows;
+        fovea_rotary_options options{};
+        options.struct_size = sizeof options;
+        options.position_scale = scale;
+        options.offset = last - std::max<int64_t>(rows - 1, 0);
+        REQUIRE_OK(fovea_rotary(nullptr, &part, &to, &options));
+        CHECK(out.untouched() == (rows == 0));
+      }
+      setting.refuse_rotary(FOVEA_BAD_VALUE, {"options.position_scale", "2^34", "position " + std::to_string(last + 1)},
+                            [&](auto &options) {
+                              options.position_scale = scale;
+                              options.offset = last - 1;
+                            });
+      setting.refuse_rotary(FOVEA_BAD_VALUE, {"options.position_scale", "2^34", "position " + std::to_string(last)},
+                            [&](auto &options) {
+                              options.position_scale = std::nextafter(scale, 2 * scale);
+                              options.offset = last - 2;
+                            });
     }
   }
 

@@ -89,7 +89,7 @@ Status check_positions_tensor(const fovea_tensor &positions, const fovea_tensor 
 Status check_position_values(const Call &call, int64_t length, int64_t *largest) {
   *largest = 0;
   if (!call.has_positions) {
-    *largest = call.options.offset + length;
+    *largest = call.options.offset + std::max<int64_t>(length, 1) - 1;
     return FOVEA_OK;
   }
   const int64_t groups = call.positions.rank == 2 ? call.positions.shape[0] : 1;
