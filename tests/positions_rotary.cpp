@@ -360,6 +360,8 @@ TEST_SUITE("positions") {
         check_problem(problem, random, 5e-7);  // of the float64 angle
         problem.positions_64 = random_positions<int64_t>({50}, 1, int64_t{1} << 30, random);
         check_problem(problem, random, 5e-7);
+        problem.positions_64 = random_positions<int64_t>({50}, 1, 1000000, random);
+        check_problem(problem, random);
       }
     }
   }
