@@ -1,4 +1,4 @@
-/* The functions of fovea.h, called from strict C99; those about score functions are called by capi/examples/scores.c. */
+/* The functions of fovea.h, called from strict C99; those about score functions are in scores_test.c. */
 #include <stdlib.h>
 #include <string.h>
 
