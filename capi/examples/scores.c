@@ -2,8 +2,8 @@
  *
  *     cc scores.c $(pkg-config --cflags --libs fovea) -o scores && ./scores
  *
- * Additive attention, in one call and as a decoder's loop over prepared keys; bilinear; Gaussian; kernel regression;
- * dropout; sinusoidal and rotary positions. Each function stands by itself.
+ * Additive attention, in one call and as a decoder's loop over prepared keys; concat; bilinear; Gaussian; kernel
+ * regression; dropout; sinusoidal and rotary positions. Each function stands by itself.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -101,6 +101,22 @@ static void decoder(void) {
   print("decoder, three steps", out, 3);
 }
 
+/* v . tanh(W [q; k] + b): the additive weights side by side in one, [Wq, Wk], and a bias for each hidden unit. */
+static void concat(void) {
+  const float weight[UNITS * (QUERY_DIM + KEY_DIM)] = {1,  0, -1, 1,  0, 0,    1, 0.5f, 0,    1,
+                                                       -1, 1, 0,  -1, 1, 0.5f, 0, 1,    0.5f, 0.5f};
+  const float bias[UNITS] = {1, -1, 0, 1};
+  fovea_tensor w = matrix(weight, UNITS, QUERY_DIM + KEY_DIM), b = vector(bias, UNITS);
+  fovea_tensor wv = vector(score_vector, UNITS);
+  fovea_score score = {.struct_size = sizeof score, .kind = FOVEA_SCORE_CONCAT, .weight = &w, .bias = &b};
+  score.score_vector = &wv;
+  float out[BATCH];
+  fovea_tensor q = matrix(query, BATCH, QUERY_DIM), k = matrix(key, KEYS, KEY_DIM), v = matrix(value, KEYS, 1);
+  fovea_tensor o = matrix(out, BATCH, 1);
+  check(fovea_attention(NULL, &score, &q, &k, &v, &o, NULL));
+  print("concat, outputs", out, BATCH);
+}
+
 /* q^T W k: sizes may differ here, too. */
 static void bilinear(void) {
   const float weight[QUERY_DIM * KEY_DIM] = {1, 0, 0, 2, -1, 1};
@@ -170,6 +186,7 @@ static void positions(void) {
 int main(void) {
   additive();
   decoder();
+  concat();
   bilinear();
   gaussian();
   regression();
