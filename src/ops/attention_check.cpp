@@ -8,8 +8,6 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t max_dim = 1024;
-constexpr int64_t max_length = int64_t{1} << 30;  // positions and key numbers are 32-bit in the kernels
 constexpr uint32_t known_flags = FOVEA_CAUSAL | FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT |
                                  FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT | FOVEA_AVERAGE_WEIGHTS |
                                  FOVEA_QUERY_INVARIANT;
@@ -82,11 +80,11 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   const Lifted key = lift_heads(call.tensor[key_operand]);
   const Lifted value = lift_heads(call.tensor[value_operand]);
   const Lifted out = lift_heads(call.tensor[out_operand]);
-  FOVEA_CHECK(expect_range("query", "head_dim", query.shape[3], 1, max_dim));
-  FOVEA_CHECK(expect_range("key", "head_dim", key.shape[3], 1, max_dim));
-  FOVEA_CHECK(expect_range("value", "head_dim", value.shape[3], 1, max_dim));
-  FOVEA_CHECK(expect_range("query", "length", query.shape[2], 0, max_length));
-  FOVEA_CHECK(expect_range("key", "length", key.shape[2], 0, max_length));
+  FOVEA_CHECK(expect_range("query", "head_dim", query.shape[3], 1, largest_head_dim));
+  FOVEA_CHECK(expect_range("key", "head_dim", key.shape[3], 1, largest_head_dim));
+  FOVEA_CHECK(expect_range("value", "head_dim", value.shape[3], 1, largest_head_dim));
+  FOVEA_CHECK(expect_range("query", "length", query.shape[2], 0, largest_length));
+  FOVEA_CHECK(expect_range("key", "length", key.shape[2], 0, largest_length));
   FOVEA_CHECK(expect_size("key", "batch entries", key.shape[0], query.shape[0], "as query"));
   if (call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN) {
     FOVEA_CHECK(expect_size("key", "features", key.shape[3], query.shape[3], "as query"));
@@ -155,7 +153,7 @@ Status check_positions(const fovea_attention_options &options, AttentionProblem 
   if (set(FOVEA_TOP_LEFT) && set(FOVEA_QUERY_OFFSET)) {
     return fail(FOVEA_BAD_VALUE, "options.flags has FOVEA_TOP_LEFT and FOVEA_QUERY_OFFSET, expected at most one");
   }
-  if (set(FOVEA_QUERY_OFFSET) && (options.query_offset > max_length || options.query_offset < -max_length)) {
+  if (set(FOVEA_QUERY_OFFSET) && (options.query_offset > largest_length || options.query_offset < -largest_length)) {
     return fail(FOVEA_BAD_VALUE, "options.query_offset is %" PRId64 ", expected -2^30 to 2^30", options.query_offset);
   }
   if (set(FOVEA_WINDOW_LEFT) && options.window_left < 0) {
@@ -172,8 +170,8 @@ Status check_positions(const fovea_attention_options &options, AttentionProblem 
   p->has_window_left = set(FOVEA_WINDOW_LEFT);
   p->has_window_right = set(FOVEA_WINDOW_RIGHT) || set(FOVEA_CAUSAL);
   // Wider than any distance there is: the same as this.
-  p->window_left = min_of(options.window_left, 4 * max_length);
-  p->window_right = set(FOVEA_CAUSAL) ? 0 : min_of(options.window_right, 4 * max_length);
+  p->window_left = min_of(options.window_left, 4 * largest_length);
+  p->window_right = set(FOVEA_CAUSAL) ? 0 : min_of(options.window_right, 4 * largest_length);
   return FOVEA_OK;
 }
 

@@ -12,6 +12,9 @@
 
 namespace fovea {
 
+constexpr int64_t largest_head_dim = 1024;            // features of a query, key or value
+constexpr int64_t largest_length = int64_t{1} << 30;  // and the largest position: they are 32-bit in the kernels
+
 struct StructSizes {
   size_t first, known;
 };

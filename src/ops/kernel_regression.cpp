@@ -9,8 +9,6 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t most_features = 1024;
-
 // A vector as a matrix of one column.
 fovea_tensor as_matrix(const fovea_tensor &tensor) {
   fovea_tensor matrix = tensor;
@@ -30,9 +28,9 @@ Status check_rank(const fovea_tensor *tensor, const char *name, bool output, int
 }
 
 Status check_features(const fovea_tensor &matrix, const char *name) {
-  if (matrix.shape[1] >= 1 && matrix.shape[1] <= most_features) return FOVEA_OK;
+  if (matrix.shape[1] >= 1 && matrix.shape[1] <= largest_head_dim) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " columns, expected 1 to %" PRId64, name, matrix.shape[1],
-              most_features);
+              largest_head_dim);
 }
 
 struct Matrices {

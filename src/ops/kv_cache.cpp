@@ -26,8 +26,6 @@ fovea_kv_cache::~fovea_kv_cache() { std::free(keys); }
 namespace fovea {
 namespace {
 
-constexpr int64_t most_dim = 1024;
-constexpr int64_t longest = int64_t{1} << 30;
 constexpr int64_t task_floats = 32768;  // of a copy: some 10 microseconds
 constexpr int64_t piece_floats = 4096;  // of a reordering: 64 sequences' pieces fit in a core's L2
 
@@ -279,11 +277,11 @@ Status check_kv_cache_sizes(const char *where, const fovea_kv_cache_sizes &sizes
   const struct {
     const char *name;
     int64_t value, least, most;
-  } numbers[] = {{"batch", sizes.batch, 0, longest},
-                 {"kv_heads", sizes.kv_heads, 1, longest},
-                 {"capacity", sizes.capacity, 0, longest},
-                 {"head_dim", sizes.head_dim, 1, most_dim},
-                 {"value_dim", sizes.value_dim, 1, most_dim}};
+  } numbers[] = {{"batch", sizes.batch, 0, largest_length},
+                 {"kv_heads", sizes.kv_heads, 1, largest_length},
+                 {"capacity", sizes.capacity, 0, largest_length},
+                 {"head_dim", sizes.head_dim, 1, largest_head_dim},
+                 {"value_dim", sizes.value_dim, 1, largest_head_dim}};
   for (const auto &number : numbers) {
     const Status status = check_range(where, number.name, number.value, number.least, number.most);
     if (status != FOVEA_OK) return status;

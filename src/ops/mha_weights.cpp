@@ -24,7 +24,6 @@ namespace {
 using Part = fovea_mha_weights::Part;
 
 constexpr int64_t most_heads = 65536;
-constexpr int64_t most_dim = 1024;
 
 // One weight as it was given, and the part it becomes.
 struct Source {
@@ -109,9 +108,9 @@ Status read_bias(Source *source) {
 // The size of a head; the outputs must make `heads` equal ones.
 Status check_heads(const Source &source, int64_t heads, int64_t *dim) {
   *dim = source.sizes.units / heads;
-  if (source.sizes.units == *dim * heads && *dim >= 1 && *dim <= most_dim) return FOVEA_OK;
+  if (source.sizes.units == *dim * heads && *dim >= 1 && *dim <= largest_head_dim) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " outputs, expected %" PRId64 " heads of 1 to %" PRId64, source.name,
-              source.sizes.units, heads, most_dim);
+              source.sizes.units, heads, largest_head_dim);
 }
 
 // in_weight's rows are queries', keys' and values', one after the other.

@@ -108,8 +108,8 @@ Status check_base(float given, double *base) {
 }
 
 Status check_offset(int64_t offset) {
-  if (offset >= 0 && offset <= largest_position) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.offset is %" PRId64 ", expected 0 to %" PRId64, offset, largest_position);
+  if (offset >= 0 && offset <= largest_length) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "options.offset is %" PRId64 ", expected 0 to %" PRId64, offset, largest_length);
 }
 
 Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out) {

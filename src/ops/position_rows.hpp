@@ -158,8 +158,6 @@ void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, do
 // options.offset.
 [[nodiscard]] Status check_offset(int64_t offset);
 
-constexpr int64_t largest_position = int64_t{1} << 30;
-
 // x and out are float32 of one shape, rank 2 to 6, and do not overlap unless they are the same.
 [[nodiscard]] Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out);
 

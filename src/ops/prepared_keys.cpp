@@ -16,18 +16,15 @@ fovea_prepared_keys::~fovea_prepared_keys() { std::free(memory); }
 namespace fovea {
 namespace {
 
-constexpr int64_t most_dim = 1024;
-constexpr int64_t longest = int64_t{1} << 30;
-
 Status check_sizes(const PreparedSizes &sizes) {
   const struct {
     const char *name;
     int64_t value, least, most;
-  } numbers[] = {{"batch", sizes.batch, 0, longest},
-                 {"kv_heads", sizes.kv_heads, 1, longest},
-                 {"capacity", sizes.capacity, 0, longest},
-                 {"query_dim", sizes.query_dim, 1, most_dim},
-                 {"key_dim", sizes.key_dim, 1, most_dim}};
+  } numbers[] = {{"batch", sizes.batch, 0, largest_length},
+                 {"kv_heads", sizes.kv_heads, 1, largest_length},
+                 {"capacity", sizes.capacity, 0, largest_length},
+                 {"query_dim", sizes.query_dim, 1, largest_head_dim},
+                 {"key_dim", sizes.key_dim, 1, largest_head_dim}};
   for (const auto &number : numbers) {
     const Status status = check_range("", number.name, number.value, number.least, number.most);
     if (status != FOVEA_OK) return status;

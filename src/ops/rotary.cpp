@@ -97,13 +97,13 @@ Status check_position_values(const Call &call, int64_t length, int64_t *largest)
     for (int64_t row = 0; row < length; ++row) {
       const int64_t position = call.position(group, row);
       *largest = std::max(*largest, position);
-      if (position >= 0 && position <= largest_position) continue;
+      if (position >= 0 && position <= largest_length) continue;
       if (call.positions.rank == 1) {
         return fail(FOVEA_BAD_VALUE, "positions[%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64, row, position,
-                    largest_position);
+                    largest_length);
       }
       return fail(FOVEA_BAD_VALUE, "positions[%" PRId64 ",%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64, group,
-                  row, position, largest_position);
+                  row, position, largest_length);
     }
   }
   return FOVEA_OK;
