@@ -236,6 +236,17 @@ Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_
               expected, why);
 }
 
+Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output) {
+  const TensorRule rule = {.name = name, .min_rank = x.rank, .max_rank = x.rank, .output = output};
+  if (const Status status = check_tensor(tensor, rule); status != FOVEA_OK) return status;
+  for (int axis = 0; axis < x.rank; ++axis) {
+    if (const Status status = check_size(*tensor, name, axis, x.shape[axis], "x's size"); status != FOVEA_OK) {
+      return status;
+    }
+  }
+  return FOVEA_OK;
+}
+
 Status check_overlaps(std::initializer_list<NamedTensor> outputs, std::initializer_list<NamedTensor> inputs) {
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
     for (const NamedTensor &input : inputs) {

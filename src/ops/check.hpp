@@ -55,6 +55,9 @@ struct TensorRule {
 [[nodiscard]] Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_t expected,
                                 const char *why);
 
+// tensor is float32 of x's shape.
+[[nodiscard]] Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output);
+
 // Two operands of one call, by name.
 struct NamedTensor {
   const char *name;

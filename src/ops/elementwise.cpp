@@ -37,13 +37,7 @@ Runs join_axes(const fovea_tensor &x, const fovea_tensor &out) {
 
 Status check_arguments(const fovea_tensor *x, const fovea_tensor *out) {
   if (const Status status = check_tensor(x, {.name = "x"}); status != FOVEA_OK) return status;
-  const TensorRule rule = {.name = "out", .min_rank = x->rank, .max_rank = x->rank, .output = true};
-  if (const Status status = check_tensor(out, rule); status != FOVEA_OK) return status;
-  for (int axis = 0; axis < x->rank; ++axis) {
-    if (const Status status = check_size(*out, "out", axis, x->shape[axis], "x's size"); status != FOVEA_OK) {
-      return status;
-    }
-  }
+  if (const Status status = check_like_x(out, "out", *x, true); status != FOVEA_OK) return status;
   return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
 }
 

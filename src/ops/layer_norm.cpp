@@ -30,18 +30,6 @@ Status check_options(const fovea_layer_norm_options &options, double *epsilon) {
   return fail(FOVEA_BAD_VALUE, "options.epsilon is %g, expected a finite number above 0, or 0 for 1e-5", *epsilon);
 }
 
-// tensor has x's shape.
-Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output) {
-  const TensorRule rule = {.name = name, .min_rank = x.rank, .max_rank = x.rank, .output = output};
-  if (const Status status = check_tensor(tensor, rule); status != FOVEA_OK) return status;
-  for (int axis = 0; axis < x.rank; ++axis) {
-    if (const Status status = check_size(*tensor, name, axis, x.shape[axis], "x's size"); status != FOVEA_OK) {
-      return status;
-    }
-  }
-  return FOVEA_OK;
-}
-
 // One number for each feature, or nothing.
 Status check_per_feature(const fovea_tensor *tensor, const char *name, int64_t dim) {
   if (tensor == nullptr) return FOVEA_OK;

@@ -40,13 +40,7 @@ Status check_options(const fovea_masked_softmax_options *given, EmptyRows *empty
 
 Status check_tensors(const fovea_tensor *x, const fovea_tensor *valid_lens, const fovea_tensor *out) {
   if (const Status status = check_tensor(x, {.name = "x", .min_rank = 2}); status != FOVEA_OK) return status;
-  const TensorRule rule = {.name = "out", .min_rank = x->rank, .max_rank = x->rank, .output = true};
-  if (const Status status = check_tensor(out, rule); status != FOVEA_OK) return status;
-  for (int axis = 0; axis < x->rank; ++axis) {
-    if (const Status status = check_size(*out, "out", axis, x->shape[axis], "x's size"); status != FOVEA_OK) {
-      return status;
-    }
-  }
+  if (const Status status = check_like_x(out, "out", *x, true); status != FOVEA_OK) return status;
   if (valid_lens != nullptr) {
     const int64_t batch = x->rank == 2 ? 1 : x->shape[0];
     const int64_t query_len = x->shape[x->rank - 2];
