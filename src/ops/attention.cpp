@@ -39,9 +39,7 @@ Status read_prepared(const Context &context, const AttentionArguments &arguments
 
 Status check_prepared(const AttentionCall &call, const AttentionProblem &problem) {
   const int64_t expected = call.prepared->query_dim;
-  if (problem.head_dim == expected) return FOVEA_OK;
-  return fail(FOVEA_BAD_SHAPE, "query has %" PRId64 " features, expected %" PRId64 " (as the keys were prepared for)",
-              problem.head_dim, expected);
+  return expect_sizes({{"query", "features", problem.head_dim, expected, "as the keys were prepared for"}});
 }
 
 // Keys that a plan was made for may have been appended to or truncated since.

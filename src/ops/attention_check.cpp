@@ -50,11 +50,6 @@ Lifted lift_averaged(const fovea_tensor &tensor) {
   return tensor.rank == 3 ? lift(tensor, {0, 2, 3}) : lift(tensor, {2, 3});
 }
 
-Status expect_size(const char *name, const char *axis, int64_t size, int64_t expected, const char *why) {
-  if (size == expected) return FOVEA_OK;
-  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " %s, expected %" PRId64 " (%s)", name, size, axis, expected, why);
-}
-
 Status expect_range(const char *name, const char *axis, int64_t size, int64_t low, int64_t high) {
   if (size >= low && size <= high) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s has %s %" PRId64 ", expected %" PRId64 " to %" PRId64, name, axis, size, low, high);
@@ -85,17 +80,16 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   FOVEA_CHECK(expect_range("value", "head_dim", value.shape[3], 1, largest_head_dim));
   FOVEA_CHECK(expect_range("query", "length", query.shape[2], 0, largest_length));
   FOVEA_CHECK(expect_range("key", "length", key.shape[2], 0, largest_length));
-  FOVEA_CHECK(expect_size("key", "batch entries", key.shape[0], query.shape[0], "as query"));
-  if (call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN) {
-    FOVEA_CHECK(expect_size("key", "features", key.shape[3], query.shape[3], "as query"));
-  }
-  FOVEA_CHECK(expect_size("value", "batch entries", value.shape[0], query.shape[0], "as query"));
-  FOVEA_CHECK(expect_size("value", "heads", value.shape[1], key.shape[1], "as key"));
-  FOVEA_CHECK(expect_size("value", "positions", value.shape[2], key.shape[2], "as key"));
-  FOVEA_CHECK(expect_size("out", "batch entries", out.shape[0], query.shape[0], "as query"));
-  FOVEA_CHECK(expect_size("out", "heads", out.shape[1], query.shape[1], "as query"));
-  FOVEA_CHECK(expect_size("out", "positions", out.shape[2], query.shape[2], "as query"));
-  FOVEA_CHECK(expect_size("out", "features", out.shape[3], value.shape[3], "as value"));
+  const bool one_dim = call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN;
+  FOVEA_CHECK(expect_sizes({{"key", "batch entries", key.shape[0], query.shape[0], "as query"},
+                            {"key", "features", key.shape[3], one_dim ? query.shape[3] : key.shape[3], "as query"},
+                            {"value", "batch entries", value.shape[0], query.shape[0], "as query"},
+                            {"value", "heads", value.shape[1], key.shape[1], "as key"},
+                            {"value", "positions", value.shape[2], key.shape[2], "as key"},
+                            {"out", "batch entries", out.shape[0], query.shape[0], "as query"},
+                            {"out", "heads", out.shape[1], query.shape[1], "as query"},
+                            {"out", "positions", out.shape[2], query.shape[2], "as query"},
+                            {"out", "features", out.shape[3], value.shape[3], "as value"}}));
   const int64_t heads = query.shape[1];
   const int64_t kv_heads = key.shape[1];
   if (kv_heads == 0 ? heads != 0 : heads % kv_heads != 0) {
@@ -187,10 +181,11 @@ Status check_broadcast(const AttentionCall &call, int operand, Dtype dtype, cons
     return fail(FOVEA_BAD_RANK, "%s has rank %d, expected 2 or query's %d", name, tensor.rank, rank);
   }
   const Lifted lifted = lift_heads(tensor);
-  if (lifted.shape[0] != 1) FOVEA_CHECK(expect_size(name, "batch entries", lifted.shape[0], p.batch, "as query, or 1"));
-  if (lifted.shape[1] != 1) FOVEA_CHECK(expect_size(name, "heads", lifted.shape[1], p.heads, "as query, or 1"));
-  if (lifted.shape[2] != 1) FOVEA_CHECK(expect_size(name, "queries", lifted.shape[2], p.query_len, "as query, or 1"));
-  FOVEA_CHECK(expect_size(name, "keys", lifted.shape[3], p.key_len, "as key"));
+  const auto or_one = [&](int axis, int64_t size) { return lifted.shape[axis] == 1 ? 1 : size; };
+  FOVEA_CHECK(expect_sizes({{name, "batch entries", lifted.shape[0], or_one(0, p.batch), "as query, or 1"},
+                            {name, "heads", lifted.shape[1], or_one(1, p.heads), "as query, or 1"},
+                            {name, "queries", lifted.shape[2], or_one(2, p.query_len), "as query, or 1"},
+                            {name, "keys", lifted.shape[3], p.key_len, "as key"}}));
   *strides = lifted.head_strides();
   return FOVEA_OK;
 }
@@ -231,9 +226,9 @@ Status check_log_sum_exp(const AttentionCall &call, AttentionProblem *p) {
                                      .contiguous_last = false,
                                      .needs_data = false}));
   const Lifted lifted = lift_log_sum_exp(tensor);
-  FOVEA_CHECK(expect_size("log_sum_exp", "batch entries", lifted.shape[0], p->batch, "as query"));
-  FOVEA_CHECK(expect_size("log_sum_exp", "heads", lifted.shape[1], p->heads, "as query"));
-  FOVEA_CHECK(expect_size("log_sum_exp", "queries", lifted.shape[2], p->query_len, "as query"));
+  FOVEA_CHECK(expect_sizes({{"log_sum_exp", "batch entries", lifted.shape[0], p->batch, "as query"},
+                            {"log_sum_exp", "heads", lifted.shape[1], p->heads, "as query"},
+                            {"log_sum_exp", "queries", lifted.shape[2], p->query_len, "as query"}}));
   p->log_sum_exp_strides = lifted.head_strides();
   return FOVEA_OK;
 }
@@ -247,10 +242,10 @@ Status check_weights(const AttentionCall &call, AttentionProblem *p) {
   FOVEA_CHECK(check_tensor(
       &tensor, {.name = "weights", .min_rank = rank, .max_rank = rank, .output = true, .needs_data = false}));
   const Lifted lifted = p->average_weights ? lift_averaged(tensor) : lift_heads(tensor);
-  FOVEA_CHECK(expect_size("weights", "batch entries", lifted.shape[0], p->batch, "as query"));
-  FOVEA_CHECK(expect_size("weights", "heads", lifted.shape[1], p->average_weights ? 1 : p->heads, "as query"));
-  FOVEA_CHECK(expect_size("weights", "queries", lifted.shape[2], p->query_len, "as query"));
-  FOVEA_CHECK(expect_size("weights", "keys", lifted.shape[3], p->key_len, "as key"));
+  FOVEA_CHECK(expect_sizes({{"weights", "batch entries", lifted.shape[0], p->batch, "as query"},
+                            {"weights", "heads", lifted.shape[1], p->average_weights ? 1 : p->heads, "as query"},
+                            {"weights", "queries", lifted.shape[2], p->query_len, "as query"},
+                            {"weights", "keys", lifted.shape[3], p->key_len, "as key"}}));
   p->weights_strides = lifted.head_strides();
   return FOVEA_OK;
 }

@@ -236,6 +236,15 @@ Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_
               expected, why);
 }
 
+Status expect_sizes(std::initializer_list<ExpectedSize> sizes) {
+  for (const ExpectedSize &s : sizes) {
+    if (s.size == s.expected) continue;
+    return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " %s, expected %" PRId64 " (%s)", s.name, s.size, s.what, s.expected,
+                s.why);
+  }
+  return FOVEA_OK;
+}
+
 Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output) {
   const TensorRule rule = {.name = name, .min_rank = x.rank, .max_rank = x.rank, .output = output};
   if (const Status status = check_tensor(tensor, rule); status != FOVEA_OK) return status;

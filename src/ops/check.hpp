@@ -55,6 +55,14 @@ struct TensorRule {
 [[nodiscard]] Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_t expected,
                                 const char *why);
 
+// A size as it is and as it must be. Of those that differ the first is named: "key has 8 features, expected 6 (as query)".
+struct ExpectedSize {
+  const char *name, *what;
+  int64_t size, expected;
+  const char *why;
+};
+[[nodiscard]] Status expect_sizes(std::initializer_list<ExpectedSize> sizes);
+
 // tensor is float32 of x's shape.
 [[nodiscard]] Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output);
 

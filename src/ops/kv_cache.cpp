@@ -83,21 +83,6 @@ fovea_tensor lift(const fovea_tensor &tensor) {
   return lifted;
 }
 
-struct Expectation {
-  const char *what;
-  int64_t size, expected;
-  const char *why;
-};
-
-Status check_expectations(const char *name, std::initializer_list<Expectation> list) {
-  for (const Expectation &e : list) {
-    if (e.size == e.expected) continue;
-    return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " %s, expected %" PRId64 " (%s)", name, e.size, e.what, e.expected,
-                e.why);
-  }
-  return FOVEA_OK;
-}
-
 constexpr const char *as_created = "as the cache was created";
 
 Status check_new_rows(const fovea_kv_cache &cache, const fovea_tensor *key, const fovea_tensor *value) {
@@ -108,16 +93,14 @@ Status check_new_rows(const fovea_kv_cache &cache, const fovea_tensor *key, cons
   if (const Status status = check_tensor(value, value_rule); status != FOVEA_OK) return status;
   const fovea_tensor keys = lift(*key);
   const fovea_tensor values = lift(*value);
-  const Status key_status = check_expectations("key", {{"batch entries", keys.shape[0], cache.batch, as_created},
-                                                       {"heads", keys.shape[1], cache.kv_heads, as_created},
-                                                       {"features", keys.shape[3], cache.head_dim, as_created}});
-  if (key_status != FOVEA_OK) return key_status;
-  const Status value_status = check_expectations("value", {{"batch entries", values.shape[0], cache.batch, as_created},
-                                                           {"heads", values.shape[1], cache.kv_heads, as_created},
-                                                           {"positions", values.shape[2], keys.shape[2], "as key"},
-                                                           {"features", values.shape[3], cache.value_dim, as_created}});
-  if (value_status != FOVEA_OK) return value_status;
-  return check_room(cache, keys.shape[2]);
+  const Status status = expect_sizes({{"key", "batch entries", keys.shape[0], cache.batch, as_created},
+                                      {"key", "heads", keys.shape[1], cache.kv_heads, as_created},
+                                      {"key", "features", keys.shape[3], cache.head_dim, as_created},
+                                      {"value", "batch entries", values.shape[0], cache.batch, as_created},
+                                      {"value", "heads", values.shape[1], cache.kv_heads, as_created},
+                                      {"value", "positions", values.shape[2], keys.shape[2], "as key"},
+                                      {"value", "features", values.shape[3], cache.value_dim, as_created}});
+  return status != FOVEA_OK ? status : check_room(cache, keys.shape[2]);
 }
 
 // What attention's own checks would blame on a key, which this call does not have. They see to everything else, a
@@ -133,9 +116,8 @@ Status check_query(const fovea_kv_cache &cache, const fovea_score *score, const 
   }
   const bool one_dim = call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN;
   const fovea_tensor lifted = lift(*query);
-  return check_expectations("query",
-                            {{"batch entries", lifted.shape[0], cache.batch, as_created},
-                             {"features", one_dim ? lifted.shape[3] : cache.head_dim, cache.head_dim, as_created}});
+  return expect_sizes({{"query", "batch entries", lifted.shape[0], cache.batch, as_created},
+                       {"query", "features", one_dim ? lifted.shape[3] : cache.head_dim, cache.head_dim, as_created}});
 }
 
 // Without the axes that a query of this rank does not have.

@@ -157,11 +157,9 @@ Status read_out(const fovea_mha_parameters &p, int64_t inputs, Sources *sources)
   out = {"parameters.out_weight", "parameters.out_bias", p.out_weight, p.out_bias};
   if (const Status status = read_weight(p.layout, &out); status != FOVEA_OK) return status;
   if (out.sizes.units < 1) return fail(FOVEA_BAD_SHAPE, "%s has 0 outputs, expected at least 1", out.name);
-  if (out.sizes.depth != inputs) {
-    return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " inputs, expected %" PRId64 " (heads times the size of a value)",
-                out.name, out.sizes.depth, inputs);
-  }
-  return read_bias(&out);
+  const Status status =
+      expect_sizes({{out.name, "inputs", out.sizes.depth, inputs, "heads times the size of a value"}});
+  return status != FOVEA_OK ? status : read_bias(&out);
 }
 
 // Places of the parts in one block of memory; with no memory yet, only the sizes.

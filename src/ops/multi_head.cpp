@@ -65,11 +65,6 @@ Status read_input(const fovea_tensor *tensor, const char *name, bool output, int
   return FOVEA_OK;
 }
 
-Status expect(const char *name, const char *what, int64_t size, int64_t expected, const char *why) {
-  if (size == expected) return FOVEA_OK;
-  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " %s, expected %" PRId64 " (%s)", name, size, what, expected, why);
-}
-
 Status read_options(const fovea_mha_options *options, const MultiHeadTensors &tensors, Call *call) {
   if (const Status status = fovea::read_options("options", options, &call->options); status != FOVEA_OK) return status;
   const fovea_mha_options &o = call->options;
@@ -113,38 +108,18 @@ Status read_tensors(const MultiHeadTensors &tensors, Call *call) {
   call->one_memory = same(tensors.value, key);
   call->one_input = call->one_memory && same(tensors.key, tensors.query);
   const int64_t outputs = w.out.inputs > 0 ? w.out.outputs : w.heads * w.value_dim;
-  const struct {
-    const char *name, *what;
-    int64_t size, expected;
-    const char *why;
-  } sizes[] = {
-      {"query", "features", query.features, w.query.inputs, "as query_weight takes"},
-      {"out", "features", call->out.features, outputs, "as the weights give"},
-      {"out", "positions", call->out.length, query.length, "as query"},
-      {"out", "batch entries", call->out.batch, query.batch, "as query"},
-  };
-  for (const auto &s : sizes) {
-    if (const Status status = expect(s.name, s.what, s.size, s.expected, s.why); status != FOVEA_OK) return status;
-  }
-  if (!call->projects_keys) return FOVEA_OK;
-  const struct {
-    const char *name, *what;
-    int64_t size, expected;
-    const char *why;
-  } key_sizes[] = {
-      {tensors.key != nullptr ? "key" : "query", "features", call->key.features, w.key.inputs, "as key_weight takes"},
-      {tensors.value != nullptr ? "value"
-       : tensors.key != nullptr ? "key"
-                                : "query",
-       "features", call->value.features, w.value.inputs, "as value_weight takes"},
-      {"key", "batch entries", call->key.batch, query.batch, "as query"},
-      {"value", "batch entries", call->value.batch, query.batch, "as query"},
-      {"value", "positions", call->value.length, call->key.length, "as key"},
-  };
-  for (const auto &s : key_sizes) {
-    if (const Status status = expect(s.name, s.what, s.size, s.expected, s.why); status != FOVEA_OK) return status;
-  }
-  return FOVEA_OK;
+  const Status status = expect_sizes({{"query", "features", query.features, w.query.inputs, "as query_weight takes"},
+                                      {"out", "features", call->out.features, outputs, "as the weights give"},
+                                      {"out", "positions", call->out.length, query.length, "as query"},
+                                      {"out", "batch entries", call->out.batch, query.batch, "as query"}});
+  if (status != FOVEA_OK || !call->projects_keys) return status;
+  const char *key_name = tensors.key != nullptr ? "key" : "query";
+  const char *value_name = tensors.value != nullptr ? "value" : key_name;
+  return expect_sizes({{key_name, "features", call->key.features, w.key.inputs, "as key_weight takes"},
+                       {value_name, "features", call->value.features, w.value.inputs, "as value_weight takes"},
+                       {"key", "batch entries", call->key.batch, query.batch, "as query"},
+                       {"value", "batch entries", call->value.batch, query.batch, "as query"},
+                       {"value", "positions", call->value.length, call->key.length, "as key"}});
 }
 
 Status check_cache(Call *call) {
@@ -152,22 +127,15 @@ Status check_cache(Call *call) {
   const fovea_kv_cache *cache = call->options.cache;
   if (cache == nullptr) return FOVEA_OK;
   const fovea_mha_weights &w = *call->weights;
-  const struct {
-    const char *what;
-    int64_t size, expected;
-    const char *why;
-  } sizes[] = {{"sequences", cache->batch, call->query.batch, "query's batch entries"},
-               {"heads", cache->kv_heads, w.kv_heads, "key/value heads of the weights"},
-               {"features in a key", cache->head_dim, w.key_dim, "as the weights give"},
-               {"features in a value", cache->value_dim, w.value_dim, "as the weights give"}};
-  for (const auto &s : sizes) {
-    const Status status = expect("options.cache", s.what, s.size, s.expected, s.why);
-    if (status != FOVEA_OK) return status;
-  }
+  constexpr const char *name = "options.cache";
+  const Status status =
+      expect_sizes({{name, "sequences", cache->batch, call->query.batch, "query's batch entries"},
+                    {name, "heads", cache->kv_heads, w.kv_heads, "key/value heads of the weights"},
+                    {name, "features in a key", cache->head_dim, w.key_dim, "as the weights give"},
+                    {name, "features in a value", cache->value_dim, w.value_dim, "as the weights give"}});
+  if (status != FOVEA_OK) return status;
   if (call->projects_keys) {
-    if (const Status status = check_room(*cache, call->key.length); status != FOVEA_OK) {
-      return within("options.cache", status);
-    }
+    if (const Status full = check_room(*cache, call->key.length); full != FOVEA_OK) return within(name, full);
   }
   call->key_len += cache->length;
   return FOVEA_OK;
@@ -289,12 +257,12 @@ Status read_rotary(Call *call) {
                 "key_weight gives heads of %" PRId64 ", expected %" PRId64 " as query's with options.rotary", w.key_dim,
                 w.head_dim);
   }
-  if (call->projects_keys && call->rotary.positions != nullptr && call->key.length != call->query.length) {
-    return fail(FOVEA_BAD_SHAPE,
-                "key has %" PRId64 " positions, expected %" PRId64 " (as query, with options.rotary.positions)",
-                call->key.length, call->query.length);
+  if (call->rotary.positions != nullptr) {
+    if (!call->projects_keys) return FOVEA_OK;
+    return expect_sizes(
+        {{"key", "positions", call->key.length, call->query.length, "as query, with options.rotary.positions"}});
   }
-  if (call->options.cache == nullptr || call->rotary.positions != nullptr) return FOVEA_OK;
+  if (call->options.cache == nullptr) return FOVEA_OK;
   int64_t offset = 0;
   if (!checked_add(call->rotary.offset, call->options.cache->length, &offset)) {
     return fail(FOVEA_BAD_VALUE, "options.rotary.offset is %" PRId64 ", expected 0 to 2^30", call->rotary.offset);

@@ -107,17 +107,11 @@ Status check_key(const fovea_prepared_keys &keys, const fovea_tensor *key, Proje
     rows->heads = key->shape[1];
     rows->strides.head = key->strides[1];
   }
-  const struct {
-    const char *what;
-    int64_t size, expected;
-  } sizes[] = {{"batch entries", rows->batch, keys.batch},
-               {"heads", rows->heads, keys.kv_heads},
-               {"features", key->shape[last], keys.key_dim}};
-  for (const auto &size : sizes) {
-    if (size.size == size.expected) continue;
-    return fail(FOVEA_BAD_SHAPE, "key has %" PRId64 " %s, expected %" PRId64 " (as the keys were created)", size.size,
-                size.what, size.expected);
-  }
+  constexpr const char *as_created = "as the keys were created";
+  const Status status = expect_sizes({{"key", "batch entries", rows->batch, keys.batch, as_created},
+                                      {"key", "heads", rows->heads, keys.kv_heads, as_created},
+                                      {"key", "features", key->shape[last], keys.key_dim, as_created}});
+  if (status != FOVEA_OK) return status;
   if (rows->length > keys.capacity - keys.length) {
     return fail(FOVEA_BAD_SHAPE,
                 "key has %" PRId64 " positions, expected at most %" PRId64 " (what is left of %" PRId64 ")",
