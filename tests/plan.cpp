@@ -184,7 +184,7 @@ TEST_SUITE("plan") {
           problem.score->sigmas->assign({1, bad});
           const AttentionResult refused = problem.make_result();
           CHECK(plan.run(problem, refused) == FOVEA_BAD_VALUE);
-          CHECK(std::string(fovea_last_error()).find("sigmas[1]") != std::string::npos);
+          CHECK(std::string(fovea_last_error()).find("sigmas[1]") == 0);
           CHECK(refused.out.untouched());
         }
       }
@@ -216,7 +216,14 @@ TEST_SUITE("plan") {
         const bool planned = buffers.*member.pointer != nullptr;
         buffers.*member.pointer = planned ? nullptr : good.query;
         CHECK_EQ(plan.run(buffers), planned ? FOVEA_NULL_POINTER : FOVEA_BAD_VALUE);
-        CHECK(std::string(fovea_last_error()).find(member.name) != std::string::npos);
+        const std::string name = member.name, start = planned ? name + ".data is NULL" : "buffers." + name + " is ";
+        CHECK_EQ(std::string(fovea_last_error()).substr(0, start.size()), start);
+        if (planned) {
+          buffers = good;
+          buffers.out = const_cast<float *>(good.*member.pointer);
+          CHECK_EQ(plan.run(buffers), FOVEA_OVERLAP);
+          CHECK(std::string(fovea_last_error()).find("overlaps " + name + " (at ") != std::string::npos);
+        }
         CHECK(result.out.untouched());
       }
       REQUIRE_OK(plan.run(good));

@@ -48,7 +48,7 @@ TEST_SUITE("prepared keys") {
     no_data.data = nullptr;
     fovea_score bad = arguments.score;
     bad.key_weight = &no_data;
-    check_refusal(create(&bad, 2, 2, 5, 10, 7), FOVEA_NULL_POINTER, {"key_weight", "NULL"});
+    check_refusal(create(&bad, 2, 2, 5, 10, 7), FOVEA_NULL_POINTER, {"score.key_weight.data is NULL"});
     CHECK(keys == nullptr);
   }
 

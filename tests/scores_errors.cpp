@@ -246,22 +246,23 @@ TEST_SUITE("errors") {
 
   TEST_CASE("scores: data that is NULL, not aligned or out of the address space") {
     for_each_parameter([](int32_t kind, const Parameter &parameter, int) {
-      const std::string name = parameter.name;
+      const std::string name = std::string("score.") + parameter.name;
       refuse(
-          kind, FOVEA_NULL_POINTER, {name, "NULL"}, [&](Call &call) { tensor_of(call, parameter).data = nullptr; },
-          Where::kCallOnly);
+          kind, FOVEA_NULL_POINTER, {name + ".data is NULL"},
+          [&](Call &call) { tensor_of(call, parameter).data = nullptr; }, Where::kCallOnly);
       refuse(
-          kind, FOVEA_BAD_VALUE, {name},
+          kind, FOVEA_BAD_VALUE, {name + ".data is 0x"},
           [&](Call &call) {
             fovea_tensor &tensor = tensor_of(call, parameter);
             tensor.data = static_cast<char *>(tensor.data) + 1;
           },
           Where::kCallOnly);
       for (int64_t stride : {int64_t{1} << 61, -(int64_t{1} << 61), INT64_MAX, INT64_MIN}) {
-        refuse(kind, FOVEA_SIZE_OVERFLOW, {name}, [&](Call &call) { tensor_of(call, parameter).strides[0] = stride; });
+        refuse(kind, FOVEA_SIZE_OVERFLOW, {name + "'s shape"},
+               [&](Call &call) { tensor_of(call, parameter).strides[0] = stride; });
       }
       refuse(
-          kind, FOVEA_SIZE_OVERFLOW, {name},
+          kind, FOVEA_SIZE_OVERFLOW, {name + "'s shape"},
           [&](Call &call) { tensor_of(call, parameter).data = reinterpret_cast<void *>(~uintptr_t{0} - 3); },
           Where::kCallOnly);
     });
@@ -280,7 +281,8 @@ TEST_SUITE("errors") {
             offset += (target.shape[axis] - 1) * target.strides[axis];
           }
           ((*call.arguments).*output).data = static_cast<float *>(target.data) + offset;
-          check_refusal(call.run(), FOVEA_OVERLAP, {name, parameter.name});
+          check_refusal(call.run(), FOVEA_OVERLAP,
+                        {std::string(name) + " (at ", std::string("overlaps score.") + parameter.name + " (at "});
           CHECK(call.outputs_untouched());
         }
       }

@@ -71,10 +71,11 @@ Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, Atte
   given[log_sum_exp_operand] = buffers.log_sum_exp;
   given[weights_operand] = buffers.weights;
   *call = plan.call;
+  call->planned = true;
   for (int operand = 0; operand < operand_count; ++operand) {
     if (!call->present[operand] && given[operand] != nullptr) {
       return fail(FOVEA_BAD_VALUE, "buffers.%s is %p, expected NULL: the plan was made without it",
-                  operand_name(operand), given[operand]);
+                  operand_name(*call, operand), given[operand]);
     }
     if (call->present[operand]) call->tensor[operand].data = const_cast<void *>(given[operand]);
   }

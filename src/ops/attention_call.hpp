@@ -33,19 +33,18 @@ enum Operand : int {
 constexpr int first_score_operand = query_weight_operand;
 constexpr int last_score_operand = sigmas_operand;
 
-const char *operand_name(int operand);
-
-// The same of a score parameter, as a member of fovea_score.
-const char *score_member(int operand);
-
 // A call as it was made, with its own copies of the descriptors.
 struct AttentionCall {
   fovea_tensor tensor[operand_count];
   bool present[operand_count];
+  bool planned;                         // a run of a plan: its arguments are fovea_attention_buffers
   fovea_score score;                    // its pointers are not used once the call has been read
   const fovea_prepared_keys *prepared;  // instead of a key; else null
   fovea_attention_options options;      // its pointers are not used once the call has been read
 };
+
+// What messages call an operand: "mask", "score.bias"; the latter in the run of a plan "score_bias".
+const char *operand_name(const AttentionCall &call, int operand);
 
 // Copies descriptors and options; fails on a missing tensor or an options struct that cannot be read.
 [[nodiscard]] Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,

@@ -65,7 +65,7 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   const int rank = call.tensor[query_operand].rank;
   for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {
     const bool first = operand == query_operand;
-    FOVEA_CHECK(check_tensor(&call.tensor[operand], {.name = operand_name(operand),
+    FOVEA_CHECK(check_tensor(&call.tensor[operand], {.name = operand_name(call, operand),
                                                      .min_rank = first ? 2 : rank,
                                                      .max_rank = first ? 4 : rank,
                                                      .output = operand == out_operand,
@@ -174,7 +174,7 @@ Status check_broadcast(const AttentionCall &call, int operand, Dtype dtype, cons
                        HeadStrides *strides) {
   if (!call.present[operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[operand];
-  const char *name = operand_name(operand);
+  const char *name = operand_name(call, operand);
   const int rank = call.tensor[query_operand].rank;
   FOVEA_CHECK(check_tensor(&tensor, {.name = name, .dtype = dtype, .min_rank = 2, .max_rank = 4, .needs_data = false}));
   if (tensor.rank != 2 && tensor.rank != rank) {
@@ -192,7 +192,7 @@ Status check_broadcast(const AttentionCall &call, int operand, Dtype dtype, cons
 
 Status check_per_head(const AttentionCall &call, int operand, const AttentionProblem &p, int64_t *stride) {
   if (!call.present[operand]) return FOVEA_OK;
-  const char *name = operand_name(operand);
+  const char *name = operand_name(call, operand);
   FOVEA_CHECK(check_tensor(&call.tensor[operand],
                            {.name = name, .max_rank = 1, .contiguous_last = false, .needs_data = false}));
   *stride = call.tensor[operand].strides[0];
@@ -251,13 +251,13 @@ Status check_weights(const AttentionCall &call, AttentionProblem *p) {
 }
 
 NamedTensor named(const AttentionCall &call, int operand) {
-  return {operand_name(operand), call.present[operand] ? &call.tensor[operand] : nullptr};
+  return {operand_name(call, operand), call.present[operand] ? &call.tensor[operand] : nullptr};
 }
 
 // Data that must be there, aligned and inside the address space: what check_tensor left out while planning.
 Status check_buffer(const AttentionCall &call, int operand) {
   const fovea_tensor &tensor = call.tensor[operand];
-  return check_tensor(&tensor, {.name = operand_name(operand),
+  return check_tensor(&tensor, {.name = operand_name(call, operand),
                                 .dtype = static_cast<Dtype>(tensor.dtype),
                                 .min_rank = 0,
                                 .contiguous_last = false});
@@ -265,11 +265,27 @@ Status check_buffer(const AttentionCall &call, int operand) {
 
 }  // namespace
 
-const char *operand_name(int operand) {
-  constexpr const char *names[operand_count] = {
-      "query",      "key",    "value",      "valid_lens",   "mask",   "bias", "alibi_slopes", "sinks",  "query_weight",
-      "key_weight", "weight", "score_bias", "score_vector", "sigmas", "out",  "log_sum_exp",  "weights"};
-  return names[operand];
+const char *operand_name(const AttentionCall &call, int operand) {
+  constexpr const char *names[operand_count] = {"query",
+                                                "key",
+                                                "value",
+                                                "valid_lens",
+                                                "mask",
+                                                "bias",
+                                                "alibi_slopes",
+                                                "sinks",
+                                                "score.query_weight",
+                                                "score.key_weight",
+                                                "score.weight",
+                                                "score.bias",
+                                                "score.score_vector",
+                                                "score.sigmas",
+                                                "out",
+                                                "log_sum_exp",
+                                                "weights"};
+  constexpr const char *buffers[] = {"query_weight", "key_weight", "weight", "score_bias", "score_vector", "sigmas"};
+  const bool of_score = operand >= first_score_operand && operand <= last_score_operand;
+  return call.planned && of_score ? buffers[operand - first_score_operand] : names[operand];
 }
 
 Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
@@ -289,7 +305,7 @@ Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, c
   given[weights_operand] = call->options.weights;
   for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {
     if (given[operand] == nullptr && (operand != key_operand || call->prepared == nullptr)) {
-      return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", operand_name(operand));
+      return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", operand_name(*call, operand));
     }
   }
   for (int operand = 0; operand < operand_count; ++operand) {

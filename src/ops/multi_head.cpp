@@ -227,7 +227,8 @@ Status check_heads_data(Call *call, float *memory) {
 // Of what the caller gave: the rows of attention are the workspace's.
 Status check_tensors_apart(const MultiHeadTensors &tensors, const AttentionCall &attention) {
   const auto given = [&](int operand) {
-    return NamedTensor{operand_name(operand), attention.present[operand] ? &attention.tensor[operand] : nullptr};
+    return NamedTensor{operand_name(attention, operand),
+                       attention.present[operand] ? &attention.tensor[operand] : nullptr};
   };
   return check_overlaps({{"out", tensors.out}, given(log_sum_exp_operand), given(weights_operand)},
                         {{"query", tensors.query},

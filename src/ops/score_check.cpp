@@ -1,7 +1,6 @@
 // The checks of a score function's parameters: which of them a kind takes, their sizes, their values.
 #include <cinttypes>
 #include <cmath>
-#include <cstdio>
 
 #include "ops/attention_call.hpp"
 
@@ -33,11 +32,11 @@ Status check_presence(const AttentionCall &call) {
   for (int operand = first_score_operand; operand <= last_score_operand; ++operand) {
     const Need need = kind.need[operand - first_score_operand];
     if (call.present[operand] && need == Need::absent) {
-      return fail(FOVEA_BAD_VALUE, "score.%s is given, expected NULL: %s does not take it", score_member(operand),
+      return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: %s does not take it", operand_name(call, operand),
                   kind.name);
     }
     if (!call.present[operand] && need == Need::required) {
-      return fail(FOVEA_NULL_POINTER, "score.%s is NULL, expected a tensor: %s needs it", score_member(operand),
+      return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor: %s needs it", operand_name(call, operand),
                   kind.name);
     }
   }
@@ -60,8 +59,7 @@ Status check_parameter(const AttentionCall &call, int operand, int64_t first, in
   if (!call.present[operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[operand];
   const int rank = second < 0 ? 1 : 2;
-  char name[32] = "score.";
-  std::snprintf(name, sizeof name, "score.%s", score_member(operand));
+  const char *name = operand_name(call, operand);
   if (const Status status = check_tensor(
           &tensor, {.name = name, .min_rank = rank, .max_rank = rank, .contiguous_last = false, .needs_data = false});
       status != FOVEA_OK) {
@@ -92,8 +90,6 @@ Status check_hidden(const AttentionCall &call, const AttentionProblem &problem) 
 }
 
 }  // namespace
-
-const char *score_member(int operand) { return operand == score_bias_operand ? "bias" : operand_name(operand); }
 
 Status read_score(const fovea_score *score, AttentionCall *call) {
   if (const Status status = read_options("score", score, &call->score); status != FOVEA_OK) return status;
@@ -129,8 +125,8 @@ Status check_score_data(const AttentionCall &call) {
   for (int64_t head = 0; head < sigmas.shape[0]; ++head) {
     const float sigma = static_cast<const float *>(sigmas.data)[head * sigmas.strides[0]];
     if (std::isfinite(sigma) && sigma > 0.0f) continue;
-    return fail(FOVEA_BAD_VALUE, "score.sigmas[%" PRId64 "] is %g, expected a finite number above 0", head,
-                static_cast<double>(sigma));
+    return fail(FOVEA_BAD_VALUE, "%s[%" PRId64 "] is %g, expected a finite number above 0",
+                operand_name(call, sigmas_operand), head, static_cast<double>(sigma));
   }
   return FOVEA_OK;
 }
