@@ -159,7 +159,7 @@ TEST_SUITE("multi head") {
            c.query.shape[1] = c.out.shape[1] = int64_t{1} << 40;
          },
          FOVEA_BAD_SHAPE,
-         {"query has length 1099511627776"}},
+         {"query has 1099511627776 positions"}},
         {[](Call &c) { c.out.data = c.query.data; }, FOVEA_OVERLAP, {"out", "query"}},
         {[](Call &c) { c.out.data = c.value.data; }, FOVEA_OVERLAP, {"out", "value"}},
         {[](Call &c) { c.options.struct_size = 3; }, FOVEA_BAD_OPTION, {"options.struct_size", "3"}},

@@ -50,11 +50,6 @@ Lifted lift_averaged(const fovea_tensor &tensor) {
   return tensor.rank == 3 ? lift(tensor, {0, 2, 3}) : lift(tensor, {2, 3});
 }
 
-Status expect_range(const char *name, const char *axis, int64_t size, int64_t low, int64_t high) {
-  if (size >= low && size <= high) return FOVEA_OK;
-  return fail(FOVEA_BAD_SHAPE, "%s has %s %" PRId64 ", expected %" PRId64 " to %" PRId64, name, axis, size, low, high);
-}
-
 // Runs checks in order until one fails.
 #define FOVEA_CHECK(expression)                                                \
   do {                                                                         \
@@ -75,11 +70,11 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   const Lifted key = lift_heads(call.tensor[key_operand]);
   const Lifted value = lift_heads(call.tensor[value_operand]);
   const Lifted out = lift_heads(call.tensor[out_operand]);
-  FOVEA_CHECK(expect_range("query", "head_dim", query.shape[3], 1, largest_head_dim));
-  FOVEA_CHECK(expect_range("key", "head_dim", key.shape[3], 1, largest_head_dim));
-  FOVEA_CHECK(expect_range("value", "head_dim", value.shape[3], 1, largest_head_dim));
-  FOVEA_CHECK(expect_range("query", "length", query.shape[2], 0, largest_length));
-  FOVEA_CHECK(expect_range("key", "length", key.shape[2], 0, largest_length));
+  FOVEA_CHECK(expect_size_in("query", "features", query.shape[3], 1, largest_head_dim));
+  FOVEA_CHECK(expect_size_in("key", "features", key.shape[3], 1, largest_head_dim));
+  FOVEA_CHECK(expect_size_in("value", "features", value.shape[3], 1, largest_head_dim));
+  FOVEA_CHECK(expect_size_in("query", "positions", query.shape[2], 0, largest_length));
+  FOVEA_CHECK(expect_size_in("key", "positions", key.shape[2], 0, largest_length));
   const bool one_dim = call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN;
   FOVEA_CHECK(expect_sizes({{"key", "batch entries", key.shape[0], query.shape[0], "as query"},
                             {"key", "features", key.shape[3], one_dim ? query.shape[3] : key.shape[3], "as query"},

@@ -245,6 +245,12 @@ Status expect_sizes(std::initializer_list<ExpectedSize> sizes) {
   return FOVEA_OK;
 }
 
+Status expect_size_in(const char *name, const char *what, int64_t size, int64_t least, int64_t most) {
+  if (size >= least && size <= most) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " %s, expected %" PRId64 " to %" PRId64, name, size, what, least,
+              most);
+}
+
 Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output) {
   const TensorRule rule = {.name = name, .min_rank = x.rank, .max_rank = x.rank, .output = output};
   if (const Status status = check_tensor(tensor, rule); status != FOVEA_OK) return status;

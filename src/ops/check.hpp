@@ -63,6 +63,9 @@ struct ExpectedSize {
 };
 [[nodiscard]] Status expect_sizes(std::initializer_list<ExpectedSize> sizes);
 
+// least <= size <= most: "key has 0 features, expected 1 to 1024".
+[[nodiscard]] Status expect_size_in(const char *name, const char *what, int64_t size, int64_t least, int64_t most);
+
 // tensor is float32 of x's shape.
 [[nodiscard]] Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output);
 

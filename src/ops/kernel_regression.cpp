@@ -1,6 +1,5 @@
 #include "ops/kernel_regression.hpp"
 
-#include <cinttypes>
 #include <cmath>
 
 #include "ops/attention.hpp"
@@ -25,12 +24,6 @@ Status check_rank(const fovea_tensor *tensor, const char *name, bool output, int
                                .max_rank = any ? 2 : rank,
                                .output = output,
                                .contiguous_last = tensor != nullptr && tensor->rank == 2});
-}
-
-Status check_features(const fovea_tensor &matrix, const char *name) {
-  if (matrix.shape[1] >= 1 && matrix.shape[1] <= largest_head_dim) return FOVEA_OK;
-  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " columns, expected 1 to %" PRId64, name, matrix.shape[1],
-              largest_head_dim);
 }
 
 struct Matrices {
@@ -59,8 +52,11 @@ Status check_matrices(const RegressionTensors &given, Matrices *matrices) {
     const Status status = check_size(size.tensor, size.name, size.axis, size.expected, size.why);
     if (status != FOVEA_OK) return status;
   }
-  if (const Status status = check_features(matrices->queries, "queries"); status != FOVEA_OK) return status;
-  return check_features(matrices->targets, "targets");
+  if (const Status status = expect_size_in("queries", "columns", matrices->queries.shape[1], 1, largest_head_dim);
+      status != FOVEA_OK) {
+    return status;
+  }
+  return expect_size_in("targets", "columns", matrices->targets.shape[1], 1, largest_head_dim);
 }
 
 Status check_regression_overlaps(const RegressionTensors &tensors, const fovea_tensor *weights) {

@@ -74,9 +74,8 @@ Status check_hidden(const AttentionCall &call, const AttentionProblem &problem) 
   const TensorRule rule = {.name = "score.score_vector", .max_rank = 1, .contiguous_last = false, .needs_data = false};
   if (const Status status = check_tensor(&vector, rule); status != FOVEA_OK) return status;
   const int64_t units = vector.shape[0];
-  if (units < 1 || units > most_units) {
-    return fail(FOVEA_BAD_SHAPE, "score.score_vector has %" PRId64 " hidden units, expected 1 to %" PRId64, units,
-                most_units);
+  if (const Status status = expect_size_in(rule.name, "hidden units", units, 1, most_units); status != FOVEA_OK) {
+    return status;
   }
   const char *why = "hidden units of score_vector, size of query and key";
   if (call.score.kind == FOVEA_SCORE_CONCAT) {
