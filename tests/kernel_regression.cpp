@@ -264,7 +264,14 @@ TEST_SUITE("kernel regression") {
       for (int axis : {0, 1}) {
         refuse(FOVEA_BAD_SHAPE, {axis_of(name, "shape", axis), "-1"},
                [&](Call &call) { call.tensor[n].shape[axis] = -1; });
-        refuse(FOVEA_BAD_SHAPE, {"expected"}, [&](Call &call) { --call.tensor[n].shape[axis]; });
+        // Without a row, without a column: whichever of the two that have to agree comes later is named.
+        const char *messages[5][2] = {
+            {"out has 6 rows, expected 5 (as queries)", "inputs has 3 columns, expected 2 (as queries)"},
+            {"targets has 7 rows, expected 6 (as inputs)", "inputs has 2 columns, expected 3 (as queries)"},
+            {"targets has 6 rows, expected 7 (as inputs)", "out has 2 columns, expected 1 (as targets)"},
+            {"out has 5 rows, expected 6 (as queries)", "out has 1 columns, expected 2 (as targets)"},
+            {"weights has 5 rows, expected 6 (as queries)", "weights has 6 columns, expected 7 (the rows of inputs)"}};
+        refuse(FOVEA_BAD_SHAPE, {messages[n][axis]}, [&](Call &call) { --call.tensor[n].shape[axis]; });
       }
       refuse(FOVEA_BAD_STRIDE, {name}, [n](Call &call) { call.tensor[n].strides[1] = 2; });
       if (n >= 3) refuse(FOVEA_BAD_STRIDE, {name}, [n](Call &call) { call.tensor[n].strides[0] = 0; });
@@ -273,6 +280,30 @@ TEST_SUITE("kernel regression") {
         if (n < 3 || other == n) continue;
         refuse(FOVEA_OVERLAP, {name, names[other]}, [&](Call &call) { call.tensor[n].data = call.tensor[other].data; });
       }
+    }
+    const auto resize = [](fovea_tensor &tensor, int axis, int64_t size) {
+      tensor.shape[axis] = size;
+      if (axis == 0) tensor.strides[0] = 0;
+    };
+    const int64_t rows = (int64_t{1} << 30) + 1;
+    refuse(FOVEA_BAD_SHAPE, {"queries has 1073741825 rows, expected 0 to 1073741824"}, [&](Call &call) {
+      call.options.weights = nullptr;
+      resize(call.tensor[0], 0, rows);
+      call.tensor[3].shape[0] = rows;  // an output's rows lie apart
+    });
+    refuse(FOVEA_BAD_SHAPE, {"inputs has 1073741825 rows, expected 0 to 1073741824"}, [&](Call &call) {
+      call.options.weights = nullptr;
+      for (int n : {1, 2}) resize(call.tensor[n], 0, rows);
+    });
+    for (int64_t columns : {0, 1025}) {
+      const std::string message = " has " + std::to_string(columns) + " columns, expected 1 to 1024";
+      refuse(FOVEA_BAD_SHAPE, {"queries" + message}, [&](Call &call) {
+        for (int n : {0, 1}) resize(call.tensor[n], 1, columns);
+      });
+      refuse(FOVEA_BAD_SHAPE, {"targets" + message}, [&](Call &call) {
+        for (int n : {2, 3}) resize(call.tensor[n], 1, columns);
+        call.tensor[3].strides[0] = columns;
+      });
     }
     for (float sigma : {-1.0f, -0.5f, kNan, kInfinity, -kInfinity}) {
       refuse(FOVEA_BAD_VALUE, {"sigma"}, [sigma](Call &call) { call.options.sigma = sigma; });

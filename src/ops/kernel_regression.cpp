@@ -30,42 +30,47 @@ struct Matrices {
   fovea_tensor queries, inputs, targets, out;
 };
 
-Status check_matrices(const RegressionTensors &given, Matrices *matrices) {
+// In this call's terms: attention's own checks would blame a query or a key.
+Status check_sizes(const Matrices &m, const fovea_tensor *weights) {
+  const int64_t queries = m.queries.shape[0];
+  const int64_t inputs = m.inputs.shape[0];
+  const Status status = expect_sizes(
+      {{"inputs", "columns", m.inputs.shape[1], m.queries.shape[1], "as queries"},
+       {"targets", "rows", m.targets.shape[0], inputs, "as inputs"},
+       {"out", "rows", m.out.shape[0], queries, "as queries"},
+       {"out", "columns", m.out.shape[1], m.targets.shape[1], "as targets"},
+       {"weights", "rows", weights == nullptr ? queries : weights->shape[0], queries, "as queries"},
+       {"weights", "columns", weights == nullptr ? inputs : weights->shape[1], inputs, "the rows of inputs"}});
+  if (status != FOVEA_OK) return status;
+  const struct {
+    const char *name, *what;
+    int64_t size, least, most;
+  } ranges[] = {{"queries", "rows", queries, 0, largest_length},
+                {"inputs", "rows", inputs, 0, largest_length},
+                {"queries", "columns", m.queries.shape[1], 1, largest_head_dim},
+                {"targets", "columns", m.targets.shape[1], 1, largest_head_dim}};
+  for (const auto &range : ranges) {
+    const Status in_range = expect_size_in(range.name, range.what, range.size, range.least, range.most);
+    if (in_range != FOVEA_OK) return in_range;
+  }
+  return FOVEA_OK;
+}
+
+Status check_matrices(const RegressionTensors &given, const fovea_tensor *weights, Matrices *matrices) {
   if (const Status status = check_rank(given.queries, "queries", false, 0); status != FOVEA_OK) return status;
   if (const Status status = check_rank(given.inputs, "inputs", false, given.queries->rank); status != FOVEA_OK) {
     return status;
   }
   if (const Status status = check_rank(given.targets, "targets", false, 0); status != FOVEA_OK) return status;
   if (const Status status = check_rank(given.out, "out", true, given.targets->rank); status != FOVEA_OK) return status;
-  *matrices = {as_matrix(*given.queries), as_matrix(*given.inputs), as_matrix(*given.targets), as_matrix(*given.out)};
-  const struct {
-    const fovea_tensor &tensor;
-    const char *name;
-    int axis;
-    int64_t expected;
-    const char *why;
-  } sizes[] = {{matrices->inputs, "inputs", 1, matrices->queries.shape[1], "queries' columns"},
-               {matrices->targets, "targets", 0, matrices->inputs.shape[0], "inputs' rows"},
-               {matrices->out, "out", 0, matrices->queries.shape[0], "queries' rows"},
-               {matrices->out, "out", 1, matrices->targets.shape[1], "targets' columns"}};
-  for (const auto &size : sizes) {
-    const Status status = check_size(size.tensor, size.name, size.axis, size.expected, size.why);
-    if (status != FOVEA_OK) return status;
-  }
-  if (const Status status = expect_size_in("queries", "columns", matrices->queries.shape[1], 1, largest_head_dim);
-      status != FOVEA_OK) {
-    return status;
-  }
-  return expect_size_in("targets", "columns", matrices->targets.shape[1], 1, largest_head_dim);
-}
-
-Status check_regression_overlaps(const RegressionTensors &tensors, const fovea_tensor *weights) {
   if (weights != nullptr) {
     const TensorRule rule = {.name = "weights", .min_rank = 2, .max_rank = 2, .output = true};
     if (const Status status = check_tensor(weights, rule); status != FOVEA_OK) return status;
   }
-  return check_overlaps({{"out", tensors.out}, {"weights", weights}},
-                        {{"queries", tensors.queries}, {"inputs", tensors.inputs}, {"targets", tensors.targets}});
+  *matrices = {as_matrix(*given.queries), as_matrix(*given.inputs), as_matrix(*given.targets), as_matrix(*given.out)};
+  if (const Status status = check_sizes(*matrices, weights); status != FOVEA_OK) return status;
+  return check_overlaps({{"out", given.out}, {"weights", weights}},
+                        {{"queries", given.queries}, {"inputs", given.inputs}, {"targets", given.targets}});
 }
 
 }  // namespace
@@ -84,8 +89,7 @@ Status kernel_regression(const fovea_context *context, const RegressionTensors &
                 static_cast<double>(options.sigma));
   }
   Matrices matrices;
-  if (const Status status = check_matrices(tensors, &matrices); status != FOVEA_OK) return status;
-  if (const Status status = check_regression_overlaps(tensors, options.weights); status != FOVEA_OK) return status;
+  if (const Status status = check_matrices(tensors, options.weights, &matrices); status != FOVEA_OK) return status;
   fovea_score score = {};
   score.struct_size = sizeof score;
   score.kind = FOVEA_SCORE_GAUSSIAN;
