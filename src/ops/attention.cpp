@@ -110,6 +110,7 @@ Status attend(const fovea_context *context, const AttentionArguments &arguments)
   if (const Status status = prepare_attention(context, arguments, &plan); status != FOVEA_OK) return status;
   const AttentionPlan &attention = plan.attention;
   if (const Status status = check_attention_data(plan.call, attention.problem); status != FOVEA_OK) return status;
+  if (const Status status = check_attention_overlaps(plan.call); status != FOVEA_OK) return status;
   const Workspace workspace(*attention.context, attention.workspace_size);
   if (workspace.data() == nullptr) {
     return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", attention.workspace_size);
@@ -139,6 +140,7 @@ Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers 
   AttentionCall call;
   if (const Status status = bind(*plan, given, &call); status != FOVEA_OK) return status;
   if (const Status status = check_attention_data(call, attention.problem); status != FOVEA_OK) return status;
+  if (const Status status = check_attention_overlaps(call); status != FOVEA_OK) return status;
   if (workspace_size < attention.workspace_size) {
     return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", workspace_size,
                 attention.workspace_size);

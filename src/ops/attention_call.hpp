@@ -63,8 +63,11 @@ const char *operand_name(const AttentionCall &call, int operand);
 // Every check that needs no data; on success the problem is complete but for its pointers.
 [[nodiscard]] Status check_attention_call(const AttentionCall &call, AttentionProblem *problem);
 
-// Every check that needs the data: null, misaligned or overlapping buffers, valid lengths out of range.
+// Every check that needs the data but the next: null or misaligned buffers, sigmas and valid lengths out of range.
 [[nodiscard]] Status check_attention_data(const AttentionCall &call, const AttentionProblem &problem);
+
+// No output shares memory with an input or with another output. For data that has been checked.
+[[nodiscard]] Status check_attention_overlaps(const AttentionCall &call);
 
 // Data that must be there, aligned and inside the address space, of those operands in [first, last] that are present.
 [[nodiscard]] Status check_operand_data(const AttentionCall &call, int first, int last);

@@ -331,16 +331,19 @@ Status check_operand_data(const AttentionCall &call, int first, int last) {
 
 Status check_attention_data(const AttentionCall &call, const AttentionProblem &problem) {
   FOVEA_CHECK(check_operand_data(call, 0, operand_count - 1));
-  FOVEA_CHECK(
-      check_overlaps({named(call, out_operand), named(call, log_sum_exp_operand), named(call, weights_operand)},
-                     {named(call, query_operand), named(call, key_operand), named(call, value_operand),
-                      named(call, valid_lens_operand), named(call, mask_operand), named(call, bias_operand),
-                      named(call, alibi_slopes_operand), named(call, sinks_operand), named(call, query_weight_operand),
-                      named(call, key_weight_operand), named(call, weight_operand), named(call, score_bias_operand),
-                      named(call, score_vector_operand), named(call, sigmas_operand)}));
   FOVEA_CHECK(check_score_data(call));
   if (!call.present[valid_lens_operand]) return FOVEA_OK;
   return check_valid_lens(call.tensor[valid_lens_operand], problem.key_len);
+}
+
+Status check_attention_overlaps(const AttentionCall &call) {
+  return check_overlaps(
+      {named(call, out_operand), named(call, log_sum_exp_operand), named(call, weights_operand)},
+      {named(call, query_operand), named(call, key_operand), named(call, value_operand),
+       named(call, valid_lens_operand), named(call, mask_operand), named(call, bias_operand),
+       named(call, alibi_slopes_operand), named(call, sinks_operand), named(call, query_weight_operand),
+       named(call, key_weight_operand), named(call, weight_operand), named(call, score_bias_operand),
+       named(call, score_vector_operand), named(call, sigmas_operand)});
 }
 
 void set_data(const AttentionCall &call, AttentionProblem *problem) {

@@ -226,25 +226,19 @@ Status check_heads_data(Call *call, float *memory) {
 
 // Of what the caller gave: the rows of attention are the workspace's.
 Status check_tensors_apart(const MultiHeadTensors &tensors, const AttentionCall &attention) {
-  const auto given = [&](int operand) {
-    return NamedTensor{operand_name(attention, operand),
-                       attention.present[operand] ? &attention.tensor[operand] : nullptr};
-  };
-  return check_overlaps({{"out", tensors.out}, given(log_sum_exp_operand), given(weights_operand)},
-                        {{"query", tensors.query},
-                         {"key", tensors.key},
-                         {"value", tensors.value},
-                         given(valid_lens_operand),
-                         given(mask_operand),
-                         given(bias_operand),
-                         given(alibi_slopes_operand),
-                         given(sinks_operand),
-                         given(query_weight_operand),
-                         given(key_weight_operand),
-                         given(weight_operand),
-                         given(score_bias_operand),
-                         given(score_vector_operand),
-                         given(sigmas_operand)});
+  const struct {
+    int operand;
+    const fovea_tensor *tensor;
+  } given[] = {{query_operand, tensors.query},
+               {key_operand, tensors.key},
+               {value_operand, tensors.value},
+               {out_operand, tensors.out}};
+  AttentionCall call = attention;
+  for (const auto &[operand, tensor] : given) {
+    call.present[operand] = tensor != nullptr;
+    if (tensor != nullptr) call.tensor[operand] = *tensor;
+  }
+  return check_attention_overlaps(call);
 }
 
 Status read_rotary(Call *call) {
