@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <utility>
 
 #include "errors.hpp"
 #include "support/multi_head.hpp"
@@ -42,13 +43,29 @@ struct Call {
   const fovea_mha_weights *weights_given = weights.get();
   fovea_attention_options attention = sized_options<fovea_attention_options>();
   fovea_rotary_options rotary = sized_options<fovea_rotary_options>();
+  Tensor<float> weight{Shape{6, 6}}, sigmas{Shape{4}};
+  fovea_tensor score_weight = weight.view(), score_sigmas = sigmas.view();
+  fovea_score bilinear = sized_options<fovea_score>(), gaussian = sized_options<fovea_score>();
   fovea_mha_options options = sized_options<fovea_mha_options>();
 
-  Call() { options.attention = &attention; }
+  Call() {
+    options.attention = &attention;
+    weight.fill([] { return 0.5f; });
+    sigmas.fill([] { return 2.0f; });
+    bilinear.kind = FOVEA_SCORE_BILINEAR;
+    bilinear.weight = &score_weight;
+    gaussian.kind = FOVEA_SCORE_GAUSSIAN;
+    gaussian.sigmas = &score_sigmas;
+  }
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
+
+  fovea_status run() const {
+    return fovea_multi_head_attention(nullptr, weights_given, query_given, key_given, value_given, out_given, &options);
+  }
 };
 
+// The first of the words is where the message begins: the argument.
 struct BadCall {
   std::function<void(Call &)> spoil;
   fovea_status status;
@@ -160,8 +177,16 @@ TEST_SUITE("multi head") {
          },
          FOVEA_BAD_SHAPE,
          {"query has 1099511627776 positions"}},
-        {[](Call &c) { c.out.data = c.query.data; }, FOVEA_OVERLAP, {"out", "query"}},
-        {[](Call &c) { c.out.data = c.value.data; }, FOVEA_OVERLAP, {"out", "value"}},
+        {[](Call &c) {
+           for (fovea_tensor *tensor : {&c.key, &c.value}) {
+             tensor->shape[1] = (int64_t{1} << 30) + 1;
+             tensor->strides[0] = tensor->strides[1] = 0;
+           }
+         },
+         FOVEA_BAD_SHAPE,
+         {"key has 1073741825 positions, expected 0 to 1073741824"}},
+        {[](Call &c) { c.out.data = c.query.data; }, FOVEA_OVERLAP, {"out (at ", "overlaps query (at "}},
+        {[](Call &c) { c.out.data = c.value.data; }, FOVEA_OVERLAP, {"out (at ", "overlaps value (at "}},
         {[](Call &c) { c.options.struct_size = 3; }, FOVEA_BAD_OPTION, {"options.struct_size", "3"}},
         {[](Call &c) { c.options.flags = 2; }, FOVEA_BAD_OPTION, {"options.flags", "0x2"}},
         {[](Call &c) { c.options.reserved = 5; }, FOVEA_BAD_OPTION, {"options.reserved", "5"}},
@@ -193,10 +218,71 @@ TEST_SUITE("multi head") {
     for (const BadCall &bad : cases) {
       Call c;
       bad.spoil(c);
-      const fovea_status status = fovea_multi_head_attention(nullptr, c.weights_given, c.query_given, c.key_given,
-                                                             c.value_given, c.out_given, &c.options);
-      check_refusal(status, bad.status, bad.words);
+      check_refusal(c.run(), bad.status, bad.words);
+      CHECK(std::string(fovea_last_error()).find(*bad.words.begin()) == 0);
       CHECK(c.result.untouched());
+    }
+  }
+
+  TEST_CASE("bad score functions are refused as members of options") {
+    for (fovea_score Call::*good : {&Call::bilinear, &Call::gaussian}) {
+      Call c;
+      c.options.score = &(c.*good);
+      REQUIRE_OK(c.run());
+    }
+    const BadCall cases[] = {
+        {[](Call &c) { c.bilinear.struct_size = 3; }, FOVEA_BAD_OPTION, {"options: score.struct_size is 3"}},
+        {[](Call &c) { c.bilinear.kind = 5; }, FOVEA_BAD_VALUE, {"options: score.kind is 5"}},
+        {[](Call &c) { c.bilinear.weight = nullptr; }, FOVEA_NULL_POINTER, {"options: score.weight is NULL"}},
+        {[](Call &c) { c.bilinear.bias = &c.score_weight; }, FOVEA_BAD_VALUE, {"options: score.bias is given"}},
+        {[](Call &c) { c.bilinear.sigma = 1; }, FOVEA_BAD_VALUE, {"options: score.sigma is 1, expected 0"}},
+        {[](Call &c) { c.score_weight.shape[1] = 5; },
+         FOVEA_BAD_SHAPE,
+         {"options: score.weight.shape[1] is 5, expected 6"}},
+        {[](Call &c) { c.score_weight.data = nullptr; }, FOVEA_NULL_POINTER, {"options: score.weight.data is NULL"}},
+        {[](Call &c) { c.options.score = &c.gaussian, c.gaussian.sigmas = nullptr; },
+         FOVEA_BAD_VALUE,
+         {"options: score.sigma is 0, expected a finite number above 0"}},
+        {[](Call &c) { c.options.score = &c.gaussian, c.score_sigmas.shape[0] = 3; },
+         FOVEA_BAD_SHAPE,
+         {"options: score.sigmas.shape[0] is 3, expected 4"}},
+        {[](Call &c) { c.options.score = &c.gaussian, c.sigmas(1) = -1; },
+         FOVEA_BAD_VALUE,
+         {"options: score.sigmas[1] is -1"}},
+        {[](Call &c) { c.out.data = c.score_weight.data; }, FOVEA_OVERLAP, {"out (at ", "overlaps score.weight (at "}}};
+    for (const BadCall &bad : cases) {
+      Call c;
+      c.options.score = &c.bilinear;
+      bad.spoil(c);
+      check_refusal(c.run(), bad.status, bad.words);
+      CHECK(std::string(fovea_last_error()).find(*bad.words.begin()) == 0);
+      CHECK(c.result.untouched());
+    }
+  }
+
+  TEST_CASE("keys of another size than queries are for scores that take them") {
+    Random random(base_seed());
+    const MultiHead layer = make_multi_head({.batch = 2,
+                                             .query_len = 3,
+                                             .query_inputs = 10,
+                                             .key_inputs = 10,
+                                             .value_inputs = 10,
+                                             .heads = 4,
+                                             .kv_heads = 2,
+                                             .head_dim = 6,
+                                             .key_dim = 8},
+                                            Inputs::kOne, random);
+    const MhaWeights weights = layer.make_weights(nullptr);
+    const Tensor<float> out = layer.make_out();
+    fovea_score gaussian = sized_options<fovea_score>();
+    gaussian.kind = FOVEA_SCORE_GAUSSIAN;
+    gaussian.sigma = 1;
+    fovea_mha_options options = sized_options<fovea_mha_options>();
+    for (const fovea_score *score : {static_cast<const fovea_score *>(nullptr), &std::as_const(gaussian)}) {
+      options.score = score;
+      check_refusal(layer.run(nullptr, weights, out, &options), FOVEA_BAD_SHAPE,
+                    {"key_weight gives heads of 8, expected 6"});
+      CHECK(out.untouched());
     }
   }
 

@@ -108,18 +108,20 @@ Status read_tensors(const MultiHeadTensors &tensors, Call *call) {
   call->one_memory = same(tensors.value, key);
   call->one_input = call->one_memory && same(tensors.key, tensors.query);
   const int64_t outputs = w.out.inputs > 0 ? w.out.outputs : w.heads * w.value_dim;
-  const Status status = expect_sizes({{"query", "features", query.features, w.query.inputs, "as query_weight takes"},
-                                      {"out", "features", call->out.features, outputs, "as the weights give"},
-                                      {"out", "positions", call->out.length, query.length, "as query"},
-                                      {"out", "batch entries", call->out.batch, query.batch, "as query"}});
+  Status status = expect_sizes({{"query", "features", query.features, w.query.inputs, "as query_weight takes"},
+                                {"out", "features", call->out.features, outputs, "as the weights give"},
+                                {"out", "positions", call->out.length, query.length, "as query"},
+                                {"out", "batch entries", call->out.batch, query.batch, "as query"}});
+  if (status == FOVEA_OK) status = expect_size_in("query", "positions", query.length, 0, largest_length);
   if (status != FOVEA_OK || !call->projects_keys) return status;
   const char *key_name = tensors.key != nullptr ? "key" : "query";
   const char *value_name = tensors.value != nullptr ? "value" : key_name;
-  return expect_sizes({{key_name, "features", call->key.features, w.key.inputs, "as key_weight takes"},
-                       {value_name, "features", call->value.features, w.value.inputs, "as value_weight takes"},
-                       {"key", "batch entries", call->key.batch, query.batch, "as query"},
-                       {"value", "batch entries", call->value.batch, query.batch, "as query"},
-                       {"value", "positions", call->value.length, call->key.length, "as key"}});
+  status = expect_sizes({{key_name, "features", call->key.features, w.key.inputs, "as key_weight takes"},
+                         {value_name, "features", call->value.features, w.value.inputs, "as value_weight takes"},
+                         {"key", "batch entries", call->key.batch, query.batch, "as query"},
+                         {"value", "batch entries", call->value.batch, query.batch, "as query"},
+                         {"value", "positions", call->value.length, call->key.length, "as key"}});
+  return status != FOVEA_OK ? status : expect_size_in(key_name, "positions", call->key.length, 0, largest_length);
 }
 
 Status check_cache(Call *call) {
@@ -139,6 +141,27 @@ Status check_cache(Call *call) {
   }
   call->key_len += cache->length;
   return FOVEA_OK;
+}
+
+// The score function with its data, and whether it takes the heads of these weights. Attention's own checks would look
+// for it in options.attention, and blame a key.
+Status check_mha_score(const Call &call) {
+  const fovea_mha_weights &w = *call.weights;
+  AttentionProblem sizes = {};
+  sizes.heads = w.heads;
+  sizes.head_dim = w.head_dim;
+  sizes.key_dim = w.key_dim;
+  AttentionCall attention = {};
+  Status status = read_score(call.options.score, &attention);
+  if (status == FOVEA_OK) status = check_score(attention, sizes);
+  if (status == FOVEA_OK) status = check_operand_data(attention, first_score_operand, last_score_operand);
+  if (status == FOVEA_OK) status = check_score_data(attention);
+  if (status != FOVEA_OK) return within("options", status);
+  const int32_t kind = attention.score.kind;
+  if (w.key_dim == w.head_dim || (kind != FOVEA_SCORE_DOT && kind != FOVEA_SCORE_GAUSSIAN)) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE,
+              "key_weight gives heads of %" PRId64 ", expected %" PRId64 " as query's with this score function",
+              w.key_dim, w.head_dim);
 }
 
 // The workspace's rows: side by side where one product writes them.
@@ -205,7 +228,7 @@ HeadTensors head_tensors(const Call &call, float *memory) {
   return t;
 }
 
-// Everything about attention itself, with the data it will find.
+// Everything else about attention itself.
 Status plan_heads(Call *call) {
   const HeadTensors t = head_tensors(*call, nullptr);
   const Status status = prepare_attention(
@@ -375,6 +398,7 @@ Status multi_head_attention(const Context *given, const fovea_mha_weights *weigh
   if (const Status status = read_options(options, tensors, &call); status != FOVEA_OK) return status;
   if (const Status status = read_tensors(tensors, &call); status != FOVEA_OK) return status;
   if (const Status status = check_cache(&call); status != FOVEA_OK) return status;
+  if (const Status status = check_mha_score(call); status != FOVEA_OK) return status;
   if (const Status status = read_rotary(&call); status != FOVEA_OK) return status;
   if (const Status status = lay_out(&call); status != FOVEA_OK) return status;
   if (const Status status = plan_heads(&call); status != FOVEA_OK) return status;
