@@ -216,29 +216,40 @@ TEST_SUITE("errors") {
         }
       }
     });
-    for (int32_t kind : kScoreKinds) {  // queries and keys whose size the parameters do not have
-      for (int n = 0; n < 2; ++n) {
-        refuse(kind, FOVEA_BAD_SHAPE, {"expected"},
-               [n](Call &call) { --(n == 0 ? call.arguments->query : call.arguments->key).shape[3]; });
-      }
+    // Queries of 5 instead of 6, then keys of one less than they had: what the parameters do not have, or each other.
+    const struct {
+      int32_t kind;
+      const char *query_message, *key_message;
+    } cases[] = {
+        {FOVEA_SCORE_DOT, "key has 6 features, expected 5", "key has 5 features, expected 6"},
+        {FOVEA_SCORE_BILINEAR, "score.weight.shape[0] is 6, expected 5", "score.weight.shape[1] is 8, expected 7"},
+        {FOVEA_SCORE_ADDITIVE, "score.query_weight.shape[1] is 6, expected 5",
+         "score.key_weight.shape[1] is 8, expected 7"},
+        {FOVEA_SCORE_CONCAT, "score.weight.shape[1] is 14, expected 13", "score.weight.shape[1] is 14, expected 13"},
+        {FOVEA_SCORE_GAUSSIAN, "key has 6 features, expected 5", "key has 5 features, expected 6"}};
+    for (const auto &c : cases) {
+      refuse(c.kind, FOVEA_BAD_SHAPE, {c.query_message}, [](Call &call) { --call.arguments->query.shape[3]; });
+      refuse(c.kind, FOVEA_BAD_SHAPE, {c.key_message}, [](Call &call) { --call.arguments->key.shape[3]; });
     }
   }
 
   TEST_CASE("scores: hidden units and feature sizes out of range") {
     for (int32_t kind : {FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT}) {
       for (int64_t hidden : {int64_t{0}, int64_t{65537}, int64_t{1} << 40}) {
-        refuse(kind, FOVEA_BAD_SHAPE, {"score_vector", std::to_string(hidden), "65536"}, [&](Call &call) {
-          for (const Parameter &parameter : kParameters) {
-            if (call.given().*(parameter.member) == nullptr) continue;
-            tensor_of(call, parameter).shape[0] = hidden;
-            tensor_of(call, parameter).strides[0] = 0;
-          }
-        });
+        refuse(kind, FOVEA_BAD_SHAPE,
+               {"score.score_vector has " + std::to_string(hidden) + " hidden units, expected 1 to 65536"},
+               [&](Call &call) {
+                 for (const Parameter &parameter : kParameters) {
+                   if (call.given().*(parameter.member) == nullptr) continue;
+                   tensor_of(call, parameter).shape[0] = hidden;
+                   tensor_of(call, parameter).strides[0] = 0;
+                 }
+               });
       }
     }
     for (int32_t kind : kScoreKinds) {
       for (int64_t dim : {0, 1025}) {
-        refuse(kind, FOVEA_BAD_SHAPE, {"key", std::to_string(dim)},
+        refuse(kind, FOVEA_BAD_SHAPE, {"key has " + std::to_string(dim) + " features, expected 1 to 1024"},
                [dim](Call &call) { call.arguments->key.shape[3] = dim; });
       }
     }
