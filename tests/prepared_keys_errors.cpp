@@ -97,12 +97,10 @@ TEST_SUITE("prepared keys") {
     };
     refuse(FOVEA_NULL_POINTER, {"query", "NULL"}, [](AttentionArguments &call) { call.query.data = nullptr; });
     refuse(FOVEA_BAD_SHAPE, {"query", "9", "10"}, [](AttentionArguments &call) { call.query.shape[3] = 9; });
-    refuse(FOVEA_BAD_SHAPE, {"1", "2"}, [](AttentionArguments &call) {  // of another batch size
-      call.query.shape[0] = call.value.shape[0] = call.out.shape[0] = 1;
-    });
-    refuse(FOVEA_BAD_SHAPE, {"3", "2"}, [](AttentionArguments &call) {  // heads no multiple
-      call.query.shape[1] = call.out.shape[1] = 3;
-    });
+    refuse(FOVEA_BAD_SHAPE, {"query has 1 batch entries, expected 2"},
+           [](AttentionArguments &call) { call.query.shape[0] = call.value.shape[0] = call.out.shape[0] = 1; });
+    refuse(FOVEA_BAD_SHAPE, {"query has 3 heads, expected a multiple", "2"},
+           [](AttentionArguments &call) { call.query.shape[1] = call.out.shape[1] = 3; });
     refuse(FOVEA_BAD_SHAPE, {"value", "19", "20"}, [](AttentionArguments &call) { call.value.shape[2] = 19; });
     refuse(FOVEA_BAD_SHAPE, {"value", "1", "2"}, [](AttentionArguments &call) { call.value.shape[1] = 1; });
     refuse(FOVEA_BAD_OPTION, {"flags"}, [](AttentionArguments &call) { call.options.flags = 0x80000000u; });

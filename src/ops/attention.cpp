@@ -26,15 +26,17 @@ Status read_prepared(const Context &context, const AttentionArguments &arguments
   }
   call->prepared = &keys;
   call->score.kind = keys.kind;
-  if (arguments.query == nullptr) return FOVEA_OK;  // is refused later
-  const int32_t rank = arguments.query->rank;
-  if (rank >= 2 && rank <= 4) call->tensor[key_operand] = describe_prepared(keys, rank);
+  const fovea_tensor *query = arguments.query;
+  if (query == nullptr || query->rank < 2 || query->rank > 4) return FOVEA_OK;  // is refused later
+  const int32_t rank = query->rank;
+  call->tensor[key_operand] = describe_prepared(keys, rank);
   if ((rank == 3 && keys.kv_heads != 1) || (rank == 2 && (keys.kv_heads != 1 || keys.batch != 1))) {
     return fail(FOVEA_BAD_RANK,
                 "query has rank %d, expected 4: the keys have %" PRId64 " sequences of %" PRId64 " heads", rank,
                 keys.batch, keys.kv_heads);
   }
-  return FOVEA_OK;
+  const int64_t batch = rank == 2 ? 1 : query->shape[0];
+  return expect_sizes({{"query", "batch entries", batch, keys.batch, "as the keys were created"}});
 }
 
 Status check_prepared(const AttentionCall &call, const AttentionProblem &problem) {
