@@ -209,14 +209,9 @@ TEST_SUITE("errors") {
   }
 
   TEST_CASE("sdpa: heads that are no multiple, feature sizes out of range") {
-    refuse(FOVEA_BAD_SHAPE, {"query", "4", "3"}, [](Call &call) {
-      for (fovea_tensor *tensor : {&call.arguments->key, &call.arguments->value}) {
-        tensor->shape[1] = 3;
-        tensor->strides[1] = 0;
-      }
-    });
-    for (int64_t heads : {int64_t{0}, int64_t{8}}) {
-      refuse(FOVEA_BAD_SHAPE, {std::to_string(heads)}, [heads](Call &call) {
+    for (int64_t heads : {0, 3, 8}) {
+      const std::string message = "query has 4 heads, expected a multiple of key's " + std::to_string(heads);
+      refuse(FOVEA_BAD_SHAPE, {message}, [heads](Call &call) {
         for (fovea_tensor *tensor : {&call.arguments->key, &call.arguments->value}) {
           tensor->shape[1] = heads;
           tensor->strides[1] = 0;
@@ -224,10 +219,11 @@ TEST_SUITE("errors") {
       });
     }
     for (int64_t dim : {int64_t{0}, int64_t{1025}, int64_t{1} << 20}) {
-      refuse(FOVEA_BAD_SHAPE, {std::to_string(dim), "1024"}, [dim](Call &call) {
+      const std::string message = " has " + std::to_string(dim) + " features, expected 1 to 1024";
+      refuse(FOVEA_BAD_SHAPE, {"query" + message}, [dim](Call &call) {
         for (fovea_tensor *tensor : {&call.arguments->query, &call.arguments->key}) tensor->shape[3] = dim;
       });
-      refuse(FOVEA_BAD_SHAPE, {std::to_string(dim), "1024"}, [dim](Call &call) {
+      refuse(FOVEA_BAD_SHAPE, {"value" + message}, [dim](Call &call) {
         for (fovea_tensor *tensor : {&call.arguments->value, &call.arguments->out}) {
           tensor->shape[3] = dim;
           for (int axis = 0; axis < 3; ++axis) tensor->strides[axis] = tensor->strides[axis] / 7 * dim;

@@ -226,7 +226,7 @@ TEST_SUITE("kv cache") {
            [](AttentionArguments &c) { c.query.shape[3] = 4; });
     refuse(FOVEA_BAD_SHAPE, {"query has 1 batch entries", "expected 2"},
            [](AttentionArguments &call) { call.query.shape[0] = call.out.shape[0] = 1; });
-    refuse(FOVEA_BAD_SHAPE, {"3", "multiple", "2"},
+    refuse(FOVEA_BAD_SHAPE, {"query has 3 heads, expected a multiple", "2"},
            [](AttentionArguments &call) { call.query.shape[1] = call.out.shape[1] = 3; });
     refuse(FOVEA_BAD_SHAPE, {"out", "2", "3"}, [](AttentionArguments &call) { call.out.shape[3] = 2; });
     for (int32_t rank : {2, 3}) {
