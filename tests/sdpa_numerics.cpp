@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "support/attention_problem.hpp"
+#include "support/poison.hpp"
 
 using namespace testing;
 
@@ -17,37 +18,6 @@ AttentionProblem make_problem(int64_t query_len = kSizes.query_len) {
   AttentionSizes sizes = kSizes;
   sizes.query_len = query_len;
   return make_attention(sizes, random);
-}
-
-// Spoils key and value rows of keys for which poisoned(j) holds.
-template <typename Poisoned>
-void poison(AttentionProblem &problem, Poisoned poisoned) {
-  const float bad[] = {kNan, kInfinity, -kInfinity, 3e38f};
-  for (const Tensor<float> *tensor : {&problem.key, &problem.value}) {
-    tensor->memory().thaw();
-    int n = 0;
-    for_each_index(tensor->shape(), [&](const Shape &at) {
-      if (poisoned(at[0], at[2])) tensor->at(at) = bad[n++ % 4];
-    });
-  }
-}
-
-// The problem with poison behind its masks gives the same bits as without.
-template <typename Poisoned>
-void check_poison(AttentionProblem &problem, Poisoned poisoned) {
-  const std::vector<float> key = problem.key.dense(), value = problem.value.dense();
-  for_each_isa([&](const fovea_context *context) {
-    for (bool weights : {false, true}) {
-      CAPTURE(weights);
-      const AttentionResult clean = problem.make_result(weights), spoiled = problem.make_result(weights);
-      REQUIRE_OK(problem.run(context, clean));
-      poison(problem, poisoned);
-      REQUIRE_OK(problem.run(context, spoiled));
-      CHECK(same_bits(clean, spoiled));
-      problem.key.assign(key);
-      problem.value.assign(value);
-    }
-  });
 }
 
 }  // namespace
