@@ -12,6 +12,7 @@
 #include "reference.hpp"
 #include "support/accuracy.hpp"
 #include "support/contexts.hpp"
+#include "support/same_bits.hpp"
 #include "support/tensor.hpp"
 #include "support/thread_pool.hpp"
 
@@ -128,10 +129,6 @@ void check_problem(const Problem &problem) {
     CHECK_ACCURATE(out, truth, plain, floor);
     CHECK_EQ(bad_elements(out, truth, bounds), 0);
   });
-}
-
-bool same_bits(const std::vector<float> &a, const std::vector<float> &b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 Shape random_strides(const Shape &shape, Random &random) {

@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "errors.hpp"
-#include "support/attention_problem.hpp"
 #include "support/linear_layer.hpp"
+#include "support/same_bits.hpp"
 
 using namespace testing;
 

@@ -6,8 +6,8 @@
 
 #include "reference.hpp"
 #include "support/accuracy.hpp"
-#include "support/attention_problem.hpp"
 #include "support/contexts.hpp"
+#include "support/same_bits.hpp"
 #include "support/tensor.hpp"
 
 using namespace testing;

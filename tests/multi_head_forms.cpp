@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "support/attention_problem.hpp"
 #include "support/multi_head.hpp"
+#include "support/same_bits.hpp"
 
 using namespace testing;
 

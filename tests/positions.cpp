@@ -2,13 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
 #include "philox.hpp"
 #include "positions.hpp"
 #include "support/contexts.hpp"
+#include "support/same_bits.hpp"
 #include "support/tensor.hpp"
 #include "support/thread_pool.hpp"
 
@@ -45,11 +45,6 @@ double largest_error(const std::vector<float> &actual, const std::vector<double>
     largest = error <= largest ? largest : error;  // NaN is the largest
   }
   return largest;
-}
-
-bool same_bits(const std::vector<float> &a, const std::vector<float> &b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](float x, float y) { return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y); });
 }
 
 // x [...,L,d] plus the library's own encoding, then dropout by the reference's choice.

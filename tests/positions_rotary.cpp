@@ -2,13 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <optional>
 
 #include "positions.hpp"
 #include "support/accuracy.hpp"
 #include "support/contexts.hpp"
+#include "support/same_bits.hpp"
 #include "support/tensor.hpp"
 #include "support/thread_pool.hpp"
 
@@ -90,11 +90,6 @@ std::vector<float> normals(int64_t count, Random &random) {
   std::vector<float> values(static_cast<size_t>(count));
   for (float &value : values) value = random.normal();
   return values;
-}
-
-bool same_bits(const std::vector<float> &a, const std::vector<float> &b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](float x, float y) { return std::bit_cast<uint32_t>(x) == std::bit_cast<uint32_t>(y); });
 }
 
 // What each element may be off by: sine and cosine by 1.5 units of 2^-24 each, a product and a sum by one each.

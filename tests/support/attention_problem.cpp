@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <sstream>
 
 #include "accuracy.hpp"
@@ -380,11 +379,6 @@ void check_result(const AttentionProblem &problem, const AttentionResult &result
   const std::string what = problem.describe();
   CAPTURE(what);
   check_result(problem, expect(problem), result, 1);
-}
-
-bool same_bits(const Tensor<float> &a, const Tensor<float> &b) {
-  const std::vector<float> left = a.dense(), right = b.dense();
-  return left.size() == right.size() && (left.empty() || std::memcmp(left.data(), right.data(), left.size() * 4) == 0);
 }
 
 bool same_bits(const AttentionResult &a, const AttentionResult &b) {

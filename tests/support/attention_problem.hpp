@@ -10,6 +10,7 @@
 
 #include "contexts.hpp"
 #include "reference.hpp"
+#include "same_bits.hpp"
 #include "score_function.hpp"
 #include "tensor.hpp"
 
@@ -125,7 +126,6 @@ void check_attention_strictly(const AttentionProblem &problem);
 void check_result(const AttentionProblem &problem, const AttentionResult &result);
 
 // Bits of both outcomes are the same.
-bool same_bits(const Tensor<float> &a, const Tensor<float> &b);
 bool same_bits(const AttentionResult &a, const AttentionResult &b);
 
 }  // namespace testing

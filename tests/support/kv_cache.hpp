@@ -89,8 +89,4 @@ inline std::vector<float> contents(const KvCache &cache) {
   return floats;
 }
 
-inline bool same_bits(const std::vector<float> &a, const std::vector<float> &b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
-
 }  // namespace testing
