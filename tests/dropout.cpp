@@ -28,8 +28,8 @@ AttentionResult run(const AttentionProblem &problem, const fovea_context *contex
 AttentionProblem make_transparent(AttentionSizes sizes, float dropout, uint64_t seed, Random &random,
                                   Layout layout = Layout::kHeadsFirst, int32_t kind = FOVEA_SCORE_DOT) {
   sizes.value_dim = sizes.key_len;
-  AttentionProblem problem = kind == FOVEA_SCORE_DOT ? make_attention(sizes, random, layout)
-                                                     : make_scored(kind, sizes, 12, random, layout);
+  AttentionProblem problem =
+      kind == FOVEA_SCORE_DOT ? make_attention(sizes, random, layout) : make_scored(kind, sizes, 12, random, layout);
   std::vector<float> identity;
   for (int64_t n = 0; n < sizes.batch * sizes.kv_heads; ++n) {
     for (int64_t j = 0; j < sizes.key_len; ++j) {

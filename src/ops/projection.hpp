@@ -46,8 +46,8 @@ struct ProjectionData {
   const float *weight = nullptr;  // null: the panels are packed already
   float *panels = nullptr;
   float *out = nullptr;
-  const float *bias = nullptr;  // [units]; null: none
-  float *reach = nullptr;       // of row i of out at reach[i]; else as UnitRows
+  const float *bias = nullptr;                // [units]; null: none
+  float *reach = nullptr;                     // of row i of out at reach[i]; else as UnitRows
   const AttentionProblem *problem = nullptr;  // whose valid lengths they are, if not all rows are wanted
 };
 
