@@ -19,7 +19,7 @@
 //     the next, a register of four values after each four registers of a key, would save a tenth of those 900 (a
 //     prototype) and costs a quarter more from memory, or, with every line asked for ahead, most of what it saves: left
 //     alone. Asking for keys and values while their queries are projected gained nothing: in blocks of 6 to 12 (Zen 4),
-//     or a few lines at each step of the product (Intel, 0.97 to 1.08 of the time). Nor did other ways of asking there:
+//     or a few lines at each step of the product (Intel, under load, 0.97 to 1.08). Nor did other ways of asking there:
 //     a tile's values during its scores 1.00 to 1.11, every line instead of one in 16 0.96 to 1.13, none before values
 //     0.97 to 1.02.
 //   additive_tile: the loop over tiles alone, as far as a call can show it: queries, keys and values of one feature,
