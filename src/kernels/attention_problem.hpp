@@ -79,8 +79,8 @@ struct AttentionProblem {
   bool average_weights;
 };
 
-// Of a query: how many keys it attends at most.
-inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
+// Of a query: how many keys it attends at most. Never a symbol: sets of instructions must not share compiled code.
+[[gnu::always_inline]] inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
   if (problem.valid_lens == nullptr) return problem.key_len;
   const int64_t at = batch * problem.valid_lens_batch_stride + query * problem.valid_lens_query_stride;
   return problem.valid_lens_64bit ? static_cast<const int64_t *>(problem.valid_lens)[at]
