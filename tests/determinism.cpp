@@ -123,7 +123,7 @@ TEST_SUITE("determinism") {
     }
   }
 
-  TEST_CASE("thread caps 1 to 8, twice each") {
+  TEST_CASE("thread caps 1 to 8, some of them again") {
     for (const AttentionProblem &problem : some_problems()) {
       const std::string what = problem.describe();
       CAPTURE(what);
@@ -132,11 +132,9 @@ TEST_SUITE("determinism") {
           CAPTURE(isa);
           CAPTURE(weights);
           const AttentionResult expected = run(problem, shared_context(isa, 1), weights);
-          for (int threads = 0; threads <= 8; ++threads) {
+          for (int threads : {0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 2, 1, 0}) {
             CAPTURE(threads);
-            for (int repeat = 0; repeat < 2; ++repeat) {
-              CHECK(same_bits(run(problem, shared_context(isa, threads), weights), expected));
-            }
+            CHECK(same_bits(run(problem, shared_context(isa, threads), weights), expected));
           }
         }
       }
