@@ -184,7 +184,7 @@ TEST_SUITE("plan") {
           problem.score->sigmas->assign({1, bad});
           const AttentionResult refused = problem.make_result();
           CHECK(plan.run(problem, refused) == FOVEA_BAD_VALUE);
-          CHECK(std::string(fovea_last_error()).find("sigmas[1]") == 0);
+          CHECK(std::string(fovea_last_error()).find("buffers.sigmas[1]") == 0);
           CHECK(refused.out.untouched());
         }
       }
@@ -216,7 +216,7 @@ TEST_SUITE("plan") {
         const bool planned = buffers.*member.pointer != nullptr;
         buffers.*member.pointer = planned ? nullptr : good.query;
         CHECK_EQ(plan.run(buffers), planned ? FOVEA_NULL_POINTER : FOVEA_BAD_VALUE);
-        const std::string name = member.name, start = planned ? name + ".data is NULL" : "buffers." + name + " is ";
+        const std::string name = "buffers." + std::string(member.name), start = name + (planned ? " is NULL" : " is ");
         CHECK_EQ(std::string(fovea_last_error()).substr(0, start.size()), start);
         if (planned) {
           buffers = good;

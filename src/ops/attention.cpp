@@ -76,7 +76,7 @@ Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, Atte
   call->planned = true;
   for (int operand = 0; operand < operand_count; ++operand) {
     if (!call->present[operand] && given[operand] != nullptr) {
-      return fail(FOVEA_BAD_VALUE, "buffers.%s is %p, expected NULL: the plan was made without it",
+      return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it",
                   operand_name(*call, operand), given[operand]);
     }
     if (call->present[operand]) call->tensor[operand].data = const_cast<void *>(given[operand]);

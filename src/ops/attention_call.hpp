@@ -43,7 +43,7 @@ struct AttentionCall {
   fovea_attention_options options;      // its pointers are not used once the call has been read
 };
 
-// What messages call an operand: "mask", "score.bias"; the latter in the run of a plan "score_bias".
+// What messages call an operand: "mask", "score.bias"; in the run of a plan "buffers.mask", "buffers.score_bias".
 const char *operand_name(const AttentionCall &call, int operand);
 
 // Copies descriptors and options; fails on a missing tensor or an options struct that cannot be read.

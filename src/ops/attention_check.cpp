@@ -255,32 +255,34 @@ Status check_buffer(const AttentionCall &call, int operand) {
   return check_tensor(&tensor, {.name = operand_name(call, operand),
                                 .dtype = static_cast<Dtype>(tensor.dtype),
                                 .min_rank = 0,
-                                .contiguous_last = false});
+                                .contiguous_last = false,
+                                .names_data = call.planned});
 }
 
 }  // namespace
 
 const char *operand_name(const AttentionCall &call, int operand) {
-  constexpr const char *names[operand_count] = {"query",
-                                                "key",
-                                                "value",
-                                                "valid_lens",
-                                                "mask",
-                                                "bias",
-                                                "alibi_slopes",
-                                                "sinks",
-                                                "score.query_weight",
-                                                "score.key_weight",
-                                                "score.weight",
-                                                "score.bias",
-                                                "score.score_vector",
-                                                "score.sigmas",
-                                                "out",
-                                                "log_sum_exp",
-                                                "weights"};
-  constexpr const char *buffers[] = {"query_weight", "key_weight", "weight", "score_bias", "score_vector", "sigmas"};
-  const bool of_score = operand >= first_score_operand && operand <= last_score_operand;
-  return call.planned && of_score ? buffers[operand - first_score_operand] : names[operand];
+  struct Names {
+    const char *tensor, *buffer;
+  };
+  constexpr Names names[operand_count] = {{"query", "buffers.query"},
+                                          {"key", "buffers.key"},
+                                          {"value", "buffers.value"},
+                                          {"valid_lens", "buffers.valid_lens"},
+                                          {"mask", "buffers.mask"},
+                                          {"bias", "buffers.bias"},
+                                          {"alibi_slopes", "buffers.alibi_slopes"},
+                                          {"sinks", "buffers.sinks"},
+                                          {"score.query_weight", "buffers.query_weight"},
+                                          {"score.key_weight", "buffers.key_weight"},
+                                          {"score.weight", "buffers.weight"},
+                                          {"score.bias", "buffers.score_bias"},
+                                          {"score.score_vector", "buffers.score_vector"},
+                                          {"score.sigmas", "buffers.sigmas"},
+                                          {"out", "buffers.out"},
+                                          {"log_sum_exp", "buffers.log_sum_exp"},
+                                          {"weights", "buffers.weights"}};
+  return call.planned ? names[operand].buffer : names[operand].tensor;
 }
 
 Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,

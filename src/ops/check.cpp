@@ -85,12 +85,14 @@ Status check_memory(const fovea_tensor &tensor, const TensorRule &rule) {
   }
   if (const Status status = check_strides(tensor, rule); status != FOVEA_OK) return status;
   if (!rule.needs_data || element_count(tensor) == 0) return FOVEA_OK;
+  const char *member = rule.names_data ? "" : ".data";
   if (tensor.data == nullptr) {
-    return fail(FOVEA_NULL_POINTER, "%s.data is NULL, expected %" PRId64 " elements", rule.name, element_count(tensor));
+    return fail(FOVEA_NULL_POINTER, "%s%s is NULL, expected %" PRId64 " elements", rule.name, member,
+                element_count(tensor));
   }
   if (reinterpret_cast<uintptr_t>(tensor.data) % dtype_size(rule.dtype) != 0) {
-    return fail(FOVEA_BAD_VALUE, "%s.data is %p, expected a multiple of the element size %zu", rule.name, tensor.data,
-                dtype_size(rule.dtype));
+    return fail(FOVEA_BAD_VALUE, "%s%s is %p, expected a multiple of the element size %zu", rule.name, member,
+                tensor.data, dtype_size(rule.dtype));
   }
   if (!address_range_fits(tensor, extent)) {
     return fail(FOVEA_SIZE_OVERFLOW, "%s's shape and strides reach outside the address space", rule.name);

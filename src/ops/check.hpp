@@ -46,6 +46,7 @@ struct TensorRule {
   bool output = false;          // must not repeat itself
   bool contiguous_last = true;  // stride 1 along the last axis
   bool needs_data = true;       // data may be NULL only when there are no elements
+  bool names_data = false;      // the name is that of the data, not of a tensor
 };
 
 // Rank, dtype, shape, strides, address range, alignment and null data.

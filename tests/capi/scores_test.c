@@ -113,7 +113,7 @@ static void test_plan(void) {
   fovea_plan *plan = NULL;
   CHECK(fovea_attention_plan_create(NULL, &score, &query_tensor, &key_tensor, &value_tensor, &o, NULL, &plan) ==
         FOVEA_OK);
-  CHECK(refused(run(plan, &buffers), FOVEA_NULL_POINTER, "key.data"));
+  CHECK(refused(run(plan, &buffers), FOVEA_NULL_POINTER, "buffers.key"));
   buffers.key = key;
   buffers.query_weight = query_weight;
   buffers.key_weight = key_weight;
