@@ -46,8 +46,8 @@ std::string best() {
   return names.back() == "amx" ? names[names.size() - 2] : names.back();
 }
 
-// What the kernel of the operating system says the processor has, which the library does not look at.
-std::vector<std::string> sets_by_proc() {
+// What the kernel of the operating system says the (x86) processor has, which the library does not look at.
+[[maybe_unused]] std::vector<std::string> sets_by_proc() {
   std::ifstream file("/proc/cpuinfo");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::istringstream words(text.substr(std::min(text.size(), text.find("\nflags"))));
