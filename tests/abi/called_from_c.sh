@@ -5,7 +5,7 @@ set -eu
 nm=$1
 list=$2
 shift 2
-called=$(for program in "$@"; do "$nm" -u "$program"; done | awk '{ sub(/@.*/, "", $2); print $2 }' | LC_ALL=C sort -u)
+called=$(for program in "$@"; do "$nm" -D -u "$program"; done | awk '{ sub(/@.*/, "", $2); print $2 }' | LC_ALL=C sort -u)
 missing=$(grep -v '^#' "$list" | LC_ALL=C sort -u | while read -r name; do
   echo "$called" | grep -qxF "$name" || echo "$name"
 done)
