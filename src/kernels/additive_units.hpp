@@ -1,33 +1,45 @@
-// Sums of v_u tanh(a_u + b_u) over hidden units without a tanh for each: with g = e^(-2a) and f = e^(2b), made once for
-// each query and each key,
-//   tanh(a + b) = 1 - 2 g / d,   d = g + f
-//   sum_u v_u tanh = sum_u v_u - 2 sum_u w_u / d_u,   w = v g
-// The sign of the query's exponent makes d a sum: where additions have ports of their own (Zen 4) they cost next to
-// nothing, elsewhere as much as the multiply-add of 1 + e^(2a) e^(2b). Four units share one reciprocal:
-// w1/d1 + w2/d2 = (w1 d2 + w2 d1) / (d1 d2), and the same once more.
+// Sums of v_u tanh(a_u + b_u) over hidden units without a tanh for each, from what was made once for each query and each
+// key. A row (of a query's or a key's units) has a reach, the largest |a_u|, and is kept as one of three things:
 //
-// A row (of a query's or a key's units) has a reach, the largest |a_u|. Up to largest_reach a row holds exponentials;
-// above, and if anything in it is not finite, it keeps the units themselves. What two rows give together:
-//   both reaches at most 9           the product of four d is between 2^-104 and 2^108: nothing can overflow
-//   both rows hold exponentials      a reciprocal for each unit
-//   else                             unit by unit: e^(2a) is multiplied in as e^a twice, so that none overflows alone
-// Products with very large or very small weights are left to the forms that bear them: then every query is taken to have
-// a least reach, set with the score vector.
+//   up to tangent_reach   tangents     tanh a
+//   up to largest_reach   exponentials g = e^(-2a) of a query, f = e^(2b) of a key
+//   else, or not finite   the units themselves
 //
-// Error of a unit, in units of 2^-24 |v_u|, with t = 2 g / d between 0 and 2: g and f are off by 4 each (2 ulp), which
-// makes t (2 - t) / 2 of 8; all else is relative to t: w and d 1 each, the sharing of a reciprocal 6 (four roundings of a
-// numerator, two of a denominator), the reciprocal itself 5. Together at most 26, where t is 2; 2^-19 is 32. Of many
-// random units the worst is 9 (tests/scores_bounds.cpp). Sums add what plain sums do.
+// What two rows give together (UnitForm):
+//   tangent   both are tangents:   tanh(a + b) = (tanh a + tanh b) / (1 + tanh a tanh b)
+//   shared    reaches up to 9:     tanh(a + b) = 1 - 2 g / (g + f), for four units  sum v + sum w / d,  w = -2 v g
+//   single    both exponentials:   tanh(a + b) = (f - g) / (f + g)
+//   direct    else                 e^(2a) is multiplied in as e^a twice, so that none overflows alone
+// For the second and third, tangents are turned into exponentials: e^(2b) = (1 + tanh b) / (1 - tanh b).
+//
+// The sign of the query's exponent makes d = g + f a sum: where additions have ports of their own (Zen 4) they cost next
+// to nothing, elsewhere as much as the multiply-add of 1 + e^(2a) e^(2b). In the first two, four units share one
+// reciprocal: w1/d1 + w2/d2 = (w1 d2 + w2 d1) / (d1 d2), and the same once more. With reaches up to 9 the product of four d
+// is between 2^-104 and 2^108: nothing can overflow.
+//
+// Error, in units of 2^-24. Tangents have but relative errors: of a unit tanh a and tanh b 2 each, the rest 12, so that
+// small arguments keep their digits; where tanh a = -tanh b = 0.85, the most there is, those of the tangents count four
+// times. `shared` subtracts from sum v, so its errors are of the size of |v_u| however small the arguments are: with t =
+// 2 g / d between 0 and 2, g and f are off by 4 each (2 ulp), which makes t (2 - t) / 2 of 8; all else is relative to t: w
+// and d 1 each, the sharing of a reciprocal 6 (four roundings of a numerator, two of a denominator), the reciprocal itself
+// 5. Together at most 26, where t is 2; 2^-19 is 32. Of many random units the worst is 9 (tests/scores_bounds.cpp), and of
+// 16 units or more the error together stays below twice that of a tanh for each unit in float32. Of fewer units errors do
+// not average out, so they are single, and so are all with very large or very small weights, which could overflow:
+// then every query that does not hold tangents is taken to have a least reach, set with the score vector.
+// Sums add what plain sums do.
 #pragma once
 
 #include <math.h>
 
 #include "kernels/exp.hpp"
 #include "kernels/table.hpp"
+#include "kernels/tanh.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// Of rows of few units more would lose than gain: what tangents of +-1 cancel to is no part of a larger sum.
+constexpr float tangent_reach(int64_t units) { return units < least_shared_units ? 0.4f : 1.125f; }
 constexpr float shared_reach = 9.0f;
 constexpr float largest_denominator = 1073741824.0f;  // 2^30
 constexpr int units_at_once = 4;
@@ -43,7 +55,7 @@ FOVEA_INLINE Float reciprocal(const Float &x) {
 #endif
 }
 
-// w[0]/d[0] + ... + w[3]/d[3] + sum
+// w[0]/d[0] + ... + w[3]/d[3] + sum, rounded once at the end
 FOVEA_INLINE Float add_quotients(const Float (&w)[units_at_once], const Float (&d)[units_at_once], const Float &sum) {
   const Float left = multiply_add(w[1], d[0], w[0] * d[1]);
   const Float right = multiply_add(w[3], d[2], w[2] * d[3]);
@@ -53,14 +65,40 @@ FOVEA_INLINE Float add_quotients(const Float (&w)[units_at_once], const Float (&
   return multiply_add(numerator, reciprocal(left_product * right_product), sum);
 }
 
-// How 1 - tanh is summed: four units share a reciprocal, or each has its own; or the tanh itself, in full.
-enum class UnitForm { shared, single, direct };
+enum class UnitForm { tangent, shared, single, direct };
 
-FOVEA_INLINE UnitForm unit_form(float query_reach, float key_reach) {
+FOVEA_INLINE UnitForm unit_form(float query_reach, float key_reach, const AttentionProblem &problem) {
   const auto both = [&](float most) FOVEA_INLINE_BODY { return query_reach <= most && key_reach <= most; };
-  if (both(shared_reach)) return UnitForm::shared;
-  return both(largest_reach) ? UnitForm::single : UnitForm::direct;
+  if (both(tangent_reach(problem.head_dim))) return UnitForm::tangent;
+  if (both(shared_reach) && problem.least_reach <= shared_reach) return UnitForm::shared;
+  return both(largest_reach) && problem.least_reach <= largest_reach ? UnitForm::single : UnitForm::direct;
 }
+
+// A unit of a query, with its weight v, against one of a key: numerator / denominator, in the forms that share.
+template <UnitForm form>
+struct UnitTerms {
+  Float first, second;  // g and -2 v g, or tanh and v tanh
+  Float weight;
+
+  FOVEA_INLINE Float numerator(const Float &key) const {
+    if constexpr (form == UnitForm::tangent) return multiply_add(weight, key, second);
+    return second;
+  }
+  FOVEA_INLINE Float denominator(const Float &key) const {
+    if constexpr (form == UnitForm::tangent) return multiply_add(first, key, splat(1.0f));
+    return first + key;
+  }
+};
+
+// What the second number is, of the first and v.
+FOVEA_INLINE Float exponential_term(const Float &exponential, const Float &weight) {
+  return exponential * (weight * splat(-2.0f));
+}
+
+FOVEA_INLINE Float single_unit(const Float &query, const Float &key) { return (key - query) * reciprocal(key + query); }
+
+// e^(2a) of t = tanh a.
+FOVEA_INLINE Float exponential_of_tangent(const Float &t) { return quotient(splat(1.0f) + t, splat(1.0f) - t); }
 
 // tanh(a + b) where at least one row's units are kept as they are; NaN and infinities give what tanh of the sum gives.
 FOVEA_INLINE Float tanh_of_sum(const Float &query, bool query_is_exponential, const Float &key,
@@ -76,8 +114,7 @@ FOVEA_INLINE Float tanh_of_sum(const Float &query, bool query_is_exponential, co
     const Float h = half(query);
     product = key * h * h;
   } else {
-    const Float h = half(query + key);
-    product = h * h;
+    return tanh_register(query + key);
   }
   return splat(1.0f) - quotient(splat(2.0f), at_most(product + 1.0f, largest_denominator));
 }
@@ -92,9 +129,8 @@ struct Reach {
     most = larger(size, most);
     sound = sound & (size <= splat(largest_reach));
   }
-  // Not below `least`.
-  FOVEA_INLINE Float of_lanes(float least) const { return choose(sound, larger(most, splat(least)), splat(INFINITY)); }
-  FOVEA_INLINE float of_all(float least) const { return horizontal_max(of_lanes(least)); }
+  FOVEA_INLINE Float of_lanes() const { return choose(sound, most, splat(INFINITY)); }
+  FOVEA_INLINE float of_all() const { return horizontal_max(of_lanes()); }
 };
 
 // e^(2 times a unit), 2 being the factor's size, of units within the largest reach; anything of others. Without what
@@ -111,15 +147,16 @@ FOVEA_INLINE Float unit_exponential(const Float &unit, float factor) {
 
 FOVEA_INLINE Float query_exponential(const Float &unit) { return unit_exponential(unit, -2.0f); }
 
-// Turns a key's projected units into what is kept of them, e^(2b) if its reach allows; returns the reach. `units` is
-// padded.
+// Turns a key's projected units into what is kept of them; returns the reach. Behind `units` there are zeros.
 inline float prepare_key_units(float *key, int64_t units) {
+  const int64_t padded = padded_units(units);
   Reach reach;
-  for (int64_t u = 0; u < units; u += lanes) reach.take(load(key + u));
-  const float value = reach.of_all(0.0f);
-  if (!(value <= largest_reach)) return value;
-  for (int64_t u = 0; u < units; u += lanes) {
-    store(key + u, unit_exponential(load(key + u), 2.0f));
+  for (int64_t u = 0; u < padded; u += lanes) reach.take(load(key + u));
+  const float value = reach.of_all();
+  if (value <= tangent_reach(units)) {
+    for (int64_t u = 0; u < padded; u += lanes) store(key + u, tanh_register(load(key + u)));
+  } else if (value <= largest_reach) {
+    for (int64_t u = 0; u < padded; u += lanes) store(key + u, unit_exponential(load(key + u), 2.0f));
   }
   return value;
 }
@@ -130,7 +167,7 @@ inline void finish_units(const UnitRows &rows) {
     float *row = rows.rows + r * rows.step * padded;
     for (int64_t u = rows.units; u < padded; ++u) row[u] = 0.0f;
     for (int64_t u = 0; rows.bias != nullptr && u < rows.units; ++u) row[u] += rows.bias[u];
-    if (rows.reach != nullptr) rows.reach[r * rows.step] = prepare_key_units(row, padded);
+    if (rows.reach != nullptr) rows.reach[r * rows.step] = prepare_key_units(row, rows.units);
   }
 }
 

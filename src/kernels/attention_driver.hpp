@@ -41,8 +41,8 @@ struct AttentionWorker {
   // What a mask leaves out at a tile's beginning is passed over in steps that leave each key in its sum's chain.
   static constexpr int64_t skipped_keys = 48;
   static_assert(skipped_keys % chains == 0 && (!Path::few_rows || skipped_keys % (line_step * lanes) == 0));
-  // Values without masked ones are copied so many at a time, a multiple of what Path::add_values takes together.
-  static constexpr int64_t harmless_keys = min_of(keys, 96);
+  // Values without masked ones are copied so many at a time: what Path::add_values sums together.
+  static constexpr int64_t harmless_keys = Path::value_keys;
 
   struct Band {
     RowTable<rows> table;

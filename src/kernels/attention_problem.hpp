@@ -24,6 +24,12 @@ enum class ScoreKind : int32_t { dot = 0, additive = 1, gaussian = 2 };
 // Additive: rows of units up to this size are kept as exponentials (additive_units.hpp).
 constexpr float largest_reach = 40.0f;
 
+// From so many units on four share a reciprocal.
+constexpr int64_t least_shared_units = 16;
+
+// Gaussian: up to so many features all pairs get the squared difference (score_gaussian.hpp).
+constexpr int64_t most_differences = 16;
+
 struct AttentionProblem {
   int64_t batch, heads, kv_heads, group, query_len, key_len, head_dim, value_dim;
 
@@ -34,14 +40,17 @@ struct AttentionProblem {
   HeadStrides query_strides, key_strides, value_strides, out_strides;
 
   ScoreKind score;
-  // One number for each key, [batch][kv_head][key]. Gaussian: |k|^2. Additive: the key's reach (additive_units.hpp).
+  // One number for each key, [batch][kv_head][key]. Gaussian: |k|^2, null where all pairs get the difference. Additive: the
+  // key's reach (additive_units.hpp).
   const float *key_facts;
   HeadStrides key_facts_strides;  // position: 1
   // Additive: query and key are rows of head_dim hidden units, padded with zeros to a multiple of 16; the vector v,
   // padded too.
   const float *score_vector;
   float score_vector_sum;
-  float least_reach;  // that a query is taken to have; see additive_units.hpp
+  // See additive_units.hpp: of a query that does not hold tangents; whether any may.
+  float least_reach;
+  bool takes_tangents;
   // Gaussian with a width for each head: 1 / sigma^2, [head]. Null when one width serves all and scale is divided by
   // its square.
   const float *inverse_squares;
@@ -94,6 +103,9 @@ inline int64_t longest_valid_len(const AttentionProblem &problem, int64_t batch)
   for (int64_t query = 0; query < lengths; ++query) longest = max_of(longest, valid_len(problem, batch, query));
   return longest;
 }
+
+// Of a value: what a kernel may keep on its stack.
+constexpr int64_t largest_value_dim = 1024;
 
 // The blocking of an instruction set.
 struct AttentionShape {

@@ -77,12 +77,7 @@ struct RowValues {
                                        int64_t row, const ScoreTile &tile, const float *rescale,
                                        const Load &load_value) {
     Float sum[group * vectors];
-    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-      const Float factor(rescale[row + r]);
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-        sum[r * vectors + v] = load(out + (row + r) * padded + v * lanes) * factor;
-      });
-    });
+    unroll<group * vectors>([&](auto i) FOVEA_INLINE_BODY { sum[i] = zero(); });
     const float *weight = tile.scores + row;
     const int64_t ahead = keys_ahead(padded) * value_stride;
     for (int64_t j = 0; j < tile.keys; ++j, values += value_stride, weight += tile.stride) {
@@ -101,8 +96,11 @@ struct RowValues {
       });
     }
     unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-      unroll<vectors>([&](auto v)
-                          FOVEA_INLINE_BODY { store(out + (row + r) * padded + v * lanes, sum[r * vectors + v]); });
+      const Float factor(rescale[row + r]);
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+        float *at = out + (row + r) * padded + v * lanes;
+        store(at, multiply_add(load(at), factor, sum[r * vectors + v]));
+      });
     });
   }
 
@@ -121,10 +119,9 @@ struct RowValues {
 
   // One row whose sums do not fit the registers: a run of keys at a time, whole values. The order of sums is the same.
   template <int keys>
-  FOVEA_INLINE static void add_run(float *out, const float *values, int64_t value_stride, int64_t value_dim,
-                                   const ScoreTile &tile, int64_t j, float rescale) {
+  FOVEA_INLINE static void add_run(float *sums, const float *values, int64_t value_stride, int64_t value_dim,
+                                   const ScoreTile &tile, int64_t j) {
     const int64_t ahead = keys_ahead(round_up(value_dim, lanes)) * value_stride;
-    const Float factor = splat(rescale);
     Float weight[keys];
     const float *value[keys];
     unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
@@ -132,9 +129,9 @@ struct RowValues {
       value[i] = values + (j + i) * value_stride;
     });
     const auto add = [&](int64_t d, const auto &load_value) FOVEA_INLINE_BODY {
-      Float sum = load(out + d) * factor;
+      Float sum = load(sums + d);
       unroll<keys>([&](auto i) FOVEA_INLINE_BODY { sum = multiply_add(weight[i], load_value(value[i] + d), sum); });
-      store(out + d, sum);
+      store(sums + d, sum);
     };
     int64_t d = 0;
     for (; d + line_floats <= value_dim; d += line_floats) {
@@ -152,18 +149,36 @@ struct RowValues {
   FOVEA_INLINE static void add_in_runs(float *out, const float *values, int64_t value_stride, int64_t value_dim,
                                        const ScoreTile &tile, float rescale) {
     constexpr int run = 8;
+    alignas(64) float sums[largest_value_dim];
+    clear_out(sums, value_dim, 1);
     int64_t j = 0;
-    for (; j + run <= tile.keys; j += run) {
-      add_run<run>(out, values, value_stride, value_dim, tile, j, j == 0 ? rescale : 1.0f);
+    for (; j + run <= tile.keys; j += run) add_run<run>(sums, values, value_stride, value_dim, tile, j);
+    for (; j < tile.keys; ++j) add_run<1>(sums, values, value_stride, value_dim, tile, j);
+    for (int64_t d = 0; d < value_dim; d += lanes) {
+      store(out + d, multiply_add(load(out + d), splat(rescale), load(sums + d)));
     }
-    for (; j < tile.keys; ++j) {
-      add_run<1>(out, values, value_stride, value_dim, tile, j, j == 0 ? rescale : 1.0f);
+  }
+
+  // A chain of sums is as long as a piece of so many keys.
+  static constexpr int64_t value_keys = 96;
+
+  FOVEA_INLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                      int64_t row_count, const ScoreTile &tile, const float *rescale) {
+    ScoreTile piece = tile;
+    piece.keys = min_of(value_keys, tile.keys);
+    add_piece(out, values, value_stride, value_dim, row_count, piece, rescale);
+    alignas(64) float ones[tile_rows];
+    store(ones, splat(1.0f));
+    for (int64_t j = value_keys; j < tile.keys; j += value_keys) {
+      piece.scores = tile.scores + j * tile.stride;
+      piece.keys = min_of(value_keys, tile.keys - j);
+      add_piece(out, values + j * value_stride, value_stride, value_dim, row_count, piece, ones);
     }
   }
 
   // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible.
-  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
-                                        int64_t row_count, const ScoreTile &tile, const float *rescale) {
+  FOVEA_NOINLINE static void add_piece(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                       int64_t row_count, const ScoreTile &tile, const float *rescale) {
     if (value_dim < lanes) return add_few_columns<1>(out, values, value_stride, value_dim, row_count, tile, rescale);
     if (value_dim > lanes && value_dim < 2 * lanes) {
       return add_few_columns<2>(out, values, value_stride, value_dim, row_count, tile, rescale);
@@ -244,6 +259,9 @@ struct FeatureRows : RowValues {
 
   static constexpr int streams = 4;
   static constexpr int most_rows = static_cast<int>(lanes) / streams;
+  // As many features as each lane may sum in one chain (feature_chain); with wide registers that is all there can be.
+  static constexpr int64_t chain = short_chain * lanes;
+  static constexpr bool one_chain = chain >= 1024;
 
   template <int group>
   FOVEA_INLINE static void score_group(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
@@ -259,35 +277,43 @@ struct FeatureRows : RowValues {
       const auto key_index = [&](int i) FOVEA_INLINE_BODY {
         return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);
       };
-      Square sums;
-      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
-      unroll<run>([&](auto first) FOVEA_INLINE_BODY {
-        const float *key[streams];
-        unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
-          key[i] = keys + key_index(first * streams + i) * key_stride;
-          prefetch_row<group>(key[i] + ahead, head_dim);
-        });
-        const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
-          Float q[group];
-          unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
+      const auto sum_features = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {
+        Square sums;
+        unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
+        unroll<run>([&](auto first) FOVEA_INLINE_BODY {
+          const float *key[streams];
           unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
-            const Float k = load_key(key[i] + d);
-            prefetch_line<group>(key[i] + d + ahead);
-            unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-              constexpr int at = (decltype(first)::value * streams + decltype(i)::value) * group + decltype(r)::value;
-              sums.row[at] = Features::add(k, q[r], sums.row[at]);
-            });
+            key[i] = keys + key_index(first * streams + i) * key_stride;
+            if (begin == 0) prefetch_row<group>(key[i] + ahead, head_dim);
           });
-        };
-        for (int64_t d = 0; d < whole; d += lanes) {
-          add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
-        }
-        if (whole < head_dim) {
-          add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
-        }
-      });
+          const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
+            Float q[group];
+            unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
+            unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
+              const Float k = load_key(key[i] + d);
+              prefetch_line<group>(key[i] + d + ahead);
+              unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+                constexpr int at = (decltype(first)::value * streams + decltype(i)::value) * group + decltype(r)::value;
+                sums.row[at] = Features::add(k, q[r], sums.row[at]);
+              });
+            });
+          };
+          const int64_t last = min_of(end, whole);
+          for (int64_t d = begin; d < last; d += lanes) {
+            add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+          }
+          if (last < end) {
+            add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
+          }
+        });
+        return sum_rows(sums);
+      };
+      Float sum = sum_features(0, one_chain ? head_dim : min_of(chain, head_dim));
+      for (int64_t d = chain; !one_chain && d < head_dim; d += chain) {
+        sum = sum + sum_features(d, min_of(d + chain, head_dim));
+      }
       alignas(64) float reduced[lanes];
-      Features::finish(sum_rows(sums)).store_aligned(reduced);
+      Features::finish(sum).store_aligned(reduced);
       unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
         memcpy(tile.scores + key_index(i) * tile.stride + row, reduced + i * group, group * sizeof(float));
       });

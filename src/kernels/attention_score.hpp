@@ -1,6 +1,6 @@
 // What a score function is given: one tile of keys against the rows of a band. It fills tile.scores[key][row] with raw
 // scores, for every row of a register some row of which attends the key; score_dot.hpp, score_gaussian.hpp and
-// score_additive.hpp are the ones there are.
+// score_additive_*.hpp are the ones there are.
 //
 // A score function is a struct that adds to TileValues or RowValues:
 //   query_floats(head_dim)                     scratch for a band's queries
@@ -18,7 +18,7 @@ template <int64_t rows>
 struct ScoreJob {
   const AttentionProblem &problem;
   const RowTable<rows> &table;
-  const float *query;      // as load_queries left it
+  float *query;            // as load_queries left it, and what room it asked for
   const float *keys;       // the tile's first key
   const float *key_facts;  // of key 0; see AttentionProblem
   const ScoreTile &tile;

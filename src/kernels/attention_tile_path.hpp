@@ -14,6 +14,7 @@ namespace {
 struct TileValues {
   static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
   static constexpr int64_t tile_keys = 96;
+  static constexpr int64_t value_keys = tile_keys;  // that are summed in one chain
   static constexpr bool few_rows = false;
   static constexpr int64_t max_bands = 4;
 
@@ -41,20 +42,17 @@ struct TileValues {
                                               int64_t last) {
     for_each_block<vectors>(value_dim, [&](auto block_dims, int64_t d) FOVEA_INLINE_BODY {
       constexpr int count = decltype(block_dims)::value;
+      RowPointers<count, Order::column_major> value(values + first * value_stride + d, value_stride);
       Block<count, vectors> block;
+      block.clear();
+      accumulate(block, value, tile.scores + first * tile_rows + v * lanes, tile_rows, last - first);
       float *at = out + d * tile_rows + v * lanes;
       unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
         const Float factor = load(rescale + (v + i) * lanes);
         unroll<count>([&](auto r) FOVEA_INLINE_BODY {
-          block.at[r * vectors + i] = load(at + r * tile_rows + i * lanes) * factor;
+          float *sum = at + r * tile_rows + i * lanes;
+          store(sum, multiply_add(load(sum), factor, block.at[r * vectors + i]));
         });
-      });
-      accumulate<count, vectors, Order::column_major>(block, values + first * value_stride + d, value_stride,
-                                                      tile.scores + first * tile_rows + v * lanes, tile_rows,
-                                                      last - first);
-      unroll<count>([&](auto r) FOVEA_INLINE_BODY {
-        unroll<vectors>([&](auto i)
-                            FOVEA_INLINE_BODY { store(at + r * tile_rows + i * lanes, block.at[r * vectors + i]); });
       });
     });
   }

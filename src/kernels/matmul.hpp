@@ -68,30 +68,31 @@ struct SumRows {
 
 // A row against several panels at once: with few registers to a panel, one panel's multiply-adds wait for each other.
 template <int vectors>
-FOVEA_INLINE void accumulate_panels(Block<1, vectors> &block, const MatmulTask &task, const MatmulStep &step) {
+FOVEA_INLINE void multiply_panels(Block<1, vectors> &block, const MatmulTask &task, const MatmulStep &step) {
   const float *b = step.b;
-  for (int64_t k = 0; k < step.depth; ++k, b += task.b_row_stride) {
-    const Float element(step.a[k]);
-    unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-      const float *from = b + v / block_vectors * task.b_panel_stride + v % block_vectors * lanes;
-      block.at[v] = multiply_add(element, load(from), block.at[v]);
-    });
-  }
+  sum_in_chains(block, step.depth, task.chain, [&](int64_t first, int64_t count) FOVEA_INLINE_BODY {
+    for (int64_t k = first; k < first + count; ++k, b += task.b_row_stride) {
+      const Float element(step.a[k]);
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+        const float *from = b + v / block_vectors * task.b_panel_stride + v % block_vectors * lanes;
+        block.at[v] = multiply_add(element, load(from), block.at[v]);
+      });
+    }
+  });
 }
 
 // One register block over one k block. The lines that are written are asked for before the loop.
 template <int rows, int vectors>
 FOVEA_INLINE void multiply_block(const MatmulTask &task, const MatmulStep &step, int64_t row, const SumRows &to) {
   Block<rows, vectors> block;
-  block.clear();
   unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
     for (int64_t c = 0; c < to.columns; c += 16) __builtin_prefetch(to.after + r * to.after_stride + c, 1, 3);
   });
   if constexpr (vectors > block_vectors) {
-    accumulate_panels<vectors>(block, task, step);
+    multiply_panels(block, task, step);
   } else {
-    accumulate<rows, vectors, Order::row_major>(block, step.a + row * step.a_row_stride, step.a_row_stride, step.b,
-                                                task.b_row_stride, step.depth);
+    sum_rows_by_vectors<Products>(block, step.a + row * step.a_row_stride, step.a_row_stride, step.b, task.b_row_stride,
+                                  step.depth, task.chain);
   }
   unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
     unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {

@@ -15,6 +15,9 @@ struct MatmulPack {
   float *out;
 };
 
+// A chain of sums that keeps an error below twice that of pairwise ones.
+constexpr int64_t short_chain = 64;
+
 // A block of the product: `rows` rows times `columns` columns, over all of k.
 struct MatmulTask {
   const float *a;
@@ -28,6 +31,7 @@ struct MatmulTask {
   int64_t rows;
   int64_t columns;  // the last panel may be partial
   int64_t depth;
+  int64_t chain = INT64_MAX;    // of k so many at most are summed without a break
   const float *bias = nullptr;  // [columns]; null: none
   Activation activation = Activation::none;
   const float *residual = nullptr;  // null: none; may be out

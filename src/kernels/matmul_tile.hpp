@@ -1,11 +1,13 @@
 // The one microkernel: a block of rows x vectors registers accumulates  acc[r][v] += sum_k a(r, k) * b[k][v],  where
 // a's elements are broadcast from memory and b's rows are contiguous vectors. Matmul, attention scores and the weighted
 // sum of values are this loop with other strides, so that keys and values are read where they lie, without packing.
+// Squared distances are this loop with (a(r, k) - b[k][v])^2 in place of the product.
 //
 // Per step of k: rows broadcasts, vectors loads and rows * vectors multiply-adds. With two loads and two multiply-adds
 // a cycle the loads hide as long as rows + vectors <= rows * vectors.
 #pragma once
 
+#include "kernels/matmul_problem.hpp"
 #include "kernels/simd.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -52,7 +54,19 @@ struct RowPointers {
   }
 };
 
-template <int rows, int vectors, Order order, int step>
+// What is summed over k.
+struct Products {
+  FOVEA_INLINE static Float add(const Float &a, const Float &b, const Float &sum) { return multiply_add(a, b, sum); }
+};
+
+struct SquaredDifferences {
+  FOVEA_INLINE static Float add(const Float &a, const Float &b, const Float &sum) {
+    const Float difference = b - a;
+    return multiply_add(difference, difference, sum);
+  }
+};
+
+template <class Terms, int step, int rows, int vectors, Order order>
 FOVEA_INLINE void accumulate_step(Block<rows, vectors> &block, const RowPointers<rows, order> &a, const float *b,
                                   int64_t b_stride) {
   Float row_of_b[vectors];
@@ -61,29 +75,56 @@ FOVEA_INLINE void accumulate_step(Block<rows, vectors> &block, const RowPointers
     const Float element(a.template element<decltype(r)::value, step>());
     unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
       constexpr int i = decltype(r)::value * vectors + decltype(v)::value;
-      block.at[i] = multiply_add(element, row_of_b[v], block.at[i]);
+      block.at[i] = Terms::add(element, row_of_b[v], block.at[i]);
     });
   });
 }
 
-template <int rows, int vectors, Order order>
-FOVEA_INLINE void accumulate(Block<rows, vectors> &block, const float *a, int64_t a_stride, const float *b,
-                             int64_t b_stride, int64_t depth) {
+template <class Terms = Products, int rows, int vectors, Order order>
+FOVEA_INLINE void accumulate(Block<rows, vectors> &block, RowPointers<rows, order> &a, const float *b, int64_t b_stride,
+                             int64_t depth) {
   constexpr int steps = order == Order::row_major ? 4 : 3;
-  RowPointers<rows, order> a_rows(a, a_stride);
   int64_t k = 0;
   for (; k + steps <= depth; k += steps) {
-    unroll<steps>([&](auto s) FOVEA_INLINE_BODY {
-      accumulate_step<rows, vectors, order, decltype(s)::value>(block, a_rows, b, b_stride);
-    });
-    a_rows.template advance<steps>();
+    unroll<steps>([&](auto s) FOVEA_INLINE_BODY { accumulate_step<Terms, decltype(s)::value>(block, a, b, b_stride); });
+    a.template advance<steps>();
     b += steps * b_stride;
   }
   for (; k < depth; ++k) {
-    accumulate_step<rows, vectors, order, 0>(block, a_rows, b, b_stride);
-    a_rows.template advance<1>();
+    accumulate_step<Terms, 0>(block, a, b, b_stride);
+    a.template advance<1>();
     b += b_stride;
   }
+}
+
+// block = the sum over [0, depth) of what add(k, count) adds for [k, k + count), `chain` at a time: a long chain rounds
+// at each step to the size it has by then. What the chains before have given waits in the first-level cache.
+template <int rows, int vectors, class Add>
+FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t depth, int64_t chain, const Add &add) {
+  alignas(64) float before[rows * vectors * lanes];
+  for (int64_t k = 0;;) {
+    block.clear();
+    add(k, min_of(depth - k, chain));
+    if (k > 0) {
+      unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { block.at[i] = load(before + i * lanes) + block.at[i]; });
+    }
+    if (depth - k <= chain) return;
+    k += chain;
+    unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { store(before + i * lanes, block.at[i]); });
+  }
+}
+
+// Of a score's features so many are summed in one chain.
+constexpr int64_t feature_chain(int64_t depth) { return depth <= short_chain ? short_chain / 2 : short_chain; }
+
+// block[r][v] = sum_k of Terms over a(r, k) = a[r * a_stride + k] and b[k][v].
+template <class Terms, int rows, int vectors>
+FOVEA_INLINE void sum_rows_by_vectors(Block<rows, vectors> &block, const float *a, int64_t a_stride, const float *b,
+                                      int64_t b_stride, int64_t depth, int64_t chain) {
+  RowPointers<rows, Order::row_major> a_rows(a, a_stride);
+  sum_in_chains(block, depth, chain, [&](int64_t k, int64_t count) FOVEA_INLINE_BODY {
+    accumulate<Terms>(block, a_rows, b + k * b_stride, b_stride, count);
+  });
 }
 
 // Covers [0, count) with blocks of block_rows<vectors> rows and the rest with blocks of 8, 4, 2 and 1:

@@ -11,44 +11,62 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Scores of `vectors` registers of rows from register v on, against keys [first, last) of the tile. finish(block, j, v)
-// may change the products of keys j, j + 1, ... before they are stored.
-template <int vectors, class Finish>
-FOVEA_INLINE void multiply_keys(const ScoreJob<TileValues::tile_rows> &job, const float *query, int64_t v,
-                                int64_t first, int64_t last, const Finish &finish) {
-  constexpr int64_t rows = TileValues::tile_rows;
-  const int64_t key_stride = job.problem.key_strides.position;
-  for_each_block<vectors>(last - first, [&](auto block_keys, int64_t offset) FOVEA_INLINE_BODY {
-    constexpr int count = decltype(block_keys)::value;
-    const int64_t j = first + offset;
-    if (v == 0) job.next.fetch(j, count);
-    Block<count, vectors> block;
-    block.clear();
-    accumulate<count, vectors, Order::row_major>(block, job.keys + j * key_stride, key_stride, query + v * lanes, rows,
-                                                 job.problem.head_dim);
-    finish(block, j, v);
-    unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+// A block of scores of a tile: keys j, j + 1, ... against the rows of registers v, v + 1, ...
+template <int keys_, int vectors_>
+struct ScoreBlock {
+  static constexpr int keys = keys_;
+  static constexpr int vectors = vectors_;
+  static constexpr int64_t rows = TileValues::tile_rows;
+
+  const ScoreJob<rows> &job;
+  int64_t j, v;
+
+  // Terms summed over the features of each key and row.
+  template <class Terms>
+  FOVEA_INLINE void sum(Block<keys, vectors> &block, const float *query) const {
+    const int64_t stride = job.problem.key_strides.position;
+    const int64_t head_dim = job.problem.head_dim;
+    sum_rows_by_vectors<Terms>(block, job.keys + j * stride, stride, query + v * lanes, rows, head_dim,
+                               feature_chain(head_dim));
+  }
+
+  // body(r, i, at) for each register: of key j + r and the i-th register of rows, at(block) of a Block; its scores lie at
+  // `scores`.
+  template <class Body>
+  FOVEA_INLINE void for_each(const Body &body) const {
+    unroll<keys>([&](auto r) FOVEA_INLINE_BODY {
       unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
-        store(job.tile.scores + (j + r) * rows + (v + i) * lanes, block.at[r * vectors + i]);
+        body(r, i, Index<decltype(r)::value * vectors + decltype(i)::value>{},
+             job.tile.scores + (j + r) * rows + (v + i) * lanes);
       });
     });
+  }
+};
+
+template <int vectors, class Score>
+FOVEA_INLINE void score_keys(const ScoreJob<TileValues::tile_rows> &job, int64_t v, int64_t first, int64_t last,
+                             const Score &score) {
+  for_each_block<vectors>(last - first, [&](auto keys, int64_t offset) FOVEA_INLINE_BODY {
+    const int64_t j = first + offset;
+    if (v == 0) job.next.fetch(j, keys);
+    score(ScoreBlock<decltype(keys)::value, vectors>{job, j, v});
   });
 }
 
-// A tile that all rows attend is taken in blocks of several registers; on a diagonal or at a length each register of
-// rows goes by itself, over no more keys than it attends.
-template <class Finish>
-FOVEA_INLINE void multiply_tile(const ScoreJob<TileValues::tile_rows> &job, const float *query, const Finish &finish) {
+// score(ScoreBlock) for all of a tile. One that all rows attend is taken in blocks of several registers; on a diagonal or
+// at a length each register of rows goes by itself, over no more keys than it attends.
+template <class Score>
+FOVEA_INLINE void score_tile(const ScoreJob<TileValues::tile_rows> &job, const Score &score) {
   const ScoreTile &tile = job.tile;
   if (tile.vector_any == nullptr) {
     for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-      multiply_keys<decltype(group)::value>(job, query, v, 0, tile.keys, finish);
+      score_keys<decltype(group)::value>(job, v, 0, tile.keys, score);
     });
     return;
   }
   for (int64_t v = 0; v < tile.vectors; ++v) {
     const KeyRange range = tile.keys_of(v);
-    multiply_keys<1>(job, query, v, range.first, range.last, finish);
+    score_keys<1>(job, v, range.first, range.last, score);
   }
 }
 
@@ -61,18 +79,19 @@ struct DotTile : TileValues {
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    multiply_tile(job, job.query, [](auto &, int64_t, int64_t) FOVEA_INLINE_BODY {});
+    score_tile(job, [&](const auto &scores) FOVEA_INLINE_BODY {
+      Block<scores.keys, scores.vectors> block;
+      scores.template sum<Products>(block, job.query);
+      scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
+    });
   }
 };
 
-struct Products {
-  FOVEA_INLINE static Float add(const Float &key, const Float &query, const Float &sum) {
-    return multiply_add(key, query, sum);
-  }
+struct DotProduct : Products {
   FOVEA_INLINE static Float finish(const Float &sum) { return sum; }
 };
 
-using DotRows = FeatureRows<Products>;
+using DotRows = FeatureRows<DotProduct>;
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

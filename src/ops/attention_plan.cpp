@@ -97,6 +97,9 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   const bool few_ways = !problem.weights_wanted && !invariant;
   plan->path = plan->rows <= shape.few_rows(problem.score, problem.head_dim) && few_ways ? AttentionPath::rows
                                                                                          : AttentionPath::tile;
+  if (plan->path == AttentionPath::tile) {
+    if (const Status status = plan_norms(&problem, &plan->score); status != FOVEA_OK) return status;
+  }
   plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.key_len, 1);
   plan->splits = std::max<int64_t>(1, ceil_div(problem.key_len, plan->keys_per_split));
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);

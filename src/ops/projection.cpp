@@ -125,7 +125,8 @@ void ProjectionTasks::multiply(int64_t task) const {
                               .out_row_stride = projection_.out_stride[last] * row_floats,
                               .rows = part.rows,
                               .columns = std::min(panels_per_task_ * width, projection_.units - column),
-                              .depth = projection_.depth});
+                              .depth = projection_.depth,
+                              .chain = short_chain});
   if (chunks_ == 1 && finishes_) finish_rows(part);
 }
 

@@ -35,9 +35,6 @@ Status total_size(ScorePlan *plan) {
 
 Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   problem->score = ScoreKind::gaussian;
-  plan->takes_norms = true;
-  if (!checked_multiply(problem->batch * problem->kv_heads, problem->key_len, &plan->facts_floats)) return too_large();
-  problem->key_facts_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
   if (call.present[sigmas_operand]) {
     plan->widths_floats = problem->heads;
   } else {
@@ -189,14 +186,23 @@ ScoreVectorFacts score_vector_facts(const float *vector, int64_t units) {
     finite = finite && std::isfinite(vector[u]);
   }
   const auto rounded = static_cast<float>(sum);
-  if (!finite || !std::isfinite(rounded)) return {rounded, INFINITY};
+  if (!finite || !std::isfinite(rounded)) return {rounded, INFINITY, false};
   const bool usual = largest >= 0x1p-20f && largest <= 0x1p16f;
-  return {rounded, usual ? 0.0f : largest_reach};
+  const bool takes_tangents = largest >= 0x1p-100f && largest <= 0x1p120f;
+  return {rounded, usual && units >= least_shared_units ? 0.0f : largest_reach, takes_tangents};
 }
 
 float inverse_square(float sigma) {
   const double square = static_cast<double>(sigma) * static_cast<double>(sigma);
   return static_cast<float>(std::min(1.0 / square, 1e38));
+}
+
+Status plan_norms(AttentionProblem *problem, ScorePlan *plan) {
+  if (problem->score != ScoreKind::gaussian || problem->head_dim <= most_differences) return FOVEA_OK;
+  plan->takes_norms = true;
+  if (!checked_multiply(problem->batch * problem->kv_heads, problem->key_len, &plan->facts_floats)) return too_large();
+  problem->key_facts_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
+  return total_size(plan);
 }
 
 Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {

@@ -12,6 +12,7 @@ namespace fovea {
 struct ScoreVectorFacts {
   float sum = 0.0f;
   float least_reach = 0.0f;  // as AttentionProblem's
+  bool takes_tangents = true;
 };
 
 }  // namespace fovea
@@ -70,6 +71,9 @@ const float *key_weight_data(const AttentionCall &call, int64_t query_dim);
 // Completes the problem's sizes, kind and scale; `call` has passed its checks.
 [[nodiscard]] Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem,
                                 ScorePlan *plan);
+
+// What GAUSSIAN needs besides where many rows ask: the norms of its keys.
+[[nodiscard]] Status plan_norms(AttentionProblem *problem, ScorePlan *plan);
 
 const char *score_name(int32_t kind);
 

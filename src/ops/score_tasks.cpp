@@ -14,6 +14,7 @@ void set_score_vector(const float *vector, const ScoreVectorFacts &facts, Attent
   problem->score_vector = vector;
   problem->score_vector_sum = facts.sum;
   problem->least_reach = facts.least_reach;
+  problem->takes_tangents = facts.takes_tangents;
 }
 
 // The score vector and, behind it, the bias: contiguous and padded. Returns the bias, or null.
