@@ -28,13 +28,34 @@ constexpr const char *names[] = {"FOVEA_OK",
 constexpr int32_t name_count = sizeof names / sizeof names[0];
 static_assert(name_count == FOVEA_INTERNAL_ERROR + 1);
 
+// Names that a caller gives stand in messages, and who reads those may be a terminal or a file of lines: what is not
+// printable ASCII becomes \n or \x1b.
+void set_message(const char *text) {
+  size_t length = 0;
+  for (; *text != '\0'; ++text) {
+    char shown[5] = {*text, '\0'};
+    if (*text == '\n') {
+      std::strcpy(shown, "\\n");
+    } else if (*text < ' ' || *text > '~') {
+      std::snprintf(shown, sizeof shown, "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(*text)));
+    }
+    const size_t more = std::strlen(shown);
+    if (length + more >= max_message) break;
+    std::memcpy(message + length, shown, more);
+    length += more;
+  }
+  message[length] = '\0';
+}
+
 }  // namespace
 
 Status fail(Status code, const char *format, ...) {
+  char text[max_message];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(message, max_message, format, arguments);
+  std::vsnprintf(text, max_message, format, arguments);
   va_end(arguments);
+  set_message(text);
   return code;
 }
 

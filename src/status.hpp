@@ -7,8 +7,8 @@ namespace fovea {
 
 using Status = fovea_status;
 
-// Records the message for fovea_last_error() and returns the code: `return fail(FOVEA_BAD_SHAPE, "...", ...)`.
-// Never allocates; a message longer than the buffer is cut.
+// Records the message for fovea_last_error() and returns the code: `return fail(FOVEA_BAD_SHAPE, "...", ...)`. Never
+// allocates; what is not printable ASCII is escaped, and a message longer than the buffer is cut.
 [[nodiscard, gnu::format(printf, 2, 3)]] Status fail(Status code, const char *format, ...);
 
 // A failed part of a call: the message gets "where: " in front. FOVEA_OK passes.

@@ -126,6 +126,31 @@ TEST_SUITE("context") {
     check_refused(options, FOVEA_UNKNOWN_ISA, "max_isa");
   }
 
+  // Line breaks, escape sequences and bytes that are no text went into the message as they were.
+  TEST_CASE("a message is one line of printable ASCII, whatever name it tells") {
+    for (bool by_environment : {false, true}) {
+      for (const std::string name :
+           {"a\nb", "a\r\tb", "\x1b[31mred", "\xff\xfe", "\x7f", "caf\xc3\xa9", "\xe2\x80\xa8"}) {
+        fovea_context_options options = context_options();
+        const char *before = std::getenv("FOVEA_ISA");
+        const std::string kept = before == nullptr ? "" : before;
+        by_environment ? setenv("FOVEA_ISA", name.c_str(), 1) : 0;
+        options.max_isa = by_environment ? nullptr : name.c_str();
+        check_refused(options, FOVEA_UNKNOWN_ISA, by_environment ? "FOVEA_ISA is \"" : "max_isa is \"");
+        const std::string message = fovea_last_error();
+        before == nullptr ? unsetenv("FOVEA_ISA") : setenv("FOVEA_ISA", kept.c_str(), 1);
+        CAPTURE(message);
+        for (const char c : message) CHECK((c >= ' ' && c <= '~'));
+      }
+    }
+    fovea_context_options options = context_options();
+    options.max_isa = "a\nb\x1b\xff";
+    check_refused(options, FOVEA_UNKNOWN_ISA, "max_isa is \"a\\nb\\x1b\\xff\", expected one of \"base\"");
+    const std::string bells(100000, '\a');
+    options.max_isa = bells.c_str();
+    check_refused(options, FOVEA_UNKNOWN_ISA, "\\x07\", expected one of \"base\"");
+  }
+
   TEST_CASE("options that are refused") {
     fovea_context_options options = context_options();
     options.max_threads = -3;

@@ -13,8 +13,8 @@
  *           repeats an input along that axis; outputs must not overlap themselves. Data is aligned to its element size.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
  * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one line
- *           that names the argument, its value and what was expected. Nothing is printed, nothing aborts, no C++ exception
- *           leaves the library.
+ *           of printable ASCII that names the argument, its value and what was expected. Nothing is printed, nothing
+ *           aborts, no C++ exception leaves the library.
  * Threads   Every function may be called from any number of threads at once, as long as the outputs differ; what changes
  *           or destroys a handle says what else may use it meanwhile. The result has the same bits whatever the number of
  *           threads, from call to call, and (without dropout, whose choice goes by the entry's number) for a batch entry
@@ -141,7 +141,8 @@ FOVEA_API void fovea_context_destroy(fovea_context *context);
  * score functions). "amx" has to be named: it pays only where no other work shares the cores by hyper-threading, and Linux
  * refuses a process that has asked for AMX's tiles signal stacks too small to save them on. If the environment variable
  * FOVEA_ISA holds a name this machine cannot run, the default context has none: the result is "" and every operation
- * answers FOVEA_UNKNOWN_ISA. Static storage. */
+ * answers FOVEA_UNKNOWN_ISA. Where the C library can tell, a program that was started with raised privileges does not read
+ * it. Static storage. */
 FOVEA_API const char *fovea_isa_name(const fovea_context *context);
 
 /* How many threads a call with this context may use at once, at least 1: what NULL and max_threads 0 come down to here. */

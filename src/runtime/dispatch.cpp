@@ -45,13 +45,22 @@ void list_available(char *text, size_t size) {
   }
 }
 
+// Whoever starts a program with raised privileges must not choose its code.
+const char *environment_name() {
+#if defined(__GLIBC__)
+  return secure_getenv("FOVEA_ISA");
+#else
+  return std::getenv("FOVEA_ISA");
+#endif
+}
+
 }  // namespace
 
 const Kernels *kernels_of(Isa isa) { return cpu_supports(isa) ? built_table(isa) : nullptr; }
 
 Status select_kernels(const char *name, const char *origin, const Kernels **kernels) {
   if (name == nullptr) {
-    name = std::getenv("FOVEA_ISA");
+    name = environment_name();
     origin = "the environment variable FOVEA_ISA";
   }
   if (name == nullptr || name[0] == '\0') {
