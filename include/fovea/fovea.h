@@ -21,7 +21,8 @@
  *           wherever it stands in the batch (same build, same instruction set).
  * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then filled
  *           in. Zero is the default of every member. New members are only ever appended, so a program built against an
- *           older header keeps working; a newer program's extra members are accepted as long as they are zero.
+ *           older header keeps working; a newer program's extra members are accepted as long as they are zero. A
+ *           struct_size that is no version's sizeof is refused.
  * Memory    A context keeps at most 64 MB of scratch memory for calls that are not planned. A plan tells what a run needs.
  */
 #ifndef FOVEA_FOVEA_H

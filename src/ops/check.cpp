@@ -188,9 +188,9 @@ Status read_struct(const char *name, const void *given, void *read, const Struct
   if (given == nullptr) return FOVEA_OK;
   size_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size < sizes.first || size > sane_size) {
-    return fail(FOVEA_BAD_OPTION, "%s.struct_size is %zu, expected the struct's sizeof, at least %zu", name, size,
-                sizes.first);
+  const bool newer = size > known && size <= sane_size && size % sizes.alignment == 0;
+  if (size != sizes.first && size != known && !newer) {
+    return fail(FOVEA_BAD_OPTION, "%s.struct_size is %zu, expected the struct's sizeof, %zu", name, size, known);
   }
   const auto *bytes = static_cast<const unsigned char *>(given);
   for (size_t i = known; i < size; ++i) {

@@ -16,12 +16,12 @@ constexpr int64_t largest_head_dim = 1024;            // features of a query, ke
 constexpr int64_t largest_length = int64_t{1} << 30;  // and the largest position: they are 32-bit in the kernels
 
 struct StructSizes {
-  size_t first, known;
+  size_t first, known, alignment;
 };
 
-// Copies *given into *read. The tail stays zero when the caller's struct is older, but what its first version had must be
-// there. A newer caller's extra bytes must be zero: they ask for something this build does not know. A null `given` means
-// all defaults.
+// Copies *given into *read. The tail stays zero when the caller's struct is older, but its size must be that of a version:
+// one that ends anywhere else may end within a pointer. A newer caller's extra bytes must be zero: they ask for something
+// this build does not know. A null `given` means all defaults.
 [[nodiscard]] Status read_struct(const char *name, const void *given, void *read, const StructSizes &sizes);
 
 // The size a struct had in the first header that declared it.
@@ -34,7 +34,7 @@ inline constexpr size_t first_size<fovea_attention_buffers> = offsetof(fovea_att
 
 template <class Options>
 [[nodiscard]] Status read_options(const char *name, const Options *given, Options *read) {
-  return read_struct(name, given, read, {first_size<Options>, sizeof(Options)});
+  return read_struct(name, given, read, {first_size<Options>, sizeof(Options), alignof(Options)});
 }
 
 // What an argument must be.
