@@ -1,8 +1,6 @@
 // The C functions of multi-head attention.
 #include "ops/multi_head.hpp"
 
-#include <memory>
-
 #include "guard.hpp"
 
 using namespace fovea;
@@ -26,10 +24,5 @@ fovea_status fovea_multi_head_attention_once(const fovea_context *context, const
                                              const fovea_tensor *query, const fovea_tensor *key,
                                              const fovea_tensor *value, const fovea_tensor *out,
                                              const fovea_mha_options *options) {
-  return guarded([&]() -> Status {
-    fovea_mha_weights *made = nullptr;
-    if (const Status status = create_mha_weights(context, parameters, &made); status != FOVEA_OK) return status;
-    const std::unique_ptr<fovea_mha_weights> weights(made);
-    return multi_head_attention(context, made, {query, key, value, out}, options);
-  });
+  return guarded([&] { return multi_head_attention_once(context, parameters, {query, key, value, out}, options); });
 }

@@ -128,6 +128,23 @@ TEST_SUITE("allocations") {
     }
   }
 
+  // Scratch memory for projections and norms of keys that no query asks for.
+  TEST_CASE("attention and layers with nothing to compute") {
+    for (const std::string &isa : instruction_sets()) {
+      const fovea_context *context = shared_context(isa, 1);
+      const AttentionSizes sizes = {
+          .heads = 2, .kv_heads = 1, .query_len = 0, .key_len = 70, .head_dim = 8, .value_dim = 8};
+      Random random(base_seed());
+      for (int32_t kind : kScoreKinds) {
+        const AttentionProblem problem = make_scored(kind, sizes, 24, random);
+        const AttentionResult result = problem.make_result();
+        fovea_status status = FOVEA_INTERNAL_ERROR;
+        CHECK(runs_that_allocate([&] { status = problem.run(context, result); }, 0, 1) == 0);
+        CHECK(status == FOVEA_OK);
+      }
+    }
+  }
+
   TEST_CASE("matmul and linear with a packed right-hand side") {
     for (const std::string &isa : instruction_sets()) {
       Random random(base_seed());

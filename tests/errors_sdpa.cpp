@@ -359,6 +359,25 @@ TEST_SUITE("errors") {
     }
   }
 
+  // There were weights left unwritten, whatever the memory held.
+  TEST_CASE("sdpa: weights averaged over no heads") {
+    refuse(FOVEA_BAD_SHAPE, {"query has 0 heads"}, [](Call &call) {
+      AttentionArguments &arguments = *call.arguments;
+      for (fovea_tensor *tensor : {&arguments.query, &arguments.key, &arguments.value, &arguments.out}) {
+        tensor->shape[1] = 0;
+      }
+      fovea_attention_options &options = arguments.options;
+      options.mask = options.bias = options.alibi_slopes = options.sinks = options.log_sum_exp = nullptr;
+      options.flags = FOVEA_AVERAGE_WEIGHTS;
+      fovea_tensor &weights = arguments.weights;  // [2,3,5]
+      weights.rank = 3;
+      for (int axis = 1; axis < 3; ++axis) {
+        weights.shape[axis] = weights.shape[axis + 1];
+        weights.strides[axis] = weights.strides[axis + 1];
+      }
+    });
+  }
+
   TEST_CASE("sdpa: extreme query offsets are refused or answered, never undefined") {
     for (int64_t offset : {INT64_MIN, INT64_MIN + 1, INT64_MAX - 1, INT64_MAX}) {
       for (uint32_t flags : {uint32_t{FOVEA_QUERY_OFFSET | FOVEA_CAUSAL},

@@ -284,6 +284,36 @@ TEST_SUITE("sdpa masks") {
     });
   }
 
+  // The one exception to "a key that does not pass changes nothing", and only of values.
+  TEST_CASE("a row with nothing to attend is the mean of all values under UNIFORM, masked ones and their NaN too") {
+    for (bool by_length : {false, true}) {
+      AttentionProblem problem = make_problem(2, 8);
+      if (by_length) {
+        problem.set_valid_lens({0, 3});
+      } else {
+        problem.set_mask([](int64_t b, int64_t, int64_t, int64_t j) { return b == 1 && j < 3; });
+      }
+      for_each_index(problem.key.shape(), [&](const Shape &at) { problem.key.at(at) = at[2] < 3 ? 1.0f : kNan; });
+      for_each_index(problem.value.shape(), [&](const Shape &at) { problem.value.at(at) = static_cast<float>(at[2]); });
+      problem.value(0, 0, 5, 4) = kNan;
+      for_each_isa([&](const fovea_context *context) {
+        for (bool weights : {false, true}) {
+          problem.empty_rows = FOVEA_EMPTY_ROWS_UNIFORM;
+          AttentionResult result = problem.make_result(weights);
+          REQUIRE_OK(problem.run(context, result));
+          CHECK(result.out(0, 0, 1, 3) == 3.5f);                // the mean of 0 to 7
+          CHECK(std::isnan(result.out(0, 0, 1, 4)));            // of which one is NaN
+          CHECK(result.out(0, 2, 1, 4) == 3.5f);                // in that head
+          CHECK(result.out(1, 2, 1, 4) == doctest::Approx(1));  // rows with keys to attend: of these three only
+          problem.empty_rows = FOVEA_EMPTY_ROWS_ZERO;
+          result = problem.make_result(weights);
+          REQUIRE_OK(problem.run(context, result));
+          CHECK(result.out(0, 0, 1, 4) == 0);
+        }
+      });
+    }
+  }
+
   TEST_CASE("a sink keeps a row from being empty, in every policy") {
     for (int32_t policy : kPolicies) {
       AttentionProblem problem = make_problem();

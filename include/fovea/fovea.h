@@ -10,7 +10,10 @@
  *           descriptor after the call returns. Inputs are only read. Outputs are only written once every argument has been
  *           checked: after any status but FOVEA_OK they hold what they held before.
  * Strides   count elements, not bytes. The last axis must be contiguous (stride 1) unless said otherwise. A stride of 0
- *           repeats an input along that axis; outputs must not overlap themselves. Data is aligned to its element size.
+ *           repeats an input along that axis; outputs must not overlap themselves. A stride that is never stepped along, of
+ *           an axis of size 0 or 1 or of a tensor without elements, may be anything. Data is aligned to its element size.
+ * Empty     A call whose outputs have no elements is checked like any other, but for the values in its tensors: no data is
+ *           looked at, and it takes neither memory nor time, however large its other sizes are.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
  * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one line
  *           of printable ASCII that names the argument, its value and what was expected. Nothing is printed, nothing
@@ -162,7 +165,7 @@ typedef struct fovea_plan fovea_plan;
 /* NULL is allowed. No call may still be using the plan. */
 FOVEA_API void fovea_plan_destroy(fovea_plan *plan);
 
-/* Bytes of scratch memory a run needs; 0 for NULL. Grows with threads x tile, for split keys with B H Q x Dv, for returned
+/* Bytes of scratch memory a run needs; 0 for NULL and where outputs have no elements. Grows with threads x tile, for split keys with B H Q x Dv, for returned
  * weights with B H Q, for score functions with what fovea_attention_plan_create says; never with Q x K. */
 FOVEA_API size_t fovea_plan_workspace_size(const fovea_plan *plan);
 
@@ -177,7 +180,8 @@ FOVEA_API size_t fovea_plan_describe(const fovea_plan *plan, char *text, size_t 
  * an attention sink is never empty: its output is 0 and its log-sum-exp the sink. */
 enum {
   FOVEA_EMPTY_ROWS_ZERO = 0,    /* output 0, weights 0, log-sum-exp -infinity                                         */
-  FOVEA_EMPTY_ROWS_UNIFORM = 1, /* as if every score were -1e6: weights 1/K over all K keys, masked ones too          */
+  FOVEA_EMPTY_ROWS_UNIFORM = 1, /* as if every score were -1e6: weights 1/K over all K keys, masked ones too, so that *
+                                 * NaN or infinity in the value of a masked key reaches such a row                    */
   FOVEA_EMPTY_ROWS_NAN = 2      /* the bare formula: output and weights NaN, log-sum-exp -infinity                    */
 };
 
@@ -201,8 +205,9 @@ enum {
  * score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
  *
  * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
- * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing. NaN
- * in a key or value that is attended reaches the output.
+ * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
+ * for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
+ * output.
  *
  * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
  * and without B and H where it has rank 2. */

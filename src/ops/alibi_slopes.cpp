@@ -9,7 +9,7 @@
 
 namespace fovea {
 
-Status alibi_slopes(const fovea_tensor *out) {
+Status alibi_slopes(const TensorArgument &out) {
   const TensorRule rule = {.name = "out", .max_rank = 1, .output = true, .contiguous_last = false};
   if (const Status status = check_tensor(out, rule); status != FOVEA_OK) return status;
   auto *slopes = static_cast<float *>(out->data);

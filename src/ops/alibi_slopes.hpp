@@ -1,10 +1,11 @@
 // The slopes of ALiBi.
 #pragma once
 
+#include "ops/tensor_argument.hpp"
 #include "status.hpp"
 
 namespace fovea {
 
-[[nodiscard]] Status alibi_slopes(const fovea_tensor *out);
+[[nodiscard]] Status alibi_slopes(const TensorArgument &out);
 
 }  // namespace fovea

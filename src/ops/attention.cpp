@@ -29,7 +29,8 @@ Status read_prepared(const Context &context, const AttentionArguments &arguments
   const fovea_tensor *query = arguments.query;
   if (query == nullptr || query->rank < 2 || query->rank > 4) return FOVEA_OK;  // is refused later
   const int32_t rank = query->rank;
-  call->tensor[key_operand] = describe_prepared(keys, rank);
+  const fovea_tensor key = describe_prepared(keys, rank);
+  call->tensor[key_operand] = *TensorArgument(&key);
   if ((rank == 3 && keys.kv_heads != 1) || (rank == 2 && (keys.kv_heads != 1 || keys.batch != 1))) {
     return fail(FOVEA_BAD_RANK,
                 "query has rank %d, expected 4: the keys have %" PRId64 " sequences of %" PRId64 " heads", rank,
@@ -113,6 +114,7 @@ Status attend(const fovea_context *context, const AttentionArguments &arguments)
   const AttentionPlan &attention = plan.attention;
   if (const Status status = check_attention_data(plan.call, attention.problem); status != FOVEA_OK) return status;
   if (const Status status = check_attention_overlaps(plan.call); status != FOVEA_OK) return status;
+  if (attention.tasks == 0) return FOVEA_OK;
   const Workspace workspace(*attention.context, attention.workspace_size);
   if (workspace.data() == nullptr) {
     return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", attention.workspace_size);
@@ -147,7 +149,7 @@ Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers 
     return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", workspace_size,
                 attention.workspace_size);
   }
-  if (workspace == nullptr) {
+  if (workspace == nullptr && attention.workspace_size > 0) {
     return fail(FOVEA_NULL_POINTER, "workspace is NULL, expected %zu bytes", attention.workspace_size);
   }
   run_attention(attention, call, workspace);

@@ -33,7 +33,7 @@ enum Operand : int {
 constexpr int first_score_operand = query_weight_operand;
 constexpr int last_score_operand = sigmas_operand;
 
-// A call as it was made, with its own copies of the descriptors.
+// A call as it was made, with its own copies of the descriptors, as a TensorArgument holds them.
 struct AttentionCall {
   fovea_tensor tensor[operand_count];
   bool present[operand_count];
@@ -56,6 +56,11 @@ const char *operand_name(const AttentionCall &call, int operand);
 
 // Kind, parameters and their sizes, once the problem's sizes are known.
 [[nodiscard]] Status check_score(const AttentionCall &call, const AttentionProblem &problem);
+
+// Whether there is anything to compute: else no value is looked at, and no memory is needed.
+inline bool has_rows(const AttentionProblem &problem) {
+  return problem.batch > 0 && problem.heads > 0 && problem.query_len > 0;
+}
 
 // What check_score could not see without data.
 [[nodiscard]] Status check_score_data(const AttentionCall &call);

@@ -17,9 +17,7 @@ struct Lifted {
   int64_t shape[4];
   int64_t strides[4];
 
-  HeadStrides head_strides() const {
-    return {shape[0] == 1 ? 0 : strides[0], shape[1] == 1 ? 0 : strides[1], shape[2] == 1 ? 0 : strides[2]};
-  }
+  HeadStrides head_strides() const { return {strides[0], strides[1], strides[2]}; }
 };
 
 // Puts tensor axis i at `place[i]` of [B,H,L,X]; the other axes have size 1.
@@ -231,6 +229,9 @@ Status check_log_sum_exp(const AttentionCall &call, AttentionProblem *p) {
 Status check_weights(const AttentionCall &call, AttentionProblem *p) {
   p->weights_wanted = call.present[weights_operand];
   if (!p->weights_wanted) return FOVEA_OK;
+  if (p->average_weights && p->heads == 0) {
+    return fail(FOVEA_BAD_SHAPE, "query has 0 heads, expected 1 or more to average weights over");
+  }
   const fovea_tensor &tensor = call.tensor[weights_operand];
   const int query_rank = call.tensor[query_operand].rank;
   const int rank = p->average_weights && query_rank == 4 ? 3 : query_rank;
@@ -308,7 +309,7 @@ Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, c
   for (int operand = 0; operand < operand_count; ++operand) {
     if (operand >= first_score_operand && operand <= last_score_operand) continue;
     call->present[operand] = given[operand] != nullptr;
-    if (call->present[operand]) call->tensor[operand] = *given[operand];
+    if (call->present[operand]) call->tensor[operand] = *TensorArgument(given[operand]);
   }
   return FOVEA_OK;
 }
@@ -333,9 +334,11 @@ Status check_operand_data(const AttentionCall &call, int first, int last) {
 
 Status check_attention_data(const AttentionCall &call, const AttentionProblem &problem) {
   FOVEA_CHECK(check_operand_data(call, 0, operand_count - 1));
+  if (!has_rows(problem)) return FOVEA_OK;
   FOVEA_CHECK(check_score_data(call));
   if (!call.present[valid_lens_operand]) return FOVEA_OK;
-  return check_valid_lens(call.tensor[valid_lens_operand], problem.key_len);
+  return check_integers(call.tensor[valid_lens_operand], operand_name(call, valid_lens_operand), problem.key_len,
+                        " keys", nullptr);
 }
 
 Status check_attention_overlaps(const AttentionCall &call) {

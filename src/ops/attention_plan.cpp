@@ -81,6 +81,14 @@ Status plan_memory(AttentionPlan *plan) {
   return FOVEA_OK;
 }
 
+// Without rows there is nothing to project and nothing to keep.
+void plan_nothing(const AttentionCall &call, AttentionPlan *plan) {
+  plan->score.kind = call.score.kind;
+  plan->score.prepared = call.prepared;
+  plan->path = AttentionPath::rows;
+  plan->rows_per_task = plan->keys_per_split = plan->splits = plan->workers = 1;
+}
+
 }  // namespace
 
 Status plan_attention(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
@@ -91,6 +99,10 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   plan->kernels = context.kernels;
   plan->problem = checked;
   AttentionProblem &problem = plan->problem;
+  if (!has_rows(problem)) {
+    plan_nothing(call, plan);
+    return FOVEA_OK;
+  }
   if (const Status status = plan_score(context, call, &problem, &plan->score); status != FOVEA_OK) return status;
   plan->rows = problem.group * problem.query_len;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many

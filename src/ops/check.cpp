@@ -2,8 +2,10 @@
 // checked.
 #include "ops/check.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 namespace fovea {
@@ -48,7 +50,6 @@ bool address_range_fits(const fovea_tensor &tensor, const Extent &extent) {
 // Elements of an output are distinct if, from the smallest stride up, each stride clears all that the axes before it
 // span.
 bool repeats_itself(const fovea_tensor &tensor) {
-  if (element_count(tensor) == 0) return false;
   int64_t span = 1;
   bool used[FOVEA_MAX_RANK] = {};
   for (;;) {
@@ -66,6 +67,7 @@ bool repeats_itself(const fovea_tensor &tensor) {
 }
 
 Status check_strides(const fovea_tensor &tensor, const TensorRule &rule) {
+  if (element_count(tensor) == 0) return FOVEA_OK;
   const int last = tensor.rank - 1;
   if (rule.contiguous_last && last >= 0 && tensor.shape[last] > 1 && tensor.strides[last] != 1) {
     return fail(FOVEA_BAD_STRIDE, "%s.strides[%d] is %" PRId64 ", expected 1: the last axis must be contiguous",
@@ -294,21 +296,27 @@ Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t 
   return FOVEA_OK;
 }
 
-Status check_valid_lens(const fovea_tensor &lens, int64_t key_len) {
-  const int64_t columns = lens.rank == 2 ? lens.shape[1] : 1;
-  const int64_t column_stride = lens.rank == 2 ? lens.strides[1] : 0;
-  for (int64_t row = 0; row < lens.shape[0]; ++row) {
+int64_t integer_at(const fovea_tensor &tensor, int64_t offset) {
+  return tensor.dtype == FOVEA_I32 ? static_cast<const int32_t *>(tensor.data)[offset]
+                                   : static_cast<const int64_t *>(tensor.data)[offset];
+}
+
+Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most, const char *unit, int64_t *largest) {
+  if (element_count(tensor) == 0) return FOVEA_OK;
+  const auto distinct = [&](int axis) { return tensor.strides[axis] == 0 ? 1 : tensor.shape[axis]; };
+  const int64_t rows = distinct(0);
+  const int64_t columns = tensor.rank == 2 ? distinct(1) : 1;
+  const int64_t column_stride = tensor.rank == 2 ? tensor.strides[1] : 0;
+  for (int64_t row = 0; row < rows; ++row) {
     for (int64_t column = 0; column < columns; ++column) {
-      const int64_t at = row * lens.strides[0] + column * column_stride;
-      const int64_t length = lens.dtype == FOVEA_I32 ? static_cast<const int32_t *>(lens.data)[at]
-                                                     : static_cast<const int64_t *>(lens.data)[at];
-      if (length >= 0 && length <= key_len) continue;
-      if (lens.rank == 1) {
-        return fail(FOVEA_BAD_VALUE, "valid_lens[%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64 " keys", row,
-                    length, key_len);
-      }
-      return fail(FOVEA_BAD_VALUE, "valid_lens[%" PRId64 ",%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64 " keys",
-                  row, column, length, key_len);
+      const int64_t value = integer_at(tensor, row * tensor.strides[0] + column * column_stride);
+      if (largest != nullptr) *largest = std::max(*largest, value);
+      if (value >= 0 && value <= most) continue;
+      char index[48];
+      const int length = std::snprintf(index, sizeof index, "%" PRId64, row);
+      if (tensor.rank == 2) std::snprintf(index + length, sizeof index - length, ",%" PRId64, column);
+      return fail(FOVEA_BAD_VALUE, "%s[%s] is %" PRId64 ", expected 0 to %" PRId64 "%s", name, index, value, most,
+                  unit);
     }
   }
   return FOVEA_OK;

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "kernels/dropout_problem.hpp"
+#include "ops/tensor_argument.hpp"
 #include "status.hpp"
 #include "types.hpp"
 
@@ -15,6 +16,8 @@ namespace fovea {
 constexpr int64_t largest_head_dim = 1024;            // features of a query, key or value
 constexpr int64_t largest_length = int64_t{1} << 30;  // and the largest position: they are 32-bit in the kernels
 
+// The sizes a struct has had, in each version of the header that declared it: the first, and the present one if that is
+// another.
 struct StructSizes {
   size_t first, known, alignment;
 };
@@ -49,7 +52,7 @@ struct TensorRule {
   bool names_data = false;      // the name is that of the data, not of a tensor
 };
 
-// Rank, dtype, shape, strides, address range, alignment and null data.
+// Rank, dtype, shape, strides, address range, alignment and null data, of what a TensorArgument holds.
 [[nodiscard]] Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule);
 
 // tensor.shape[axis] == expected; `why` says where the expectation comes from ("query's head_dim").
@@ -87,8 +90,13 @@ struct NamedTensor {
 int64_t element_count(const fovea_tensor &tensor);
 size_t dtype_size(Dtype dtype);
 
-// Every length lies in [0, key_len]; lens is [B] or [B,Q], already checked as a tensor.
-[[nodiscard]] Status check_valid_lens(const fovea_tensor &lens, int64_t key_len);
+// The element of an I32 or I64 tensor that stands so many elements from its first.
+int64_t integer_at(const fovea_tensor &tensor, int64_t offset);
+
+// Every element of an I32 or I64 tensor of rank 1 or 2, already checked as a tensor, lies in [0, most]. What strides of 0
+// repeat is looked at once. `unit` ends the message: " keys", or nothing. largest, unless null, becomes the largest.
+[[nodiscard]] Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most, const char *unit,
+                                    int64_t *largest);
 
 // The rules for valid_lens of an operation with these sizes: dtype, rank 1 or 2, shape [batch] or [batch, query_len].
 [[nodiscard]] Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t query_len,

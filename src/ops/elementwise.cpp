@@ -67,11 +67,11 @@ Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tenso
 
 }  // namespace
 
-Status exp_elements(const Context *context, const fovea_tensor *x, const fovea_tensor *out) {
+Status exp_elements(const Context *context, const TensorArgument &x, const TensorArgument &out) {
   return map_tensor(context, x, out, &Kernels::exp);
 }
 
-Status tanh_elements(const Context *context, const fovea_tensor *x, const fovea_tensor *out) {
+Status tanh_elements(const Context *context, const TensorArgument &x, const TensorArgument &out) {
   return map_tensor(context, x, out, &Kernels::tanh);
 }
 

@@ -89,7 +89,8 @@ Status kernel_regression(const fovea_context *context, const RegressionTensors &
                 static_cast<double>(options.sigma));
   }
   Matrices matrices;
-  if (const Status status = check_matrices(tensors, options.weights, &matrices); status != FOVEA_OK) return status;
+  const TensorArgument weights(options.weights);
+  if (const Status status = check_matrices(tensors, weights, &matrices); status != FOVEA_OK) return status;
   fovea_score score = {};
   score.struct_size = sizeof score;
   score.kind = FOVEA_SCORE_GAUSSIAN;
@@ -97,7 +98,7 @@ Status kernel_regression(const fovea_context *context, const RegressionTensors &
   fovea_attention_options attention = {};
   attention.struct_size = sizeof attention;
   attention.flags = options.flags;
-  attention.weights = options.weights;
+  attention.weights = weights;
   return attend(context, {.score = &score,
                           .query = &matrices.queries,
                           .key = &matrices.inputs,

@@ -1,13 +1,14 @@
 // Nadaraya-Watson regression: attention with the Gaussian score function, on plain matrices.
 #pragma once
 
+#include "ops/tensor_argument.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
 
 namespace fovea {
 
 struct RegressionTensors {
-  const fovea_tensor *queries, *inputs, *targets, *out;
+  TensorArgument queries, inputs, targets, out;
 };
 
 [[nodiscard]] Status kernel_regression(const fovea_context *context, const RegressionTensors &tensors,

@@ -144,22 +144,6 @@ Status check_source(const fovea_kv_cache &cache, const fovea_tensor *source) {
   return check_size(*source, "source", 0, cache.batch, "the cache's batch entries");
 }
 
-int64_t integer_at(const fovea_tensor &tensor, int64_t index) {
-  const int64_t at = index * tensor.strides[0];
-  return tensor.dtype == FOVEA_I32 ? static_cast<const int32_t *>(tensor.data)[at]
-                                   : static_cast<const int64_t *>(tensor.data)[at];
-}
-
-Status check_source_values(const fovea_kv_cache &cache, const fovea_tensor &source) {
-  for (int64_t b = 0; b < cache.batch; ++b) {
-    const int64_t from = integer_at(source, b);
-    if (from >= 0 && from < cache.batch) continue;
-    return fail(FOVEA_BAD_VALUE, "source[%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64, b, from,
-                cache.batch - 1);
-  }
-  return FOVEA_OK;
-}
-
 // Sequence numbers are below 2^30.
 constexpr int32_t spare = -1;
 struct Move {
@@ -351,8 +335,8 @@ void destroy_kv_cache(fovea_kv_cache *cache) {
   if (was_live) delete cache;
 }
 
-Status append_kv_cache(const Context *given, fovea_kv_cache *cache, const fovea_tensor *key,
-                       const fovea_tensor *value) {
+Status append_kv_cache(const Context *given, fovea_kv_cache *cache, const TensorArgument &key,
+                       const TensorArgument &value) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (const Status status = check_kv_cache(cache); status != FOVEA_OK) return status;
@@ -382,13 +366,14 @@ Status truncate_kv_cache(fovea_kv_cache *cache, int64_t length) {
   return FOVEA_OK;
 }
 
-Status reorder_kv_cache(const Context *given, fovea_kv_cache *cache, const fovea_tensor *source) {
+Status reorder_kv_cache(const Context *given, fovea_kv_cache *cache, const TensorArgument &source) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (const Status status = check_kv_cache(cache); status != FOVEA_OK) return status;
   if (const Status status = check_source(*cache, source); status != FOVEA_OK) return status;
-  if (const Status status = check_source_values(*cache, *source); status != FOVEA_OK) return status;
   if (cache->batch == 0 || cache->length == 0) return FOVEA_OK;
+  const Status in_range = check_integers(*source, "source", cache->batch - 1, "", nullptr);
+  if (in_range != FOVEA_OK) return in_range;
   const auto batch = static_cast<size_t>(cache->batch);
   const size_t size = batch * 2 * sizeof(int32_t) + (batch + batch / 2) * sizeof(Move);
   const Workspace workspace(*context, size);
@@ -396,7 +381,8 @@ Status reorder_kv_cache(const Context *given, fovea_kv_cache *cache, const fovea
   auto *next = static_cast<int32_t *>(workspace.data());
   int32_t *uses = next + batch;
   auto *moves = reinterpret_cast<Move *>(uses + batch);
-  for (size_t b = 0; b < batch; ++b) next[b] = static_cast<int32_t>(integer_at(*source, static_cast<int64_t>(b)));
+  for (int64_t b = 0; b < cache->batch; ++b)
+    next[b] = static_cast<int32_t>(integer_at(*source, b * source->strides[0]));
   const int64_t count = order_moves(static_cast<int32_t>(batch), next, uses, moves);
   move_sequences(*context, *cache, moves, count);
   return FOVEA_OK;

@@ -2,6 +2,7 @@
 // they lie.
 #pragma once
 
+#include "ops/tensor_argument.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
 #include "types.hpp"
@@ -40,13 +41,13 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
 
 [[nodiscard]] Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache);
 void destroy_kv_cache(fovea_kv_cache *cache);
-[[nodiscard]] Status append_kv_cache(const Context *given, fovea_kv_cache *cache, const fovea_tensor *key,
-                                     const fovea_tensor *value);
+[[nodiscard]] Status append_kv_cache(const Context *given, fovea_kv_cache *cache, const TensorArgument &key,
+                                     const TensorArgument &value);
 [[nodiscard]] Status attend_kv_cache(const Context *given, const fovea_kv_cache *cache, const fovea_score *score,
                                      const fovea_tensor *query, const fovea_tensor *out,
                                      const fovea_attention_options *options);
 [[nodiscard]] Status truncate_kv_cache(fovea_kv_cache *cache, int64_t length);
-[[nodiscard]] Status reorder_kv_cache(const Context *given, fovea_kv_cache *cache, const fovea_tensor *source);
+[[nodiscard]] Status reorder_kv_cache(const Context *given, fovea_kv_cache *cache, const TensorArgument &source);
 
 // 0 for what is no cache.
 int64_t kv_cache_length(const fovea_kv_cache *cache);

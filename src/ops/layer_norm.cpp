@@ -116,7 +116,7 @@ void run(const Call &call) {
 
 }  // namespace
 
-Status layer_norm(const Context *given, const fovea_tensor *x, const fovea_tensor *out,
+Status layer_norm(const Context *given, const TensorArgument &x, const TensorArgument &out,
                   const fovea_layer_norm_options *given_options) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
@@ -124,7 +124,8 @@ Status layer_norm(const Context *given, const fovea_tensor *x, const fovea_tenso
   if (const Status status = read_options("options", given_options, &options); status != FOVEA_OK) return status;
   double epsilon = 0;
   if (const Status status = check_options(options, &epsilon); status != FOVEA_OK) return status;
-  const Operands operands = {x, options.weight, options.bias, options.residual, out};
+  const TensorArgument weight(options.weight), bias(options.bias), residual(options.residual);
+  const Operands operands = {x, weight, bias, residual, out};
   if (const Status status = check_tensors(operands); status != FOVEA_OK) return status;
   if (element_count(*x) > 0) run(make_call(*context, operands, epsilon));
   return FOVEA_OK;

@@ -114,9 +114,6 @@ void run_linear(const Context &context, const LinearProduct &given) {
 
 namespace {
 
-// Strides of axes of size 1 do not count.
-int64_t stride_of(const fovea_tensor &tensor, int axis) { return tensor.shape[axis] == 1 ? 0 : tensor.strides[axis]; }
-
 Status check_options(const fovea_linear_options &options, const fovea_tensor &out) {
   if (options.activation < FOVEA_ACTIVATION_NONE || options.activation > FOVEA_ACTIVATION_SILU) {
     return fail(FOVEA_BAD_VALUE, "options.activation is %d, expected %d to %d (FOVEA_ACTIVATION_*)", options.activation,
@@ -149,8 +146,8 @@ Status check_options(const fovea_linear_options &options, const fovea_tensor &ou
 
 void add_residual(const fovea_tensor &residual, LinearProduct *product) {
   product->residual = static_cast<const float *>(residual.data);
-  product->residual_row_stride = stride_of(residual, residual.rank - 2);
-  product->residual_batch_stride = residual.rank == 3 ? stride_of(residual, 0) : 0;
+  product->residual_row_stride = residual.strides[residual.rank - 2];
+  product->residual_batch_stride = residual.rank == 3 ? residual.strides[0] : 0;
 }
 
 const float *gather_bias(const fovea_tensor &bias, void *memory) {
@@ -168,12 +165,12 @@ LinearProduct make_product(const fovea_tensor &x, const fovea_tensor &out) {
           .depth = x.shape[x.rank - 1],
           .columns = out.shape[out.rank - 1],
           .x = static_cast<const float *>(x.data),
-          .x_batch_stride = x.rank == 3 ? stride_of(x, 0) : 0,
-          .x_row_stride = stride_of(x, x.rank - 2),
+          .x_batch_stride = x.rank == 3 ? x.strides[0] : 0,
+          .x_row_stride = x.strides[x.rank - 2],
           .x_column_stride = x.shape[x.rank - 1] == 1 ? 1 : x.strides[x.rank - 1],
           .out = static_cast<float *>(out.data),
-          .out_batch_stride = out.rank == 3 ? stride_of(out, 0) : 0,
-          .out_row_stride = stride_of(out, out.rank - 2)};
+          .out_batch_stride = out.rank == 3 ? out.strides[0] : 0,
+          .out_row_stride = out.strides[out.rank - 2]};
 }
 
 Status check_rows(const ProductNames &names, const fovea_tensor *x, const fovea_tensor *out) {
@@ -206,7 +203,7 @@ Status check_packed_product(const Context &context, const ProductNames &names, c
               weight->kernels->name, context.kernels->name);
 }
 
-Status linear_pack(const Context *given, const fovea_tensor *weight, int32_t layout, fovea_packed_matrix **packed) {
+Status linear_pack(const Context *given, const TensorArgument &weight, int32_t layout, fovea_packed_matrix **packed) {
   if (layout != FOVEA_WEIGHT_OUT_IN && layout != FOVEA_WEIGHT_IN_OUT) {
     return fail(FOVEA_BAD_VALUE, "layout is %d, expected %d (OUT_IN) or %d (IN_OUT)", layout, FOVEA_WEIGHT_OUT_IN,
                 FOVEA_WEIGHT_IN_OUT);
@@ -214,29 +211,32 @@ Status linear_pack(const Context *given, const fovea_tensor *weight, int32_t lay
   return pack_matrix(given, {weight, "weight", layout == FOVEA_WEIGHT_OUT_IN}, packed);
 }
 
-Status linear(const Context *given, const fovea_tensor *x, const fovea_packed_matrix *weight, const fovea_tensor *out,
-              const fovea_linear_options *given_options) {
+Status linear(const Context *given, const TensorArgument &x, const fovea_packed_matrix *weight,
+              const TensorArgument &out, const fovea_linear_options *given_options) {
   constexpr ProductNames names = {"x", "x's rows", "weight", "weight's inputs", "weight's outputs"};
   const Context *context = nullptr;
   fovea_linear_options options;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (const Status status = check_packed_product(*context, names, x, weight, out); status != FOVEA_OK) return status;
   if (const Status status = read_options("options", given_options, &options); status != FOVEA_OK) return status;
+  const TensorArgument bias(options.bias), residual(options.residual);
+  options.bias = bias;
+  options.residual = residual;
   if (const Status status = check_options(options, *out); status != FOVEA_OK) return status;
   if (element_count(*out) == 0) return FOVEA_OK;
   LinearProduct product = make_product(*x, *out);
   product.panels = weight->panels;
   product.activation = static_cast<Activation>(options.activation);
-  if (options.residual != nullptr) add_residual(*options.residual, &product);
-  if (options.bias == nullptr || options.bias->shape[0] == 1 || options.bias->strides[0] == 1) {
-    if (options.bias != nullptr) product.bias = static_cast<const float *>(options.bias->data);
+  if (residual != nullptr) add_residual(*residual, &product);
+  if (bias == nullptr || bias->shape[0] == 1 || bias->strides[0] == 1) {
+    if (bias != nullptr) product.bias = static_cast<const float *>(bias->data);
     run_linear(*context, product);
     return FOVEA_OK;
   }
   const size_t size = static_cast<size_t>(product.columns) * sizeof(float);  // out's last axis has as many
   const Workspace workspace(*context, size);
   if (workspace.data() == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of scratch", size);
-  product.bias = gather_bias(*options.bias, workspace.data());
+  product.bias = gather_bias(*bias, workspace.data());
   run_linear(*context, product);
   return FOVEA_OK;
 }

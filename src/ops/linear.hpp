@@ -5,6 +5,7 @@
 
 #include "kernels/matmul_problem.hpp"
 #include "ops/matmul.hpp"
+#include "ops/tensor_argument.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
 
@@ -27,7 +28,7 @@ struct LinearProduct {
 // Neither fails nor allocates. Batch entries that follow each other evenly on all sides are taken together.
 void run_linear(const Context &context, const LinearProduct &given);
 
-// A product of tensors that are known to fit; panels, bias and what follows are still to come.
+// A product of tensors that are known to fit, from TensorArguments; panels, bias and what follows are still to come.
 LinearProduct make_product(const fovea_tensor &x, const fovea_tensor &out);
 
 // What a call's operands are named in messages.
@@ -40,9 +41,9 @@ struct ProductNames {
 [[nodiscard]] Status check_packed_product(const Context &context, const ProductNames &names, const fovea_tensor *x,
                                           const fovea_packed_matrix *weight, const fovea_tensor *out);
 
-[[nodiscard]] Status linear_pack(const Context *given, const fovea_tensor *weight, int32_t layout,
+[[nodiscard]] Status linear_pack(const Context *given, const TensorArgument &weight, int32_t layout,
                                  fovea_packed_matrix **packed);
-[[nodiscard]] Status linear(const Context *given, const fovea_tensor *x, const fovea_packed_matrix *weight,
-                            const fovea_tensor *out, const fovea_linear_options *options);
+[[nodiscard]] Status linear(const Context *given, const TensorArgument &x, const fovea_packed_matrix *weight,
+                            const TensorArgument &out, const fovea_linear_options *options);
 
 }  // namespace fovea

@@ -47,7 +47,10 @@ Status check_tensors(const fovea_tensor *x, const fovea_tensor *valid_lens, cons
     if (const Status status = check_valid_lens_tensor(*valid_lens, batch, query_len, true); status != FOVEA_OK) {
       return status;
     }
-    if (const Status status = check_valid_lens(*valid_lens, x->shape[x->rank - 1]); status != FOVEA_OK) return status;
+    const Status in_range = element_count(*x) == 0
+                                ? FOVEA_OK
+                                : check_integers(*valid_lens, "valid_lens", x->shape[x->rank - 1], " keys", nullptr);
+    if (in_range != FOVEA_OK) return in_range;
   }
   if (same_memory(*x, *out)) return check_overlaps({{"out", out}}, {{"valid_lens", valid_lens}});
   return check_overlaps({{"out", out}}, {{"x", x}, {"valid_lens", valid_lens}});
@@ -59,8 +62,7 @@ int64_t valid_len_of(const Call &call, const RowCursor &row) {
   const int query_axis = call.rows.axes - 1;
   int64_t at = call.rows.axes > 1 ? row.index(0) * lens.strides[0] : 0;
   if (lens.rank == 2) at += row.index(query_axis) * lens.strides[1];
-  return lens.dtype == FOVEA_I32 ? static_cast<const int32_t *>(lens.data)[at]
-                                 : static_cast<const int64_t *>(lens.data)[at];
+  return integer_at(lens, at);
 }
 
 void run(const Call &call) {
@@ -84,8 +86,8 @@ void run(const Call &call) {
 
 }  // namespace
 
-Status masked_softmax(const Context *given, const fovea_tensor *x, const fovea_tensor *valid_lens,
-                      const fovea_tensor *out, const fovea_masked_softmax_options *options) {
+Status masked_softmax(const Context *given, const TensorArgument &x, const TensorArgument &valid_lens,
+                      const TensorArgument &out, const fovea_masked_softmax_options *options) {
   Call call = {};
   if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
   if (const Status status = check_options(options, &call.empty_rows); status != FOVEA_OK) return status;

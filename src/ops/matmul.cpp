@@ -32,13 +32,12 @@ struct Matrix {
 
 Matrix as_matrix(const fovea_tensor &tensor) {
   const int last = tensor.rank - 1;
-  const auto stride = [&](int axis) { return tensor.shape[axis] == 1 ? 0 : tensor.strides[axis]; };
   return {static_cast<const float *>(tensor.data),
           tensor.shape[last - 1],
           tensor.shape[last],
-          stride(last - 1),
+          tensor.strides[last - 1],
           tensor.shape[last] == 1 ? 1 : tensor.strides[last],
-          tensor.rank == 3 ? stride(0) : 0};
+          tensor.rank == 3 ? tensor.strides[0] : 0};
 }
 
 int64_t panels_of(const Kernels &kernels, int64_t columns) { return ceil_div(columns, kernels.matmul.panel_columns); }
@@ -119,7 +118,7 @@ Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_te
 
 }  // namespace
 
-Status matmul(const Context *given, const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
+Status matmul(const Context *given, const TensorArgument &a, const TensorArgument &b, const TensorArgument &out) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (const Status status = check_matmul(a, b, out); status != FOVEA_OK) return status;
@@ -173,17 +172,17 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   made->size = static_cast<size_t>(round_up(floats * static_cast<int64_t>(sizeof(float)), cache_line));
   made->panels = allocate_weights(made->size);
   if (made->panels == nullptr) return no_memory(made->size);
-  pack_panels(*context, b, {0, 1, 0, b.columns, 0}, made->panels);
+  if (floats > 0) pack_panels(*context, b, {0, 1, 0, b.columns, 0}, made->panels);  // else there may be 2^60 columns
   *packed = made.release();
   return FOVEA_OK;
 }
 
-Status matmul_pack(const Context *given, const fovea_tensor *b, fovea_packed_matrix **packed) {
+Status matmul_pack(const Context *given, const TensorArgument &b, fovea_packed_matrix **packed) {
   return pack_matrix(given, {b, names.weight, false}, packed);
 }
 
-Status matmul_packed(const Context *given, const fovea_tensor *a, const fovea_packed_matrix *b,
-                     const fovea_tensor *out) {
+Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_packed_matrix *b,
+                     const TensorArgument &out) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (const Status status = check_packed_product(*context, names, a, b, out); status != FOVEA_OK) return status;

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "ops/tensor_argument.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
 #include "types.hpp"
@@ -23,8 +24,8 @@ struct fovea_packed_matrix {
 
 namespace fovea {
 
-[[nodiscard]] Status matmul(const Context *given, const fovea_tensor *a, const fovea_tensor *b,
-                            const fovea_tensor *out);
+[[nodiscard]] Status matmul(const Context *given, const TensorArgument &a, const TensorArgument &b,
+                            const TensorArgument &out);
 struct MatrixToPack {
   const fovea_tensor *matrix;
   const char *name;
@@ -32,8 +33,8 @@ struct MatrixToPack {
 };
 
 [[nodiscard]] Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_matrix **packed);
-[[nodiscard]] Status matmul_pack(const Context *given, const fovea_tensor *b, fovea_packed_matrix **packed);
-[[nodiscard]] Status matmul_packed(const Context *given, const fovea_tensor *a, const fovea_packed_matrix *b,
-                                   const fovea_tensor *out);
+[[nodiscard]] Status matmul_pack(const Context *given, const TensorArgument &b, fovea_packed_matrix **packed);
+[[nodiscard]] Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_packed_matrix *b,
+                                   const TensorArgument &out);
 
 }  // namespace fovea

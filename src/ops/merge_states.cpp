@@ -84,13 +84,14 @@ MergeRow row_of(const fovea_tensor &outs, const fovea_tensor &lses, const fovea_
 
 }  // namespace
 
-Status merge_states(const Context *given, const fovea_tensor *outs, const fovea_tensor *lses, const fovea_tensor *out,
-                    const fovea_tensor *log_sum_exp) {
+Status merge_states(const Context *given, const TensorArgument &outs, const TensorArgument &lses,
+                    const TensorArgument &out, const TensorArgument &log_sum_exp) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (const Status status = check_arguments(outs, lses, out, log_sum_exp); status != FOVEA_OK) return status;
   int64_t rows = 1;
   for (int axis = 0; axis + 1 < out->rank; ++axis) rows *= out->shape[axis];
+  if (element_count(*out) == 0 && (log_sum_exp == nullptr || rows == 0)) return FOVEA_OK;
   const int64_t floats_per_row = outs->shape[0] * (outs->shape[outs->rank - 1] + 1);
   const int64_t rows_per_task = std::max<int64_t>(1, task_floats / floats_per_row);
   const int workers = rows * floats_per_row < worth_a_thread ? 1 : worker_limit(*context);

@@ -87,11 +87,11 @@ Status check_presence(const fovea_mha_parameters &p) {
 
 Status read_weight(int32_t layout, Source *source) {
   const TensorRule rule = {.name = source->name, .min_rank = 2, .max_rank = 2, .contiguous_last = false};
-  if (const Status status = check_tensor(source->weight, rule); status != FOVEA_OK) return status;
+  const TensorArgument weight(source->weight);
+  if (const Status status = check_tensor(weight, rule); status != FOVEA_OK) return status;
   const int out = layout == FOVEA_WEIGHT_OUT_IN ? 0 : 1;
-  const fovea_tensor &weight = *source->weight;
-  source->data = static_cast<const float *>(weight.data);
-  source->sizes = {weight.shape[out], weight.shape[1 - out], weight.strides[out], weight.strides[1 - out]};
+  source->data = static_cast<const float *>(weight->data);
+  source->sizes = {weight->shape[out], weight->shape[1 - out], weight->strides[out], weight->strides[1 - out]};
   if (source->sizes.depth >= 1) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " inputs, expected at least 1", source->name, source->sizes.depth);
 }
@@ -99,10 +99,11 @@ Status read_weight(int32_t layout, Source *source) {
 Status read_bias(Source *source) {
   if (source->bias == nullptr) return FOVEA_OK;
   const TensorRule rule = {.name = source->bias_name, .max_rank = 1, .contiguous_last = false};
-  if (const Status status = check_tensor(source->bias, rule); status != FOVEA_OK) return status;
-  source->bias_data = static_cast<const float *>(source->bias->data);
-  source->bias_stride = source->bias->strides[0];
-  return check_size(*source->bias, source->bias_name, 0, source->sizes.units, "its weight's outputs");
+  const TensorArgument bias(source->bias);
+  if (const Status status = check_tensor(bias, rule); status != FOVEA_OK) return status;
+  source->bias_data = static_cast<const float *>(bias->data);
+  source->bias_stride = bias->strides[0];
+  return check_size(*bias, source->bias_name, 0, source->sizes.units, "its weight's outputs");
 }
 
 // The size of a head; the outputs must make `heads` equal ones.
@@ -162,6 +163,22 @@ Status read_out(const fovea_mha_parameters &p, int64_t inputs, Sources *sources)
   return status != FOVEA_OK ? status : read_bias(&out);
 }
 
+// Everything that the parameters say, and the sizes that follow from it.
+Status read_parameters(const fovea_mha_parameters &given, Sources *sources, fovea_mha_weights *weights) {
+  fovea_mha_parameters p;
+  if (const Status status = read_options("parameters", &given, &p); status != FOVEA_OK) return status;
+  if (const Status status = check_numbers(p); status != FOVEA_OK) return status;
+  if (const Status status = check_presence(p); status != FOVEA_OK) return status;
+  weights->heads = p.heads;
+  weights->kv_heads = p.kv_heads == 0 ? p.heads : p.kv_heads;
+  *sources = {};
+  if (const Status status = read_sources(p, weights->kv_heads, sources); status != FOVEA_OK) return status;
+  weights->head_dim = sources->query.sizes.units / weights->heads;
+  weights->key_dim = sources->key.sizes.units / weights->kv_heads;
+  weights->value_dim = sources->value.sizes.units / weights->kv_heads;
+  return read_out(p, weights->heads * weights->value_dim, sources);
+}
+
 // Places of the parts in one block of memory; with no memory yet, only the sizes.
 bool lay_out(const Sources &sources, fovea_mha_weights *weights) {
   const int64_t width = weights->kernels->matmul.panel_columns;
@@ -207,34 +224,35 @@ Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the weights of parameters
 
 }  // namespace
 
+Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parameters, fovea_mha_weights *weights) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (parameters == nullptr) return fail(FOVEA_NULL_POINTER, "parameters is NULL, expected the layer's parameters");
+  Sources sources;
+  if (const Status status = read_parameters(*parameters, &sources, weights); status != FOVEA_OK) return status;
+  weights->kernels = context->kernels;
+  return lay_out(sources, weights) ? FOVEA_OK : too_large();
+}
+
+Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters, fovea_mha_weights *weights) {
+  Sources sources;
+  if (const Status status = read_parameters(parameters, &sources, weights); status != FOVEA_OK) return status;
+  weights->memory = allocate_weights(weights->size);
+  if (weights->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", weights->size);
+  const bool packed = lay_out(sources, weights) && pack(context, sources.query, weights->query) &&
+                      pack(context, sources.key, weights->key) && pack(context, sources.value, weights->value) &&
+                      pack(context, sources.out, weights->out);
+  return packed ? FOVEA_OK : too_large();
+}
+
 Status create_mha_weights(const Context *given, const fovea_mha_parameters *parameters, fovea_mha_weights **weights) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (weights == nullptr) return fail(FOVEA_NULL_POINTER, "weights is NULL, expected where to store the weights");
-  if (parameters == nullptr) return fail(FOVEA_NULL_POINTER, "parameters is NULL, expected the layer's parameters");
-  fovea_mha_parameters p;
-  if (const Status status = read_options("parameters", parameters, &p); status != FOVEA_OK) return status;
-  if (const Status status = check_numbers(p); status != FOVEA_OK) return status;
-  if (const Status status = check_presence(p); status != FOVEA_OK) return status;
   std::unique_ptr<fovea_mha_weights> made(new (std::nothrow) fovea_mha_weights);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for weights");
-  made->kernels = context->kernels;
-  made->heads = p.heads;
-  made->kv_heads = p.kv_heads == 0 ? p.heads : p.kv_heads;
-  Sources sources = {};
-  if (const Status status = read_sources(p, made->kv_heads, &sources); status != FOVEA_OK) return status;
-  made->head_dim = sources.query.sizes.units / made->heads;
-  made->key_dim = sources.key.sizes.units / made->kv_heads;
-  made->value_dim = sources.value.sizes.units / made->kv_heads;
-  if (const Status status = read_out(p, made->heads * made->value_dim, &sources); status != FOVEA_OK) return status;
-  if (!lay_out(sources, made.get())) return too_large();
-  made->memory = allocate_weights(made->size);
-  if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
-  if (!lay_out(sources, made.get()) || !pack(*context, sources.query, made->query) ||
-      !pack(*context, sources.key, made->key) || !pack(*context, sources.value, made->value) ||
-      !pack(*context, sources.out, made->out)) {
-    return too_large();
-  }
+  if (const Status status = plan_mha_weights(given, parameters, made.get()); status != FOVEA_OK) return status;
+  if (const Status status = pack_mha_weights(*context, *parameters, made.get()); status != FOVEA_OK) return status;
   *weights = made.release();
   return FOVEA_OK;
 }

@@ -31,6 +31,13 @@ struct fovea_mha_weights {
 
 namespace fovea {
 
+// Checks the parameters and gives the weights their sizes, but no memory; then packs them into memory of their own. What
+// the parameters hold is not looked at before that.
+[[nodiscard]] Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parameters,
+                                      fovea_mha_weights *weights);
+[[nodiscard]] Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters,
+                                      fovea_mha_weights *weights);
+
 [[nodiscard]] Status create_mha_weights(const Context *given, const fovea_mha_parameters *parameters,
                                         fovea_mha_weights **weights);
 

@@ -43,7 +43,9 @@ struct Call {
   Sequences query, key, value, out;
   bool one_input;      // of all three projections
   bool one_memory;     // of keys and values
+  bool attends;        // there are queries
   bool projects_keys;  // else the cache has them
+  bool needs_keys;     // of this call: to attend to, or for the cache
   int64_t key_len;     // with the cache's
   Rows query_rows, key_rows, value_rows, concat_rows;
   int64_t floats;  // of all rows
@@ -56,12 +58,9 @@ Status read_input(const fovea_tensor *tensor, const char *name, bool output, int
   if (const Status status = check_tensor(tensor, rule); status != FOVEA_OK) return status;
   const int last = tensor->rank - 1;
   const bool batched = tensor->rank == 3;
-  *sequences = {static_cast<float *>(tensor->data),
-                batched ? tensor->shape[0] : 1,
-                tensor->shape[last - 1],
-                tensor->shape[last],
-                batched && tensor->shape[0] != 1 ? tensor->strides[0] : 0,
-                tensor->shape[last - 1] == 1 ? 0 : tensor->strides[last - 1]};
+  *sequences = {
+      static_cast<float *>(tensor->data), batched ? tensor->shape[0] : 1, tensor->shape[last - 1], tensor->shape[last],
+      batched ? tensor->strides[0] : 0,   tensor->strides[last - 1]};
   return FOVEA_OK;
 }
 
@@ -90,6 +89,8 @@ Status read_tensors(const MultiHeadTensors &tensors, Call *call) {
   }
   const int rank = tensors.query->rank;
   const Sequences &query = call->query;
+  call->attends = query.batch > 0 && query.length > 0;
+  call->needs_keys = call->projects_keys && (call->attends || call->options.cache != nullptr);
   call->key = query;
   if (tensors.key != nullptr) {
     if (const Status status = read_input(tensors.key, "key", false, rank, &call->key); status != FOVEA_OK) {
@@ -155,7 +156,7 @@ Status check_mha_score(const Call &call) {
   Status status = read_score(call.options.score, &attention);
   if (status == FOVEA_OK) status = check_score(attention, sizes);
   if (status == FOVEA_OK) status = check_operand_data(attention, first_score_operand, last_score_operand);
-  if (status == FOVEA_OK) status = check_score_data(attention);
+  if (status == FOVEA_OK && call.attends) status = check_score_data(attention);
   if (status != FOVEA_OK) return within("options", status);
   const int32_t kind = attention.score.kind;
   if (w.key_dim == w.head_dim || (kind != FOVEA_SCORE_DOT && kind != FOVEA_SCORE_GAUSSIAN)) return FOVEA_OK;
@@ -170,7 +171,7 @@ Status lay_out(Call *call) {
   int64_t queries = 0;
   int64_t keys = 0;
   bool fits = checked_multiply(call->query.batch, call->query.length, &queries) &&
-              checked_multiply(call->key.batch, call->projects_keys ? call->key.length : 0, &keys);
+              checked_multiply(call->key.batch, call->needs_keys ? call->key.length : 0, &keys);
   call->floats = 0;
   const auto take = [&](int64_t rows, int64_t row) {
     const Rows taken = {call->floats, row};
@@ -244,7 +245,10 @@ Status check_heads_data(Call *call, float *memory) {
   attention.tensor[key_operand].data = t.key.data;
   attention.tensor[value_operand].data = t.value.data;
   attention.tensor[out_operand].data = t.out.data;
-  return within("options.attention", check_attention_data(attention, call->plan.attention.problem));
+  // Without queries the keys that would have been projected have no data.
+  return within("options.attention", call->attends
+                                         ? check_attention_data(attention, call->plan.attention.problem)
+                                         : check_operand_data(attention, valid_lens_operand, operand_count - 1));
 }
 
 // Of what the caller gave: the rows of attention are the workspace's.
@@ -320,7 +324,7 @@ void project_inputs(const Call &call, float *memory) {
   const auto run = [&](const Sequences &x, const Part &first, int64_t columns, const Rows &rows) {
     project(call, x, first, columns, {memory + rows.offset, x.length * rows.row_stride, rows.row_stride});
   };
-  if (!call.projects_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
+  if (!call.needs_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
   // One product for parts that share their input, unless it would spend registers on the padding between them.
   const int64_t lanes = w.kernels->lanes;
   const bool dense = w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
@@ -341,7 +345,7 @@ Status place_heads(const Call &call, const HeadTensors &t) {
     const Status status = rotary(call.context, &t.query, &t.query, &call.rotary);
     if (status != FOVEA_OK) return within("options.rotary", status);
   }
-  if (!call.projects_keys) return FOVEA_OK;
+  if (!call.needs_keys) return FOVEA_OK;
   const int64_t count = call.key.length;
   const fovea_tensor to = cache == nullptr ? t.new_key : cached_keys(*cache, cache->length, count);
   if (call.options.rotary != nullptr) {
@@ -368,19 +372,40 @@ Status run(Call *call, const MultiHeadTensors &tensors) {
   if (attention.workspace_size > SIZE_MAX - rows_size) {
     return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
   }
-  const Workspace workspace(*call->context, rows_size + attention.workspace_size);
-  if (workspace.data() == nullptr) {
-    return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", rows_size + attention.workspace_size);
+  const size_t size = rows_size + attention.workspace_size;  // 0: nothing to project
+  const Workspace workspace(*call->context, size);
+  if (size > 0 && workspace.data() == nullptr) {
+    return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", size);
   }
   auto *memory = static_cast<float *>(workspace.data());
   if (const Status status = check_heads_data(call, memory); status != FOVEA_OK) return status;
   if (const Status status = check_tensors_apart(tensors, call->plan.call); status != FOVEA_OK) return status;
-  project_inputs(*call, memory);
+  if (size > 0) project_inputs(*call, memory);
   if (const Status status = place_heads(*call, head_tensors(*call, memory)); status != FOVEA_OK) return status;
   if (call->options.cache != nullptr) call->options.cache->length = call->key_len;
+  if (!call->attends) return FOVEA_OK;
   run_attention(attention, call->plan.call, memory + call->floats);
   project_out(*call, memory + call->concat_rows.offset);
   return FOVEA_OK;
+}
+
+// Checks and plans all that needs no data of queries, keys and values; of the weights only the sizes.
+Status prepare(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
+               const fovea_mha_options *options, Call *call) {
+  if (const Status status = resolve_context(given, &call->context); status != FOVEA_OK) return status;
+  if (weights == nullptr) return fail(FOVEA_NULL_POINTER, "weights is NULL, expected weights");
+  if (weights->kernels != call->context->kernels) {
+    return fail(FOVEA_BAD_VALUE, "weights were packed for %s, expected %s, the context's instruction set",
+                weights->kernels->name, call->context->kernels->name);
+  }
+  call->weights = weights;
+  if (const Status status = read_options(options, tensors, call); status != FOVEA_OK) return status;
+  if (const Status status = read_tensors(tensors, call); status != FOVEA_OK) return status;
+  if (const Status status = check_cache(call); status != FOVEA_OK) return status;
+  if (const Status status = check_mha_score(*call); status != FOVEA_OK) return status;
+  if (const Status status = read_rotary(call); status != FOVEA_OK) return status;
+  if (const Status status = lay_out(call); status != FOVEA_OK) return status;
+  return plan_heads(call);
 }
 
 }  // namespace
@@ -388,20 +413,20 @@ Status run(Call *call, const MultiHeadTensors &tensors) {
 Status multi_head_attention(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
                             const fovea_mha_options *options) {
   Call call = {};
-  if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
-  if (weights == nullptr) return fail(FOVEA_NULL_POINTER, "weights is NULL, expected weights");
-  if (weights->kernels != call.context->kernels) {
-    return fail(FOVEA_BAD_VALUE, "weights were packed for %s, expected %s, the context's instruction set",
-                weights->kernels->name, call.context->kernels->name);
+  if (const Status status = prepare(given, weights, tensors, options, &call); status != FOVEA_OK) return status;
+  return run(&call, tensors);
+}
+
+Status multi_head_attention_once(const Context *given, const fovea_mha_parameters *parameters,
+                                 const MultiHeadTensors &tensors, const fovea_mha_options *options) {
+  fovea_mha_weights weights;
+  Call call = {};
+  if (const Status status = plan_mha_weights(given, parameters, &weights); status != FOVEA_OK) return status;
+  if (const Status status = prepare(given, &weights, tensors, options, &call); status != FOVEA_OK) return status;
+  if (call.floats > 0) {
+    const Status packed = pack_mha_weights(*call.context, *parameters, &weights);
+    if (packed != FOVEA_OK) return packed;
   }
-  call.weights = weights;
-  if (const Status status = read_options(options, tensors, &call); status != FOVEA_OK) return status;
-  if (const Status status = read_tensors(tensors, &call); status != FOVEA_OK) return status;
-  if (const Status status = check_cache(&call); status != FOVEA_OK) return status;
-  if (const Status status = check_mha_score(call); status != FOVEA_OK) return status;
-  if (const Status status = read_rotary(&call); status != FOVEA_OK) return status;
-  if (const Status status = lay_out(&call); status != FOVEA_OK) return status;
-  if (const Status status = plan_heads(&call); status != FOVEA_OK) return status;
   return run(&call, tensors);
 }
 

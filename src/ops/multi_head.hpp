@@ -2,16 +2,21 @@
 #pragma once
 
 #include "ops/mha_weights.hpp"
+#include "ops/tensor_argument.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
 
 namespace fovea {
 
 struct MultiHeadTensors {
-  const fovea_tensor *query, *key, *value, *out;  // key and value may be null: then as the one before
+  TensorArgument query, key, value, out;  // key and value may be null: then as the one before
 };
 
 [[nodiscard]] Status multi_head_attention(const Context *given, const fovea_mha_weights *weights,
                                           const MultiHeadTensors &tensors, const fovea_mha_options *options);
+
+// With weights that are packed for this call, unless it has nothing to multiply by them.
+[[nodiscard]] Status multi_head_attention_once(const Context *given, const fovea_mha_parameters *parameters,
+                                               const MultiHeadTensors &tensors, const fovea_mha_options *options);
 
 }  // namespace fovea

@@ -113,7 +113,7 @@ Status run(Call call, const PositionRows &rows) {
 
 }  // namespace
 
-Status positional_encoding(const Context *given, const fovea_tensor *out,
+Status positional_encoding(const Context *given, const TensorArgument &out,
                            const fovea_positional_encoding_options *options) {
   Call call = {};
   if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
@@ -126,7 +126,7 @@ Status positional_encoding(const Context *given, const fovea_tensor *out,
   return run(call, PositionRows(*out, *out, false));
 }
 
-Status add_positional_encoding(const Context *given, const fovea_tensor *x, const fovea_tensor *out,
+Status add_positional_encoding(const Context *given, const TensorArgument &x, const TensorArgument &out,
                                const fovea_positional_encoding_options *options) {
   Call call = {};
   if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;

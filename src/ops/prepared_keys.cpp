@@ -155,7 +155,7 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   return FOVEA_OK;
 }
 
-Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *keys, const fovea_tensor *key) {
+Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *keys, const TensorArgument &key) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
@@ -165,6 +165,10 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
   }
   ProjectionRows rows = {};
   if (const Status status = check_key(*keys, key, &rows); status != FOVEA_OK) return status;
+  if (element_count(*key) == 0) {
+    keys->length += rows.length;
+    return FOVEA_OK;
+  }
   rows.out_strides = {keys->kv_heads * keys->capacity, keys->capacity, 1};
   const ProjectionWeight weight = {keys->units, keys->key_dim, 0, 0};
   Projection projection;

@@ -12,7 +12,7 @@ struct PreparedSizes {
 [[nodiscard]] Status create_prepared_keys(const fovea_context *given, const fovea_score *score,
                                           const PreparedSizes &sizes, fovea_prepared_keys **keys);
 [[nodiscard]] Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *keys,
-                                          const fovea_tensor *key);
+                                          const TensorArgument &key);
 [[nodiscard]] Status truncate_prepared_keys(fovea_prepared_keys *keys, int64_t length);
 
 }  // namespace fovea

@@ -28,10 +28,8 @@ struct Call {
   int64_t position(int64_t group, int64_t row) const {
     if (!has_positions) return options.offset + row;
     const bool per_batch = positions.rank == 2;
-    const int64_t at =
-        per_batch ? group * positions.strides[0] + row * positions.strides[1] : row * positions.strides[0];
-    return positions.dtype == FOVEA_I32 ? static_cast<const int32_t *>(positions.data)[at]
-                                        : static_cast<const int64_t *>(positions.data)[at];
+    return integer_at(
+        positions, per_batch ? group * positions.strides[0] + row * positions.strides[1] : row * positions.strides[0]);
   }
 };
 
@@ -85,33 +83,17 @@ Status check_positions_tensor(const fovea_tensor &positions, const fovea_tensor 
   return check_size(positions, "positions", length_axis, x.shape[x.rank - 2], "x's number of rows");
 }
 
-// Every position is in range; *largest becomes the largest.
-Status check_position_values(const Call &call, int64_t length, int64_t *largest) {
-  *largest = 0;
-  if (!call.has_positions) {
-    *largest = call.options.offset + std::max<int64_t>(length, 1) - 1;
-    return FOVEA_OK;
-  }
-  const int64_t groups = call.positions.rank == 2 ? call.positions.shape[0] : 1;
-  for (int64_t group = 0; group < groups; ++group) {
-    for (int64_t row = 0; row < length; ++row) {
-      const int64_t position = call.position(group, row);
-      *largest = std::max(*largest, position);
-      if (position >= 0 && position <= largest_length) continue;
-      if (call.positions.rank == 1) {
-        return fail(FOVEA_BAD_VALUE, "positions[%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64, row, position,
-                    largest_length);
-      }
-      return fail(FOVEA_BAD_VALUE, "positions[%" PRId64 ",%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64, group,
-                  row, position, largest_length);
-    }
-  }
-  return FOVEA_OK;
-}
-
-// Angles past 2^34 have no digits left in float64 that would tell where on the circle they are.
-Status check_angles(const Call &call, int64_t largest) {
+// Every position is in range, and every angle: those past 2^34 have no digits left in float64 that would tell where on
+// the circle they are.
+Status check_position_values(const Call &call, int64_t length) {
   constexpr double largest_angle = 0x1p34;
+  int64_t largest = 0;
+  if (!call.has_positions) {
+    largest = call.options.offset + length - 1;
+  } else if (const Status status = check_integers(call.positions, "positions", largest_length, "", &largest);
+             status != FOVEA_OK) {
+    return status;
+  }
   if (std::fabs(call.position_scale) * static_cast<double>(largest) <= largest_angle) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE,
               "options.position_scale is %g, expected at most 2^34 when multiplied by position %" PRId64,
@@ -121,7 +103,7 @@ Status check_angles(const Call &call, int64_t largest) {
 Status check_arguments(const fovea_tensor *x, const fovea_tensor *out, Call *call) {
   if (const Status status = check_position_tensors(x, out); status != FOVEA_OK) return status;
   if (const Status status = check_rotary_dim(*x, call); status != FOVEA_OK) return status;
-  const fovea_tensor *positions = call->options.positions;
+  const TensorArgument positions(call->options.positions);
   call->has_positions = positions != nullptr;
   if (call->has_positions) {
     if (const Status status = check_positions_tensor(*positions, *x); status != FOVEA_OK) return status;
@@ -130,11 +112,7 @@ Status check_arguments(const fovea_tensor *x, const fovea_tensor *out, Call *cal
     }
     call->positions = *positions;
   }
-  int64_t largest = 0;
-  if (const Status status = check_position_values(*call, x->shape[x->rank - 2], &largest); status != FOVEA_OK) {
-    return status;
-  }
-  return check_angles(*call, largest);
+  return element_count(*x) == 0 ? FOVEA_OK : check_position_values(*call, x->shape[x->rank - 2]);
 }
 
 void rotate_block(const Call &call, const PositionRows &rows, const PositionBlock &block, const double *frequencies,
@@ -186,7 +164,7 @@ Status run(const Call &call, const PositionRows &rows) {
 
 }  // namespace
 
-Status rotary(const Context *given, const fovea_tensor *x, const fovea_tensor *out,
+Status rotary(const Context *given, const TensorArgument &x, const TensorArgument &out,
               const fovea_rotary_options *options) {
   Call call = {};
   if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;

@@ -1,12 +1,13 @@
 // Rotary position embedding.
 #pragma once
 
+#include "ops/tensor_argument.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
 
 namespace fovea {
 
-[[nodiscard]] Status rotary(const Context *given, const fovea_tensor *x, const fovea_tensor *out,
+[[nodiscard]] Status rotary(const Context *given, const TensorArgument &x, const TensorArgument &out,
                             const fovea_rotary_options *options);
 
 }  // namespace fovea

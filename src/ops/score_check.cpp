@@ -101,7 +101,7 @@ Status read_score(const fovea_score *score, AttentionCall *call) {
   for (int operand = first_score_operand; operand <= last_score_operand; ++operand) {
     const fovea_tensor *tensor = given[operand - first_score_operand];
     call->present[operand] = tensor != nullptr;
-    if (tensor != nullptr) call->tensor[operand] = *tensor;
+    if (tensor != nullptr) call->tensor[operand] = *TensorArgument(tensor);
   }
   return FOVEA_OK;
 }
@@ -121,7 +121,8 @@ Status check_score(const AttentionCall &call, const AttentionProblem &problem) {
 Status check_score_data(const AttentionCall &call) {
   if (!call.present[sigmas_operand]) return FOVEA_OK;
   const fovea_tensor &sigmas = call.tensor[sigmas_operand];
-  for (int64_t head = 0; head < sigmas.shape[0]; ++head) {
+  const int64_t widths = sigmas.strides[0] == 0 ? min_of(sigmas.shape[0], 1) : sigmas.shape[0];
+  for (int64_t head = 0; head < widths; ++head) {
     const float sigma = static_cast<const float *>(sigmas.data)[head * sigmas.strides[0]];
     if (std::isfinite(sigma) && sigma > 0.0f) continue;
     return fail(FOVEA_BAD_VALUE, "%s[%" PRId64 "] is %g, expected a finite number above 0",

@@ -1,0 +1,26 @@
+// A tensor as an operation was given it, made safe to compute with.
+#pragma once
+
+#include "fovea/fovea.h"
+
+namespace fovea {
+
+// A caller's tensor, or none, but for strides that are never stepped along: those of axes of size 0 or 1, and all of them
+// where there are no elements. What the caller has there may be anything (NumPy leaves there what slicing left, or 0), so
+// here they are 0, and nothing that comes after needs to know.
+class TensorArgument {
+ public:
+  TensorArgument() = default;
+  TensorArgument(
+      const fovea_tensor *given);  // NOLINT(google-explicit-constructor): a function's arguments become these
+
+  // NOLINTNEXTLINE(google-explicit-constructor): null where none was given, as what it was made of
+  operator const fovea_tensor *() const { return given_ ? &tensor_ : nullptr; }
+  const fovea_tensor *operator->() const { return &tensor_; }
+
+ private:
+  fovea_tensor tensor_ = {};
+  bool given_ = false;
+};
+
+}  // namespace fovea

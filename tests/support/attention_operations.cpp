@@ -1,0 +1,293 @@
+// Attention as operations: in one go, planned, over prepared keys; merging, masked softmax, kernel regression.
+#include <memory>
+
+#include "operations.hpp"
+
+namespace testing {
+namespace {
+
+// ---- the operands that attention has in all its forms ---------------------------------------------------------------
+
+enum { kQuery, kKey, kValue, kOut, kLens, kMask, kBias, kSlopes, kSinks, kLogSumExp, kWeights, kScoreOperands };
+
+int rank_of(const CallSizes &s) { return s.choice(0) ? 4 : s.choice(1) ? 3 : 2; }
+
+// Without the axes that the rank does not have.
+Shape of_rank(const CallSizes &s, int64_t batch, int64_t heads, Shape rest) {
+  Shape shape;
+  if (rank_of(s) >= 3) shape.push_back(batch);
+  if (rank_of(s) == 4) shape.push_back(heads);
+  shape.insert(shape.end(), rest.begin(), rest.end());
+  return shape;
+}
+
+CallSizes for_rank(CallSizes s) {
+  if (rank_of(s) < 4) s.kv_heads = s.group = 1;
+  if (rank_of(s) < 3) s.batch = 1;
+  return s;
+}
+
+int32_t kind_of(const CallSizes &s) { return static_cast<int32_t>((s.choices >> 2 & 7) % 5); }
+bool averages(const CallSizes &s) { return s.choice(14); }
+
+Operand optional(bool given, Operand operand) {
+  if (!given) operand.name.clear();
+  return operand;
+}
+
+Operands attention_operands(const CallSizes &given, int64_t key_dim) {
+  const CallSizes s = for_rank(given);
+  const int64_t heads = s.heads();
+  Operands list = {{"query", Role::input, of_rank(s, s.batch, heads, {s.queries, s.head_dim})},
+                   {"key", Role::input, of_rank(s, s.batch, s.kv_heads, {s.keys, key_dim})},
+                   {"value", Role::input, of_rank(s, s.batch, s.kv_heads, {s.keys, s.value_dim})},
+                   {"out", Role::output, of_rank(s, s.batch, heads, {s.queries, s.value_dim})}};
+  const Shape lens = s.choice(5) ? Shape{s.batch, s.queries} : Shape{s.batch};
+  const Shape scores = s.choice(12)
+                           ? Shape{s.queries, s.keys}
+                           : of_rank(s, s.choice(15) ? 1 : s.batch, s.choice(16) ? 1 : heads, {s.queries, s.keys});
+  list.push_back(
+      optional(s.choice(6), {"valid_lens", Role::input, lens, true, s.choice(17) ? FOVEA_I32 : FOVEA_I64, s.keys}));
+  list.push_back(optional(s.choice(7), {"mask", Role::input, scores, false, FOVEA_BOOL, 1}));
+  list.push_back(optional(s.choice(8), {"bias", Role::input, scores}));
+  list.push_back(optional(s.choice(9), {"alibi_slopes", Role::input, {heads}, true}));
+  list.push_back(optional(s.choice(10), {"sinks", Role::input, {heads}, true}));
+  list.push_back(optional(s.choice(11), {"log_sum_exp", Role::output, of_rank(s, s.batch, heads, {s.queries}), true}));
+  const int64_t weighed = averages(s) ? 1 : heads;
+  Shape weights = of_rank(s, s.batch, weighed, {s.queries, s.keys});
+  if (averages(s) && rank_of(s) == 4) weights.erase(weights.begin() + 1);
+  list.push_back(optional(s.choice(13), {"weights", Role::output, weights}));
+  return list;
+}
+
+fovea_attention_options options_of(const CallSizes &s, const Tensors &t) {
+  fovea_attention_options options{};
+  options.struct_size = sizeof options;
+  options.flags = (averages(s) && t[kWeights] != nullptr ? uint32_t{FOVEA_AVERAGE_WEIGHTS} : 0) |
+                  (s.choice(18) ? uint32_t{FOVEA_CAUSAL} : 0) | (s.choice(19) ? uint32_t{FOVEA_QUERY_INVARIANT} : 0);
+  options.empty_rows = static_cast<int32_t>((s.choices >> 20 & 3) % 3);
+  options.dropout = s.choice(22) ? 0.25f : 0.0f;
+  options.valid_lens = t[kLens];
+  options.mask = t[kMask];
+  options.bias = t[kBias];
+  options.alibi_slopes = t[kSlopes];
+  options.sinks = t[kSinks];
+  options.log_sum_exp = t[kLogSumExp];
+  options.weights = t[kWeights];
+  return options;
+}
+
+// ---- score functions -------------------------------------------------------------------------------------------------
+
+int64_t key_dim_of(const CallSizes &s) {
+  return kind_of(s) == FOVEA_SCORE_DOT || kind_of(s) == FOVEA_SCORE_GAUSSIAN ? s.head_dim : s.key_dim;
+}
+
+void add_score(const CallSizes &s, Role role, Operands *list) {
+  const int32_t kind = kind_of(s);
+  const bool additive = kind == FOVEA_SCORE_ADDITIVE, concat = kind == FOVEA_SCORE_CONCAT;
+  const bool bilinear = kind == FOVEA_SCORE_BILINEAR;
+  const Shape weight = bilinear ? Shape{s.head_dim, s.key_dim} : Shape{s.units, s.head_dim + s.key_dim};
+  list->push_back(optional(additive, {"query_weight", role, {s.units, s.head_dim}, true}));
+  list->push_back(optional(additive, {"key_weight", role, {s.units, s.key_dim}, true}));
+  list->push_back(optional(bilinear || concat, {"weight", role, weight, true}));
+  list->push_back(optional(concat && s.choice(23), {"score_bias", role, {s.units}, true}));
+  list->push_back(optional(additive || concat, {"score_vector", role, {s.units}, true}));
+  const bool widths = kind == FOVEA_SCORE_GAUSSIAN && s.choice(23);
+  list->push_back(optional(widths, {"sigmas", role, {for_rank(s).heads()}, true}));
+}
+
+fovea_score score_of(const CallSizes &s, const Tensors &t) {
+  fovea_score score{};
+  score.struct_size = sizeof score;
+  score.kind = kind_of(s);
+  score.query_weight = t[kScoreOperands];
+  score.key_weight = t[kScoreOperands + 1];
+  score.weight = t[kScoreOperands + 2];
+  score.bias = t[kScoreOperands + 3];
+  score.score_vector = t[kScoreOperands + 4];
+  score.sigmas = t[kScoreOperands + 5];
+  score.sigma = score.kind == FOVEA_SCORE_GAUSSIAN && score.sigmas == nullptr ? 1.5f : 0.0f;
+  return score;
+}
+
+Operands scored_operands(const CallSizes &s) {
+  Operands list = attention_operands(s, key_dim_of(s));
+  add_score(s, Role::input, &list);
+  return list;
+}
+
+// ---- plans -----------------------------------------------------------------------------------------------------------
+
+struct Destroy {
+  void operator()(fovea_plan *plan) const { fovea_plan_destroy(plan); }
+  void operator()(fovea_prepared_keys *keys) const { fovea_prepared_keys_destroy(keys); }
+};
+
+template <typename T>
+T *data_of(const fovea_tensor *tensor) {
+  return tensor == nullptr ? nullptr : static_cast<T *>(tensor->data);
+}
+
+// The plan's run, with as much workspace as it asks for: none where that is 0.
+fovea_status run_plan(fovea_plan *made, const Tensors &t, bool has_key) {
+  const std::unique_ptr<fovea_plan, Destroy> plan(made);
+  fovea_attention_buffers buffers{};
+  buffers.struct_size = sizeof buffers;
+  buffers.query = data_of<float>(t[kQuery]);
+  if (has_key) buffers.key = data_of<float>(t[kKey]);
+  buffers.value = data_of<float>(t[kValue]);
+  buffers.out = data_of<float>(t[kOut]);
+  buffers.valid_lens = data_of<void>(t[kLens]);
+  buffers.mask = data_of<uint8_t>(t[kMask]);
+  buffers.bias = data_of<float>(t[kBias]);
+  buffers.alibi_slopes = data_of<float>(t[kSlopes]);
+  buffers.sinks = data_of<float>(t[kSinks]);
+  buffers.log_sum_exp = data_of<float>(t[kLogSumExp]);
+  buffers.weights = data_of<float>(t[kWeights]);
+  if (t.size() > kScoreOperands && has_key) {
+    buffers.query_weight = data_of<float>(t[kScoreOperands]);
+    buffers.key_weight = data_of<float>(t[kScoreOperands + 1]);
+    buffers.weight = data_of<float>(t[kScoreOperands + 2]);
+    buffers.score_bias = data_of<float>(t[kScoreOperands + 3]);
+    buffers.score_vector = data_of<float>(t[kScoreOperands + 4]);
+    buffers.sigmas = data_of<float>(t[kScoreOperands + 5]);
+  }
+  const size_t size = fovea_plan_workspace_size(made);
+  if (size == 0) return fovea_attention_run(made, &buffers, nullptr, 0);
+  if (size > size_t{1} << 26) return FOVEA_OUT_OF_MEMORY;
+  std::vector<char> workspace(size);
+  return fovea_attention_run(made, &buffers, workspace.data(), size);
+}
+
+fovea_status sdpa(const CallSizes &s, const Tensors &t) {
+  const fovea_attention_options options = options_of(s, t);
+  return fovea_sdpa(s.context, t[kQuery], t[kKey], t[kValue], t[kOut], &options);
+}
+
+fovea_status sdpa_planned(const CallSizes &s, const Tensors &t) {
+  const fovea_attention_options options = options_of(s, t);
+  fovea_plan *plan = nullptr;
+  const fovea_status status =
+      fovea_sdpa_plan_create(s.context, t[kQuery], t[kKey], t[kValue], t[kOut], &options, &plan);
+  return status != FOVEA_OK ? status : run_plan(plan, t, true);
+}
+
+fovea_status attention(const CallSizes &s, const Tensors &t) {
+  const fovea_attention_options options = options_of(s, t);
+  const fovea_score score = score_of(s, t);
+  return fovea_attention(s.context, &score, t[kQuery], t[kKey], t[kValue], t[kOut], &options);
+}
+
+fovea_status attention_planned(const CallSizes &s, const Tensors &t) {
+  const fovea_attention_options options = options_of(s, t);
+  const fovea_score score = score_of(s, t);
+  fovea_plan *plan = nullptr;
+  const fovea_status status =
+      fovea_attention_plan_create(s.context, &score, t[kQuery], t[kKey], t[kValue], t[kOut], &options, &plan);
+  return status != FOVEA_OK ? status : run_plan(plan, t, true);
+}
+
+// ---- prepared keys ---------------------------------------------------------------------------------------------------
+
+CallSizes with_prepared_kind(CallSizes s) {
+  const uint64_t kind = FOVEA_SCORE_BILINEAR + (s.choices >> 2 & 7) % 3;
+  s.choices = (s.choices & ~uint64_t{7 << 2}) | kind << 2;
+  return s;
+}
+
+Operands prepared_operands(const CallSizes &given) {
+  const CallSizes s = with_prepared_kind(given);
+  Operands list = attention_operands(s, s.key_dim);
+  list[kKey].role = Role::copied;
+  add_score(s, Role::parameter, &list);
+  return list;
+}
+
+fovea_status prepared(const CallSizes &given, const Tensors &t) {
+  const CallSizes s = for_rank(with_prepared_kind(given));
+  const fovea_attention_options options = options_of(s, t);
+  const fovea_score score = score_of(s, t);
+  fovea_prepared_keys *made = nullptr;
+  fovea_status status =
+      fovea_prepared_keys_create(s.context, &score, s.batch, s.kv_heads, s.keys, s.head_dim, s.key_dim, &made);
+  const std::unique_ptr<fovea_prepared_keys, Destroy> keys(made);
+  if (status == FOVEA_OK) status = fovea_prepared_keys_append(s.context, made, t[kKey]);
+  if (status != FOVEA_OK) return status;
+  status = fovea_attention_prepared(s.context, t[kQuery], made, t[kValue], t[kOut], &options);
+  if (status != FOVEA_OK) return status;
+  fovea_plan *plan = nullptr;
+  status = fovea_attention_prepared_plan_create(s.context, t[kQuery], made, t[kValue], t[kOut], &options, &plan);
+  if (status == FOVEA_OK) status = run_plan(plan, t, false);
+  return status != FOVEA_OK ? status : fovea_prepared_keys_truncate(made, s.keys / 2);
+}
+
+// ---- regression, merging, masked softmax -----------------------------------------------------------------------------
+
+Operands regression_operands(const CallSizes &s) {
+  const bool vectors = s.choice(0);
+  const auto matrix = [&](int64_t rows, int64_t columns) { return vectors ? Shape{rows} : Shape{rows, columns}; };
+  return {{"queries", Role::input, matrix(s.rows, s.head_dim), vectors},
+          {"inputs", Role::input, matrix(s.columns, s.head_dim), vectors},
+          {"targets", Role::input, matrix(s.columns, s.value_dim), vectors},
+          {"out", Role::output, matrix(s.rows, s.value_dim), vectors},
+          optional(s.choice(1), {"weights", Role::output, {s.rows, s.columns}})};
+}
+
+fovea_status regression(const CallSizes &s, const Tensors &t) {
+  fovea_kernel_regression_options options{};
+  options.struct_size = sizeof options;
+  options.flags = s.choice(2) ? FOVEA_LEAVE_ONE_OUT : 0;
+  options.weights = t[4];
+  return fovea_kernel_regression(s.context, t[0], t[1], t[2], t[3], &options);
+}
+
+Operands merge_operands(const CallSizes &s) {
+  Shape rows = {s.batch, s.rows};
+  if (s.choice(0)) rows = {s.batch};
+  if (s.choice(1)) rows = {s.batch, s.queries, s.rows, s.group};
+  Shape outs = rows, lses = rows, out = rows;
+  outs.insert(outs.begin(), s.keys);
+  lses.insert(lses.begin(), s.keys);
+  outs.push_back(s.columns);
+  out.push_back(s.columns);
+  return {{"outs", Role::input, outs},
+          {"lses", Role::input, lses},
+          {"out", Role::output, out},
+          optional(s.choice(2), {"log_sum_exp", Role::output, rows})};
+}
+
+fovea_status merge(const CallSizes &s, const Tensors &t) {
+  return fovea_merge_states(s.context, t[0], t[1], t[2], t[3]);
+}
+
+Operands softmax_operands(const CallSizes &s) {
+  Shape shape = {s.batch, s.rows, s.columns};
+  if (s.choice(0)) shape = {s.rows, s.columns};
+  if (s.choice(1)) shape = {s.batch, s.kv_heads, s.group, s.rows, s.columns};
+  const int64_t batch = shape.size() == 2 ? 1 : s.batch;
+  const Shape lens = s.choice(2) ? Shape{batch, s.rows} : Shape{batch};
+  return {
+      {"x", Role::input, shape},
+      {"out", Role::output, shape},
+      optional(s.choice(3), {"valid_lens", Role::input, lens, true, s.choice(4) ? FOVEA_I32 : FOVEA_I64, s.columns})};
+}
+
+fovea_status softmax(const CallSizes &s, const Tensors &t) {
+  return fovea_masked_softmax(s.context, t[0], t[2], t[1], nullptr);
+}
+
+}  // namespace
+
+std::vector<Operation> attention_operations() {
+  return {{"sdpa", [](const CallSizes &s) { return attention_operands(s, s.head_dim); }, sdpa},
+          {"sdpa, planned", [](const CallSizes &s) { return attention_operands(s, s.head_dim); }, sdpa_planned},
+          {"attention", scored_operands, attention},
+          {"attention, planned", scored_operands, attention_planned},
+          {"prepared keys", prepared_operands, prepared},
+          {"kernel_regression", regression_operands, regression},
+          {"merge_states", merge_operands, merge},
+          {"masked_softmax", softmax_operands, softmax}};
+}
+
+}  // namespace testing
