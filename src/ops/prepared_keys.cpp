@@ -165,10 +165,6 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
   }
   ProjectionRows rows = {};
   if (const Status status = check_key(*keys, key, &rows); status != FOVEA_OK) return status;
-  if (element_count(*key) == 0) {
-    keys->length += rows.length;
-    return FOVEA_OK;
-  }
   rows.out_strides = {keys->kv_heads * keys->capacity, keys->capacity, 1};
   const ProjectionWeight weight = {keys->units, keys->key_dim, 0, 0};
   Projection projection;

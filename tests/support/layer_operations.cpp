@@ -151,7 +151,7 @@ fovea_status cache(const CallSizes &s, const Tensors &t) {
 
 // ---- multi-head attention --------------------------------------------------------------------------------------------
 
-enum { kQuery, kKey, kValue, kOut, kLens, kPositions, kWq, kWk, kWv, kWo, kBq, kBo };
+enum { kQuery, kKey, kValue, kOut, kLens, kPositions, kWq, kWk, kWv, kWo, kBq, kBo, kSigmas };
 
 bool with_cache(const CallSizes &s) { return s.choice(6); }
 
@@ -176,7 +176,8 @@ Operands mha_operands(const CallSizes &s, int64_t features, Role role, bool cach
           {"value_weight", role, weight(s.few_heads * s.value_dim, features), true},
           {"out_weight", role, weight(features, heads * s.value_dim), true},
           optional(s.choice(9), {"query_bias", role, {heads * dim}, true}),
-          optional(s.choice(10), {"out_bias", role, {features}, true})};
+          optional(s.choice(10), {"out_bias", role, {features}, true}),
+          optional(s.choice(11), {"sigmas", Role::input, {heads}, true})};
 }
 
 fovea_mha_parameters parameters_of(const CallSizes &s, const Tensors &t) {
@@ -201,7 +202,16 @@ fovea_status multi_head(const CallSizes &s, const Tensors &t, fovea_mha_weights 
   fovea_rotary_options rotary{};
   rotary.struct_size = sizeof rotary;
   rotary.positions = t[kPositions];
-  const fovea_mha_options options = {sizeof options, 0, 0, &attention, nullptr, s.choice(5) ? &rotary : nullptr, cache};
+  fovea_score gaussian{};
+  gaussian.struct_size = sizeof gaussian;
+  gaussian.kind = FOVEA_SCORE_GAUSSIAN;
+  gaussian.sigmas = t[kSigmas];
+  fovea_mha_options options{};
+  options.struct_size = sizeof options;
+  options.attention = &attention;
+  options.score = t[kSigmas] == nullptr ? nullptr : &gaussian;
+  options.rotary = s.choice(5) ? &rotary : nullptr;
+  options.cache = cache;
   if (weights != nullptr) {
     return fovea_multi_head_attention(s.context, weights, t[kQuery], t[kKey], t[kValue], t[kOut], &options);
   }
