@@ -11,8 +11,8 @@ namespace fovea {
 class TensorArgument {
  public:
   TensorArgument() = default;
-  TensorArgument(
-      const fovea_tensor *given);  // NOLINT(google-explicit-constructor): a function's arguments become these
+  // NOLINTNEXTLINE(google-explicit-constructor): what a function is called with becomes one
+  TensorArgument(const fovea_tensor *given);
 
   // NOLINTNEXTLINE(google-explicit-constructor): null where none was given, as what it was made of
   operator const fovea_tensor *() const { return given_ ? &tensor_ : nullptr; }
