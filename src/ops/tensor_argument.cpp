@@ -14,4 +14,6 @@ TensorArgument::TensorArgument(const fovea_tensor *given) {
   }
 }
 
+TensorArgument::operator const fovea_tensor *() const { return given_ ? &tensor_ : nullptr; }
+
 }  // namespace fovea

@@ -15,7 +15,7 @@ class TensorArgument {
   TensorArgument(const fovea_tensor *given);
 
   // NOLINTNEXTLINE(google-explicit-constructor): null where none was given, as what it was made of
-  operator const fovea_tensor *() const { return given_ ? &tensor_ : nullptr; }
+  operator const fovea_tensor *() const;
   const fovea_tensor *operator->() const { return &tensor_; }
 
  private:
