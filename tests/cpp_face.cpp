@@ -137,6 +137,34 @@ TEST_CASE("tensors: a range that does not reach is refused") {
   check_error(FOVEA_BAD_SHAPE, "12 elements", [&] { Tensor(values, {2, 1}, {huge, huge}); });
 }
 
+TEST_CASE("tensors: over what DLPack describes") {
+  struct {
+    void *data;
+    std::int32_t device_type, device_id, ndim;
+    std::uint8_t code, bits;
+    std::uint16_t lanes;
+    std::int64_t *shape, *strides;
+    std::uint64_t byte_offset;
+  } given = {};
+  Floats values = counting(6);
+  std::int64_t shape[] = {2, 2}, strides[] = {3, 1};
+  given.data = values.data();
+  given.device_type = given.lanes = 1;
+  given.ndim = given.code = 2;
+  given.bits = 32;
+  given.shape = shape;
+  given.strides = strides;
+  given.byte_offset = sizeof(float);
+  const auto view = Tensor<float>::from_dlpack(&given);
+  CHECK_EQ(view.data(), values.data() + 1);
+  CHECK_EQ(view.strides()[0], 3);
+  fovea::exp(Tensor<const float>::from_dlpack(&given), view);
+  check_near(values, {0, std::exp(1.0), std::exp(2.0), 3, std::exp(4.0), std::exp(5.0)});
+  check_error(FOVEA_BAD_DTYPE, "dtype 1, expected 6", [&] { Tensor<std::int64_t>::from_dlpack(&given); });
+  given.device_type = 2;
+  check_error(FOVEA_BAD_VALUE, "device_type", [&] { Input::from_dlpack(&given); });
+}
+
 TEST_CASE("errors carry status and message, and leave the output alone") {
   UniformProblem p;
   p.out.assign(8, 7.0f);

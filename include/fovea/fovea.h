@@ -42,6 +42,13 @@
 #define FOVEA_API
 #endif
 
+/* The function does not follow the pointer: without this, GCC warns of an output that nobody has written yet. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+#define FOVEA_NO_ACCESS(argument) __attribute__((access(none, argument)))
+#else
+#define FOVEA_NO_ACCESS(argument)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -97,7 +104,7 @@ enum {
 #define FOVEA_MAX_RANK 6
 
 /* A view of memory the caller owns: element (i0, i1, ...) is at data + i0*strides[0] + i1*strides[1] + ..., counted in
- * elements of dtype. Entries of shape and strides past rank are ignored. A DLTensor maps on it field by field. */
+ * elements of dtype. Entries of shape and strides past rank are ignored. */
 typedef struct fovea_tensor {
   void *data;
   fovea_dtype dtype;
@@ -109,7 +116,19 @@ typedef struct fovea_tensor {
 /* A contiguous row-major tensor of the given shape (rank numbers). data is not touched; whether it will be written
  * depends on the argument the tensor is passed as. If rank is outside [0, FOVEA_MAX_RANK] or shape is NULL, the result
  * has rank -1, which every operation refuses with FOVEA_BAD_RANK. */
-FOVEA_API fovea_tensor fovea_tensor_contiguous(const void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape);
+FOVEA_API FOVEA_NO_ACCESS(1) fovea_tensor fovea_tensor_contiguous(const void *data, fovea_dtype dtype, int32_t rank,
+                                                                  const int64_t *shape);
+
+/* The view that another library describes as a DLTensor, as NumPy, PyTorch, JAX and others hand it over through DLPack:
+ *   { void *data; struct { int32_t device_type, device_id; } device; int32_t ndim;
+ *     struct { uint8_t code, bits; uint16_t lanes; } dtype; int64_t *shape, *strides; uint64_t byte_offset; }
+ * A DLManagedTensor begins with one; of a DLManagedTensorVersioned pass &managed->dl_tensor. It is only read, and stays
+ * whose it was: as long as the view is used, its memory has to live, and must not be freed through its deleter.
+ * Host memory only: device_type kDLCPU (1), kDLCUDAHost (3) or kDLROCMHost (11). One lane of float32 gives F32, of int32
+ * I32, of int64 I64, of bool or uint8 BOOL. strides may be NULL: contiguous. Read-only or not, DLPack's flag is the
+ * caller's to heed. On failure *tensor stays as it was. Errors: FOVEA_NULL_POINTER, FOVEA_BAD_VALUE (the device),
+ * FOVEA_BAD_DTYPE, FOVEA_BAD_RANK, FOVEA_BAD_SHAPE, FOVEA_SIZE_OVERFLOW. */
+FOVEA_API fovea_status fovea_tensor_from_dlpack(const void *dl_tensor, fovea_tensor *tensor);
 
 /* ---- context ------------------------------------------------------------------------------------------------------- */
 

@@ -115,6 +115,17 @@ class Tensor {
     return result;
   }
 
+  // Over the memory of DLPack's DLTensor, which has to outlive it: see fovea_tensor_from_dlpack. Throws what that reports,
+  // and FOVEA_BAD_DTYPE if the elements are of another type than T.
+  static Tensor from_dlpack(const void *dl_tensor) {
+    fovea_tensor tensor;
+    check(fovea_tensor_from_dlpack(dl_tensor, &tensor));
+    if (tensor.dtype != dtype_of<std::remove_const_t<T>>)
+      throw Error(FOVEA_BAD_DTYPE, "dl_tensor has elements of fovea_dtype " + std::to_string(tensor.dtype) +
+                                       ", expected " + std::to_string(dtype_of<std::remove_const_t<T>>));
+    return Tensor(tensor);
+  }
+
   // What may be written may be read.
   operator Tensor<const T>() const noexcept requires(!std::is_const_v<T>) { return Tensor<const T>(tensor_); }
 
