@@ -220,6 +220,12 @@ enum {
 
 /* Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
  * last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise.
+ * K is that of the tensor: valid_lens move no position, which is the same for every batch entry. That is right where each
+ * sequence begins at key 0 and has a query for every key (Q = K). It is wrong for the newest Q < K queries of sequences of
+ * different lengths padded to one K, as a batch of decoders has them: of lengths {3, 5} the first would stand at position
+ * 4, and a window of one key to its left would leave it nothing. What is right there:
+ *   causal alone      no flag, and valid_lens [B,Q] with length_b - Q + i + 1 for query i; for Q = 1 that is length_b
+ *   windows, ALiBi    a call for each sequence, on views of its own length_b keys (for a window, a mask will do, too)
  *
  * score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
  *
@@ -240,7 +246,7 @@ typedef struct fovea_attention_options {
   int64_t window_left;      /* >= 0, used with FOVEA_WINDOW_LEFT                                                      */
   int64_t window_right;     /* >= 0, used with FOVEA_WINDOW_RIGHT                                                     */
   const fovea_tensor *valid_lens;   /* [B] or [B,Q], I32 or I64, each in [0, K]: key j is attended iff j < length.    *
-                                     * Any strides. One length serves all heads.                                      */
+                                     * Any strides. One length serves all heads. Positions do not go by it: see there */
   const fovea_tensor *mask;         /* BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast.     */
   const fovea_tensor *bias;         /* F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast. */
   const fovea_tensor *alibi_slopes; /* F32 [H], any stride. ALiBi (Press et al. 2022)                                 */

@@ -103,7 +103,7 @@ enum class EmptyRows : std::int32_t {
   nan = FOVEA_EMPTY_ROWS_NAN
 };
 
-// {.causal = true, .valid_lens = lengths}
+// {.causal = true, .window_left = 128}
 struct AttentionOptions {
   bool causal = false;
   bool top_left = false;

@@ -76,6 +76,59 @@ static void test_sdpa(const fovea_context *context) {
   fovea_plan_destroy(plan);
 }
 
+/* What the header says of positions and lengths, on two sequences of 3 and 5 keys in one batch padded to 5: positions go
+ * by the padded K, and what it names as right for the newest two queries equals a call for each sequence alone. */
+static void test_lengths_and_positions(const fovea_context *context) {
+  enum { B = 2, Q = 2, K = 5, D = 2 };
+  static float query[B][Q][D] = {{{1, -2}, {0.5f, 3}}, {{2, 1}, {-1, 1}}}, key[B][K][D], value[B][K][D];
+  float out[B][Q][D], alone[B][Q][D];
+  const int32_t lens[B] = {3, 5}, lens_per_query[B][Q] = {{2, 3}, {4, 5}};
+  uint8_t window[B][1][Q][K];
+  const int64_t query_shape[4] = {B, 1, Q, D}, key_shape[4] = {B, 1, K, D}, lens_shape[2] = {B, Q};
+  const int64_t mask_shape[4] = {B, 1, Q, K};
+  const fovea_tensor q = fovea_tensor_contiguous(query, FOVEA_F32, 4, query_shape);
+  const fovea_tensor k = fovea_tensor_contiguous(key, FOVEA_F32, 4, key_shape);
+  const fovea_tensor v = fovea_tensor_contiguous(value, FOVEA_F32, 4, key_shape);
+  const fovea_tensor o = fovea_tensor_contiguous(out, FOVEA_F32, 4, query_shape);
+  const fovea_tensor by_entry = fovea_tensor_contiguous(lens, FOVEA_I32, 1, lens_shape);
+  const fovea_tensor by_query = fovea_tensor_contiguous(lens_per_query, FOVEA_I32, 2, lens_shape);
+  const fovea_tensor mask = fovea_tensor_contiguous(window, FOVEA_BOOL, 4, mask_shape);
+  fovea_attention_options options;
+  int windowed, b, i, j;
+  for (i = 0; i < B * K * D; ++i) {
+    (&key[0][0][0])[i] = (float)(i * 7 % 11) / 4 - 1;
+    (&value[0][0][0])[i] = (float)i;
+  }
+  for (windowed = 0; windowed < 2; ++windowed) { /* causal; then causal with a window of one key to the left */
+    memset(&options, 0, sizeof options);
+    options.struct_size = sizeof options;
+    options.flags = windowed ? FOVEA_CAUSAL | FOVEA_WINDOW_LEFT : FOVEA_CAUSAL;
+    options.window_left = windowed;
+    for (b = 0; b < B; ++b) {
+      const int64_t own_shape[2] = {lens[b], D};
+      const fovea_tensor own_q = tensor2(&query[b][0][0], Q, D), own_o = tensor2(&alone[b][0][0], Q, D);
+      const fovea_tensor own_k = fovea_tensor_contiguous(key[b], FOVEA_F32, 2, own_shape);
+      const fovea_tensor own_v = fovea_tensor_contiguous(value[b], FOVEA_F32, 2, own_shape);
+      CHECK(fovea_sdpa(context, &own_q, &own_k, &own_v, &own_o, &options) == FOVEA_OK);
+      for (i = 0; i < Q; ++i)
+        for (j = 0; j < K; ++j) window[b][0][i][j] = j >= lens[b] - Q + i - 1;
+    }
+    options.flags = 0;
+    options.window_left = 0;
+    options.valid_lens = &by_query;
+    if (windowed) options.mask = &mask;
+    CHECK(fovea_sdpa(context, &q, &k, &v, &o, &options) == FOVEA_OK);
+    for (i = 0; i < B * Q * D; ++i) CHECK(near((&out[0][0][0])[i], (&alone[0][0][0])[i]));
+  }
+  /* And what is wrong: the last query of the sequence of 3 stands at position 4, its window begins behind its keys. */
+  options.mask = NULL;
+  options.valid_lens = &by_entry;
+  options.flags = FOVEA_WINDOW_LEFT;
+  options.window_left = 1;
+  CHECK(fovea_sdpa(context, &q, &k, &v, &o, &options) == FOVEA_OK);
+  CHECK(out[0][1][0] == 0 && out[0][1][1] == 0 && out[1][1][0] != 0);
+}
+
 static void test_merge_states(const fovea_context *context) {
   float outs[2 * 1 * 2] = {2, 4, 6, 8}, lses[2] = {0, 0}, out[2], lse[1];
   const int64_t outs_shape[3] = {2, 1, 2}, lse_shape[1] = {1};
@@ -123,6 +176,7 @@ static void test_building_blocks(const fovea_context *context) {
 
 static void test_everything(const fovea_context *context) {
   test_sdpa(context);
+  test_lengths_and_positions(context);
   test_merge_states(context);
   test_masked_softmax(context);
   test_building_blocks(context);
