@@ -307,7 +307,7 @@ typedef struct fovea_attention_buffers {
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a
  * run at the same time; may be NULL when that is 0. The plan keeps using the context it was made with, which must
  * outlive it. Each run may bring other valid_lens: a decoder plans once for the most keys there can be, and gives each
- * run the lengths of the moment; keys past them are not read (examples/decoder.c). */
+ * run the lengths of the moment; keys past them are not read (capi/examples/decoder.c). */
 FOVEA_API fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
                                            size_t workspace_size);
 

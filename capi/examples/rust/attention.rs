@@ -17,6 +17,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const F32: i32 = 1;
 const I32: i32 = 5;
 
+/// fovea_tensor
 #[repr(C)]
 struct Tensor {
     data: *mut c_void,
@@ -26,8 +27,9 @@ struct Tensor {
     strides: [i64; 6],
 }
 
+/// fovea_attention_options
 #[repr(C)]
-struct SdpaOptions {
+struct AttentionOptions {
     struct_size: usize,
     flags: u32,
     empty_rows: i32,
@@ -43,6 +45,9 @@ struct SdpaOptions {
     sinks: *const Tensor,
     log_sum_exp: *const Tensor,
     weights: *const Tensor,
+    dropout: f32,
+    reserved: i32,
+    dropout_seed: u64,
 }
 
 extern "C" {
@@ -56,7 +61,7 @@ extern "C" {
         key: *const Tensor,
         value: *const Tensor,
         out: *const Tensor,
-        options: *const SdpaOptions,
+        options: *const AttentionOptions,
     ) -> i32;
 }
 
@@ -106,8 +111,8 @@ fn main() -> Outcome<()> {
     let mut weights = vec![0f32; shape[0] as usize * heads * len * len];
     let lens_view = view(&valid_lens, I32, &lens_shape);
     let weights_view = view_mut(&mut weights, F32, &[shape[0], shape[1], shape[2], shape[2]]);
-    let options = SdpaOptions {
-        struct_size: std::mem::size_of::<SdpaOptions>(),
+    let options = AttentionOptions {
+        struct_size: std::mem::size_of::<AttentionOptions>(),
         valid_lens: &lens_view,
         weights: &weights_view,
         ..unsafe { std::mem::zeroed() } // zero is the default of every option
