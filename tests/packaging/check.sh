@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs fovea with DESTDIR and uses it from there in every documented way: through pkg-config (shared and static), through
-# CMake and as a Meson subproject. The program is the one that README.md shows, so it is known to compile and run.
+# CMake and as a Meson subproject. The programs are those that README.md shows, so they are known to compile and run.
 #
-# usage: check.sh SOURCE BUILD SCRATCH PREFIX LIBDIR CC...
+# usage: check.sh SOURCE BUILD SCRATCH PREFIX LIBDIR     with the compilers' commands in CC and CXX
 set -eu
 
 source=$1
@@ -10,7 +10,6 @@ build=$2
 scratch=$3
 prefix=$4
 libdir=$5
-shift 5 # what is left is the C compiler's command
 
 fail() {
   echo "FAILED: $*"
@@ -30,36 +29,66 @@ for file in include/fovea/fovea.h include/fovea/layers.h include/fovea/fovea.hpp
   [ -e "$installed/$file" ] || fail "$file is not installed"
 done
 
-# The first C block of the README, as it stands.
-awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$source/README.md" >readme.c
+# block LANGUAGE: the README's first block of that kind, as it stands.
+block() { awk -v fence="^\`\`\`$1\$" '$0 ~ fence { inside = 1; next } /^```$/ { if (inside) exit } inside' "$source/README.md"; }
+block c >readme.c
+block cpp >readme.cpp
 grep -q fovea_sdpa readme.c || fail "README.md shows no C program that calls fovea_sdpa"
+grep -q fovea::sdpa readme.cpp || fail "README.md shows no C++ program that calls fovea::sdpa"
 
-# run PROGRAM: it must succeed and print the numbers that the README promises under it.
-awk '/^```text$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$source/README.md" >expected.txt
+# loads PROGRAM: yes if it needs the shared library, else no.
+loads() { if readelf -d "$1" | grep -q 'NEEDED.*libfovea'; then echo yes; else echo no; fi; }
+
+# run PROGRAM SHARED: it must print the numbers that the README promises, and load libfovea.so or not.
+block text >expected.txt
 [ -s expected.txt ] || fail "README.md does not show what the program prints"
 run() {
+  if command -v readelf >/dev/null 2>&1; then
+    [ "$(loads "$1")" = "$2" ] || fail "$1 loads the shared library: $(loads "$1"), expected $2"
+  fi
   LD_LIBRARY_PATH="$library_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$1" >printed.txt || fail "$1 exits with $?"
   cmp printed.txt expected.txt || fail "$1 prints something else than README.md says"
   echo "ok: $1"
 }
 
-# use_pkg_config NAME FLAG CC...: the flags come with spaces in paths escaped for the shell, hence the eval.
+# use_pkg_config NAME SHARED SOURCE "FLAGS OF PKG-CONFIG" COMPILER...: what it says comes escaped for the shell, hence the
+# eval.
 use_pkg_config() {
   name=$1
-  flags=$(pkg-config "$2" --cflags --libs fovea)
-  shift 2
-  eval "set -- \"\$@\" -std=c99 -Wall -Wextra -Wpedantic -Werror readme.c -o $name $flags"
+  shared=$2
+  program=$3
+  # shellcheck disable=SC2086 # several words
+  flags=$(pkg-config --cflags --libs $4)
+  shift 4
+  eval "set -- \"\$@\" -Wall -Wextra -Wpedantic -Werror $program -o $name $flags"
   "$@" || fail "$name does not build"
-  run "./$name"
+  run "./$name" "$shared"
 }
 
-use_pkg_config pkgconfig_shared --print-errors "$@"
+# The lines of README.md, with warnings. Optimised too, as compilers then see more to warn of.
+# shellcheck disable=SC2016 # the text itself is looked for
+for words in 'cc main.c $(pkg-config --cflags --libs fovea)' 'c++ -std=c++20 main.cpp $(pkg-config --cflags --libs fovea)' \
+  'fovea-static'; do
+  grep -qF -e "$words" "$source/README.md" || fail "README.md does not say $words"
+done
+# shellcheck disable=SC2086 # CC may carry a wrapper: "ccache gcc"
+{
+  use_pkg_config pkgconfig_shared yes readme.c fovea $CC -std=c99 -O2
+  use_pkg_config pkgconfig_cpp yes readme.cpp fovea $CXX -std=c++20 -O2
+  use_pkg_config pkgconfig_static no readme.c fovea-static $CC -std=c99
+  use_pkg_config pkgconfig_cpp_static no readme.cpp fovea-static $CXX -std=c++20
 
-# With the shared library out of the way, -lfovea finds the static one.
-mkdir aside
-mv "$library_path"/libfovea.so* aside/
-use_pkg_config pkgconfig_static --static "$@"
-mv aside/libfovea.so* "$library_path/"
+  # shellcheck disable=SC2046 # several words
+  $CC -std=c99 -I"$installed/include" readme.c -o by_hand "$library_path/libfovea.a" $(pkg-config --libs tbb) -lstdc++ -lm ||
+    fail "the archive does not link by hand"
+  run ./by_hand no
+
+  # Where only the archive is installed, -lfovea finds that.
+  mkdir aside
+  mv "$library_path"/libfovea.so* aside/
+  use_pkg_config pkgconfig_archive_only no readme.c "--static fovea" $CC -std=c99
+  mv aside/libfovea.so* "$library_path/"
+}
 
 if command -v cmake >/dev/null 2>&1; then
   mkdir cmake
@@ -78,7 +107,7 @@ target_link_libraries(cmake_shared fovea::fovea)
 add_executable(cmake_static readme.c)
 target_link_libraries(cmake_static fovea::fovea_static)
 END
-  CC=$* cmake -S cmake -B cmake/build -DCMAKE_PREFIX_PATH="$installed" >cmake.log 2>&1 || {
+  cmake -S cmake -B cmake/build -DCMAKE_PREFIX_PATH="$installed" >cmake.log 2>&1 || {
     cat cmake.log
     fail "find_package(fovea) does not work"
   }
@@ -86,8 +115,8 @@ END
     cat cmake.log
     fail "a CMake project does not build"
   }
-  run cmake/build/cmake_shared
-  run cmake/build/cmake_static
+  run cmake/build/cmake_shared yes
+  run cmake/build/cmake_static no
 else
   echo "left out: CMake is not installed"
 fi
