@@ -1,0 +1,72 @@
+#!/bin/sh
+# What ./dev says while it works and when it cannot go on, without a terminal. Everything it calls is played by stubs: nothing
+# is installed or built.
+#
+# usage: dev.sh SOURCE SCRATCH
+set -eu
+
+source=$1
+scratch=$2
+
+fail() {
+  cat said
+  echo "FAILED: $*"
+  exit 1
+}
+
+rm -rf "$scratch"
+mkdir -p "$scratch/bin" "$scratch/root"
+cd "$scratch"
+cp "$source/dev" root/dev
+real_sleep=$(command -v sleep)
+
+# stub NAME: a program, from standard input.
+stub() {
+  { echo '#!/bin/sh' && cat; } >"bin/$1"
+  chmod +x "bin/$1"
+}
+echo 'printf installed' | stub dpkg-query
+echo 'exit 0' | stub pkg-config
+echo "exec $real_sleep 0.01" | stub sleep # time passes two hundred times as fast
+echo 'echo version 1' | stub cc
+echo 'echo version 1' | stub c++
+PATH=$scratch/bin:$PATH
+unset CC CXX
+export PATH
+
+# A build that stands for minutes at one file, then at another: a line for each, no more.
+stub meson <<'END'
+case $1 in --version) echo 1.0 ;; setup) mkdir -p "$2" ;; esac
+END
+stub ninja <<END
+case " \$* " in *" -t "*) exit 1 ;; esac
+for line in '[1/2] Compiling C++ object first.o' '[2/2] Compiling C++ object second.o'; do
+  echo "\$line"
+  for wait in 1 2 3 4 5 6 7 8 9 10; do
+    $real_sleep 0.5
+    if [ "\$wait" -gt 1 ] && grep -qF "\$line" $scratch/said; then break; fi
+  done
+done
+END
+root/dev build >said 2>&1 </dev/null || fail "./dev build fails"
+[ "$(grep -c 'first.o' said)" = 1 ] || fail "the first line of progress is there $(grep -c 'first.o' said) times"
+[ "$(grep -c 'second.o' said)" = 1 ] || fail "the second line of progress is there $(grep -c 'second.o' said) times"
+echo "ok: progress is not repeated"
+
+# What is missing stands last, whatever Meson prints around it.
+stub meson <<'END'
+case $1 in --version) echo 1.0 && exit ;; esac
+echo '<urlopen error [Errno -2] Name or service not known>'
+echo
+echo 'meson.build:18:2: ERROR: Problem encountered: xsimd is missing. Install libxsimd-dev'
+echo
+echo 'A full log can be found at meson-log.txt'
+exit 1
+END
+rm -rf root/build
+if root/dev build >said 2>&1 </dev/null; then fail "./dev build goes on without xsimd"; fi
+[ "$(tail -n 1 said)" = "dev: xsimd is missing. Install libxsimd-dev" ] || fail "the last line does not say what is missing"
+echo "ok: what is missing stands last"
+
+cd /
+rm -rf "$scratch"
