@@ -191,15 +191,6 @@ static void panel_weights(const layer_data *data, const float *weights, int sent
   }
 }
 
-/* The largest weight between words, up to the next five percent: [CLS] and [SEP] collect what a head has no use for and
- * would leave the words in the dark. */
-static double words_scale(const heatmap_panel *panel) {
-  double largest = 0;
-  for (int i = 1; i + 1 < panel->valid; ++i)
-    for (int j = 1; j + 1 < panel->valid; ++j) largest = fmax(largest, panel->weights[i * panel->size + j]);
-  return fmin(1, fmax(0.05, ceil(largest * 20 - 1e-6) / 20));
-}
-
 static int draw_picture(const layer_data *data, const float *weights, const char *path) {
   static const struct {
     int sentence, head;
@@ -220,14 +211,13 @@ static int draw_picture(const layer_data *data, const float *weights, const char
     const layer_sentence *sentence = &data->sentences[views[i].sentence];
     float *panel = squares + (size_t)count * square;
     panel_weights(data, weights, views[i].sentence, views[i].head, panel);
-    panels[count] = (heatmap_panel){views[i].title,    views[i].subtitle, sentence->tokens, panel, 0,
-                                    (int)data->length, sentence->count};
-    panels[count].scale_end = words_scale(&panels[count]);
-    ++count;
+    panels[count++] =
+        (heatmap_panel){views[i].title, views[i].subtitle, sentence->tokens, panel, (int)data->length, sentence->count};
   }
   int status = squares ? heatmap_write_png(path, "Which words attend to which",
                                            "Third layer of the sentence encoder all-MiniLM-L6-v2, computed by fovea. "
-                                           "Each row is a word, and shows in percent where it looks.",
+                                           "Each row is a word, and shows in percent where it looks; "
+                                           "colours go by the square root, alike in all panels.",
                                            panels, count, 2)
                        : -1;
   if (status) fprintf(stderr, "%s\n", squares ? heatmap_error() : "no memory for the picture");

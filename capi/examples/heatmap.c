@@ -49,8 +49,11 @@ static void draw_labels(canvas *picture, const heatmap_panel *panel, int x, int 
   }
 }
 
-static void draw_cell(canvas *picture, double weight, double end, int x, int y) {
-  double part = weight / end;
+/* Where on the colour scale a weight stands. */
+static double scale_part(double weight) { return sqrt(weight); }
+
+static void draw_cell(canvas *picture, double weight, int x, int y) {
+  double part = scale_part(weight);
   canvas_fill(picture, x, y, CELL, CELL, canvas_scale_color(part));
   if (weight < 0.095) return;
   char number[8];
@@ -61,10 +64,9 @@ static void draw_cell(canvas *picture, double weight, double end, int x, int y) 
 }
 
 static void draw_cells(canvas *picture, const heatmap_panel *panel, int x, int y) {
-  double end = panel->scale_end;
   for (int i = 0; i < panel->valid; ++i)
     for (int j = 0; j < panel->valid; ++j)
-      draw_cell(picture, panel->weights[i * panel->size + j], end, x + j * (CELL + GAP), y + i * (CELL + GAP));
+      draw_cell(picture, panel->weights[i * panel->size + j], x + j * (CELL + GAP), y + i * (CELL + GAP));
   int all = cells_size(panel), valid = panel->valid * (CELL + GAP);
   if (panel->valid == panel->size) return;
   canvas_hatch(picture, x + valid, y, all - valid, all, pad_ground, pad_stripe);
@@ -77,15 +79,15 @@ static void draw_cells(canvas *picture, const heatmap_panel *panel, int x, int y
 }
 
 static void draw_bar(canvas *picture, const heatmap_panel *panel, int x, int y) {
+  static const double ticks[] = {0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
   int height = cells_size(panel);
-  double end = panel->scale_end;
   for (int row = 0; row < height; ++row)
     canvas_fill(picture, x, y + row, BAR_WIDTH, 1, canvas_scale_color(1 - (row + 0.5) / height));
   canvas_font font = label_font(0, faint);
-  for (int tick = 0; tick <= 5; ++tick) {
+  for (size_t tick = 0; tick < sizeof ticks / sizeof *ticks; ++tick) {
     char number[16];
-    int at = y + (int)((height - 1) * (1 - tick / 5.0) + 0.5);
-    snprintf(number, sizeof number, "%.0f %%", 100 * end * tick / 5);
+    int at = y + (int)((height - 1) * (1 - scale_part(ticks[tick])) + 0.5);
+    snprintf(number, sizeof number, "%.0f %%", 100 * ticks[tick]);
     canvas_fill(picture, x + BAR_WIDTH, at, 4, 1, faint);
     canvas_text(picture, number, x + BAR_WIDTH + 9, at + 5, 0, &font);
   }

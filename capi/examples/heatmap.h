@@ -5,13 +5,15 @@
 #ifndef FOVEA_EXAMPLES_HEATMAP_H
 #define FOVEA_EXAMPLES_HEATMAP_H
 
+/* Colours go by the square root of a weight, from 0 to 1, in every panel: small weights can be told apart, and the largest
+ * has a colour of its own. */
+
 /* One square of size x size cells: row i is the query, column j the key it attends to. */
 typedef struct heatmap_panel {
   const char *title;
   const char *subtitle;
   const char *const *labels; /* valid of them, UTF-8 (other than ASCII is drawn as a box) */
   const float *weights;      /* [size, size], each in [0, 1] */
-  double scale_end;          /* weight at the end of the colour scale; larger ones get its last colour */
   int size;
   int valid; /* rows and columns from here on are padding: hatched */
 } heatmap_panel;
