@@ -5,10 +5,8 @@
 #ifndef FOVEA_EXAMPLES_HEATMAP_H
 #define FOVEA_EXAMPLES_HEATMAP_H
 
-/* Colours go by the square root of a weight, from 0 to 1, in every panel: small weights can be told apart, and the largest
- * has a colour of its own. */
-
-/* One square of size x size cells: row i is the query, column j the key it attends to. */
+/* One square of size x size cells: row i is the query, column j the key it attends to. Colours go by the square root of a
+ * weight, from 0 to 1 in every panel, so that small ones can be told apart and large ones are not cut off. */
 typedef struct heatmap_panel {
   const char *title;
   const char *subtitle;

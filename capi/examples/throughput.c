@@ -243,8 +243,8 @@ int throughput_run(void) {
   status |= measure_matmul();
   printf(
       "  %d threads, float32. A case is the median of its runs, its limit the best of bursts in between: FMA is\n"
-      "  multiply-adds in registers, read and copy run over the case's own buffers. Other work on the machine moves times\n"
-      "  and shares from one run to the next, even where the limit suffers with the case.\n",
+      "  multiply-adds in registers, read and copy run over the case's own buffers. Times and shares vary from run to\n"
+      "  run with the machine's other work.\n",
       threads);
   return status;
 }
