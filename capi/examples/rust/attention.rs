@@ -9,7 +9,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use std::error::Error;
-use std::ffi::{c_char, c_void, CStr};
+use std::ffi::{c_void, CStr};
+use std::os::raw::c_char;
 use std::ptr::null;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
