@@ -1,15 +1,17 @@
-// The border between C and C++: no exception passes.
+// The border between C and C++: no exception passes, and what computes does so in one floating-point mode.
 #pragma once
 
 #include <exception>
 #include <new>
 
+#include "runtime/float_mode.hpp"
 #include "status.hpp"
 
 namespace fovea {
 
 template <class Body>
 Status guarded(const Body &body) noexcept {
+  const CallFloatMode mode;
   try {
     return body();
   } catch (const std::bad_alloc &) {

@@ -21,7 +21,14 @@
  * Threads   Every function may be called from any number of threads at once, as long as the outputs differ; what changes
  *           or destroys a handle says what else may use it meanwhile. The result has the same bits whatever the number of
  *           threads, from call to call, and (without dropout, whose choice goes by the entry's number) for a batch entry
- *           wherever it stands in the batch (same build, same instruction set).
+ *           wherever it stands in the batch (same build, same instruction set). Where threads cannot be created, calls
+ *           do all their work on the calling thread; and so they do in a child that was forked after oneTBB's threads were
+ *           used, or for good when oneTBB fails for lack of memory. (oneTBB ends the process if threads run out while it
+ *           creates some; before its first use here it is tried whether as many can be created.) A library that has used
+ *           threads stays loaded: dlclose does not unload it, nor a plugin that the static library is part of.
+ * Floats    Every function computes in the default floating-point mode: round to nearest, denormal numbers kept, no
+ *           exception trapped, whatever the threads involved have set. The calling thread's environment is afterwards as
+ *           it was, sticky flags included; in it a caller's own parallel loop is called.
  * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then filled
  *           in. Zero is the default of every member. New members are only ever appended, so a program built against an
  *           older header keeps working; a newer program's extra members are accepted as long as they are zero. A

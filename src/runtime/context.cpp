@@ -5,7 +5,7 @@
 
 #include "ops/check.hpp"
 #include "runtime/dispatch.hpp"
-#include "runtime/parallel.hpp"
+#include "runtime/one_tbb.hpp"
 #include "runtime/workspace.hpp"
 
 fovea_context::~fovea_context() { fovea::free_spare_workspace(spare_workspace.load()); }
@@ -54,7 +54,7 @@ Status create_context(const fovea_context_options *options, Context **context) {
 
 int worker_limit(const Context &context) {
   if (context.parallel_for != nullptr) return context.max_threads == 0 ? 1 : context.max_threads;
-  const int arena = arena_concurrency();
+  const int arena = one_tbb_concurrency();
   return context.max_threads == 0 || context.max_threads > arena ? arena : context.max_threads;
 }
 

@@ -6,13 +6,12 @@
 // is at most a task long, too short to put a thread to sleep for; where that task has lost its core the wait yields.
 #include "runtime/parallel.hpp"
 
-#include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/partitioner.h>
-#include <oneapi/tbb/task_arena.h>
-
 #include <algorithm>
 #include <atomic>
 #include <thread>
+
+#include "runtime/float_mode.hpp"
+#include "runtime/one_tbb.hpp"
 
 namespace fovea {
 namespace {
@@ -100,7 +99,18 @@ class Crew {
   Range ranges_[most_ranges];
 };
 
-void work(void *crew, int64_t worker) { static_cast<Crew *>(crew)->work(static_cast<int>(worker)); }
+void work(void *crew, int64_t worker) {
+  const StandardFloatMode mode;
+  static_cast<Crew *>(crew)->work(static_cast<int>(worker));
+}
+
+// False if something is left to do.
+bool work_together(const Context &context, int workers, Crew *crew) {
+  const CallersFloatMode mode;
+  if (context.parallel_for == nullptr) return run_on_one_tbb(workers, work, crew);
+  context.parallel_for(context.parallel_for_user, workers, work, crew);
+  return true;
+}
 
 }  // namespace
 
@@ -112,15 +122,8 @@ void run_tasks(const Context &context, int workers, const TaskList &list) {
     return;
   }
   Crew crew(list, workers);
-  if (context.parallel_for != nullptr) {
-    context.parallel_for(context.parallel_for_user, workers, work, &crew);
-    return;
-  }
-  // Isolated: while a worker waits here it must not pick up the caller's unrelated tasks, which might call us again.
-  oneapi::tbb::this_task_arena::isolate([&] {
-    oneapi::tbb::parallel_for(
-        0, workers, [&](int worker) { crew.work(worker); }, oneapi::tbb::simple_partitioner());
-  });
+  // Whichever worker it is finds and does all that is left: each task is drawn once.
+  if (!work_together(context, workers, &crew)) crew.work(0);
 }
 
 void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody body) {
@@ -128,7 +131,5 @@ void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody
   list.add(task_count, body);
   run_tasks(context, static_cast<int>(std::min<int64_t>(workers, task_count)), list);
 }
-
-int arena_concurrency() { return oneapi::tbb::this_task_arena::max_concurrency(); }
 
 }  // namespace fovea

@@ -1,4 +1,4 @@
-// Parallel loops over tasks. The implementation is the only file that includes oneTBB.
+// Parallel loops over tasks.
 #pragma once
 
 #include <array>
@@ -81,8 +81,5 @@ class TaskList {
 // and no two calls with one worker overlap, so it may index scratch memory. workers == 1 runs on the calling thread.
 void run_tasks(const Context &context, int workers, const TaskList &list);
 void run_tasks(const Context &context, int workers, int64_t task_count, TaskBody body);
-
-// Threads of the calling thread's arena.
-int arena_concurrency();
 
 }  // namespace fovea

@@ -1,0 +1,8 @@
+// Which environment the call on this thread was made in.
+#include "runtime/float_mode.hpp"
+
+namespace fovea {
+
+thread_local constinit const FloatEnvironment *CallFloatMode::callers = nullptr;
+
+}  // namespace fovea

@@ -1,0 +1,16 @@
+// oneTBB's threads: started, shared with whoever else uses oneTBB in the process, and done without where they are not to
+// be had.
+#pragma once
+
+#include <cstdint>
+
+namespace fovea {
+
+// Threads of the calling thread's arena; 1 where oneTBB cannot be used.
+int one_tbb_concurrency();
+
+// Calls work(data, worker) for each worker in [0, workers), on oneTBB's threads and the calling one. False if not all of
+// these calls were made; none of them runs any more then, and the caller has to do what is left.
+[[nodiscard]] bool run_on_one_tbb(int workers, void (*work)(void *data, int64_t worker), void *data);
+
+}  // namespace fovea

@@ -1,0 +1,269 @@
+#include "operations.hpp"
+
+#include <cstring>
+#include <memory>
+
+#include "attention_problem.hpp"
+#include "kv_cache.hpp"
+#include "linear_layer.hpp"
+#include "multi_head.hpp"
+#include "prepared_keys.hpp"
+
+namespace testing {
+namespace {
+
+// Each kind of option once; the mask leaves every other key out for some of the queries.
+void set_every_option(AttentionProblem &problem, Random &random) {
+  const AttentionSizes &s = problem.sizes;
+  problem.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT | FOVEA_AVERAGE_WEIGHTS;
+  problem.window_left = s.key_len - 5;
+  problem.softcap = 20;
+  problem.dropout = 0.1F;
+  problem.set_valid_lens(std::vector<int64_t>(static_cast<size_t>(s.batch), s.key_len - 3));
+  problem.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return (i + j) % 7 != 0; });
+  problem.bias.emplace(Shape{1, 1, s.query_len, s.key_len}).fill_normal(random);
+  problem.alibi_slopes.emplace(Shape{s.heads}).fill([] { return 0.01F; });
+  problem.sinks.emplace(Shape{s.heads}).fill_normal(random);
+}
+
+struct Attention {
+  explicit Attention(AttentionProblem made, bool weights)
+      : problem(std::move(made)), result(problem.make_result(weights)) {}
+  AttentionProblem problem;
+  AttentionResult result;
+
+  std::vector<const Tensor<float> *> outputs() const {
+    if (result.weights) return {&result.out, &*result.log_sum_exp, &*result.weights};
+    return {&result.out, &*result.log_sum_exp};
+  }
+};
+
+AttentionProblem make_problem(int32_t kind, const ReadyCallSizes &sizes, bool many, Random &random) {
+  const AttentionSizes s = {.batch = 1,
+                            .heads = 4,
+                            .kv_heads = 2,
+                            .query_len = many ? sizes.many_queries : 1,
+                            .key_len = many ? sizes.keys : sizes.many_keys,
+                            .head_dim = sizes.head_dim,
+                            .value_dim = sizes.value_dim};
+  AttentionProblem problem =
+      kind == FOVEA_SCORE_DOT ? make_attention(s, random) : make_scored(kind, s, sizes.hidden, random);
+  problem.value.fill([&] { return random.normal() * (random.chance(0.5) ? 1 : 0x1p-127F); });
+  return problem;
+}
+
+void add_attention(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
+  for (const int32_t kind : kScoreKinds) {
+    for (const bool many : {true, false}) {
+      for (const bool options : {false, true}) {
+        AttentionProblem problem = make_problem(kind, sizes, many, random);
+        if (options) set_every_option(problem, random);
+        const auto call = std::make_shared<Attention>(std::move(problem), options);
+        list->push_back(
+            {score_name(kind) + (many ? ", many queries" : ", one query") + (options ? ", every option" : ""),
+             [call](const fovea_context *context) { return call->problem.run(context, call->result); },
+             call->outputs()});
+      }
+    }
+  }
+}
+
+// Made, filled and attended in one go: they belong to an instruction set.
+void add_kept_keys(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
+  for (const int32_t kind : {FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_BILINEAR}) {
+    const auto call = std::make_shared<Attention>(make_problem(kind, sizes, false, random), false);
+    list->push_back({"prepared keys, " + score_name(kind),
+                     [call](const fovea_context *context) {
+                       const AttentionSizes &s = call->problem.sizes;
+                       const ScoreArguments score(*call->problem.score);
+                       const fovea_tensor key = call->problem.key.view();
+                       fovea_prepared_keys *keys = nullptr;
+                       fovea_status status = fovea_prepared_keys_create(context, &score.score, s.batch, s.kv_heads,
+                                                                        s.key_len, s.head_dim, s.key_size(), &keys);
+                       if (status == FOVEA_OK) status = fovea_prepared_keys_append(context, keys, &key);
+                       const Keys owned(keys);
+                       return status != FOVEA_OK ? status : attend(context, call->problem, owned, call->result);
+                     },
+                     call->outputs()});
+  }
+  const auto call = std::make_shared<Attention>(make_problem(FOVEA_SCORE_DOT, sizes, false, random), false);
+  list->push_back({"cache",
+                   [call](const fovea_context *context) {
+                     const fovea_kv_cache_sizes wanted = cache_sizes(call->problem, call->problem.sizes.key_len);
+                     const fovea_tensor key = call->problem.key.view(), value = call->problem.value.view();
+                     fovea_kv_cache *cache = nullptr;
+                     fovea_status status = fovea_kv_cache_create(&wanted, &cache);
+                     if (status == FOVEA_OK) status = fovea_kv_cache_append(context, cache, &key, &value);
+                     const KvCache owned(cache);
+                     if (status == FOVEA_OK) {
+                       const int64_t sequence = 0, shape[] = {1};
+                       const fovea_tensor source = fovea_tensor_contiguous(&sequence, FOVEA_I64, 1, shape);
+                       status = fovea_kv_cache_reorder(context, cache, &source);
+                     }
+                     return status != FOVEA_OK ? status : attend(context, call->problem, owned, call->result);
+                   },
+                   call->outputs()});
+}
+
+void add_multi_head(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
+  const MultiHeadSizes s = {.batch = 1,
+                            .query_len = sizes.many_queries,
+                            .key_len = sizes.many_queries,
+                            .query_inputs = 2 * sizes.head_dim,
+                            .key_inputs = 2 * sizes.head_dim,
+                            .value_inputs = 2 * sizes.head_dim,
+                            .heads = 2,
+                            .kv_heads = 2,
+                            .head_dim = sizes.head_dim,
+                            .value_dim = sizes.value_dim,
+                            .outputs = 2 * sizes.head_dim};
+  const auto layer = std::make_shared<MultiHead>(make_multi_head(s, Inputs::kOne, random));
+  const auto out = std::make_shared<Tensor<float>>(layer->make_out());
+  list->push_back({"multi-head",
+                   [layer, out](const fovea_context *context) {
+                     const MhaParameters given(*layer);
+                     fovea_mha_weights *weights = nullptr;
+                     const fovea_status status = fovea_mha_weights_create(context, &given.parameters, &weights);
+                     if (status != FOVEA_OK) return status;
+                     fovea_rotary_options rotary{};
+                     rotary.struct_size = sizeof rotary;
+                     fovea_mha_options options{};
+                     options.struct_size = sizeof options;
+                     options.rotary = &rotary;
+                     return layer->run(context, MhaWeights(weights), *out, &options);
+                   },
+                   {out.get()}});
+}
+
+// x, and what a call makes of it: an output of the same shape.
+using Call = fovea_status (*)(const fovea_context *, const fovea_tensor &x, const fovea_tensor &out);
+
+template <typename Make>
+void add_simple(const std::string &name, const Shape &shape, Make make, Call call, std::vector<ReadyCall> *list) {
+  const auto x = std::make_shared<Tensor<float>>(shape), out = std::make_shared<Tensor<float>>(shape);
+  x->fill(make);
+  list->push_back({name,
+                   [=](const fovea_context *context) {
+                     const fovea_tensor in = x->view(), to = out->view();
+                     return call(context, in, to);
+                   },
+                   {out.get()}});
+}
+
+void add_simple_ones(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
+  const Shape shape = {sizes.rows, sizes.columns};
+  const auto normal = [&] { return random.normal(); };
+  add_simple(
+      "exp", shape, [&] { return random.uniform(-104, 5); },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) { return fovea_exp(c, &x, &out); },
+      list);
+  add_simple(
+      "tanh", shape, [&] { return random.normal() * (random.chance(0.5) ? 1 : 0x1p-127F); },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) { return fovea_tanh(c, &x, &out); },
+      list);
+  add_simple(
+      "masked softmax", shape, [&] { return random.uniform(-90, 5); },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        const int64_t length = x.shape[1] - 3, lens_shape[] = {1};
+        const fovea_tensor lens = fovea_tensor_contiguous(&length, FOVEA_I64, 1, lens_shape);
+        return fovea_masked_softmax(c, &x, &lens, &out, nullptr);
+      },
+      list);
+  add_simple(
+      "layer norm", shape, normal,
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_layer_norm(c, &x, &out, nullptr);
+      },
+      list);
+  add_simple(
+      "positional encoding", shape, normal,
+      [](const fovea_context *c, const fovea_tensor &, const fovea_tensor &out) {
+        return fovea_positional_encoding(c, &out, nullptr);
+      },
+      list);
+  add_simple(
+      "added positional encoding", shape, normal,
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_add_positional_encoding(c, &x, &out, nullptr);
+      },
+      list);
+  add_simple(
+      "rotary", shape, normal,
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_rotary(c, &x, &out, nullptr);
+      },
+      list);
+  add_simple(
+      "ALiBi slopes", {sizes.rows}, normal,
+      [](const fovea_context *, const fovea_tensor &, const fovea_tensor &out) { return fovea_alibi_slopes(&out); },
+      list);
+}
+
+void add_products(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
+  const int64_t depth = 128;
+  const auto a = std::make_shared<Tensor<float>>(normal(random, {sizes.rows, depth}));
+  const auto b = std::make_shared<Tensor<float>>(normal(random, {depth, sizes.columns}));
+  const auto out = std::make_shared<Tensor<float>>(Shape{sizes.rows, sizes.columns});
+  a->fill([&] { return random.normal() * 0x1p-100F; });
+  b->fill([&] { return random.normal() * (random.chance(0.5) ? 1 : 0x1p-27F); });
+  list->push_back({"matmul",
+                   [=](const fovea_context *context) {
+                     const fovea_tensor x = a->view(), y = b->view(), to = out->view();
+                     return fovea_matmul(context, &x, &y, &to);
+                   },
+                   {out.get()}});
+  for (const int32_t activation : kActivations) {
+    const auto layer_out = std::make_shared<Tensor<float>>(out->shape());
+    const auto bias = std::make_shared<Tensor<float>>(normal(random, {sizes.columns}));
+    list->push_back({"linear, activation " + std::to_string(activation),
+                     [=](const fovea_context *context) {
+                       const fovea_tensor x = a->view(), y = b->view(), c = bias->view(), to = layer_out->view();
+                       fovea_packed_matrix *packed = nullptr;
+                       const fovea_status status = fovea_linear_pack(context, &y, FOVEA_WEIGHT_IN_OUT, &packed);
+                       const Packed owned(packed);
+                       const fovea_linear_options options = {sizeof options, activation, 0, &c, nullptr};
+                       return status != FOVEA_OK ? status : fovea_linear(context, &x, packed, &to, &options);
+                     },
+                     {layer_out.get()}});
+  }
+}
+
+void add_merge(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
+  const auto outs = std::make_shared<Tensor<float>>(normal(random, {3, sizes.columns, sizes.value_dim}));
+  const auto lses = std::make_shared<Tensor<float>>(normal(random, {3, sizes.columns}));
+  const auto out = std::make_shared<Tensor<float>>(Shape{sizes.columns, sizes.value_dim});
+  const auto lse = std::make_shared<Tensor<float>>(Shape{sizes.columns});
+  list->push_back({"merging",
+                   [=](const fovea_context *context) {
+                     const fovea_tensor parts = outs->view(), sums = lses->view(), to = out->view(), sum = lse->view();
+                     return fovea_merge_states(context, &parts, &sums, &to, &sum);
+                   },
+                   {out.get(), lse.get()}});
+}
+
+}  // namespace
+
+fovea_status ReadyCall::run(const fovea_context *context) const {
+  for (const Tensor<float> *output : outputs) std::memset(output->data(), 0xA7, output->memory().size());
+  return call(context);
+}
+
+std::vector<float> ReadyCall::output() const {
+  std::vector<float> all;
+  for (const Tensor<float> *output : outputs) all.insert(all.end(), output->data(), output->data() + output->count());
+  return all;
+}
+
+std::vector<ReadyCall> ready_calls(const ReadyCallSizes &sizes) {
+  Random random(base_seed());
+  std::vector<ReadyCall> list;
+  add_attention(sizes, random, &list);
+  add_kept_keys(sizes, random, &list);
+  add_multi_head(sizes, random, &list);
+  add_simple_ones(sizes, random, &list);
+  add_products(sizes, random, &list);
+  add_merge(sizes, random, &list);
+  return list;
+}
+
+}  // namespace testing
