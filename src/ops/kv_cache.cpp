@@ -7,6 +7,8 @@
 // source that many sequences want is read once, and the spare copy is a piece.
 #include "ops/kv_cache.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
@@ -29,15 +31,30 @@ namespace {
 constexpr int64_t task_floats = 32768;  // of a copy: some 10 microseconds
 constexpr int64_t piece_floats = 4096;  // of a reordering: 64 sequences' pieces fit in a core's L2
 
+// The caches there are. Constant-initialised, without the guard that another thread may hold when this one forks, and
+// never destroyed: a cache may be a static object's, which is destroyed at any time.
 struct LiveCaches {
   std::shared_mutex mutex;
-  std::unordered_set<const fovea_kv_cache *> set;
+  std::unordered_set<const fovea_kv_cache *> *set = nullptr;  // made with the first cache
 };
+constinit LiveCaches live;
 
-// Never destroyed: a cache may be a static object's, which is destroyed at any time.
-LiveCaches &live_caches() {
-  static auto *const live = new LiveCaches;
-  return *live;
+// A child is forked while no other thread holds the lock, which nobody there could release. Nor could the child: it is
+// another thread than the one that took it.
+void before_fork() { live.mutex.lock(); }
+void after_fork_in_parent() { live.mutex.unlock(); }
+void after_fork_in_child() { new (&live.mutex) std::shared_mutex; }
+[[maybe_unused]] const int forks_are_handled = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+
+void add_live(const fovea_kv_cache *cache) {
+  const std::unique_lock lock(live.mutex);
+  if (live.set == nullptr) live.set = new std::unordered_set<const fovea_kv_cache *>;
+  live.set->insert(cache);
+}
+
+bool remove_live(const fovea_kv_cache *cache) {
+  const std::unique_lock lock(live.mutex);
+  return live.set != nullptr && live.set->erase(cache) != 0;
 }
 
 // Sizes of the block and of its keys; false on overflow. What does not depend on the batch or on the capacity has to
@@ -219,9 +236,8 @@ void move_sequences(const Context &context, const fovea_kv_cache &cache, const M
 }  // namespace
 
 bool is_kv_cache(const fovea_kv_cache *cache) {
-  LiveCaches &live = live_caches();
   const std::shared_lock lock(live.mutex);
-  return live.set.count(cache) != 0;
+  return live.set != nullptr && live.set->count(cache) != 0;
 }
 
 Status check_kv_cache(const fovea_kv_cache *cache) {
@@ -320,19 +336,13 @@ Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache
   made->keys = static_cast<float *>(std::aligned_alloc(cache_line, std::max(made->size, cache_line)));
   if (made->keys == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of a cache", made->size);
   made->values = made->keys + key_floats;
-  LiveCaches &live = live_caches();
-  const std::unique_lock lock(live.mutex);
-  live.set.insert(made.get());
+  add_live(made.get());
   *cache = made.release();
   return FOVEA_OK;
 }
 
 void destroy_kv_cache(fovea_kv_cache *cache) {
-  LiveCaches &live = live_caches();
-  std::unique_lock lock(live.mutex);
-  const bool was_live = live.set.erase(cache) != 0;
-  lock.unlock();
-  if (was_live) delete cache;
+  if (remove_live(cache)) delete cache;
 }
 
 Status append_kv_cache(const Context *given, fovea_kv_cache *cache, const TensorArgument &key,

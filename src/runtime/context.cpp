@@ -1,6 +1,8 @@
 // Creation of contexts, and the default one.
 #include "runtime/context.hpp"
 
+#include <atomic>
+#include <memory>
 #include <new>
 
 #include "ops/check.hpp"
@@ -11,21 +13,29 @@
 fovea_context::~fovea_context() { fovea::free_spare_workspace(spare_workspace.load()); }
 
 namespace fovea {
+namespace {
+
+// The default context. Threads that come first at once may each make one, and the first to be done wins: there is no lock
+// that another thread could hold when this one forks. Kept to the end, since objects that are destroyed even later may
+// call.
+std::atomic<Context *> fallback{nullptr};
+
+Status make_fallback(const Context **context) {
+  const Kernels *kernels = nullptr;
+  if (const Status status = select_kernels(nullptr, nullptr, &kernels); status != FOVEA_OK) return status;
+  std::unique_ptr<Context> made(new (std::nothrow) Context);
+  if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a context");
+  made->kernels = kernels;
+  Context *first = nullptr;
+  *context = fallback.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel) ? made.release() : first;
+  return FOVEA_OK;
+}
+
+}  // namespace
 
 Status resolve_context(const Context *given, const Context **context) {
-  if (given != nullptr) {
-    *context = given;
-    return FOVEA_OK;
-  }
-  static Context fallback;
-  // Chosen once; asked again only while it fails, so that the message reaches every thread that runs into it.
-  static const Status chosen = select_kernels(nullptr, nullptr, &fallback.kernels);
-  if (chosen != FOVEA_OK) {
-    const Kernels *none = nullptr;
-    return select_kernels(nullptr, nullptr, &none);
-  }
-  *context = &fallback;
-  return FOVEA_OK;
+  *context = given != nullptr ? given : fallback.load(std::memory_order_acquire);
+  return *context != nullptr ? FOVEA_OK : make_fallback(context);
 }
 
 Status create_context(const fovea_context_options *options, Context **context) {

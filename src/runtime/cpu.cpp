@@ -9,7 +9,9 @@
 #include <unistd.h>
 #endif
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #endif
 
 namespace fovea {
@@ -85,17 +87,26 @@ Features detect() {
   return features;
 }
 
+// What ask() answers, asked once, or by several threads at once: they get the same answer, and none of them holds a lock
+// for it when another one forks.
+template <class Answer, auto ask>
+Answer once() {
+  static constinit std::atomic<std::optional<Answer>> known{std::nullopt};
+  const std::optional<Answer> answer = known.load(std::memory_order_relaxed);
+  if (answer) return *answer;
+  const Answer now = ask();
+  known.store(now, std::memory_order_relaxed);
+  return now;
+}
+
 }  // namespace
 
 bool cpu_supports(Isa isa) {
-  static const Features features = detect();
+  if (isa == Isa::base) return true;
+  const Features features = once<Features, detect>();
   if (isa == Isa::avx2) return features.v3;
   if (isa == Isa::avx512) return features.v4;
-  if (isa == Isa::amx) {
-    static const bool granted = features.amx && tiles_are_granted();
-    return granted;
-  }
-  return true;
+  return features.amx && once<bool, tiles_are_granted>();
 }
 
 #else

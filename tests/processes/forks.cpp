@@ -1,0 +1,133 @@
+// Children forked while other threads are inside the library, or after it has used oneTBB: no lock is held there for
+// ever, and no thread waited for that does not exist.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "support/child.hpp"
+#include "support/contexts.hpp"
+#include "support/kv_cache.hpp"
+#include "support/ready_calls.hpp"
+
+using namespace testing;
+
+namespace {
+
+constexpr unsigned kPatience = 5;  // seconds; a child needs some milliseconds
+
+// Threads that do something again and again until they are told to stop.
+class Others {
+ public:
+  template <typename Body>
+  Others(int count, Body body) {
+    for (int n = 0; n < count; ++n) {
+      threads_.emplace_back([this, body] {
+        while (!stop_) body();
+      });
+    }
+  }
+  ~Others() {
+    stop_ = true;
+    for (std::thread &thread : threads_) thread.join();
+  }
+  Others(const Others &) = delete;
+  Others &operator=(const Others &) = delete;
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+// Outcomes of children forked one after the other, but for "".
+template <typename Body>
+std::string outcomes(int children, Body body) {
+  std::string bad;
+  for (int n = 0; n < children && bad.size() < 40; ++n) {
+    const std::string outcome = outcome_in_child(body, kPatience);
+    if (!outcome.empty()) bad += " " + std::to_string(n) + ": " + outcome;
+  }
+  return bad;
+}
+
+bool use_cache(const fovea_context *context) {
+  const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, 4, 8, 8};
+  const int64_t shape[] = {2, 8};
+  float in[16] = {1}, out[16];
+  const fovea_tensor x = fovea_tensor_contiguous(in, FOVEA_F32, 2, shape);
+  const fovea_tensor y = fovea_tensor_contiguous(out, FOVEA_F32, 2, shape);
+  fovea_kv_cache *cache = nullptr;
+  const bool right =
+      fovea_kv_cache_create(&sizes, &cache) == FOVEA_OK && fovea_kv_cache_append(context, cache, &x, &x) == FOVEA_OK &&
+      fovea_kv_cache_attend(context, cache, nullptr, &x, &y, nullptr) == FOVEA_OK && fovea_kv_cache_length(cache) == 2;
+  fovea_kv_cache_destroy(cache);
+  return right;
+}
+
+bool use_context() {
+  fovea_context *context = nullptr;
+  const bool right = fovea_context_create(nullptr, &context) == FOVEA_OK && use_cache(context);
+  fovea_context_destroy(context);
+  return right;
+}
+
+bool all_right(const std::vector<ReadyCall> &operations, const fovea_context *context,
+               const std::vector<std::vector<float>> &expected) {
+  for (size_t n = 0; n < operations.size(); ++n) {
+    if (operations[n].run(context) != FOVEA_OK || !same_bits(operations[n].output(), expected[n])) return false;
+  }
+  return true;
+}
+
+std::vector<std::vector<float>> outputs(const std::vector<ReadyCall> &operations, const fovea_context *context) {
+  std::vector<std::vector<float>> all;
+  for (const ReadyCall &operation : operations) {
+    REQUIRE_OK(operation.run(context));
+    all.push_back(operation.output());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_SUITE("forks") {
+  TEST_CASE("a child may use the library that other threads use for the first time just then") {
+    for (int n = 0; n < 20; ++n) {
+      CHECK_EQ(outcome_in_child([] {
+                 const Others others(2, [] { use_cache(nullptr); });
+                 return outcomes(3, [] { return use_cache(nullptr); }).empty();
+               }),
+               "");
+    }
+  }
+
+  TEST_CASE("children of a process whose threads create and destroy caches and contexts") {
+    const Others others(3, [] { use_context(); });
+    CHECK_EQ(outcomes(400, [] { return use_context() && use_cache(nullptr); }), "");
+  }
+
+  TEST_CASE("children of a process that has used oneTBB finish their calls") {
+    const std::vector<ReadyCall> operations = ready_calls({});
+    const fovea_context *context = shared_context(instruction_sets().back());
+    const std::vector<std::vector<float>> expected = outputs(operations, context);
+    CHECK_EQ(outcomes(5, [&] { return all_right(operations, context, expected); }), "");
+    CHECK_EQ(outcomes(5,
+                      [&] {
+                        bool right = false;
+                        std::thread([&] { right = all_right(operations, context, expected); }).join();
+                        return right && fovea_context_threads(context) >= 1;
+                      }),
+             "");
+  }
+
+  TEST_CASE("and children of one in which other threads are using oneTBB") {
+    const std::vector<ReadyCall> operations = ready_calls({});
+    const std::vector<ReadyCall> others_operations = ready_calls({});
+    const fovea_context *context = shared_context(instruction_sets().back());
+    const std::vector<std::vector<float>> expected = outputs(operations, context);
+    const Others others(1, [&] {
+      for (const ReadyCall &operation : others_operations) static_cast<void>(operation.run(context));
+    });
+    CHECK_EQ(outcomes(25, [&] { return all_right(operations, context, expected); }), "");
+  }
+}
