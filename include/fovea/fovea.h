@@ -25,7 +25,8 @@
  *           do all their work on the calling thread; and so they do in a child that was forked after oneTBB's threads were
  *           used, or for good when oneTBB fails for lack of memory. (oneTBB ends the process if threads run out while it
  *           creates some; before its first use here it is tried whether as many can be created.) A library that has used
- *           threads stays loaded: dlclose does not unload it, nor a plugin that the static library is part of.
+ *           threads stays loaded: dlclose does not unload it, nor a plugin that the static library is part of. A call takes
+ *           at most 96 KB of stack, on the calling thread and on those of a caller's own parallel loop.
  * Floats    Every function computes in the default floating-point mode: round to nearest, denormal numbers kept, no
  *           exception trapped, whatever the threads involved have set. The calling thread's environment is afterwards as
  *           it was, sticky flags included; in it a caller's own parallel loop is called.

@@ -267,18 +267,25 @@ FOVEA_NOINLINE void multiply_panel_plainly(const MatmulTask &task, int64_t colum
   matmul_block(part);
 }
 
+// Up to 32 rows against all panels. Bit r of the result: row r is unusual, so has to be done otherwise; by then these
+// parts, 48 kB, have left the stack.
+FOVEA_NOINLINE uint32_t multiply_rows_by_parts(const MatmulTask &task, int64_t row, int64_t rows) {
+  alignas(64) char parts[2 * parts_depth / step_depth * parts_bytes];
+  uint32_t unusual = 0;
+  configure_rows(rows);
+  for (int64_t k = 0; k == 0 || k < task.depth; k += parts_depth) {
+    const float *a = task.a + row * task.a_row_stride + k;
+    unusual |= take_rows_apart(a, task.a_row_stride, rows, min_of(parts_depth, task.depth - k), parts);
+    multiply_parts(task, row, rows, k, parts);
+  }
+  return unusual;
+}
+
 // Only for products with nothing to follow, of rows whose elements are neighbours; out's rows have room for whole tiles.
 inline void parts_block(const MatmulTask &task) {
-  alignas(64) char parts[2 * parts_depth / step_depth * parts_bytes];
   for (int64_t row = 0; row < task.rows; row += parts_rows) {
     const int64_t rows = min_of(parts_rows, task.rows - row);
-    uint32_t unusual = 0;
-    configure_rows(rows);
-    for (int64_t k = 0; k == 0 || k < task.depth; k += parts_depth) {
-      const float *a = task.a + row * task.a_row_stride + k;
-      unusual |= take_rows_apart(a, task.a_row_stride, rows, min_of(parts_depth, task.depth - k), parts);
-      multiply_parts(task, row, rows, k, parts);
-    }
+    const uint32_t unusual = multiply_rows_by_parts(task, row, rows);
     for (int64_t r = 0; r < rows; ++r) {
       if ((unusual >> r & 1) != 0) multiply_row_plainly(task, row + r);
     }

@@ -9,6 +9,7 @@
 #include "support/contexts.hpp"
 #include "support/kv_cache.hpp"
 #include "support/ready_calls.hpp"
+#include "support/sanitized.hpp"
 
 using namespace testing;
 
@@ -88,10 +89,16 @@ std::vector<std::vector<float>> outputs(const std::vector<ReadyCall> &operations
   return all;
 }
 
+bool skipped() {
+  if (FOVEA_TEST_SANITIZED != 0) MESSAGE("skipped: a sanitizer's allocator may itself hang in such a child");
+  return FOVEA_TEST_SANITIZED != 0;
+}
+
 }  // namespace
 
 TEST_SUITE("forks") {
   TEST_CASE("a child may use the library that other threads use for the first time just then") {
+    if (skipped()) return;
     for (int n = 0; n < 20; ++n) {
       CHECK_EQ(outcome_in_child([] {
                  const Others others(2, [] { use_cache(nullptr); });
@@ -102,6 +109,7 @@ TEST_SUITE("forks") {
   }
 
   TEST_CASE("children of a process whose threads create and destroy caches and contexts") {
+    if (skipped()) return;
     const Others others(3, [] { use_context(); });
     CHECK_EQ(outcomes(400, [] { return use_context() && use_cache(nullptr); }), "");
   }
@@ -121,6 +129,7 @@ TEST_SUITE("forks") {
   }
 
   TEST_CASE("and children of one in which other threads are using oneTBB") {
+    if (skipped()) return;
     const std::vector<ReadyCall> operations = ready_calls({});
     const std::vector<ReadyCall> others_operations = ready_calls({});
     const fovea_context *context = shared_context(instruction_sets().back());

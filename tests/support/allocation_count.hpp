@@ -4,14 +4,10 @@
 
 #include <cstdint>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#include "sanitized.hpp"
+
+#if FOVEA_TEST_SANITIZED || !defined(__GLIBC__)
 #define FOVEA_TEST_COUNTS_ALLOCATIONS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FOVEA_TEST_COUNTS_ALLOCATIONS 0
-#else
-#define FOVEA_TEST_COUNTS_ALLOCATIONS 1
-#endif
 #else
 #define FOVEA_TEST_COUNTS_ALLOCATIONS 1
 #endif

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "attention_problem.hpp"
 #include "kv_cache.hpp"
@@ -68,6 +69,16 @@ void add_attention(const ReadyCallSizes &sizes, Random &random, std::vector<Read
   }
 }
 
+fovea_status pass_through_bytes(const KvCache &cache) {
+  std::vector<unsigned char> bytes(fovea_kv_cache_saved_size(cache.get()));
+  const fovea_status status = fovea_kv_cache_save(cache.get(), bytes.data(), bytes.size());
+  if (status != FOVEA_OK) return status;
+  fovea_kv_cache *restored = nullptr;
+  const fovea_status result = fovea_kv_cache_restore(bytes.data(), bytes.size(), 0, &restored);
+  fovea_kv_cache_destroy(restored);
+  return result;
+}
+
 // Made, filled and attended in one go: they belong to an instruction set.
 void add_kept_keys(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
   for (const int32_t kind : {FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_BILINEAR}) {
@@ -95,6 +106,7 @@ void add_kept_keys(const ReadyCallSizes &sizes, Random &random, std::vector<Read
                      fovea_status status = fovea_kv_cache_create(&wanted, &cache);
                      if (status == FOVEA_OK) status = fovea_kv_cache_append(context, cache, &key, &value);
                      const KvCache owned(cache);
+                     if (status == FOVEA_OK) status = pass_through_bytes(owned);
                      if (status == FOVEA_OK) {
                        const int64_t sequence = 0, shape[] = {1};
                        const fovea_tensor source = fovea_tensor_contiguous(&sequence, FOVEA_I64, 1, shape);
@@ -133,6 +145,35 @@ void add_multi_head(const ReadyCallSizes &sizes, Random &random, std::vector<Rea
                      return layer->run(context, MhaWeights(weights), *out, &options);
                    },
                    {out.get()}});
+  const auto once_out = std::make_shared<Tensor<float>>(layer->make_out());
+  list->push_back({"multi-head, once",
+                   [layer, once_out](const fovea_context *context) {
+                     const MhaParameters given(*layer);
+                     const fovea_tensor x = layer->query.view(), to = once_out->view();
+                     return fovea_multi_head_attention_once(context, &given.parameters, &x, nullptr, nullptr, &to,
+                                                            nullptr);
+                   },
+                   {once_out.get()}});
+}
+
+void add_planned(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
+  for (const int32_t kind : kScoreKinds) {
+    const auto call = std::make_shared<Attention>(make_problem(kind, sizes, true, random), true);
+    list->push_back({"planned, " + score_name(kind),
+                     [call](const fovea_context *context) {
+                       const AttentionArguments arguments(call->problem, call->result);
+                       fovea_plan *plan = nullptr;
+                       fovea_status status = arguments.plan(context, &plan);
+                       std::vector<char> workspace(fovea_plan_workspace_size(plan));
+                       const fovea_attention_buffers buffers = buffers_of(arguments);
+                       if (status == FOVEA_OK) {
+                         status = fovea_attention_run(plan, &buffers, workspace.data(), workspace.size());
+                       }
+                       fovea_plan_destroy(plan);
+                       return status;
+                     },
+                     call->outputs()});
+  }
 }
 
 // x, and what a call makes of it: an output of the same shape.
@@ -194,6 +235,12 @@ void add_simple_ones(const ReadyCallSizes &sizes, Random &random, std::vector<Re
       },
       list);
   add_simple(
+      "kernel regression", {4 * sizes.rows}, normal,
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_kernel_regression(c, &x, &x, &x, &out, nullptr);
+      },
+      list);
+  add_simple(
       "ALiBi slopes", {sizes.rows}, normal,
       [](const fovea_context *, const fovea_tensor &, const fovea_tensor &out) { return fovea_alibi_slopes(&out); },
       list);
@@ -212,6 +259,17 @@ void add_products(const ReadyCallSizes &sizes, Random &random, std::vector<Ready
                      return fovea_matmul(context, &x, &y, &to);
                    },
                    {out.get()}});
+  const auto transposed = std::make_shared<Tensor<float>>(normal(random, {depth, sizes.rows}));
+  const auto transposed_out = std::make_shared<Tensor<float>>(out->shape());
+  list->push_back({"matmul, transposed",
+                   [=](const fovea_context *context) {
+                     fovea_tensor x = transposed->view();
+                     std::swap(x.shape[0], x.shape[1]);
+                     std::swap(x.strides[0], x.strides[1]);
+                     const fovea_tensor y = b->view(), to = transposed_out->view();
+                     return fovea_matmul(context, &x, &y, &to);
+                   },
+                   {transposed_out.get()}});
   for (const int32_t activation : kActivations) {
     const auto layer_out = std::make_shared<Tensor<float>>(out->shape());
     const auto bias = std::make_shared<Tensor<float>>(normal(random, {sizes.columns}));
@@ -260,6 +318,7 @@ std::vector<ReadyCall> ready_calls(const ReadyCallSizes &sizes) {
   add_attention(sizes, random, &list);
   add_kept_keys(sizes, random, &list);
   add_multi_head(sizes, random, &list);
+  add_planned(sizes, random, &list);
   add_simple_ones(sizes, random, &list);
   add_products(sizes, random, &list);
   add_merge(sizes, random, &list);
