@@ -174,6 +174,22 @@ TEST_SUITE("shortages") {
              "");
   }
 
+  TEST_CASE("no memory for the default context: a status, and the next call makes it") {
+    if (skipped()) return;
+    CHECK_EQ(outcome_in_child([] {
+               float number = 0;
+               const int64_t shape[] = {1};
+               const fovea_tensor x = fovea_tensor_contiguous(&number, FOVEA_F32, 1, shape);
+               fail_allocation_after(0, true);
+               const fovea_status status = fovea_exp(nullptr, &x, &x);
+               const bool failed = stop_failing();
+               const std::string message = fovea_last_error();
+               return failed && status == FOVEA_OUT_OF_MEMORY && message.find("memory") != std::string::npos &&
+                      number == 0 && fovea_exp(nullptr, &x, &x) == FOVEA_OK && number == 1;
+             }),
+             "");
+  }
+
   TEST_CASE("memory that cannot be had while oneTBB starts, from whichever allocation on") {
     if (skipped()) return;
     CHECK_EQ(failures_of_allocations(false), "");
