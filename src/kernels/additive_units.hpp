@@ -23,7 +23,7 @@
 // 2 g / d between 0 and 2, g and f are off by 4 each (2 ulp), which makes t (2 - t) / 2 of 8; all else is relative to t: w
 // and d 1 each, the sharing of a reciprocal 6 (four roundings of a numerator, two of a denominator), the reciprocal itself
 // 5. Together at most 26, where t is 2; 2^-19 is 32. Of many random units the worst is 9 (tests/scores_bounds.cpp), and of
-// 16 units or more the error together stays below twice that of a tanh for each unit in float32. Of fewer units errors do
+// 32 units or more the error together is about twice that of a tanh for each unit in float32. Of fewer units errors do
 // not average out, so they are single, and so are all with very large or very small weights, which could overflow:
 // then every query that does not hold tangents is taken to have a least reach, set with the score vector.
 // Sums add what plain sums do.

@@ -25,7 +25,7 @@ enum class ScoreKind : int32_t { dot = 0, additive = 1, gaussian = 2 };
 constexpr float largest_reach = 40.0f;
 
 // From so many units on four share a reciprocal.
-constexpr int64_t least_shared_units = 16;
+constexpr int64_t least_shared_units = 32;
 
 // Gaussian: up to so many features all pairs get the squared difference (score_gaussian.hpp).
 constexpr int64_t most_differences = 16;

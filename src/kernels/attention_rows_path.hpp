@@ -260,7 +260,7 @@ struct FeatureRows : RowValues {
   static constexpr int streams = 4;
   static constexpr int most_rows = static_cast<int>(lanes) / streams;
   // As many features as each lane may sum in one chain (feature_chain); with wide registers that is all there can be.
-  static constexpr int64_t chain = short_chain * lanes;
+  static constexpr int64_t chain = 64 * lanes;
   static constexpr bool one_chain = chain >= 1024;
 
   template <int group>

@@ -16,7 +16,7 @@ struct MatmulPack {
 };
 
 // A chain of sums that keeps an error below twice that of pairwise ones.
-constexpr int64_t short_chain = 64;
+constexpr int64_t short_chain = 48;
 
 // A block of the product: `rows` rows times `columns` columns, over all of k.
 struct MatmulTask {

@@ -115,7 +115,7 @@ FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t depth, int6
 }
 
 // Of a score's features so many are summed in one chain.
-constexpr int64_t feature_chain(int64_t depth) { return depth <= short_chain ? short_chain / 2 : short_chain; }
+constexpr int64_t feature_chain(int64_t depth) { return depth <= 64 ? 32 : short_chain; }
 
 // block[r][v] = sum_k of Terms over a(r, k) = a[r * a_stride + k] and b[k][v].
 template <class Terms, int rows, int vectors>

@@ -51,6 +51,7 @@ struct AttentionInputs {
   std::optional<int64_t> window_left;
   std::optional<int64_t> window_right;
   Dropout dropout;
+  bool pairwise_scores = false;  // sums over features and units are pairwise, a stricter plain evaluation
 };
 
 template <typename Real>
@@ -76,8 +77,8 @@ struct RawScores {
   std::vector<Real> values;  // [B,H,Q,K]: before scale, soft-cap and everything that is added
 
   // [B,H,Q,K]: what a score may be off by, beside what a plain evaluation is off by:
-  //   additive, concat   sum_u |v_u| (2^-20 + how far tanh moves when the projections are off by 2 roundings of the sum
-  //                      of the magnitudes of their terms)
+  //   additive, concat   sum_u |v_u| (4 roundings of the argument or of 1, whichever is less, + how far tanh moves when
+  //                      the projections are off by 2 roundings of the sum of the magnitudes of their terms)
   //   bilinear           2 roundings of the sum of the magnitudes of the terms of q^T W k
   //   gaussian           4 roundings of the score
   //   dot                0

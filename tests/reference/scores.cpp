@@ -11,12 +11,13 @@
 #include <type_traits>
 
 #include "reference.hpp"
+#include "sums.hpp"
 
 namespace reference {
 namespace {
 
 constexpr double kRounding = 0x1p-24;           // of one float32 operation, relative
-constexpr double kUnitAllowance = 0x1p-20;      // of one tanh: half of what fovea.h promises
+constexpr double kUnitRoundings = 4;            // of one tanh, of arguments up to 1 relative to them
 constexpr double kProjectionRoundings = 2;      // a float32 sum of either order stays within, of its terms' magnitude
 constexpr double kDifferenceRoundings = 4;      // of |q - k|^2 / (2 sigma^2): the difference twice, square, quotient
 constexpr double kHalfLargestCurvature = 0.39;  // of tanh: 2 / (3 sqrt(3)), rounded up
@@ -35,18 +36,16 @@ struct Weights {
 };
 
 template <typename Real>
-Projection<Real> project(const std::vector<float> &x, int64_t in_dim, Weights weights, int64_t out_dim) {
+Projection<Real> project(const std::vector<float> &x, int64_t in_dim, Weights weights, int64_t out_dim, bool pairwise) {
   Projection<Real> result;
   for (size_t row = 0; row < x.size(); row += static_cast<size_t>(in_dim)) {
     for (int64_t o = 0; o < out_dim; ++o) {
-      Real sum = 0;
       double magnitude = 0;
-      for (int64_t d = 0; d < in_dim; ++d) {
+      result.values.push_back(sum_of<Real>(pairwise, 0, in_dim, [&](int64_t d) {
         const float weight = (*weights.data)[weights.offset + o * weights.out_stride + d * weights.in_stride];
-        sum += Real(weight) * Real(x[row + d]);
         magnitude += std::abs(double(weight) * x[row + d]);
-      }
-      result.values.push_back(sum);
+        return Real(weight) * Real(x[row + d]);
+      }));
       result.magnitudes.push_back(magnitude);
     }
   }
@@ -70,29 +69,28 @@ void for_each_pair(const AttentionInputs &in, Visit visit) {
 
 template <typename Real>
 void dot(const AttentionInputs &in, RawScores<Real> &scores) {
+  const bool pairwise = in.pairwise_scores;
   for_each_pair(in, [&](int64_t query_row, int64_t key_row, int64_t) {
     const float *q = in.query.data() + query_row * in.query_dim, *k = in.key.data() + key_row * in.key_dim;
-    Real sum = 0;
-    for (int64_t d = 0; d < in.query_dim; ++d) sum += Real(q[d]) * Real(k[d]);
-    scores.values.push_back(sum);
+    scores.values.push_back(
+        sum_of<Real>(pairwise, 0, in.query_dim, [&](int64_t d) { return Real(q[d]) * Real(k[d]); }));
     scores.allowances.push_back(0);
   });
 }
 
 template <typename Real>
 void bilinear(const AttentionInputs &in, RawScores<Real> &scores) {
-  const auto query = project<Real>(in.query, in.query_dim, {&in.score.weight, 0, 1, in.key_dim}, in.key_dim);
+  const bool pairwise = in.pairwise_scores;
+  const auto query = project<Real>(in.query, in.query_dim, {&in.score.weight, 0, 1, in.key_dim}, in.key_dim, pairwise);
   for_each_pair(in, [&](int64_t query_row, int64_t key_row, int64_t) {
     const Real *q = query.values.data() + query_row * in.key_dim;
     const double *magnitudes = query.magnitudes.data() + query_row * in.key_dim;
     const float *k = in.key.data() + key_row * in.key_dim;
-    Real sum = 0;
     double magnitude = 0;
-    for (int64_t d = 0; d < in.key_dim; ++d) {
-      sum += q[d] * Real(k[d]);
+    scores.values.push_back(sum_of<Real>(pairwise, 0, in.key_dim, [&](int64_t d) {
       magnitude += magnitudes[d] * std::abs(k[d]);
-    }
-    scores.values.push_back(sum);
+      return q[d] * Real(k[d]);
+    }));
     scores.allowances.push_back(kProjectionRoundings * kRounding * magnitude);
   });
 }
@@ -106,6 +104,7 @@ double tanh_allowance(double x, double t, double error) {
 // Additive is concat whose weight is given in two parts, without bias.
 template <typename Real>
 void additive(const AttentionInputs &in, RawScores<Real> &scores) {
+  const bool pairwise = in.pairwise_scores;
   const Score &score = in.score;
   const int64_t hidden = static_cast<int64_t>(score.score_vector.size()), width = in.query_dim + in.key_dim;
   const bool concat = score.kind == ScoreKind::kConcat;
@@ -113,22 +112,22 @@ void additive(const AttentionInputs &in, RawScores<Real> &scores) {
                                        : Weights{&score.query_weight, 0, in.query_dim, 1};
   const Weights key_weights = concat ? Weights{&score.weight, in.query_dim, width, 1}  //
                                      : Weights{&score.key_weight, 0, in.key_dim, 1};
-  const auto query = project<Real>(in.query, in.query_dim, query_weights, hidden);
-  const auto key = project<Real>(in.key, in.key_dim, key_weights, hidden);
+  const auto query = project<Real>(in.query, in.query_dim, query_weights, hidden, pairwise);
+  const auto key = project<Real>(in.key, in.key_dim, key_weights, hidden, pairwise);
   for_each_pair(in, [&](int64_t query_row, int64_t key_row, int64_t) {
-    Real sum = 0;
     double allowance = 0;
-    for (int64_t u = 0; u < hidden; ++u) {
+    const Real sum = sum_of<Real>(pairwise, 0, hidden, [&](int64_t u) {
       const int64_t q = query_row * hidden + u, k = key_row * hidden + u;
       const float bias = score.bias.empty() ? 0 : score.bias[u];
       const Real x = query.values[q] + key.values[k] + Real(bias), t = std::tanh(x);
-      sum += Real(score.score_vector[u]) * t;
       if constexpr (std::is_same_v<Real, double>) {
         const double error =
             kProjectionRoundings * kRounding * (query.magnitudes[q] + key.magnitudes[k] + std::abs(bias));
-        allowance += std::abs(score.score_vector[u]) * (kUnitAllowance + tanh_allowance(x, t, error));
+        const double roundings = kUnitRoundings * kRounding * std::min(std::abs(x), 1.0);
+        allowance += std::abs(score.score_vector[u]) * (roundings + tanh_allowance(x, t, error));
       }
-    }
+      return Real(score.score_vector[u]) * t;
+    });
     scores.values.push_back(sum);
     scores.allowances.push_back(allowance);
   });
@@ -136,11 +135,12 @@ void additive(const AttentionInputs &in, RawScores<Real> &scores) {
 
 template <typename Real>
 void gaussian(const AttentionInputs &in, RawScores<Real> &scores) {
+  const bool pairwise = in.pairwise_scores;
   for_each_pair(in, [&](int64_t query_row, int64_t key_row, int64_t head) {
     const float *q = in.query.data() + query_row * in.query_dim, *k = in.key.data() + key_row * in.key_dim;
     const Real sigma = in.score.sigmas[head];
-    Real sum = 0;
-    for (int64_t d = 0; d < in.query_dim; ++d) sum += (Real(q[d]) - Real(k[d])) * (Real(q[d]) - Real(k[d]));
+    const Real sum = sum_of<Real>(pairwise, 0, in.query_dim,
+                                  [&](int64_t d) { return (Real(q[d]) - Real(k[d])) * (Real(q[d]) - Real(k[d])); });
     scores.values.push_back(-sum / (2 * sigma * sigma));
     scores.allowances.push_back(kDifferenceRoundings * kRounding * std::abs(double(scores.values.back())));
   });

@@ -1,4 +1,4 @@
-#include "operations.hpp"
+#include "ready_calls.hpp"
 
 #include <cstring>
 #include <memory>
