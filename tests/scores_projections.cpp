@@ -207,4 +207,32 @@ TEST_SUITE("scores projections") {
       });
     }
   }
+
+  // Without the flag BILINEAR projects the keys where they are fewer: other bits for a query that is alone.
+  TEST_CASE("a query's bits do not depend on the other queries for any score, be they more than the keys") {
+    for (int32_t kind : kScoreKinds) {
+      AttentionSizes sizes = {.query_len = 50, .key_len = 12, .head_dim = 20, .value_dim = 6};
+      Random random(base_seed());
+      AttentionProblem many = make_scored(kind, sizes, 40, random);
+      many.flags = FOVEA_QUERY_INVARIANT;
+      sizes.query_len = 1;
+      AttentionProblem one = make_scored(kind, sizes, 40, random);
+      one.flags = many.flags;
+      Random first(base_seed()), again(base_seed());
+      many.score = make_score(kind, 20, 20, 40, first);
+      one.score = make_score(kind, 20, 20, 40, again);
+      one.key.assign(many.key.dense());
+      one.value.assign(many.value.dense());
+      for_each_isa([&](const fovea_context *context) {
+        const std::vector<float> all = run(many, context).out.dense();
+        for (int64_t i = 0; i < 50; ++i) {
+          CAPTURE(kind);
+          CAPTURE(i);
+          one.query.memory().thaw();
+          one.query.assign(slice(many.query, i, 1));
+          CHECK(run(one, context).out.dense() == std::vector<float>(all.begin() + i * 6, all.begin() + (i + 1) * 6));
+        }
+      });
+    }
+  }
 }

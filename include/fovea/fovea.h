@@ -240,7 +240,8 @@ enum {
  * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
  * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
  * for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
- * output.
+ * output. A score more than 86.9 (125.5 log 2) below its row's largest has a weight of exactly 0: weights are not
+ * denormal, as results of fovea_exp may be.
  *
  * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
  * and without B and H where it has rank 2. */
@@ -348,8 +349,9 @@ enum {
  *
  * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
  * exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
- * projections and of a float32 sum of h numbers. The scores of GAUSSIAN are as good as those of the squared difference in
- * float32: where |q|^2 + |k|^2 - 2 q.k would cancel, the difference itself is taken. An infinity in a query or key of
+ * projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
+ * GAUSSIAN are as good as those of the squared difference in float32, and never above 0: where |q|^2 + |k|^2 - 2 q.k would
+ * cancel, the difference itself is taken. An infinity in a query or key of
  * BILINEAR may give NaN or an infinity: either side may be the one that is projected. */
 typedef struct fovea_score {
   size_t struct_size;
@@ -371,7 +373,7 @@ FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea
 
 /* Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The
  * workspace holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and
- * B Hkv K x Dq for BILINEAR, B Hkv K for GAUSSIAN; and the weights in the order that the kernel reads, which each run
+ * B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN; and the weights in the order that the kernel reads, which each run
  * makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at most, with "amx" two and a half
  * times that. Keys behind every valid length of their batch entry are not projected, in sequences of 32 keys or more. */
 FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *context, const fovea_score *score,
