@@ -47,7 +47,6 @@ struct AttentionProblem {
   // Additive: query and key are rows of head_dim hidden units, padded with zeros to a multiple of 16; the vector v,
   // padded too.
   const float *score_vector;
-  float score_vector_sum;
   // See additive_units.hpp: of a query that does not hold tangents; whether any may.
   float least_reach;
   bool takes_tangents;

@@ -10,7 +10,6 @@
 namespace fovea {
 
 struct ScoreVectorFacts {
-  float sum = 0.0f;
   float least_reach = 0.0f;  // as AttentionProblem's
   bool takes_tangents = true;
 };

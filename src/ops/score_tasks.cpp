@@ -12,7 +12,6 @@ constexpr int64_t norms_per_task = 256;
 
 void set_score_vector(const float *vector, const ScoreVectorFacts &facts, AttentionProblem *problem) {
   problem->score_vector = vector;
-  problem->score_vector_sum = facts.sum;
   problem->least_reach = facts.least_reach;
   problem->takes_tangents = facts.takes_tangents;
 }
