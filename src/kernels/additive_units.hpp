@@ -18,8 +18,8 @@
 // is between 2^-104 and 2^108: nothing can overflow.
 //
 // Error, in units of 2^-24. Tangents have but relative errors: of a unit tanh a and tanh b 2 each, the rest 12, so that
-// small arguments keep their digits; where tanh a = -tanh b = 0.85, the most there is, those of the tangents count four
-// times. `shared` subtracts from sum v, so its errors are of the size of |v_u| however small the arguments are: with t =
+// small arguments keep their digits; where tanh a = -tanh b = 0.81, the most there is, those of the tangents count
+// three times. `shared` subtracts from sum v, so its errors are of the size of |v_u| however small the arguments are: with t =
 // 2 g / d between 0 and 2, g and f are off by 4 each (2 ulp), which makes t (2 - t) / 2 of 8; all else is relative to t: w
 // and d 1 each, the sharing of a reciprocal 6 (four roundings of a numerator, two of a denominator), the reciprocal itself
 // 5. Together at most 26, where t is 2; 2^-19 is 32. Of many random units the worst is 9 (tests/scores_bounds.cpp), and of

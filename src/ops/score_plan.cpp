@@ -185,8 +185,7 @@ ScoreVectorFacts score_vector_facts(const float *vector, int64_t units) {
     largest = std::max(largest, std::fabs(vector[u]));
     finite = finite && std::isfinite(vector[u]);
   }
-  const auto rounded = static_cast<float>(sum);
-  if (!finite || !std::isfinite(rounded)) return {INFINITY, false};
+  if (!finite || !std::isfinite(static_cast<float>(sum))) return {INFINITY, false};
   const bool usual = largest >= 0x1p-20f && largest <= 0x1p16f;
   const bool takes_tangents = largest >= 0x1p-100f && largest <= 0x1p120f;
   return {usual && units >= least_shared_units ? 0.0f : largest_reach, takes_tangents};
