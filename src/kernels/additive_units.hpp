@@ -6,27 +6,26 @@
 //   else, or not finite   the units themselves
 //
 // What two rows give together (UnitForm):
-//   tangent   both are tangents:   tanh(a + b) = (tanh a + tanh b) / (1 + tanh a tanh b)
-//   shared    reaches up to 9:     tanh(a + b) = 1 - 2 g / (g + f), for four units  sum v + sum w / d,  w = -2 v g
-//   single    both exponentials:   tanh(a + b) = (f - g) / (f + g)
-//   direct    else                 e^(2a) is multiplied in as e^a twice, so that none overflows alone
-// For the second and third, tangents are turned into exponentials: e^(2b) = (1 + tanh b) / (1 - tanh b).
+//   tangent     both are tangents:   tanh(a + b) = (tanh a + tanh b) / (1 + tanh a tanh b)
+//   shared      reaches up to 9:     tanh(a + b) = (f - g) / (f + g), four units to a reciprocal
+//   single      both exponentials:   the same, a reciprocal for each unit
+//   corrected   of few units:        the same, and what is left of the numerator divided once more
+//   direct      else                 e^(2a) is multiplied in as e^a twice, so that none overflows alone
+// For all but the first, tangents are turned into exponentials: e^(2b) = (1 + tanh b) / (1 - tanh b).
 //
-// The sign of the query's exponent makes d = g + f a sum: where additions have ports of their own (Zen 4) they cost next
-// to nothing, elsewhere as much as the multiply-add of 1 + e^(2a) e^(2b). In the first two, four units share one
-// reciprocal: w1/d1 + w2/d2 = (w1 d2 + w2 d1) / (d1 d2), and the same once more. With reaches up to 9 the product of four d
-// is between 2^-104 and 2^108: nothing can overflow.
+// The sign of the query's exponent makes the denominator a sum: where additions have ports of their own (Zen 4) they cost
+// next to nothing, elsewhere as much as the multiply-add of 1 + e^(2a) e^(2b). So does the numerator, v f - v g. In the
+// first two, four units share one reciprocal: n1/d1 + n2/d2 = (n1 d2 + n2 d1) / (d1 d2), and the same once more. With
+// reaches up to 9 the product of four d is between 2^-104 and 2^108: nothing can overflow.
 //
-// Error, in units of 2^-24. Tangents have but relative errors: of a unit tanh a and tanh b 2 each, the rest 12, so that
-// small arguments keep their digits; where tanh a = -tanh b = 0.81, the most there is, those of the tangents count
-// three times. `shared` subtracts from sum v, so its errors are of the size of |v_u| however small the arguments are: with t =
-// 2 g / d between 0 and 2, g and f are off by 4 each (2 ulp), which makes t (2 - t) / 2 of 8; all else is relative to t: w
-// and d 1 each, the sharing of a reciprocal 6 (four roundings of a numerator, two of a denominator), the reciprocal itself
-// 5. Together at most 26, where t is 2; 2^-19 is 32. Of many random units the worst is 9 (tests/scores_bounds.cpp), and of
-// 32 units or more the error together is about twice that of a tanh for each unit in float32. Of fewer units errors do
-// not average out, so they are single, and so are all with very large or very small weights, which could overflow:
-// then every query that does not hold tangents is taken to have a least reach, set with the score vector.
-// Sums add what plain sums do.
+// Error, in units of 2^-24. Tangents have but relative errors, those of tanh a and tanh b 2 each and the rest 13, so that
+// small arguments keep their digits. f and g are off by 4 each (2 ulp), which changes (f - g) / (f + g) by 4 at most, v f
+// and v g are rounded once more, which adds 1; all else is relative to tanh: n and d 1 each, the sharing of a reciprocal 6
+// (four roundings of a numerator, two of a denominator), the reciprocal itself 5. Together at most 18; 2^-19 is 32. Of
+// random units the error together is 1.0 to 1.7 times that of a tanh for each unit in float32 with pairwise sums (root of
+// the mean square). Of fewer than 32 units errors do not average out, so they are corrected, and so are all with very
+// large or very small weights, whose products could overflow: then every query that does not hold tangents is taken to
+// have a least reach, set with the score vector. Sums add what plain sums do.
 #pragma once
 
 #include <math.h>
@@ -38,8 +37,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Of rows of few units more would lose than gain: what tangents of +-1 cancel to is no part of a larger sum.
-constexpr float tangent_reach(int64_t units) { return units < least_shared_units ? 0.4f : 1.125f; }
+constexpr float tangent_reach = 0.4f;
 constexpr float shared_reach = 9.0f;
 constexpr float largest_denominator = 1073741824.0f;  // 2^30
 constexpr int units_at_once = 4;
@@ -65,37 +63,45 @@ FOVEA_INLINE Float add_quotients(const Float (&w)[units_at_once], const Float (&
   return multiply_add(numerator, reciprocal(left_product * right_product), sum);
 }
 
-enum class UnitForm { tangent, shared, single, direct };
+enum class UnitForm { tangent, shared, single, corrected, direct };
+
+template <UnitForm form>
+constexpr bool shares_reciprocals = form == UnitForm::tangent || form == UnitForm::shared;
+
+// Whether a call has as many units, and weights of such sizes, as sharing takes.
+FOVEA_INLINE bool may_share(const AttentionProblem &problem) { return problem.least_reach <= shared_reach; }
 
 FOVEA_INLINE UnitForm unit_form(float query_reach, float key_reach, const AttentionProblem &problem) {
   const auto both = [&](float most) FOVEA_INLINE_BODY { return query_reach <= most && key_reach <= most; };
-  if (both(tangent_reach(problem.head_dim))) return UnitForm::tangent;
-  if (both(shared_reach) && problem.least_reach <= shared_reach) return UnitForm::shared;
-  return both(largest_reach) && problem.least_reach <= largest_reach ? UnitForm::single : UnitForm::direct;
+  if (both(tangent_reach)) return UnitForm::tangent;
+  if (both(shared_reach) && may_share(problem)) return UnitForm::shared;
+  if (!(both(largest_reach) && problem.least_reach <= largest_reach)) return UnitForm::direct;
+  return may_share(problem) ? UnitForm::single : UnitForm::corrected;
 }
 
 // A unit of a query, with its weight v, against one of a key: numerator / denominator, in the forms that share.
 template <UnitForm form>
 struct UnitTerms {
-  Float first, second;  // g and -2 v g, or tanh and v tanh
-  Float weight;
+  Float first, second;  // g and -v g, or tanh a and v tanh a
 
-  FOVEA_INLINE Float numerator(const Float &key) const {
-    if constexpr (form == UnitForm::tangent) return multiply_add(weight, key, second);
-    return second;
-  }
+  // Of the key's unit times v.
+  FOVEA_INLINE Float numerator(const Float &product) const { return product + second; }
   FOVEA_INLINE Float denominator(const Float &key) const {
     if constexpr (form == UnitForm::tangent) return multiply_add(first, key, splat(1.0f));
     return first + key;
   }
 };
 
-// What the second number is, of the first and v.
-FOVEA_INLINE Float exponential_term(const Float &exponential, const Float &weight) {
-  return exponential * (weight * splat(-2.0f));
+// tanh(a + b) of exponentials, by itself.
+template <UnitForm form>
+FOVEA_INLINE Float single_unit(const Float &query, const Float &key) {
+  const Float numerator = key - query;
+  const Float denominator = key + query;
+  const Float inverse = reciprocal(denominator);
+  const Float quotient = numerator * inverse;
+  if constexpr (form == UnitForm::single) return quotient;
+  return multiply_add(xsimd::fnma(quotient, denominator, numerator), inverse, quotient);
 }
-
-FOVEA_INLINE Float single_unit(const Float &query, const Float &key) { return (key - query) * reciprocal(key + query); }
 
 // e^(2a) of t = tanh a.
 FOVEA_INLINE Float exponential_of_tangent(const Float &t) { return quotient(splat(1.0f) + t, splat(1.0f) - t); }
@@ -153,7 +159,7 @@ inline float prepare_key_units(float *key, int64_t units) {
   Reach reach;
   for (int64_t u = 0; u < padded; u += lanes) reach.take(load(key + u));
   const float value = reach.of_all();
-  if (value <= tangent_reach(units)) {
+  if (value <= tangent_reach) {
     for (int64_t u = 0; u < padded; u += lanes) store(key + u, tanh_register(load(key + u)));
   } else if (value <= largest_reach) {
     for (int64_t u = 0; u < padded; u += lanes) store(key + u, unit_exponential(load(key + u), 2.0f));

@@ -17,25 +17,17 @@ struct AdditiveRows : RowValues {
   // Units that are added in one chain: a quarter as many sums.
   static constexpr int64_t chain = short_chain * lanes;
 
-  // The rows' reaches; the sums of v over units that share a reciprocal; what is kept of each row's units, two floats for
-  // each as in AdditiveTile, and two more as exponentials of a row that holds tangents.
-  static constexpr int64_t rows_at(int64_t units) { return tile_rows + units / units_at_once; }
-  static constexpr int64_t query_floats(int64_t head_dim) {
-    const int64_t units = padded_units(head_dim);
-    return rows_at(units) + 4 * units * tile_rows;
-  }
+  // The rows' reaches; what is kept of each row's units, two floats for each as in AdditiveTile, and two more as exponentials of a row that holds tangents.
+  static constexpr int64_t rows_at = tile_rows;
+  static constexpr int64_t query_floats(int64_t head_dim) { return rows_at + 4 * padded_units(head_dim) * tile_rows; }
 
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
     const int64_t units = padded_units(problem.head_dim);
     const float *weight = problem.score_vector;
-    for (int64_t u = 0; u + units_at_once * lanes <= units; u += units_at_once * lanes) {
-      store(query + tile_rows + u / units_at_once, (load(weight + u) + load(weight + u + lanes)) +
-                                                       (load(weight + u + 2 * lanes) + load(weight + u + 3 * lanes)));
-    }
     for (int64_t r = 0; r < table.count; ++r) {
       const float *from = table.query[r];
-      float *exponentials = query + rows_at(units) + r * 4 * units;
+      float *exponentials = query + rows_at + r * 4 * units;
       float *tangents = exponentials + 2 * units;
       Reach reach;
       for (int64_t u = 0; u < units; u += lanes) {
@@ -43,10 +35,10 @@ struct AdditiveRows : RowValues {
         const Float exponential = query_exponential(unit);
         reach.take(unit);
         store(exponentials + u, exponential);
-        store(exponentials + units + u, exponential_term(exponential, load(weight + u)));
+        store(exponentials + units + u, -exponential * load(weight + u));
       }
       const float most = reach.of_all();
-      if (problem.takes_tangents && most <= tangent_reach(problem.head_dim)) {
+      if (problem.takes_tangents && most <= tangent_reach) {
         query[r] = most;
         for (int64_t u = 0; u < units; u += lanes) {
           const Float tangent = tanh_register(load(from + u));
@@ -78,7 +70,7 @@ struct AdditiveRows : RowValues {
   template <UnitForm form>
   FOVEA_INLINE static const float *query_of(const ScoreJob<tile_rows> &job, int64_t r) {
     const int64_t units = padded_units(job.problem.head_dim);
-    return job.query + rows_at(units) + (4 * r + (form == UnitForm::tangent ? 2 : 0)) * units;
+    return job.query + rows_at + (4 * r + (form == UnitForm::tangent ? 2 : 0)) * units;
   }
 
   // What all rows and keys of the tile ask for; `direct` if not the same.
@@ -100,8 +92,7 @@ struct AdditiveRows : RowValues {
     }
     const UnitForm form = unit_form(row_reach, horizontal_max(most), job.problem);
     // Rows of tangents are kept as exponentials, too; keys are not.
-    if (form == UnitForm::shared && !(xsimd::reduce_min(least) > tangent_reach(job.problem.head_dim)))
-      return UnitForm::direct;
+    if (form == UnitForm::shared && !(xsimd::reduce_min(least) > tangent_reach)) return UnitForm::direct;
     return form;
   }
 
@@ -147,13 +138,14 @@ struct AdditiveRows : RowValues {
   }
 
   FOVEA_INLINE static float score_one(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
-    const bool tangents = job.fact(j) <= tangent_reach(job.problem.head_dim);
+    const bool tangents = job.fact(j) <= tangent_reach;
     switch (unit_form(job.query[r], job.fact(j), job.problem)) {
       case UnitForm::tangent: return score_alone<UnitForm::tangent, false>(job, j, r);
       case UnitForm::shared:
         return tangents ? score_alone<UnitForm::shared, true>(job, j, r)
                         : score_alone<UnitForm::shared, false>(job, j, r);
-      case UnitForm::single: return horizontal_sum(sum_single(job, j, r));
+      case UnitForm::single: return horizontal_sum(sum_single<UnitForm::single>(job, j, r));
+      case UnitForm::corrected: return horizontal_sum(sum_single<UnitForm::corrected>(job, j, r));
       case UnitForm::direct: return horizontal_sum(sum_direct(job, j, r));
     }
     return 0.0f;
@@ -200,7 +192,7 @@ struct AdditiveRows : RowValues {
     const float *second = first + padded_units(job.problem.head_dim);
     const float *weight = job.problem.score_vector;
     const auto terms_at = [&](int64_t u) FOVEA_INLINE_BODY {
-      return UnitTerms<form>{load(first + u), load(second + u), load(weight + u)};
+      return UnitTerms<form>{load(first + u), load(second + u)};
     };
     const auto unit = [&](int y, int64_t u) FOVEA_INLINE_BODY {
       const Float kept = load(key[y] + u);
@@ -214,32 +206,24 @@ struct AdditiveRows : RowValues {
     for (; u + units_at_once * lanes <= end; u += units_at_once * lanes) {
       UnitTerms<form> terms[units_at_once];
       unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY { terms[k] = terms_at(u + k * lanes); });
-      const Float four = load(job.query + tile_rows + u / units_at_once);
       unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
         Float w[units_at_once];
         Float d[units_at_once];
         unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY {
           if constexpr (k * lanes % line_floats == 0) prefetch_line<1>(key[y] + u + k * lanes + ahead);
           const Float of_key = unit(y, u + k * lanes);
-          w[k] = terms[k].numerator(of_key);
+          w[k] = multiply_add(load(weight + u + k * lanes), of_key, terms[k].second);
           d[k] = terms[k].denominator(of_key);
         });
-        if constexpr (form == UnitForm::shared) {
-          sum[y] = sum[y] + add_quotients(w, d, four);
-        } else {
-          sum[y] = add_quotients(w, d, sum[y]);
-        }
+        sum[y] = add_quotients(w, d, sum[y]);
       });
     }
     for (; u < end; u += lanes) {
       const UnitTerms<form> terms = terms_at(u);
       unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
         const Float of_key = unit(y, u);
-        if constexpr (form == UnitForm::shared) {
-          sum[y] = multiply_add(terms.weight, single_unit(terms.first, of_key), sum[y]);
-        } else {
-          sum[y] = multiply_add(terms.numerator(of_key), reciprocal(terms.denominator(of_key)), sum[y]);
-        }
+        sum[y] = multiply_add(multiply_add(load(weight + u), of_key, terms.second),
+                              reciprocal(terms.denominator(of_key)), sum[y]);
       });
     }
   }
@@ -247,7 +231,7 @@ struct AdditiveRows : RowValues {
   // A register of a key's units as they are kept, or as exponentials in place of tangents.
   FOVEA_INLINE static Float key_units(const ScoreJob<tile_rows> &job, int64_t j, int64_t u) {
     const Float kept = load(key_of(job, j) + u);
-    return job.fact(j) <= tangent_reach(job.problem.head_dim) ? exponential_of_tangent(kept) : kept;
+    return job.fact(j) <= tangent_reach ? exponential_of_tangent(kept) : kept;
   }
 
   // Sums of a form with a reciprocal for each unit, in chains.
@@ -262,10 +246,11 @@ struct AdditiveRows : RowValues {
     return sum;
   }
 
+  template <UnitForm form>
   FOVEA_NOINLINE static Float sum_single(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
-    const float *query = query_of<UnitForm::single>(job, r);
+    const float *query = query_of<form>(job, r);
     return sum_terms(padded_units(job.problem.head_dim), [&](int64_t u) FOVEA_INLINE_BODY {
-      return load(job.problem.score_vector + u) * single_unit(load(query + u), key_units(job, j, u));
+      return load(job.problem.score_vector + u) * single_unit<form>(load(query + u), key_units(job, j, u));
     });
   }
 

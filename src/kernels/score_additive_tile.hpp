@@ -1,11 +1,11 @@
 // Additive (and concat), many rows: scores[key][row] = sum_u v[u] tanh(query[u][row] + key[key][u]), on projected queries
 // and prepared keys; method and error in additive_units.hpp.
 //
-// Bound: for four units of a register of exponentials 16 additions, products and multiply-adds and one estimate of a
-// reciprocal. Where all share two ports (Intel; AVX-512's estimate takes three slots) that is 19 slots with AVX-512, 17
-// with AVX2. Zen 4 does the 4 additions on ports of their own and the estimate in two slots (AVX2: one), which leaves 14
-// and 13. A division would be no better: one of 512 bits takes 10 to 16 cycles, the estimate and Newton's step 2.5 to 4.
-// Tangents take 8 multiply-adds in place of the 4 additions.
+// Bound: for four units of a register of exponentials 4 additions each for numerators and denominators, 11 products and
+// multiply-adds and one estimate of a reciprocal. Where all share two ports (Intel; AVX-512's estimate takes three slots)
+// that is 22 slots with AVX-512, 20 with AVX2. Zen 4 does the additions on ports of their own and the estimate in two slots
+// (AVX2: one), which leaves 14 and 13. A division would be no better: one of 512 bits takes 10 to 16 cycles, the estimate
+// and Newton's step 2.5 to 4. Tangents take 4 multiply-adds in place of 4 additions.
 //
 // Blocks are one register of rows by several keys: each load of a query's registers serves all the keys of a block, and
 // a key's unit is broadcast by the addition that uses it. That is not only fewer instructions: with one full-width load
@@ -30,19 +30,19 @@ struct AdditiveTile : TileValues {
   // So many units at most add to a score one after the other; sums of so many do.
   static constexpr int64_t long_sum = 32 * chunk;
 
-  // What load_queries makes, and room for score(). The rows' reaches; the sum of v over each four units that share a
-  // reciprocal; two floats for each unit of each row, of a row of tangents tanh a and v tanh a, of one of exponentials g
-  // and -2 v g, else the unit.
+  // What load_queries makes, and room for score(). The rows' reaches; two floats for each unit of each row, of a row of
+  // tangents tanh a and v tanh a, of one of exponentials g and -v g, else the unit. Then, for a chunk of units: rows and
+  // keys of tangents turned into exponentials, and the keys' units times v.
   struct Layout {
-    int64_t fours, first, second, row_copies, key_copies, sums, end;
+    int64_t first, second, row_copies, key_copies, products, sums, end;
 
     FOVEA_INLINE explicit constexpr Layout(int64_t units)
-        : fours(tile_rows),
-          first(fours + units / units_at_once),
+        : first(tile_rows),
           second(first + units * tile_rows),
           row_copies(second + units * tile_rows),
           key_copies(row_copies + 2 * chunk * tile_rows),
-          sums(key_copies + tile_keys * chunk),
+          products(key_copies + tile_keys * chunk),
+          sums(products + tile_keys * chunk),
           end(sums + (units > long_sum ? tile_keys * tile_rows : 0)) {}
   };
 
@@ -55,15 +55,12 @@ struct AdditiveTile : TileValues {
     float *first = query + layout.first;
     float *second = query + layout.second;
     const float *weight = problem.score_vector;
-    for (int64_t u = 0; u < units; u += units_at_once) {
-      query[layout.fours + u / units_at_once] = (weight[u] + weight[u + 1]) + (weight[u + 2] + weight[u + 3]);
-    }
     transpose_queries(table, units, first);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       Reach reach;
       for (int64_t u = 0; u < units; ++u) reach.take(load(first + u * tile_rows + r));
       const Float most = reach.of_lanes();
-      const Mask tangents = problem.takes_tangents ? most <= splat(tangent_reach(problem.head_dim)) : zero() != zero();
+      const Mask tangents = problem.takes_tangents ? most <= splat(tangent_reach) : zero() != zero();
       const Float value = choose(tangents, most, larger(most, splat(problem.least_reach)));
       store(query + r, value);
       const Mask exponentials = value <= splat(largest_reach);
@@ -71,7 +68,7 @@ struct AdditiveTile : TileValues {
         const int64_t at = u * tile_rows + r;
         const Float unit = load(first + at);
         Float kept = choose(exponentials, query_exponential(unit), unit);
-        Float term = exponential_term(kept, splat(weight[u]));
+        Float term = -kept * splat(weight[u]);
         if (xsimd::any(tangents)) {
           kept = choose(tangents, tanh_register(unit), kept);
           term = choose(tangents, kept * splat(weight[u]), term);
@@ -105,19 +102,18 @@ struct AdditiveTile : TileValues {
     int16_t tangent[tile_keys], exponential[tile_keys], mixed[tile_keys];
     int64_t tangents = 0, exponentials = 0, mixeds = 0;
 
-    FOVEA_INLINE explicit Forms(const ScoreJob<tile_rows> &job) : share(job.problem.least_reach <= shared_reach) {
+    FOVEA_INLINE explicit Forms(const ScoreJob<tile_rows> &job) : share(may_share(job.problem)) {
       const float most = share ? shared_reach : largest_reach;
-      const float most_tangent = tangent_reach(job.problem.head_dim);
       for (int64_t r = 0; r < job.table.count; ++r) {
         const float reach = job.query[r];
-        tangent_rows = tangent_rows || reach <= most_tangent;
-        exponential_rows = exponential_rows || (reach > most_tangent && reach <= most);
+        tangent_rows = tangent_rows || reach <= tangent_reach;
+        exponential_rows = exponential_rows || (reach > tangent_reach && reach <= most);
         other_rows = other_rows || !(reach <= most);
       }
       for (int64_t j = 0; j < job.tile.keys; ++j) {
         const float reach = job.fact(j);
         const auto key = static_cast<int16_t>(j);
-        if (!other_rows && reach <= most_tangent) {
+        if (!other_rows && reach <= tangent_reach) {
           tangent[tangents++] = key;
         } else if (!other_rows && reach <= most) {
           exponential[exponentials++] = key;
@@ -141,7 +137,7 @@ struct AdditiveTile : TileValues {
     const Sums &sums;
     int64_t u, units;
 
-    FOVEA_INLINE float most_tangent() const { return tangent_reach(job.problem.head_dim); }
+    FOVEA_INLINE int64_t present() const { return min_of(units, job.problem.head_dim - u); }
     FOVEA_INLINE bool starts() const { return u == sums.begin; }
     FOVEA_INLINE Layout layout() const { return Layout(padded_units(job.problem.head_dim)); }
     FOVEA_INLINE const float *key(int64_t j) const { return job.keys + j * job.problem.key_strides.position + u; }
@@ -190,11 +186,11 @@ struct AdditiveTile : TileValues {
     float *first = chunk.job.query + chunk.layout().row_copies;
     float *second = first + AdditiveTile::chunk * tile_rows;
     for (int64_t r = 0; r < chunk.job.tile.vectors * lanes; r += lanes) {
-      const Mask tangents = load(chunk.job.query + r) <= splat(chunk.most_tangent());
+      const Mask tangents = load(chunk.job.query + r) <= splat(tangent_reach);
       for (int64_t i = 0; i < chunk.units; ++i) {
         const Float unit = load(rows.first + i * tile_rows + r);
         const Float exponential = exponential_of_tangent(-unit);
-        const Float weighted = exponential_term(exponential, splat(chunk.job.problem.score_vector[chunk.u + i]));
+        const Float weighted = -exponential * splat(chunk.job.problem.score_vector[chunk.u + i]);
         store(first + i * tile_rows + r, choose(tangents, exponential, unit));
         store(second + i * tile_rows + r, choose(tangents, weighted, load(rows.second + i * tile_rows + r)));
       }
@@ -209,7 +205,7 @@ struct AdditiveTile : TileValues {
   // Those of the keys that hold tangents, as exponentials.
   FOVEA_NOINLINE static void copy_keys(const Chunk &chunk, const int16_t *index, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
-      if (!(chunk.job.fact(index[i]) <= chunk.most_tangent())) continue;
+      if (!(chunk.job.fact(index[i]) <= tangent_reach)) continue;
       float *to = key_copy(chunk, index[i]);
       for (int64_t u = 0; u < chunk.units; u += lanes) {
         store(to + u, exponential_of_tangent(load(chunk.key(index[i]) + u)));
@@ -217,11 +213,27 @@ struct AdditiveTile : TileValues {
     }
   }
 
+  FOVEA_INLINE static float *key_product(const Chunk &chunk, int64_t j) {
+    return chunk.job.query + chunk.layout().products + j * AdditiveTile::chunk;
+  }
+
+  // The units of a key times v.
+  FOVEA_INLINE static void multiply_key(const Chunk &chunk, int64_t j, const float *key) {
+    const float *weight = chunk.job.problem.score_vector + chunk.u;
+    float *to = key_product(chunk, j);
+    for (int64_t u = 0; u < chunk.units; u += lanes) store(to + u, load(key + u) * load(weight + u));
+  }
+
+  FOVEA_INLINE static const float *key_units(const Chunk &chunk, const Keys &keys, int64_t i) {
+    const int64_t j = keys.index[i];
+    return keys.copied ? key_copy(chunk, j) : chunk.key(j);
+  }
+
   FOVEA_INLINE static void score_exponentials(const Chunk &chunk, const RowUnits &rows, const Keys &keys) {
     if (chunk.forms.share) {
       score_in_blocks<UnitForm::shared>(chunk, rows, keys);
     } else {
-      score_in_blocks<UnitForm::single>(chunk, rows, keys);
+      score_in_blocks<UnitForm::corrected>(chunk, rows, keys);
     }
   }
 
@@ -229,7 +241,10 @@ struct AdditiveTile : TileValues {
   FOVEA_INLINE static void score_in_blocks(const Chunk &chunk, const RowUnits &rows, const Keys &keys) {
     constexpr int rest = 4;  // the last key more than once if there are fewer
     int64_t i = 0;
-    for (; i + key_block <= keys.count; i += key_block) score_block<form, key_block>(chunk, rows, keys, i);
+    if constexpr (shares_reciprocals<form>) {
+      for (; i < keys.count; ++i) multiply_key(chunk, keys.index[i], key_units(chunk, keys, i));
+    }
+    for (i = 0; i + key_block <= keys.count; i += key_block) score_block<form, key_block>(chunk, rows, keys, i);
     for (; i < keys.count; i += rest) score_block<form, rest>(chunk, rows, keys, i);
   }
 
@@ -237,7 +252,7 @@ struct AdditiveTile : TileValues {
   template <UnitForm form>
   FOVEA_INLINE static Mask rows_written(const Chunk &chunk, const Keys &keys, int64_t v) {
     if (!keys.tangents) return zero() == zero();
-    const Mask tangents = load(chunk.job.query + v * lanes) <= splat(chunk.most_tangent());
+    const Mask tangents = load(chunk.job.query + v * lanes) <= splat(tangent_reach);
     return form == UnitForm::tangent ? tangents : ~tangents;
   }
 
@@ -245,17 +260,19 @@ struct AdditiveTile : TileValues {
   FOVEA_NOINLINE static void score_block(const Chunk &chunk, const RowUnits &rows, const Keys &keys, int64_t i) {
     if (chunk.u == 0 && !keys.copied) chunk.job.next.fetch(keys.index[i], count);
     const float *key[count];
+    const float *product[count];
     float *score[count];
     unroll<count>([&](auto y) FOVEA_INLINE_BODY {
-      const int64_t j = keys.index[min_of(i + y, keys.count - 1)];
-      key[y] = keys.copied ? key_copy(chunk, j) : chunk.key(j);
-      score[y] = chunk.score(j, 0);
+      const int64_t at = min_of(i + y, keys.count - 1);
+      key[y] = key_units(chunk, keys, at);
+      product[y] = key_product(chunk, keys.index[at]);
+      score[y] = chunk.score(keys.index[at], 0);
     });
     for (int64_t v = 0; v < chunk.job.tile.vectors; ++v) {
       const Mask written = rows_written<form>(chunk, keys, v);
       if (!xsimd::any(written)) continue;
       Float sum[count];
-      sum_units<form, count>(chunk, rows, key, v, sum);
+      sum_units<form, count>(chunk, rows, key, product, v, sum);
       unroll<count>([&](auto y) FOVEA_INLINE_BODY {
         const Float before = load(score[y] + v * lanes);
         sum[y] = choose(written, add_chunk(chunk, before, sum[y]), before);
@@ -271,18 +288,18 @@ struct AdditiveTile : TileValues {
   // v tanh of a chunk's units, for `keys` keys.
   template <UnitForm form, int keys>
   FOVEA_INLINE static void sum_units(const Chunk &chunk, const RowUnits &rows, const float *const (&key)[keys],
-                                     int64_t v, Float (&sum)[keys]) {
+                                     const float *const (&product)[keys], int64_t v, Float (&sum)[keys]) {
     const float *first = rows.first + v * lanes;
     const float *second = rows.second + v * lanes;
-    const float *weight = chunk.job.problem.score_vector + chunk.u;
-    const float *fours = chunk.job.query + chunk.layout().fours + chunk.u / units_at_once;
     unroll<keys>([&](auto y) FOVEA_INLINE_BODY { sum[y] = zero(); });
-    if constexpr (form == UnitForm::single) {
-      for (int64_t i = 0; i < chunk.units; ++i) {
+    if constexpr (!shares_reciprocals<form>) {
+      const float *weight = chunk.job.problem.score_vector + chunk.u;
+      for (int64_t i = 0; i < chunk.present(); ++i) {
         const Float row = load(first + i * tile_rows);
         const Float v_i = splat(weight[i]);
-        unroll<keys>([&](auto y)
-                         FOVEA_INLINE_BODY { sum[y] = multiply_add(v_i, single_unit(row, splat(key[y][i])), sum[y]); });
+        unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
+          sum[y] = multiply_add(v_i, single_unit<form>(row, splat(key[y][i])), sum[y]);
+        });
       }
       return;
     }
@@ -290,41 +307,36 @@ struct AdditiveTile : TileValues {
       UnitTerms<form> terms[units_at_once];
       unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY {
         const int64_t at = (i + k) * tile_rows;
-        terms[k] = {load(first + at), load(second + at), splat(weight[i + k])};
+        terms[k] = {load(first + at), load(second + at)};
       });
-      const Float four = splat(fours[i / units_at_once]);
       unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
         Float w[units_at_once];
         Float d[units_at_once];
         unroll<units_at_once>([&](auto k) FOVEA_INLINE_BODY {
-          const Float unit = splat(key[y][i + k]);
-          w[k] = terms[k].numerator(unit);
-          d[k] = terms[k].denominator(unit);
+          w[k] = terms[k].numerator(splat(product[y][i + k]));
+          d[k] = terms[k].denominator(splat(key[y][i + k]));
         });
-        if constexpr (form == UnitForm::shared) {
-          sum[y] = sum[y] + add_quotients(w, d, four);
-        } else {
-          sum[y] = add_quotients(w, d, sum[y]);
-        }
+        sum[y] = add_quotients(w, d, sum[y]);
       });
     }
   }
 
   template <UnitForm form>
-  FOVEA_INLINE static Float sum_one(const Chunk &chunk, const RowUnits &rows, const float *key, int64_t v,
+  FOVEA_INLINE static Float sum_one(const Chunk &chunk, const RowUnits &rows, int64_t j, const float *key, int64_t v,
                                     const Float &before) {
     const float *only[] = {key};
+    const float *product[] = {key_product(chunk, j)};
     Float sum[1];
-    sum_units<form>(chunk, rows, only, v, sum);
+    if constexpr (shares_reciprocals<form>) multiply_key(chunk, j, key);
+    sum_units<form>(chunk, rows, only, product, v, sum);
     return add_chunk(chunk, before, sum[0]);
   }
 
   // v tanh of a chunk's units where the row, the key or both are kept as they are.
   FOVEA_INLINE static Float sum_direct(const Chunk &chunk, const RowUnits &rows, bool row_is_exponential,
                                        const float *key, bool key_is_exponential, int64_t v) {
-    const int64_t present = min_of(chunk.units, chunk.job.problem.head_dim - chunk.u);  // 0 * infinity must not come
-    Float sum = zero();                                                                 // from padding
-    for (int64_t i = 0; i < present; ++i) {
+    Float sum = zero();
+    for (int64_t i = 0; i < chunk.present(); ++i) {  // 0 * infinity must not come from padding
       const Float value = tanh_of_sum(load(rows.first + i * tile_rows + v * lanes), row_is_exponential, splat(key[i]),
                                       key_is_exponential);
       sum = multiply_add(splat(chunk.job.problem.score_vector[chunk.u + i]), value, sum);
@@ -337,12 +349,12 @@ struct AdditiveTile : TileValues {
                                          int64_t j) {
     if (chunk.u == 0) chunk.job.next.fetch(j, 1);
     const float fact = chunk.job.fact(j);
-    const float *key = fact <= chunk.most_tangent() ? key_copy(chunk, j) : chunk.key(j);
+    const float *key = fact <= tangent_reach ? key_copy(chunk, j) : chunk.key(j);
     const bool key_is_exponential = fact <= largest_reach;
     for (int64_t v = 0; v < chunk.job.tile.vectors; ++v) {
       const Float row_reach = load(chunk.job.query + v * lanes);
       const Float reach = larger(larger(row_reach, splat(fact)), splat(chunk.job.problem.least_reach));
-      const Mask tangent = larger(row_reach, splat(fact)) <= splat(chunk.most_tangent());
+      const Mask tangent = larger(row_reach, splat(fact)) <= splat(tangent_reach);
       const Mask shared = (reach <= splat(shared_reach)) & ~tangent;
       const Mask exponential_rows = row_reach <= splat(largest_reach);
       const Mask single = (reach <= splat(largest_reach)) & ~shared & ~tangent;
@@ -354,9 +366,13 @@ struct AdditiveTile : TileValues {
         if (xsimd::any(rows_of_form)) score = choose(rows_of_form, value(), score);
       };
       take(tangent,
-           [&]() FOVEA_INLINE_BODY { return sum_one<UnitForm::tangent>(chunk, rows, chunk.key(j), v, before); });
-      take(shared, [&]() FOVEA_INLINE_BODY { return sum_one<UnitForm::shared>(chunk, exponentials, key, v, before); });
-      take(single, [&]() FOVEA_INLINE_BODY { return sum_one<UnitForm::single>(chunk, exponentials, key, v, before); });
+           [&]() FOVEA_INLINE_BODY { return sum_one<UnitForm::tangent>(chunk, rows, j, chunk.key(j), v, before); });
+      take(shared,
+           [&]() FOVEA_INLINE_BODY { return sum_one<UnitForm::shared>(chunk, exponentials, j, key, v, before); });
+      take(single, [&]() FOVEA_INLINE_BODY {
+        return chunk.forms.share ? sum_one<UnitForm::single>(chunk, exponentials, j, key, v, before)
+                                 : sum_one<UnitForm::corrected>(chunk, exponentials, j, key, v, before);
+      });
       take(direct & exponential_rows, [&]() FOVEA_INLINE_BODY {
         return add_chunk(chunk, before, sum_direct(chunk, exponentials, true, key, key_is_exponential, v));
       });

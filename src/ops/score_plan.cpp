@@ -177,15 +177,13 @@ void gather(const fovea_tensor &vector, float *to) {
 }
 
 ScoreVectorFacts score_vector_facts(const float *vector, int64_t units) {
-  double sum = 0.0;
   float largest = 0.0f;
   bool finite = true;
   for (int64_t u = 0; u < units; ++u) {
-    sum += static_cast<double>(vector[u]);
     largest = std::max(largest, std::fabs(vector[u]));
     finite = finite && std::isfinite(vector[u]);
   }
-  if (!finite || !std::isfinite(static_cast<float>(sum))) return {INFINITY, false};
+  if (!finite) return {INFINITY, false};
   const bool usual = largest >= 0x1p-20f && largest <= 0x1p16f;
   const bool takes_tangents = largest >= 0x1p-100f && largest <= 0x1p120f;
   return {usual && units >= least_shared_units ? 0.0f : largest_reach, takes_tangents};
