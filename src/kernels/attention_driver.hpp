@@ -14,7 +14,9 @@
 // during the work before it.
 //
 // Tiles lie on one grid for all rows of a task (multiples of tile_keys), so what a row gives does not depend on its
-// neighbours.
+// neighbours. Rounding errors grow with the number of terms that are added one after the other, so sums of values have
+// three levels: chains of keys (value_chain), tiles, and runs of tiles (run_keys), whose sums wait in Band::total. The
+// errors of long rows stay about 1.6 times those of pairwise sums.
 //
 // A masked key has weight 0, but 0 * NaN is NaN: values behind a mask must not reach the output. Looking for them in
 // every tile would cost; they show in the output instead. A row that comes out not finite, in a task with masks, is
@@ -41,6 +43,8 @@ struct AttentionWorker {
   // What a mask leaves out at a tile's beginning is passed over in steps that leave each key in its sum's chain.
   static constexpr int64_t skipped_keys = 48;
   static_assert(skipped_keys % chains == 0 && (!Path::few_rows || skipped_keys % (line_step * lanes) == 0));
+  static constexpr int64_t run_keys = 1536;
+  static_assert(run_keys % keys == 0);
   // Values without masked ones are copied so many at a time: what Path::add_values sums together.
   static constexpr int64_t harmless_keys = Path::value_keys;
 
@@ -49,7 +53,10 @@ struct AttentionWorker {
     SoftmaxState<rows> state;
     int64_t row_begin, row_count;
     float *query;
-    float *out;
+    float *out;    // of the present run of tiles
+    float *total;  // of those before it, if there were any, before it is multiplied by total_rescale
+    alignas(64) float total_rescale[rows];
+    bool has_total;
   };
 
   const AttentionTask &task;
@@ -69,7 +76,7 @@ struct AttentionWorker {
   float *harmless;  // [harmless_keys][value_dim], values without the masked ones
 
   static int64_t scratch_floats(int64_t head_dim, int64_t value_dim) {
-    const int64_t band = Path::query_floats(head_dim) + Path::out_floats(value_dim);
+    const int64_t band = Path::query_floats(head_dim) + 2 * Path::out_floats(value_dim);
     return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim;
   }
 
@@ -103,11 +110,11 @@ struct AttentionWorker {
     const int64_t value_dim = problem.value_dim;
     const size_t bytes = static_cast<size_t>(value_dim) * sizeof(float);
     alignas(64) float rescale[rows] = {band.state.rescale[0]};
-    for (int64_t first = 0; first < tile.keys; first += harmless_keys) {
+    for (int64_t first = 0; first < tile.keys;) {
       ScoreTile part = tile;
       part.scores += first * tile.stride;
       part.key += first;
-      part.keys = min_of(harmless_keys, tile.keys - first);
+      part.keys = min_of(harmless_keys - part.key % harmless_keys, tile.keys - first);
       for (int64_t j = 0; j < part.keys; ++j) {
         float *to = harmless + j * value_dim;
         if (masked[first + j]) {
@@ -118,6 +125,7 @@ struct AttentionWorker {
       }
       Path::add_values(band.out, harmless, value_dim, value_dim, 1, part, rescale);
       rescale[0] = 1.0f;
+      first += part.keys;
     }
   }
 
@@ -155,6 +163,23 @@ struct AttentionWorker {
       Path::add_values(band.out, values, problem.value_strides.position, problem.value_dim, band.row_count, tile,
                        band.state.rescale);
     }
+    for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {
+      store(band.total_rescale + r, load(band.total_rescale + r) * load(band.state.rescale + r));
+    }
+  }
+
+  FOVEA_INLINE void add_total(Band &band) const {
+    Path::add_out(band.out, band.total, band.total_rescale, problem.value_dim, band.row_count);
+  }
+
+  FOVEA_NOINLINE void end_run(Band &band) const {
+    if (band.has_total) add_total(band);
+    float *total = band.out;
+    band.out = band.total;
+    band.total = total;
+    band.has_total = true;
+    for (int64_t r = 0; r < rows; r += lanes) store(band.total_rescale + r, splat(1.0f));
+    Path::clear_out(band.out, problem.value_dim, band.row_count);
   }
 
   // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
@@ -164,6 +189,8 @@ struct AttentionWorker {
     const int64_t last = min_of(key + tile_keys, band.table.any.last);
     if (first >= last) return;
     attend_tile<repairing>(band, first, last);
+    const int64_t next = key + tile_keys;
+    if (next % run_keys == 0 && next < band.table.any.last) end_run(band);
   }
 
   // Rows of a band at `base`, if they are evenly spaced: all in one head.
@@ -197,6 +224,7 @@ struct AttentionWorker {
   FOVEA_INLINE void start(Band &band) {
     Path::load_queries(problem, band.table, band.query);
     Path::clear_out(band.out, problem.value_dim, band.row_count);
+    band.has_total = false;
     band.state.start(band.table, problem.sinks != nullptr && task.first_split, scale.natural);
   }
 
@@ -211,7 +239,8 @@ struct AttentionWorker {
       band.table.fill(task, band.row_begin, band.row_count);
       band.query = at;
       band.out = at + Path::query_floats(problem.head_dim);
-      at = band.out + Path::out_floats(problem.value_dim);
+      band.total = band.out + Path::out_floats(problem.value_dim);
+      at = band.total + Path::out_floats(problem.value_dim);
     }
   }
 
@@ -233,6 +262,9 @@ struct AttentionWorker {
     for (int64_t key = first + tile_keys; key < any.last; key += tile_keys) {
       next_is_fetched = false;
       for (int64_t b = 0; b < band_count; ++b) attend_band<repairing>(bands[b], key);
+    }
+    for (int64_t b = 0; b < band_count; ++b) {
+      if (bands[b].has_total) add_total(bands[b]);
     }
   }
 

@@ -21,6 +21,7 @@
 #pragma once
 
 #include "kernels/attention_score.hpp"
+#include "kernels/matmul_tile.hpp"
 #include "kernels/online_softmax.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -76,30 +77,32 @@ struct RowValues {
   FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded,
                                        int64_t row, const ScoreTile &tile, const float *rescale,
                                        const Load &load_value) {
-    Float sum[group * vectors];
-    unroll<group * vectors>([&](auto i) FOVEA_INLINE_BODY { sum[i] = zero(); });
+    Block<group, vectors> sum;
     const float *weight = tile.scores + row;
     const int64_t ahead = keys_ahead(padded) * value_stride;
-    for (int64_t j = 0; j < tile.keys; ++j, values += value_stride, weight += tile.stride) {
-      Float value[vectors];
-      prefetch_row<group>(values + ahead, vectors * lanes);
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-        value[v] = load_value(values + v * lanes, v);
-        if constexpr (v * lanes % line_floats == 0) prefetch_line<group>(values + v * lanes + ahead);
-      });
-      unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-        const Float w(weight[r]);
+    const int64_t first = tile.key % value_chain;
+    sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t, int64_t count) FOVEA_INLINE_BODY {
+      for (int64_t j = 0; j < count; ++j, values += value_stride, weight += tile.stride) {
+        Float value[vectors];
+        prefetch_row<group>(values + ahead, vectors * lanes);
         unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-          constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
-          sum[at] = multiply_add(w, value[v], sum[at]);
+          value[v] = load_value(values + v * lanes, v);
+          if constexpr (v * lanes % line_floats == 0) prefetch_line<group>(values + v * lanes + ahead);
         });
-      });
-    }
+        unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+          const Float w(weight[r]);
+          unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+            constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
+            sum.at[at] = multiply_add(w, value[v], sum.at[at]);
+          });
+        });
+      }
+    });
     unroll<group>([&](auto r) FOVEA_INLINE_BODY {
       const Float factor(rescale[row + r]);
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
         float *at = out + (row + r) * padded + v * lanes;
-        store(at, multiply_add(load(at), factor, sum[r * vectors + v]));
+        store(at, multiply_add(load(at), factor, sum.at[r * vectors + v]));
       });
     });
   }
@@ -149,30 +152,34 @@ struct RowValues {
   FOVEA_INLINE static void add_in_runs(float *out, const float *values, int64_t value_stride, int64_t value_dim,
                                        const ScoreTile &tile, float rescale) {
     constexpr int run = 8;
+    alignas(64) float before[largest_value_dim];
     alignas(64) float sums[largest_value_dim];
-    clear_out(sums, value_dim, 1);
-    int64_t j = 0;
-    for (; j + run <= tile.keys; j += run) add_run<run>(sums, values, value_stride, value_dim, tile, j);
-    for (; j < tile.keys; ++j) add_run<1>(sums, values, value_stride, value_dim, tile, j);
+    clear_out(before, value_dim, 1);
+    for (int64_t j = 0; j < tile.keys;) {
+      const int64_t last = min_of(j + value_chain - (tile.key + j) % value_chain, tile.keys);
+      clear_out(sums, value_dim, 1);
+      for (; j + run <= last; j += run) add_run<run>(sums, values, value_stride, value_dim, tile, j);
+      for (; j < last; ++j) add_run<1>(sums, values, value_stride, value_dim, tile, j);
+      for (int64_t d = 0; d < value_dim; d += lanes) store(before + d, load(before + d) + load(sums + d));
+    }
     for (int64_t d = 0; d < value_dim; d += lanes) {
-      store(out + d, multiply_add(load(out + d), splat(rescale), load(sums + d)));
+      store(out + d, multiply_add(load(out + d), splat(rescale), load(before + d)));
     }
   }
 
-  // A chain of sums is as long as a piece of so many keys.
-  static constexpr int64_t value_keys = 96;
+  // So many keys together make one addition to the output, itself a sum of chains.
+  static constexpr int64_t value_keys = 192;
 
   FOVEA_INLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
                                       int64_t row_count, const ScoreTile &tile, const float *rescale) {
-    ScoreTile piece = tile;
-    piece.keys = min_of(value_keys, tile.keys);
-    add_piece(out, values, value_stride, value_dim, row_count, piece, rescale);
     alignas(64) float ones[tile_rows];
     store(ones, splat(1.0f));
-    for (int64_t j = value_keys; j < tile.keys; j += value_keys) {
+    ScoreTile piece = tile;
+    for (int64_t j = 0; j < tile.keys; j += piece.keys) {
       piece.scores = tile.scores + j * tile.stride;
-      piece.keys = min_of(value_keys, tile.keys - j);
-      add_piece(out, values + j * value_stride, value_stride, value_dim, row_count, piece, ones);
+      piece.key = tile.key + j;
+      piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
+      add_piece(out, values + j * value_stride, value_stride, value_dim, row_count, piece, j == 0 ? rescale : ones);
     }
   }
 
@@ -215,6 +222,18 @@ struct RowValues {
 
   FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t row_count) {
     for (int64_t i = 0; i < round_up(value_dim, lanes) * row_count; i += lanes) store(out + i, zero());
+  }
+
+  // out = out + total * factor
+  FOVEA_NOINLINE static void add_out(float *out, const float *total, const float *factor, int64_t value_dim,
+                                     int64_t row_count) {
+    const int64_t padded = round_up(value_dim, lanes);
+    for (int64_t r = 0; r < row_count; ++r) {
+      const Float scale = splat(factor[r]);
+      for (int64_t i = r * padded; i < (r + 1) * padded; i += lanes) {
+        store(out + i, multiply_add(load(total + i), scale, load(out + i)));
+      }
+    }
   }
 
   FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,

@@ -14,7 +14,7 @@ namespace {
 struct TileValues {
   static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
   static constexpr int64_t tile_keys = 96;
-  static constexpr int64_t value_keys = tile_keys;  // that are summed in one chain
+  static constexpr int64_t value_keys = tile_keys;
   static constexpr bool few_rows = false;
   static constexpr int64_t max_bands = 4;
 
@@ -44,8 +44,11 @@ struct TileValues {
       constexpr int count = decltype(block_dims)::value;
       RowPointers<count, Order::column_major> value(values + first * value_stride + d, value_stride);
       Block<count, vectors> block;
-      block.clear();
-      accumulate(block, value, tile.scores + first * tile_rows + v * lanes, tile_rows, last - first);
+      const float *weights = tile.scores + v * lanes;
+      const int64_t start = tile.key % value_chain;
+      sum_in_chains(block, start + first, start + last, value_chain, [&](int64_t j, int64_t count) FOVEA_INLINE_BODY {
+        accumulate(block, value, weights + (j - start) * tile_rows, tile_rows, count);
+      });
       float *at = out + d * tile_rows + v * lanes;
       unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
         const Float factor = load(rescale + (v + i) * lanes);
@@ -75,6 +78,17 @@ struct TileValues {
 
   FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t) {
     memset(out, 0, static_cast<size_t>(value_dim * tile_rows) * sizeof(float));
+  }
+
+  // out = out + total * factor
+  FOVEA_NOINLINE static void add_out(float *out, const float *total, const float *factor, int64_t value_dim,
+                                     int64_t row_count) {
+    for (int64_t r = 0; r < row_count; r += lanes) {
+      const Float scale = load(factor + r);
+      for (int64_t i = r; i < value_dim * tile_rows; i += tile_rows) {
+        store(out + i, multiply_add(load(total + i), scale, load(out + i)));
+      }
+    }
   }
 
   // For each of `lanes` rows 0 if all of out[d][row] is finite, else NaN.

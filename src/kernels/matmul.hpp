@@ -70,7 +70,7 @@ struct SumRows {
 template <int vectors>
 FOVEA_INLINE void multiply_panels(Block<1, vectors> &block, const MatmulTask &task, const MatmulStep &step) {
   const float *b = step.b;
-  sum_in_chains(block, step.depth, task.chain, [&](int64_t first, int64_t count) FOVEA_INLINE_BODY {
+  sum_in_chains(block, 0, step.depth, task.chain, [&](int64_t first, int64_t count) FOVEA_INLINE_BODY {
     for (int64_t k = first; k < first + count; ++k, b += task.b_row_stride) {
       const Float element(step.a[k]);
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {

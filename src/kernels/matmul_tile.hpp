@@ -97,19 +97,20 @@ FOVEA_INLINE void accumulate(Block<rows, vectors> &block, RowPointers<rows, orde
   }
 }
 
-// block = the sum over [0, depth) of what add(k, count) adds for [k, k + count), `chain` at a time: a long chain rounds
-// at each step to the size it has by then. What the chains before have given waits in the first-level cache.
+// block = the sum over [first, last) of what add(k, count) adds for [k, k + count), from one multiple of `chain` to the
+// next: a long chain rounds at each step to the size it has by then. What the chains before have given waits in the
+// first-level cache.
 template <int rows, int vectors, class Add>
-FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t depth, int64_t chain, const Add &add) {
+FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t first, int64_t last, int64_t chain,
+                                const Add &add) {
   alignas(64) float before[rows * vectors * lanes];
-  for (int64_t k = 0;;) {
+  for (int64_t k = first, end = first / chain * chain + chain;; k = end, end += chain) {
     block.clear();
-    add(k, min_of(depth - k, chain));
-    if (k > 0) {
+    add(k, min_of(last, end) - k);
+    if (k > first) {
       unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { block.at[i] = load(before + i * lanes) + block.at[i]; });
     }
-    if (depth - k <= chain) return;
-    k += chain;
+    if (last <= end) return;
     unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY { store(before + i * lanes, block.at[i]); });
   }
 }
@@ -117,12 +118,15 @@ FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t depth, int6
 // Of a score's features so many are summed in one chain.
 constexpr int64_t feature_chain(int64_t depth) { return depth <= 64 ? 32 : short_chain; }
 
+// Values are summed over so many keys in one chain, counted from key 0, so that a row's sums are those of any neighbours.
+constexpr int64_t value_chain = 48;
+
 // block[r][v] = sum_k of Terms over a(r, k) = a[r * a_stride + k] and b[k][v].
 template <class Terms, int rows, int vectors>
 FOVEA_INLINE void sum_rows_by_vectors(Block<rows, vectors> &block, const float *a, int64_t a_stride, const float *b,
                                       int64_t b_stride, int64_t depth, int64_t chain) {
   RowPointers<rows, Order::row_major> a_rows(a, a_stride);
-  sum_in_chains(block, depth, chain, [&](int64_t k, int64_t count) FOVEA_INLINE_BODY {
+  sum_in_chains(block, 0, depth, chain, [&](int64_t k, int64_t count) FOVEA_INLINE_BODY {
     accumulate<Terms>(block, a_rows, b + k * b_stride, b_stride, count);
   });
 }

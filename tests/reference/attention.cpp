@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "reference.hpp"
+#include "sums.hpp"
 
 namespace reference {
 namespace {
@@ -93,12 +94,11 @@ RowWeights<Real> row_weights(const AttentionInputs &in, const RawScores<Real> &r
     RowWeights<Real> nothing{std::vector<Real>(in.key_len, 0), std::vector<bool>(in.key_len, false), -kInfinity<Real>};
     return empty ? empty_row<Real>(in) : nothing;
   }
-  Real sum = in.sinks ? std::exp(Real((*in.sinks)[row.h]) - row_max) : 0;
   for (int64_t j = 0; j < in.key_len; ++j) {
-    if (!result.read[j]) continue;
-    result.weights[j] = scores[j] == -kInfinity<Real> ? 0 : std::exp(scores[j] - row_max);
-    sum += result.weights[j];
+    if (result.read[j] && scores[j] != -kInfinity<Real>) result.weights[j] = std::exp(scores[j] - row_max);
   }
+  const Real sink = in.sinks ? std::exp(Real((*in.sinks)[row.h]) - row_max) : 0;
+  const Real sum = sink + sum_of<Real>(0, in.key_len, [&](int64_t j) { return result.weights[j]; });
   Real most = 0;
   for (int64_t j = 0; j < in.key_len; ++j) {
     if (in.dropout.probability != 0) {
@@ -132,20 +132,21 @@ void append_row(const AttentionInputs &in, Row row, const RowWeights<Real> &weig
                 AttentionOutputs<Real> &outputs) {
   const int64_t kv_head = row.h / (in.heads / in.kv_heads);
   const float *values = in.value.data() + (row.b * in.kv_heads + kv_head) * in.key_len * in.value_dim;
+  std::vector<int64_t> read;
+  for (int64_t j = 0; j < in.key_len; ++j) {
+    if (weights.read[j]) read.push_back(j);
+  }
+  const auto over_keys = [&](const auto &term) {
+    return sum_of<Real>(0, static_cast<int64_t>(read.size()), [&](int64_t n) { return term(read[n]); });
+  };
+  const Real weight = over_keys([&](int64_t j) { return weights.weights[j]; });
   for (int64_t d = 0; d < in.value_dim; ++d) {
-    Real sum = 0, magnitude = 0, weight = 0;
-    for (int64_t j = 0; j < in.key_len; ++j) {
-      if (!weights.read[j]) continue;
-      const Real value = values[j * in.value_dim + d];
-      sum += weight_after_dropout(weights, j) * value;
-      magnitude += weight_after_dropout(weights, j) * std::abs(value);
-      weight += weights.weights[j];
-    }
-    Real deviation = std::max(1 - weight, Real(0)) * std::abs(sum);
-    for (int64_t j = 0; j < in.key_len; ++j) {
-      if (!weights.read[j]) continue;
-      deviation += weights.weights[j] * std::abs(weights.factors[j] * values[j * in.value_dim + d] - sum);
-    }
+    const auto value = [&](int64_t j) { return Real(values[j * in.value_dim + d]); };
+    const Real sum = over_keys([&](int64_t j) { return weight_after_dropout(weights, j) * value(j); });
+    const Real magnitude = over_keys([&](int64_t j) { return weight_after_dropout(weights, j) * std::abs(value(j)); });
+    const Real deviation = std::max(1 - weight, Real(0)) * std::abs(sum) + over_keys([&](int64_t j) {
+                             return weights.weights[j] * std::abs(weights.factors[j] * value(j) - sum);
+                           });
     outputs.out.push_back(nan_row ? std::numeric_limits<Real>::quiet_NaN() : sum);
     outputs.weighted_magnitude.push_back(magnitude);
     outputs.deviation.push_back(deviation);

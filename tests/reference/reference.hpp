@@ -51,7 +51,6 @@ struct AttentionInputs {
   std::optional<int64_t> window_left;
   std::optional<int64_t> window_right;
   Dropout dropout;
-  bool pairwise_scores = false;  // sums over features and units are pairwise, a stricter plain evaluation
 };
 
 template <typename Real>

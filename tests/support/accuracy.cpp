@@ -22,18 +22,27 @@ bool same_class(float actual, double truth) {
   return std::isfinite(actual);
 }
 
-}  // namespace
+// Of the finite elements.
+struct Errors {
+  double largest = 0, mean_square = 0;
 
-std::string judge(const std::vector<float> &actual, const std::vector<double> &truth, const std::vector<float> &plain,
-                  double floor) {
-  if (actual.size() != truth.size() || plain.size() != truth.size()) return "the sizes differ";
-  double plain_error = 0;
-  for (size_t n = 0; n < truth.size(); ++n) {
-    if (std::isfinite(truth[n]) && std::isfinite(plain[n])) {
-      plain_error = std::max(plain_error, std::abs(plain[n] - truth[n]));
+  Errors(const std::vector<float> &values, const std::vector<double> &truth) {
+    double squares = 0;
+    size_t count = 0;
+    for (size_t n = 0; n < truth.size(); ++n) {
+      if (!std::isfinite(truth[n]) || !std::isfinite(values[n])) continue;
+      const double error = std::abs(values[n] - truth[n]);
+      largest = std::max(largest, error);
+      squares += error * error;
+      ++count;
     }
+    mean_square = count == 0 ? 0 : squares / static_cast<double>(count);
   }
-  const double limit = std::max(2 * plain_error, floor);
+};
+
+// Whether no error is above `limit`.
+std::string judge_largest(const std::vector<float> &actual, const std::vector<double> &truth,
+                          const std::vector<float> &plain, double limit) {
   double worst = -1;
   size_t worst_index = 0;
   for (size_t n = 0; n < truth.size(); ++n) {
@@ -47,6 +56,28 @@ std::string judge(const std::vector<float> &actual, const std::vector<double> &t
   }
   if (worst <= limit) return "";
   return describe("error", worst_index, actual[worst_index], truth[worst_index], plain[worst_index], limit);
+}
+
+}  // namespace
+
+std::string judge(const std::vector<float> &actual, const std::vector<double> &truth, const std::vector<float> &plain,
+                  double floor) {
+  if (actual.size() != truth.size() || plain.size() != truth.size()) return "the sizes differ";
+  return judge_largest(actual, truth, plain, std::max(2 * Errors(plain, truth).largest, floor));
+}
+
+std::string judge_closely(const std::vector<float> &actual, const std::vector<double> &truth,
+                          const std::vector<float> &plain) {
+  if (actual.size() != truth.size() || plain.size() != truth.size()) return "the sizes differ";
+  const Errors plain_errors(plain, truth);
+  const Errors errors(actual, truth);
+  if (errors.mean_square > 4 * plain_errors.mean_square) {
+    char text[128];
+    std::snprintf(text, sizeof text, "root mean square of errors %.3g, of plain float32's %.3g",
+                  std::sqrt(errors.mean_square), std::sqrt(plain_errors.mean_square));
+    return text;
+  }
+  return judge_largest(actual, truth, plain, 4 * plain_errors.largest);
 }
 
 std::string judge_elements(const std::vector<float> &actual, const std::vector<double> &truth,

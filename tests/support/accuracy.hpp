@@ -20,6 +20,11 @@ inline constexpr double kEpsilon = 0x1p-24;  // half an ulp of 1, the rounding e
 std::string judge(const std::vector<float> &actual, const std::vector<double> &truth, const std::vector<float> &plain,
                   double floor);
 
+// Without a floor, for tensors of many elements: as roots of mean squares twice the plain evaluation's error at most. The
+// largest of few errors is a matter of luck, so of the largest four times.
+std::string judge_closely(const std::vector<float> &actual, const std::vector<double> &truth,
+                          const std::vector<float> &plain);
+
 // Checks |actual - truth| <= bounds, element by element. The bounds leave out how well the scores are conditioned;
 // where that makes the plain evaluation use more than half of its bound, twice its worst use is the limit instead.
 std::string judge_elements(const std::vector<float> &actual, const std::vector<double> &truth,
