@@ -23,8 +23,6 @@ Prepared prepare(Function function, const Variant &variant) {
     const fovea_tensor x_view = tensor(x->floats(), {count}), out_view = tensor(out->floats(), {count});
     check(function(context.get(), &x_view, &out_view));
   };
-  prepared.work = static_cast<double>(count);
-  prepared.rate_name = "GElem/s";
   prepared.share_as_slots = true;
   prepared.shortest_seconds = [variant] {
     const double vectors = static_cast<double>(count) / lanes_of(variant.isa);
@@ -35,13 +33,17 @@ Prepared prepare(Function function, const Variant &variant) {
 
 }  // namespace
 
-void add_elementwise() {
+void add_elementwise(Cases *list) {
   const std::pair<const char *, Function> functions[] = {{"exp", fovea_exp}, {"tanh", fovea_tanh}};
   for (const auto &[name, function] : functions)
-    for (const Variant &variant : variants_but_amx())
-      if (variant.threads == 1)
-        add(std::string(name) + "/f32/" + std::to_string(count) + variant.suffix(), benchmark::kMicrosecond,
-            [function = function, variant] { return prepare(function, variant); });
+    list->push_back({.operation = name,
+                     .model = std::to_string(count),
+                     .bound = Bound::elements,
+                     .work = {.bytes = 2 * sizeof(float) * count, .elements = count},
+                     .parameters = {{"count", count}},
+                     .unit = benchmark::kMicrosecond,
+                     .one_thread_only = true,
+                     .prepare = [function = function](const Variant &v) { return prepare(function, v); }});
 }
 
 }  // namespace fovea_bench

@@ -9,7 +9,6 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
-#include <thread>
 
 namespace fovea_bench {
 namespace {
@@ -63,45 +62,57 @@ Medians measure(const Prepared &prepared) {
   return {median(seconds), median(shares), scalings.empty() ? 0 : median(scalings)};
 }
 
-void report(benchmark::State &state, const Prepared &prepared, const Medians &medians) {
-  if (prepared.rate_name) state.counters[prepared.rate_name] = prepared.work / medians.seconds * 1e-9;
-  if (prepared.work_padded > 0) state.counters["padded"] = prepared.work_padded / medians.seconds * 1e-9;
+const char *rate_name(Bound bound) {
+  return bound == Bound::flops ? "GFLOP/s" : bound == Bound::bytes ? "GB/s" : "GElem/s";
+}
+
+void report(benchmark::State &state, const Case &what, const Prepared &prepared, const Medians &medians) {
+  const double rate = what.work.in(what.bound) / medians.seconds * 1e-9;
+  if (what.bound != Bound::none) state.counters[rate_name(what.bound)] = rate;
+  if (what.padded.in(what.bound) > 0) state.counters["padded"] = what.padded.in(what.bound) / medians.seconds * 1e-9;
   if (prepared.shortest_seconds && prepared.share_as_slots) state.counters["slots"] = 1 / medians.share;
   if (prepared.shortest_seconds && !prepared.share_as_slots) {
     state.counters["share"] = medians.share;
-    state.counters["limit"] = prepared.work / medians.seconds * 1e-9 / medians.share;
+    state.counters["limit"] = rate / medians.share;
   }
   if (prepared.run_on_one_thread) state.counters["scaling"] = medians.scaling;
   for (const auto &[name, value] : prepared.counters) state.counters[name] = value;
 }
 
-std::vector<std::string> registered;
 int selected = 0, started = 0;
+
+void run_benchmark(benchmark::State &state, const std::string &name, const Case &what, const Variant &variant) {
+  std::fprintf(stderr, "[%d/%d] %s\n", ++started, selected, name.c_str());
+  try {
+    const Prepared prepared = what.prepare(variant);
+    const Medians medians = measure(prepared);
+    for (auto _ : state) state.SetIterationTime(medians.seconds);
+    report(state, what, prepared, medians);
+  } catch (const std::exception &error) {
+    state.SkipWithError(error.what());
+  }
+}
 
 }  // namespace
 
-void set_selected(int count) { selected = count; }
-
-void add(const std::string &name, benchmark::TimeUnit unit, std::function<Prepared()> prepare) {
-  registered.push_back(name);
-  benchmark::RegisterBenchmark(name.c_str(),
-                               [name, prepare = std::move(prepare)](benchmark::State &state) {
-                                 std::fprintf(stderr, "[%d/%d] %s\n", ++started, selected, name.c_str());
-                                 try {
-                                   const Prepared prepared = prepare();
-                                   const Medians medians = measure(prepared);
-                                   for (auto _ : state) state.SetIterationTime(medians.seconds);
-                                   report(state, prepared, medians);
-                                 } catch (const std::exception &error) {
-                                   state.SkipWithError(error.what());
-                                 }
-                               })
-      ->Unit(unit)
-      ->Iterations(1)
-      ->UseManualTime();
+void register_benchmarks() {
+  for (const Case &what : cases()) {
+    for (const Variant &variant : variants_of(what)) {
+      const std::string name = what.name() + variant.suffix();
+      const auto run = [name, &what, variant](benchmark::State &state) { run_benchmark(state, name, what, variant); };
+      benchmark::RegisterBenchmark(name.c_str(), run)->Unit(what.unit)->Iterations(1)->UseManualTime();
+    }
+  }
 }
 
-const std::vector<std::string> &names() { return registered; }
+std::vector<std::string> benchmark_names() {
+  std::vector<std::string> names;
+  for (const Case &what : cases())
+    for (const Variant &variant : variants_of(what)) names.push_back(what.name() + variant.suffix());
+  return names;
+}
+
+void set_selected(int count) { selected = count; }
 
 bool quick() {
   static const char *value = std::getenv("FOVEA_BENCH_QUICK");
@@ -109,27 +120,6 @@ bool quick() {
 }
 
 double probe_seconds() { return quick() ? 0.001 : 0.02; }
-
-const std::vector<Variant> &variants() {
-  static const std::vector<Variant> all = [] {
-    std::vector<Variant> list;
-    const int most = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    for (int32_t i = 0; const char *isa = fovea_isa_available(i); ++i) {
-      list.push_back({isa, 1});
-      if (most > 1) list.push_back({isa, most});
-    }
-    return list;
-  }();
-  return all;
-}
-
-std::vector<Variant> variants_but_amx() {
-  std::vector<Variant> some;
-  for (const Variant &variant : variants()) {
-    if (variant.isa != "amx") some.push_back(variant);
-  }
-  return some;
-}
 
 void check(fovea_status status) {
   if (status != FOVEA_OK) throw std::runtime_error(std::string(fovea_status_name(status)) + ": " + fovea_last_error());

@@ -14,50 +14,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <benchmark/benchmark.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <initializer_list>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cases.hpp"
 #include "fovea/fovea.h"
 
 namespace fovea_bench {
 
-// A case with everything allocated, ready to run.
-struct Prepared {
-  std::function<void()> run;
-  std::function<void()> run_on_one_thread;   // empty: no scaling is reported
-  std::function<double()> shortest_seconds;  // probes the limit: the least time one run can take; empty: no share
-  double work = 0;                           // per run, in units of rate_name
-  double work_padded = 0;                    // > 0: "padded", the rate if all of a padded batch counted
-  const char *rate_name = nullptr;           // "GFLOP/s", ...; NULL: only the time is of interest
-  bool share_as_slots = false;  // shortest_seconds is one instruction per vector: report 1 / share as "slots" instead
-  std::map<std::string, double> counters;  // reported as they are
-};
-
-// Registers a case. `prepare` is called when its turn comes, and what it returns is freed before the next case.
-void add(const std::string &name, benchmark::TimeUnit unit, std::function<Prepared()> prepare);
-const std::vector<std::string> &names();
-void set_selected(int count);  // how many cases will run, for the progress on stderr
+// Has Google Benchmark measure all cases, each in every way it runs in.
+void register_benchmarks();
+std::vector<std::string> benchmark_names();
+void set_selected(int count);  // how many will run, for the progress on stderr
 
 bool quick();
 double probe_seconds();
-
-// The combinations every case runs in: each instruction set of the machine, on one thread and on all of them.
-struct Variant {
-  std::string isa;
-  int threads;
-  std::string suffix() const { return "/" + isa + "/t" + std::to_string(threads); }
-};
-const std::vector<Variant> &variants();
-std::vector<Variant> variants_but_amx();  // for what has no kernel of its own there: avx512's serve both
 
 // Throws std::runtime_error with fovea's message unless status is FOVEA_OK.
 void check(fovea_status status);
@@ -96,17 +72,5 @@ fovea_tensor tensor(const void *data, std::initializer_list<int64_t> shape, fove
 
 // count whole numbers from first to last, evenly spread.
 std::vector<int32_t> evenly(int64_t count, int64_t first, int64_t last);
-
-void add_sdpa();
-void add_scores();
-void add_merge_states();
-void add_masked_softmax();
-void add_kv_cache();
-void add_matmul();
-void add_linear();
-void add_multi_head();
-void add_elementwise();
-void add_positional();
-void add_layer_norm();
 
 }  // namespace fovea_bench

@@ -45,14 +45,17 @@ struct CacheData {
 struct AppendCase {
   const char *name;
   int64_t batch, count;
+  double bytes() const { return static_cast<double>(batch * count * row_bytes); }
 };
 
-// Fills a cache of 4096 positions over and over.
+constexpr int64_t append_capacity = 4096, reorder_length = 2048;
+
+// Fills a cache over and over.
 std::function<void()> append_call(std::shared_ptr<CacheData> data, const Variant &variant, int64_t count) {
   const std::shared_ptr<fovea_context> context = make_context(variant.isa, variant.threads);
   return [=] {
     fovea_kv_cache *cache = data->cache.get();
-    if (fovea_kv_cache_length(cache) + count > 4096) check(fovea_kv_cache_truncate(cache, 0));
+    if (fovea_kv_cache_length(cache) + count > append_capacity) check(fovea_kv_cache_truncate(cache, 0));
     check(fovea_kv_cache_append(context.get(), cache, &data->key, &data->key));
   };
 }
@@ -69,8 +72,6 @@ std::function<void()> reorder_call(std::shared_ptr<CacheData> data, const Varian
 // bytes are read and as many written.
 Prepared prepare(std::shared_ptr<CacheData> data, double bytes, const Variant &variant) {
   Prepared prepared;
-  prepared.work = 2 * bytes;
-  prepared.rate_name = "GB/s";
   prepared.shortest_seconds = [=] {
     return 2 * bytes /
            copy_rate(data->probe_to.data(), data->probe_from.data(), data->probe_to.bytes(), variant.threads,
@@ -80,8 +81,8 @@ Prepared prepare(std::shared_ptr<CacheData> data, double bytes, const Variant &v
 }
 
 Prepared prepare_append(const AppendCase &what, const Variant &variant) {
-  const auto data = std::make_shared<CacheData>(what.batch, what.count, 4096);
-  Prepared prepared = prepare(data, static_cast<double>(what.batch * what.count * row_bytes), variant);
+  const auto data = std::make_shared<CacheData>(what.batch, what.count, append_capacity);
+  Prepared prepared = prepare(data, what.bytes(), variant);
   prepared.run = append_call(data, variant, what.count);
   if (variant.threads > 1) prepared.run_on_one_thread = append_call(data, {variant.isa, 1}, what.count);
   return prepared;
@@ -91,13 +92,14 @@ struct ReorderCase {
   const char *name;
   std::vector<int32_t> source;
   int64_t moved;  // sequences
+  double bytes() const { return static_cast<double>(moved * reorder_length * row_bytes); }
 };
 
 Prepared prepare_reorder(const ReorderCase &what, const Variant &variant) {
-  constexpr int64_t length = 2048;
-  const auto data = std::make_shared<CacheData>(static_cast<int64_t>(what.source.size()), length, length);
+  const auto batch = static_cast<int64_t>(what.source.size());
+  const auto data = std::make_shared<CacheData>(batch, reorder_length, reorder_length);
   check(fovea_kv_cache_append(nullptr, data->cache.get(), &data->key, &data->key));
-  Prepared prepared = prepare(data, static_cast<double>(what.moved * length * row_bytes), variant);
+  Prepared prepared = prepare(data, what.bytes(), variant);
   prepared.run = reorder_call(data, variant, what.source);
   if (variant.threads > 1) prepared.run_on_one_thread = reorder_call(data, {variant.isa, 1}, what.source);
   return prepared;
@@ -105,20 +107,28 @@ Prepared prepare_reorder(const ReorderCase &what, const Variant &variant) {
 
 }  // namespace
 
-void add_kv_cache() {
+void add_kv_cache(Cases *list) {
   static const AppendCase appends[] = {
       {"llama8b_step", 1, 1}, {"llama8b_batch_step", 16, 1}, {"llama8b_prompt", 1, 1024}};
   static const ReorderCase reorders[] = {{"llama8b_4_beams_from_1", {2, 2, 2, 2}, 3},
                                          {"llama8b_4_beams_cycle", {1, 2, 3, 0}, 4},
                                          {"llama8b_4_beams_swap", {1, 0, 2, 3}, 2}};
+  const std::vector<Parameter> model = {{"kv_heads", kv_heads}, {"head_dim", head_dim}, {"value_dim", head_dim}};
+  const auto add = [&](const char *operation, const auto &what, std::vector<Parameter> sizes, const auto &prepare_it) {
+    sizes.insert(sizes.end(), model.begin(), model.end());
+    list->push_back({.operation = operation,
+                     .model = what.name,
+                     .bound = Bound::bytes,
+                     .work = {.bytes = 2 * what.bytes()},
+                     .parameters = sizes,
+                     .unit = benchmark::kMicrosecond,
+                     .prepare = [&what, prepare_it](const Variant &variant) { return prepare_it(what, variant); }});
+  };
   for (const AppendCase &what : appends)
-    for (const Variant &variant : variants_but_amx())
-      add(std::string("kv_append/f32/") + what.name + variant.suffix(), benchmark::kMicrosecond,
-          [&what, variant] { return prepare_append(what, variant); });
+    add("kv_append", what, {{"batch", what.batch}, {"count", what.count}, {"capacity", append_capacity}},
+        prepare_append);
   for (const ReorderCase &what : reorders)
-    for (const Variant &variant : variants_but_amx())
-      add(std::string("kv_reorder/f32/") + what.name + variant.suffix(), benchmark::kMicrosecond,
-          [&what, variant] { return prepare_reorder(what, variant); });
+    add("kv_reorder", what, {{"source", what.source}, {"length", reorder_length}}, prepare_reorder);
 }
 
 }  // namespace fovea_bench

@@ -20,16 +20,16 @@ struct NormCase {
 
   int64_t elements() const { return rows * features; }
   int64_t copied() const { return residual ? elements() * 3 / 2 : elements(); }  // half of all that is read and written
+  double bytes() const { return 2.0 * sizeof(float) * static_cast<double>(copied()); }
 };
 
-constexpr NormCase cases[] = {
+constexpr NormCase norm_cases[] = {
     {"512x384", 512, 384, false},       {"512x384_residual", 512, 384, true},
     {"4096x768", 4096, 768, false},     {"4096x768_residual", 4096, 768, true},
     {"2048x4096", 2048, 4096, false},   {"2048x4096_residual", 2048, 4096, true},
     {"16384x1024", 16384, 1024, false}, {"16384x1024_residual", 16384, 1024, true},
 };
 
-// The tensors of the case measured last, kept for its other instruction sets and thread counts.
 struct NormData {
   const NormCase *what;
   Buffer x, residual, weight, bias, out;
@@ -49,15 +49,6 @@ struct NormData {
         out_view(tensor(out.data(), {c.rows, c.features})) {}
 };
 
-std::shared_ptr<NormData> data_for(const NormCase &what) {
-  static std::shared_ptr<NormData> last;
-  if (!last || last->what != &what) {
-    last.reset();
-    last = std::make_shared<NormData>(what);
-  }
-  return last;
-}
-
 std::function<void()> call(std::shared_ptr<NormData> data, const std::string &isa, int threads) {
   const std::shared_ptr<fovea_context> context = make_context(isa, threads);
   fovea_layer_norm_options options{};
@@ -69,14 +60,11 @@ std::function<void()> call(std::shared_ptr<NormData> data, const std::string &is
 }
 
 Prepared prepare(const NormCase &what, const Variant &variant) {
-  const auto data = data_for(what);
+  const auto data = data_of<NormData>(what);
   Prepared prepared;
   prepared.run = call(data, variant.isa, variant.threads);
   if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1);
-  const double bytes = 2.0 * static_cast<double>(data->x.bytes());
-  prepared.work = bytes;
-  prepared.rate_name = "GB/s";
-  prepared.shortest_seconds = [=] {
+  prepared.shortest_seconds = [=, bytes = what.bytes()] {
     return bytes / copy_rate(data->out.data(), data->x.data(), data->x.bytes(), variant.threads, probe_seconds());
   };
   return prepared;
@@ -84,11 +72,15 @@ Prepared prepare(const NormCase &what, const Variant &variant) {
 
 }  // namespace
 
-void add_layer_norm() {
-  for (const NormCase &what : cases)
-    for (const Variant &variant : variants_but_amx())
-      add(std::string("layer_norm/f32/") + what.name + variant.suffix(), benchmark::kMicrosecond,
-          [&what, variant] { return prepare(what, variant); });
+void add_layer_norm(Cases *list) {
+  for (const NormCase &what : norm_cases)
+    list->push_back({.operation = "layer_norm",
+                     .model = what.name,
+                     .bound = Bound::bytes,
+                     .work = {.bytes = what.bytes()},
+                     .parameters = {{"rows", what.rows}, {"features", what.features}, {"residual", what.residual}},
+                     .unit = benchmark::kMicrosecond,
+                     .prepare = [&what](const Variant &variant) { return prepare(what, variant); }});
 }
 
 }  // namespace fovea_bench

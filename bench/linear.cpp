@@ -10,27 +10,27 @@
 
 #include "harness.hpp"
 #include "limits.hpp"
+#include "shapes.hpp"
 
 namespace fovea_bench {
 namespace {
 
-struct LinearShape {
-  int64_t m, n, k;
+struct LinearShape : ProductSizes {
   const char *name;
   int32_t activation;
   bool residual;
 };
 
 const std::vector<LinearShape> &shapes() {
-  static const std::vector<LinearShape> list = {{1, 3072, 768, "gelu", FOVEA_ACTIVATION_GELU, false},
-                                                {64, 3072, 768, "gelu", FOVEA_ACTIVATION_GELU, false},
-                                                {512, 3072, 768, "gelu", FOVEA_ACTIVATION_GELU, false},
-                                                {512, 3072, 768, "gelu_tanh", FOVEA_ACTIVATION_GELU_TANH, false},
-                                                {512, 3072, 768, "silu", FOVEA_ACTIVATION_SILU, false},
-                                                {512, 3072, 768, "relu", FOVEA_ACTIVATION_RELU, false},
-                                                {512, 768, 3072, "residual", FOVEA_ACTIVATION_NONE, true},
-                                                {128, 1536, 384, "gelu", FOVEA_ACTIVATION_GELU, false},
-                                                {128, 384, 1536, "residual", FOVEA_ACTIVATION_NONE, true}};
+  static const std::vector<LinearShape> list = {{{1, 3072, 768}, "gelu", FOVEA_ACTIVATION_GELU, false},
+                                                {{64, 3072, 768}, "gelu", FOVEA_ACTIVATION_GELU, false},
+                                                {{512, 3072, 768}, "gelu", FOVEA_ACTIVATION_GELU, false},
+                                                {{512, 3072, 768}, "gelu_tanh", FOVEA_ACTIVATION_GELU_TANH, false},
+                                                {{512, 3072, 768}, "silu", FOVEA_ACTIVATION_SILU, false},
+                                                {{512, 3072, 768}, "relu", FOVEA_ACTIVATION_RELU, false},
+                                                {{512, 768, 3072}, "residual", FOVEA_ACTIVATION_NONE, true},
+                                                {{128, 1536, 384}, "gelu", FOVEA_ACTIVATION_GELU, false},
+                                                {{128, 384, 1536}, "residual", FOVEA_ACTIVATION_NONE, true}};
   return list;
 }
 
@@ -68,16 +68,13 @@ std::function<void()> call(const LinearShape &s, const std::shared_ptr<LinearDat
 }
 
 Prepared prepare(const LinearShape &shape, const Variant &variant) {
-  const auto data = std::make_shared<LinearData>(shape);
+  const auto data = data_of<LinearData>(shape);
   Prepared prepared;
   prepared.run = call(shape, data, variant.isa, variant.threads);
   if (variant.threads > 1) prepared.run_on_one_thread = call(shape, data, variant.isa, 1);
-  const double flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
-  prepared.work = flops;
-  prepared.rate_name = "GFLOP/s";
-  prepared.shortest_seconds = [=] {
+  prepared.shortest_seconds = [=, flops = product_flops(shape)] {
     const double arithmetic = flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
-    if (shape.m > 64) return arithmetic;
+    if (product_bound(shape) == Bound::flops) return arithmetic;
     const double rate = data->weight_region.rate(variant.isa, variant.threads, probe_seconds());
     return std::max(arithmetic, static_cast<double>(data->weight.bytes()) / rate);
   };
@@ -86,13 +83,24 @@ Prepared prepare(const LinearShape &shape, const Variant &variant) {
 
 }  // namespace
 
-void add_linear() {
+void add_linear(Cases *list) {
+  const std::map<int32_t, const char *> activations = {{FOVEA_ACTIVATION_NONE, nullptr},
+                                                       {FOVEA_ACTIVATION_GELU, "gelu"},
+                                                       {FOVEA_ACTIVATION_GELU_TANH, "gelu_tanh"},
+                                                       {FOVEA_ACTIVATION_SILU, "silu"},
+                                                       {FOVEA_ACTIVATION_RELU, "relu"}};
   for (const LinearShape &shape : shapes()) {
-    const std::string sizes = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
-    for (const Variant &variant : variants_but_amx()) {
-      add("linear/f32/" + sizes + "_" + shape.name + variant.suffix(), benchmark::kMillisecond,
-          [&shape, variant] { return prepare(shape, variant); });
-    }
+    std::vector<Parameter> parameters = product_parameters(shape);
+    parameters.insert(parameters.end(), {{"packed", true},
+                                         {"bias", true},
+                                         {"activation", activations.at(shape.activation)},
+                                         {"residual", shape.residual}});
+    list->push_back({.operation = "linear",
+                     .model = product_name(shape) + "_" + shape.name,
+                     .bound = product_bound(shape),
+                     .work = product_work(shape),
+                     .parameters = parameters,
+                     .prepare = [&shape](const Variant &variant) { return prepare(shape, variant); }});
   }
 }
 

@@ -1,6 +1,7 @@
 // fovea_bench [pattern] [--json FILE] [Google Benchmark's own options]
 //   pattern      regular expression: only the cases whose name it matches
 //   --json FILE  also writes the results there
+//   --cases [PATTERN]  prints as JSON what is measured: every case's work, sizes and options (bench/cases.hpp), and ends
 //   --shapes     prints the attention shapes as JSON and ends (bench/peers reads them)
 //   --limits T   measures the best instruction set's limits on T threads, prints them as JSON and ends
 // Results go to stdout, progress to stderr. The exit code is 1 if a case failed or none matched.
@@ -25,10 +26,11 @@ namespace {
 int selected_count(std::string filter) {
   const bool inverted = !filter.empty() && filter[0] == '-';
   if (inverted) filter.erase(0, 1);
-  if (filter.empty() || filter == "all") return static_cast<int>(names().size());
+  const std::vector<std::string> names = benchmark_names();
+  if (filter.empty() || filter == "all") return static_cast<int>(names.size());
   const std::regex pattern(filter, std::regex::extended);
   int count = 0;
-  for (const std::string &name : names()) count += std::regex_search(name, pattern) != inverted;
+  for (const std::string &name : names) count += std::regex_search(name, pattern) != inverted;
   return count;
 }
 
@@ -120,17 +122,7 @@ int run_benchmarks(int argc, char **argv) {
   pointers.push_back(nullptr);
   benchmark::Initialize(&count, pointers.data());
   if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 1;
-  add_sdpa();
-  add_scores();
-  add_merge_states();
-  add_masked_softmax();
-  add_kv_cache();
-  add_matmul();
-  add_linear();
-  add_multi_head();
-  add_elementwise();
-  add_positional();
-  add_layer_norm();
+  register_benchmarks();
   bool writes_file = false;
   for (const std::string &argument : arguments) writes_file |= argument.rfind("--benchmark_out=", 0) == 0;
   set_selected(selected_count(benchmark::GetBenchmarkFilter()));
@@ -146,6 +138,10 @@ int run_benchmarks(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   try {
+    if ((argc == 2 || argc == 3) && std::strcmp(argv[1], "--cases") == 0) {
+      fovea_bench::print_cases(argc == 3 ? argv[2] : "");
+      return 0;
+    }
     if (argc == 2 && std::strcmp(argv[1], "--shapes") == 0) {
       fovea_bench::print_shapes();
       return 0;

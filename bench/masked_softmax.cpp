@@ -7,6 +7,8 @@
 // same tensor takes, per byte, times the bytes that must be touched.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+
 #include "harness.hpp"
 #include "limits.hpp"
 #include "shapes.hpp"
@@ -14,41 +16,35 @@
 namespace fovea_bench {
 namespace {
 
-// The tensors of the shape measured last, kept for its other instruction sets and thread counts.
+std::vector<int32_t> valid_lens_of(const SoftmaxShape &s) {
+  if (!s.ragged) return {};
+  return evenly(s.length_per_query ? s.batch * s.queries : s.batch, 1, s.keys);
+}
+
+double touched_bytes(const SoftmaxShape &s) {
+  const int64_t all = s.batch * s.queries * s.keys, rows_per_length = s.length_per_query ? 1 : s.queries;
+  const std::vector<int32_t> lens = valid_lens_of(s);
+  const int64_t valid = lens.empty() ? all : std::accumulate(lens.begin(), lens.end(), int64_t{0}) * rows_per_length;
+  return static_cast<double>(valid + all) * sizeof(float);
+}
+
 struct SoftmaxData {
   const SoftmaxShape *shape;
   Buffer x, out;
   std::vector<int32_t> valid_lens;
   fovea_tensor x_view, out_view, lens_view;
-  int64_t touched_floats;
 
   explicit SoftmaxData(const SoftmaxShape &s)
       : shape(&s),
         x(normals(s.batch * s.queries * s.keys)),
         out(zeros(s.batch * s.queries * s.keys)),
+        valid_lens(valid_lens_of(s)),
         x_view(tensor(x.floats(), {s.batch, s.queries, s.keys})),
         out_view(tensor(out.floats(), {s.batch, s.queries, s.keys})) {
-    const int64_t rows = s.batch * s.queries, rows_per_length = s.length_per_query ? 1 : s.queries;
-    int64_t valid_floats = rows * s.keys;
-    if (s.ragged) {
-      valid_lens = evenly(rows / rows_per_length, 1, s.keys);
-      valid_floats = 0;
-      for (int32_t length : valid_lens) valid_floats += length * rows_per_length;
-    }
     lens_view = s.length_per_query ? tensor(valid_lens.data(), {s.batch, s.queries}, FOVEA_I32)
                                    : tensor(valid_lens.data(), {s.batch}, FOVEA_I32);
-    touched_floats = valid_floats + rows * s.keys;
   }
 };
-
-std::shared_ptr<SoftmaxData> data_for(const SoftmaxShape &shape) {
-  static std::shared_ptr<SoftmaxData> last;
-  if (!last || last->shape != &shape) {
-    last.reset();
-    last = std::make_shared<SoftmaxData>(shape);
-  }
-  return last;
-}
 
 std::function<void()> call(std::shared_ptr<SoftmaxData> data, const std::string &isa, int threads) {
   const std::shared_ptr<fovea_context> context = make_context(isa, threads);
@@ -59,14 +55,11 @@ std::function<void()> call(std::shared_ptr<SoftmaxData> data, const std::string 
 }
 
 Prepared prepare(const SoftmaxShape &shape, const Variant &variant) {
-  const auto data = data_for(shape);
+  const auto data = data_of<SoftmaxData>(shape);
   Prepared prepared;
   prepared.run = call(data, variant.isa, variant.threads);
   if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1);
-  const double bytes = static_cast<double>(data->touched_floats) * sizeof(float);
-  prepared.work = bytes;
-  prepared.rate_name = "GB/s";
-  prepared.shortest_seconds = [=] {
+  prepared.shortest_seconds = [=, bytes = touched_bytes(shape)] {
     return bytes / copy_rate(data->out.data(), data->x.data(), data->x.bytes(), variant.threads, probe_seconds());
   };
   return prepared;
@@ -74,11 +67,18 @@ Prepared prepare(const SoftmaxShape &shape, const Variant &variant) {
 
 }  // namespace
 
-void add_masked_softmax() {
+void add_masked_softmax(Cases *list) {
   for (const SoftmaxShape &shape : softmax_shapes())
-    for (const Variant &variant : variants_but_amx())
-      add(std::string("masked_softmax/f32/") + shape.name + variant.suffix(), benchmark::kMillisecond,
-          [&shape, variant] { return prepare(shape, variant); });
+    list->push_back({.operation = "masked_softmax",
+                     .model = shape.name,
+                     .bound = Bound::bytes,
+                     .work = {.bytes = touched_bytes(shape)},
+                     .parameters = {{"batch", shape.batch},
+                                    {"query_len", shape.queries},
+                                    {"key_len", shape.keys},
+                                    {"length_per_query", shape.length_per_query},
+                                    {"valid_lens", valid_lens_of(shape)}},
+                     .prepare = [&shape](const Variant &variant) { return prepare(shape, variant); }});
 }
 
 }  // namespace fovea_bench

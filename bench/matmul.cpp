@@ -18,8 +18,6 @@
 namespace fovea_bench {
 namespace {
 
-constexpr int64_t most_rows_bound_by_reading = 64;
-
 struct MatmulData {
   Buffer a, b, out;
   fovea_tensor a_view, b_view, out_view;
@@ -49,16 +47,13 @@ std::function<void()> call(std::shared_ptr<MatmulData> data, const std::string &
 }
 
 Prepared prepare(const MatmulShape &shape, const Variant &variant, bool packed) {
-  const auto data = std::make_shared<MatmulData>(shape);
+  const auto data = data_of<MatmulData>(shape);
   Prepared prepared;
   prepared.run = call(data, variant.isa, variant.threads, packed);
   if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1, packed);
-  const double flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
-  prepared.work = flops;
-  prepared.rate_name = "GFLOP/s";
-  prepared.shortest_seconds = [=] {
+  prepared.shortest_seconds = [=, flops = product_flops(shape)] {
     const double arithmetic = flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
-    if (shape.m > most_rows_bound_by_reading) return arithmetic;
+    if (product_bound(shape) == Bound::flops) return arithmetic;
     const double rate = data->b_region.rate(variant.isa, variant.threads, probe_seconds());
     return std::max(arithmetic, static_cast<double>(data->b.bytes()) / rate);
   };
@@ -67,14 +62,18 @@ Prepared prepare(const MatmulShape &shape, const Variant &variant, bool packed) 
 
 }  // namespace
 
-void add_matmul() {
+void add_matmul(Cases *list) {
   for (const MatmulShape &shape : matmul_shapes()) {
-    const std::string sizes = std::to_string(shape.m) + "x" + std::to_string(shape.n) + "x" + std::to_string(shape.k);
     for (bool packed : {false, true}) {
       if (!packed && !shape.one_shot) continue;
-      for (const Variant &variant : variants_but_amx())
-        add((packed ? "matmul_packed/f32/" : "matmul/f32/") + sizes + variant.suffix(), benchmark::kMillisecond,
-            [&shape, variant, packed] { return prepare(shape, variant, packed); });
+      std::vector<Parameter> parameters = product_parameters(shape);
+      parameters.push_back({"packed", packed});
+      list->push_back({.operation = packed ? "matmul_packed" : "matmul",
+                       .model = product_name(shape),
+                       .bound = product_bound(shape),
+                       .work = product_work(shape),
+                       .parameters = parameters,
+                       .prepare = [&shape, packed](const Variant &v) { return prepare(shape, v, packed); }});
     }
   }
 }

@@ -14,6 +14,7 @@ namespace {
 struct MergeShape {
   const char *name;
   int64_t parts, batch, heads, query_len, value_dim;
+  double bytes() const { return sizeof(float) * static_cast<double>(parts * batch * heads * query_len * value_dim); }
 };
 
 struct MergeData {
@@ -42,25 +43,31 @@ std::function<void()> call(std::shared_ptr<MergeData> data, const std::string &i
 }
 
 Prepared prepare(const MergeShape &shape, const Variant &variant) {
-  const auto data = std::make_shared<MergeData>(shape);
+  const auto data = data_of<MergeData>(shape);
   Prepared prepared;
   prepared.run = call(data, variant.isa, variant.threads);
   if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1);
-  const double bytes = static_cast<double>(data->outs.bytes());
-  prepared.work = bytes;
-  prepared.rate_name = "GB/s";
-  prepared.shortest_seconds = [=] { return bytes / data->region.rate(variant.isa, variant.threads, probe_seconds()); };
+  prepared.shortest_seconds = [=, bytes = shape.bytes()] {
+    return bytes / data->region.rate(variant.isa, variant.threads, probe_seconds());
+  };
   return prepared;
 }
 
 }  // namespace
 
-void add_merge_states() {
+void add_merge_states(Cases *list) {
   static const MergeShape shapes[] = {{"decode_8_parts", 8, 16, 32, 1, 128}, {"prefill_2_parts", 2, 1, 32, 2048, 128}};
   for (const MergeShape &shape : shapes)
-    for (const Variant &variant : variants_but_amx())
-      add(std::string("merge_states/f32/") + shape.name + variant.suffix(), benchmark::kMillisecond,
-          [&shape, variant] { return prepare(shape, variant); });
+    list->push_back({.operation = "merge_states",
+                     .model = shape.name,
+                     .bound = Bound::bytes,
+                     .work = {.bytes = shape.bytes()},
+                     .parameters = {{"parts", shape.parts},
+                                    {"batch", shape.batch},
+                                    {"heads", shape.heads},
+                                    {"query_len", shape.query_len},
+                                    {"value_dim", shape.value_dim}},
+                     .prepare = [&shape](const Variant &variant) { return prepare(shape, variant); }});
 }
 
 }  // namespace fovea_bench

@@ -173,16 +173,12 @@ Prepared prepare(const MultiHeadShape &shape, const Variant &variant) {
   if (shape.cached > 0) {
     const auto region = std::make_shared<Buffer>(zeros(weight_floats(shape) + cache_floats(shape)));
     const auto reader = std::make_shared<ReadRegion>(region->data(), region->bytes());
-    prepared.work = static_cast<double>(region->bytes());
-    prepared.rate_name = "GB/s";
     prepared.shortest_seconds = [=] {
       return static_cast<double>(region->bytes()) / reader->rate(variant.isa, variant.threads, probe_seconds());
     };
     return prepared;
   }
-  prepared.work = flops(shape);
-  prepared.rate_name = "GFLOP/s";
-  prepared.shortest_seconds = [=, work = prepared.work] {
+  prepared.shortest_seconds = [=, work = flops(shape)] {
     return work / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
   };
   return prepared;
@@ -190,12 +186,27 @@ Prepared prepare(const MultiHeadShape &shape, const Variant &variant) {
 
 }  // namespace
 
-void add_multi_head() {
-  for (const MultiHeadShape &shape : shapes)
-    for (const Variant &variant : variants_but_amx())
-      add(std::string("multi_head/f32/") + shape.name + variant.suffix(),
-          shape.micro ? benchmark::kMicrosecond : benchmark::kMillisecond,
-          [&shape, variant] { return prepare(shape, variant); });
+void add_multi_head(Cases *list) {
+  for (const MultiHeadShape &s : shapes)
+    list->push_back(
+        {.operation = "multi_head",
+         .model = s.name,
+         .bound = s.cached > 0 ? Bound::bytes : Bound::flops,
+         .work = {.flops = flops(s), .bytes = sizeof(float) * static_cast<double>(weight_floats(s) + cache_floats(s))},
+         .parameters = {{"batch", s.batch},
+                        {"query_len", s.length},
+                        {"key_len", attended(s)},
+                        {"hidden", s.hidden},
+                        {"heads", s.heads},
+                        {"kv_heads", s.kv_heads},
+                        {"head_dim", s.hidden / s.heads},
+                        {"cross", s.key_len > 0},
+                        {"cached", s.cached},
+                        {"causal", s.causal},
+                        {"rotary", s.rotary},
+                        {"bias", true}},
+         .unit = s.micro ? benchmark::kMicrosecond : benchmark::kMillisecond,
+         .prepare = [&s](const Variant &variant) { return prepare(s, variant); }});
 }
 
 }  // namespace fovea_bench

@@ -12,6 +12,9 @@
 // decode_batch_query is too little for a second thread.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
+#include <numeric>
+
 #include "harness.hpp"
 #include "limits.hpp"
 
@@ -19,15 +22,20 @@ namespace fovea_bench {
 namespace {
 
 struct PositionalCase {
-  std::string name;
+  std::string model;
   std::vector<int64_t> shape;
   bool rotary, interleaved, in_place;
+
+  int64_t count() const { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
+  double bytes() const { return 2.0 * sizeof(float) * static_cast<double>(count()); }
 };
 
-std::vector<PositionalCase> cases() {
+constexpr int64_t first_position = 4095;
+
+std::vector<PositionalCase> make_shapes() {
   std::vector<PositionalCase> list = {
-      {"add_positional_encoding/f32/8x512x768", {8, 512, 768}, false, false, false},
-      {"add_positional_encoding/f32/1x4096x4096", {1, 4096, 4096}, false, false, false},
+      {"8x512x768", {8, 512, 768}, false, false, false},
+      {"1x4096x4096", {1, 4096, 4096}, false, false, false},
   };
   const std::pair<const char *, std::vector<int64_t>> shapes[] = {{"llama8b_query", {1, 32, 2048, 128}},
                                                                   {"llama8b_key", {1, 8, 2048, 128}},
@@ -35,8 +43,7 @@ std::vector<PositionalCase> cases() {
   for (const auto &[name, shape] : shapes) {
     for (const bool interleaved : {false, true}) {
       for (const bool in_place : {false, true}) {
-        list.push_back({std::string("rotary/f32/") + name + (interleaved ? "_interleaved" : "_halves") +
-                            (in_place ? "_in_place" : ""),
+        list.push_back({std::string(name) + (interleaved ? "_interleaved" : "_halves") + (in_place ? "_in_place" : ""),
                         shape, true, interleaved, in_place});
       }
     }
@@ -44,32 +51,17 @@ std::vector<PositionalCase> cases() {
   return list;
 }
 
-// The tensors of the case measured last, kept for its other instruction sets and thread counts.
 struct PositionalData {
   PositionalCase what;
   Buffer x, out;
   fovea_tensor x_view, out_view;
 
-  explicit PositionalData(const PositionalCase &c) : what(c), x(normals(count(c))), out(zeros(count(c))) {
+  explicit PositionalData(const PositionalCase &c) : what(c), x(normals(c.count())), out(zeros(c.count())) {
     const auto rank = static_cast<int32_t>(c.shape.size());
     x_view = fovea_tensor_contiguous(x.data(), FOVEA_F32, rank, c.shape.data());
     out_view = c.in_place ? x_view : fovea_tensor_contiguous(out.data(), FOVEA_F32, rank, c.shape.data());
   }
-  static int64_t count(const PositionalCase &c) {
-    int64_t product = 1;
-    for (int64_t size : c.shape) product *= size;
-    return product;
-  }
 };
-
-std::shared_ptr<PositionalData> data_for(const PositionalCase &what) {
-  static std::shared_ptr<PositionalData> last;
-  if (!last || last->what.name != what.name) {
-    last.reset();
-    last = std::make_shared<PositionalData>(what);
-  }
-  return last;
-}
 
 std::function<void()> call(std::shared_ptr<PositionalData> data, const std::string &isa, int threads) {
   const std::shared_ptr<fovea_context> context = make_context(isa, threads);
@@ -81,19 +73,16 @@ std::function<void()> call(std::shared_ptr<PositionalData> data, const std::stri
   fovea_rotary_options options{};
   options.struct_size = sizeof options;
   options.flags = data->what.interleaved ? FOVEA_ROTARY_INTERLEAVED : 0;
-  options.offset = 4095;
+  options.offset = first_position;
   return [data, context, options] { check(fovea_rotary(context.get(), &data->x_view, &data->out_view, &options)); };
 }
 
 Prepared prepare(const PositionalCase &what, const Variant &variant) {
-  const auto data = data_for(what);
+  const auto data = data_of<PositionalData>(what);
   Prepared prepared;
   prepared.run = call(data, variant.isa, variant.threads);
   if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1);
-  const double bytes = 2.0 * static_cast<double>(data->x.bytes());
-  prepared.work = bytes;
-  prepared.rate_name = "GB/s";
-  prepared.shortest_seconds = [=] {
+  prepared.shortest_seconds = [=, bytes = what.bytes()] {
     return bytes / copy_rate(data->out.data(), data->x.data(), data->x.bytes(), variant.threads, probe_seconds());
   };
   return prepared;
@@ -101,10 +90,20 @@ Prepared prepare(const PositionalCase &what, const Variant &variant) {
 
 }  // namespace
 
-void add_positional() {
-  for (const PositionalCase &what : cases())
-    for (const Variant &variant : variants_but_amx())
-      add(what.name + variant.suffix(), benchmark::kMicrosecond, [what, variant] { return prepare(what, variant); });
+void add_positional(Cases *list) {
+  static const std::vector<PositionalCase> shapes = make_shapes();
+  for (const PositionalCase &what : shapes) {
+    std::vector<Parameter> parameters = {{"shape", what.shape}, {"in_place", what.in_place}};
+    if (what.rotary)
+      parameters.insert(parameters.end(), {{"interleaved", what.interleaved}, {"offset", first_position}});
+    list->push_back({.operation = what.rotary ? "rotary" : "add_positional_encoding",
+                     .model = what.model,
+                     .bound = Bound::bytes,
+                     .work = {.bytes = what.bytes()},
+                     .parameters = parameters,
+                     .unit = benchmark::kMicrosecond,
+                     .prepare = [&what](const Variant &variant) { return prepare(what, variant); }});
+  }
 }
 
 }  // namespace fovea_bench

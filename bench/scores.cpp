@@ -64,6 +64,7 @@ struct ScoreShape {
   double pairs() const { return keys() * static_cast<double>(query_len); }
   double elements() const { return pairs() * static_cast<double>(units); }
   double value_flops() const { return 2 * pairs() * static_cast<double>(value_dim); }
+  double prepared_bytes() const { return sizeof(float) * keys() * static_cast<double>(units + value_dim); }
   double query_projection_flops() const { return 2 * rows(query_len) * static_cast<double>(query_dim * units); }
   double key_projection_flops() const { return 2 * keys() * static_cast<double>(key_dim * units); }
 };
@@ -78,6 +79,9 @@ Buffer weights(int64_t out, int64_t in) {
   for (int64_t i = 0; i < out * in; ++i) buffer.floats()[i] = scale * sequence.floats()[skipped + i];
   return buffer;
 }
+
+// Of the Gaussian score.
+float sigma_of(const ScoreShape &s) { return std::sqrt(static_cast<float>(s.query_dim)); }
 
 // The weight of CONCAT, or of BILINEAR.
 struct WeightShape {
@@ -123,7 +127,7 @@ struct ScoreData {
     if (!valid_lens.empty()) options.valid_lens = &valid_lens_view;
     score.struct_size = sizeof score;
     score.kind = kind;
-    if (kind == FOVEA_SCORE_GAUSSIAN) score.sigma = std::sqrt(static_cast<float>(s.query_dim));
+    if (kind == FOVEA_SCORE_GAUSSIAN) score.sigma = sigma_of(s);
     if (kind == FOVEA_SCORE_BILINEAR || kind == FOVEA_SCORE_CONCAT) score.weight = &weight_view;
     if (kind == FOVEA_SCORE_ADDITIVE || kind == FOVEA_SCORE_CONCAT) score.score_vector = &score_vector_view;
     if (kind == FOVEA_SCORE_ADDITIVE) {
@@ -256,8 +260,6 @@ double query_instructions(const ScoreShape &shape, const std::string &isa) {
 Prepared prepare_whole(int32_t kind, const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
   set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, kind), variant, &prepared);
-  prepared.work = shape.elements();
-  prepared.rate_name = "GElem/s";
   prepared.shortest_seconds = [=] {
     const double projections = shape.query_projection_flops() + shape.key_projection_flops();
     return projection_seconds(projections, variant) + flop_seconds(shape.value_flops(), variant) +
@@ -279,14 +281,12 @@ Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
   set_runs<PreparedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE), variant, &prepared);
   // Keys and values are what is read, at the speed of a region as large as all that a step touches: the query's weight,
   // queries, projected queries and outputs take their part of the caches.
-  const double pairs = shape.pairs(), rows = shape.rows(shape.query_len);
-  const double bytes = sizeof(float) * pairs * static_cast<double>(shape.units + shape.value_dim);
-  const auto others = static_cast<int64_t>(rows) * (shape.query_dim + shape.units + shape.value_dim);
+  const double bytes = shape.prepared_bytes();
+  const auto others =
+      static_cast<int64_t>(shape.rows(shape.query_len)) * (shape.query_dim + shape.units + shape.value_dim);
   const int64_t floats = static_cast<int64_t>(bytes / sizeof(float)) + shape.units * shape.query_dim + others;
   const auto memory = std::make_shared<Buffer>(zeros(floats));
   const auto region = std::make_shared<ReadRegion>(memory->data(), memory->bytes());
-  prepared.work = bytes;
-  prepared.rate_name = "GB/s";
   prepared.shortest_seconds = [=, keep = memory] {
     const double instructions = additive_instructions(shape, variant.isa) + query_instructions(shape, variant.isa);
     const double arithmetic = flop_seconds(shape.value_flops(), variant) + instruction_seconds(instructions, variant);
@@ -299,8 +299,6 @@ Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
 Prepared prepare_tile(const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
   set_runs<PreparedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_ADDITIVE), variant, &prepared);
-  prepared.work = shape.elements();
-  prepared.rate_name = "GElem/s";
   prepared.shortest_seconds = [=] { return instruction_seconds(additive_instructions(shape, variant.isa), variant); };
   return prepared;
 }
@@ -326,29 +324,34 @@ double seconds_per_run(PlannedCall &call) {
 Prepared prepare_gaussian(const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
   set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_GAUSSIAN), variant, &prepared);
-  prepared.work = dot_product_flops(shape);
-  prepared.rate_name = "GFLOP/s";
   const auto dot_data = std::make_shared<ScoreData>(shape, FOVEA_SCORE_DOT);
   const auto dot = std::make_shared<PlannedCall>(dot_data, variant.isa, variant.threads);
   prepared.shortest_seconds = [dot] { return seconds_per_run(*dot); };
   return prepared;
 }
 
+// Of the fewer rows.
+double bilinear_projection_flops(const ScoreShape &shape) {
+  const double rows = std::min(shape.rows(shape.query_len), shape.rows(shape.key_len));
+  return 2 * rows * static_cast<double>(shape.query_dim * shape.key_dim);
+}
+
 Prepared prepare_bilinear(const ScoreShape &shape, const Variant &variant) {
   Prepared prepared;
   set_runs<PlannedCall>(std::make_shared<ScoreData>(shape, FOVEA_SCORE_BILINEAR), variant, &prepared);
-  const double rows = std::min(shape.rows(shape.query_len), shape.rows(shape.key_len));
-  const double projection = 2 * rows * static_cast<double>(shape.query_dim * shape.key_dim);
-  prepared.work = dot_product_flops(shape) + projection;
-  prepared.rate_name = "GFLOP/s";
+  const double projection = bilinear_projection_flops(shape);
   prepared.shortest_seconds = [=] {
     return flop_seconds(dot_product_flops(shape), variant) + projection_seconds(projection, variant);
   };
   return prepared;
 }
 
+constexpr int64_t regression_count = 4096, regression_features = 8;
+constexpr double regression_pairs = static_cast<double>(regression_count * regression_count);
+constexpr float regression_sigma = 0.5f;
+
 Prepared prepare_regression(const Variant &variant) {
-  constexpr int64_t count = 4096, features = 8;
+  constexpr int64_t count = regression_count, features = regression_features;
   struct Data {
     Buffer queries = normals(count * features), inputs = normals(count * features), targets = normals(count);
     Buffer out = zeros(count);
@@ -362,52 +365,103 @@ Prepared prepare_regression(const Variant &variant) {
       const fovea_tensor targets = tensor(data->targets.data(), {count}), out = tensor(data->out.data(), {count});
       fovea_kernel_regression_options options{};
       options.struct_size = sizeof options;
-      options.sigma = 0.5f;
+      options.sigma = regression_sigma;
       check(fovea_kernel_regression(context.get(), &queries, &inputs, &targets, &out, &options));
     };
   };
   Prepared prepared;
   prepared.run = run_on(variant.threads);
   if (variant.threads > 1) prepared.run_on_one_thread = run_on(1);
-  prepared.work = static_cast<double>(count * count);
-  prepared.rate_name = "GElem/s";
-  prepared.shortest_seconds = [variant, pairs = prepared.work] {
-    return instruction_seconds(pairs / lanes_of(variant.isa) * (2 * features + 1 + 15), variant);
+  prepared.shortest_seconds = [variant] {
+    return instruction_seconds(regression_pairs / lanes_of(variant.isa) * (2 * features + 1 + 15), variant);
   };
   return prepared;
 }
 
+const char *name_of_kind(int32_t kind) {
+  constexpr const char *kinds[] = {"dot", "bilinear", "additive", "concat", "gaussian"};
+  return kinds[kind];
+}
+
+std::vector<Parameter> parameters_of(const ScoreShape &s, int32_t kind, bool prepared_keys) {
+  std::vector<Parameter> list = {{"score", name_of_kind(kind)},
+                                 {"batch", s.batch},
+                                 {"heads", s.heads},
+                                 {"query_len", s.query_len},
+                                 {"key_len", s.key_len},
+                                 {"query_dim", s.query_dim},
+                                 {"key_dim", s.key_dim},
+                                 {"value_dim", s.value_dim},
+                                 {"hidden_units", s.units},
+                                 {"prepared_keys", prepared_keys},
+                                 {"valid_lens", s.valid_lens()}};
+  if (kind == FOVEA_SCORE_GAUSSIAN) list.push_back({"sigma", double{sigma_of(s)}});
+  return list;
+}
+
+// Without the scores of hidden units, which are elements.
+double flops_of(const ScoreShape &s, int32_t kind, bool prepared_keys) {
+  if (kind == FOVEA_SCORE_GAUSSIAN) return dot_product_flops(s);
+  if (kind == FOVEA_SCORE_BILINEAR) return dot_product_flops(s) + bilinear_projection_flops(s);
+  return s.value_flops() + s.query_projection_flops() + (prepared_keys ? 0 : s.key_projection_flops());
+}
+
+using Prepare = Prepared (*)(const ScoreShape &, const Variant &);
+
+Case case_of(const char *operation, const ScoreShape &shape, int32_t kind, Bound bound, Prepare prepare) {
+  const bool prepared_keys = prepare == prepare_step || prepare == prepare_tile;
+  return {.operation = operation,
+          .model = shape.name,
+          .bound = bound,
+          .work = {.flops = flops_of(shape, kind, prepared_keys),
+                   .bytes = prepared_keys ? shape.prepared_bytes() : 0,
+                   .elements = shape.elements()},
+          .parameters = parameters_of(shape, kind, prepared_keys),
+          .on_amx = !prepared_keys && kind != FOVEA_SCORE_GAUSSIAN,
+          .prepare = [=](const Variant &variant) { return prepare(shape, variant); }};
+}
+
+void add_regression(Cases *list) {
+  constexpr int64_t count = regression_count;
+  list->push_back({.operation = "kernel_regression",
+                   .model = "4096x4096x8",
+                   .bound = Bound::elements,
+                   .work = {.elements = regression_pairs},
+                   .parameters = {{"queries", count},
+                                  {"inputs", count},
+                                  {"features", regression_features},
+                                  {"targets", int64_t{1}},
+                                  {"sigma", double{regression_sigma}}},
+                   .prepare = prepare_regression});
+}
+
 }  // namespace
 
-void add_scores() {
+void add_scores(Cases *list) {
   //                                  B   H  Q     K    Dq   Dk   Dv   units
   const ScoreShape additive[] = {{"seq2seq", 64, 1, 1, 32, 256, 256, 256, 256},
                                  {"nmt", 32, 1, 32, 32, 512, 512, 512, 512},
                                  {"long", 4, 1, 256, 512, 256, 256, 256, 256}};
   const ScoreShape tile = {"long", 4, 1, 1024, 512, 1, 1, 1, 256};
   const ScoreShape dot[] = {{"bert_base", 1, 12, 512, 512, 64, 64, 64}, {"long_full", 1, 8, 4096, 4096, 128, 128, 128}};
-  using Prepare = Prepared (*)(const ScoreShape &, const Variant &);
-  const auto add_case = [](const char *name, ScoreShape shape, Prepare prepare, const auto &in) {
-    for (const Variant &variant : in)
-      add(std::string(name) + "/f32/" + shape.name + variant.suffix(), benchmark::kMillisecond,
-          [=] { return prepare(shape, variant); });
+  const auto add = [&](const char *operation, const ScoreShape &shape, int32_t kind, Bound bound, Prepare prepare) {
+    list->push_back(case_of(operation, shape, kind, bound, prepare));
   };
-  for (const ScoreShape &shape : additive) add_case("additive", shape, prepare_additive, variants());
+  for (const ScoreShape &shape : additive)
+    add("additive", shape, FOVEA_SCORE_ADDITIVE, Bound::elements, prepare_additive);
   for (ScoreShape shape : additive) {
     shape.shortest = shape.key_len / 4;
-    add_case("additive_padded", shape, prepare_additive, variants());
+    add("additive_padded", shape, FOVEA_SCORE_ADDITIVE, Bound::elements, prepare_additive);
   }
-  add_case("concat", additive[1], prepare_concat, variants());
+  add("concat", additive[1], FOVEA_SCORE_CONCAT, Bound::elements, prepare_concat);
   for (ScoreShape shape : additive) {
     shape.query_len = 1;
-    add_case("additive_step", shape, prepare_step, variants_but_amx());
+    add("additive_step", shape, FOVEA_SCORE_ADDITIVE, Bound::bytes, prepare_step);
   }
-  add_case("additive_tile", tile, prepare_tile, variants_but_amx());
-  for (const ScoreShape &shape : dot) add_case("gaussian", shape, prepare_gaussian, variants_but_amx());
-  add_case("bilinear", dot[0], prepare_bilinear, variants());
-  for (const Variant &variant : variants_but_amx())
-    add("kernel_regression/f32/4096x4096x8" + variant.suffix(), benchmark::kMillisecond,
-        [variant] { return prepare_regression(variant); });
+  add("additive_tile", tile, FOVEA_SCORE_ADDITIVE, Bound::elements, prepare_tile);
+  for (const ScoreShape &shape : dot) add("gaussian", shape, FOVEA_SCORE_GAUSSIAN, Bound::flops, prepare_gaussian);
+  add("bilinear", dot[0], FOVEA_SCORE_BILINEAR, Bound::flops, prepare_bilinear);
+  add_regression(list);
 }
 
 }  // namespace fovea_bench

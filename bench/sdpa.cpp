@@ -48,6 +48,10 @@ int64_t cache_copies(const SdpaShape &shape) {
   return std::max<int64_t>(2, (all + one - 1) / one);
 }
 
+std::vector<int32_t> valid_lens_of(const SdpaShape &s) {
+  return s.shortest > 0 ? evenly(s.batch, s.shortest, s.key_len) : std::vector<int32_t>{};
+}
+
 // A tensor [B,H,L,D] in either storage order.
 fovea_tensor heads_tensor(const float *data, const SdpaShape &shape, int64_t heads, int64_t length, int64_t size) {
   fovea_tensor view = tensor(data, {shape.batch, heads, length, size});
@@ -68,7 +72,7 @@ struct SdpaData {
 
   explicit SdpaData(const SdpaShape &s)
       : shape(s),
-        valid_lens(s.shortest > 0 ? evenly(s.batch, s.shortest, s.key_len) : std::vector<int32_t>{}),
+        valid_lens(valid_lens_of(s)),
         query(normals(s.batch * s.heads * s.query_len * s.head_dim)),
         cache(normals(kv_floats(s) * cache_copies(s))),
         out(zeros(s.batch * s.heads * s.query_len * s.value_dim)),
@@ -82,7 +86,7 @@ struct SdpaData {
     if (s.prefix > 0) mask.resize(static_cast<size_t>(s.query_len * s.key_len));
     for (size_t n = 0; n < mask.size(); ++n) {
       const int64_t i = static_cast<int64_t>(n) / s.key_len, j = static_cast<int64_t>(n) % s.key_len;
-      mask[n] = j < attended_keys(s, i, s.key_len);
+      mask[n] = j < attended_keys(s, i, s.key_len).end;
     }
   }
 
@@ -94,16 +98,6 @@ struct SdpaData {
     return cache.floats() + index * one / sizeof(float);
   }
 };
-
-// The memory of the shape measured last is kept: its other instruction sets and thread counts come next.
-std::shared_ptr<SdpaData> data_for(const SdpaShape &shape) {
-  static std::shared_ptr<SdpaData> last;
-  if (!last || std::strcmp(last->shape.name, shape.name) != 0) {
-    last.reset();  // before the next is allocated
-    last = std::make_shared<SdpaData>(shape);
-  }
-  return last;
-}
 
 // One shape on one context: the call, planned or not.
 class SdpaCall {
@@ -188,7 +182,7 @@ class SdpaCall {
 };
 
 Prepared prepare(const SdpaShape &shape, const Variant &variant) {
-  const auto data = data_for(shape);
+  const auto data = data_of<SdpaData>(shape);
   const auto call = std::make_shared<SdpaCall>(data, variant.isa, variant.threads);
   Prepared prepared;
   prepared.counters["workspace"] = static_cast<double>(call->workspace_size());
@@ -204,9 +198,6 @@ Prepared prepare(const SdpaShape &shape, const Variant &variant) {
   }
   const double flops = sdpa_flops(shape, data->valid_lens), bytes = sdpa_cache_bytes(shape, data->valid_lens);
   const bool by_bytes = shape.bound == Bound::bytes;
-  prepared.work = by_bytes ? bytes : flops;
-  prepared.rate_name = by_bytes ? "GB/s" : "GFLOP/s";
-  if (!data->valid_lens.empty()) prepared.work_padded = by_bytes ? sdpa_cache_bytes(shape, {}) : sdpa_flops(shape, {});
   prepared.shortest_seconds = [=] {
     double seconds = flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
     if (by_bytes) seconds = std::max(seconds, bytes / data->region.rate(variant.isa, variant.threads, probe_seconds()));
@@ -215,14 +206,48 @@ Prepared prepare(const SdpaShape &shape, const Variant &variant) {
   return prepared;
 }
 
+// Every option of the call; cold and one_shot are ways to measure it.
+std::vector<Parameter> parameters_of(const SdpaShape &s) {
+  const double scale = s.scale != 0 ? double{s.scale} : 1 / std::sqrt(static_cast<double>(s.head_dim));
+  return {{"batch", s.batch},
+          {"heads", s.heads},
+          {"kv_heads", s.kv_heads},
+          {"query_len", s.query_len},
+          {"key_len", s.key_len},
+          {"head_dim", s.head_dim},
+          {"value_dim", s.value_dim},
+          {"causal", s.causal},
+          {"window_left", s.window_left},
+          {"prefix", s.prefix},
+          {"softcap", double{s.softcap}},
+          {"scale", scale},
+          {"dropout", double{s.dropout}},
+          {"alibi", s.alibi},
+          {"bias", s.bias},
+          {"sinks", s.sinks},
+          {"weights", s.weights},
+          {"heads_last", s.heads_last},
+          {"cold", s.cold},
+          {"one_shot", s.one_shot},
+          {"valid_lens", valid_lens_of(s)}};
+}
+
 }  // namespace
 
-void add_sdpa() {
-  for (const SdpaShape &shape : sdpa_shapes())
-    for (const Variant &variant : variants_but_amx())
-      add(std::string("sdpa/f32/") + shape.name + variant.suffix(),
-          shape.micro ? benchmark::kMicrosecond : benchmark::kMillisecond,
-          [&shape, variant] { return prepare(shape, variant); });
+void add_sdpa(Cases *list) {
+  for (const SdpaShape &shape : sdpa_shapes()) {
+    const std::vector<int32_t> lens = valid_lens_of(shape);
+    Case one;
+    one.operation = "sdpa";
+    one.model = shape.name;
+    one.bound = shape.micro ? Bound::none : shape.bound;
+    one.work = {.flops = sdpa_flops(shape, lens), .bytes = sdpa_cache_bytes(shape, lens)};
+    if (!lens.empty()) one.padded = {.flops = sdpa_flops(shape, {}), .bytes = sdpa_cache_bytes(shape, {})};
+    one.parameters = parameters_of(shape);
+    one.unit = shape.micro ? benchmark::kMicrosecond : benchmark::kMillisecond;
+    one.prepare = [&shape](const Variant &variant) { return prepare(shape, variant); };
+    list->push_back(one);
+  }
 }
 
 }  // namespace fovea_bench

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace fovea_bench {
+#include "cases.hpp"
 
-enum class Bound { flops, bytes };
+namespace fovea_bench {
 
 struct SdpaSizes {
   const char *name;
@@ -83,13 +83,17 @@ inline const std::vector<SdpaShape> &sdpa_shapes() {
 }
 // clang-format on
 
+struct Interval {
+  int64_t begin, end;
+};
+
 // The keys that query i of a sequence attends, as positions default to: the last query faces the last key.
-inline int64_t attended_keys(const SdpaShape &shape, int64_t query, int64_t valid_len) {
+inline Interval attended_keys(const SdpaShape &shape, int64_t query, int64_t valid_len) {
   const int64_t position = query + std::max<int64_t>(0, shape.key_len - shape.query_len);
   const bool backwards_only = shape.causal || shape.prefix > 0;
   const int64_t end = std::min(valid_len, backwards_only ? std::max(shape.prefix, position + 1) : shape.key_len);
   const int64_t begin = shape.window_left >= 0 ? std::max<int64_t>(0, position - shape.window_left) : 0;
-  return std::max<int64_t>(0, end - begin);
+  return {std::min(begin, end), end};
 }
 
 // Float32 operations of one call. valid_lens is empty or holds one length per batch entry.
@@ -97,23 +101,42 @@ inline double sdpa_flops(const SdpaShape &shape, const std::vector<int32_t> &val
   int64_t pairs = 0;
   for (int64_t b = 0; b < shape.batch; ++b) {
     const int64_t valid_len = valid_lens.empty() ? shape.key_len : valid_lens[static_cast<size_t>(b)];
-    for (int64_t i = 0; i < shape.query_len; ++i) pairs += attended_keys(shape, i, valid_len);
+    for (int64_t i = 0; i < shape.query_len; ++i) {
+      const Interval keys = attended_keys(shape, i, valid_len);
+      pairs += keys.end - keys.begin;
+    }
   }
   return 2.0 * static_cast<double>(pairs * shape.heads * (shape.head_dim + shape.value_dim));
 }
 
-// Bytes of the keys and values that some query attends, each read once. For shapes without a window.
+// Bytes of the keys and values that some query attends, each read once.
 inline double sdpa_cache_bytes(const SdpaShape &shape, const std::vector<int32_t> &valid_lens) {
-  int64_t keys = shape.batch * shape.key_len;
-  if (!valid_lens.empty()) {
-    keys = 0;
-    for (int32_t valid_len : valid_lens) keys += valid_len;
+  int64_t keys = 0;
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    const int64_t valid_len = valid_lens.empty() ? shape.key_len : valid_lens[static_cast<size_t>(b)];
+    keys += attended_keys(shape, shape.query_len - 1, valid_len).end - attended_keys(shape, 0, valid_len).begin;
   }
   return static_cast<double>(keys * shape.kv_heads * (shape.head_dim + shape.value_dim)) * sizeof(float);
 }
 
-struct MatmulShape {
+// [M,K] x [K,N].
+struct ProductSizes {
   int64_t m, n, k;
+};
+
+inline std::string product_name(const ProductSizes &s) {
+  return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
+}
+inline double product_flops(const ProductSizes &s) { return 2.0 * static_cast<double>(s.m * s.n * s.k); }
+// Of few rows each weight is used but a few times.
+inline Bound product_bound(const ProductSizes &s) { return s.m <= 16 ? Bound::bytes : Bound::flops; }
+// The bytes are those of the weights.
+inline Work product_work(const ProductSizes &s) {
+  return {.flops = product_flops(s), .bytes = sizeof(float) * static_cast<double>(s.n * s.k)};
+}
+inline std::vector<Parameter> product_parameters(const ProductSizes &s) { return {{"m", s.m}, {"n", s.n}, {"k", s.k}}; }
+
+struct MatmulShape : ProductSizes {
   bool one_shot;  // measured without packing beforehand, too
 };
 
@@ -121,12 +144,12 @@ struct MatmulShape {
 // tokens, and the square that libraries are compared on.
 inline const std::vector<MatmulShape> &matmul_shapes() {
   static const std::vector<MatmulShape> shapes = [] {
-    std::vector<MatmulShape> list = {{2048, 2048, 2048, true}, {1, 768, 768, true},     {16, 768, 768, false},
-                                     {128, 768, 768, true},    {512, 768, 768, true},   {16, 3072, 768, false},
-                                     {512, 3072, 768, true},   {16, 4096, 4096, false}, {1, 4096, 4096, true},
-                                     {512, 4096, 4096, true}};
+    std::vector<MatmulShape> list = {{{2048, 2048, 2048}, true}, {{1, 768, 768}, true},     {{16, 768, 768}, false},
+                                     {{128, 768, 768}, true},    {{512, 768, 768}, true},   {{16, 3072, 768}, false},
+                                     {{512, 3072, 768}, true},   {{16, 4096, 4096}, false}, {{1, 4096, 4096}, true},
+                                     {{512, 4096, 4096}, true}};
     const auto add = [&](int64_t n, int64_t k, std::initializer_list<int64_t> rows) {
-      for (int64_t m : rows) list.push_back({m, n, k, false});
+      for (int64_t m : rows) list.push_back({{m, n, k}, false});
     };
     add(384, 384, {1, 64, 512});
     add(1536, 384, {1, 64, 512});
