@@ -10,7 +10,7 @@
 
 #include "harness.hpp"
 #include "limits.hpp"
-#include "shapes.hpp"
+#include "product.hpp"
 
 namespace fovea_bench {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "harness.hpp"
 #include "limits.hpp"
-#include "shapes.hpp"
+#include "sdpa_shapes.hpp"
 
 namespace fovea_bench {
 namespace {
@@ -72,7 +72,7 @@ void print_shapes() {
   const auto text = [](bool value) { return value ? "true" : "false"; };
   const char *separator = "[";
   for (const SdpaShape &s : sdpa_shapes()) {
-    const auto lens = s.shortest > 0 ? evenly(s.batch, s.shortest, s.key_len) : std::vector<int32_t>{};
+    const std::vector<int32_t> lens = valid_lens_of(s);
     std::printf(
         "%s\n{\"name\": \"%s\", \"batch\": %lld, \"heads\": %lld, \"kv_heads\": %lld, \"query_len\": %lld, "
         "\"key_len\": %lld, \"head_dim\": %lld, \"value_dim\": %lld, \"causal\": %s, \"by_bytes\": %s, "
@@ -81,8 +81,8 @@ void print_shapes() {
         static_cast<long long>(s.kv_heads), static_cast<long long>(s.query_len), static_cast<long long>(s.key_len),
         static_cast<long long>(s.head_dim), static_cast<long long>(s.value_dim), text(s.causal),
         text(s.bound == Bound::bytes), text(s.cold), sdpa_flops(s, lens), sdpa_cache_bytes(s, lens),
-        text(s.window_left < 0 && s.prefix == 0 && s.softcap == 0 && s.scale == 0 && !s.alibi && !s.bias && !s.sinks &&
-             !s.weights && !s.heads_last && !s.one_shot));
+        text(s.window_left < 0 && s.window_right < 0 && s.prefix == 0 && s.softcap == 0 && s.scale == 0 && !s.alibi &&
+             !s.bias && !s.sinks && !s.weights && !s.heads_last && !s.one_shot));
     for (size_t b = 0; b < lens.size(); ++b) std::printf("%s%d", b ? ", " : "", lens[b]);
     std::printf("]}");
     separator = ",";

@@ -11,10 +11,24 @@
 
 #include "harness.hpp"
 #include "limits.hpp"
-#include "shapes.hpp"
 
 namespace fovea_bench {
 namespace {
+
+struct SoftmaxShape {
+  const char *name;
+  int64_t batch, queries, keys;
+  bool ragged;            // valid lengths evenly spread from 1 to keys; else all keys are valid
+  bool length_per_query;  // [B,Q] instead of [B]
+};
+
+const std::vector<SoftmaxShape> &softmax_shapes() {
+  static const std::vector<SoftmaxShape> shapes = {{"512x512x512_per_sequence", 512, 512, 512, true, false},
+                                                   {"512x512x512_no_lens", 512, 512, 512, false, false},
+                                                   {"64x128x128_per_query", 64, 128, 128, true, true},
+                                                   {"64x128x128_no_lens", 64, 128, 128, false, false}};
+  return shapes;
+}
 
 std::vector<int32_t> valid_lens_of(const SoftmaxShape &s) {
   if (!s.ragged) return {};

@@ -13,10 +13,38 @@
 
 #include "harness.hpp"
 #include "limits.hpp"
-#include "shapes.hpp"
+#include "product.hpp"
 
 namespace fovea_bench {
 namespace {
+
+struct MatmulShape : ProductSizes {
+  bool one_shot;  // measured without packing beforehand, too
+};
+
+// Linear layers of MiniLM (384, 1536), BERT base (768, 3072), BERT large (1024) and Llama 8B (4096) for 1 to 2048
+// tokens, and the square that libraries are compared on.
+const std::vector<MatmulShape> &matmul_shapes() {
+  static const std::vector<MatmulShape> shapes = [] {
+    std::vector<MatmulShape> list = {{{2048, 2048, 2048}, true}, {{1, 768, 768}, true},     {{16, 768, 768}, false},
+                                     {{128, 768, 768}, true},    {{512, 768, 768}, true},   {{16, 3072, 768}, false},
+                                     {{512, 3072, 768}, true},   {{16, 4096, 4096}, false}, {{1, 4096, 4096}, true},
+                                     {{512, 4096, 4096}, true}};
+    const auto add = [&](int64_t n, int64_t k, std::initializer_list<int64_t> rows) {
+      for (int64_t m : rows) list.push_back({{m, n, k}, false});
+    };
+    add(384, 384, {1, 64, 512});
+    add(1536, 384, {1, 64, 512});
+    add(384, 1536, {1, 64, 512});
+    add(768, 768, {4, 64, 2048});
+    add(3072, 768, {1, 4, 64, 128, 2048});
+    add(768, 3072, {1, 4, 64, 128, 512, 2048});
+    add(1024, 1024, {1, 64, 512});
+    add(4096, 4096, {4, 64, 128, 2048});
+    return list;
+  }();
+  return shapes;
+}
 
 struct MatmulData {
   Buffer a, b, out;

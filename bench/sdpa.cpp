@@ -5,8 +5,8 @@
 //     fused multiply-adds for the score and Dv for the value (twice as many instructions without fused ones), and about
 //     15 more for the softmax on the same two ports: scale, running maximum, mask, exponential, sum. The most that a
 //     kernel without overlap by other units can reach is therefore (D + Dv) / (D + Dv + 15) of the multiply-add peak:
-//       D  32   64   72   80   96  112  128  256        deepseek_v2_lite 192 + 128
-//       %  81   90   91   91   93   94   94   97                         96
+//       D  32   64   72   80   96  112  128  256  512   deepseek_v2_lite 192 + 128
+//       %  81   90   91   91   93   94   94   97   99                    96
 //     Causal and windowed shapes compute the tiles that the diagonal or the window edge crosses in full, and reading a
 //     tile of keys must be shared by enough queries; both cost a few percent more.
 //   bert_base_weights: a second pass computes the scores again, D + 15 instructions per vector, and writes H Q K
@@ -15,14 +15,15 @@
 //     instructions; softcap: a tanh, about 25 instructions per vector (gemma2_2b: at most 93 %).
 //   gpt2_dropout: four random words, one for each of four weights, take eight rounds of 12 instructions (16 with AVX2);
 //     with what prepares and applies them 29 instructions per vector (41): at most 74 % of the peak with AVX-512.
-//   gpt_oss_window: 128 keys per query, so half of the tiles that are touched lie on an edge.
+//   gpt_oss_window, modernbert_window: 128 keys per query, so half of the tiles that are touched lie on an edge.
 //   Decoding (Bound::bytes): every key and value is read once from where it lies, and grouped heads share the read. The
 //     limit is the larger of that read at the measured rate and the arithmetic at the multiply-add peak; with
-//     decode_mqa, 71 heads sharing one, the arithmetic is the larger. decode holds 34 MB (L3), decode_batch 134 MB; the
-//     cold cases go round enough copies that every byte comes from memory.
-//   small: nothing but the way in and out: checks, dispatch, a few hundred vector instructions. Only time is reported.
+//     decode_mqa and starcoder_15b_step, 71 and 48 heads sharing one, the arithmetic is the larger. decode holds 34 MB
+//     (L3), decode_batch 134 MB; the cold cases go round enough copies that every byte comes from memory.
+//   Bound::none: nothing but the way in and out: checks, dispatch, a few hundred vector instructions. Only time is
+//     reported.
 //
-// bert_batch and decode_ragged have valid lengths; "padded" is the rate as if all keys were valid, which is how a
+// bert_batch, decode_ragged and others have valid lengths; "padded" is the rate as if all keys were valid, which is how a
 // library that does not skip padding counts.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -32,7 +33,7 @@
 
 #include "harness.hpp"
 #include "limits.hpp"
-#include "shapes.hpp"
+#include "sdpa_shapes.hpp"
 
 namespace fovea_bench {
 namespace {
@@ -46,10 +47,6 @@ int64_t cache_copies(const SdpaShape &shape) {
   const int64_t one = kv_floats(shape) * static_cast<int64_t>(sizeof(float));
   const int64_t all = quick() ? 2 * one : static_cast<int64_t>(cold_bytes());
   return std::max<int64_t>(2, (all + one - 1) / one);
-}
-
-std::vector<int32_t> valid_lens_of(const SdpaShape &s) {
-  return s.shortest > 0 ? evenly(s.batch, s.shortest, s.key_len) : std::vector<int32_t>{};
 }
 
 // A tensor [B,H,L,D] in either storage order.
@@ -140,7 +137,9 @@ class SdpaCall {
     options_.dropout = s.dropout;
     if (s.causal) options_.flags |= FOVEA_CAUSAL;
     if (s.window_left >= 0) options_.flags |= FOVEA_WINDOW_LEFT;
+    if (s.window_right >= 0) options_.flags |= FOVEA_WINDOW_RIGHT;
     options_.window_left = std::max<int64_t>(0, s.window_left);
+    options_.window_right = std::max<int64_t>(0, s.window_right);
     describe_options(s);
   }
 
@@ -191,7 +190,7 @@ Prepared prepare(const SdpaShape &shape, const Variant &variant) {
   } else {
     prepared.run = [call] { call->run(); };
   }
-  if (shape.micro) return prepared;
+  if (shape.bound == Bound::none) return prepared;
   if (variant.threads > 1) {
     const auto single = std::make_shared<SdpaCall>(data, variant.isa, 1);
     prepared.run_on_one_thread = [single] { single->run(); };
@@ -218,6 +217,7 @@ std::vector<Parameter> parameters_of(const SdpaShape &s) {
           {"value_dim", s.value_dim},
           {"causal", s.causal},
           {"window_left", s.window_left},
+          {"window_right", s.window_right},
           {"prefix", s.prefix},
           {"softcap", double{s.softcap}},
           {"scale", scale},
@@ -240,11 +240,11 @@ void add_sdpa(Cases *list) {
     Case one;
     one.operation = "sdpa";
     one.model = shape.name;
-    one.bound = shape.micro ? Bound::none : shape.bound;
+    one.bound = shape.bound;
     one.work = {.flops = sdpa_flops(shape, lens), .bytes = sdpa_cache_bytes(shape, lens)};
     if (!lens.empty()) one.padded = {.flops = sdpa_flops(shape, {}), .bytes = sdpa_cache_bytes(shape, {})};
     one.parameters = parameters_of(shape);
-    one.unit = shape.micro ? benchmark::kMicrosecond : benchmark::kMillisecond;
+    one.unit = one.work.flops < 5e7 ? benchmark::kMicrosecond : benchmark::kMillisecond;
     one.prepare = [&shape](const Variant &variant) { return prepare(shape, variant); };
     list->push_back(one);
   }
