@@ -7,17 +7,14 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <new>
 #include <stdexcept>
 
+#include "limits.hpp"
+
 namespace fovea_bench {
 namespace {
-
-double seconds_of(const std::function<void()> &run, int64_t times) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < times; ++i) run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -25,28 +22,18 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
-// Runs that fill a block, found on a warm machine.
-int64_t runs_per_block(const std::function<void()> &run) {
-  const double block = quick() ? 0.001 : 0.03;
-  int64_t runs = 1;
-  double elapsed = seconds_of(run, 1);
-  while (elapsed < block) {
-    elapsed = seconds_of(run, runs);
-    if (elapsed >= block) break;
-    runs = std::max(runs + 1, static_cast<int64_t>(std::ceil(1.2 * runs * block / std::max(elapsed, 1e-7))));
-  }
-  return runs;
-}
+double block_seconds() { return quick() ? 0.001 : 0.03; }
+int blocks_of(double run_seconds) { return quick() ? 2 : run_seconds > 0.5 ? 5 : run_seconds > 0.1 ? 7 : 11; }
 
 struct Medians {
   double seconds, share, scaling;
 };
 
 Medians measure(const Prepared &prepared) {
-  const int64_t runs = runs_per_block(prepared.run);
-  const int64_t single_runs = prepared.run_on_one_thread ? runs_per_block(prepared.run_on_one_thread) : 0;
-  const bool slow = seconds_of(prepared.run, 1) > 0.1;
-  const int blocks = quick() ? 2 : slow ? 7 : 11;
+  const int64_t runs = runs_that_fill(block_seconds(), prepared.run);
+  const int64_t single_runs =
+      prepared.run_on_one_thread ? runs_that_fill(block_seconds(), prepared.run_on_one_thread) : 0;
+  const int blocks = blocks_of(seconds_of(prepared.run, 1));
   std::vector<double> seconds, shares, scalings;
   for (int block = 0; block < blocks; ++block) {
     const double before = prepared.shortest_seconds ? prepared.shortest_seconds() : 0;
@@ -94,6 +81,64 @@ void run_benchmark(benchmark::State &state, const std::string &name, const Case 
 }
 
 }  // namespace
+
+namespace {
+
+// What a thread is taken to reach: estimates are for a person who waits. Arithmetic runs at two thirds of the probe's
+// rate.
+constexpr double assumed_bytes_per_second = 2e10, assumed_flops_per_element = 8, filled_floats_per_second = 2e8;
+
+double estimated_run(const Case &what, const Variant &variant) {
+  static std::map<std::string, double> rates;
+  double &rate = rates[variant.isa];
+  if (rate == 0) rate = 0.67 * multiply_add_rate(variant.isa, 1, 0.005);
+  const Work &work = what.work;
+  const double arithmetic = (work.flops + work.elements * assumed_flops_per_element) / (rate * variant.threads);
+  return std::max(arithmetic, work.bytes / assumed_bytes_per_second) + 1e-6;
+}
+
+// As measure() goes about it.
+double estimated_measuring(const Case &what, const Variant &variant) {
+  const double run = estimated_run(what, variant), block = std::max(block_seconds(), run);
+  const double single = variant.threads > 1 ? std::max(block_seconds(), run * variant.threads) : 0;
+  const double probes_of_limit = what.bound == Bound::none ? 0 : what.bound == Bound::flops ? 2 : 4;
+  return blocks_of(run) * (block + single + probes_of_limit * probe_seconds()) +
+         (run > block_seconds() ? 2 : 4) * (block + single);
+}
+
+}  // namespace
+
+double estimated_seconds(const std::function<bool(const std::string &)> &selected) {
+  double seconds = 0;
+  for (const Case &what : cases()) {
+    bool prepared = false;
+    for (const Variant &variant : variants_of(what)) {
+      if (!selected(what.name() + variant.suffix())) continue;
+      seconds += estimated_measuring(what, variant);
+      if (!prepared) seconds += what.work.bytes / sizeof(float) / filled_floats_per_second;
+      prepared = true;
+    }
+  }
+  return seconds;
+}
+
+double seconds_of(const std::function<void()> &run, int64_t times) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < times; ++i) run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+int64_t runs_that_fill(double seconds, const std::function<void()> &run) {
+  int64_t runs = 1;
+  double elapsed = seconds_of(run, 1);
+  while (elapsed < seconds) {
+    elapsed = seconds_of(run, runs);
+    if (elapsed >= seconds) break;
+    const double wanted = 1.2 * static_cast<double>(runs) * seconds / std::max(elapsed, 1e-7);
+    runs = std::max(runs + 1, static_cast<int64_t>(std::ceil(wanted)));
+  }
+  return runs;
+}
 
 void register_benchmarks() {
   for (const Case &what : cases()) {

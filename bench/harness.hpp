@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -32,7 +33,12 @@ void register_benchmarks();
 std::vector<std::string> benchmark_names();
 void set_selected(int count);  // how many will run, for the progress on stderr
 
+// Roughly how long it takes to measure those that `selected` holds true for, on a machine that does nothing else.
+double estimated_seconds(const std::function<bool(const std::string &)> &selected);
+
 bool quick();
+double seconds_of(const std::function<void()> &run, int64_t times);
+int64_t runs_that_fill(double seconds, const std::function<void()> &run);  // found on a warm machine
 double probe_seconds();
 
 // Throws std::runtime_error with fovea's message unless status is FOVEA_OK.

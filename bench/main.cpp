@@ -3,15 +3,19 @@
 //   --json FILE  also writes the results there
 //   --cases [PATTERN]  prints as JSON what is measured: every case's work, sizes and options (bench/cases.hpp), and ends
 //   --shapes     prints the attention shapes as JSON and ends (bench/peers reads them)
+//   --serve      times what it is asked for on stdin, line by line (bench/serve.hpp)
 //   --limits T   measures the best instruction set's limits on T threads, prints them as JSON and ends
 // Results go to stdout, progress to stderr. The exit code is 1 if a case failed or none matched.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <iostream>
 #include <regex>
 #include <string>
 #include <vector>
@@ -19,19 +23,32 @@
 #include "harness.hpp"
 #include "limits.hpp"
 #include "sdpa_shapes.hpp"
+#include "serve.hpp"
 
 namespace fovea_bench {
 namespace {
 
-int selected_count(std::string filter) {
+// Which benchmarks Google Benchmark will run with that filter.
+std::function<bool(const std::string &)> selection(std::string filter) {
   const bool inverted = !filter.empty() && filter[0] == '-';
   if (inverted) filter.erase(0, 1);
-  const std::vector<std::string> names = benchmark_names();
-  if (filter.empty() || filter == "all") return static_cast<int>(names.size());
+  if (filter.empty() || filter == "all") return [](const std::string &) { return true; };
   const std::regex pattern(filter, std::regex::extended);
-  int count = 0;
-  for (const std::string &name : names) count += std::regex_search(name, pattern) != inverted;
-  return count;
+  return [=](const std::string &name) { return std::regex_search(name, pattern) != inverted; };
+}
+
+void announce(const std::string &filter) {
+  const auto selected = selection(filter);
+  const std::vector<std::string> names = benchmark_names();
+  const auto count = static_cast<int>(std::count_if(names.begin(), names.end(), selected));
+  set_selected(count);
+  const double seconds = estimated_seconds(selected);
+  std::fprintf(stderr, "%d measurements, about %.0f %s on an otherwise idle machine\n", count,
+               seconds < 90 ? std::ceil(seconds) : seconds / 60, seconds < 90 ? "s" : "minutes");
+  if (filter.empty() || filter == "all")
+    std::fprintf(stderr,
+                 "Fewer with a regular expression over names <operation>/f32/<model>/<instruction set>/t<threads>:\n"
+                 "  'sdpa/.*/avx2/t1'  '/llama'  '/(bert_base|gpt2)/'      all names: --benchmark_list_tests\n");
 }
 
 // Google Benchmark appends how it was told to time ("/iterations:1/manual_time"); the names stay as they were given.
@@ -123,9 +140,12 @@ int run_benchmarks(int argc, char **argv) {
   benchmark::Initialize(&count, pointers.data());
   if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 1;
   register_benchmarks();
-  bool writes_file = false;
-  for (const std::string &argument : arguments) writes_file |= argument.rfind("--benchmark_out=", 0) == 0;
-  set_selected(selected_count(benchmark::GetBenchmarkFilter()));
+  bool writes_file = false, lists_only = false;
+  for (const std::string &argument : arguments) {
+    writes_file |= argument.rfind("--benchmark_out=", 0) == 0;
+    lists_only |= argument.rfind("--benchmark_list_tests", 0) == 0;
+  }
+  if (!lists_only) announce(benchmark::GetBenchmarkFilter());
   Console console;
   PlainNames<benchmark::JSONReporter> file;
   const size_t ran = benchmark::RunSpecifiedBenchmarks(&console, writes_file ? &file : nullptr);
@@ -140,6 +160,10 @@ int main(int argc, char **argv) {
   try {
     if ((argc == 2 || argc == 3) && std::strcmp(argv[1], "--cases") == 0) {
       fovea_bench::print_cases(argc == 3 ? argv[2] : "");
+      return 0;
+    }
+    if (argc == 2 && std::strcmp(argv[1], "--serve") == 0) {
+      fovea_bench::serve(std::cin, std::cout);
       return 0;
     }
     if (argc == 2 && std::strcmp(argv[1], "--shapes") == 0) {
