@@ -32,7 +32,8 @@ class Build:
 
     def check(self):
         try:
-            Server([self.binary, "--serve"], answer_seconds=60).close()
+            with Server([self.binary, "--serve"], answer_seconds=60):
+                pass
         except (Broken, Refused, OSError) as error:
             raise CannotBuild(f"{self.binary} cannot serve ({error}): name the commit it is from instead") from error
         return self

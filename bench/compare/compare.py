@@ -55,7 +55,7 @@ def parse(arguments):
     parser.add_argument("--threads", type=whole(1), default=None)
     parser.add_argument("--isa", default="-", metavar="NAME", help="base, avx2, ...; the best one")
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--rounds", type=whole(8), default=20, help="that decide; more see smaller differences")
+    parser.add_argument("--rounds", type=whole(8), default=20, help="that decide, at least; more see smaller differences")
     parser.add_argument("--quick", action="store_true", help="turns of 1 ms: only to see that everything runs")
     return parser.parse_args(arguments)
 
@@ -120,11 +120,12 @@ def screen(cases, scheme, limit, failed):
 def decide_suspects(cases, scheme, limit, failed):
     """Measures them anew, so that what made them suspects does not count against them."""
     progress = Progress("again", len(cases))
+    rounds = max(scheme.second_rounds, decide.rounds_needed(len(cases)))
     measured = []
     for case in cases:
         progress.next(case.name)
         try:
-            case.measure(scheme.second_rounds, scheme)
+            case.measure(rounds, scheme)
             measured.append(case)
         except (Refused, Broken) as error:
             failed[case.name] = str(error)

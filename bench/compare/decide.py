@@ -65,13 +65,20 @@ def signed_rank_p(values):
     if not values:
         return 1.0
     ranks = doubled_ranks([abs(value) for value in values])
-    ways = [1] + [0] * sum(ranks)  # ways[s]: in how many of the 2^n choices of signs the positive ranks sum to s
-    for rank in ranks:
-        for total in range(len(ways) - 1, rank - 1, -1):
-            ways[total] += ways[total - rank]
     positive = sum(rank for rank, value in zip(ranks, values) if value > 0)
     smaller = min(positive, sum(ranks) - positive)
-    return min(1.0, 2 * sum(ways[: smaller + 1]) / 2 ** len(values))
+    # In how many of the 2^n choices of signs the positive ranks sum to 0, 1, 2, ...: fields of one long number.
+    width = len(values) + 1
+    ways = 1
+    for rank in ranks:
+        ways += ways << rank * width
+    at_most = ways & (1 << (smaller + 1) * width) - 1
+    return min(1.0, 2 * (at_most % ((1 << width) - 1)) / 2 ** len(values))  # the remainder is the sum of the fields
+
+
+def rounds_needed(count, alpha=ALPHA):
+    """So many that one difference among count cases could be found, even if two small rounds speak against it."""
+    return math.ceil(1 + math.log2(max(count, 1) / alpha)) + 2
 
 
 def holm(probabilities):
