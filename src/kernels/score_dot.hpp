@@ -79,8 +79,8 @@ struct DotTile : TileValues {
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    score_tile(job, [&](const auto &scores) FOVEA_INLINE_BODY {
-      Block<scores.keys, scores.vectors> block;
+    score_tile(job, [&]<class Scores>(const Scores &scores) FOVEA_INLINE_BODY {
+      Block<Scores::keys, Scores::vectors> block;
       scores.template sum<Products>(block, job.query);
       scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
     });

@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #endif
 
 namespace fovea {
@@ -24,11 +23,7 @@ const char *isa_name(Isa isa) {
 #if defined(__x86_64__)
 namespace {
 
-struct Features {
-  bool v3 = false;
-  bool v4 = false;
-  bool amx = false;
-};
+enum Features : int { none = 0, v3 = 1, v4 = 2, amx = 4 };
 
 constexpr bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
 
@@ -59,8 +54,8 @@ bool has_amx(uint64_t saved, uint32_t leaf7_d) {
   return all_bits(saved, tile_state) && all_bits(leaf7_d, amx_bf16 | amx_tile);
 }
 
-Features detect() {
-  Features features;
+int detect() {
+  int features = none;
   uint32_t a = 0;
   uint32_t b = 0;
   uint32_t c1 = 0;
@@ -78,23 +73,24 @@ Features detect() {
   uint32_t c_extended = 0;
   if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) == 0) return features;
   if (__get_cpuid(0x80000001, &a, &b, &c_extended, &d) == 0) return features;
-  features.v3 =
-      all_bits(saved, ymm_state) && all_bits(b7, bit_AVX2 | bit_BMI | bit_BMI2) && all_bits(c_extended, bit_ABM);
-  features.v4 = features.v3 && all_bits(saved, zmm_state) &&
-                all_bits(b7, static_cast<uint32_t>(bit_AVX512F) | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ |
-                                 static_cast<uint32_t>(bit_AVX512VL));
-  features.amx = features.v4 && has_amx(saved, d7);
-  return features;
+  constexpr uint32_t leaf7 = static_cast<uint32_t>(bit_AVX512F) | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ |
+                             static_cast<uint32_t>(bit_AVX512VL);
+  if (!all_bits(saved, ymm_state) || !all_bits(b7, bit_AVX2 | bit_BMI | bit_BMI2)) return features;
+  if (!all_bits(c_extended, bit_ABM)) return features;
+  features |= v3;
+  if (!all_bits(saved, zmm_state) || !all_bits(b7, leaf7)) return features;
+  features |= v4;
+  return has_amx(saved, d7) ? features | amx : features;
 }
 
-// What ask() answers, asked once, or by several threads at once: they get the same answer, and none of them holds a lock
-// for it when another one forks.
-template <class Answer, auto ask>
-Answer once() {
-  static constinit std::atomic<std::optional<Answer>> known{std::nullopt};
-  const std::optional<Answer> answer = known.load(std::memory_order_relaxed);
-  if (answer) return *answer;
-  const Answer now = ask();
+// What ask() answers, 0 or more, asked once, or by several threads at once: they get the same answer, and none of them
+// holds a lock for it when another one forks. Clang 14 calls a library of its own for atomic structs.
+template <auto ask>
+int once() {
+  static constinit std::atomic<int> known{-1};
+  const int answer = known.load(std::memory_order_relaxed);
+  if (answer >= 0) return answer;
+  const int now = ask();
   known.store(now, std::memory_order_relaxed);
   return now;
 }
@@ -103,10 +99,10 @@ Answer once() {
 
 bool cpu_supports(Isa isa) {
   if (isa == Isa::base) return true;
-  const Features features = once<Features, detect>();
-  if (isa == Isa::avx2) return features.v3;
-  if (isa == Isa::avx512) return features.v4;
-  return features.amx && once<bool, tiles_are_granted>();
+  const int features = once<detect>();
+  if (isa == Isa::avx2) return (features & v3) != 0;
+  if (isa == Isa::avx512) return (features & v4) != 0;
+  return (features & amx) != 0 && once<tiles_are_granted>() != 0;
 }
 
 #else
