@@ -1,0 +1,227 @@
+// The kernels of attention by the dot product and by distances: one task each, with every number of rows and keys. What
+// additive scores are given, projected and prepared units, is made by other kernels, so those are tested through the
+// interface.
+#include "kernels.hpp"
+#include "reference.hpp"
+
+using namespace testing;
+
+namespace {
+
+struct Problem {
+  fovea::ScoreKind score = fovea::ScoreKind::dot;
+  int64_t heads = 1, query_len = 1, key_len = 1, head_dim = 1, value_dim = 1;  // heads share one key/value head
+  bool causal = false, masked = false;
+  int64_t valid_len = -1;  // -1: all
+
+  int64_t rows() const { return heads * query_len; }
+};
+
+// Operands and outputs of a problem, contiguous.
+struct Task {
+  Problem given;
+  reference::AttentionInputs inputs;
+  Floats query, key, value, out, log_sum_exp, weights, row_max, row_scale;
+  GuardedMemory mask;
+  int32_t valid_len;
+  fovea::AttentionProblem problem{};
+
+  static reference::AttentionInputs make_inputs(const Problem &p, Random &random) {
+    reference::AttentionInputs in;
+    in.heads = p.heads;
+    in.query_len = p.query_len;
+    in.key_len = p.key_len;
+    in.query_dim = in.key_dim = p.head_dim;
+    in.value_dim = p.value_dim;
+    in.query = normals(p.rows() * p.head_dim, random);
+    in.key = normals(p.key_len * p.head_dim, random);
+    in.value = normals(p.key_len * p.value_dim, random);
+    in.scale = 1 / std::sqrt(static_cast<float>(p.head_dim));
+    if (p.score == fovea::ScoreKind::gaussian) {
+      in.score.kind = reference::ScoreKind::kGaussian;
+      in.score.sigmas.assign(static_cast<size_t>(p.heads), 1.0F);
+    }
+    in.causal = in.top_left = p.causal;
+    if (p.valid_len >= 0) in.valid_lens.emplace(static_cast<size_t>(p.query_len), p.valid_len);
+    if (p.masked) in.mask.emplace();
+    for (int64_t n = 0; p.masked && n < p.rows() * p.key_len; ++n) in.mask->push_back(random.chance(0.6) ? 1 : 0);
+    return in;
+  }
+
+  Task(const Problem &p, Random &random)
+      : given(p),
+        inputs(make_inputs(p, random)),
+        query(inputs.query),
+        key(inputs.key),
+        value(inputs.value),
+        out(p.rows() * p.value_dim),
+        log_sum_exp(p.rows()),
+        weights(p.rows() * p.key_len),
+        row_max(p.rows()),
+        row_scale(p.rows()),
+        mask(p.masked ? inputs.mask->size() : 0),
+        valid_len(static_cast<int32_t>(p.valid_len)) {
+    const auto strides = [](int64_t length, int64_t dim) { return fovea::HeadStrides{0, length * dim, dim}; };
+    if (p.masked) std::memcpy(mask.data(), inputs.mask->data(), mask.size());
+    problem.batch = 1;
+    problem.heads = problem.group = p.heads;
+    problem.kv_heads = 1;
+    problem.query_len = p.query_len;
+    problem.key_len = p.key_len;
+    problem.head_dim = problem.key_dim = p.head_dim;
+    problem.value_dim = p.value_dim;
+    problem.query = query.data();
+    problem.key = key.data();
+    problem.value = value.data();
+    problem.out = out.data();
+    problem.query_strides = strides(p.query_len, p.head_dim);
+    problem.key_strides = strides(p.key_len, p.head_dim);
+    problem.value_strides = strides(p.key_len, p.value_dim);
+    problem.out_strides = strides(p.query_len, p.value_dim);
+    problem.score = p.score;
+    problem.scale = inputs.scale;
+    problem.has_window_right = p.causal;
+    problem.empty_rows = fovea::EmptyRows::zero;
+    if (p.valid_len >= 0) problem.valid_lens = &valid_len;
+    if (p.masked) problem.mask = reinterpret_cast<const uint8_t *>(mask.data());
+    problem.mask_strides = strides(p.query_len, p.key_len);
+    problem.log_sum_exp = log_sum_exp.data();
+    problem.log_sum_exp_strides = strides(p.query_len, 1);
+    problem.weights = weights.data();
+    problem.weights_strides = strides(p.query_len, p.key_len);
+  }
+
+  void run(const fovea::Kernels &table, void (*kernel)(const fovea::AttentionTask &), bool with_weights) {
+    problem.weights_wanted = with_weights;
+    const fovea::AttentionShape &shape = table.attention;
+    const int64_t floats = shape.scratch_floats(given.score, given.head_dim, given.value_dim);
+    const WithPlacement aligned(Placement::kEnd);  // whole lines, as plans hand it out
+    const Floats scratch(fovea::round_up(floats, 16));
+    fovea::AttentionTask task{};
+    task.problem = &problem;
+    task.row_count = given.rows();
+    task.key_end = given.key_len;
+    task.first_split = true;
+    task.row_max = row_max.data();
+    task.row_scale = row_scale.data();
+    task.scratch = scratch.data();
+    kernel(task);
+    if (with_weights) table.attention_weights(task);
+  }
+
+  // By how much the largest score may be off: a sum of head_dim terms, and the roundings of differences and scale.
+  double score_error() const {
+    double most = 0;
+    for (int64_t r = 0; r < given.rows(); ++r) {
+      for (int64_t j = 0; j < given.key_len; ++j) {
+        double sum = 0;
+        for (int64_t d = 0; d < given.head_dim; ++d) {
+          const double q = inputs.query[r * given.head_dim + d], k = inputs.key[j * given.head_dim + d];
+          sum += given.score == fovea::ScoreKind::dot ? std::abs(q * k) : (q - k) * (q - k) / 2;
+        }
+        most = std::max(most, sum);
+      }
+    }
+    return kEpsilon * static_cast<double>(given.head_dim + 6) * most * inputs.scale;
+  }
+
+  void check(bool with_weights) const {
+    const auto truth = reference::attention<double>(inputs);
+    const double score = 2 * score_error();
+    const auto bounds = [&](const std::vector<double> &sizes) {
+      std::vector<double> list;
+      for (const double size : sizes) {
+        list.push_back((score + kEpsilon * 8 * static_cast<double>(1 + given.key_len)) * std::abs(size) + 0x1p-120);
+      }
+      return list;
+    };
+    std::vector<double> lse_bounds;
+    for (const double value : truth.log_sum_exp) lse_bounds.push_back(score + kEpsilon * (8 + 4 * std::abs(value)));
+    CHECK_WITHIN(out.values(), truth.out, bounds(truth.weighted_magnitude));
+    CHECK_WITHIN(log_sum_exp.values(), truth.log_sum_exp, lse_bounds);
+    if (with_weights) CHECK_WITHIN(weights.values(), truth.weights, bounds(truth.weights));
+  }
+};
+
+void check_problem(const fovea::Kernels &table, const Problem &problem, bool tile, Random &random) {
+  CAPTURE(tile);
+  CAPTURE(problem.heads);
+  CAPTURE(problem.query_len);
+  CAPTURE(problem.key_len);
+  CAPTURE(problem.head_dim);
+  CAPTURE(problem.value_dim);
+  CAPTURE(problem.causal);
+  CAPTURE(problem.masked);
+  CAPTURE(problem.valid_len);
+  Task task(problem, random);
+  task.run(table, tile ? table.attention_tile : table.attention_rows, tile);
+  task.check(tile);
+}
+
+constexpr fovea::ScoreKind kKinds[] = {fovea::ScoreKind::dot, fovea::ScoreKind::gaussian};
+
+}  // namespace
+
+TEST_SUITE("kernels attention") {
+  TEST_CASE("many rows: every number of them, of keys and of features") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      const int64_t rows = table.attention.tile_rows, keys = table.attention.tile_keys;
+      for (const fovea::ScoreKind kind : kKinds) {
+        const int64_t most = rows * table.attention.tile_bands(5, 6);
+        for (int64_t q = 1; q <= rows + 1; ++q) check_problem(table, {kind, 1, q, 7, 5, 6}, true, random);
+        for (const int64_t q : {2 * rows - 1, most - 1, most}) {
+          check_problem(table, {kind, 1, q, 7, 5, 6}, true, random);
+        }
+        for (int64_t k = 1; k <= 15; ++k) check_problem(table, {kind, 1, table.lanes + 1, k, 5, 6}, true, random);
+        for (const int64_t k : {keys - 1, keys, keys + 1, 2 * keys, 2 * keys + 1}) {
+          check_problem(table, {kind, 2, 5, k, 5, 6}, true, random);
+        }
+        for (int64_t d = 1; d <= 2 * table.lanes + 1; ++d) {
+          check_problem(table, {kind, 1, 3, 9, d, 2 * table.lanes + 2 - d}, true, random);
+        }
+      }
+    });
+  }
+
+  TEST_CASE("few rows: every number of them, of keys and of features") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      for (const fovea::ScoreKind kind : kKinds) {
+        for (int64_t q = 1; q <= table.attention.few_rows(kind, 64); ++q) {
+          const int64_t keys = table.attention.few_rows_keys(q);
+          for (const int64_t k : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33}) {
+            check_problem(table, {kind, 1, q, k, 5, 6}, false, random);
+          }
+          for (const int64_t k : {keys - 1, keys, keys + 1}) check_problem(table, {kind, 1, q, k, 5, 6}, false, random);
+          for (int64_t d = 1; d <= 4 * table.lanes + 1; ++d) {
+            check_problem(table, {kind, 1, q, 9, d, 4 * table.lanes + 2 - d}, false, random);
+          }
+        }
+        for (const int64_t d : {100, 256, 1024}) check_problem(table, {kind, 1, 1, 9, d, d}, false, random);
+      }
+    });
+  }
+
+  TEST_CASE("masks, lengths and causal, at random") {
+    for_each_table([](const fovea::Kernels &table) {
+      for (int64_t n = 0; n < case_count(80); ++n) {
+        const uint64_t seed = base_seed() + static_cast<uint64_t>(n);
+        CAPTURE(seed);
+        Random random(seed);
+        const bool tile = random.chance(0.6);
+        Problem p;
+        p.score = random.pick({kKinds[0], kKinds[1]});
+        p.heads = tile ? random.integer(1, 3) : 1;
+        p.query_len = random.integer(1, tile ? table.attention.tile_rows / 3 : table.attention.few_rows(p.score, 64));
+        p.key_len = random.integer(1, 130);
+        p.head_dim = random.integer(1, 40);
+        p.value_dim = random.integer(1, 40);
+        p.causal = random.chance(0.4);
+        p.masked = random.chance(0.4);
+        if (random.chance(0.5)) p.valid_len = random.integer(0, p.key_len);
+        check_problem(table, p, tile, random);
+      }
+    });
+  }
+}
