@@ -34,12 +34,15 @@ std::string hexadecimal(uint64_t value) {
 
 // ---- files -----------------------------------------------------------------------------------------------------------
 
-// The set "amx" is avx512's but for projections.
-std::string file_of(const std::string &isa) {
+// The set "amx" is avx512's but for projections; "base" is another one for each architecture.
+std::string file_of([[maybe_unused]] const std::string &isa) {
 #if defined(__aarch64__)
-  if (isa == "base") return "neon64";
-#endif
+  return "neon64";
+#elif defined(__x86_64__)
   return isa == "amx" ? "avx512" : isa;
+#else
+  return isa + "-of-another-architecture";
+#endif
 }
 
 std::string path_of(const std::string &file) { return directory + "/" + file + ".txt"; }
