@@ -3,6 +3,8 @@
 
 #include "support/allocation_count.hpp"
 #include "support/attention_plan.hpp"
+#include "support/kv_cache.hpp"
+#include "support/operation_call.hpp"
 #include "support/thread_pool.hpp"
 
 using namespace testing;
@@ -59,6 +61,17 @@ void check_no_allocation(const fovea_context *context, int warm_up) {
     }
   }
 }
+
+// Additive attention of so many queries and one key, of which the context has to hold the projections.
+struct Projecting {
+  explicit Projecting(int64_t query_len) : problem(make(query_len)), result(problem.make_result(false)) {}
+  static AttentionProblem make(int64_t query_len) {
+    Random random(base_seed());
+    return make_scored(FOVEA_SCORE_ADDITIVE, {.query_len = query_len, .key_len = 1}, 1024, random);
+  }
+  AttentionProblem problem;
+  AttentionResult result;
+};
 
 }  // namespace
 
@@ -164,5 +177,101 @@ TEST_SUITE("allocations") {
       CHECK(status == FOVEA_OK);
       fovea_packed_matrix_destroy(packed);
     }
+  }
+
+  TEST_CASE("no operation with nothing to compute asks for memory") {
+    for (const Operation &operation : all_operations()) {
+      // The lists' own plans, handles and workspaces are allocated.
+      const bool own = operation.name.find("plan") != std::string::npos || operation.name == "prepared keys" ||
+                       operation.name == "linear" || operation.name == "kv_cache" ||
+                       operation.name.find("multi_head") == 0;
+      if (own) continue;
+      CAPTURE(operation.name);
+      for (uint64_t seed = 0; seed < 40; ++seed) {
+        Random random(seed);
+        CallSizes sizes;
+        sizes.context = shared_context(instruction_sets().back(), 1);
+        sizes.choices = static_cast<uint64_t>(random.integer(0, INT64_MAX));
+        for (int64_t *any : {&sizes.batch, &sizes.queries, &sizes.keys, &sizes.rows, &sizes.columns, &sizes.depth}) {
+          *any = random.pick<int64_t>({0, 0, 3, 70});
+        }
+        if (computes(operation.operands(sizes))) continue;
+        const OperationCall call(operation.operands(sizes), seed);
+        Tensors pointers;
+        for (size_t n = 0; n < call.operands.size(); ++n) {
+          pointers.push_back(call.given(n) ? &call.tensors[n] : nullptr);
+        }
+        const int64_t before = allocation_count();
+        static_cast<void>(operation.run(sizes, pointers));
+        CHECK(allocation_count() == before);
+      }
+    }
+  }
+
+  TEST_CASE("a context keeps scratch memory for the next call, up to 64 MB") {
+    if (FOVEA_TEST_COUNTS_ALLOCATIONS == 0) return;
+    fovea_context_options options{};
+    options.struct_size = sizeof options;
+    options.max_threads = 1;
+    fovea_context *context = nullptr;
+    REQUIRE_OK(fovea_context_create(&options, &context));
+    const Projecting small(1000), large(17000);  // 4 and 70 MB of projected queries
+    static_cast<void>(take_largest_allocation());
+    REQUIRE_OK(large.problem.run(context, large.result));
+    const size_t size = take_largest_allocation();
+    CHECK(size > size_t{64} << 20);
+    fovea_status status = FOVEA_OK;
+    CHECK(runs_that_allocate([&] { status = large.problem.run(context, large.result); }, 1, 2) == 2);
+    CHECK(runs_that_allocate([&] { status = small.problem.run(context, small.result); }, 1, 3) == 0);
+    CHECK(status == FOVEA_OK);
+    fovea_context_destroy(context);
+  }
+
+  // A tensor of all scores would be 36 MB here.
+  TEST_CASE("no call makes anything of the size of queries x keys") {
+    if (FOVEA_TEST_COUNTS_ALLOCATIONS == 0) return;
+    constexpr int64_t len = 3000;
+    constexpr size_t most = size_t{len} * len * sizeof(float) / 8;
+    const fovea_context *context = shared_context(instruction_sets().back(), 2);
+    Random random(base_seed());
+    for (int32_t kind : kScoreKinds) {
+      CAPTURE(kind);
+      AttentionProblem problem =
+          make_scored(kind, {.query_len = len, .key_len = len, .head_dim = 4, .value_dim = 4}, 4, random);
+      const AttentionResult result = problem.make_result(false);
+      const KvCache cache = make_full_cache(context, problem);
+      static_cast<void>(take_largest_allocation());
+      REQUIRE_OK(problem.run(context, result));
+      REQUIRE_OK(attend(context, problem, cache, result));
+      CHECK(take_largest_allocation() < most);
+    }
+    Tensor<float> x({len});
+    x.fill_normal(random);
+    const Tensor<float> out({len});
+    const fovea_tensor in = x.view(), to = out.view();
+    static_cast<void>(take_largest_allocation());
+    REQUIRE_OK(fovea_kernel_regression(context, &in, &in, &in, &to, nullptr));
+    CHECK(take_largest_allocation() < most);
+  }
+
+  TEST_CASE("reordering a cache takes 20 bytes for each sequence") {
+    if (FOVEA_TEST_COUNTS_ALLOCATIONS == 0) return;
+    constexpr int64_t batch = 5000;
+    Random random(base_seed());
+    const AttentionProblem problem =
+        make_attention({.batch = batch, .key_len = 3, .head_dim = 2, .value_dim = 2}, random);
+    fovea_context *context = nullptr;
+    REQUIRE_OK(fovea_context_create(nullptr, &context));
+    const KvCache cache = make_full_cache(context, problem);
+    Tensor<int64_t> source({batch});
+    for (int64_t b = 0; b < batch; ++b) source(b) = (b + 1) % batch;
+    const fovea_tensor numbers = source.view();
+    REQUIRE(fovea_context_threads(context) >= 1);  // oneTBB has started
+    static_cast<void>(take_largest_allocation());
+    REQUIRE_OK(fovea_kv_cache_reorder(context, cache.get(), &numbers));
+    const size_t size = take_largest_allocation();
+    CHECK(size > 0);
+    CHECK(size <= 20 * batch + 128);  // whole cache lines, and one for the size
+    fovea_context_destroy(context);
   }
 }

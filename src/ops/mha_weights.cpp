@@ -245,6 +245,21 @@ Status pack_mha_weights(const Context &context, const fovea_mha_parameters &para
   return packed ? FOVEA_OK : too_large();
 }
 
+Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters, std::initializer_list<NamedTensor> outputs) {
+  fovea_mha_parameters p;
+  if (const Status status = read_options("parameters", &parameters, &p); status != FOVEA_OK) return status;
+  const NamedTensor inputs[] = {{"parameters.query_weight", p.query_weight}, {"parameters.key_weight", p.key_weight},
+                                {"parameters.value_weight", p.value_weight}, {"parameters.in_weight", p.in_weight},
+                                {"parameters.out_weight", p.out_weight},     {"parameters.query_bias", p.query_bias},
+                                {"parameters.key_bias", p.key_bias},         {"parameters.value_bias", p.value_bias},
+                                {"parameters.in_bias", p.in_bias},           {"parameters.out_bias", p.out_bias}};
+  for (const NamedTensor &input : inputs) {
+    const TensorArgument tensor(input.tensor);
+    if (const Status status = check_overlaps(outputs, {{input.name, tensor}}); status != FOVEA_OK) return status;
+  }
+  return FOVEA_OK;
+}
+
 Status create_mha_weights(const Context *given, const fovea_mha_parameters *parameters, fovea_mha_weights **weights) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;

@@ -38,6 +38,7 @@ struct Rows {
 struct Call {
   const Context *context;
   const fovea_mha_weights *weights;
+  const fovea_mha_parameters *parameters;  // of weights that are used once; else null
   fovea_mha_options options;
   fovea_rotary_options rotary;
   Sequences query, key, value, out;
@@ -251,8 +252,20 @@ Status check_heads_data(Call *call, float *memory) {
                                          : check_operand_data(attention, valid_lens_operand, operand_count - 1));
 }
 
+struct Outputs {
+  NamedTensor out, log_sum_exp, weights;
+};
+
+Outputs outputs_of(const MultiHeadTensors &tensors, const Call &call) {
+  const AttentionCall &attention = call.plan.call;
+  const auto named = [&](int operand) -> NamedTensor {
+    return {operand_name(attention, operand), attention.present[operand] ? &attention.tensor[operand] : nullptr};
+  };
+  return {{"out", tensors.out}, named(log_sum_exp_operand), named(weights_operand)};
+}
+
 // Of what the caller gave: the rows of attention are the workspace's.
-Status check_tensors_apart(const MultiHeadTensors &tensors, const AttentionCall &attention) {
+Status check_tensors_apart(const MultiHeadTensors &tensors, const Call &call) {
   const struct {
     int operand;
     const fovea_tensor *tensor;
@@ -260,12 +273,22 @@ Status check_tensors_apart(const MultiHeadTensors &tensors, const AttentionCall 
                {key_operand, tensors.key},
                {value_operand, tensors.value},
                {out_operand, tensors.out}};
-  AttentionCall call = attention;
+  AttentionCall attention = call.plan.call;
   for (const auto &[operand, tensor] : given) {
-    call.present[operand] = tensor != nullptr;
-    if (tensor != nullptr) call.tensor[operand] = *tensor;
+    attention.present[operand] = tensor != nullptr;
+    if (tensor != nullptr) attention.tensor[operand] = *tensor;
   }
-  return check_attention_overlaps(call);
+  if (const Status status = check_attention_overlaps(attention); status != FOVEA_OK) return status;
+  if (call.parameters == nullptr) return FOVEA_OK;
+  const Outputs outputs = outputs_of(tensors, call);
+  return check_mha_weights_overlaps(*call.parameters, {outputs.out, outputs.log_sum_exp, outputs.weights});
+}
+
+// After rotary has checked them as a tensor.
+Status check_positions_apart(const MultiHeadTensors &tensors, const Call &call) {
+  const TensorArgument positions(call.options.rotary == nullptr ? nullptr : call.rotary.positions);
+  const Outputs outputs = outputs_of(tensors, call);
+  return check_overlaps({outputs.out, outputs.log_sum_exp, outputs.weights}, {{"options.rotary.positions", positions}});
 }
 
 Status read_rotary(Call *call) {
@@ -379,9 +402,10 @@ Status run(Call *call, const MultiHeadTensors &tensors) {
   }
   auto *memory = static_cast<float *>(workspace.data());
   if (const Status status = check_heads_data(call, memory); status != FOVEA_OK) return status;
-  if (const Status status = check_tensors_apart(tensors, call->plan.call); status != FOVEA_OK) return status;
+  if (const Status status = check_tensors_apart(tensors, *call); status != FOVEA_OK) return status;
   if (size > 0) project_inputs(*call, memory);
   if (const Status status = place_heads(*call, head_tensors(*call, memory)); status != FOVEA_OK) return status;
+  if (const Status status = check_positions_apart(tensors, *call); status != FOVEA_OK) return status;
   if (call->options.cache != nullptr) call->options.cache->length = call->key_len;
   if (!call->attends) return FOVEA_OK;
   run_attention(attention, call->plan.call, memory + call->floats);
@@ -421,6 +445,7 @@ Status multi_head_attention_once(const Context *given, const fovea_mha_parameter
                                  const MultiHeadTensors &tensors, const fovea_mha_options *options) {
   fovea_mha_weights weights;
   Call call = {};
+  call.parameters = parameters;
   if (const Status status = plan_mha_weights(given, parameters, &weights); status != FOVEA_OK) return status;
   if (const Status status = prepare(given, &weights, tensors, options, &call); status != FOVEA_OK) return status;
   if (call.floats > 0) {

@@ -11,10 +11,14 @@
 #include <sys/mman.h>
 
 #include <chrono>
+#include <memory>
+#include <new>
 #include <thread>
 
 #include "support/child.hpp"
 #include "support/contexts.hpp"
+#include "support/kv_cache.hpp"
+#include "support/multi_head.hpp"
 #include "support/ready_calls.hpp"
 #include "support/same_bits.hpp"
 
@@ -111,9 +115,69 @@ std::string failures_of_allocations(bool and_all_that_follow) {
   return failures;
 }
 
+struct DestroyContext {
+  void operator()(fovea_context *context) const { fovea_context_destroy(context); }
+};
+
+// On one thread, and without scratch memory from an earlier call.
+std::unique_ptr<fovea_context, DestroyContext> new_context() {
+  fovea_context_options options{};
+  options.struct_size = sizeof options;
+  options.max_isa = "base";
+  options.max_threads = 1;
+  fovea_context *context = nullptr;
+  REQUIRE_OK(fovea_context_create(&options, &context));
+  return std::unique_ptr<fovea_context, DestroyContext>(context);
+}
+
+// Lets the call's first allocation fail and all that follow, then the second one and so on, until it needs no more:
+// body() returns the status, untouched() whether a call that failed left everything as it was. How often it failed; -1
+// where it did otherwise than it should.
+template <typename Body, typename Untouched>
+int times_out_of_memory(Body body, Untouched untouched) {
+  for (int count = 0;; ++count) {
+    const auto context = new_context();
+    fovea_status status = FOVEA_OUT_OF_MEMORY;
+    fail_allocation_after(count, true);
+    try {
+      status = body(context.get());
+    } catch (const std::bad_alloc &) {  // the test's own
+    }
+    if (!stop_failing()) return status == FOVEA_OK ? count : -1;
+    if (status != FOVEA_OK && (status != FOVEA_OUT_OF_MEMORY || !untouched())) return -1;
+  }
+}
+
+bool holds_only(const ReadyCall &operation, unsigned char byte) {
+  for (const Tensor<float> *output : operation.outputs) {
+    const auto *bytes = reinterpret_cast<const unsigned char *>(output->data());
+    for (size_t n = 0; n < output->memory().size(); ++n) {
+      if (bytes[n] != byte) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 TEST_SUITE("shortages") {
+  // The first of all: nothing in this process may have started oneTBB yet.
+  TEST_CASE("oneTBB that could not start for lack of memory is not asked again, though there is memory again") {
+    if (skipped()) return;
+    const fovea_context *const context = shared_context("base");
+    std::vector<float> numbers(1 << 20, 0.0f);
+    const int64_t shape[] = {1 << 20};
+    const fovea_tensor x = fovea_tensor_contiguous(numbers.data(), FOVEA_F32, 1, shape);
+    CHECK_EQ(outcome_in_child([&] {
+               fail_allocation_after(0, true);
+               const int32_t threads = fovea_context_threads(context);
+               bool right = stop_failing() && threads == 1;
+               for (int round = 0; round < 3; ++round) right = fovea_exp(context, &x, &x) == FOVEA_OK && right;
+               return right && threads_asked_for() == 0 && fovea_context_threads(context) == 1;
+             }),
+             "");
+  }
+
   TEST_CASE("no thread can be created: calls run on their own thread") {
     if (skipped()) return;
     check_with_threads(0);
@@ -148,6 +212,27 @@ TEST_SUITE("shortages") {
                  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
                  right = all_right(operations, expected) && right;
                  right = right && threads_asked_for() >= before + 2 * (kThreads - 1);
+               });
+               return right;
+             }),
+             "");
+  }
+
+  // Its count of requests for threads is wrong from then on: the next request would wait for ever.
+  TEST_CASE("oneTBB that did not get its threads is not used again, though there are threads again") {
+    if (skipped()) return;
+    const std::vector<ReadyCall> operations = ready_calls({});
+    const Outputs expected = expected_outputs(operations);
+    CHECK_EQ(outcome_in_child([&] {
+               bool right = true;
+               allow_threads(kThreads - 1);
+               in_arena([&] {
+                 right = all_right(operations, expected);
+                 allow_threads(INT64_MAX);
+                 std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+                 const int64_t before = threads_asked_for();
+                 for (int round = 0; round < 3; ++round) right = all_right(operations, expected) && right;
+                 right = right && threads_asked_for() == before;
                });
                return right;
              }),
@@ -194,5 +279,51 @@ TEST_SUITE("shortages") {
     if (skipped()) return;
     CHECK_EQ(failures_of_allocations(false), "");
     CHECK_EQ(failures_of_allocations(true), "");
+  }
+
+  TEST_CASE("no memory for scratch: a status, and outputs as they were, in every operation") {
+    if (skipped()) return;
+    int failures = 0;
+    for (const ReadyCall &operation : ready_calls({.many_queries = 20, .keys = 24, .many_keys = 300, .columns = 64})) {
+      CAPTURE(operation.name);
+      const int failed =
+          times_out_of_memory([&](const fovea_context *context) { return operation.run(context); },
+                              [&] { return holds_only(operation, 0xA7) && fovea_last_error()[0] != '\0'; });
+      CHECK(failed >= 0);
+      failures += failed;
+    }
+    CHECK(failures > 50);
+  }
+
+  TEST_CASE("no memory for multi-head attention: out and the cache are as before") {
+    if (skipped()) return;
+    Random random(base_seed());
+    const MultiHead layer = make_multi_head({.batch = 2,
+                                             .query_len = 4,
+                                             .query_inputs = 10,
+                                             .heads = 2,
+                                             .kv_heads = 2,
+                                             .head_dim = 6,
+                                             .value_dim = 5,
+                                             .outputs = 10},
+                                            Inputs::kOne, random);
+    const Tensor<float> out = layer.make_out();
+    const fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 2, 100, 6, 5};
+    fovea_kv_cache *made = nullptr;
+    REQUIRE_OK(fovea_kv_cache_create(&sizes, &made));
+    const KvCache cache(made);
+    const MhaWeights weights = layer.make_weights(shared_context("base", 1));
+    const auto rotary = sized_options<fovea_rotary_options>();
+    auto options = sized_options<fovea_mha_options>();
+    options.cache = made;
+    options.rotary = &rotary;
+    const fovea_tensor x = layer.query.view(), to = out.view();
+    const int failed = times_out_of_memory(
+        [&](const fovea_context *context) {
+          return fovea_multi_head_attention(context, weights.get(), &x, nullptr, nullptr, &to, &options);
+        },
+        [&] { return out.untouched() && fovea_kv_cache_length(made) == 0; });
+    CHECK(failed > 0);
+    CHECK(fovea_kv_cache_length(made) == 4);
   }
 }

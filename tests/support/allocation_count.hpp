@@ -2,6 +2,7 @@
 // malloc replaced; address sanitizer wants malloc for itself, so there counting is off.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "sanitized.hpp"
@@ -17,5 +18,8 @@ namespace testing {
 // Allocations since the program began: malloc, calloc, realloc, aligned forms, operator new and mmap. Releases do not
 // count.
 int64_t allocation_count();
+
+// The most bytes that one of them asked for since the last call of this.
+size_t take_largest_allocation();
 
 }  // namespace testing

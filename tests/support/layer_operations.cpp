@@ -32,26 +32,30 @@ Operands matmul_operands(const CallSizes &s) {
 
 fovea_status matmul(const CallSizes &s, const Tensors &t) { return fovea_matmul(s.context, t[0], t[1], t[2]); }
 
+// Through fovea_matmul_pack, and through fovea_matmul_packed too.
+bool packs_plainly(const CallSizes &s) { return !s.choice(1) && s.choice(4); }
+bool multiplies_plainly(const CallSizes &s) { return packs_plainly(s) && s.choice(5); }
+
 Operands linear_operands(const CallSizes &s) {
-  const bool rank3 = s.choice(0);
+  const bool rank3 = s.choice(0), plain = multiplies_plainly(s);
   const Shape weight = s.choice(1) ? Shape{s.columns, s.depth} : Shape{s.depth, s.columns};
   const Shape out = batched(rank3, s.batch, s.rows, s.columns);
-  return {{"x", Role::input, batched(rank3, s.batch, s.rows, s.depth), true},
-          {"weight", Role::copied, weight, true},
+  return {{plain ? "a" : "x", Role::input, batched(rank3, s.batch, s.rows, s.depth), true},
+          {packs_plainly(s) ? "b" : "weight", Role::copied, weight, true},
           {"out", Role::output, out},
-          optional(s.choice(2), {"bias", Role::input, {s.columns}, true}),
-          optional(s.choice(3), {"residual", Role::input, out})};
+          optional(s.choice(2) && !plain, {"bias", Role::input, {s.columns}, true}),
+          optional(s.choice(3) && !plain, {"residual", Role::input, out})};
 }
 
 fovea_status linear(const CallSizes &s, const Tensors &t) {
   fovea_packed_matrix *made = nullptr;
-  const bool plain = !s.choice(1) && s.choice(4);
+  const bool plain = packs_plainly(s);
   const int32_t layout = s.choice(1) ? FOVEA_WEIGHT_OUT_IN : FOVEA_WEIGHT_IN_OUT;
   const fovea_status status =
       plain ? fovea_matmul_pack(s.context, t[1], &made) : fovea_linear_pack(s.context, t[1], layout, &made);
   const std::unique_ptr<fovea_packed_matrix, Destroy> packed(made);
   if (status != FOVEA_OK) return status;
-  if (plain && s.choice(5)) return fovea_matmul_packed(s.context, t[0], made, t[2]);
+  if (multiplies_plainly(s)) return fovea_matmul_packed(s.context, t[0], made, t[2]);
   const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_GELU, 0, t[3], t[4]};
   return fovea_linear(s.context, t[0], made, t[2], &options);
 }
