@@ -106,26 +106,27 @@ TEST_SUITE("allocations") {
   }
 
   TEST_CASE("a planned step over prepared keys") {
-    Random random(base_seed());
-    const AttentionProblem problem =
-        make_scored(FOVEA_SCORE_ADDITIVE, {.batch = 3, .query_len = 1, .key_len = 300, .head_dim = 16, .value_dim = 16},
-                    24, random);
-    const AttentionSizes &s = problem.sizes;
-    const AttentionResult result = problem.make_result();
-    const ScoreArguments score(*problem.score);
-    const fovea_tensor key = problem.key.view();
-    for (const std::string &isa : instruction_sets()) {
-      const fovea_context *context = shared_context(isa, 1);
-      fovea_prepared_keys *keys = nullptr;
-      REQUIRE_OK(fovea_prepared_keys_create(context, &score.score, s.batch, s.kv_heads, s.key_len, s.head_dim,
-                                            s.key_size(), &keys));
-      REQUIRE_OK(fovea_prepared_keys_append(context, keys, &key));
-      const AttentionPlan plan(context, problem, keys, result);
-      const fovea_attention_buffers buffers = buffers_without_key(problem, result);
-      fovea_status status = FOVEA_OK;
-      CHECK(runs_that_allocate([&] { status = plan.run(buffers); }, 1, 100) == 0);
-      CHECK(status == FOVEA_OK);
-      fovea_prepared_keys_destroy(keys);
+    for (int32_t kind : {FOVEA_SCORE_BILINEAR, FOVEA_SCORE_ADDITIVE, FOVEA_SCORE_CONCAT}) {
+      Random random(base_seed());
+      const AttentionProblem problem =
+          make_scored(kind, {.batch = 3, .query_len = 1, .key_len = 300, .head_dim = 16, .value_dim = 16}, 24, random);
+      const AttentionSizes &s = problem.sizes;
+      const AttentionResult result = problem.make_result();
+      const ScoreArguments score(*problem.score);
+      const fovea_tensor key = problem.key.view();
+      for (const std::string &isa : instruction_sets()) {
+        const fovea_context *context = shared_context(isa, 1);
+        fovea_prepared_keys *keys = nullptr;
+        REQUIRE_OK(fovea_prepared_keys_create(context, &score.score, s.batch, s.kv_heads, s.key_len, s.head_dim,
+                                              s.key_size(), &keys));
+        REQUIRE_OK(fovea_prepared_keys_append(context, keys, &key));
+        const AttentionPlan plan(context, problem, keys, result);
+        const fovea_attention_buffers buffers = buffers_without_key(problem, result);
+        fovea_status status = FOVEA_OK;
+        CHECK(runs_that_allocate([&] { status = plan.run(buffers); }, 1, 100) == 0);
+        CHECK(status == FOVEA_OK);
+        fovea_prepared_keys_destroy(keys);
+      }
     }
   }
 

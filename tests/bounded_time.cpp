@@ -138,6 +138,31 @@ TEST_SUITE("bounded time") {
     REQUIRE_OK(fovea_attention(nullptr, &gaussian, &heads, &heads, &heads, &heads, nullptr));
   }
 
+  // Each call is refused for what is looked at after its lengths or widths, of which 2^40 are one and the same number.
+  TEST_CASE("lengths and widths that a stride of 0 repeats are looked at once") {
+    constexpr int64_t batch = int64_t{1} << 40;
+    const Watch watch("2^40 lengths or widths that are one number");
+    int32_t length = 1;
+    const fovea_tensor lens = {&length, FOVEA_I32, 1, {batch}, {0}};
+    fovea_attention_options options{};
+    options.struct_size = sizeof options;
+    options.valid_lens = &lens;
+    const fovea_tensor x = tensor_of(zeros(), {batch, 1, 1, 1}, {0, 1, 1, 1});
+    // Where an input begins and ends may be the output, which is then refused; nobody touches it.
+    const fovea_tensor out = tensor_of(zeros(), {batch, 1, 1, 1}, {});
+    CHECK(fovea_sdpa(nullptr, &x, &x, &x, &out, &options) == FOVEA_OVERLAP);
+    CHECK(fovea_masked_softmax(nullptr, &x, &lens, &out, nullptr) == FOVEA_OVERLAP);
+    float width = 1;
+    const fovea_tensor widths = tensor_of(&width, {batch}, {0});
+    fovea_score gaussian{};
+    gaussian.struct_size = sizeof gaussian;
+    gaussian.kind = FOVEA_SCORE_GAUSSIAN;
+    gaussian.sigmas = &widths;
+    const fovea_tensor heads = tensor_of(zeros(), {1, batch, 1, 1}, {0, 0, 1, 1});
+    const fovea_tensor head_out = tensor_of(zeros(), {1, batch, 1, 1}, {});
+    CHECK(fovea_attention(nullptr, &gaussian, &heads, &heads, &heads, &head_out, nullptr) == FOVEA_OVERLAP);
+  }
+
   TEST_CASE("packing and multiplying matrices without elements takes no time") {
     const Watch watch("2^56 columns or rows without elements");
     for (const Shape &shape : {Shape{0, huge}, Shape{huge, 0}}) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "support/attention_problem.hpp"
+#include "support/ready_calls.hpp"
 
 using namespace testing;
 
@@ -110,6 +111,35 @@ TEST_SUITE("concurrency") {
               [&](int caller) { return failed_calls(nullptr, work, results[static_cast<size_t>(caller)]); }) == 0);
     REQUIRE(failed_calls(nullptr, work, expected) == 0);
     for (const Results &result : results) CHECK(result.same(expected));
+  }
+
+  TEST_CASE("every operation by several callers at once, on one context and on the default one") {
+    const ReadyCallSizes sizes = {.many_queries = 40, .keys = 60, .many_keys = 700, .rows = 40, .columns = 300};
+    constexpr int callers = 4;
+    std::vector<std::vector<ReadyCall>> operations;
+    for (int n = 0; n < callers; ++n) operations.push_back(ready_calls(sizes));
+    for (const fovea_context *context :
+         {shared_context(instruction_sets().back(), 2), (const fovea_context *)nullptr}) {
+      std::vector<std::vector<float>> expected;
+      for (const ReadyCall &operation : operations[0]) {
+        REQUIRE_OK(operation.run(context));
+        expected.push_back(operation.output());
+      }
+      std::vector<std::string> wrong(callers);
+      std::vector<std::thread> threads;
+      for (size_t caller = 0; caller < callers; ++caller) {
+        threads.emplace_back([&, caller] {
+          const std::vector<ReadyCall> &own = operations[caller];
+          for (size_t n = 0; n < own.size(); ++n) {
+            const size_t which = (n + caller * own.size() / callers) % own.size();
+            const bool right = own[which].run(context) == FOVEA_OK && same_bits(own[which].output(), expected[which]);
+            if (!right) wrong[caller] += " " + own[which].name + ";";
+          }
+        });
+      }
+      for (std::thread &thread : threads) thread.join();
+      for (const std::string &names : wrong) CHECK_EQ(names, "");
+    }
   }
 
   TEST_CASE("contexts made and destroyed by many threads") {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "support/contexts.hpp"
+#include "support/ready_calls.hpp"
 #include "support/thread_pool.hpp"
 
 using namespace testing;
@@ -188,6 +189,65 @@ TEST_SUITE("context") {
       CHECK(fovea_context_threads(shared_context(isa, 1000)) == fovea_context_threads(nullptr));
       CHECK(fovea_context_threads(PoolContext(isa, 7, 0).get()) == 7);
     }
+  }
+
+  TEST_CASE("a caller's loop is never asked for more calls than max_threads") {
+    struct Loop {
+      int64_t most = 0, loops = 0;
+      static void run(void *user, int64_t count, fovea_work work, void *data) {
+        auto *const loop = static_cast<Loop *>(user);
+        loop->most = std::max(loop->most, count);
+        ++loop->loops;
+        for (int64_t n = 0; n < count; ++n) work(data, n);
+      }
+    };
+    const std::vector<ReadyCall> operations = ready_calls({});
+    for (int threads : {0, 1, 2, 5}) {
+      Loop loop;
+      fovea_context_options options = context_options();
+      options.max_threads = threads;
+      options.parallel_for = Loop::run;
+      options.parallel_for_user = &loop;
+      fovea_context *context = nullptr;
+      REQUIRE_OK(fovea_context_create(&options, &context));
+      for (const ReadyCall &operation : operations) REQUIRE_OK(operation.run(context));
+      CHECK(fovea_context_threads(context) == std::max(threads, 1));
+      CHECK(loop.most <= std::max(threads, 1));
+      CHECK((loop.loops > 0) == (threads > 1));
+      fovea_context_destroy(context);
+    }
+  }
+
+  TEST_CASE("texts in static storage are the same, where and what, at each call") {
+    CHECK(fovea_version() == fovea_version());
+    CHECK(fovea_status_name(FOVEA_OVERLAP) == fovea_status_name(FOVEA_OVERLAP));
+    const std::string overlap = fovea_status_name(FOVEA_OVERLAP);
+    const char *const first = fovea_status_name(FOVEA_OVERLAP), *const set = fovea_isa_available(0);
+    for (int32_t status = 0; status < 14; ++status) static_cast<void>(fovea_status_name(status));
+    CHECK_EQ(std::string(first), overlap);
+    for (int32_t n = 0; n < 4; ++n) static_cast<void>(fovea_isa_available(n));
+    CHECK_EQ(std::string(set), "base");
+    fovea_context *context = nullptr;
+    REQUIRE_OK(fovea_context_create(nullptr, &context));
+    const char *const name = fovea_isa_name(context);
+    const std::string copy = name;
+    fovea_context_destroy(context);
+    CHECK_EQ(std::string(name), copy);
+  }
+
+  TEST_CASE("the last error stays until the next call that fails") {
+    fovea_context_options options = context_options();
+    options.max_threads = -3;
+    check_refused(options, FOVEA_BAD_VALUE, "max_threads is -3");
+    const char *const message = fovea_last_error();
+    float x = 0;
+    const int64_t shape[] = {1};
+    const fovea_tensor tensor = fovea_tensor_contiguous(&x, FOVEA_F32, 1, shape);
+    REQUIRE_OK(fovea_exp(nullptr, &tensor, &tensor));
+    CHECK(std::string(message).find("max_threads is -3") != std::string::npos);
+    CHECK_EQ(std::string(fovea_last_error()), message);
+    options.max_threads = -4;
+    check_refused(options, FOVEA_BAD_VALUE, "max_threads is -4");
   }
 
   TEST_CASE("version") {

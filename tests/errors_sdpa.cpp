@@ -232,6 +232,31 @@ TEST_SUITE("errors") {
     }
   }
 
+  TEST_CASE("sdpa: at most 2^30 queries and keys, offsets of at most 2^30") {
+    const int64_t most = int64_t{1} << 30;
+    const auto plan = [](int64_t queries, int64_t keys, int64_t offset) {
+      const int64_t query_shape[] = {queries, 2}, key_shape[] = {keys, 2};
+      const fovea_tensor q = fovea_tensor_contiguous(nullptr, FOVEA_F32, 2, query_shape);
+      const fovea_tensor k = fovea_tensor_contiguous(nullptr, FOVEA_F32, 2, key_shape);
+      fovea_attention_options options{};
+      options.struct_size = sizeof options;
+      options.flags = FOVEA_CAUSAL | FOVEA_QUERY_OFFSET;
+      options.query_offset = offset;
+      fovea_plan *made = nullptr;
+      const fovea_status status = fovea_sdpa_plan_create(nullptr, &q, &k, &k, &q, &options, &made);
+      CHECK((made != nullptr) == (status == FOVEA_OK));
+      fovea_plan_destroy(made);
+      return status;
+    };
+    REQUIRE_OK(plan(most, most, 0));
+    check_refusal(plan(most + 1, 3, 0), FOVEA_BAD_SHAPE, {"query has 1073741825 positions, expected 0 to 1073741824"});
+    check_refusal(plan(3, most + 1, 0), FOVEA_BAD_SHAPE, {"key has 1073741825 positions, expected 0 to 1073741824"});
+    for (int64_t sign : {1, -1}) {
+      REQUIRE_OK(plan(3, 4, sign * most));
+      check_refusal(plan(3, 4, sign * (most + 1)), FOVEA_BAD_VALUE, {"options.query_offset is", "-2^30 to 2^30"});
+    }
+  }
+
   TEST_CASE("sdpa: sizes and strides whose product overflows") {
     const int64_t huge = int64_t{1} << 61;
     for (const Argument &argument : all_arguments()) {

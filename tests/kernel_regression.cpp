@@ -225,6 +225,31 @@ TEST_SUITE("kernel regression") {
     }
   }
 
+  TEST_CASE("the bits of attention with the Gaussian score, which is what a plan of it is made of") {
+    Random random(base_seed());
+    Tensor<float> queries({30, 3}), inputs({70, 3}), targets({70, 2});
+    for (Tensor<float> *tensor : {&queries, &inputs, &targets}) tensor->fill_normal(random);
+    const fovea_tensor q = queries.view(), x = inputs.view(), y = targets.view();
+    fovea_score score{};
+    score.struct_size = sizeof score;
+    score.kind = FOVEA_SCORE_GAUSSIAN;
+    score.sigma = 0.5f;
+    for (uint32_t flags : {0u, uint32_t{FOVEA_LEAVE_ONE_OUT}}) {
+      fovea_kernel_regression_options regression = make_options(0.5f);
+      regression.flags = flags;
+      fovea_attention_options attention{};
+      attention.struct_size = sizeof attention;
+      attention.flags = flags;
+      for_each_isa([&](const fovea_context *context) {
+        const Tensor<float> out({30, 2}), attended({30, 2});
+        const fovea_tensor to = out.view(), attended_view = attended.view();
+        REQUIRE_OK(fovea_kernel_regression(context, &q, &x, &y, &to, &regression));
+        REQUIRE_OK(fovea_attention(context, &score, &q, &x, &y, &attended_view, &attention));
+        CHECK(same_bits(out, attended));
+      });
+    }
+  }
+
   TEST_CASE("bad arguments") {
     struct Call {
       Tensor<float> memory[5] = {Tensor<float>({6, 3}), Tensor<float>({7, 3}), Tensor<float>({7, 2}),

@@ -141,4 +141,50 @@ TEST_SUITE("merge_states") {
       CHECK_ACCURATE(lse.dense(), truth.log_sum_exp, plain.log_sum_exp, 2 * kEpsilon * 8);
     });
   }
+
+  // Sums of numbers that cancel tell the order they were added in.
+  TEST_CASE("merged in the order of the parts") {
+    for (const auto &[values, expected] :
+         {std::pair<std::vector<float>, float>{{1e8f, 1, -1e8f}, 0}, {{1e8f, -1e8f, 1}, 1.0f / 3}}) {
+      Parts parts{Tensor<float>({3, 1, 20}), Tensor<float>({3, 1})};
+      for_each_index(parts.outs.shape(),
+                     [&, of = &values](const Shape &at) { parts.outs.at(at) = (*of)[static_cast<size_t>(at[0])]; });
+      parts.lses.fill([] { return 0.0f; });
+      const fovea_tensor outs = parts.outs.view(), lses = parts.lses.view();
+      for_each_isa([&, sum = expected](const fovea_context *context) {
+        const Tensor<float> out({1, 20});
+        const fovea_tensor out_view = out.view();
+        REQUIRE_OK(fovea_merge_states(context, &outs, &lses, &out_view, nullptr));
+        for (float number : out.dense()) CHECK(number == doctest::Approx(sum).epsilon(1e-6));
+      });
+    }
+  }
+
+  TEST_CASE("the same bits on 1 to 8 threads, and for a row alone") {
+    Random random(base_seed());
+    const Parts parts = random_parts(random, 5, 1500, 33);
+    for (const std::string &isa : instruction_sets()) {
+      CAPTURE(isa);
+      const Tensor<float> expected({1500, 33}), expected_lse({1500});
+      for (int threads = 1; threads <= 8; ++threads) {
+        const Tensor<float> out({1500, 33}), lse({1500});
+        const fovea_tensor outs = parts.outs.view(), lses = parts.lses.view();
+        const fovea_tensor to = threads == 1 ? expected.view() : out.view();
+        const fovea_tensor sum = threads == 1 ? expected_lse.view() : lse.view();
+        REQUIRE_OK(fovea_merge_states(shared_context(isa, threads), &outs, &lses, &to, &sum));
+        if (threads > 1) CHECK((same_bits(out, expected) && same_bits(lse, expected_lse)));
+      }
+      for (int64_t row : {0, 700, 1499}) {
+        const Tensor<float> out({1, 33});
+        fovea_tensor outs = parts.outs.view(), lses = parts.lses.view();
+        outs.data = static_cast<float *>(outs.data) + row * 33;
+        lses.data = static_cast<float *>(lses.data) + row;
+        outs.shape[1] = lses.shape[1] = 1;
+        const fovea_tensor to = out.view();
+        REQUIRE_OK(fovea_merge_states(shared_context(isa), &outs, &lses, &to, nullptr));
+        const std::vector<float> all = expected.dense();
+        CHECK(out.dense() == std::vector<float>(all.begin() + row * 33, all.begin() + (row + 1) * 33));
+      }
+    }
+  }
 }

@@ -1,6 +1,7 @@
 // Plans: the same bits as the one-shot call, a workspace of any alignment, a description, runs at the same time.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -155,6 +156,42 @@ TEST_SUITE("plan") {
         // Four times the rows: at most four times the projections, with a tenth for padding.
         const double projections = has_hidden(kind) ? 2 * 512 * 32 * 4 : 512 * 16 * 4;
         CHECK(workspace(2048) <= workspace(512) + 3 * 1.1 * projections + 65536);
+      }
+    }
+  }
+
+  // With a tenth for padding and for a number per key, and 4 kB.
+  TEST_CASE("the workspace holds the projections that the header names, and no more") {
+    const int64_t batch = 2, heads = 4, kv_heads = 2, units = 64;
+    const auto holds = [&](int32_t kind, int64_t queries, int64_t keys, int64_t query_dim, int64_t key_dim) {
+      const int64_t query_rows = batch * heads * queries, key_rows = batch * kv_heads * keys;
+      if (kind == FOVEA_SCORE_DOT) return int64_t{0};
+      if (kind == FOVEA_SCORE_GAUSSIAN) return key_rows;
+      if (has_hidden(kind)) return (query_rows + key_rows) * units + units * (query_dim + key_dim);
+      return std::min(query_rows * key_dim, key_rows * query_dim) + query_dim * key_dim;
+    };
+    for (int32_t kind : kScoreKinds) {
+      for (const auto &[queries, keys] : {std::pair<int64_t, int64_t>{40, 500}, {500, 40}, {1, 900}, {300, 300}}) {
+        CAPTURE(kind);
+        CAPTURE(queries);
+        CAPTURE(keys);
+        Random random(base_seed());
+        AttentionSizes sizes = {.batch = batch,
+                                .heads = heads,
+                                .kv_heads = kv_heads,
+                                .query_len = queries,
+                                .key_len = keys,
+                                .head_dim = 128};
+        if (takes_two_dims(kind)) sizes.key_dim = 64;
+        const AttentionProblem problem = make_scored(kind, sizes, units, random);
+        const auto floats = static_cast<double>(holds(kind, queries, keys, sizes.head_dim, sizes.key_size()));
+        for (const std::string &isa : instruction_sets()) {
+          if (isa == "amx") continue;  // keeps parts of weights, and more of them
+          const std::string text = AttentionPlan(shared_context(isa), problem, problem.make_result(false)).describe();
+          CAPTURE(text);
+          const double bytes = std::stod(text.substr(text.find("projections=") + 12));
+          CHECK(bytes <= 1.1 * 4 * floats + 4096);
+        }
       }
     }
   }

@@ -25,8 +25,10 @@ TEST_SUITE("prepared keys") {
       const ScoreArguments other_arguments(other);
       check_refusal(create(&other_arguments.score, 2, 2, 5, 10, 10), FOVEA_BAD_VALUE, {"kind", std::to_string(kind)});
     }
-    check_refusal(create(&arguments.score, -1, 2, 5, 10, 7), FOVEA_BAD_VALUE, {"batch", "-1"});
-    for (int64_t heads : {-1, 0}) {
+    for (int64_t batch : {int64_t{-1}, (int64_t{1} << 30) + 1}) {
+      check_refusal(create(&arguments.score, batch, 2, 5, 10, 7), FOVEA_BAD_VALUE, {"batch", std::to_string(batch)});
+    }
+    for (int64_t heads : {int64_t{-1}, int64_t{0}, (int64_t{1} << 30) + 1}) {
       check_refusal(create(&arguments.score, 2, heads, 5, 10, 7), FOVEA_BAD_VALUE, {"kv_heads", std::to_string(heads)});
     }
     for (int64_t capacity : {int64_t{-1}, (int64_t{1} << 30) + 1}) {

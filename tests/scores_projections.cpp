@@ -186,8 +186,10 @@ TEST_SUITE("scores projections") {
 
   // Prepared keys and steps of a decoder come by one key at a time.
   TEST_CASE("a query's bits depend on neither the other queries nor keys it does not attend, where that is asked for") {
-    for (int32_t kind : kProjecting) {
-      const AttentionSizes sizes = {.query_len = 50, .key_len = 50, .head_dim = 80, .value_dim = 6, .key_dim = 96};
+    for (int32_t kind : kScoreKinds) {
+      CAPTURE(kind);
+      AttentionSizes sizes = {.query_len = 50, .key_len = 50, .head_dim = 80, .value_dim = 6};
+      if (takes_two_dims(kind)) sizes.key_dim = 96;
       AttentionProblem many = make_projected(kind, sizes, 72);
       many.flags = FOVEA_QUERY_INVARIANT | FOVEA_CAUSAL;
       for_each_isa([&](const fovea_context *context) {
