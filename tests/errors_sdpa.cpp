@@ -372,6 +372,8 @@ TEST_SUITE("errors") {
       refuse(FOVEA_BAD_VALUE, {"empty_rows", std::to_string(policy)},
              [policy](Call &call) { call.arguments->options.empty_rows = policy; });
     }
+    refuse(FOVEA_BAD_VALUE, {"flags", "FOVEA_TOP_LEFT", "FOVEA_QUERY_OFFSET"},
+           [](Call &call) { call.arguments->options.flags = FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET; });
     for (int64_t reach : {int64_t{-1}, INT64_MIN}) {
       refuse(FOVEA_BAD_VALUE, {"window_left", std::to_string(reach)}, [reach](Call &call) {
         call.arguments->options.flags = FOVEA_WINDOW_LEFT;

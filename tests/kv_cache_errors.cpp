@@ -1,5 +1,8 @@
 // What a key/value cache refuses: by name, and without a change to it or to an output.
 #include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "errors.hpp"
 #include "support/kv_cache.hpp"
@@ -90,6 +93,28 @@ TEST_SUITE("kv cache") {
     CHECK(fovea_kv_cache_length(make(10, 0).get()) == 0);
     CHECK(fovea_kv_cache_saved_size(make(10, 0).get()) == kSavedHeader);
   }
+
+#if defined(__linux__)
+  TEST_CASE("positions that were never filled take no memory") {
+    const auto resident = [] {
+      long pages = 0;
+      std::ifstream file("/proc/self/statm");
+      file >> pages >> pages;
+      return pages * sysconf(_SC_PAGESIZE);
+    };
+    const long before = resident();
+    const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, int64_t{1} << 20, 64, 64};
+    fovea_kv_cache *made = nullptr;
+    REQUIRE_OK(fovea_kv_cache_create(&sizes, &made));
+    const KvCache cache(made);
+    std::vector<float> row(64, 1.0f);
+    const int64_t shape[] = {1, 64};
+    const fovea_tensor x = fovea_tensor_contiguous(row.data(), FOVEA_F32, 2, shape);
+    REQUIRE_OK(fovea_kv_cache_append(nullptr, made, &x, &x));
+    CHECK(fovea_kv_cache_size(made) == size_t{512} << 20);
+    CHECK(resident() - before < long{128} << 20);  // a sanitizer's notes on it are an eighth
+  }
+#endif
 
   TEST_CASE("no cache, one that was destroyed, one that never was") {
     call_all(nullptr, [](fovea_status status) { check_refusal(status, FOVEA_NULL_POINTER, {"cache", "NULL"}); });
