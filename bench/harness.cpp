@@ -25,9 +25,7 @@ double median(std::vector<double> values) {
 double block_seconds() { return quick() ? 0.001 : 0.03; }
 int blocks_of(double run_seconds) { return quick() ? 2 : run_seconds > 0.5 ? 5 : run_seconds > 0.1 ? 7 : 11; }
 
-struct Medians {
-  double seconds, share, scaling;
-};
+}  // namespace
 
 Medians measure(const Prepared &prepared) {
   const int64_t runs = runs_that_fill(block_seconds(), prepared.run);
@@ -52,6 +50,8 @@ Medians measure(const Prepared &prepared) {
 const char *rate_name(Bound bound) {
   return bound == Bound::flops ? "GFLOP/s" : bound == Bound::bytes ? "GB/s" : "GElem/s";
 }
+
+namespace {
 
 void report(benchmark::State &state, const Case &what, const Prepared &prepared, const Medians &medians) {
   const double rate = what.work.in(what.bound) / medians.seconds * 1e-9;

@@ -2,6 +2,7 @@
 //   pattern      regular expression: only the cases whose name it matches
 //   --json FILE  also writes the results there
 //   --cases [PATTERN]  prints as JSON what is measured: every case's work, sizes and options (bench/cases.hpp), and ends
+//   --overview   measures a few cases that stand for all, prints them as a table and ends: what the demo shows
 //   --shapes     prints the attention shapes as JSON and ends (bench/peers reads them)
 //   --serve      times what it is asked for on stdin, line by line (bench/serve.hpp)
 //   --limits T   measures the best instruction set's limits on T threads, prints them as JSON and ends
@@ -162,21 +163,5 @@ int main(int argc, char **argv) {
       fovea_bench::print_cases(argc == 3 ? argv[2] : "");
       return 0;
     }
-    if (argc == 2 && std::strcmp(argv[1], "--serve") == 0) {
-      fovea_bench::serve(std::cin, std::cout);
-      return 0;
-    }
-    if (argc == 2 && std::strcmp(argv[1], "--shapes") == 0) {
-      fovea_bench::print_shapes();
-      return 0;
-    }
-    if (argc == 3 && std::strcmp(argv[1], "--limits") == 0) {
-      fovea_bench::print_limits(std::max(1, std::atoi(argv[2])));
-      return 0;
-    }
-    return fovea_bench::run_benchmarks(argc, argv);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "fovea_bench: %s\n", error.what());
-    return 1;
-  }
-}
+    if (argc == 2 && std::strcmp(argv[1], "--overview") == 0) {
+      fovea_bench::print_overview();

@@ -6,21 +6,12 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-enum {
-  MARGIN = 36,
-  TITLE_ROOM = 78,
-  TITLE_LINE = 32,
-  LEGEND_LINE = 34,
-  LEFT_ROOM = 66,
-  BOTTOM_ROOM = 50,
-  PANEL_SPACE = 40
-};
+enum { TITLE_ROOM = 78, TITLE_LINE = 32, LEGEND_LINE = 34, LEFT_ROOM = 66, PANEL_SPACE = 40 };
 enum { BAR_GAP = 18, BAR_WIDTH = 14, BAR_ROOM = 92, TICK = 5 };
 
-static const canvas_color ink = {32, 33, 43}, faint = {120, 122, 135}, grid = {231, 232, 237}, white = {255, 255, 255};
-static const canvas_color masked_ground = {240, 240, 243}, masked_stripe = {216, 217, 224};
+static const picture_color ink = {32, 33, 43}, faint = {120, 122, 135}, grid = {231, 232, 237};
+static const picture_color white = {255, 255, 255};
 
 static char error_text[512];
 
@@ -65,94 +56,92 @@ static double step_of(const chart_panel *panel, chart_axis axis, int length) {
   return has_cells(panel) ? fmax(1, step) : step;
 }
 
-static void draw_x_axis(canvas *picture, const chart_panel *panel, int x, int y) {
+static void draw_x_axis(cairo_t *picture, const chart_panel *panel, int x, int y) {
   chart_axis axis = axis_x(panel);
-  canvas_font number = {10, 0.13, 0, faint}, label = {11, 0.14, 0, ink};
+  picture_font number = {.size = 13, .color = faint}, label = {.size = 14, .color = ink};
   double step = step_of(panel, axis, panel->width);
   for (double value = first_tick(axis.first, step); value <= axis.last + 1e-9 * step; value += step) {
     char text[32];
     int at = x + (int)floor(along(axis, value, panel->width));
-    if (!has_cells(panel)) canvas_fill(picture, at, y, 1, panel->height, grid);
-    canvas_fill(picture, at, y + panel->height, 1, TICK, faint);
+    if (!has_cells(panel)) picture_fill(picture, at, y, 1, panel->height, grid);
+    picture_fill(picture, at, y + panel->height, 1, TICK, faint);
     write_tick(text, sizeof text, value, step);
-    canvas_text(picture, text, at + 0.5, y + panel->height + TICK + 16, 0.5, &number);
+    picture_text(picture, text, at + 0.5, y + panel->height + TICK + 16, 0.5, &number);
   }
-  canvas_text(picture, axis.label, x + panel->width / 2.0, y + panel->height + 46, 0.5, &label);
+  picture_text(picture, axis.label, x + panel->width / 2.0, y + panel->height + 46, 0.5, &label);
 }
 
-static void draw_y_axis(canvas *picture, const chart_panel *panel, int x, int y) {
+static void draw_y_axis(cairo_t *picture, const chart_panel *panel, int x, int y) {
   chart_axis axis = axis_y(panel);
-  canvas_font number = {10, 0.13, 0, faint}, label = {11, 0.14, 90, ink};
+  picture_font number = {.size = 13, .color = faint}, label = {.size = 14, .degrees = 90, .color = ink};
   double low = fmin(axis.first, axis.last), high = fmax(axis.first, axis.last);
   double step = step_of(panel, axis, panel->height);
   for (double value = first_tick(low, step); value <= high + 1e-9 * step; value += step) {
     char text[32];
     int at = y + (int)floor(along(axis, value, panel->height));
-    if (!has_cells(panel)) canvas_fill(picture, x, at, panel->width, 1, grid);
-    canvas_fill(picture, x - TICK, at, TICK, 1, faint);
+    if (!has_cells(panel)) picture_fill(picture, x, at, panel->width, 1, grid);
+    picture_fill(picture, x - TICK, at, TICK, 1, faint);
     write_tick(text, sizeof text, value, step);
-    canvas_text(picture, text, x - TICK - 6, at + 5.5, 1, &number);
+    picture_text(picture, text, x - TICK - 6, at + 5.5, 1, &number);
   }
-  canvas_text(picture, axis.label, x - 50, y + panel->height / 2.0, 0.5, &label);
+  picture_text(picture, axis.label, x - 50, y + panel->height / 2.0, 0.5, &label);
 }
 
-static void draw_frame(canvas *picture, const chart_panel *panel, int x, int y) {
-  canvas_fill(picture, x, y, 1, panel->height + 1, faint);
-  canvas_fill(picture, x, y + panel->height, panel->width + 1, 1, faint);
+static void draw_frame(cairo_t *picture, const chart_panel *panel, int x, int y) {
+  picture_fill(picture, x, y, 1, panel->height + 1, faint);
+  picture_fill(picture, x, y + panel->height, panel->width + 1, 1, faint);
 }
 
 /* ---- curves ---- */
 
-static void draw_line(canvas *picture, const double *x, const double *y, const chart_series *series, int count) {
-  canvas_line(picture, x, y, count, 2.5, series->style == CHART_DASHES ? 8 : 0, series->color);
+static void stroke_series(cairo_t *picture, const chart_series *series) {
+  picture_stroke(picture, 2.5, series->style == CHART_DASHES ? 8 : 0, series->color);
 }
 
-static int draw_series(canvas *picture, const chart_panel *panel, const chart_series *series, int x, int y) {
+static void draw_series(cairo_t *picture, const chart_panel *panel, const chart_series *series, int x, int y) {
   chart_axis across = axis_x(panel), down = axis_y(panel);
-  double *places = malloc(2 * (size_t)series->count * sizeof *places);
-  if (!places) return -1;
-  double *xs = places, *ys = places + series->count;
   for (int i = 0; i < series->count; ++i) {
-    xs[i] = x + along(across, series->x[i], panel->width);
-    ys[i] = y + along(down, series->y[i], panel->height);
-    if (series->style != CHART_POINTS) continue;
-    canvas_disc(picture, xs[i], ys[i], 5, white);
-    canvas_disc(picture, xs[i], ys[i], 4, series->color);
+    double at_x = x + along(across, series->x[i], panel->width), at_y = y + along(down, series->y[i], panel->height);
+    if (series->style != CHART_POINTS) {
+      cairo_line_to(picture, at_x, at_y);
+    } else {
+      picture_disc(picture, at_x, at_y, 5, white);
+      picture_disc(picture, at_x, at_y, 4, series->color);
+    }
   }
-  if (series->style != CHART_POINTS) draw_line(picture, xs, ys, series, series->count);
-  free(places);
-  return 0;
+  if (series->style != CHART_POINTS) stroke_series(picture, series);
 }
 
-static void draw_legend(canvas *picture, const chart_panel *panel, int x, int y) {
-  canvas_font font = {10.5, 0.14, 0, ink};
+static void draw_legend(cairo_t *picture, const chart_panel *panel, int x, int y) {
+  picture_font font = {.size = 13.5, .color = ink};
   double pen = x;
   for (int i = 0; i < panel->series_count; ++i) {
     const chart_series *series = &panel->series[i];
-    double sample_x[2] = {pen, pen + 24}, sample_y[2] = {y - 5, y - 5};
     if (series->style == CHART_POINTS) {
-      canvas_disc(picture, pen + 12, y - 5, 4, series->color);
+      picture_disc(picture, pen + 12, y - 5, 4, series->color);
     } else {
-      draw_line(picture, sample_x, sample_y, series, 2);
+      cairo_move_to(picture, pen, y - 5);
+      cairo_line_to(picture, pen + 24, y - 5);
+      stroke_series(picture, series);
     }
-    canvas_text(picture, series->name, pen + 33, y, 0, &font);
-    pen += 33 + canvas_text_width(series->name, &font) + 28;
+    picture_text(picture, series->name, pen + 33, y, 0, &font);
+    pen += 33 + picture_text_width(picture, series->name, &font) + 28;
   }
 }
 
 /* ---- cells ---- */
 
-static void draw_cell(canvas *picture, const chart_cells *cells, float value, int x, int y, int width, int height) {
+static void draw_cell(cairo_t *picture, const chart_cells *cells, float value, int x, int y, int width, int height) {
   double part = (value - cells->low) / (cells->high - cells->low);
-  canvas_fill(picture, x, y, width, height, canvas_scale_color(part));
+  picture_fill(picture, x, y, width, height, picture_scale_color(part));
   if (!cells->numbered) return;
   char number[16];
   snprintf(number, sizeof number, "%.2f", value);
-  canvas_font font = {9.5, 0.14, 0, part > 0.6 ? ink : white};
-  canvas_text(picture, number, x + width / 2.0, y + height / 2.0 + 5, 0.5, &font);
+  picture_font font = {.size = 13, .color = part > 0.6 ? ink : white};
+  picture_text(picture, number, x + width / 2.0, y + height / 2.0 + 5, 0.5, &font);
 }
 
-static void draw_cells(canvas *picture, const chart_panel *panel, int x, int y) {
+static void draw_cells(cairo_t *picture, const chart_panel *panel, int x, int y) {
   const chart_cells *cells = &panel->cells;
   int gap = cells->numbered ? 1 : 0;
   for (int row = 0; row < cells->rows; ++row) {
@@ -164,45 +153,42 @@ static void draw_cells(canvas *picture, const chart_panel *panel, int x, int y) 
                 below - top - gap);
     }
     int masked = x + panel->width * valid / cells->columns;
-    canvas_hatch(picture, masked, top, x + panel->width - masked, below - top - gap, masked_ground, masked_stripe);
+    picture_hatch(picture, masked, top, x + panel->width - masked, below - top - gap);
   }
 }
 
-static void draw_bar(canvas *picture, const chart_panel *panel, int x, int y) {
+static void draw_bar(cairo_t *picture, const chart_panel *panel, int x, int y) {
   const chart_cells *cells = &panel->cells;
   chart_axis axis = {cells->unit, cells->high, cells->low};
-  canvas_font number = {10, 0.13, 0, faint}, label = {11, 0.14, 90, ink};
-  for (int row = 0; row < panel->height; ++row)
-    canvas_fill(picture, x, y + row, BAR_WIDTH, 1, canvas_scale_color(1 - (row + 0.5) / panel->height));
+  picture_font number = {.size = 13, .color = faint}, label = {.size = 14, .degrees = 90, .color = ink};
+  picture_scale(picture, x, y, BAR_WIDTH, panel->height);
   double step = tick_step(cells->high - cells->low, panel->height / 75.0 + 1);
   for (double value = first_tick(cells->low, step); value <= cells->high + 1e-9 * step; value += step) {
     char text[32];
     int at = y + (int)floor(along(axis, value, panel->height - 1) + 0.5);
-    canvas_fill(picture, x + BAR_WIDTH, at, TICK, 1, faint);
+    picture_fill(picture, x + BAR_WIDTH, at, TICK, 1, faint);
     write_tick(text, sizeof text, value, step);
-    canvas_text(picture, text, x + BAR_WIDTH + TICK + 5, at + 5.5, 0, &number);
+    picture_text(picture, text, x + BAR_WIDTH + TICK + 5, at + 5.5, 0, &number);
   }
-  canvas_text(picture, cells->unit, x + BAR_ROOM - BAR_GAP, y + panel->height / 2.0, 0.5, &label);
+  picture_text(picture, cells->unit, x + BAR_ROOM - BAR_GAP, y + panel->height / 2.0, 0.5, &label);
 }
 
 /* ---- the picture ---- */
 
-static int draw_panel(canvas *picture, const chart_panel *panel, int head, int x, int y) {
-  canvas_font title = {13, 0.17, 0, ink};
+static void draw_panel(cairo_t *picture, const chart_panel *panel, int head, int x, int y) {
+  picture_font title = {.size = 17, .bold = 1, .color = ink};
   int area_x = x + LEFT_ROOM, area_y = y + head;
-  if (panel->title) canvas_text(picture, panel->title, area_x, y + 16, 0, &title);
+  if (panel->title) picture_text(picture, panel->title, area_x, y + 16, 0, &title);
   draw_legend(picture, panel, area_x, area_y - 20);
   draw_x_axis(picture, panel, area_x, area_y);
   draw_y_axis(picture, panel, area_x, area_y);
   if (has_cells(panel)) {
     draw_cells(picture, panel, area_x, area_y);
     draw_bar(picture, panel, area_x + panel->width + BAR_GAP, area_y);
-    return 0;
+    return;
   }
   draw_frame(picture, panel, area_x, area_y);
-  for (int i = 0; i < panel->series_count; ++i)
-    if (draw_series(picture, panel, &panel->series[i], area_x, area_y)) return -1;
-  return 0;
+  for (int i = 0; i < panel->series_count; ++i) draw_series(picture, panel, &panel->series[i], area_x, area_y);
 }
 
 /* Above the areas, which stand in a row: titles and legends. */
@@ -219,32 +205,17 @@ static int panel_width(const chart_panel *panel) {
   return LEFT_ROOM + panel->width + (has_cells(panel) ? BAR_ROOM : 0);
 }
 
-static int draw_picture(canvas *picture, const char *title, const char *subtitle, const chart_panel *panels,
-                        int count) {
-  canvas_font title_font = {18, 0.16, 0, ink}, subtitle_font = {11, 0.13, 0, faint};
-  canvas_text(picture, title, MARGIN, MARGIN + 20, 0, &title_font);
-  canvas_text(picture, subtitle, MARGIN, MARGIN + 48, 0, &subtitle_font);
-  int x = MARGIN;
+int chart_write_png(const char *path, const char *title, const char *subtitle, const chart_panel *panels, int count) {
+  picture_font title_font = {.size = 24, .bold = 1, .color = ink}, subtitle_font = {.size = 14.5, .color = faint};
+  cairo_t *picture = picture_begin();
+  picture_text(picture, title, 0, 20, 0, &title_font);
+  picture_text(picture, subtitle, 0, 48, 0, &subtitle_font);
+  int x = 0;
   for (int i = 0; i < count; ++i) {
-    if (draw_panel(picture, &panels[i], head_room(panels, count), x, MARGIN + TITLE_ROOM)) return -1;
+    draw_panel(picture, &panels[i], head_room(panels, count), x, TITLE_ROOM);
     x += panel_width(&panels[i]) + PANEL_SPACE;
   }
-  return 0;
-}
-
-int chart_write_png(const char *path, const char *title, const char *subtitle, const chart_panel *panels, int count) {
-  int width = 2 * MARGIN - PANEL_SPACE, height = 0;
-  for (int i = 0; i < count; ++i) {
-    width += panel_width(&panels[i]) + PANEL_SPACE;
-    if (panels[i].height > height) height = panels[i].height;
-  }
-  height += 2 * MARGIN + TITLE_ROOM + head_room(panels, count) + BOTTOM_ROOM;
-  canvas picture;
-  const char *error = "no memory for the picture";
-  if (canvas_create(&picture, width, height) == 0) {
-    if (draw_picture(&picture, title, subtitle, panels, count) == 0) error = canvas_write_png(&picture, path);
-    canvas_destroy(&picture);
-  }
+  const char *error = picture_write_png(picture, path);
   if (error) snprintf(error_text, sizeof error_text, "%s: %s", path, error);
   return error ? -1 : 0;
 }

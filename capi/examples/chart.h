@@ -5,7 +5,7 @@
 #ifndef FOVEA_EXAMPLES_CHART_H
 #define FOVEA_EXAMPLES_CHART_H
 
-#include "canvas.h"
+#include "picture.h"
 
 typedef enum chart_style { CHART_LINE, CHART_DASHES, CHART_POINTS } chart_style;
 
@@ -14,7 +14,7 @@ typedef struct chart_series {
   const float *x, *y;
   int count;
   chart_style style;
-  canvas_color color;
+  picture_color color;
 } chart_series;
 
 typedef struct chart_axis {

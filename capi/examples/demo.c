@@ -1,11 +1,10 @@
-/* demo: masked attention on two real sentences, checked, explained, drawn and timed.
+/* demo: masked attention on two real sentences, checked, explained and drawn.
  *
- *     demo [--quick] DATA_DIRECTORY OUT_DIRECTORY
+ *     demo DATA_DIRECTORY OUT_DIRECTORY
  *
  * Loads queries, keys and values of one layer of a sentence encoder (data/README.md), runs attention over the padded
  * batch through the C interface, compares with the float64 reference in the data, tells for a few words which words
- * they attend to, draws OUT_DIRECTORY/attention_heatmap.png, runs worked examples and, without --quick, measures
- * throughput. Exits with 1 if anything is wrong.
+ * they attend to, draws OUT_DIRECTORY/attention_heatmap.png and runs worked examples. Exits with 1 if anything is wrong.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +19,6 @@
 
 #include "heatmap.h"
 #include "layer_data.h"
-#include "throughput.h"
 #include "worked_examples.h"
 
 typedef struct attention_result {
@@ -196,8 +194,8 @@ static int draw_picture(const layer_data *data, const float *weights, const char
     int sentence, head;
     const char *title, *subtitle;
   } views[] = {
-      {0, 8, "Head 8 looks for the word that completes a phrase", "on the > bank,   by her > sister,   of > sitting"},
-      {1, 9, "Head 9 looks for a related word", "happy > unhappy,   family > families,   is > are"},
+      {0, 8, "Head 8 looks for the word that completes a phrase", "on the → bank,   by her → sister,   of → sitting"},
+      {1, 9, "Head 9 looks for a related word", "happy → unhappy,   family → families,   is → are"},
       {0, -1, "Mean of all heads", "many small glances, half of them resting on [CLS]"},
       {1, -1, "Mean of all heads", "the shorter sentence of the batch, padded to the length of the longer"},
   };
@@ -264,12 +262,11 @@ static int instruction_set_is_usable(void) {
 }
 
 int main(int argc, char **argv) {
-  int quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
-  if (argc != 3 + quick) {
-    fprintf(stderr, "usage: %s [--quick] DATA_DIRECTORY OUT_DIRECTORY\n", argv[0]);
+  if (argc != 3) {
+    fprintf(stderr, "usage: %s DATA_DIRECTORY OUT_DIRECTORY\n", argv[0]);
     return 2;
   }
-  const char *data_directory = argv[1 + quick], *out_directory = argv[2 + quick];
+  const char *data_directory = argv[1], *out_directory = argv[2];
   char picture[4096];
   snprintf(picture, sizeof picture, "%s/attention_heatmap.png", out_directory);
   if (!instruction_set_is_usable()) return 1;
@@ -280,10 +277,6 @@ int main(int argc, char **argv) {
   layer_data_free(&data);
   printf("\nWorked examples\n\n");
   failed |= worked_examples_run() != 0;
-  if (!quick) {
-    printf("\nThroughput\n\n");
-    failed |= throughput_run() != 0;
-  }
   printf("\n%s\n", failed ? "FAILED: see above" : "all is well");
   return failed;
 }

@@ -10,7 +10,7 @@
 typedef struct heatmap_panel {
   const char *title;
   const char *subtitle;
-  const char *const *labels; /* valid of them, UTF-8 (other than ASCII is drawn as a box) */
+  const char *const *labels; /* valid of them, UTF-8 */
   const float *weights;      /* [size, size], each in [0, 1] */
   int size;
   int valid; /* rows and columns from here on are padding: hatched */

@@ -4,7 +4,6 @@
 #   run_example.sh c PROGRAM EXPECTED_OUTPUT
 #   run_example.sh rust SOURCE LIBRARY DATA_DIRECTORY
 #   run_example.sh python SOURCE LIBRARY DATA_DIRECTORY
-#   run_example.sh plot SOURCE PROGRAM_THAT_COMPUTES
 set -eu
 
 skip() {
@@ -30,17 +29,6 @@ run_python() {
   command -v python3 >/dev/null 2>&1 || skip "no python3 here"
   python3 -c 'import numpy' 2>/dev/null || skip "python3 here has no numpy"
   PYTHONDONTWRITEBYTECODE=1 python3 "$@"
-}
-
-# Where matplotlib is missing, the source has at least to be Python.
-run_plot() {
-  command -v python3 >/dev/null 2>&1 || skip "no python3 here"
-  python3 -c 'import sys; compile(open(sys.argv[1], "rb").read(), sys.argv[1], "exec")' "$1"
-  python3 -c 'import matplotlib' 2>/dev/null || skip "python3 here has no matplotlib; the source does compile"
-  scratch=$(mktemp -d)
-  trap 'rm -rf "$scratch"' EXIT
-  "$2" "$scratch"
-  python3 "$1" "$scratch"
 }
 
 language=$1

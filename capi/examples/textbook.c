@@ -3,8 +3,7 @@
  *     textbook OUT_DIRECTORY
  *
  * Additive attention with valid lengths, kernel regression with a wide and a narrow kernel, and the sinusoidal
- * positional encoding. For each, OUT_DIRECTORY gets the numbers as .csv and a picture as .png; plot_textbook.py draws
- * the same numbers with matplotlib.
+ * positional encoding. For each, OUT_DIRECTORY gets the numbers as .csv and a picture as .png.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -19,8 +18,8 @@
 
 #include "chart.h"
 
-static const canvas_color blue = {42, 98, 201}, orange = {222, 112, 20}, violet = {130, 60, 150};
-static const canvas_color green = {28, 140, 96}, gray = {140, 142, 155};
+static const picture_color blue = {42, 98, 201}, orange = {222, 112, 20}, violet = {130, 60, 150};
+static const picture_color green = {28, 140, 96}, gray = {140, 142, 155};
 
 static const char *out_directory;
 
@@ -193,13 +192,14 @@ static chart_panel weights_panel(const char *title, const float *weights, double
 static int draw_regression(void) {
   const chart_series series[] = {{"noisy data", inputs, targets, TRAINING, CHART_POINTS, gray},
                                  {"truth", queries, truth, STEPS, CHART_DASHES, green},
-                                 {"sigma 1", queries, wide, STEPS, CHART_LINE, orange},
-                                 {"sigma 0.2", queries, narrow, STEPS, CHART_LINE, blue}};
+                                 {"σ = 1", queries, wide, STEPS, CHART_LINE, orange},
+                                 {"σ = 0.2", queries, narrow, STEPS, CHART_LINE, blue}};
   const chart_panel panels[] = {{"Prediction", 520, 400, {"x", 0, 5}, {"y", -0.5, 4.5}, series, 4, {0}},
-                                weights_panel("Weights, sigma 1", wide_weights, 0.1),
-                                weights_panel("Weights, sigma 0.2", narrow_weights, 0.45)};
-  return draw("kernel_regression", "Kernel regression (Nadaraya-Watson): attention with a Gaussian score",
-              "50 noisy points of y = 2 sin x + x^0.8. A wide kernel averages away the curve, a narrow one follows it.",
+                                weights_panel("Weights, σ = 1", wide_weights, 0.1),
+                                weights_panel("Weights, σ = 0.2", narrow_weights, 0.45)};
+  return draw("kernel_regression", "Kernel regression (Nadaraya–Watson): attention with a Gaussian score",
+              "50 noisy points of y = 2 sin x + x^0.8 (the truth). A wide kernel averages away the curve, a narrow one "
+              "follows it.",
               panels, 3);
 }
 
@@ -247,7 +247,7 @@ static double encoding_error(void) {
 static int draw_encoding_columns(void) {
   enum { FIRST = 6, SHOWN = 4 };
   static const char *const names[SHOWN] = {"column 6", "column 7", "column 8", "column 9"};
-  const canvas_color colors[SHOWN] = {blue, orange, green, violet};
+  const picture_color colors[SHOWN] = {blue, orange, green, violet};
   float position[POSITIONS], columns[SHOWN][POSITIONS];
   chart_series series[SHOWN];
   for (int c = 0; c < SHOWN; ++c) {
