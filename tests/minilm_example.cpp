@@ -281,13 +281,20 @@ TEST_SUITE("minilm example") {
     refuse(replaced("[0,24]", "[24,0]"), "'a' lies at", read);
     refuse(replaced("[0,24]", "[]"), "'a' lies at", read);
     refuse(replaced("[0,24]", "[0,999999999999999999]"), "'a' lies at", read);
-    refuse(replaced("[0,24]", "[0,9999999999999999999]"), "too large", read);
-    refuse(replaced("[0,24]", "[-1,23]"), "lacks a number", read);
+    for (const char *sizes : {"[0,9999999999999999999]", "[0,99999999999999999999]", "[-1,23]", "[0,24.0]", "24",
+                              "[[0],24]", "[0,\"24\"]", "null"}) {
+      refuse(replaced("[0,24]", sizes), "data_offsets", read);
+    }
     refuse(replaced("\"a\"", "\"i\""), "two tensors 'i'", read);
-    refuse(replaced("\"a\"", "\"\\n\""), "escape", read);
-    refuse(replaced("dtype", "dtypo"), "unknown member 'dtypo'", read);
-    refuse(file_of(header + "x", data), "goes on", read);
+    refuse(replaced("\"a\"", "\"\\n\""), "no tensor 'a'", read);
+    refuse(replaced("dtype", "dtypo"), "dtype", read);
+    refuse(replaced("\"F32\"", "32"), "must be string", read);
+    refuse(file_of(header + "x", data), "parse error", read);
     refuse(file_of("{}", data), "no tensor", read);
+    for (const char *other : {"[]", "[1]", "\"a\"", "null", "{\"a\":{}}", "{\"a\":1}"})
+      refuse(file_of(other, data), "", read);
+    refuse(file_of(std::string(1'000'000, '['), data), "parse error", read);  // must not be a level of the stack each
+    refuse(std::string(7, '\xff') + "\x7f", "not a safetensors file", read);  // a size that no other may be added to
     CHECK_THROWS_AS(Safetensors("/nonexistent/model"), std::runtime_error);
   }
 
@@ -309,6 +316,8 @@ TEST_SUITE("minilm example") {
     check("CAFÉ cafe\u0301 ca\u00adfe\u200b STRAßE ½", {9, 9, 9, 10, 12});
     check("un≠un", {4, 1, 4});  // "un", "=", "un"
     check("ΩΑ,你你un–un", {11, 8, 13, 13, 4, 1, 4});
+    check("u\u200bn\u3000\uff55n Ｕn", {4, 1, 1});  // wide letters are letters of their own
+    check("ΏΆ ÙNAFFÁBLE", {11, 4, 5, 6});
     check("un\xff\xc3(aff", {4, 1, 7});  // neither byte begins a character
     check(std::string(99, 'a'), {1});
     check("aff" + std::string(97, 'a'), [] {

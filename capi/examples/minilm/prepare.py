@@ -31,6 +31,7 @@ SENTENCES = [
     "Der naïve Señor Čapek aß Œufs à la coque – für 3,50 € (½ Preis!); „schön\u201d, nicht?",
     "softmax(q kᵀ / √D) v ≤ 2⁻²⁴·Σ|α_j v_j|, Δ→0, ΑΒΓ ≠ ∅; naïve co\u00adoperation\u200b, e\u0301tude \u4f60\u597d "
     + "pneumonoultramicroscopicsilicovolcanoconiosis " + "x" * 101,
+    "Ёлка, ΆΈ ΣΊΣΥΦΟΣ; İstanbul – tiếng Việt; \uc11c\uc6b8 한; हिन्दी; עִבְרִית! \uff26\uff55\uff4c\uff4c\u3000\uf900\U0001f600\ue000",
 ]
 
 QUESTIONS = [

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
-#include <string_view>
 
 namespace minilm {
 namespace {
@@ -13,75 +14,29 @@ static_assert(std::endian::native == std::endian::little, "the file's numbers ar
 
 constexpr std::int64_t largest_header = 100'000'000;  // the format's own limit
 
-// As much JSON as the header may hold: objects, arrays, strings without escapes, whole numbers.
-class Json {
- public:
-  explicit Json(std::string_view text) : text_(text) {}
-
-  bool at(char c) {
-    skip_spaces();
-    return !text_.empty() && text_.front() == c;
-  }
-  bool take(char c) {
-    if (!at(c)) return false;
-    text_.remove_prefix(1);
-    return true;
-  }
-  void expect(char c) {
-    if (!take(c)) throw std::runtime_error(std::string("the header lacks a '") + c + "'");
-  }
-  bool at_end() {
-    skip_spaces();
-    return text_.empty();
-  }
-
-  std::string string() {
-    expect('"');
-    const std::size_t end = text_.find_first_of("\"\\");
-    if (end == text_.npos) throw std::runtime_error("a string in the header does not end");
-    if (text_[end] == '\\') throw std::runtime_error("a string in the header has an escape");
-    std::string value(text_.substr(0, end));
-    text_.remove_prefix(end + 1);
-    return value;
-  }
-  std::int64_t number() {
-    skip_spaces();
-    std::int64_t value = 0;
-    std::size_t digits = 0;
-    for (; digits < text_.size() && text_[digits] >= '0' && text_[digits] <= '9'; ++digits) {
-      if (digits == 18) throw std::runtime_error("a number in the header is too large");
-      value = 10 * value + (text_[digits] - '0');
+// The library would keep the last of two members of one name.
+nlohmann::json parsed(const std::string &header) {
+  std::set<std::string> names;
+  const auto check_name = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json &key) {
+    if (depth == 1 && event == nlohmann::json::parse_event_t::key && !names.insert(key.get<std::string>()).second) {
+      throw std::runtime_error("has two tensors '" + key.get<std::string>() + "'");
     }
-    if (digits == 0) throw std::runtime_error("the header lacks a number");
-    text_.remove_prefix(digits);
-    return value;
-  }
-  std::vector<std::int64_t> numbers() {
-    std::vector<std::int64_t> values;
-    expect('[');
-    if (take(']')) return values;
-    do values.push_back(number());
-    while (take(','));
-    expect(']');
-    return values;
-  }
-  // Calls member(key) for each member of an object; it must take the value.
-  template <typename Member>
-  void object(const Member &member) {
-    expect('{');
-    if (take('}')) return;
-    do {
-      const std::string key = string();
-      expect(':');
-      member(key);
-    } while (take(','));
-    expect('}');
-  }
+    return true;
+  };
+  return nlohmann::json::parse(header, check_name);
+}
 
- private:
-  void skip_spaces() { text_.remove_prefix(std::min(text_.find_first_not_of(" \t\r\n"), text_.size())); }
-  std::string_view text_;
-};
+// Whole numbers from 0 to the largest int64: get() alone would also take -1, 0.5 and 2^64 - 1.
+std::vector<std::int64_t> sizes(const nlohmann::json &tensor, const char *member) {
+  const nlohmann::json &list = tensor.at(member);
+  const auto is_size = [](const nlohmann::json &value) {
+    return value.is_number_unsigned() && value.get<std::uint64_t>() <= INT64_MAX;
+  };
+  if (!list.is_array() || !std::ranges::all_of(list, is_size)) {
+    throw std::runtime_error(std::string("has a ") + member + " that is no list of sizes");
+  }
+  return list.get<std::vector<std::int64_t>>();
+}
 
 std::string text_of(std::span<const std::int64_t> shape) {
   std::string text = "[";
@@ -101,14 +56,15 @@ Safetensors::Safetensors(const std::string &path) : path_(path), file_(path, std
   file_.seekg(0);
   std::int64_t header_size = 0;
   if (!file_.read(reinterpret_cast<char *>(&header_size), sizeof header_size)) fail("is not a safetensors file");
+  if (header_size < 2 || header_size > largest_header) fail("is not a safetensors file");
   data_begin_ = static_cast<std::int64_t>(sizeof header_size) + header_size;
-  if (header_size < 2 || header_size > largest_header || data_begin_ > file_size) fail("is not a safetensors file");
+  if (data_begin_ > file_size) fail("is not a safetensors file");
   data_size_ = file_size - data_begin_;
   std::string header(static_cast<std::size_t>(header_size), '\0');
   if (!file_.read(header.data(), header_size)) fail("cannot be read");
   try {
     parse(header);
-  } catch (const std::runtime_error &error) {
+  } catch (const std::exception &error) {
     fail(error.what());
   }
 }
@@ -116,24 +72,11 @@ Safetensors::Safetensors(const std::string &path) : path_(path), file_(path, std
 void Safetensors::fail(const std::string &what) const { throw std::runtime_error(path_ + ": " + what); }
 
 void Safetensors::parse(const std::string &header) {
-  Json json(header);
-  json.object([&](const std::string &name) {
-    if (name == "__metadata__") return json.object([&](const std::string &) { json.string(); });
-    Entry entry;
-    json.object([&](const std::string &key) {
-      if (key == "dtype") {
-        entry.dtype = json.string();
-      } else if (key == "shape") {
-        entry.shape = json.numbers();
-      } else if (key == "data_offsets") {
-        entry.offsets = json.numbers();
-      } else {
-        throw std::runtime_error("the header has an unknown member '" + key + "'");
-      }
-    });
-    if (!entries_.emplace(name, std::move(entry)).second) throw std::runtime_error("has two tensors '" + name + "'");
-  });
-  if (!json.at_end()) throw std::runtime_error("the header goes on after its end");
+  const nlohmann::json tensors = parsed(header);
+  for (const auto &[name, tensor] : tensors.items()) {
+    if (name == "__metadata__") continue;
+    entries_[name] = {tensor.at("dtype").get<std::string>(), sizes(tensor, "shape"), sizes(tensor, "data_offsets")};
+  }
 }
 
 std::vector<float> Safetensors::floats(const std::string &name, std::span<const std::int64_t> shape) {

@@ -1,9 +1,8 @@
 // BERT's tokenizer (uncased): text is cleaned, put in lower case, freed of accents and split at spaces and punctuation;
 // each word then becomes the longest pieces of the vocabulary from the left, or [UNK].
 //
-// Holds for European text in Latin letters (up to U+017F), with punctuation, symbols and Greek letters without accents:
-// there prepare.py finds the tokens to be those of the `tokenizers` library. Other alphabets, and special tokens spelt
-// out in the text, need a tokenizer that has all of Unicode's tables.
+// The tokens are those of the `tokenizers` library (prepare.py compares), but for special tokens spelt out in the text and
+// some hundred rare characters that are newer than that library's tables of Unicode.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
