@@ -171,12 +171,12 @@ TEST_SUITE("multi head") {
              p.empty_rows = FOVEA_EMPTY_ROWS_UNIFORM;
            }},
           {"query invariant", [](AttentionProblem &p) { p.flags = FOVEA_QUERY_INVARIANT; }}};
-      for (const auto &[name, set] : settings) {
-        CAPTURE(name);
+      for (const auto &setting : settings) {
+        CAPTURE(setting.first);
         AttentionProblem problem = make_attention(
             {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 40, .key_len = 40, .head_dim = 16, .value_dim = 11},
             random);
-        set(problem);
+        setting.second(problem);
         for (bool weights : {false, true}) {
           for (uint32_t average : {0u, uint32_t{FOVEA_AVERAGE_WEIGHTS}}) {
             problem.flags = (problem.flags & ~uint32_t{FOVEA_AVERAGE_WEIGHTS}) | average;
