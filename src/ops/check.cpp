@@ -182,30 +182,6 @@ bool same_memory(const fovea_tensor &a, const fovea_tensor &b) {
   return true;
 }
 
-Status read_struct(const char *name, const void *given, void *read, const StructSizes &sizes) {
-  constexpr size_t sane_size = 4096;  // no struct of ours will grow past this; a larger number is an unset field
-  const size_t known = sizes.known;
-  std::memset(read, 0, known);
-  std::memcpy(read, &known, sizeof known);
-  if (given == nullptr) return FOVEA_OK;
-  size_t size = 0;
-  std::memcpy(&size, given, sizeof size);
-  const bool newer = size > known && size <= sane_size && size % sizes.alignment == 0;
-  if (size != sizes.first && size != known && !newer) {
-    return fail(FOVEA_BAD_OPTION, "%s.struct_size is %zu, expected the struct's sizeof, %zu", name, size, known);
-  }
-  const auto *bytes = static_cast<const unsigned char *>(given);
-  for (size_t i = known; i < size; ++i) {
-    if (bytes[i] != 0) {
-      return fail(FOVEA_BAD_OPTION, "%s sets byte %zu of %zu, but this library (%s) knows only %zu", name, i, size,
-                  fovea_version(), known);
-    }
-  }
-  std::memcpy(read, given, size < known ? size : known);
-  std::memcpy(read, &known, sizeof known);
-  return FOVEA_OK;
-}
-
 Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule) {
   if (tensor == nullptr) return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", rule.name);
   if (tensor->rank < rule.min_rank || tensor->rank > rule.max_rank) {

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 
 #include "kernels/dropout_problem.hpp"
 #include "ops/tensor_argument.hpp"
+#include "read_options.hpp"
 #include "status.hpp"
 #include "types.hpp"
 
@@ -15,30 +15,6 @@ namespace fovea {
 
 constexpr int64_t largest_head_dim = 1024;            // features of a query, key or value
 constexpr int64_t largest_length = int64_t{1} << 30;  // and the largest position: they are 32-bit in the kernels
-
-// The sizes a struct has had, in each version of the header that declared it: the first, and the present one if that is
-// another.
-struct StructSizes {
-  size_t first, known, alignment;
-};
-
-// Copies *given into *read. The tail stays zero when the caller's struct is older, but its size must be that of a version:
-// one that ends anywhere else may end within a pointer. A newer caller's extra bytes must be zero: they ask for something
-// this build does not know. A null `given` means all defaults.
-[[nodiscard]] Status read_struct(const char *name, const void *given, void *read, const StructSizes &sizes);
-
-// The size a struct had in the first header that declared it.
-template <class Options>
-inline constexpr size_t first_size = sizeof(Options);
-template <>
-inline constexpr size_t first_size<fovea_attention_options> = offsetof(fovea_attention_options, dropout);
-template <>
-inline constexpr size_t first_size<fovea_attention_buffers> = offsetof(fovea_attention_buffers, query_weight);
-
-template <class Options>
-[[nodiscard]] Status read_options(const char *name, const Options *given, Options *read) {
-  return read_struct(name, given, read, {first_size<Options>, sizeof(Options), alignof(Options)});
-}
 
 // What an argument must be.
 struct TensorRule {

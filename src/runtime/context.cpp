@@ -5,7 +5,7 @@
 #include <memory>
 #include <new>
 
-#include "ops/check.hpp"
+#include "read_options.hpp"
 #include "runtime/dispatch.hpp"
 #include "runtime/one_tbb.hpp"
 #include "runtime/workspace.hpp"
