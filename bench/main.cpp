@@ -163,5 +163,25 @@ int main(int argc, char **argv) {
       fovea_bench::print_cases(argc == 3 ? argv[2] : "");
       return 0;
     }
+    if (argc == 2 && std::strcmp(argv[1], "--serve") == 0) {
+      fovea_bench::serve(std::cin, std::cout);
+      return 0;
+    }
     if (argc == 2 && std::strcmp(argv[1], "--overview") == 0) {
       fovea_bench::print_overview();
+      return 0;
+    }
+    if (argc == 2 && std::strcmp(argv[1], "--shapes") == 0) {
+      fovea_bench::print_shapes();
+      return 0;
+    }
+    if (argc == 3 && std::strcmp(argv[1], "--limits") == 0) {
+      fovea_bench::print_limits(std::max(1, std::atoi(argv[2])));
+      return 0;
+    }
+    return fovea_bench::run_benchmarks(argc, argv);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "fovea_bench: %s\n", error.what());
+    return 1;
+  }
+}

