@@ -29,7 +29,8 @@ echo 'printf installed' | stub dpkg-query
 echo 'exit 0' | stub pkg-config
 echo "exec $real_sleep 0.01" | stub sleep # time passes two hundred times as fast
 echo 'echo version 1' | stub cc
-echo 'echo version 1' | stub c++
+# shellcheck disable=SC2016 # expanded by the stub
+echo 'case $1 in -dumpversion) echo "${COMPILER_IS:-12}" ;; *) echo version 1 ;; esac' | stub c++
 PATH=$scratch/bin:$PATH
 unset CC CXX
 export PATH
@@ -52,6 +53,21 @@ root/dev build >said 2>&1 </dev/null || fail "./dev build fails"
 [ "$(grep -c 'first.o' said)" = 1 ] || fail "the first line of progress is there $(grep -c 'first.o' said) times"
 [ "$(grep -c 'second.o' said)" = 1 ] || fail "the second line of progress is there $(grep -c 'second.o' said) times"
 echo "ok: progress is not repeated"
+
+# A warning is a failure with GCC 12 and Clang 14, but not with a compiler that may have learnt new ones.
+stub meson <<'END'
+case $1 in --version) echo 1.0 ;; setup) mkdir -p "$2" ;; test) echo 'Ok:   1' ;; esac
+END
+# shellcheck disable=SC2016
+echo 'case " $* " in *" -t "*) exit 1 ;; esac; echo "a.cpp:1:1: warning: odd"' | stub ninja
+for compiler in 12 14.0.6 15; do
+  result=0
+  COMPILER_IS=$compiler root/dev test fast >said 2>&1 </dev/null || result=$?
+  grep -q 'the build has warnings' said || fail "compiler $compiler: a warning is not told"
+  case $compiler in 15) expected=0 ;; *) expected=1 ;; esac
+  [ "$result" = "$expected" ] || fail "compiler $compiler: a build with a warning exits with $result, expected $expected"
+done
+echo "ok: warnings"
 
 # What is missing stands last, whatever Meson prints around it.
 stub meson <<'END'
