@@ -87,6 +87,7 @@ constexpr Kernels make_table(const char *name) {
           .attention_weights = attention_weights,
           .fill_empty_row = fill_empty_row,
           .empty_log_sum_exp = empty_log_sum_exp,
+          .score_unit = score_unit,
           .finish_units = finish_units,
           .squared_norms = squared_norms,
           .encode_rows = encode_rows,

@@ -295,7 +295,9 @@ struct AttentionWorker {
   FOVEA_INLINE void store_statistics(const Band &band) {
     if (task.partial.out != nullptr) {
       for (int64_t r = 0; r < band.row_count; ++r) {
-        task.partial.log_sum_exp[band.row_begin - task.row_begin + r] = log_sum_exp(band, r);
+        const int64_t row = band.row_begin - task.row_begin + r;
+        task.partial.max[row] = empty(band, r) ? -INFINITY : band.state.max[r];
+        task.partial.sum[row] = band.state.sum[r];
       }
       return;
     }

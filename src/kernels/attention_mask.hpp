@@ -156,6 +156,8 @@ struct ScoreScale {
   }
 };
 
+inline float score_unit(const AttentionProblem &problem) { return ScoreScale(problem).natural; }
+
 // All of the above, in the order of the formula. Needs scores for every key of the tile that some row attends; what
 // lies elsewhere in the tile is overwritten.
 template <int64_t rows>

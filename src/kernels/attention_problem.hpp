@@ -118,8 +118,9 @@ struct AttentionShape {
 
 // A partial result of a split task goes to row r of these, to be merged; final results go to the problem's outputs.
 struct AttentionPartial {
-  float *out;          // [rows][value_dim]; null: final
-  float *log_sum_exp;  // [rows]
+  float *out;  // [rows][value_dim]; null: final
+  float *max;  // [rows], in units of score_unit, and the sums relative to it
+  float *sum;
 };
 
 struct AttentionTask {

@@ -43,9 +43,12 @@ void fill_merged(const MergeRow &row, float value, float log_sum_exp) {
 void merge_row(const MergeRow &row) {
   float most = -__builtin_inff();
   bool broken = false;
+  const float unit = row.sums != nullptr ? row.unit : 1.0f;
+  const auto sum_of = [&](int64_t part)
+                          FOVEA_INLINE_BODY { return row.sums != nullptr ? row.sums[part * row.lse_stride] : 1.0f; };
   for (int64_t part = 0; part < row.parts; ++part) {
     const float lse = row.lses[part * row.lse_stride];
-    broken |= !(lse < __builtin_inff());  // NaN too
+    broken |= !(lse < __builtin_inff() && sum_of(part) < __builtin_inff());  // NaN too
     if (lse > most) most = lse;
   }
   if (broken) return fill_merged(row, __builtin_nanf(""), __builtin_nanf(""));
@@ -56,7 +59,7 @@ void merge_row(const MergeRow &row) {
   for (int64_t part = 0; part < row.parts; ++part) {
     const float lse = row.lses[part * row.lse_stride];
     if (lse == -__builtin_inff()) continue;
-    const Float weight = exp_register(splat(lse - most));
+    const Float weight = exp_register(splat((lse - most) * unit)) * splat(sum_of(part));
     const float *from = row.outs + part * row.out_stride;
     sum = sum + weight;
     for_each_register(row.value_dim, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY {
@@ -69,7 +72,7 @@ void merge_row(const MergeRow &row) {
   for_each_register(row.value_dim, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY {
     store_up_to(row.out + i, load_up_to(row.out + i, width) * factor, width);
   });
-  if (row.log_sum_exp != nullptr) *row.log_sum_exp = most + logf(sum.get(0));
+  if (row.log_sum_exp != nullptr) *row.log_sum_exp = most * unit + logf(sum.get(0));
 }
 
 }  // namespace

@@ -27,6 +27,10 @@ struct SoftmaxRows {
 struct MergeRow {
   const float *outs;  // part s at outs + s * out_stride
   const float *lses;  // part s at lses[s * lse_stride]
+  // Null, or the parts' sums, with lses' stride: then lses are their largest scores in `unit`, and a part's log-sum-exp is
+  // unit * lses[s] + log sums[s], which would be rounded to its own size.
+  const float *sums;
+  float unit;
   float *out;
   float *log_sum_exp;  // may be null
   int64_t parts;
@@ -71,6 +75,7 @@ struct Kernels {
   // What a row with nothing to attend gives, by the problem's policy.
   void (*fill_empty_row)(const AttentionProblem &problem, int64_t batch, int64_t kv_head, float *out);
   float (*empty_log_sum_exp)(const AttentionProblem &problem);
+  float (*score_unit)(const AttentionProblem &problem);  // logits are an AttentionPartial's `max` times this
   void (*finish_units)(const UnitRows &rows);
   void (*squared_norms)(const SquaredNorms &norms);
   void (*encode_rows)(const EncodingRows &rows);

@@ -69,7 +69,7 @@ Status plan_memory(AttentionPlan *plan) {
   const bool fits = checked_multiply(p.batch * p.kv_heads, plan->rows, &all_rows) &&
                     checked_multiply(all_rows, plan->splits > 1 ? plan->splits : 0, &partial_rows) &&
                     size_in_lines(1, scratch, &plan->scratch_size) &&
-                    size_in_lines(partial_rows, p.value_dim + 1, &plan->partial_size) &&
+                    size_in_lines(partial_rows, p.value_dim + 2, &plan->partial_size) &&
                     size_in_lines(p.weights_wanted ? all_rows : 0, 2, &plan->statistics_size) &&
                     checked_multiply(static_cast<int64_t>(plan->scratch_size), plan->workers, &total) &&
                     checked_add(total, static_cast<int64_t>(plan->partial_size), &total) &&

@@ -13,7 +13,8 @@ namespace {
 struct Memory {
   char *scratch;
   float *partial_out;
-  float *partial_log_sum_exp;
+  float *partial_max;
+  float *partial_sum;
   float *row_max;
   float *row_scale;
   char *score;
@@ -29,7 +30,8 @@ Memory divide(const AttentionPlan &plan, void *workspace) {
   at += plan.scratch_size * static_cast<size_t>(plan.workers);
   if (plan.splits > 1) {
     memory.partial_out = reinterpret_cast<float *>(at);
-    memory.partial_log_sum_exp = memory.partial_out + total_rows(plan) * plan.splits * plan.problem.value_dim;
+    memory.partial_max = memory.partial_out + total_rows(plan) * plan.splits * plan.problem.value_dim;
+    memory.partial_sum = memory.partial_max + total_rows(plan) * plan.splits;
   }
   at += plan.partial_size;
   if (plan.problem.weights_wanted) {
@@ -64,7 +66,7 @@ AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &probl
   if (plan.splits > 1) {
     const int64_t head = task.batch * problem.kv_heads + task.kv_head;
     const int64_t row = (head * plan.splits + split) * plan.rows + task.row_begin;
-    task.partial = {memory.partial_out + row * problem.value_dim, memory.partial_log_sum_exp + row};
+    task.partial = {memory.partial_out + row * problem.value_dim, memory.partial_max + row, memory.partial_sum + row};
   }
   task.row_max = memory.row_max;
   task.row_scale = memory.row_scale;
@@ -85,7 +87,9 @@ void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, cons
     float log_sum_exp = 0.0f;
     float *out = problem.out + at(problem.out_strides, batch, head, query);
     plan.kernels->merge_row({.outs = memory.partial_out + (first + row) * problem.value_dim,
-                             .lses = memory.partial_log_sum_exp + first + row,
+                             .lses = memory.partial_max + first + row,
+                             .sums = memory.partial_sum + first + row,
+                             .unit = plan.kernels->score_unit(problem),
                              .out = out,
                              .log_sum_exp = &log_sum_exp,
                              .parts = plan.splits,

@@ -72,6 +72,8 @@ MergeRow row_of(const fovea_tensor &outs, const fovea_tensor &lses, const fovea_
   const int axes = outs.rank - 2;
   return {.outs = static_cast<const float *>(outs.data) + row_offset(outs, 1, axes, row),
           .lses = static_cast<const float *>(lses.data) + row_offset(lses, 1, axes, row),
+          .sums = nullptr,
+          .unit = 1.0f,
           .out = static_cast<float *>(out.data) + row_offset(out, 0, axes, row),
           .log_sum_exp = log_sum_exp == nullptr
                              ? nullptr
