@@ -4,6 +4,7 @@
 #include "support/allocation_count.hpp"
 #include "support/attention_plan.hpp"
 #include "support/kv_cache.hpp"
+#include "support/multi_head.hpp"
 #include "support/operation_call.hpp"
 #include "support/thread_pool.hpp"
 
@@ -273,6 +274,35 @@ TEST_SUITE("allocations") {
     const size_t size = take_largest_allocation();
     CHECK(size > 0);
     CHECK(size <= 20 * batch + 128);  // whole cache lines, and one for the size
+    fovea_context_destroy(context);
+  }
+
+  TEST_CASE("multi-head attention takes its scratch memory from the context") {
+    if (FOVEA_TEST_COUNTS_ALLOCATIONS == 0) return;
+    Random random(base_seed());
+    const MultiHead layer = make_multi_head({.batch = 2,
+                                             .query_len = 150,
+                                             .key_len = 150,
+                                             .query_inputs = 64,
+                                             .heads = 4,
+                                             .kv_heads = 2,
+                                             .head_dim = 32,
+                                             .value_dim = 32,
+                                             .outputs = 64},
+                                            Inputs::kOne, random);
+    fovea_context_options options{};
+    options.struct_size = sizeof options;
+    options.max_threads = 1;
+    fovea_context *context = nullptr;
+    REQUIRE_OK(fovea_context_create(&options, &context));
+    const MhaWeights weights = layer.make_weights(context);
+    const Tensor<float> out = layer.make_out();
+    static_cast<void>(take_largest_allocation());
+    fovea_status status = layer.run(context, weights, out);
+    const double rows = 2 * 150 * (4 * 32 + 2 * 32 + 2 * 32 + 4 * 32);
+    CHECK(static_cast<double>(take_largest_allocation()) <= 1.1 * 4 * rows + (1 << 18));  // and attention's tiles
+    CHECK(runs_that_allocate([&] { status = layer.run(context, weights, out); }, 1, 10) == 0);
+    CHECK(status == FOVEA_OK);
     fovea_context_destroy(context);
   }
 }

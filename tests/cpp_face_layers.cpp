@@ -149,4 +149,41 @@ TEST_CASE("multi-head attention: one and three inputs, a cache, weights used onc
   CHECK_THROWS_AS(fovea::self_attention(weights, sequence, result, {.rotary = fovea::RotaryOptions{}}), fovea::Error);
 }
 
+// Who has moved away leaves none behind: not what there was, and no crash.
+TEST_CASE("owners that were moved from hold nothing") {
+  const Floats numbers(16, 0.5f);
+  Floats out(4), weights(16, 0.25f);
+  const fovea::Input x(numbers, {1, 4}), square(weights, {4, 4}), vector(numbers, {4});
+  const auto refused = [](auto call) {
+    try {
+      call();
+    } catch (const fovea::Error &error) {
+      CHECK_EQ(error.status(), FOVEA_NULL_POINTER);
+      return;
+    }
+    FAIL_CHECK("no exception");
+  };
+  fovea::PackedMatrix packed(square);
+  const fovea::PackedMatrix kept = std::move(packed);
+  refused([&] { fovea::linear(x, packed, fovea::Tensor(out, {1, 4})); });  // NOLINT(bugprone-use-after-move)
+  CHECK_EQ(packed.size_bytes(), 0);
+
+  fovea::KvCache cache({.capacity = 3, .head_dim = 4});
+  const fovea::KvCache kept_cache = std::move(cache);
+  refused([&] { cache.append(x, x); });  // NOLINT(bugprone-use-after-move)
+  refused([&] { cache.truncate(0); });
+  CHECK_EQ(cache.length(), 0);
+
+  const fovea::Additive score = {.query_weight = square, .key_weight = square, .score_vector = vector};
+  fovea::PreparedKeys keys(score, {.capacity = 3, .query_dim = 4, .key_dim = 4});
+  const fovea::PreparedKeys kept_keys = std::move(keys);
+  refused([&] { keys.append(x); });  // NOLINT(bugprone-use-after-move)
+  refused([&] { fovea::attention(x, keys, x, fovea::Tensor(out, {1, 4})); });
+
+  fovea::MultiHeadWeights layer(
+      {.heads = 1, .query_weight = square, .key_weight = square, .value_weight = square, .out_weight = square});
+  const fovea::MultiHeadWeights kept_layer = std::move(layer);
+  refused([&] { fovea::self_attention(layer, x, fovea::Tensor(out, {1, 4})); });  // NOLINT(bugprone-use-after-move)
+}
+
 TEST_SUITE_END();

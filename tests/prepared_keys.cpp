@@ -201,6 +201,22 @@ TEST_SUITE("prepared keys") {
     }
   }
 
+  // With a tenth for padding, and 4 kB.
+  TEST_CASE("a plan's workspace is that of the projected queries") {
+    for (int32_t kind : kPreparable) {
+      for (int64_t query_len : {1, 40, 300}) {
+        const AttentionProblem problem = make_prepared_problem(kind, query_len, 70, 64);
+        for_each_isa([&](const fovea_context *context) {
+          const Keys keys = make_full(context, problem);
+          const std::string text = AttentionPlan(context, problem, keys.get(), problem.make_result(false)).describe();
+          CAPTURE(text);
+          const double bytes = std::stod(text.substr(text.find("projections=") + 12));
+          CHECK(bytes <= (has_hidden(kind) ? 1.1 * 4 * 2 * 4 * static_cast<double>(query_len) * 64 + 4096 : 0));
+        });
+      }
+    }
+  }
+
   TEST_CASE("past the capacity nothing is appended") {
     for (int32_t kind : kPreparable) {
       const AttentionProblem problem = make_prepared_problem(kind, 2, 30), longer = make_prepared_problem(kind, 2, 60);

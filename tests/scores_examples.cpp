@@ -149,6 +149,17 @@ TEST_SUITE("scores examples") {
     gaussian.score->sigma = 0.5f;  // scores -2 and 0
     gaussian.scale = -log_3 / 2;
     check_log_3(gaussian);
+    for (int32_t kind : kScoreKinds) {
+      CAPTURE(kind);
+      Random random(base_seed());
+      AttentionProblem problem = make_scored(kind, {.query_len = 3, .key_len = 20, .head_dim = 9}, 5, random);
+      for_each_isa([&](const fovea_context *context) {
+        problem.scale = 0;
+        const AttentionResult usual = run(problem, context);
+        problem.scale = kind == FOVEA_SCORE_DOT ? 1.0f / 3 : 1.0f;
+        CHECK(same_bits(run(problem, context), usual));
+      });
+    }
   }
 
   TEST_CASE("weights of zero: the bias alone is the score") {

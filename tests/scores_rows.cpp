@@ -103,8 +103,10 @@ TEST_SUITE("scores rows") {
           AttentionProblem problem =
               make_problem(kind, {.batch = 2, .heads = 2, .query_len = query_len, .key_len = 40, .head_dim = 8});
           problem.empty_rows = policy;
-          problem.sinks.emplace(Shape{2}).assign({3.0f, -4.0f});
+          problem.sinks.emplace(Shape{2}).assign({3.0f, -kInfinity});  // that counts for nothing, but is one
           problem.set_valid_lens({0, 30});
+          check_attention(problem);
+          problem.sinks.emplace(Shape{2}).assign({3.0f, -4.0f});
           check_attention(problem);
           for_each_isa([&](const fovea_context *context) {
             const AttentionResult result = run(problem, context, true);

@@ -1,8 +1,12 @@
 // Children forked while other threads are inside the library, or after it has used oneTBB: no lock is held there for
 // ever, and no thread waited for that does not exist.
 #include <doctest/doctest.h>
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/task_arena.h>
 
 #include <atomic>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "support/child.hpp"
@@ -89,6 +93,11 @@ std::vector<std::vector<float>> outputs(const std::vector<ReadyCall> &operations
   return all;
 }
 
+int64_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
 bool skipped() {
   if (FOVEA_TEST_SANITIZED != 0) MESSAGE("skipped: a sanitizer's allocator may itself hang in such a child");
   return FOVEA_TEST_SANITIZED != 0;
@@ -127,6 +136,24 @@ TEST_SUITE("forks") {
                       }),
              "");
   }
+
+#if defined(__linux__)
+  // In an arena that would have oneTBB create more threads than the parent had.
+  TEST_CASE("children of a process that has used oneTBB do all their work on the calling thread") {
+    const std::vector<ReadyCall> operations = ready_calls({});
+    const fovea_context *context = shared_context(instruction_sets().back());
+    const std::vector<std::vector<float>> expected = outputs(operations, context);
+    CHECK_EQ(outcomes(3,
+                      [&] {
+                        bool right = false;
+                        const oneapi::tbb::global_control several(oneapi::tbb::global_control::max_allowed_parallelism,
+                                                                  4);
+                        oneapi::tbb::task_arena(4).execute([&] { right = all_right(operations, context, expected); });
+                        return right && threads_of_this_process() == 1;
+                      }),
+             "");
+  }
+#endif
 
   TEST_CASE("and children of one in which other threads are using oneTBB") {
     if (skipped()) return;
