@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace minilm {
 
@@ -132,7 +134,7 @@ std::vector<float> Encoder::embed(const std::vector<Tokens> &sentences) const {
   // Neighbours in a batch are of about one length, so that little is padding.
   std::vector<std::size_t> order(sentences.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t n) { return sentences[n].size(); });
+  std::ranges::sort(order, {}, [&](std::size_t n) { return std::pair(-std::ssize(sentences[n]), n); });
 
   std::vector<float> embeddings(sentences.size() * e);
   for (std::size_t first = 0; first < order.size();) {
