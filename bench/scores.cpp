@@ -2,9 +2,9 @@
 //
 // What bounds each case
 //   additive: both projections and all, planned. Projections and weighted sum are multiply-adds at the peak; the score
-//     takes, for four units of a register of pairs, 17 instructions, of which AVX-512's estimate of a reciprocal counts
-//     as three; all on the same ports, but on AMD's machines, whose four additions go elsewhere and whose estimate
-//     counts as two (score_additive_tile.hpp). Elements are B Q K units. seq2seq and nmt are mostly their projections,
+//     takes, for four units of a register of pairs, 21 instructions, of which AVX-512's estimate of a reciprocal counts
+//     as three; all on the same ports, but on AMD's machines, whose eight additions go elsewhere and whose estimate
+//     counts as two (score_additive_tile.hpp). Of few queries half of the additions are multiply-adds instead. Elements are B Q K units. seq2seq and nmt are mostly their projections,
 //     277 MFLOP and 1.07 GFLOP: those at the multiply-add peak are 98 % and 85 % of the limit with AVX-512 on Intel's.
 //     With AMX their limit is a sixth of the tile unit's rate (matmul_parts.hpp).
 //     long is 0.40 GFLOP of projections and 134 M elements.
@@ -246,9 +246,10 @@ bool adds_elsewhere() {
 
 // On the ports that also do multiply-add. The base set divides instead of the estimate and the step of Newton's rule;
 // what SSE2 does not fuse, and how long a division takes, is left out.
-double additive_instructions(const ScoreShape &shape, const std::string &isa) {
-  const double on_all_ports = lanes_of(isa) == 16 ? 19 : isa == "avx2" ? 17 : 15;
-  const double elsewhere = !adds_elsewhere() ? 0 : lanes_of(isa) == 16 ? 5 : 4;
+double additive_instructions(const ScoreShape &shape, const std::string &isa, bool few_rows = false) {
+  const double on_all_ports = lanes_of(isa) == 16 ? 23 : isa == "avx2" ? 21 : 19;
+  const double additions = few_rows ? 4 : 8;
+  const double elsewhere = !adds_elsewhere() ? 0 : lanes_of(isa) == 16 ? additions + 1 : additions;
   return shape.elements() / lanes_of(isa) * (on_all_ports - elsewhere) / 4;
 }
 
@@ -288,7 +289,8 @@ Prepared prepare_step(const ScoreShape &shape, const Variant &variant) {
   const auto memory = std::make_shared<Buffer>(zeros(floats));
   const auto region = std::make_shared<ReadRegion>(memory->data(), memory->bytes());
   prepared.shortest_seconds = [=, keep = memory] {
-    const double instructions = additive_instructions(shape, variant.isa) + query_instructions(shape, variant.isa);
+    const double instructions =
+        additive_instructions(shape, variant.isa, true) + query_instructions(shape, variant.isa);
     const double arithmetic = flop_seconds(shape.value_flops(), variant) + instruction_seconds(instructions, variant);
     const double reading = bytes / region->rate(variant.isa, variant.threads, probe_seconds());
     return flop_seconds(shape.query_projection_flops(), variant) + std::max(arithmetic, reading);

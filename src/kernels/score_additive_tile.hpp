@@ -1,9 +1,9 @@
 // Additive (and concat), many rows: scores[key][row] = sum_u v[u] tanh(query[u][row] + key[key][u]), on projected queries
 // and prepared keys; method and error in additive_units.hpp.
 //
-// Bound: for four units of a register of exponentials 4 additions each for numerators and denominators, 11 products and
+// Bound: for four units of a register of exponentials 4 additions each for numerators and denominators, 12 products and
 // multiply-adds and one estimate of a reciprocal. Where all share two ports (Intel; AVX-512's estimate takes three slots)
-// that is 22 slots with AVX-512, 20 with AVX2. Zen 4 does the additions on ports of their own and the estimate in two slots
+// that is 23 slots with AVX-512, 21 with AVX2. Zen 4 does the additions on ports of their own and the estimate in two slots
 // (AVX2: one), which leaves 14 and 13. A division would be no better: one of 512 bits takes 10 to 16 cycles, the estimate
 // and Newton's step 2.5 to 4. Tangents take 4 multiply-adds in place of 4 additions.
 //
