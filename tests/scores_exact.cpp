@@ -154,6 +154,7 @@ TEST_SUITE("scores exact") {
     for (int64_t units : {1, 5, 31, 32, 64, 300, 1100}) {
       for (int64_t query_len : {1, 70}) {
         for (float size : {1e-30f, 1e-4f, 0.01f, 0.1f, 0.5f, 1.0f, 3.0f, 30.0f}) {
+          if (units > 64 && (size == 1e-30f || size == 0.01f || size == 1 || size == 30)) continue;  // these take long
           check_scores({.kind = FOVEA_SCORE_ADDITIVE,
                         .dim = 8,
                         .query_len = query_len,
