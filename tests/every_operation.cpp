@@ -1,6 +1,7 @@
 // What the conventions at the head of fovea.h promise of every declaration, asked of every operation: inputs and
-// descriptors are only read, entries past the rank are ignored, a stride of 0 repeats, what is refused is refused by name
-// and writes nothing, whether there is something to compute or not, and a batch entry has the same bits wherever it stands.
+// descriptors are only read, entries past the rank are ignored, a stride of 0 repeats, what is refused is refused by
+// name and writes nothing, whether there is something to compute or not, and a batch entry has the same bits wherever
+// it stands.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <unistd.h>

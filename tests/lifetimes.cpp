@@ -1,5 +1,5 @@
-// Descriptors, options and names are the caller's, and needed no longer than the call they are given to: what handles and
-// plans know of them later are copies. Here they are gone, memory and all, before the handle is used.
+// Descriptors, options and names are the caller's, and needed no longer than the call they are given to: what handles
+// and plans know of them later are copies. Here they are gone, memory and all, before the handle is used.
 #include <doctest/doctest.h>
 
 #include <cstring>
