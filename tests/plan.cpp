@@ -114,6 +114,7 @@ TEST_SUITE("plan") {
       CAPTURE(text);
       CHECK(text.find("op=sdpa") != std::string::npos);
       CHECK(text.find("isa=" + isa) != std::string::npos);
+      CHECK(text.find("kernels=" + (isa == "amx" ? "avx512" : isa)) != std::string::npos);  // amx has none for these
       CHECK(text.find("path=") != std::string::npos);
       CHECK(text.find('\n') == std::string::npos);
       for (size_t size : {size_t{1}, size_t{5}, text.size(), text.size() + 1, text.size() + 10}) {

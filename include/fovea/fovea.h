@@ -196,8 +196,8 @@ FOVEA_API void fovea_plan_destroy(fovea_plan *plan);
  * weights with B H Q, for score functions with what fovea_attention_plan_create says; never with Q x K. */
 FOVEA_API size_t fovea_plan_workspace_size(const fovea_plan *plan);
 
-/* Writes a line of text "op=sdpa isa=avx512 path=tile ..." telling the path, tiles, tasks, threads and bytes, cut to
- * size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
+/* Writes a line of text "op=sdpa isa=avx512 kernels=avx512 path=tile ..." telling the context's instruction set, that of the
+ * kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
  * text may be NULL when size is 0. */
 FOVEA_API size_t fovea_plan_describe(const fovea_plan *plan, char *text, size_t size);
 

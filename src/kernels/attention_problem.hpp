@@ -20,6 +20,7 @@ struct HeadStrides {
 // What the kernel compares: bilinear attention is a dot product once its queries or keys are projected, concat is
 // additive.
 enum class ScoreKind : int32_t { dot = 0, additive = 1, gaussian = 2 };
+constexpr int score_kinds = 3;
 
 // Additive: rows of units up to this size are kept as exponentials (additive_units.hpp).
 constexpr float largest_reach = 40.0f;
@@ -105,16 +106,6 @@ inline int64_t longest_valid_len(const AttentionProblem &problem, int64_t batch)
 
 // Of a value: what a kernel may keep on its stack.
 constexpr int64_t largest_value_dim = 1024;
-
-// The blocking of an instruction set.
-struct AttentionShape {
-  int64_t tile_rows;                                           // rows of a tile task
-  int64_t tile_keys;                                           // keys of a tile
-  int64_t (*few_rows_keys)(int64_t rows);                      // keys of a tile of attention_rows
-  int64_t (*few_rows)(ScoreKind score, int64_t head_dim);      // up to so many rows attention_rows is the faster kernel
-  int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one tile task
-  int64_t (*scratch_floats)(ScoreKind score, int64_t head_dim, int64_t value_dim);  // of a task of any attention kernel
-};
 
 // A partial result of a split task goes to row r of these, to be merged; final results go to the problem's outputs.
 struct AttentionPartial {

@@ -40,6 +40,9 @@ struct RowValues {
   // for what the next one is reading.
   FOVEA_INLINE static int64_t keys_ahead(int64_t dim) { return max_of(4, min_of(160, 32768 / dim)); }
 
+  // Up to so many rows this path is the faster one.
+  static constexpr int64_t few_rows_of(int64_t) { return tile_rows / 2; }
+
   // Before a row that is read for one query by registers of whole lines, the hardware's prefetchers need only a hint:
   // one line in 16. Else each line is asked for on the way.
   static constexpr bool hints_do(int rows) { return rows == 1 && lanes == line_floats; }

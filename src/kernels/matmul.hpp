@@ -268,7 +268,8 @@ inline void matmul_block(const MatmulTask &task) {
 
 inline int64_t matmul_panel_floats(int64_t depth) { return depth * panel_columns; }
 
-constexpr MatmulKernels matmul_kernels = {.panel_columns = panel_columns,
+constexpr MatmulKernels matmul_kernels = {.set = FOVEA_SET_NAME,
+                                          .panel_columns = panel_columns,
                                           .block_rows = 4 * block_rows<block_vectors>,
                                           .panel_floats = matmul_panel_floats,
                                           .pack = matmul_pack,

@@ -298,7 +298,8 @@ inline void parts_block(const MatmulTask &task) {
   }
 }
 
-constexpr MatmulKernels parts_kernels = {.panel_columns = panel_columns,
+constexpr MatmulKernels parts_kernels = {.set = FOVEA_SET_NAME,
+                                         .panel_columns = panel_columns,
                                          .block_rows = parts_rows,
                                          .panel_floats = parts_panel_floats,
                                          .pack = parts_pack,

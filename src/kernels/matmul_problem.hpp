@@ -41,6 +41,7 @@ struct MatmulTask {
 // The kernels of a product and the blocking they want. b is read in panels of panel_columns columns; what a panel holds
 // besides its columns as above is the kernels' own affair.
 struct MatmulKernels {
+  const char *set;  // of instructions, by its name
   int64_t panel_columns;
   int64_t block_rows;                      // of a: a task should have a multiple of them
   int64_t (*panel_floats)(int64_t depth);  // of one panel; depth at most deepest_product

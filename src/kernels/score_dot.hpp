@@ -91,7 +91,13 @@ struct DotProduct : Products {
   FOVEA_INLINE static Float finish(const Float &sum) { return sum; }
 };
 
-using DotRows = FeatureRows<DotProduct>;
+struct DotRows : FeatureRows<DotProduct> {
+  // Measured with AVX-512 against the tile path, 64 to 256 features: 9 to 12 rows take 0.64 to 0.96 of its time, 16 rows
+  // 0.94 to 1.2. With 32 features 9 rows take 1.4.
+  static constexpr int64_t few_rows_of(int64_t head_dim) {
+    return lanes == 16 && head_dim >= 64 ? 12 : RowValues::few_rows_of(head_dim);
+  }
+};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

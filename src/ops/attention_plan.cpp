@@ -22,7 +22,7 @@ int64_t keys_per_split(const AttentionPlan &plan) {
   constexpr int64_t most_blocks = 4;
   constexpr int64_t longest = 21 * grid;
   const AttentionProblem &p = plan.problem;
-  const int64_t blocks = std::max<int64_t>(1, ceil_div(plan.rows, plan.kernels->attention.tile_rows));
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(plan.rows, plan.attention->tile_rows));
   const bool few_rows = blocks == 1 || (blocks <= most_blocks && blocks * p.kv_heads <= most_blocks);
   if (!few_rows) return std::max<int64_t>(p.key_len, 1);
   return std::min(longest, round_up(std::max(256 * blocks, ceil_div(p.key_len * blocks, most_spans)), grid));
@@ -31,14 +31,14 @@ int64_t keys_per_split(const AttentionPlan &plan) {
 // Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out.
 // This may depend on the threads: a row's result does not depend on which rows it is computed with.
 int64_t tile_task_rows(const AttentionPlan &plan) {
-  const AttentionShape &shape = plan.kernels->attention;
   const AttentionProblem &p = plan.problem;
   const double enough = 8.0 * worker_limit(*plan.context);
-  int64_t bands = shape.tile_bands(p.head_dim, p.value_dim);
+  int64_t bands = plan.attention->tile_bands(p.head_dim, p.value_dim);
   const double spans =
       static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) * static_cast<double>(plan.splits);
-  while (bands > 1 && spans * static_cast<double>(ceil_div(plan.rows, bands * shape.tile_rows)) < enough) bands /= 2;
-  return bands * shape.tile_rows;
+  while (bands > 1 && spans * static_cast<double>(ceil_div(plan.rows, bands * plan.attention->tile_rows)) < enough)
+    bands /= 2;
+  return bands * plan.attention->tile_rows;
 }
 
 // A rough count of the cycles of one thread: multiply-adds against bytes read.
@@ -62,7 +62,7 @@ bool size_in_lines(int64_t count, int64_t floats_each, size_t *size) {
 
 Status plan_memory(AttentionPlan *plan) {
   const AttentionProblem &p = plan->problem;
-  const int64_t scratch = plan->kernels->attention.scratch_floats(p.score, p.head_dim, p.value_dim);
+  const int64_t scratch = plan->attention->scratch_floats(p.head_dim, p.value_dim);
   int64_t all_rows = 0;
   int64_t partial_rows = 0;
   int64_t total = 0;
@@ -93,22 +93,23 @@ void plan_nothing(const AttentionCall &call, AttentionPlan *plan) {
 
 Status plan_attention(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
                       AttentionPlan *plan) {
-  const AttentionShape &shape = context.kernels->attention;
   *plan = {};
   plan->context = &context;
   plan->kernels = context.kernels;
   plan->problem = checked;
   AttentionProblem &problem = plan->problem;
+  plan->attention = &plan->kernels->attention_of(problem.score);
   if (!has_rows(problem)) {
     plan_nothing(call, plan);
     return FOVEA_OK;
   }
   if (const Status status = plan_score(context, call, &problem, &plan->score); status != FOVEA_OK) return status;
+  plan->attention = &plan->kernels->attention_of(problem.score);
   plan->rows = problem.group * problem.query_len;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
   const bool few_ways = !problem.weights_wanted && !invariant;
-  plan->path = plan->rows <= shape.few_rows(problem.score, problem.head_dim) && few_ways ? AttentionPath::rows
-                                                                                         : AttentionPath::tile;
+  plan->path =
+      plan->rows <= plan->attention->few_rows(problem.head_dim) && few_ways ? AttentionPath::rows : AttentionPath::tile;
   if (plan->path == AttentionPath::tile) {
     if (const Status status = plan_norms(&problem, &plan->score); status != FOVEA_OK) return status;
   }
@@ -131,20 +132,24 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
 
 size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
   const bool rows = plan.path == AttentionPath::rows;
-  const AttentionShape &shape = plan.kernels->attention;
   char dropout[32] = "";
   if (plan.problem.dropout.threshold != 0) {
     std::snprintf(dropout, sizeof dropout, " dropout=%g", plan.problem.dropout.threshold * 0x1p-32);
   }
-  const int length =
-      std::snprintf(text, size,
-                    "op=%s isa=%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
-                    " keys_per_split=%" PRId64 " tasks=%" PRId64
-                    " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
-                    score_name(plan.score.kind), plan.kernels->name, rows ? "rows" : "tile", plan.rows_per_task,
-                    rows ? shape.few_rows_keys(plan.rows_per_task) : shape.tile_keys, plan.row_blocks, plan.splits,
-                    plan.keys_per_split, plan.tasks, plan.workers, plan.problem.weights_wanted ? 2 : 1, dropout,
-                    plan.scratch_size, plan.score.size, plan.workspace_size);
+  char projection[32] = "";
+  if (plan.score.projects_query || plan.score.projects_key) {
+    const Projection &projected = plan.score.projects_query ? plan.score.query : plan.score.key;
+    std::snprintf(projection, sizeof projection, " projection=%s", projected.product->set);
+  }
+  const int length = std::snprintf(
+      text, size,
+      "op=%s isa=%s kernels=%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
+      " keys_per_split=%" PRId64 " tasks=%" PRId64
+      " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
+      score_name(plan.score.kind), plan.kernels->name, plan.attention->set, projection, rows ? "rows" : "tile",
+      plan.rows_per_task, rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys,
+      plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks, plan.workers, plan.problem.weights_wanted ? 2 : 1,
+      dropout, plan.scratch_size, plan.score.size, plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

@@ -14,6 +14,7 @@ enum class AttentionPath { rows, tile };
 struct AttentionPlan {
   const Context *context;
   const Kernels *kernels;
+  const AttentionKernels *attention;  // those of the score function
   AttentionProblem problem;
   ScorePlan score;
   AttentionPath path;

@@ -86,19 +86,19 @@ void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, cons
     const int64_t query = row % problem.query_len;
     float log_sum_exp = 0.0f;
     float *out = problem.out + at(problem.out_strides, batch, head, query);
-    plan.kernels->merge_row({.outs = memory.partial_out + (first + row) * problem.value_dim,
-                             .lses = memory.partial_max + first + row,
-                             .sums = memory.partial_sum + first + row,
-                             .unit = plan.kernels->score_unit(problem),
-                             .out = out,
-                             .log_sum_exp = &log_sum_exp,
-                             .parts = plan.splits,
-                             .value_dim = problem.value_dim,
-                             .out_stride = plan.rows * problem.value_dim,
-                             .lse_stride = plan.rows});
+    plan.kernels->rowwise->merge_row({.outs = memory.partial_out + (first + row) * problem.value_dim,
+                                      .lses = memory.partial_max + first + row,
+                                      .sums = memory.partial_sum + first + row,
+                                      .unit = plan.attention->score_unit(problem),
+                                      .out = out,
+                                      .log_sum_exp = &log_sum_exp,
+                                      .parts = plan.splits,
+                                      .value_dim = problem.value_dim,
+                                      .out_stride = plan.rows * problem.value_dim,
+                                      .lse_stride = plan.rows});
     if (log_sum_exp == -INFINITY) {
-      plan.kernels->fill_empty_row(problem, batch, kv_head, out);
-      log_sum_exp = plan.kernels->empty_log_sum_exp(problem);
+      plan.kernels->rowwise->fill_empty_row(problem, batch, kv_head, out);
+      log_sum_exp = plan.kernels->rowwise->empty_log_sum_exp(problem);
     }
     if (problem.log_sum_exp != nullptr) {
       problem.log_sum_exp[at(problem.log_sum_exp_strides, batch, head, query)] = log_sum_exp;
@@ -116,7 +116,7 @@ void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t inde
   for (int64_t head = 0; head < problem.heads; ++head) {
     task.kv_head = head / problem.group;
     task.row_begin = head % problem.group * problem.query_len + query;
-    plan.kernels->attention_weights(task);
+    plan.attention->weights(task);
   }
 }
 
@@ -130,7 +130,7 @@ void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
   if (task.problem->average_weights) {
     average_weights(plan, task, index);
   } else {
-    plan.kernels->attention_weights(task);
+    plan.attention->weights(task);
   }
 }
 
@@ -146,7 +146,7 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
     task.scratch = memory.scratch + plan.scratch_size * static_cast<size_t>(worker);
     return task;
   };
-  const auto kernel = plan.path == AttentionPath::rows ? plan.kernels->attention_rows : plan.kernels->attention_tile;
+  const auto kernel = plan.path == AttentionPath::rows ? plan.attention->rows : plan.attention->tile;
   const auto attend = [&](int worker, int64_t index) { kernel(task_of(worker, index)); };
   const auto merge = [&](int, int64_t head) { merge_head(plan, problem, memory, head); };
   const auto weigh = [&](int worker, int64_t index) {

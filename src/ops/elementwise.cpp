@@ -41,14 +41,15 @@ Status check_arguments(const fovea_tensor *x, const fovea_tensor *out) {
   return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
 }
 
-Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tensor *out, Kernel Kernels::*function) {
+Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tensor *out,
+                  Kernel RowwiseKernels::*function) {
   const Context *context = nullptr;
   if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
   if (const Status status = check_arguments(x, out); status != FOVEA_OK) return status;
   const int64_t elements = element_count(*x);
   if (elements == 0) return FOVEA_OK;
   const Runs runs = join_axes(*x, *out);
-  const Kernel kernel = context->kernels->*function;
+  const Kernel kernel = context->kernels->rowwise->*function;
   const auto *from = static_cast<const float *>(x->data);
   auto *to = static_cast<float *>(out->data);
   const int workers = elements < worth_a_thread ? 1 : worker_limit(*context);
@@ -68,11 +69,11 @@ Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tenso
 }  // namespace
 
 Status exp_elements(const Context *context, const TensorArgument &x, const TensorArgument &out) {
-  return map_tensor(context, x, out, &Kernels::exp);
+  return map_tensor(context, x, out, &RowwiseKernels::exp);
 }
 
 Status tanh_elements(const Context *context, const TensorArgument &x, const TensorArgument &out) {
-  return map_tensor(context, x, out, &Kernels::tanh);
+  return map_tensor(context, x, out, &RowwiseKernels::tanh);
 }
 
 }  // namespace fovea

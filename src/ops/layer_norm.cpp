@@ -110,7 +110,7 @@ void run(const Call &call) {
                  .residual = call.residual == nullptr ? nullptr : call.residual + residual.x_offset(),
                  .out = call.out + row.out_offset()};
     }
-    call.context->kernels->norm_rows(rows);
+    call.context->kernels->rowwise->norm_rows(rows);
   });
 }
 

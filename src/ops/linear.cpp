@@ -36,7 +36,7 @@ Cut cut(const Context &context, const LinearProduct &product) {
   constexpr int64_t most_rows = 288;
   constexpr int64_t least_rows = 2 * block_rows;
   constexpr int64_t most_columns = 512;
-  const int64_t width = context.kernels->matmul.panel_columns;
+  const int64_t width = context.kernels->matmul->panel_columns;
   const int64_t panels = ceil_div(product.columns, width);
   Cut cut = {};
   cut.workers = count_workers(context, product);
@@ -76,7 +76,7 @@ LinearProduct merge_batch(LinearProduct product) {
 }
 
 void run_task(const Context &context, const LinearProduct &product, const Cut &cut, int64_t index) {
-  const int64_t width = context.kernels->matmul.panel_columns;
+  const int64_t width = context.kernels->matmul->panel_columns;
   const int64_t column = index % cut.chunks * cut.columns_per_task;
   const int64_t row = index / cut.chunks % cut.row_blocks * cut.rows_per_task;
   const int64_t batch = index / cut.chunks / cut.row_blocks;
@@ -99,7 +99,7 @@ void run_task(const Context &context, const LinearProduct &product, const Cut &c
     task.residual =
         product.residual + batch * product.residual_batch_stride + row * product.residual_row_stride + column;
   }
-  context.kernels->matmul.block(task);
+  context.kernels->matmul->block(task);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ void run(const Call &call) {
     for (int64_t i = 0; i < count; ++i, row.next()) {
       rows[i] = {.x = x + row.x_offset(), .out = out + row.out_offset(), .valid_len = valid_len_of(call, row)};
     }
-    call.context->kernels->softmax_rows(
+    call.context->kernels->rowwise->softmax_rows(
         {.row = rows, .count = count, .key_len = call.key_len, .empty_rows = call.empty_rows, .stream = stream});
   });
 }

@@ -40,14 +40,14 @@ Matrix as_matrix(const fovea_tensor &tensor) {
           tensor.rank == 3 ? tensor.strides[0] : 0};
 }
 
-int64_t panels_of(const Kernels &kernels, int64_t columns) { return ceil_div(columns, kernels.matmul.panel_columns); }
+int64_t panels_of(const Kernels &kernels, int64_t columns) { return ceil_div(columns, kernels.matmul->panel_columns); }
 
 // Floats that columns of this depth need in panels; false on overflow.
 bool packed_floats(const Kernels &kernels, int64_t depth, int64_t columns, int64_t *floats) {
   int64_t padded = 0;
   int64_t bytes = 0;
-  return checked_add(columns, kernels.matmul.panel_columns - 1, &padded) &&
-         checked_multiply(panels_of(kernels, columns) * kernels.matmul.panel_columns, depth, floats) &&
+  return checked_add(columns, kernels.matmul->panel_columns - 1, &padded) &&
+         checked_multiply(panels_of(kernels, columns) * kernels.matmul->panel_columns, depth, floats) &&
          checked_multiply(*floats, sizeof(float), &bytes) && checked_add(bytes, 4096, &bytes);
 }
 
@@ -61,14 +61,14 @@ struct Slice {
 void pack_panels(const Context &context, const Matrix &b, const Slice &slice, float *out) {
   constexpr int64_t floats_worth_a_thread = 1 << 16;
   const Kernels &kernels = *context.kernels;
-  const int64_t width = kernels.matmul.panel_columns;
+  const int64_t width = kernels.matmul->panel_columns;
   const int64_t panels = ceil_div(slice.columns, width);
   const int64_t batches = slice.panel_floats == 0 ? 1 : slice.batches;
   const int workers = batches * panels * width * b.rows < floats_worth_a_thread ? 1 : worker_limit(context);
   run_tasks(context, workers, batches * panels, [&](int, int64_t index) {
     const int64_t batch = index / panels;
     const int64_t column = index % panels * width;
-    kernels.matmul.pack(
+    kernels.matmul->pack(
         {.b = b.data + (slice.first_batch + batch) * b.batch_stride + (slice.first_column + column) * b.column_stride,
          .b_row_stride = b.row_stride,
          .b_column_stride = b.column_stride,
@@ -125,7 +125,7 @@ Status matmul(const Context *given, const TensorArgument &a, const TensorArgumen
   if (element_count(*out) == 0) return FOVEA_OK;
   const LinearProduct product = make_product(*a, *out);
   const Matrix right = as_matrix(*b);
-  const int64_t width = context->kernels->matmul.panel_columns;
+  const int64_t width = context->kernels->matmul->panel_columns;
   const bool shared = product.batch == 1 || right.batch_stride == 0;
   const int64_t most_columns = std::max(width, slice_floats / std::max<int64_t>(product.depth, 1) / width * width);
   int64_t panel_floats = 0;

@@ -100,7 +100,7 @@ Status merge_states(const Context *given, const TensorArgument &outs, const Tens
   run_tasks(*context, workers, ceil_div(rows, rows_per_task), [&](int, int64_t task) {
     const int64_t end = std::min(rows, (task + 1) * rows_per_task);
     for (int64_t row = task * rows_per_task; row < end; ++row) {
-      context->kernels->merge_row(row_of(*outs, *lses, *out, log_sum_exp, row));
+      context->kernels->rowwise->merge_row(row_of(*outs, *lses, *out, log_sum_exp, row));
     }
   });
   return FOVEA_OK;

@@ -181,7 +181,7 @@ Status read_parameters(const fovea_mha_parameters &given, Sources *sources, fove
 
 // Places of the parts in one block of memory; with no memory yet, only the sizes.
 bool lay_out(const Sources &sources, fovea_mha_weights *weights) {
-  const int64_t width = weights->kernels->matmul.panel_columns;
+  const int64_t width = weights->kernels->matmul->panel_columns;
   const Source *all[] = {&sources.query, &sources.key, &sources.value, &sources.out};
   Part *parts[] = {&weights->query, &weights->key, &weights->value, &weights->out};
   const bool in_bias = sources.query.bias != nullptr || sources.key.bias != nullptr || sources.value.bias != nullptr;
@@ -210,7 +210,7 @@ bool lay_out(const Sources &sources, fovea_mha_weights *weights) {
 bool pack(const Context &context, const Source &source, const Part &part) {
   if (part.outputs == 0) return true;
   Projection projection;
-  if (!plan_projection(context.kernels->matmul, {}, source.sizes, &projection)) return false;
+  if (!plan_projection(*context.kernels->matmul, {}, source.sizes, &projection)) return false;
   const int workers = part.padded * part.inputs < (1 << 16) ? 1 : worker_limit(context);
   pack_projection(context, workers, projection, source.data, part.panels);
   if (part.bias == nullptr) return true;

@@ -349,7 +349,7 @@ void project_inputs(const Call &call, float *memory) {
   };
   if (!call.needs_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
   // One product for parts that share their input, unless it would spend registers on the padding between them.
-  const int64_t lanes = w.kernels->lanes;
+  const int64_t lanes = w.kernels->rowwise->lanes;
   const bool dense = w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
   if (call.one_input && dense) {
     return run(call.query, w.query, w.query.padded + w.key.padded + w.value.outputs, call.query_rows);

@@ -74,7 +74,7 @@ int64_t PositionRows::entry_parts(int64_t blocks, int workers) const {
 }
 
 PositionScratch::PositionScratch(const Context &context, int64_t pairs, int64_t table_floats, int workers)
-    : frequency_count_(round_up(round_up(pairs, context.kernels->lanes), cache_line / sizeof(double))),
+    : frequency_count_(round_up(round_up(pairs, context.kernels->rowwise->lanes), cache_line / sizeof(double))),
       table_floats_(round_up(table_floats, cache_line / sizeof(float))),
       size_(static_cast<size_t>(frequency_count_) * sizeof(double) +
             static_cast<size_t>(workers * table_floats_) * sizeof(float)),

@@ -61,7 +61,7 @@ void encode_block(const Call &call, const PositionRows &rows, const PositionBloc
     encoding.x_stride = run.x_stride;
     encoding.out = call.out + run.out_offset;
     encoding.out_stride = run.out_stride;
-    call.context->kernels->encode_rows(encoding);
+    call.context->kernels->rowwise->encode_rows(encoding);
   });
 }
 
@@ -72,23 +72,24 @@ void add_block(const Call &call, const PositionRows &rows, const PositionBlock &
   EncodingRows encoding = encoding_of(call, block, frequencies, positions);
   encoding.out = table;
   encoding.out_stride = call.dim;
-  call.context->kernels->encode_rows(encoding);
+  call.context->kernels->rowwise->encode_rows(encoding);
   rows.for_each_run(block, [&](const RowRun &run) {
-    call.context->kernels->add_rows({.x = call.x + run.x_offset,
-                                     .x_stride = run.x_stride,
-                                     .encoding = table + run.position * call.dim,
-                                     .encoding_stride = run.position_step * call.dim,
-                                     .out = call.out + run.out_offset,
-                                     .out_stride = run.out_stride,
-                                     .count = run.count,
-                                     .dim = call.dim,
-                                     .distance = call.distance,
-                                     .stream = call.stream,
-                                     .dropout = call.settings.dropout.threshold == 0 ? nullptr : &call.settings.dropout,
-                                     .batch = run.entry,
-                                     .batch_step = run.entry_step,
-                                     .query = block.first + run.position,
-                                     .query_step = run.position_step});
+    call.context->kernels->rowwise->add_rows(
+        {.x = call.x + run.x_offset,
+         .x_stride = run.x_stride,
+         .encoding = table + run.position * call.dim,
+         .encoding_stride = run.position_step * call.dim,
+         .out = call.out + run.out_offset,
+         .out_stride = run.out_stride,
+         .count = run.count,
+         .dim = call.dim,
+         .distance = call.distance,
+         .stream = call.stream,
+         .dropout = call.settings.dropout.threshold == 0 ? nullptr : &call.settings.dropout,
+         .batch = run.entry,
+         .batch_step = run.entry_step,
+         .query = block.first + run.position,
+         .query_step = run.position_step});
   });
 }
 
@@ -100,7 +101,7 @@ Status run(Call call, const PositionRows &rows) {
   const int64_t pairs = ceil_div(call.dim, 2);
   const PositionScratch scratch(*call.context, pairs, shared ? block_length * call.dim : 0, workers);
   if (scratch.failed()) return scratch.failure();
-  fill_frequencies(call.settings.base, call.dim, pairs, call.context->kernels->lanes, scratch.frequencies());
+  fill_frequencies(call.settings.base, call.dim, pairs, call.context->kernels->rowwise->lanes, scratch.frequencies());
   rows.run_blocks(*call.context, workers, block_length, [&](int worker, const PositionBlock &block) {
     if (shared) {
       add_block(call, rows, block, scratch.frequencies(), scratch.table(worker));

@@ -142,8 +142,8 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   const ScoreWeights weights = score_weights(call, sizes.query_dim);
   made->units = weights.key.units;
   const bool has_bias = call.present[score_bias_operand];
-  const bool fits = plan_projection(context->kernels->matmul, {}, weights.key, &made->key) &&
-                    plan_projection(context->kernels->matmul, {}, weights.query, &made->query) &&
+  const bool fits = plan_projection(*context->kernels->matmul, {}, weights.key, &made->key) &&
+                    plan_projection(*context->kernels->matmul, {}, weights.query, &made->query) &&
                     lay_out(made.get(), has_bias);
   if (!fits)
     return fail(FOVEA_SIZE_OVERFLOW, "capacity is %" PRId64 ", too large for the address space", sizes.capacity);
@@ -168,7 +168,7 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
   rows.out_strides = {keys->kv_heads * keys->capacity, keys->capacity, 1};
   const ProjectionWeight weight = {keys->units, keys->key_dim, 0, 0};
   Projection projection;
-  if (!plan_projection(context->kernels->matmul, rows, weight, &projection)) {
+  if (!plan_projection(*context->kernels->matmul, rows, weight, &projection)) {
     return fail(FOVEA_SIZE_OVERFLOW, "key has more than 2^63 rows");
   }
   const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;

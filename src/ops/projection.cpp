@@ -133,12 +133,13 @@ void ProjectionTasks::multiply(int64_t task) const {
 void ProjectionTasks::finish(int64_t block) const { finish_rows(piece(block * chunks_)); }
 
 void ProjectionTasks::finish_rows(const Piece &piece) const {
-  kernels_.finish_units({.rows = data_.out + piece.row * padded_units(projection_.units),
-                         .count = piece.rows,
-                         .step = projection_.out_stride[projection_.axes - 1],
-                         .units = projection_.units,
-                         .bias = data_.bias,
-                         .reach = data_.reach == nullptr ? nullptr : data_.reach + piece.row});
+  kernels_.attention_of(ScoreKind::additive)
+      .finish_units({.rows = data_.out + piece.row * padded_units(projection_.units),
+                     .count = piece.rows,
+                     .step = projection_.out_stride[projection_.axes - 1],
+                     .units = projection_.units,
+                     .bias = data_.bias,
+                     .reach = data_.reach == nullptr ? nullptr : data_.reach + piece.row});
 }
 
 ProjectionTasks::Piece ProjectionTasks::piece(int64_t index) const {

@@ -121,32 +121,32 @@ void rotate_block(const Call &call, const PositionRows &rows, const PositionBloc
   for (int64_t i = 0; i < block.count; ++i) {
     positions[i] = call.position_scale * static_cast<double>(call.position(block.group, block.first + i));
   }
-  call.context->kernels->rotary_table({.frequencies = frequencies,
-                                       .positions = positions,
-                                       .count = block.count,
-                                       .pairs = call.rotary_dim / 2,
-                                       .interleaved = call.interleaved,
-                                       .width = call.width,
-                                       .table = table});
+  call.context->kernels->rowwise->rotary_table({.frequencies = frequencies,
+                                                .positions = positions,
+                                                .count = block.count,
+                                                .pairs = call.rotary_dim / 2,
+                                                .interleaved = call.interleaved,
+                                                .width = call.width,
+                                                .table = table});
   rows.for_each_run(block, [&](const RowRun &run) {
-    call.context->kernels->rotate_rows({.x = call.x + run.x_offset,
-                                        .x_stride = run.x_stride,
-                                        .out = call.out + run.out_offset,
-                                        .out_stride = run.out_stride,
-                                        .table = table + run.position * call.table_stride,
-                                        .table_stride = run.position_step * call.table_stride,
-                                        .width = call.width,
-                                        .count = run.count,
-                                        .head_dim = call.dim,
-                                        .rotary_dim = call.rotary_dim,
-                                        .interleaved = call.interleaved,
-                                        .distance = call.distance,
-                                        .stream = call.stream});
+    call.context->kernels->rowwise->rotate_rows({.x = call.x + run.x_offset,
+                                                 .x_stride = run.x_stride,
+                                                 .out = call.out + run.out_offset,
+                                                 .out_stride = run.out_stride,
+                                                 .table = table + run.position * call.table_stride,
+                                                 .table_stride = run.position_step * call.table_stride,
+                                                 .width = call.width,
+                                                 .count = run.count,
+                                                 .head_dim = call.dim,
+                                                 .rotary_dim = call.rotary_dim,
+                                                 .interleaved = call.interleaved,
+                                                 .distance = call.distance,
+                                                 .stream = call.stream});
   });
 }
 
 Status run(const Call &call, const PositionRows &rows) {
-  const int64_t lanes = call.context->kernels->lanes;
+  const int64_t lanes = call.context->kernels->rowwise->lanes;
   const int64_t pairs = call.rotary_dim / 2;
   const int64_t block_length = rows.block_length(call.table_stride, call.workers);
   const PositionScratch scratch(*call.context, pairs, block_length * call.table_stride, call.workers);
@@ -174,7 +174,7 @@ Status rotary(const Context *given, const TensorArgument &x, const TensorArgumen
   call.x = static_cast<const float *>(x->data);
   call.out = static_cast<float *>(out->data);
   call.stream = large_output(*x, *out);
-  call.width = round_up(call.rotary_dim / 2, call.context->kernels->lanes) * (call.interleaved ? 2 : 1);
+  call.width = round_up(call.rotary_dim / 2, call.context->kernels->rowwise->lanes) * (call.interleaved ? 2 : 1);
   call.table_stride = 2 * call.width;
   const PositionRows rows(*x, *out, call.has_positions && call.positions.rank == 2);
   call.workers = workers_for(*call.context, rows.elements());

@@ -53,7 +53,7 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
   constexpr int64_t least_units = 64;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   const bool large = rows >= least_rows && weight.depth >= least_depth && weight.units >= least_units;
-  return large && !invariant ? context.kernels->projection : context.kernels->matmul;
+  return large && !invariant ? *context.kernels->projection : *context.kernels->matmul;
 }
 
 // Projects queries or keys (or both) to `units` features and makes these the problem's.
@@ -121,7 +121,7 @@ Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem,
   plan->projects_query = is_additive(keys.kind);
   if (!plan->projects_query) return FOVEA_OK;
   const HeadStrides out = packed_strides(problem->heads, problem->query_len, 1);
-  if (!plan_projection(keys.kernels->matmul,
+  if (!plan_projection(*keys.kernels->matmul,
                        {problem->batch, problem->heads, problem->query_len, problem->query_strides, out},
                        {keys.units, keys.query_dim, 0, 0}, &plan->query) ||
       !checked_multiply(plan->query.rows, row, &plan->query_floats)) {

@@ -52,11 +52,12 @@ void NormTasks::run(int64_t task) const {
   const int64_t last = longest_valid_len(*problem, head / problem->kv_heads);
   const float *keys = problem->key + head / problem->kv_heads * problem->key_strides.batch +
                       head % problem->kv_heads * problem->key_strides.head + begin * problem->key_strides.position;
-  kernels->squared_norms({.rows = keys,
-                          .stride = problem->key_strides.position,
-                          .count = std::clamp<int64_t>(last - begin, 0, norms_per_task),
-                          .dim = problem->head_dim,
-                          .out = norms + head * problem->key_len + begin});
+  kernels->attention_of(ScoreKind::gaussian)
+      .squared_norms({.rows = keys,
+                      .stride = problem->key_strides.position,
+                      .count = std::clamp<int64_t>(last - begin, 0, norms_per_task),
+                      .dim = problem->head_dim,
+                      .out = norms + head * problem->key_len + begin});
 }
 
 ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &plan, const AttentionCall &call,

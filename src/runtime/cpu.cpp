@@ -15,11 +15,6 @@
 
 namespace fovea {
 
-const char *isa_name(Isa isa) {
-  constexpr const char *names[isa_count] = {"base", "avx2", "avx512", "amx"};
-  return names[static_cast<int>(isa)];
-}
-
 #if defined(__x86_64__)
 namespace {
 

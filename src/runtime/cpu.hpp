@@ -7,7 +7,10 @@ namespace fovea {
 enum class Isa : int { base = 0, avx2 = 1, avx512 = 2, amx = 3 };
 constexpr int isa_count = 4;
 
-const char *isa_name(Isa isa);
+constexpr const char *isa_name(Isa isa) {
+  constexpr const char *names[isa_count] = {"base", "avx2", "avx512", "amx"};
+  return names[static_cast<int>(isa)];
+}
 
 // The CPU has the instructions (CPUID) and the operating system saves the registers (XGETBV). Asks Linux for the use of
 // AMX's tiles when that set is first asked for.

@@ -1,4 +1,4 @@
-// Selection of the table. A name that is unknown, or that this machine cannot run, is an error and never a silent
+// Selection of kernels: for each topic the best row. A name that is unknown, or that this machine cannot run, is an error and never a silent
 // fallback. AMX has to be named: it is worth half of a projection's time or costs a fifth more, as its cores are shared or
 // not (kernels/matmul_parts.hpp), and it takes small signal stacks from the whole process (cpu.cpp).
 #include "runtime/dispatch.hpp"
@@ -12,29 +12,53 @@ namespace {
 
 constexpr Isa all_sets[isa_count] = {Isa::base, Isa::avx2, Isa::avx512, Isa::amx};
 
+// A row: kernels, and the set a machine must have and a limit allow for them. Best last.
+template <class Struct>
+struct Row {
+  Isa set;
+  const Struct *kernels;
+};
+
 #if defined(__x86_64__)
-const Kernels *amx_table() {
-  static const Kernels table = [] {
-    Kernels kernels = kernels_avx512;
-    kernels.name = isa_name(Isa::amx);
-    kernels.projection = projection_kernels_amx;
-    return kernels;
-  }();
-  return &table;
-}
+#define FOVEA_ROWS_OF(topic) \
+  {Isa::base, &topic##_base}, {Isa::avx2, &topic##_avx2}, { Isa::avx512, &topic##_avx512 }
+#else
+#define FOVEA_ROWS_OF(topic) \
+  { Isa::base, &topic##_base }
 #endif
 
-const Kernels *built_table(Isa isa) {
-  switch (isa) {
-    case Isa::base: return &kernels_base;
+constexpr Row<AttentionKernels> dot_rows[] = {FOVEA_ROWS_OF(dot)};
+constexpr Row<AttentionKernels> additive_rows[] = {FOVEA_ROWS_OF(additive)};
+constexpr Row<AttentionKernels> gaussian_rows[] = {FOVEA_ROWS_OF(gaussian)};
+constexpr Row<MatmulKernels> product_rows[] = {FOVEA_ROWS_OF(products)};
+constexpr Row<RowwiseKernels> rowwise_rows[] = {FOVEA_ROWS_OF(rowwise)};
+constexpr Row<MatmulKernels> projection_rows[] = {
+    FOVEA_ROWS_OF(products),
 #if defined(__x86_64__)
-    case Isa::avx2: return &kernels_avx2;
-    case Isa::avx512: return &kernels_avx512;
-    case Isa::amx: return amx_table();
+    {Isa::amx, &parts_amx},
 #endif
-    default: return nullptr;
+};
+
+template <class Struct, size_t count>
+constexpr const Struct *best(const Row<Struct> (&rows)[count], Isa limit) {
+  const Struct *kernels = nullptr;
+  for (const Row<Struct> &row : rows) {
+    if (row.set <= limit) kernels = row.kernels;
   }
+  return kernels;
 }
+
+// A machine that has a set has those below it.
+constexpr Kernels choose(Isa limit) {
+  return {.name = isa_name(limit),
+          .attention = {best(dot_rows, limit), best(additive_rows, limit), best(gaussian_rows, limit)},
+          .matmul = best(product_rows, limit),
+          .projection = best(projection_rows, limit),
+          .rowwise = best(rowwise_rows, limit)};
+}
+
+// Constants: nothing is made at first use, which another thread's fork might leave half made.
+constexpr Kernels choices[isa_count] = {choose(Isa::base), choose(Isa::avx2), choose(Isa::avx512), choose(Isa::amx)};
 
 void list_available(char *text, size_t size) {
   text[0] = '\0';
@@ -56,7 +80,7 @@ const char *environment_name() {
 
 }  // namespace
 
-const Kernels *kernels_of(Isa isa) { return cpu_supports(isa) ? built_table(isa) : nullptr; }
+const Kernels *kernels_of(Isa isa) { return cpu_supports(isa) ? &choices[static_cast<int>(isa)] : nullptr; }
 
 Status select_kernels(const char *name, const char *origin, const Kernels **kernels) {
   if (name == nullptr) {

@@ -93,8 +93,7 @@ struct Task {
 
   void run(const fovea::Kernels &table, void (*kernel)(const fovea::AttentionTask &), bool with_weights) {
     problem.weights_wanted = with_weights;
-    const fovea::AttentionShape &shape = table.attention;
-    const int64_t floats = shape.scratch_floats(given.score, given.head_dim, given.value_dim);
+    const int64_t floats = table.attention_of(given.score).scratch_floats(given.head_dim, given.value_dim);
     const WithPlacement aligned(Placement::kEnd);  // whole lines, as plans hand it out
     const Floats scratch(fovea::round_up(floats, 16));
     fovea::AttentionTask task{};
@@ -106,7 +105,7 @@ struct Task {
     task.row_scale = row_scale.data();
     task.scratch = scratch.data();
     kernel(task);
-    if (with_weights) table.attention_weights(task);
+    if (with_weights) table.attention_of(given.score).weights(task);
   }
 
   // By how much the largest score may be off: a sum of head_dim terms, and the roundings of differences and scale.
@@ -154,7 +153,8 @@ void check_problem(const fovea::Kernels &table, const Problem &problem, bool til
   CAPTURE(problem.masked);
   CAPTURE(problem.valid_len);
   Task task(problem, random);
-  task.run(table, tile ? table.attention_tile : table.attention_rows, tile);
+  const fovea::AttentionKernels &kernels = table.attention_of(problem.score);
+  task.run(table, tile ? kernels.tile : kernels.rows, tile);
   task.check(tile);
 }
 
@@ -166,19 +166,21 @@ TEST_SUITE("kernels attention") {
   TEST_CASE("many rows: every number of them, of keys and of features") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      const int64_t rows = table.attention.tile_rows, keys = table.attention.tile_keys;
       for (const fovea::ScoreKind kind : kKinds) {
-        const int64_t most = rows * table.attention.tile_bands(5, 6);
+        const fovea::AttentionKernels &kernels = table.attention_of(kind);
+        const int64_t rows = kernels.tile_rows, keys = kernels.tile_keys;
+        const int64_t most = rows * kernels.tile_bands(5, 6);
         for (int64_t q = 1; q <= rows + 1; ++q) check_problem(table, {kind, 1, q, 7, 5, 6}, true, random);
         for (const int64_t q : {2 * rows - 1, most - 1, most}) {
           check_problem(table, {kind, 1, q, 7, 5, 6}, true, random);
         }
-        for (int64_t k = 1; k <= 15; ++k) check_problem(table, {kind, 1, table.lanes + 1, k, 5, 6}, true, random);
+        for (int64_t k = 1; k <= 15; ++k)
+          check_problem(table, {kind, 1, table.rowwise->lanes + 1, k, 5, 6}, true, random);
         for (const int64_t k : {keys - 1, keys, keys + 1, 2 * keys, 2 * keys + 1}) {
           check_problem(table, {kind, 2, 5, k, 5, 6}, true, random);
         }
-        for (int64_t d = 1; d <= 2 * table.lanes + 1; ++d) {
-          check_problem(table, {kind, 1, 3, 9, d, 2 * table.lanes + 2 - d}, true, random);
+        for (int64_t d = 1; d <= 2 * table.rowwise->lanes + 1; ++d) {
+          check_problem(table, {kind, 1, 3, 9, d, 2 * table.rowwise->lanes + 2 - d}, true, random);
         }
       }
     });
@@ -188,14 +190,14 @@ TEST_SUITE("kernels attention") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
       for (const fovea::ScoreKind kind : kKinds) {
-        for (int64_t q = 1; q <= table.attention.few_rows(kind, 64); ++q) {
-          const int64_t keys = table.attention.few_rows_keys(q);
+        for (int64_t q = 1; q <= table.attention_of(kind).few_rows(64); ++q) {
+          const int64_t keys = table.attention_of(kind).few_rows_keys(q);
           for (const int64_t k : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33}) {
             check_problem(table, {kind, 1, q, k, 5, 6}, false, random);
           }
           for (const int64_t k : {keys - 1, keys, keys + 1}) check_problem(table, {kind, 1, q, k, 5, 6}, false, random);
-          for (int64_t d = 1; d <= 4 * table.lanes + 1; ++d) {
-            check_problem(table, {kind, 1, q, 9, d, 4 * table.lanes + 2 - d}, false, random);
+          for (int64_t d = 1; d <= 4 * table.rowwise->lanes + 1; ++d) {
+            check_problem(table, {kind, 1, q, 9, d, 4 * table.rowwise->lanes + 2 - d}, false, random);
           }
         }
         for (const int64_t d : {100, 256, 1024}) check_problem(table, {kind, 1, 1, 9, d, d}, false, random);
@@ -213,7 +215,8 @@ TEST_SUITE("kernels attention") {
         Problem p;
         p.score = random.pick({kKinds[0], kKinds[1]});
         p.heads = tile ? random.integer(1, 3) : 1;
-        p.query_len = random.integer(1, tile ? table.attention.tile_rows / 3 : table.attention.few_rows(p.score, 64));
+        p.query_len = random.integer(
+            1, tile ? table.attention_of(p.score).tile_rows / 3 : table.attention_of(p.score).few_rows(64));
         p.key_len = random.integer(1, 130);
         p.head_dim = random.integer(1, 40);
         p.value_dim = random.integer(1, 40);

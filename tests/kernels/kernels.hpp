@@ -9,30 +9,20 @@
 #include <string>
 #include <vector>
 
-#include "kernels/table.hpp"
+#include "runtime/dispatch.hpp"
 #include "support/accuracy.hpp"
 #include "support/contexts.hpp"
 #include "support/tensor.hpp"
 
 namespace testing {
 
-// Null for a set without a whole table of its own.
-inline const fovea::Kernels *table_of(const std::string &isa) {
-  if (isa == "base") return &fovea::kernels_base;
-#if defined(__x86_64__)
-  if (isa == "avx2") return &fovea::kernels_avx2;
-  if (isa == "avx512") return &fovea::kernels_avx512;
-#endif
-  return nullptr;
-}
-
 // body(kernels) for each table the machine can run, with memory that ends before a guard page and with memory that begins
 // behind one, not aligned to more than a float.
 template <typename Body>
 void for_each_table(Body body) {
   for (const std::string &isa : instruction_sets()) {
-    const fovea::Kernels *kernels = table_of(isa);
-    if (kernels == nullptr) continue;
+    const fovea::Kernels *kernels = nullptr;
+    REQUIRE_EQ(fovea::select_kernels(isa.c_str(), "isa", &kernels), FOVEA_OK);
     for (const Placement placement : {Placement::kEnd, Placement::kMisaligned}) {
       const WithPlacement here(placement);
       const std::string where = isa + ", " + placement_name(placement);

@@ -89,25 +89,25 @@ TEST_SUITE("kernels matmul") {
   TEST_CASE("every tail of columns, rows and depth") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      const int64_t panel = table.matmul.panel_columns;
+      const int64_t panel = table.matmul->panel_columns;
       for (int64_t columns = 1; columns <= 2 * panel + 1; ++columns) {
-        check_product(table.matmul, {.rows = 1, .columns = columns, .depth = 5}, random);
-        check_product(table.matmul, {.rows = 7, .columns = columns, .depth = 5}, random);
+        check_product(*table.matmul, {.rows = 1, .columns = columns, .depth = 5}, random);
+        check_product(*table.matmul, {.rows = 7, .columns = columns, .depth = 5}, random);
       }
       for (int64_t rows = 1; rows <= 26; ++rows) {
-        check_product(table.matmul, {.rows = rows, .columns = panel + 1, .depth = 6}, random);
-        check_product(table.matmul, {.rows = rows, .columns = panel + 1, .depth = 6, .a_transposed = true}, random);
+        check_product(*table.matmul, {.rows = rows, .columns = panel + 1, .depth = 6}, random);
+        check_product(*table.matmul, {.rows = rows, .columns = panel + 1, .depth = 6, .a_transposed = true}, random);
       }
       for (const int64_t depth : {0, 1, 2, 3, 4, 5, 6, 7, 47, 48, 49, 96, 97, 767, 768, 769, 1537}) {
         for (const int64_t chain : {int64_t{48}, INT64_MAX}) {
           const Product product = {.rows = 3, .columns = panel - 1, .depth = depth, .chain = chain};
-          check_product(table.matmul, product, random);
+          check_product(*table.matmul, product, random);
         }
       }
       // A row against several panels at once, where the kernels do so.
       for (const int64_t columns : {4 * panel - 1, 4 * panel, 4 * panel + 1, 8 * panel}) {
-        check_product(table.matmul, {.rows = 1, .columns = columns, .depth = 50, .chain = 48}, random);
-        check_product(table.matmul, {.rows = 7, .columns = columns, .depth = 50, .chain = 48}, random);
+        check_product(*table.matmul, {.rows = 1, .columns = columns, .depth = 50, .chain = 48}, random);
+        check_product(*table.matmul, {.rows = 7, .columns = columns, .depth = 50, .chain = 48}, random);
       }
     });
   }
@@ -126,7 +126,7 @@ TEST_SUITE("kernels matmul") {
         p.residual = random.chance(0.5);
         p.in_place = p.residual && random.chance(0.5);
         p.activation = static_cast<fovea::Activation>(random.integer(0, 4));
-        check_product(table.matmul, p, random);
+        check_product(*table.matmul, p, random);
       }
     });
   }
@@ -134,13 +134,13 @@ TEST_SUITE("kernels matmul") {
   TEST_CASE("what a panel lacks in columns is zero") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      const int64_t width = table.matmul.panel_columns;
+      const int64_t width = table.matmul->panel_columns;
       for (int64_t columns = 1; columns <= width; ++columns) {
         for (const bool b_transposed : {false, true}) {
           const Product p = {.rows = 1, .columns = columns, .depth = 3, .b_transposed = b_transposed};
           const std::vector<float> b = normals(3 * columns, random);
           const std::vector<float> packed =
-              pack(table.matmul, p, Floats(b_transposed ? transposed(b, 3, columns) : b)).values();
+              pack(*table.matmul, p, Floats(b_transposed ? transposed(b, 3, columns) : b)).values();
           int64_t wrong = 0;
           for (int64_t n = 0; n < 3 * width; ++n) {
             const float expected = n % width < columns ? b[n / width * columns + n % width] : 0;

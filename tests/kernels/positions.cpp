@@ -28,28 +28,29 @@ void check_rotation(const fovea::Kernels &table, const Rotation &r, Random &rand
   CAPTURE(r.interleaved);
   CAPTURE(r.one_position);
   const int64_t pairs = r.rotary_dim / 2;
-  const int64_t width =
-      fovea::round_up(r.interleaved ? 2 * pairs : pairs, r.interleaved ? 2 * table.lanes : table.lanes);
-  const std::vector<double> frequencies = frequencies_of(pairs, r.rotary_dim, table.lanes, r.inverse ? -1 : 1);
+  const int64_t width = fovea::round_up(r.interleaved ? 2 * pairs : pairs,
+                                        r.interleaved ? 2 * table.rowwise->lanes : table.rowwise->lanes);
+  const std::vector<double> frequencies = frequencies_of(pairs, r.rotary_dim, table.rowwise->lanes, r.inverse ? -1 : 1);
   std::vector<int64_t> positions;
   for (int64_t row = 0; row < r.count; ++row) positions.push_back(r.one_position ? 70 : random.integer(0, 1000));
   const std::vector<double> turns(positions.begin(), positions.end());
   const Floats rotations(r.count * 2 * width), x(normals(r.count * r.head_dim, random));
   const Floats out = r.in_place ? Floats(x.values()) : Floats(r.count * r.head_dim);
-  table.rotary_table({frequencies.data(), turns.data(), r.count, pairs, r.interleaved, width, rotations.data()});
-  table.rotate_rows({.x = r.in_place ? out.data() : x.data(),
-                     .x_stride = r.head_dim,
-                     .out = out.data(),
-                     .out_stride = r.head_dim,
-                     .table = rotations.data(),
-                     .table_stride = r.one_position ? 0 : 2 * width,
-                     .width = width,
-                     .count = r.count,
-                     .head_dim = r.head_dim,
-                     .rotary_dim = r.rotary_dim,
-                     .interleaved = r.interleaved,
-                     .distance = r.distance,
-                     .stream = r.stream});
+  table.rowwise->rotary_table(
+      {frequencies.data(), turns.data(), r.count, pairs, r.interleaved, width, rotations.data()});
+  table.rowwise->rotate_rows({.x = r.in_place ? out.data() : x.data(),
+                              .x_stride = r.head_dim,
+                              .out = out.data(),
+                              .out_stride = r.head_dim,
+                              .table = rotations.data(),
+                              .table_stride = r.one_position ? 0 : 2 * width,
+                              .width = width,
+                              .count = r.count,
+                              .head_dim = r.head_dim,
+                              .rotary_dim = r.rotary_dim,
+                              .interleaved = r.interleaved,
+                              .distance = r.distance,
+                              .stream = r.stream});
   reference::Rotary how{.rotary_dim = r.rotary_dim};
   how.interleaved = r.interleaved;
   how.inverse = r.inverse;
@@ -64,7 +65,7 @@ TEST_SUITE("kernels positions") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
       const fovea::Distance distances[] = {fovea::Distance::near, fovea::Distance::cached, fovea::Distance::far};
-      for (int64_t dim = 2; dim <= 5 * table.lanes + 2; dim += 2) {
+      for (int64_t dim = 2; dim <= 5 * table.rowwise->lanes + 2; dim += 2) {
         for (const bool interleaved : {false, true}) {
           const fovea::Distance distance = distances[dim / 2 % 3];
           Rotation r = {dim, dim, 1 + dim % 7, interleaved, false, false, false, distance, dim % 4 == 0};
@@ -86,35 +87,36 @@ TEST_SUITE("kernels positions") {
   TEST_CASE("sinusoidal encoding, every number of features") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      for (int64_t dim = 1; dim <= 5 * table.lanes + 1; ++dim) {
+      for (int64_t dim = 1; dim <= 5 * table.rowwise->lanes + 1; ++dim) {
         CAPTURE(dim);
         const std::vector<int64_t> positions = {0, 1, 17, 999};
         const std::vector<double> turns(positions.begin(), positions.end());
-        const auto frequencies = frequencies_of((dim + 1) / 2, dim, table.lanes, 1);
+        const auto frequencies = frequencies_of((dim + 1) / 2, dim, table.rowwise->lanes, 1);
         const std::vector<double> encoding = reference::positional_encoding(positions, dim, 10000);
         const Floats x(normals(4 * dim, random)), made(4 * dim), sum(4 * dim), added(4 * dim);
         std::vector<double> truth;
         for (size_t n = 0; n < encoding.size(); ++n) truth.push_back(encoding[n] + static_cast<double>(x.data()[n]));
         for (const bool stream : {false, true}) {
-          table.encode_rows({frequencies.data(), turns.data(), 4, dim, nullptr, 0, made.data(), dim, stream});
+          table.rowwise->encode_rows({frequencies.data(), turns.data(), 4, dim, nullptr, 0, made.data(), dim, stream});
           CHECK_WITHIN(made.values(), encoding, roundings(encoding, 0, 4));
-          table.encode_rows({frequencies.data(), turns.data(), 4, dim, x.data(), dim, sum.data(), dim, stream});
+          table.rowwise->encode_rows(
+              {frequencies.data(), turns.data(), 4, dim, x.data(), dim, sum.data(), dim, stream});
           CHECK_WITHIN(sum.values(), truth, roundings(truth, 1, 4));
-          table.add_rows({.x = x.data(),
-                          .x_stride = dim,
-                          .encoding = made.data(),
-                          .encoding_stride = dim,
-                          .out = added.data(),
-                          .out_stride = dim,
-                          .count = 4,
-                          .dim = dim,
-                          .distance = stream ? fovea::Distance::far : fovea::Distance::near,
-                          .stream = stream,
-                          .dropout = nullptr,
-                          .batch = 0,
-                          .batch_step = 0,
-                          .query = 0,
-                          .query_step = 1});
+          table.rowwise->add_rows({.x = x.data(),
+                                   .x_stride = dim,
+                                   .encoding = made.data(),
+                                   .encoding_stride = dim,
+                                   .out = added.data(),
+                                   .out_stride = dim,
+                                   .count = 4,
+                                   .dim = dim,
+                                   .distance = stream ? fovea::Distance::far : fovea::Distance::near,
+                                   .stream = stream,
+                                   .dropout = nullptr,
+                                   .batch = 0,
+                                   .batch_step = 0,
+                                   .query = 0,
+                                   .query_step = 1});
           CHECK(added.values() == sum.values());
         }
       }

@@ -39,7 +39,7 @@ void check_softmax(const fovea::Kernels &table, const Softmax &s, Random &random
   for (int64_t r = 0; r < count; ++r) {
     rows.push_back({x.data() + r * s.key_len, out.data() + r * s.key_len, s.valid_lens[static_cast<size_t>(r)]});
   }
-  table.softmax_rows({rows.data(), count, s.key_len, s.empty_rows, s.stream});
+  table.rowwise->softmax_rows({rows.data(), count, s.key_len, s.empty_rows, s.stream});
   const auto empty = static_cast<reference::EmptyRows>(s.empty_rows);
   const auto truth = reference::masked_softmax<double>(x.values(), s.valid_lens, s.key_len, empty);
   // Exponents are of differences up to 40, each rounded twice; an exponential and a quotient; a sum.
@@ -69,13 +69,13 @@ void check_norm(const fovea::Kernels &table, const Norm &n, Random &random) {
   for (int64_t r = 0; r < n.count; ++r) {
     rows.push_back({x.data() + r * n.dim, n.residual ? residual.data() + r * n.dim : nullptr, out.data() + r * n.dim});
   }
-  table.norm_rows({.row = rows.data(),
-                   .count = n.count,
-                   .dim = n.dim,
-                   .weight = weight.or_null(n.affine),
-                   .bias = bias.or_null(n.affine),
-                   .epsilon = inputs.epsilon,
-                   .stream = n.stream});
+  table.rowwise->norm_rows({.row = rows.data(),
+                            .count = n.count,
+                            .dim = n.dim,
+                            .weight = weight.or_null(n.affine),
+                            .bias = bias.or_null(n.affine),
+                            .epsilon = inputs.epsilon,
+                            .stream = n.stream});
   const std::vector<double> truth = reference::layer_norm<double>(inputs);
   CHECK_WITHIN(out.values(), truth, roundings(truth, 16, 64));  // 64: of weights and values up to 4 each
 }
@@ -86,9 +86,9 @@ TEST_SUITE("kernels row wise") {
   TEST_CASE("exp and tanh, every count") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      for (int64_t count = 0; count <= 5 * table.lanes + 1; ++count) {
-        check_elementwise(table.exp, reference::exp, 1.6, count, random);
-        check_elementwise(table.tanh, reference::tanh, 1.4, count, random);
+      for (int64_t count = 0; count <= 5 * table.rowwise->lanes + 1; ++count) {
+        check_elementwise(table.rowwise->exp, reference::exp, 1.6, count, random);
+        check_elementwise(table.rowwise->tanh, reference::tanh, 1.4, count, random);
       }
     });
   }
@@ -96,7 +96,7 @@ TEST_SUITE("kernels row wise") {
   TEST_CASE("masked softmax, every number of keys and length") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      for (int64_t keys = 1; keys <= 5 * table.lanes + 1; ++keys) {
+      for (int64_t keys = 1; keys <= 5 * table.rowwise->lanes + 1; ++keys) {
         std::vector<int64_t> all;
         for (int64_t len = 0; len <= keys; ++len) all.push_back(len);
         const auto empty_rows = static_cast<fovea::EmptyRows>(keys % 3);
@@ -112,7 +112,7 @@ TEST_SUITE("kernels row wise") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
       std::vector<int64_t> dims = {2047, 2048, 2049, 4097};
-      for (int64_t dim = 1; dim <= 6 * table.lanes + 1; ++dim) dims.push_back(dim);
+      for (int64_t dim = 1; dim <= 6 * table.rowwise->lanes + 1; ++dim) dims.push_back(dim);
       for (const int64_t dim : dims) {
         for (const bool stream : {false, true}) {
           check_norm(table, {dim, 1, false, false, stream}, random);
@@ -126,11 +126,11 @@ TEST_SUITE("kernels row wise") {
   TEST_CASE("merging, every number of features") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      for (int64_t dim = 1; dim <= 3 * table.lanes + 1; ++dim) {
+      for (int64_t dim = 1; dim <= 3 * table.rowwise->lanes + 1; ++dim) {
         CAPTURE(dim);
         const int64_t parts = 1 + dim % 4;
         const Floats outs(normals(parts * dim, random)), lses(normals(parts, random, 4)), out(dim), lse(int64_t{1});
-        table.merge_row({outs.data(), lses.data(), nullptr, 1, out.data(), lse.data(), parts, dim, dim, 1});
+        table.rowwise->merge_row({outs.data(), lses.data(), nullptr, 1, out.data(), lse.data(), parts, dim, dim, 1});
         const auto truth = reference::merge_states<double>(outs.values(), lses.values(), parts, 1, dim);
         CHECK_WITHIN(out.values(), truth.out, roundings(truth.out, 0, 200));
         CHECK_WITHIN(lse.values(), truth.log_sum_exp, roundings(truth.log_sum_exp, 8, 8));
@@ -141,10 +141,10 @@ TEST_SUITE("kernels row wise") {
   TEST_CASE("squared norms, every number of features") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      for (int64_t dim = 1; dim <= 4 * table.lanes + 1; ++dim) {
+      for (int64_t dim = 1; dim <= 4 * table.rowwise->lanes + 1; ++dim) {
         CAPTURE(dim);
         const Floats rows(normals(5 * dim, random)), out(int64_t{5});
-        table.squared_norms({rows.data(), dim, 5, dim, out.data()});
+        table.attention_of(fovea::ScoreKind::gaussian).squared_norms({rows.data(), dim, 5, dim, out.data()});
         std::vector<double> truth(5);
         for (int64_t n = 0; n < 5 * dim; ++n) truth[n / dim] += std::pow(static_cast<double>(rows.data()[n]), 2);
         // The sums of all lanes are exact but for the last step; adding up the lanes takes up to five.
