@@ -6,9 +6,7 @@
 // element: there are some 36 vector instructions for two registers of the result, and on the base set those are what
 // bounds it. The limit is what memcpy of the same tensor takes; rotating in place touches half of the memory and may be
 // faster. From a cache the arithmetic shows: a row of 128 features is 16 instructions, and its share of the sines and
-// cosines 18 more where 8 heads share them (llama8b_key), against some 48 cycles of two Zen 4 cores that copy it. With
-// sines and cosines for nothing the same rotation took 138 us instead of 188, both at their shortest, and about 116 are
-// what such a copy takes at the rate measured on another occasion.
+// cosines 18 more where 8 heads share them (llama8b_key), against some 48 cycles of two Zen 4 cores that copy it.
 // decode_batch_query is too little for a second thread.
 //
 // SPDX-License-Identifier: Apache-2.0

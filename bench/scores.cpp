@@ -14,14 +14,7 @@
 //     projected before a key can be used, at the multiply-add peak. Then prepared keys and values are read, all in cache
 //     here (4 to 5 MB), or the score's instructions and the weighted sum take longer; a query's exponential is about 13
 //     instructions for a register of units, 10 on AMD's. Left in between: only scores have arithmetic to hide what they
-//     read behind. Of 32 keys and values of 256 on Zen 4, from the third-level cache, scores take 500 ns (495 is their
-//     bound), values 400 (142), their reading alone 685 to 745. Adding the values of one sequence between the scores of
-//     the next, a register of four values after each four registers of a key, would save a tenth of those 900 (a
-//     prototype) and costs a quarter more from memory, or, with every line asked for ahead, most of what it saves: left
-//     alone. Asking for keys and values while their queries are projected gained nothing: in blocks of 6 to 12 (Zen 4),
-//     or a few lines at each step of the product (Intel, under load, 0.97 to 1.08). Nor did other ways of asking there:
-//     a tile's values during its scores 1.00 to 1.11, every line instead of one in 16 0.96 to 1.13, none before values
-//     0.97 to 1.02.
+//     read behind.
 //   additive_tile: the loop over tiles alone, as far as a call can show it: queries, keys and values of one feature,
 //     keys prepared. Softmax is 15 instructions for 256 units' 900 to 1200 and does not count.
 //   gaussian: the scaled dot product of the same shape, measured beside it, is the limit: the norms of keys are a sum

@@ -176,7 +176,7 @@ FOVEA_INLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
   const double share = 1.0 / static_cast<double>(rows.dim);
   const auto input = [&](int64_t r)
                          FOVEA_INLINE_BODY { return NormInput<has_residual>(rows.row[min_of(r, rows.count - 1)]); };
-  // The next row's statistics are under way while this one's root and quotient are: 15 % with rows in a cache.
+  // The next row's statistics are under way while this one's root and quotient are.
   Moments next = row_moments(input(0), rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
     const Moments moments = next;

@@ -6,7 +6,7 @@
 // > blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Between k blocks a
 // piece's sums stay in a buffer, so out is written once, and may be the residual. Every element of the output sums k in
 // the same order, however the work is cut. b is read from its first element to its last, which the processor foresees:
-// asking for the next panel's lines in advance cost 2 to 10 % of products of 4 to 128 rows (Zen 4).
+// nothing is asked for in advance.
 #pragma once
 
 #include "kernels/activation.hpp"
@@ -18,8 +18,7 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 constexpr int64_t panel_columns = block_vectors * lanes;
-// Deep, so that the output is loaded and stored seldom; a panel streams from the second-level cache anyway (2048 x 512
-// x 2048, multiply-adds a cycle: 256: 1.68, 512: 1.76, 768: 1.78, 1024 and more: 1.76).
+// Deep, so that the output is loaded and stored seldom; a panel streams from the second-level cache anyway.
 constexpr int64_t depth_block = 768;
 
 // b transposed in memory (columns contiguous): squares of registers are transposed.
@@ -234,8 +233,7 @@ constexpr int64_t piece_floats = int64_t{1} << 16;
 constexpr int64_t least_piece_rows = 48;
 static_assert(least_piece_rows <= sums_rows && piece_floats / depth_block + 6 <= sums_rows);
 
-// Rows of a where they lie: copying them cost 14 cycles a line, up to 7 % of a product (2048 x 256 x 256), and gained
-// nothing even for rows a power of two apart.
+// Rows of a where they lie: copying them costs more than it gains, even for rows a power of two apart.
 FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, float *sums) {
   const int64_t most = max_of(piece_floats / max_of(task.depth, 1), least_piece_rows);
   const int64_t pieces = ceil_div(task.rows, most);

@@ -16,14 +16,7 @@
 // parts_depth elements of each, before all panels pass by.
 //
 // Limit: a product of tiles takes 16 cycles, 32 x 32 elements of out 64 x 6 a step, and the 14 tiles read for that 8 each
-// from the first-level cache. This loop alone reaches the tile unit's peak, 358 GFLOP/s (2.2 GHz); with rows taken apart
-// it has 270 to 285 from cache and 210 to 240 from memory, where multiply-adds have 119 to 134. While a stranger works on
-// the core's other hardware thread the tile unit falls to less than half and a tile takes 31 cycles to read: then it has
-// 70 to 90, multiply-adds 80 to 100.
-//
-// Tried and left out: taking the next rows apart between the products, and asking for their lines (no gain); fixed point,
-// three digits of int8 in eight products at twice the rate: 1.05 to 1.27 times this speed, and beside a stranger 0.94 to
-// 1.06 of multiply-adds', for errors that follow the largest element of a row instead of each.
+// from the first-level cache. A stranger on the core's other hardware thread takes more than half of that away.
 #pragma once
 
 #include "beyond_xsimd/amx_tiles.hpp"

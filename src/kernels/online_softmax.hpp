@@ -13,8 +13,7 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 // How many keys are taken together, each adding to a sum of its own: enough independent chains to keep both ports busy
-// over the latencies, few enough to stay in registers (measured with AVX-512: 4: 17.3, 6: 16.5, 8: 17.1 instruction
-// slots for each register of scores, one after the other 18.3; 15 are the bound).
+// over the latencies, few enough to stay in registers.
 constexpr int chains = has_32_registers ? 6 : 4;
 
 template <int64_t rows>

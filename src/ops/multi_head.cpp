@@ -2,9 +2,8 @@
 // attention writes the rows that the output projection reads. Inputs that are the same tensor share one product, whose
 // rows hold queries, keys and values side by side.
 //
-// The output projection is a pass of its own over attention's rows. Taking them block by block out of the nearest cache
-// would win next to nothing: at the end of a call it takes 0 to 7 % longer than the same flops on 64 rows that stay in
-// the cache (B8 L128 and B1 L512 768/12, B1 L2048 1024/16; two runs on Zen 4), at most 1 % of the call.
+// The output projection is a pass of its own over attention's rows: taking them block by block out of the nearest cache
+// would win next to nothing.
 #include "ops/multi_head.hpp"
 
 #include <algorithm>
