@@ -1,0 +1,47 @@
+"""A case of fovea_bench: what is computed, of which sizes. Standard library only."""
+import dataclasses
+
+# The largest error that passes, of a sampled output row relative to its largest magnitude. The types' own rounding is
+# 6e-8, 4e-3 and 5e-4; sums of a few thousand and a second rounding in between (weights, projections) multiply it.
+TOLERANCES = {"f32": 1e-4, "bf16": 4e-2, "f16": 5e-3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Parameters of the operation can be read as attributes: case.batch, case.causal."""
+
+    operation: str
+    model: str
+    dtype: str
+    bound: str
+    flops: float
+    bytes: float
+    elements: float
+    parameters: dict
+
+    @property
+    def name(self):
+        return f"{self.operation}/{self.dtype}/{self.model}"
+
+    @property
+    def tolerance(self):
+        return TOLERANCES[self.dtype]
+
+    def __getattr__(self, name):
+        try:
+            return self.parameters[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def get(self, name, default=None):
+        return self.parameters.get(name, default)
+
+    def of_type(self, dtype):
+        return dataclasses.replace(self, dtype=dtype)
+
+    def to_json(self):
+        return dataclasses.asdict(self)
+
+
+def from_json(fields):
+    return Case(**{field.name: fields[field.name] for field in dataclasses.fields(Case)})
