@@ -178,7 +178,9 @@ def run(options, compared, chosen, progress, not_installed):
 def not_taking_part(description, case):
     if "reason" in description:
         return f"not installed: {description['reason']}"
-    return None if case.dtype in description["types"] else f"not tried with {case.dtype}"
+    if case.dtype in description["types"]:
+        return None
+    return description["untried"].get(case.dtype, f"not tried with {case.dtype}")
 
 
 if __name__ == "__main__":

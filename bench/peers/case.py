@@ -1,9 +1,9 @@
 """A case of fovea_bench: what is computed, of which sizes. Standard library only."""
 import dataclasses
 
-# The largest error that passes, of a sampled output row relative to its largest magnitude. The types' own rounding is
-# 6e-8, 4e-3 and 5e-4; sums of a few thousand and a second rounding in between (weights, projections) multiply it.
-TOLERANCES = {"f32": 1e-4, "bf16": 4e-2, "f16": 5e-3}
+# The largest error that passes, of a sampled output row relative to its largest magnitude (reference.error_of). The types' own rounding is
+# 6e-8, 4e-3 and 5e-4; long sums and roundings in between (of projections, of scores before their exponential) multiply it.
+TOLERANCES = {"f32": 1e-4, "bf16": 8e-2, "f16": 1e-2}
 
 
 @dataclasses.dataclass(frozen=True)

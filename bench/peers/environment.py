@@ -2,7 +2,7 @@
 """Makes the Python environment that the peers run in: environment.py FOLDER puts it into FOLDER/venv.
 
 Only wheels' own needs are installed, one package at a time, so that one that cannot be had is left out with its reason
-while the others go on. What was installed is written into FOLDER/made-with; as long as that fits, nothing is done.
+while the others go on. What was installed is written into FOLDER/made-with; what fits that is not done again.
 Standard library only.
 """
 import json
@@ -21,9 +21,10 @@ PACKAGES = {
               "markupsafe", "fsspec"],
     "onnxruntime": ["onnxruntime", "onnx", "protobuf", "flatbuffers", "packaging", "ml_dtypes", "typing-extensions"],
     "openvino": ["openvino", "openvino-telemetry"],
-    "ggml": ["llama-cpp-py-sync", "cffi", "pycparser"],
+    "ggml": ["ggml-python"],
     "keops": ["pykeops", "keopscore", "pybind11"],
 }
+SOURCES = ("ggml", "keops")
 
 
 def worker_variables(threads, home):
@@ -54,8 +55,8 @@ def pip(folder, *arguments):
 
 def install(folder, library):
     """Installs a library's packages; None or the reason why not."""
-    # KeOps is Python alone and comes as source; nothing else is built here.
-    binary = () if library == "keops" else ("--only-binary", ":all:")
+    # KeOps comes as source, Python alone; ggml is C++ that builds in minutes, and then for this processor.
+    binary = () if library in SOURCES else ("--only-binary", ":all:")
     reason = pip(folder, "install", "--no-deps", *binary, *PACKAGES[library])
     if reason is None and library == "torch":
         reason = add_stand_ins(folder)
@@ -73,7 +74,7 @@ def add_stand_ins(folder):
 
 
 def fingerprint():
-    return {"packages": PACKAGES, "python": sys.version, "machine": platform.machine()}
+    return [sys.version, platform.machine(), sys.executable]
 
 
 def read_stamp(folder):
@@ -89,16 +90,16 @@ def make(folder):
     stamp = read_stamp(folder)
     if stamp is None:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder / "venv")], check=True)
-        stamp = {"fingerprint": fingerprint(), "installed": []}
+        stamp = {"fingerprint": fingerprint(), "installed": {}}
     missing = {}
-    for library in PACKAGES:
-        if library in stamp["installed"]:
+    for library, packages in PACKAGES.items():
+        if stamp["installed"].get(library) == packages:
             continue
         reason = install(folder, library)
         if reason:
             missing[library] = reason
         else:
-            stamp["installed"].append(library)
+            stamp["installed"][library] = packages
         (folder / "made-with").write_text(json.dumps(stamp, indent=1) + "\n")
     return missing
 

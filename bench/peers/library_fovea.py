@@ -5,6 +5,7 @@ import numpy as np
 
 import fovea_abi
 import inputs
+from array_library import ArrayLibrary
 from worker import Unsupported
 
 DTYPES = {"f32": "FOVEA_F32", "bf16": "FOVEA_BF16", "f16": "FOVEA_F16"}
@@ -62,17 +63,6 @@ class Struct:
         return ctypes.byref(self.value)
 
 
-def aligned(array):
-    """A copy on a boundary of 64 bytes, as a C program would have it, in the same order of axes."""
-    order = np.argsort([-stride for stride in array.strides], kind="stable")
-    memory = np.empty(array.nbytes + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    flat = memory[start : start + array.nbytes].view(array.dtype)
-    copy = flat.reshape([array.shape[axis] for axis in order]).transpose(np.argsort(order))
-    copy[...] = array
-    return copy
-
-
 DESTROYERS = {"fovea_context_create": "fovea_context_destroy", "fovea_matmul_pack": "fovea_packed_matrix_destroy",
               "fovea_mha_weights_create": "fovea_mha_weights_destroy", "fovea_kv_cache_create": "fovea_kv_cache_destroy",
               "fovea_prepared_keys_create": "fovea_prepared_keys_destroy"}
@@ -114,13 +104,13 @@ class Calls:
 
     def given(self, case, names=None):
         """{name: (array as stored, tensor)} of the inputs."""
-        arrays = {name: aligned(inputs.stored_as(array, "f32" if name in ("slopes", "sinks") else case.dtype))
+        arrays = {name: inputs.aligned_copy(inputs.stored_as(array, "f32" if name in ("slopes", "sinks") else case.dtype))
                   for name, array in inputs.make(case).items() if names is None or name in names}
         return {name: (array, self.tensor(array, "f32" if name in ("slopes", "sinks") else case.dtype))
                 for name, array in arrays.items()}
 
     def out(self, case):
-        array = aligned(inputs.stored_as(np.zeros(inputs.output_shape(case), np.float32), case.dtype))
+        array = inputs.aligned_copy(inputs.stored_as(np.zeros(inputs.output_shape(case), np.float32), case.dtype))
         return array, self.tensor(array, case.dtype)
 
     def call(self, name, out, *arguments):
@@ -143,7 +133,7 @@ class Calls:
         """A run of a plan; buffers are gone round."""
         calls, check = self._library.calls, self._library.check
         size = calls.fovea_plan_workspace_size(plan)
-        workspace = aligned(np.zeros(max(size, 64), np.uint8))
+        workspace = inputs.aligned_copy(np.zeros(max(size, 64), np.uint8))
         function, workspace_pointer, byte_count = calls.fovea_attention_run, workspace.ctypes.data_as(
             ctypes.c_void_p), ctypes.c_size_t(size)
         next_pointer = inputs.going_round([one.pointer for one in buffers])
@@ -171,7 +161,7 @@ class Calls:
         if case.get("prefix"):
             arrays["mask"] = np.ascontiguousarray(inputs.allowed_keys(case))
         if case.get("weights"):
-            arrays["weights"] = aligned(np.zeros((case.batch, case.heads, case.query_len, case.key_len), np.float32))
+            arrays["weights"] = inputs.aligned_copy(np.zeros((case.batch, case.heads, case.query_len, case.key_len), np.float32))
         views = {name: (array, self.tensor(array)) for name, array in arrays.items() if array is not None}
         views |= {new: given[old] for old, new in (("bias", "bias"), ("slopes", "alibi_slopes"), ("sinks", "sinks"))
                   if old in given}
@@ -189,7 +179,7 @@ class Calls:
             return self.call("fovea_sdpa", out, *views, options)
         plan = self.make("fovea_sdpa_plan_create", self._context, *map(ctypes.byref, views), options.pointer)
         copies = inputs.cache_copies(case, key[0].nbytes + value[0].nbytes)
-        caches = [(key[0], value[0])] + [(aligned(key[0]), aligned(value[0])) for _ in range(copies - 1)]
+        caches = [(key[0], value[0])] + [(inputs.aligned_copy(key[0]), inputs.aligned_copy(value[0])) for _ in range(copies - 1)]
         buffers = [self.buffers(query[0], *cache, out, members) for cache in caches]
         return self.planned(plan, buffers, out, (views, options))
 
@@ -310,7 +300,7 @@ OPERATIONS = {"sdpa": Calls.sdpa, **dict.fromkeys(inputs.SCORES, Calls.scored), 
               **dict.fromkeys(("matmul", "matmul_packed", "linear"), Calls.linear)}
 
 
-class Fovea:
+class Fovea(ArrayLibrary):
     name = "fovea"
 
     def __init__(self, path, headers, threads):
@@ -335,9 +325,6 @@ class Fovea:
 
     def output(self, result, case):
         return inputs.as_float(result).reshape(inputs.output_shape(case))
-
-    def free(self):
-        pass
 
 
 def make(path, headers, threads):

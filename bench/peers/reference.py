@@ -159,10 +159,14 @@ FORMULAS = {"sdpa": sdpa, **dict.fromkeys(inputs.SCORES, scores), "kernel_regres
 
 
 def error_of(out, expected):
-    """The largest error of a row relative to the row's largest magnitude; infinite where numbers are missing."""
+    """The largest error of a row relative to its largest magnitude, or that of an average row if this is larger.
+
+    Infinite where numbers are missing.
+    """
     if out.shape != expected.shape or not np.isfinite(out).all():
         return float("inf")
-    return float((np.abs(out - expected).max(-1) / np.maximum(np.abs(expected).max(-1), 1e-30)).max())
+    largest = np.abs(expected).max(-1)
+    return float((np.abs(out - expected).max(-1) / np.maximum(largest, largest.mean())).max())
 
 
 class Checker:

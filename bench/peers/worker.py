@@ -3,11 +3,12 @@
   name, version       of the library
   types               the element types it is tried with
   ways(case)          {name of a way: function of no argument that prepares it and returns run}; raises Unsupported
-  output(what run returned, case) -> float32 array in the case's layout
+  write(what run returned, case, path)  the rows that are compared, to a file
   free()                after a case
+  clock()               seconds, if not time.perf_counter
 
 The requests
-  describe                            {"library", "version", "types"}
+  describe                            {"library", "version", "types", "untried"}
   ways       case                     {"ways": [name]} or {"reason"}
   prepare    case, way, output        {"bytes"}: prepares it, runs it and writes the sampled rows of what it gives to the
                                       file `output`; bytes is what the runs raise the largest resident size by. Or {"reason"}
@@ -48,23 +49,18 @@ def one_line(error):
     return f"{type(error).__name__}: {text}"[:300]
 
 
-def seconds_per_run(run, runs):
-    begin = time.perf_counter()
-    for _ in range(runs):
-        run()
-    return (time.perf_counter() - begin) / runs
-
-
 class Worker:
     def __init__(self, library):
         self._library = library
+        self._clock = getattr(library, "clock", time.perf_counter)
         self._case = None
         self._makers = {}
         self._runs = {}
 
     def describe(self):
         library = self._library
-        return {"library": library.name, "version": library.version, "types": list(library.types)}
+        return {"library": library.name, "version": library.version, "types": list(library.types),
+                "untried": getattr(library, "untried", {})}
 
     def ways(self, case):
         self.free()
@@ -76,26 +72,29 @@ class Worker:
         return {"ways": list(self._makers)}
 
     def prepare(self, way, output):
-        import inputs
-        import numpy as np
-
         self._runs[way] = run = self._makers[way]()
         before = status_bytes("VmRSS")
         forget_largest_size()
         for _ in range(2):
             result = run()
-        rows = np.asarray(self._library.output(result, self._case), np.float32)
         grown = status_bytes("VmHWM") - before
-        np.save(output, rows.reshape(-1, rows.shape[-1])[inputs.sampled_rows(self._case)])
-        return {"bytes": max(0, grown - rows.nbytes)}
+        self._library.write(result, self._case, output)
+        return {"bytes": max(0, grown)}
 
     def time(self, way, seconds):
         run = self._runs[way]
-        once = seconds_per_run(run, 1)  # caches and threads are its own again
+        once = self._seconds_per_run(run, 1)  # caches and threads are its own again
         if once < 1e-3:
-            once = seconds_per_run(run, 3)
+            once = self._seconds_per_run(run, 3)
         runs = max(1, round(seconds / once))
-        return {"seconds": seconds_per_run(run, runs), "runs": runs}
+        return {"seconds": self._seconds_per_run(run, runs), "runs": runs}
+
+    def _seconds_per_run(self, run, runs):
+        clock = self._clock
+        begin = clock()
+        for _ in range(runs):
+            run()
+        return (clock() - begin) / runs
 
     def keep(self, ways):
         self._runs = {way: run for way, run in self._runs.items() if way in ways}
