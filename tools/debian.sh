@@ -45,6 +45,7 @@ want_build_tools() {
 }
 
 want_test_tools() {
+  want git program git # the tests of bench --against make a repository
   want python3-numpy python numpy
   want librandom123-dev header Random123/philox.h
   case ${machine:?} in x86_64) want qemu-user program qemu-x86_64 ;; esac

@@ -16,9 +16,11 @@ step() {
   say "[$step_number/$step_count] $*"
 }
 
+# By a signal that cannot be caught: one that came while the watcher was being started could find this shell's own trap
+# there, be lost with it, and leave us waiting.
 stop_watcher() {
   if [ -n "$watcher" ]; then
-    kill "$watcher" 2>/dev/null || true
+    kill -KILL "$watcher" 2>/dev/null || true
     wait "$watcher" 2>/dev/null || true
     watcher=
     if [ -t 1 ]; then printf '\r\033[K'; fi
