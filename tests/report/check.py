@@ -76,7 +76,9 @@ def check_cases(root, bench):
     known = {cases.split(name)[0] for name in collect.names_of(bench)}
     kept, _ = readme.newest(root)
     stored = {row["case"] for row in kept["bench"] + kept["peers"]}
-    for case in sorted({*cases.CHOSEN, *cases.LEFT_OUT_WHEN_QUICK, *stored} - known):
+    for case in sorted(
+        {*cases.CHOSEN, *cases.LEFT_OUT_WHEN_QUICK, *cases.BOTH_WHEN_QUICK, *cases.QUICK_PEERS, *stored} - known
+    ):
         fail(f"the bench has no case {case}")
     if not stored & set(cases.CHOSEN):
         fail("the stored run has none of the cases that README.md shows")
