@@ -52,6 +52,7 @@ def run(*command):
 
 def check_command(root):
     with tempfile.TemporaryDirectory() as scratch:  # where nothing is lost should a refusal be missing
+        shutil.copytree(root / "tools", pathlib.Path(scratch) / "tools")
         check_refusals(root, shutil.copy(root / "dev", scratch))
 
 
