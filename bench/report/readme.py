@@ -187,15 +187,16 @@ def peers(kept):
     libraries = list(dict.fromkeys(row["library"] for row in kept["peers"]))
     versions = kept["versions"]
     lines = [
-        "| case | " + " | ".join(f"{name} {versions.get(name, '')}".strip() for name in libraries) + " |",
-        "|---|" + "---|" * len(libraries),
+        "| case | shape | " + " | ".join(f"{name} {versions.get(name, '')}".strip() for name in libraries) + " |",
+        "|---|---|" + "---|" * len(libraries),
     ]
     for case, rows in by_case.items():
         cells = []
         for library in libraries:
             ratio = best_of(rows[library])["ratio"] if library in rows else None
             cells.append(f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})" if ratio else "")
-        lines.append(f"| {case} | " + " | ".join(cells) + " |")
+        what, shape = cases.CHOSEN.get(case, (case, ""))
+        lines.append(f"| {what} | {shape} | " + " | ".join(cells) + " |")
     return lines
 
 
