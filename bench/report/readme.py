@@ -185,7 +185,7 @@ def peers(kept):
     if not by_case:
         return ["Other libraries were not measured in this run."]
     libraries = list(dict.fromkeys(row["library"] for row in kept["peers"]))
-    versions = kept["versions"]
+    versions = {name: version.split("+")[0] for name, version in kept["versions"].items()}
     lines = [
         "| case | shape | " + " | ".join(f"{name} {versions.get(name, '')}".strip() for name in libraries) + " |",
         "|---|---|" + "---|" * len(libraries),
