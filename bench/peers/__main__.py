@@ -42,6 +42,8 @@ def parse(arguments):
     parser.add_argument("--types", default="f32", help="element types: f32, bf16, f16 (default: f32)")
     parser.add_argument("--threads", type=int, default=0, help="default: all cores this process may use")
     parser.add_argument("--pairs", type=int, default=20, help="0: try all ways and measure none (default: 20)")
+    parser.add_argument("--leave-out", metavar="REGEX", help="ways that it matches: compiled ones take long to prepare")
+    parser.add_argument("--memory", action="store_true", help="also what memory a call takes, in processes of their own")
     parser.add_argument("--block", type=float, default=0.03, metavar="SECONDS", help="of one turn (default: 0.03)")
     parser.add_argument("--json", metavar="FILE", help="also writes the results there")
     parser.add_argument("--add", action="store_true", help="keeps what FILE holds of other cases and libraries")
@@ -56,10 +58,11 @@ def parse(arguments):
     if not 0 <= parsed.threads <= cores:
         parser.error(f"--threads is {parsed.threads}, and this process may use {cores} cores")
     parsed.threads = parsed.threads or cores
-    try:
-        re.compile(parsed.only)
-    except re.error as error:
-        parser.error(f"--only is no regular expression: {error}")
+    for option, pattern in (("--only", parsed.only), ("--leave-out", parsed.leave_out or "")):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            parser.error(f"{option} is no regular expression: {error}")
     return parsed
 
 
@@ -133,9 +136,15 @@ def main(arguments):
 
     os.sched_setaffinity(0, pinned_cores(options.threads))  # handed on to the workers and the probe
     variables = environment.worker_variables(options.threads, home)
-    settings = driver.Settings(options.threads, options.types, options.pairs, options.block, directory=str(home))
-    turns = driver.Turns(settings, lambda library: client.Client(
-        worker_command(library, build, options.threads), variables, home / f"logs/worker-{library}.log"))
+
+    def start(library, kept=True):
+        plain = {name: value for name, value in variables.items() if kept or not name.startswith("MALLOC_")}
+        return client.Client(worker_command(library, build, options.threads), plain,
+                             home / f"logs/worker-{library}{'' if kept else '-memory'}.log")
+
+    settings = driver.Settings(options.threads, options.pairs, options.block, options.leave_out, options.memory,
+                               directory=str(home))
+    turns = driver.Turns(settings, start)
     progress = driver.Progress(len(chosen))
     compared = driver.Driver(settings, turns, reference.Checker().error,
                              lambda: numbers(ask(bench, "--limits", str(options.threads))), progress.say)

@@ -11,6 +11,7 @@ So a machine that changes its speed from second to second changes both halves of
 """
 import dataclasses
 import os
+import re
 import statistics
 import sys
 import time
@@ -22,9 +23,10 @@ from client import WorkerGone
 @dataclasses.dataclass
 class Settings:
     threads: int
-    types: list
     pairs: int = 20
     block_seconds: float = 0.03
+    leave_out: str | None = None  # ways that this regular expression matches
+    memory: bool = False
     pair_seconds: float = 12.0  # all pairs of one case and library; long ones have fewer
     least_pairs: int = 7
     pause: float = 0.02
@@ -36,7 +38,7 @@ class Turns:
     """The workers, of which one runs at a time."""
 
     def __init__(self, settings, start):
-        """start(library) -> a new Client."""
+        """start(library, kept=True) -> a new Client; with kept False its allocator gives back what is freed."""
         self._settings = settings
         self._start = start
         self._workers = {}
@@ -60,6 +62,18 @@ class Turns:
         while time.monotonic() < end and not all(worker.is_asleep() for worker in others):
             time.sleep(0.005)
 
+    def extra_bytes(self, way, library):
+        """By how much calls raise the largest resident size of a process that has made no other; None: unknown."""
+        worker = self._start(library, kept=False)
+        try:
+            worker.ask("ways", case=way.case.to_json())
+            path = os.path.join(self._settings.directory, f"{library}.npy")
+            return worker.ask("prepare", way=way.name, output=path).get("bytes")
+        except WorkerGone:
+            return None
+        finally:
+            worker.close()
+
     def close(self):
         for worker in self._workers.values():
             worker.close()
@@ -69,8 +83,8 @@ class Turns:
 class Way:
     """One way of one library to do a case, that gave the right output."""
 
-    def __init__(self, name, case, seconds, error, extra_bytes):
-        self.name, self.case, self.seconds, self.error, self.bytes = name, case, seconds, error, extra_bytes
+    def __init__(self, name, case, seconds, error):
+        self.name, self.case, self.seconds, self.error = name, case, seconds, error
 
 
 class Driver:
@@ -102,7 +116,7 @@ class Driver:
             return None, f"wrong: error {error:.2g}, {case.tolerance:g} is allowed"
         seconds = min(self._turns.ask(library, "time", way=way, seconds=self._settings.block_seconds)["seconds"]
                       for _ in range(2))
-        return Way(way, case, seconds, error, answer["bytes"]), None
+        return Way(way, case, seconds, error), None
 
     def _fastest(self, library, case):
         """(the fastest right Way or None, {way: seconds or reason})."""
@@ -111,6 +125,9 @@ class Driver:
             return None, {"": answer["reason"]}
         fastest, tried = None, {}
         for name in answer["ways"]:
+            if self._settings.leave_out and re.search(self._settings.leave_out, name):
+                tried[name] = "left out"
+                continue
             self._say(f"{library}: {name}")
             way, tried[name] = self._try_way(library, case, name)
             if way:
@@ -153,7 +170,7 @@ class Driver:
     def _result(self, case, library, fovea):
         result = {"case": case.name, "operation": case.operation, "library": library, "way": "", "dtype": case.dtype,
                   "threads": self._settings.threads, "status": "ok", "reason": "", "fovea_way": fovea.name,
-                  "fovea_dtype": fovea.case.dtype, "fovea_error": fovea.error, "fovea_bytes": fovea.bytes,
+                  "fovea_dtype": fovea.case.dtype, "fovea_error": fovea.error,
                   "bound": case.bound, "flops": case.flops, "tried": {}}
         try:
             way, result["tried"] = self._fastest(library, case)
@@ -161,7 +178,10 @@ class Driver:
             return result | {"status": "failed", "reason": str(gone)}
         if way is None:
             return result | failure(result.pop("tried"))
-        result |= {"way": way.name, "error": way.error, "bytes": way.bytes, "seconds": way.seconds}
+        result |= {"way": way.name, "error": way.error, "seconds": way.seconds}
+        if self._settings.memory:
+            result |= {"bytes": self._turns.extra_bytes(way, library),
+                       "fovea_bytes": self._turns.extra_bytes(fovea, "fovea")}
         if self._settings.pairs == 0:
             return result
         self._say(f"{library}: {way.name}, in turns")

@@ -36,7 +36,7 @@ def worker_variables(threads, home):
         "MALLOC_TRIM_THRESHOLD_": str(1 << 60), "MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": str(64 << 20),
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "THP_MEM_ALLOC_ENABLE": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"), "TORCHINDUCTOR_FREEZING": "1",
-        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "KEOPS_CACHE_FOLDER": str(home / "keops"), "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1",
     }
 

@@ -133,7 +133,7 @@ class Calls:
         """A run of a plan; buffers are gone round."""
         calls, check = self._library.calls, self._library.check
         size = calls.fovea_plan_workspace_size(plan)
-        workspace = inputs.aligned_copy(np.zeros(max(size, 64), np.uint8))
+        workspace = inputs.aligned_empty((max(size, 64),), np.uint8)
         function, workspace_pointer, byte_count = calls.fovea_attention_run, workspace.ctypes.data_as(
             ctypes.c_void_p), ctypes.c_size_t(size)
         next_pointer = inputs.going_round([one.pointer for one in buffers])

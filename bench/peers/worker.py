@@ -11,7 +11,7 @@ The requests
   describe                            {"library", "version", "types", "untried"}
   ways       case                     {"ways": [name]} or {"reason"}
   prepare    case, way, output        {"bytes"}: prepares it, runs it and writes the sampled rows of what it gives to the
-                                      file `output`; bytes is what the runs raise the largest resident size by. Or {"reason"}
+                                      file `output`; bytes is what runs raise the largest resident size by. Or {"reason"}
   time       way, seconds             {"seconds", "runs"}: per run, after one run that is not timed
   keep       ways                     {}: frees the others
   free                                {}

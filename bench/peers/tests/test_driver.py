@@ -25,13 +25,14 @@ class Comparison(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.limits = 0
-        self.settings = driver.Settings(2, ["f32"], pairs=6, block_seconds=0.01, pause=0.001, directory=self.folder.name)
+        self.limits, self.started = 0, []
+        self.settings = driver.Settings(2, pairs=6, block_seconds=0.01, pause=0.001, directory=self.folder.name)
         self.turns = driver.Turns(self.settings, self.start)
         self.addCleanup(self.turns.close)
         self.compared = driver.Driver(self.settings, self.turns, self.error_of, self.measure_limits, lambda text: None)
 
-    def start(self, library):
+    def start(self, library, kept=True):
+        self.started.append((library, kept))
         command = [sys.executable, "-B", str(HERE.parent / "serve.py"), "fake", library]
         environment = os.environ | {"PYTHONPATH": str(HERE)}
         return client.Client(command, environment, os.path.join(self.folder.name, f"{library}.log"))
@@ -97,6 +98,19 @@ class Comparison(unittest.TestCase):
         self.turns.ask("spinner", "prepare", way="spins", output=os.path.join(self.folder.name, "out"))
         self.turns.ask("fovea", "describe")
         self.assertGreater(time.monotonic() - begin, 0.2)
+
+    def test_ways_can_be_left_out(self):
+        self.settings.leave_out = "^fa"
+        result = self.compare(case_named("plain"))
+        self.assertEqual(result["way"], "slow")
+        self.assertEqual((result["tried"]["fast"], result["tried"]["fails"]), ("left out", "left out"))
+
+    def test_memory_is_that_of_fresh_processes(self):
+        self.settings.memory = True
+        result = self.compare(case_named("plain"))
+        self.assertGreaterEqual(result["bytes"], 0)
+        self.assertGreaterEqual(result["fovea_bytes"], 0)
+        self.assertEqual(sorted(self.started), [("fovea", False), ("fovea", True), ("peer", False), ("peer", True)])
 
     def test_no_pairs_are_run_when_ways_are_only_tried(self):
         self.settings.pairs = 0
