@@ -137,13 +137,15 @@ def main(arguments):
     os.sched_setaffinity(0, pinned_cores(options.threads))  # handed on to the workers and the probe
     variables = environment.worker_variables(options.threads, home)
 
-    def start(library, kept=True):
+    def start(worker, kept=True):
+        library, *variants = worker.split()
         plain = {name: value for name, value in variables.items() if kept or not name.startswith("MALLOC_")}
-        return client.Client(worker_command(library, build, options.threads), plain,
-                             home / f"logs/worker-{library}{'' if kept else '-memory'}.log")
+        plain |= dict(variant.split("=", 1) for variant in variants)
+        log = home / f"logs/worker-{'-'.join([library, *variants])}{'' if kept else '-memory'}.log"
+        return client.Client(worker_command(library, build, options.threads), plain, log)
 
     settings = driver.Settings(options.threads, options.pairs, options.block, options.leave_out, options.memory,
-                               directory=str(home))
+                               environment.VARIANTS, directory=str(home))
     turns = driver.Turns(settings, start)
     progress = driver.Progress(len(chosen))
     compared = driver.Driver(settings, turns, reference.Checker().error,

@@ -2,7 +2,8 @@
 
 For each case and library
   1. every way that the library has is prepared, run once and compared with the float64 reference; of those that pass,
-     the fastest in a short trial is kept
+     the fastest in a short trial is kept; it is tried once more in a second process of the library whose threads wait
+     otherwise, where there is one: spinning threads are quicker on idle cores, sleeping ones on shared cores
   2. fovea and that way run in turns, block by block, and each pair of neighbouring blocks gives a ratio. Who comes first
      alternates. Before a block begins, all threads of the process before it have gone to sleep
   3. the machine's limits are measured before, in the middle and after
@@ -27,6 +28,7 @@ class Settings:
     block_seconds: float = 0.03
     leave_out: str | None = None  # ways that this regular expression matches
     memory: bool = False
+    variants: dict = dataclasses.field(default_factory=dict)  # library -> "NAME=VALUE", the second process' environment
     pair_seconds: float = 12.0  # all pairs of one case and library; long ones have fewer
     least_pairs: int = 7
     pause: float = 0.02
@@ -35,44 +37,52 @@ class Settings:
 
 
 class Turns:
-    """The workers, of which one runs at a time."""
+    """The workers, of which one runs at a time. A worker is named by its library, or "library NAME=VALUE"."""
 
     def __init__(self, settings, start):
-        """start(library, kept=True) -> a new Client; with kept False its allocator gives back what is freed."""
+        """start(worker, kept=True) -> a new Client; with kept False its allocator gives back what is freed."""
         self._settings = settings
         self._start = start
         self._workers = {}
 
-    def ask(self, library, do, **fields):
-        if library not in self._workers:
-            self._workers[library] = self._start(library)
-        self._wait_for_sleep(library)
+    def ask(self, worker, do, **fields):
+        if worker not in self._workers:
+            self._workers[worker] = self._start(worker)
+        self._wait_for_sleep(worker)
         try:
-            return self._workers[library].ask(do, **fields)
+            return self._workers[worker].ask(do, **fields)
         except WorkerGone:
-            self._workers.pop(library).close()
+            self._workers.pop(worker).close()
             raise
 
-    def _wait_for_sleep(self, library):
+    def _wait_for_sleep(self, asked):
         """Threads that wait for more work spin for a while: not while another library is measured."""
         settings = self._settings
-        others = [worker for name, worker in self._workers.items() if name != library]
+        others = [worker for name, worker in self._workers.items() if name != asked]
         end = time.monotonic() + settings.longest_pause
         time.sleep(settings.pause)
         while time.monotonic() < end and not all(worker.is_asleep() for worker in others):
             time.sleep(0.005)
 
-    def extra_bytes(self, way, library):
+    def extra_bytes(self, way):
         """By how much calls raise the largest resident size of a process that has made no other; None: unknown."""
-        worker = self._start(library, kept=False)
+        worker = self._start(way.worker, kept=False)
         try:
             worker.ask("ways", case=way.case.to_json())
-            path = os.path.join(self._settings.directory, f"{library}.npy")
+            path = os.path.join(self._settings.directory, "memory.npy")
             return worker.ask("prepare", way=way.name, output=path).get("bytes")
         except WorkerGone:
             return None
         finally:
             worker.close()
+
+    def free(self, library):
+        """Frees a case in all processes of a library."""
+        for name in [name for name in self._workers if name.split()[0] == library]:
+            try:
+                self.ask(name, "free")
+            except WorkerGone:
+                pass  # started again for the next case
 
     def close(self):
         for worker in self._workers.values():
@@ -81,10 +91,13 @@ class Turns:
 
 
 class Way:
-    """One way of one library to do a case, that gave the right output."""
+    """One way to do a case, in one worker, that gave the right output."""
 
-    def __init__(self, name, case, seconds, error):
-        self.name, self.case, self.seconds, self.error = name, case, seconds, error
+    def __init__(self, worker, name, case, seconds, error):
+        self.worker, self.name, self.case, self.seconds, self.error = worker, name, case, seconds, error
+
+    def __str__(self):
+        return " ".join([self.name, *self.worker.split()[1:]])
 
 
 class Driver:
@@ -105,18 +118,18 @@ class Driver:
 
     # ---- the fastest way that is right -------------------------------------------------------------------------------
 
-    def _try_way(self, library, case, way):
+    def _try_way(self, worker, case, way):
         """(Way, None), or (None, why not)."""
-        path = os.path.join(self._settings.directory, f"{library}.npy")
-        answer = self._turns.ask(library, "prepare", way=way, output=path)
+        path = os.path.join(self._settings.directory, "out.npy")
+        answer = self._turns.ask(worker, "prepare", way=way, output=path)
         if "reason" in answer:
             return None, answer["reason"]
         error = self._error_of(case, path)
         if not error <= case.tolerance:
             return None, f"wrong: error {error:.2g}, {case.tolerance:g} is allowed"
-        seconds = min(self._turns.ask(library, "time", way=way, seconds=self._settings.block_seconds)["seconds"]
+        seconds = min(self._turns.ask(worker, "time", way=way, seconds=self._settings.block_seconds)["seconds"]
                       for _ in range(2))
-        return Way(way, case, seconds, error), None
+        return Way(worker, way, case, seconds, error), None
 
     def _fastest(self, library, case):
         """(the fastest right Way or None, {way: seconds or reason})."""
@@ -135,7 +148,27 @@ class Driver:
                 if fastest is None or way.seconds < fastest.seconds:
                     fastest = way
             self._turns.ask(library, "keep", ways=[fastest.name] if fastest else [])
+        if fastest and library in self._settings.variants:
+            fastest = self._better_waiting(fastest, tried)
         return fastest, tried
+
+    def _better_waiting(self, way, tried):
+        """The same way in the library's second process, if that is faster."""
+        variant = self._settings.variants[way.worker]
+        worker, other, name = f"{way.worker} {variant}", None, f"{way.name} {variant}"
+        try:
+            self._turns.ask(worker, "ways", case=way.case.to_json())
+            other, tried[name] = self._try_way(worker, way.case, way.name)
+        except WorkerGone as gone:
+            tried[name] = str(gone)
+            return way
+        if other:
+            tried[name] = other.seconds
+            if other.seconds < way.seconds:
+                self._turns.ask(way.worker, "free")
+                return other
+        self._turns.ask(worker, "free")
+        return way
 
     def _fovea(self, case):
         """fovea's fastest way, in float32 where it does not take the type."""
@@ -148,18 +181,18 @@ class Driver:
 
     # ---- pairs -------------------------------------------------------------------------------------------------------
 
-    def _block(self, library, way):
-        return self._turns.ask(library, "time", way=way.name, seconds=self._settings.block_seconds)["seconds"]
+    def _block(self, way):
+        return self._turns.ask(way.worker, "time", way=way.name, seconds=self._settings.block_seconds)["seconds"]
 
-    def _pairs(self, library, peer, fovea):
+    def _pairs(self, peer, fovea):
         """Lists of the peer's and fovea's seconds, block by block, and of the limits between."""
         settings = self._settings
         theirs, ours, limits = [], [], [self._measure_limits()]
         begin = time.monotonic()
         for pair in range(settings.pairs):
-            order = ((library, peer, theirs), ("fovea", fovea, ours))
-            for name, way, seconds in order if pair % 2 else order[::-1]:
-                seconds.append(self._block(name, way))
+            order = ((peer, theirs), (fovea, ours))
+            for way, seconds in order if pair % 2 else order[::-1]:
+                seconds.append(self._block(way))
             if pair == settings.pairs // 2:
                 limits.append(self._measure_limits())
             if pair + 1 >= settings.least_pairs and time.monotonic() - begin > settings.pair_seconds:
@@ -178,15 +211,14 @@ class Driver:
             return result | {"status": "failed", "reason": str(gone)}
         if way is None:
             return result | failure(result.pop("tried"))
-        result |= {"way": way.name, "error": way.error, "seconds": way.seconds}
+        result |= {"way": str(way), "error": way.error, "seconds": way.seconds}
         if self._settings.memory:
-            result |= {"bytes": self._turns.extra_bytes(way, library),
-                       "fovea_bytes": self._turns.extra_bytes(fovea, "fovea")}
+            result |= {"bytes": self._turns.extra_bytes(way), "fovea_bytes": self._turns.extra_bytes(fovea)}
         if self._settings.pairs == 0:
             return result
-        self._say(f"{library}: {way.name}, in turns")
+        self._say(f"{library}: {way}, in turns")
         try:
-            theirs, ours, limits = self._pairs(library, way, fovea)
+            theirs, ours, limits = self._pairs(way, fovea)
         except WorkerGone as gone:
             return result | {"status": "failed", "reason": str(gone)}
         ratio = ratios.median_and_interval([their / our for their, our in zip(theirs, ours)])
@@ -206,11 +238,8 @@ class Driver:
                 yield no_result(case, library, self._settings.threads, "missing", reason)
                 continue
             yield self._result(case, library, fovea)
-            try:
-                self._turns.ask(library, "free")
-            except WorkerGone:
-                pass  # started again for the next case
-        self._turns.ask("fovea", "free")
+            self._turns.free(library)
+        self._turns.free("fovea")
 
 
 def no_result(case, library, threads, status, reason):

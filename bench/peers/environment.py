@@ -25,6 +25,8 @@ PACKAGES = {
     "keops": ["pykeops", "keopscore", "pybind11"],
 }
 SOURCES = ("ggml", "keops")
+# What a second process of the library has set: those that bring OpenMP have it wait for work by spinning.
+VARIANTS = dict.fromkeys(("torch", "ggml"), "OMP_WAIT_POLICY=PASSIVE")
 
 
 def worker_variables(threads, home):

@@ -6,12 +6,13 @@ import time
 from worker import Unsupported
 
 class Clock:
-    seconds = 0.0
+    def __init__(self, factor):
+        self.seconds, self._factor = 0.0, factor
 
     def taking(self, milliseconds):
         """A way whose runs take so long."""
         def run():
-            self.seconds += milliseconds * 1e-3
+            self.seconds += milliseconds * 1e-3 * self._factor
 
         return lambda: run
 
@@ -65,10 +66,13 @@ class Fake:
         pass
 
 
-def make(name, *_):
+FACTORS = {"TWICE=AS_FAST": 0.5, "TWICE=AS_SLOW": 2}
+
+
+def make(name, variant=None):
     if name == "absent":
         raise ImportError("No module named absent")
-    clock = Clock()
+    clock = Clock(FACTORS.get(variant, 1))
     if name == "fovea":
         return Fake(name, {}, {"default": clock.taking(2)}, clock)
     print("chatter that must not reach the driver")

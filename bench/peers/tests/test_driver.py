@@ -33,7 +33,7 @@ class Comparison(unittest.TestCase):
 
     def start(self, library, kept=True):
         self.started.append((library, kept))
-        command = [sys.executable, "-B", str(HERE.parent / "serve.py"), "fake", library]
+        command = [sys.executable, "-B", str(HERE.parent / "serve.py"), "fake", *library.split()]
         environment = os.environ | {"PYTHONPATH": str(HERE)}
         return client.Client(command, environment, os.path.join(self.folder.name, f"{library}.log"))
 
@@ -104,6 +104,17 @@ class Comparison(unittest.TestCase):
         result = self.compare(case_named("plain"))
         self.assertEqual(result["way"], "slow")
         self.assertEqual((result["tried"]["fast"], result["tried"]["fails"]), ("left out", "left out"))
+
+    def test_a_library_whose_threads_may_wait_in_two_ways_gets_the_better_one(self):
+        self.settings.variants = {"peer": "TWICE=AS_FAST"}
+        result = self.compare(case_named("plain"))
+        self.assertEqual(result["way"], "fast TWICE=AS_FAST")
+        self.assertAlmostEqual(result["tried"]["fast TWICE=AS_FAST"], 3e-3)
+        self.assertAlmostEqual(result["ratio"]["median"], 1.5)
+        self.settings.variants = {"peer": "TWICE=AS_SLOW"}
+        result = self.compare(case_named("plain"))
+        self.assertEqual(result["way"], "fast")
+        self.assertAlmostEqual(result["ratio"]["median"], 3.0)
 
     def test_memory_is_that_of_fresh_processes(self):
         self.settings.memory = True
