@@ -81,7 +81,7 @@ class Buffer {
 };
 
 Buffer zeros(int64_t count);
-Buffer normals(int64_t count);  // standard normal up to about 3.5 sigma, the same numbers every time
+Buffer normals(int64_t count);  // standard normal up to about 3.5 sigma, the same million numbers every time
 
 fovea_tensor tensor(const void *data, std::initializer_list<int64_t> shape, fovea_dtype dtype = FOVEA_F32);
 

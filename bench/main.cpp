@@ -1,11 +1,10 @@
 // fovea_bench [pattern] [--json FILE] [Google Benchmark's own options]
-//   pattern      regular expression: only the cases whose name it matches
-//   --json FILE  also writes the results there
+//   pattern            regular expression: only the cases whose name it matches
+//   --json FILE        also writes the results there
 //   --cases [PATTERN]  prints as JSON what is measured: every case's work, sizes and options (bench/cases.hpp), and ends
-//   --overview   measures a few cases that stand for all, prints them as a table and ends: what the demo shows
-//   --shapes     prints the attention shapes as JSON and ends (bench/peers reads them)
-//   --serve      times what it is asked for on stdin, line by line (bench/serve.hpp)
-//   --limits T   measures the best instruction set's limits on T threads, prints them as JSON and ends
+//   --overview         measures a few cases that stand for all, prints them as a table and ends: what the demo shows
+//   --serve            times what it is asked for on stdin, line by line (bench/serve.hpp)
+//   --limits T         measures the best instruction set's limits on T threads, prints them as JSON and ends
 // Results go to stdout, progress to stderr. The exit code is 1 if a case failed or none matched.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -23,7 +22,6 @@
 
 #include "harness.hpp"
 #include "limits.hpp"
-#include "sdpa_shapes.hpp"
 #include "serve.hpp"
 
 namespace fovea_bench {
@@ -86,28 +84,6 @@ class Console : public PlainNames<benchmark::ConsoleReporter> {
   bool failed_ = false;
 };
 
-void print_shapes() {
-  const auto text = [](bool value) { return value ? "true" : "false"; };
-  const char *separator = "[";
-  for (const SdpaShape &s : sdpa_shapes()) {
-    const std::vector<int32_t> lens = valid_lens_of(s);
-    std::printf(
-        "%s\n{\"name\": \"%s\", \"batch\": %lld, \"heads\": %lld, \"kv_heads\": %lld, \"query_len\": %lld, "
-        "\"key_len\": %lld, \"head_dim\": %lld, \"value_dim\": %lld, \"causal\": %s, \"by_bytes\": %s, "
-        "\"cold\": %s, \"flops\": %.17g, \"bytes\": %.17g, \"plain\": %s, \"valid_lens\": [",
-        separator, s.name, static_cast<long long>(s.batch), static_cast<long long>(s.heads),
-        static_cast<long long>(s.kv_heads), static_cast<long long>(s.query_len), static_cast<long long>(s.key_len),
-        static_cast<long long>(s.head_dim), static_cast<long long>(s.value_dim), text(s.causal),
-        text(s.bound == Bound::bytes), text(s.cold), sdpa_flops(s, lens), sdpa_cache_bytes(s, lens),
-        text(s.window_left < 0 && s.window_right < 0 && s.prefix == 0 && s.softcap == 0 && s.scale == 0 && !s.alibi &&
-             !s.bias && !s.sinks && !s.weights && !s.heads_last && !s.one_shot));
-    for (size_t b = 0; b < lens.size(); ++b) std::printf("%s%d", b ? ", " : "", lens[b]);
-    std::printf("]}");
-    separator = ",";
-  }
-  std::printf("\n]\n");
-}
-
 void print_limits(int threads) {
   const std::string isa = variants().back().isa;
   const Buffer memory = zeros(8 << 20);  // 32 MB: the size of the decode case's keys and values
@@ -163,16 +139,12 @@ int main(int argc, char **argv) {
       fovea_bench::print_cases(argc == 3 ? argv[2] : "");
       return 0;
     }
-    if (argc == 2 && std::strcmp(argv[1], "--serve") == 0) {
-      fovea_bench::serve(std::cin, std::cout);
-      return 0;
-    }
     if (argc == 2 && std::strcmp(argv[1], "--overview") == 0) {
       fovea_bench::print_overview();
       return 0;
     }
-    if (argc == 2 && std::strcmp(argv[1], "--shapes") == 0) {
-      fovea_bench::print_shapes();
+    if (argc == 2 && std::strcmp(argv[1], "--serve") == 0) {
+      fovea_bench::serve(std::cin, std::cout);
       return 0;
     }
     if (argc == 3 && std::strcmp(argv[1], "--limits") == 0) {

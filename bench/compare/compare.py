@@ -56,7 +56,7 @@ def parse(arguments):
     parser.add_argument("--isa", default="-", metavar="NAME", help="base, avx2, ...; the best one")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--rounds", type=whole(8), default=20, help="that decide, at least; more see smaller differences")
-    parser.add_argument("--quick", action="store_true", help="turns of 1 ms: only to see that everything runs")
+    parser.add_argument("--quick", action="store_true", help="few and short turns: only to see that everything runs")
     return parser.parse_args(arguments)
 
 

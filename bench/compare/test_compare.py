@@ -84,7 +84,7 @@ class Turns(WithFakes):
 
 class Protocol(WithFakes):
     def serve(self, **wrong):
-        running = server.Server([self.binary("one", {"a": 1e-3}, **wrong), "--serve"], answer_seconds=2)
+        running = server.Server([self.binary("one", {"a": 1e-3}, **wrong), "--serve"], answer_seconds=60)
         self.addCleanup(running.close)
         return running
 

@@ -20,12 +20,15 @@ class Scheme:
     """How long is measured. A first look at every case; those that may differ are measured again, anew."""
 
     def __init__(self, quick=False, first_rounds=6, second_rounds=20):
+        self.quick = quick
         self.turn_seconds = 0.001 if quick else 0.02
         self.first_rounds, self.second_rounds = first_rounds, second_rounds
 
     def turn(self, run_seconds):
         """Runs of a block, blocks of a turn, pairs of turns in a round."""
         runs = max(1, math.ceil(self.turn_seconds / BLOCKS / run_seconds))
+        if self.quick:
+            return runs, BLOCKS if run_seconds < self.turn_seconds / BLOCKS else 1, 1
         if run_seconds > SLOW_SECONDS:
             return runs, 1, 2
         return runs, min(BLOCKS, max(2, round(self.turn_seconds / (runs * run_seconds)))), 4
