@@ -21,7 +21,8 @@
  * Threads   Every function may be called from any number of threads at once, as long as the outputs differ; what changes
  *           or destroys a handle says what else may use it meanwhile. The result has the same bits whatever the number of
  *           threads, from call to call, and (without dropout, whose choice goes by the entry's number) for a batch entry
- *           wherever it stands in the batch (same build, same instruction set). Where threads cannot be created, calls
+ *           wherever it stands in the batch (same build, same instruction set; additive and concat scores also ask for
+ *           the same kind of processor, whose estimate of a reciprocal they start from). Where threads cannot be created, calls
  *           do all their work on the calling thread; and so they do in a child that was forked after oneTBB's threads were
  *           used, or for good when oneTBB fails for lack of memory. (oneTBB ends the process if threads run out while it
  *           creates some; before its first use here it is tried whether as many can be created.) A library that has used
