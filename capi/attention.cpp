@@ -1,8 +1,8 @@
 // The C functions of attention, with any score function, and of its plans.
-#include "ops/attention.hpp"
+#include "ops/attention/attention.hpp"
 
 #include "guard.hpp"
-#include "ops/kernel_regression.hpp"
+#include "ops/attention/kernel_regression.hpp"
 
 using namespace fovea;
 

@@ -1,5 +1,5 @@
 // The C functions of the elementwise operations.
-#include "ops/elementwise.hpp"
+#include "ops/rowwise/elementwise.hpp"
 
 #include "guard.hpp"
 

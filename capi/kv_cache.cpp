@@ -1,5 +1,5 @@
 // The C functions of key/value caches. Those without a status answer as for no cache where even the lookup fails.
-#include "ops/kv_cache.hpp"
+#include "ops/cache/kv_cache.hpp"
 
 #include "guard.hpp"
 

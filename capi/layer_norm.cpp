@@ -1,5 +1,5 @@
 // The C function of layer normalisation.
-#include "ops/layer_norm.hpp"
+#include "ops/rowwise/layer_norm.hpp"
 
 #include "guard.hpp"
 

@@ -1,5 +1,5 @@
 // The C functions of linear layers.
-#include "ops/linear.hpp"
+#include "ops/products/linear.hpp"
 
 #include "guard.hpp"
 

@@ -1,5 +1,5 @@
 // The C function of masked softmax.
-#include "ops/masked_softmax.hpp"
+#include "ops/rowwise/masked_softmax.hpp"
 
 #include "guard.hpp"
 

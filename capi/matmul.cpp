@@ -1,5 +1,5 @@
 // The C functions of the matrix product.
-#include "ops/matmul.hpp"
+#include "ops/products/matmul.hpp"
 
 #include "guard.hpp"
 

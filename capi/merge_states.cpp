@@ -1,5 +1,5 @@
 // The C function that merges partial attention.
-#include "ops/merge_states.hpp"
+#include "ops/attention/merge_states.hpp"
 
 #include "guard.hpp"
 

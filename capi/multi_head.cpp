@@ -1,5 +1,5 @@
 // The C functions of multi-head attention.
-#include "ops/multi_head.hpp"
+#include "ops/multi_head/multi_head.hpp"
 
 #include "guard.hpp"
 

@@ -1,8 +1,8 @@
 // The C functions of positional encodings.
 #include "guard.hpp"
-#include "ops/alibi_slopes.hpp"
-#include "ops/positional_encoding.hpp"
-#include "ops/rotary.hpp"
+#include "ops/attention/alibi_slopes.hpp"
+#include "ops/positions/positional_encoding.hpp"
+#include "ops/positions/rotary.hpp"
 
 using namespace fovea;
 

@@ -1,8 +1,8 @@
 // The C functions of prepared keys.
-#include "ops/prepared_keys.hpp"
+#include "ops/attention/prepared_keys.hpp"
 
 #include "guard.hpp"
-#include "ops/attention.hpp"
+#include "ops/attention/attention.hpp"
 
 using namespace fovea;
 

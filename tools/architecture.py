@@ -5,7 +5,7 @@
     architecture.py check [ROOT]    exit code 1 if folders include each other in a circle, or if the picture is not that of
                                     the sources
 
-A box is a folder, with its topics in it: the names of its files, those with a common first word as one. An arrow says that
+A box is a folder, with its topics in it: folders in it, and the names of its files, those with a common first word as one. An arrow says that
 some file of a folder includes one of another; arrows that follow from others are left out. Needs nothing but Python to check.
 """
 # SPDX-License-Identifier: Apache-2.0
@@ -31,16 +31,21 @@ def sources(root):
     return sorted(path for path in found if not set(LEFT_OUT) & set(path.relative_to(root).parts))
 
 
-def includes(root):
+def room(folder):
+    """The folder as drawn: topics of src/ops and src/kernels are part of it."""
+    return "/".join(folder.split("/")[:2])
+
+
+def includes(root, shown=room):
     """(including folder, included folder or library) -> lines that do so, for every pair that differs."""
     found = collections.defaultdict(list)
     for path in sources(root):
-        folder = path.parent.relative_to(root).as_posix()
+        folder = shown(path.parent.relative_to(root).as_posix())
         for name in INCLUDE.findall(path.read_text(encoding="utf-8")):
             library = LIBRARIES.get(re.split(r"\W", name)[0])
             places = (base / name for base in (path.parent, root / "src", root / "include"))
             file = next((place.resolve() for place in places if place.is_file()), None)
-            target = file.parent.relative_to(root.resolve()).as_posix() if file else library
+            target = shown(file.parent.relative_to(root.resolve()).as_posix()) if file else library
             if target and target != folder:
                 found[folder, target].append(f"{path.relative_to(root).as_posix()} includes {name}")
     return found
@@ -96,7 +101,8 @@ def boxes(root):
     """Folder or library -> the lines in its box."""
     files = collections.defaultdict(list)
     for path in sources(root):
-        files[path.parent.relative_to(root).as_posix()].append(path.stem)
+        folder = path.parent.relative_to(root).as_posix()
+        files[room(folder)].append(path.parent.name + "/" if room(folder) != folder else path.stem)
     found = {folder: [folder] + textwrap.wrap(", ".join(topics(names)), 44) for folder, names in files.items()}
     return found | {end: [end] for _, end in includes(root) if end not in found}
 
@@ -156,7 +162,8 @@ def problems_of_picture(root):
 
 
 def problems(root):
-    arrows = includes(root)
+    arrows = includes(root, shown=lambda folder: folder)
+    arrows = {pair: lines for pair, lines in arrows.items() if not pair[0].startswith(pair[1] + "/")}
     if around := circle(arrows):
         yield "folders include each other in a circle:"
         for pair in zip(around, around[1:] + around[:1]):

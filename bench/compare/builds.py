@@ -58,7 +58,8 @@ def commit_build(root, what):
         raise CannotBuild(f"'{what}' is neither a folder nor a commit")
     commit = found.stdout.strip()
     text = git(root, "log", "-1", "--format=%h %s", commit, text=True).stdout.strip()
-    serves = git(root, "cat-file", "-e", f"{commit}:bench/serve.cpp").returncode == 0
+    serves = any(git(root, "cat-file", "-e", f"{commit}:{path}").returncode == 0
+                 for path in ("bench/harness/serve.cpp", "bench/serve.cpp"))
     folder = root / "build" / "against" / (commit[:12] + ("" if serves else "-" + digest(root / "bench")))
     made_with = "\n".join(f"{name}={os.environ.get(name, '')}" for name in ENVIRONMENT)
     marker = folder / "made-with"

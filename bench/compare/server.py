@@ -1,4 +1,4 @@
-"""A running fovea_bench --serve, as bench/serve.hpp describes it."""
+"""A running fovea_bench --serve, as bench/harness/serve.hpp describes it."""
 import os
 import random
 import select

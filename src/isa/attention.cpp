@@ -1,12 +1,12 @@
 // Attention, by every score function: what they have in common is compiled once.
 #include "isa/unit.hpp"
-#include "kernels/attention_driver.hpp"
-#include "kernels/attention_weights.hpp"
-#include "kernels/score_additive_rows.hpp"
-#include "kernels/score_additive_tile.hpp"
-#include "kernels/score_dot.hpp"
-#include "kernels/score_gaussian.hpp"
-#include "kernels/table.hpp"
+#include "kernels/attention/driver.hpp"
+#include "kernels/attention/weights.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/scores/additive_few_rows.hpp"
+#include "kernels/scores/additive_many_rows.hpp"
+#include "kernels/scores/dot.hpp"
+#include "kernels/scores/gaussian.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -42,13 +42,13 @@ constexpr AttentionKernels attention_kernels() {
 }
 
 constexpr AttentionKernels additive_kernels() {
-  AttentionKernels kernels = attention_kernels<AdditiveTile, AdditiveRows>();
+  AttentionKernels kernels = attention_kernels<AdditiveManyRows, AdditiveFewRows>();
   kernels.finish_units = finish_units;
   return kernels;
 }
 
 constexpr AttentionKernels gaussian_kernels() {
-  AttentionKernels kernels = attention_kernels<GaussianTile, GaussianRows>();
+  AttentionKernels kernels = attention_kernels<GaussianManyRows, GaussianFewRows>();
   kernels.squared_norms = squared_norms;
   return kernels;
 }
@@ -58,7 +58,7 @@ constexpr AttentionKernels gaussian_kernels() {
 
 namespace fovea {
 extern const AttentionKernels FOVEA_KERNELS(dot) =
-    FOVEA_ISA::attention_kernels<FOVEA_ISA::DotTile, FOVEA_ISA::DotRows>();
+    FOVEA_ISA::attention_kernels<FOVEA_ISA::DotManyRows, FOVEA_ISA::DotFewRows>();
 extern const AttentionKernels FOVEA_KERNELS(additive) = FOVEA_ISA::additive_kernels();
 extern const AttentionKernels FOVEA_KERNELS(gaussian) = FOVEA_ISA::gaussian_kernels();
 }  // namespace fovea

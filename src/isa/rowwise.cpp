@@ -1,13 +1,13 @@
 // Operations that take elements and rows one by one.
 #include "isa/unit.hpp"
-#include "kernels/attention_empty.hpp"
-#include "kernels/elementwise.hpp"
-#include "kernels/layer_norm.hpp"
-#include "kernels/merge.hpp"
-#include "kernels/positional.hpp"
-#include "kernels/rotary.hpp"
-#include "kernels/softmax_stream.hpp"
-#include "kernels/table.hpp"
+#include "kernels/attention/empty_rows.hpp"
+#include "kernels/attention/merge.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/positions/rotary.hpp"
+#include "kernels/positions/sinusoidal.hpp"
+#include "kernels/rowwise/elementwise.hpp"
+#include "kernels/rowwise/layer_norm.hpp"
+#include "kernels/rowwise/softmax_stream.hpp"
 
 namespace fovea {
 extern const RowwiseKernels FOVEA_KERNELS(rowwise) = {.set = FOVEA_SET_NAME,

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "kernels/table.hpp"
+#include "kernels/kernel_table.hpp"
 #include "status.hpp"
 
 struct fovea_context {

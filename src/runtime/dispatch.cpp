@@ -1,6 +1,6 @@
 // Selection of kernels: for each topic the best row. A name that is unknown, or that this machine cannot run, is an error and never a silent
 // fallback. AMX has to be named: it is worth half of a projection's time or costs a fifth more, as its cores are shared or
-// not (kernels/matmul_parts.hpp), and it takes small signal stacks from the whole process (cpu.cpp).
+// not (kernels/products/amx_matmul.hpp), and it takes small signal stacks from the whole process (cpu.cpp).
 #include "runtime/dispatch.hpp"
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 // Which table of kernels a context runs.
 #pragma once
 
-#include "kernels/table.hpp"
+#include "kernels/kernel_table.hpp"
 #include "runtime/cpu.hpp"
 #include "status.hpp"
 

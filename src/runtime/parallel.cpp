@@ -45,26 +45,26 @@ class Crew {
                               ? 1
                               : std::min<int64_t>(workers, most_ranges / std::max<int64_t>(list.stages(), 1))) {
     Range *range = ranges_;
-    for (const TaskList::Part *part = list.begin(); part != list.end();) {
-      const TaskList::Part *next = next_stage(part);
-      const int64_t tasks = next[-1].end - part->begin;
+    for (const TaskList::Group *group = list.begin(); group != list.end();) {
+      const TaskList::Group *next = next_stage(group);
+      const int64_t tasks = next[-1].end - group->begin;
       const int64_t each = tasks / ranges_per_stage_;
       const int64_t longer = tasks % ranges_per_stage_;
-      int64_t at = part->begin;
+      int64_t at = group->begin;
       for (int64_t r = 0; r < ranges_per_stage_; ++r, ++range) {
         range->next = at;
         at += each + (r < longer ? 1 : 0);
         range->end = at;
       }
-      part = next;
+      group = next;
     }
   }
 
   void work(int worker) {
     Range *stage_ranges = ranges_;
-    for (const TaskList::Part *part = list_.begin(); part != list_.end(); part = next_stage(part)) {
+    for (const TaskList::Group *group = list_.begin(); group != list_.end(); group = next_stage(group)) {
       for (int64_t r = worker; r < worker + ranges_per_stage_; ++r) {
-        empty(&stage_ranges[r % ranges_per_stage_], part, worker);
+        empty(&stage_ranges[r % ranges_per_stage_], group, worker);
       }
       stage_ranges += ranges_per_stage_;
     }
@@ -73,22 +73,22 @@ class Crew {
  private:
   static constexpr int64_t most_ranges = 128;  // more workers than there are ranges share them
 
-  const TaskList::Part *next_stage(const TaskList::Part *part) const {
-    const int64_t needed = part->needed;
-    while (part != list_.end() && part->needed == needed) ++part;
-    return part;
+  const TaskList::Group *next_stage(const TaskList::Group *group) const {
+    const int64_t needed = group->needed;
+    while (group != list_.end() && group->needed == needed) ++group;
+    return group;
   }
 
-  void empty(Range *range, const TaskList::Part *stage, int worker) {
+  void empty(Range *range, const TaskList::Group *stage, int worker) {
     const std::atomic_ref<int64_t> next(range->next);
     const int64_t last_needed = list_.end()[-1].needed;
     while (next.load(std::memory_order_relaxed) < range->end) {
       const int64_t task = next.fetch_add(1, std::memory_order_relaxed);
       if (task >= range->end) return;
       if (stage->needed > 0) wait_until(done_, stage->needed);
-      const TaskList::Part *part = stage;
-      while (task >= part->end) ++part;
-      part->body(worker, task - part->begin);
+      const TaskList::Group *group = stage;
+      while (task >= group->end) ++group;
+      group->body(worker, task - group->begin);
       if (task < last_needed) done_.fetch_add(1, std::memory_order_release);
     }
   }
@@ -116,8 +116,8 @@ bool work_together(const Context &context, int workers, Crew *crew) {
 
 void run_tasks(const Context &context, int workers, const TaskList &list) {
   if (workers <= 1 || list.total() <= 1) {
-    for (const TaskList::Part &part : list) {
-      for (int64_t task = part.begin; task < part.end; ++task) part.body(0, task - part.begin);
+    for (const TaskList::Group &group : list) {
+      for (int64_t task = group.begin; task < group.end; ++task) group.body(0, task - group.begin);
     }
     return;
   }

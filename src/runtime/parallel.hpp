@@ -44,7 +44,7 @@ enum class Sharing { in_ranges, in_order };
 // worker that finds no more tasks of a stage goes on to the next.
 class TaskList {
  public:
-  struct Part {
+  struct Group {
     int64_t begin, end;  // numbers of its tasks, counted over the whole list
     int64_t needed;      // so many tasks, the first ones, must be done before it starts
     TaskBody body;
@@ -57,7 +57,7 @@ class TaskList {
   void add(int64_t task_count, TaskBody body) {
     if (task_count == 0) return;
     if (stage_begin_ == total_) ++stages_;
-    parts_[count_] = {total_, total_ + task_count, stage_begin_, body};
+    groups_[count_] = {total_, total_ + task_count, stage_begin_, body};
     total_ += task_count;
     ++count_;
   }
@@ -65,12 +65,12 @@ class TaskList {
   Sharing sharing() const { return sharing_; }
   int64_t total() const { return total_; }
   int64_t stages() const { return stages_; }
-  const Part *begin() const { return parts_.data(); }
-  const Part *end() const { return begin() + count_; }
+  const Group *begin() const { return groups_.data(); }
+  const Group *end() const { return begin() + count_; }
 
  private:
   Sharing sharing_;
-  std::array<Part, 12> parts_;
+  std::array<Group, 12> groups_;
   size_t count_ = 0;
   int64_t total_ = 0;
   int64_t stage_begin_ = 0;

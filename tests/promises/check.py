@@ -6,7 +6,7 @@ usage: check.py SOURCE_ROOT          checks all tables
        check.py SOURCE_ROOT HEADER   prints the sentences of include/fovea/HEADER, to write rows from
 
 A table is Markdown: under a heading for each of the header's sections, rows of three columns. The first quotes a
-sentence; "…" leaves words out. The second names tests as "file: test case", with " · " between them; a name may end in
+sentence; "…" leaves words out. The second names tests as "folder/file: test case", with " · " between them; a name may end in
 "…" where its beginning is enough; "meson: name" is a test that is a program of its own. It is "—" where nothing is
 promised, or nothing that a test could see, and the third column then says why. Else the third column says for which score
 functions these tests ask.
@@ -85,7 +85,7 @@ def test_names(root):
         if path.suffix == ".cpp":
             cases = re.findall(r'TEST_CASE\("((?:[^"\\]|\\.)*)"', path.read_text())
             if cases:
-                names.setdefault(path.stem, []).extend(case.replace('\\"', '"') for case in cases)
+                names.setdefault(path.relative_to(root / "tests").with_suffix("").as_posix(), []).extend(case.replace('\\"', '"') for case in cases)
         elif path.name == "meson.build":
             names["meson"] += re.findall(r"test\('([^']+)'", path.read_text())
             names["meson"] += re.findall(r"'([^']+)': '\w+_test'", path.read_text())

@@ -1,0 +1,109 @@
+// Matrix product [M,K] x [K,N], matmul/f32/<M>x<N>x<K>/... (one call) and matmul_packed/f32/... (right-hand side packed
+// once, outside the timing).
+//
+// What bounds it: arithmetic, 2 M N K flops at the multiply-add peak, of which a register tile gets all but the loads
+// that do not pair with a multiply-add and the edges. One call also packs: K N floats read and written, 1 / M of the
+// arithmetic's operand traffic. With few rows each weight is used M times only, so that M = 1 to 16 is bound by reading
+// the K N weights once; the limit is the larger of the two. The 768 x 768 weights (2.4 MB) lie in L2 and L3, the 4096 x
+// 4096 ones (67 MB) in L3 at best. The limit is read from pages of 4 kB, packed weights lie in huge ones: from memory
+// the share may exceed 1.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "harness/harness.hpp"
+#include "limits/limits.hpp"
+#include "products/product.hpp"
+
+namespace fovea_bench {
+namespace {
+
+struct MatmulShape : ProductSizes {
+  bool one_shot;  // measured without packing beforehand, too
+};
+
+// Linear layers of MiniLM (384, 1536), BERT base (768, 3072), BERT large (1024) and Llama 8B (4096) for 1 to 2048
+// tokens, and the square that libraries are compared on.
+const std::vector<MatmulShape> &matmul_shapes() {
+  static const std::vector<MatmulShape> shapes = [] {
+    std::vector<MatmulShape> list = {{{2048, 2048, 2048}, true}, {{1, 768, 768}, true},     {{16, 768, 768}, false},
+                                     {{128, 768, 768}, true},    {{512, 768, 768}, true},   {{16, 3072, 768}, false},
+                                     {{512, 3072, 768}, true},   {{16, 4096, 4096}, false}, {{1, 4096, 4096}, true},
+                                     {{512, 4096, 4096}, true}};
+    const auto add = [&](int64_t n, int64_t k, std::initializer_list<int64_t> rows) {
+      for (int64_t m : rows) list.push_back({{m, n, k}, false});
+    };
+    add(384, 384, {1, 64, 512});
+    add(1536, 384, {1, 64, 512});
+    add(384, 1536, {1, 64, 512});
+    add(768, 768, {4, 64, 2048});
+    add(3072, 768, {1, 4, 64, 128, 2048});
+    add(768, 3072, {1, 4, 64, 128, 512, 2048});
+    add(1024, 1024, {1, 64, 512});
+    add(4096, 4096, {4, 64, 128, 2048});
+    return list;
+  }();
+  return shapes;
+}
+
+struct MatmulData {
+  Buffer a, b, out;
+  fovea_tensor a_view, b_view, out_view;
+  ReadRegion b_region;
+
+  explicit MatmulData(const MatmulShape &s)
+      : a(normals(s.m * s.k)),
+        b(normals(s.k * s.n)),
+        out(zeros(s.m * s.n)),
+        a_view(tensor(a.floats(), {s.m, s.k})),
+        b_view(tensor(b.floats(), {s.k, s.n})),
+        out_view(tensor(out.floats(), {s.m, s.n})),
+        b_region(b.data(), b.bytes()) {}
+};
+
+struct PackedDeleter {
+  void operator()(fovea_packed_matrix *packed) const { fovea_packed_matrix_destroy(packed); }
+};
+
+std::function<void()> call(std::shared_ptr<MatmulData> data, const std::string &isa, int threads, bool packed) {
+  const std::shared_ptr<fovea_context> context = make_context(isa, threads);
+  if (!packed) return [=] { check(fovea_matmul(context.get(), &data->a_view, &data->b_view, &data->out_view)); };
+  fovea_packed_matrix *matrix = nullptr;
+  check(fovea_matmul_pack(context.get(), &data->b_view, &matrix));
+  const std::shared_ptr<fovea_packed_matrix> owner(matrix, PackedDeleter{});
+  return [=] { check(fovea_matmul_packed(context.get(), &data->a_view, owner.get(), &data->out_view)); };
+}
+
+Prepared prepare(const MatmulShape &shape, const Variant &variant, bool packed) {
+  const auto data = data_of<MatmulData>(shape);
+  Prepared prepared;
+  prepared.run = call(data, variant.isa, variant.threads, packed);
+  if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1, packed);
+  prepared.shortest_seconds = [=, flops = product_flops(shape)] {
+    const double arithmetic = flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
+    if (product_bound(shape) == Bound::flops) return arithmetic;
+    const double rate = data->b_region.rate(variant.isa, variant.threads, probe_seconds());
+    return std::max(arithmetic, static_cast<double>(data->b.bytes()) / rate);
+  };
+  return prepared;
+}
+
+}  // namespace
+
+void add_matmul(Cases *list) {
+  for (const MatmulShape &shape : matmul_shapes()) {
+    for (bool packed : {false, true}) {
+      if (!packed && !shape.one_shot) continue;
+      std::vector<Parameter> parameters = product_parameters(shape);
+      parameters.push_back({"packed", packed});
+      list->push_back({.operation = packed ? "matmul_packed" : "matmul",
+                       .model = product_name(shape),
+                       .bound = product_bound(shape),
+                       .work = product_work(shape),
+                       .parameters = parameters,
+                       .prepare = [&shape, packed](const Variant &v) { return prepare(shape, v, packed); }});
+    }
+  }
+}
+
+}  // namespace fovea_bench

@@ -1,0 +1,86 @@
+// Layer normalisation with weight and bias, layer_norm/f32/<rows>x<features>[_residual]/<instruction set>/t<threads>.
+//
+// What bounds it: memory. x, and the residual where there is one, is read once and out written once; a row stays in the
+// first-level cache between the passes over it. The limit is the time in which memcpy moves as many bytes between two
+// buffers that are together as large as these tensors. 512x384 is 0.8 MB in each tensor, in a core's second-level cache
+// at best: there the some 12 vector instructions per vector (sum; subtract, sum, square; subtract, scale, weigh, add;
+// loads and a store) and the latency of each row's root and quotient show.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/harness.hpp"
+#include "limits/limits.hpp"
+
+namespace fovea_bench {
+namespace {
+
+struct NormCase {
+  const char *name;
+  int64_t rows, features;
+  bool residual;
+
+  int64_t elements() const { return rows * features; }
+  int64_t copied() const { return residual ? elements() * 3 / 2 : elements(); }  // half of all that is read and written
+  double bytes() const { return 2.0 * sizeof(float) * static_cast<double>(copied()); }
+};
+
+constexpr NormCase norm_cases[] = {
+    {"512x384", 512, 384, false},       {"512x384_residual", 512, 384, true},
+    {"4096x768", 4096, 768, false},     {"4096x768_residual", 4096, 768, true},
+    {"2048x4096", 2048, 4096, false},   {"2048x4096_residual", 2048, 4096, true},
+    {"16384x1024", 16384, 1024, false}, {"16384x1024_residual", 16384, 1024, true},
+};
+
+struct NormData {
+  const NormCase *what;
+  Buffer x, residual, weight, bias, out;
+  fovea_tensor x_view, residual_view, weight_view, bias_view, out_view;
+
+  explicit NormData(const NormCase &c)
+      : what(&c),
+        x(normals(c.copied())),
+        residual(normals(c.residual ? c.elements() : 0)),
+        weight(normals(c.features)),
+        bias(normals(c.features)),
+        out(zeros(c.copied())),
+        x_view(tensor(x.data(), {c.rows, c.features})),
+        residual_view(tensor(residual.data(), {c.rows, c.features})),
+        weight_view(tensor(weight.data(), {c.features})),
+        bias_view(tensor(bias.data(), {c.features})),
+        out_view(tensor(out.data(), {c.rows, c.features})) {}
+};
+
+std::function<void()> call(std::shared_ptr<NormData> data, const std::string &isa, int threads) {
+  const std::shared_ptr<fovea_context> context = make_context(isa, threads);
+  fovea_layer_norm_options options{};
+  options.struct_size = sizeof options;
+  options.weight = &data->weight_view;
+  options.bias = &data->bias_view;
+  if (data->what->residual) options.residual = &data->residual_view;
+  return [data, context, options] { check(fovea_layer_norm(context.get(), &data->x_view, &data->out_view, &options)); };
+}
+
+Prepared prepare(const NormCase &what, const Variant &variant) {
+  const auto data = data_of<NormData>(what);
+  Prepared prepared;
+  prepared.run = call(data, variant.isa, variant.threads);
+  if (variant.threads > 1) prepared.run_on_one_thread = call(data, variant.isa, 1);
+  prepared.shortest_seconds = [=, bytes = what.bytes()] {
+    return bytes / copy_rate(data->out.data(), data->x.data(), data->x.bytes(), variant.threads, probe_seconds());
+  };
+  return prepared;
+}
+
+}  // namespace
+
+void add_layer_norm(Cases *list) {
+  for (const NormCase &what : norm_cases)
+    list->push_back({.operation = "layer_norm",
+                     .model = what.name,
+                     .bound = Bound::bytes,
+                     .work = {.bytes = what.bytes()},
+                     .parameters = {{"rows", what.rows}, {"features", what.features}, {"residual", what.residual}},
+                     .unit = benchmark::kMicrosecond,
+                     .prepare = [&what](const Variant &variant) { return prepare(what, variant); }});
+}
+
+}  // namespace fovea_bench

@@ -1,0 +1,347 @@
+// One task of attention, the same for every path:
+//
+//   rows: where they lie, what they may attend          attention/row_table.hpp
+//   for each tile of keys, for each band of rows that may attend some of them:
+//     raw scores                                        Path::score, in score_*.hpp
+//     scale, soft-cap, bias, ALiBi, masks               attention/logits.hpp
+//     online softmax                                    attention/online_softmax.hpp
+//     dropout, where wanted                             attention/drop_weights.hpp
+//     weighted sum of values                            Path::add_values
+//   divide by the sum, write out                        Path::store_out
+//
+// A task has several bands of Path::tile_rows rows, so that a tile of keys and values is fetched once for all of them
+// and stays in the second-level cache. Memory that will be touched once (queries, outputs, the next tile) is prefetched
+// during the work before it.
+//
+// Tiles lie on one grid for all rows of a task (multiples of tile_keys), so what a row gives does not depend on its
+// neighbours. Rounding errors grow with the number of terms that are added one after the other, so sums of values have
+// three levels: chains of keys (value_chain), tiles, and runs of tiles (run_keys), whose sums wait in Band::total. The
+// errors of long rows stay about 1.6 times those of pairwise sums.
+//
+// A masked key has weight 0, but 0 * NaN is NaN: values behind a mask must not reach the output. Looking for them in
+// every tile would cost; they show in the output instead. A row that comes out not finite, in a task with masks, is
+// computed again by itself with the masked values taken as 0, which gives the very bits that harmless values would have
+// given.
+#pragma once
+
+#include <math.h>
+
+#include "kernels/attention/drop_weights.hpp"
+#include "kernels/attention/empty_rows.hpp"
+#include "kernels/attention/online_softmax.hpp"
+#include "kernels/prefetch.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+template <class Path>
+struct AttentionWorker {
+  static constexpr int64_t rows = Path::tile_rows;
+  static constexpr int64_t keys = Path::tile_keys;
+  static_assert(keys % chains == 0);
+  static_assert(!Path::few_rows || keys % (line_step * lanes) == 0);
+  // What a mask leaves out at a tile's beginning is passed over in steps that leave each key in its sum's chain.
+  static constexpr int64_t skipped_keys = 48;
+  static_assert(skipped_keys % chains == 0 && (!Path::few_rows || skipped_keys % (line_step * lanes) == 0));
+  static constexpr int64_t run_keys = 1536;
+  static_assert(run_keys % keys == 0);
+  // Values without masked ones are copied so many at a time: what Path::add_values sums together.
+  static constexpr int64_t harmless_keys = Path::value_keys;
+
+  struct Band {
+    RowTable<rows> table;
+    SoftmaxState<rows> state;
+    int64_t row_begin, row_count;
+    float *query;
+    float *out;    // of the present run of tiles
+    float *total;  // of those before it, if there were any, before it is multiplied by total_rescale
+    alignas(64) float total_rescale[rows];
+    bool has_total;
+  };
+
+  const AttentionTask &task;
+  const AttentionProblem &problem;
+  const float *key_base;
+  const float *value_base;
+  const float *key_scalars;  // null: the score function needs none
+  ScoreScale scale;
+  ScaledExp2 exponent;
+  int64_t tile_keys;  // what this task takes of `keys`
+  Band bands[Path::max_bands];
+  int64_t band_count = 0;
+  int64_t first_tile_end = 0;
+  bool next_is_fetched = false;
+  int64_t last_key = 0;  // past the last one that any band attends
+  float *scores;
+  float *harmless;  // [harmless_keys][value_dim], values without the masked ones
+
+  static int64_t scratch_floats(int64_t head_dim, int64_t value_dim) {
+    const int64_t band = Path::query_floats(head_dim) + 2 * Path::out_floats(value_dim);
+    return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim;
+  }
+
+  FOVEA_INLINE explicit AttentionWorker(const AttentionTask &t)
+      : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
+    key_base = problem.key + task.batch * problem.key_strides.batch + task.kv_head * problem.key_strides.head;
+    value_base = problem.value + task.batch * problem.value_strides.batch + task.kv_head * problem.value_strides.head;
+    const HeadStrides &strides = problem.key_scalars_strides;
+    key_scalars = problem.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
+    tile_keys = Path::keys_at_once(task.row_count);
+    scores = static_cast<float *>(task.scratch);
+    harmless = scores + keys * rows;
+  }
+
+  // Whether a row of the band may see other keys of a tile than its neighbours do.
+  FOVEA_INLINE bool has_masks(const Band &band) const {
+    return problem.mask != nullptr || problem.bias != nullptr || problem.leave_one_out ||
+           band.table.all.first > first_key(band) || band.table.all.last < band.table.any.last;
+  }
+
+  // The first key the band's tiles take in: a whole step of the sums' chains, so at times before what any row attends.
+  FOVEA_INLINE static int64_t first_key(const Band &band) { return band.table.any.first / chains * chains; }
+
+  // The whole task, so that a row that is computed again by itself is not taken for one. Dropout wants lanes to be rows.
+  FOVEA_INLINE bool has_one_row() const {
+    return Path::few_rows && task.row_count == 1 && problem.dropout.threshold == 0;
+  }
+
+  // Path::add_values of a single row, with masked values taken as 0.
+  FOVEA_INLINE void add_harmless_values(Band &band, const ScoreTile &tile, const float *values, const bool *masked) {
+    const int64_t value_dim = problem.value_dim;
+    const size_t bytes = static_cast<size_t>(value_dim) * sizeof(float);
+    alignas(64) float rescale[rows] = {band.state.rescale[0]};
+    for (int64_t first = 0; first < tile.keys;) {
+      ScoreTile part = tile;
+      part.scores += first * tile.stride;
+      part.key += first;
+      part.keys = min_of(harmless_keys - part.key % harmless_keys, tile.keys - first);
+      for (int64_t j = 0; j < part.keys; ++j) {
+        float *to = harmless + j * value_dim;
+        if (masked[first + j]) {
+          memset(to, 0, bytes);
+        } else {
+          memcpy(to, values + (first + j) * problem.value_strides.position, bytes);
+        }
+      }
+      Path::add_values(band.out, harmless, value_dim, value_dim, 1, part, rescale);
+      rescale[0] = 1.0f;
+      first += part.keys;
+    }
+  }
+
+  template <bool repairing>
+  FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
+    if (problem.mask != nullptr) {
+      const KeyRange allowed = keys_allowed(band.table, key, key_end - key);
+      if (allowed.first >= allowed.last) return;
+      key_end = key + allowed.last;
+      key += allowed.first / skipped_keys * skipped_keys;
+    }
+    ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
+    const bool one_row = has_one_row();
+    const bool plain = scale.plain && tile.vector_any == nullptr;
+    const int64_t key_stride = problem.key_strides.position;
+    if (one_row && plain) tile = empty_line(tile);
+    Path::score({problem, band.table, band.query, key_base + key * key_stride, key_scalars, tile, upcoming(band, key)});
+    next_is_fetched = true;
+    if (!plain) to_logits(tile, band.table, problem, scale);
+    bool masked[keys];
+    if constexpr (repairing) {
+      for (int64_t j = 0; j < tile.keys; ++j) masked[j] = tile.scores[j * tile.stride] == -INFINITY;
+    }
+    if (one_row) {
+      if (!plain) tile = first_row_as_line(tile);
+      update_softmax_of_line(band.state, tile, exponent);
+    } else {
+      update_softmax(band.state, tile, exponent);
+    }
+    if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
+    const float *values = value_base + key * problem.value_strides.position;
+    if constexpr (repairing) {
+      add_harmless_values(band, tile, values, masked);
+    } else {
+      Path::add_values(band.out, values, problem.value_strides.position, problem.value_dim, band.row_count, tile,
+                       band.state.rescale);
+    }
+    for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {
+      store(band.total_rescale + r, load(band.total_rescale + r) * load(band.state.rescale + r));
+    }
+  }
+
+  FOVEA_INLINE void add_total(Band &band) const {
+    Path::add_out(band.out, band.total, band.total_rescale, problem.value_dim, band.row_count);
+  }
+
+  FOVEA_NOINLINE void end_run(Band &band) const {
+    if (band.has_total) add_total(band);
+    float *total = band.out;
+    band.out = band.total;
+    band.total = total;
+    band.has_total = true;
+    for (int64_t r = 0; r < rows; r += lanes) store(band.total_rescale + r, splat(1.0f));
+    Path::clear_out(band.out, problem.value_dim, band.row_count);
+  }
+
+  // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
+  template <bool repairing>
+  FOVEA_INLINE void attend_band(Band &band, int64_t key) {
+    const int64_t first = max_of(key, first_key(band));
+    const int64_t last = min_of(key + tile_keys, band.table.any.last);
+    if (first >= last) return;
+    attend_tile<repairing>(band, first, last);
+    const int64_t next = key + tile_keys;
+    if (next % run_keys == 0 && next < band.table.any.last) end_run(band);
+  }
+
+  // Rows of a band at `base`, if they are evenly spaced: all in one head.
+  FOVEA_INLINE Upcoming band_rows(const Band &band, const float *base, const HeadStrides &strides, int64_t dim) const {
+    const QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
+    const bool one_head = row.query + band.row_count <= problem.query_len;
+    return {base + row.at(strides), strides.position, dim, one_head ? band.row_count : 0};
+  }
+
+  // What to prefetch while the band works on the tile at `key`: the first to do so fetches keys and values for all.
+  FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key) const {
+    Prefetch prefetch;
+    const int64_t b = &band - bands;
+    const int64_t next = key / tile_keys * tile_keys + tile_keys;
+    const HeadStrides &k = problem.key_strides;
+    const HeadStrides &v = problem.value_strides;
+    if (!next_is_fetched && next < last_key) {
+      const int64_t count = min_of(tile_keys, last_key - next);
+      prefetch.keys = {key_base + next * k.position, k.position, problem.head_dim, count};
+      prefetch.values = {value_base + next * v.position, v.position, problem.value_dim, count};
+    }
+    if (key < first_tile_end && b + 1 < band_count) {
+      prefetch.queries = band_rows(bands[b + 1], problem.query, problem.query_strides, problem.head_dim);
+    }
+    if (next + tile_keys >= band.table.any.last && task.partial.out == nullptr) {
+      prefetch.out = band_rows(band, problem.out, problem.out_strides, problem.value_dim);
+    }
+    return prefetch;
+  }
+
+  FOVEA_INLINE void start(Band &band) {
+    Path::load_queries(problem, band.table, band.query);
+    Path::clear_out(band.out, problem.value_dim, band.row_count);
+    band.has_total = false;
+    band.state.start(band.table, problem.sinks != nullptr && task.first_split, scale.natural);
+  }
+
+  // Lays out `count` rows from row_begin on in bands.
+  FOVEA_INLINE void divide(int64_t row_begin, int64_t count) {
+    float *at = harmless + harmless_keys * problem.value_dim;
+    band_count = ceil_div(count, rows);
+    for (int64_t b = 0; b < band_count; ++b) {
+      Band &band = bands[b];
+      band.row_begin = row_begin + b * rows;
+      band.row_count = min_of(rows, count - b * rows);
+      band.table.fill(task, band.row_begin, band.row_count);
+      band.query = at;
+      band.out = at + Path::query_floats(problem.head_dim);
+      band.total = band.out + Path::out_floats(problem.value_dim);
+      at = band.total + Path::out_floats(problem.value_dim);
+    }
+  }
+
+  template <bool repairing>
+  FOVEA_NOINLINE void attend(int64_t row_begin, int64_t row_count) {
+    divide(row_begin, row_count);
+    KeyRange any = bands[0].table.any;
+    for (int64_t b = 1; b < band_count; ++b) {
+      any = {min_of(any.first, bands[b].table.any.first), max_of(any.last, bands[b].table.any.last)};
+    }
+    const int64_t first = any.first / tile_keys * tile_keys;
+    first_tile_end = first + tile_keys;
+    next_is_fetched = false;
+    last_key = any.last;
+    for (int64_t b = 0; b < band_count; ++b) {
+      start(bands[b]);
+      attend_band<repairing>(bands[b], first);
+    }
+    for (int64_t key = first + tile_keys; key < any.last; key += tile_keys) {
+      next_is_fetched = false;
+      for (int64_t b = 0; b < band_count; ++b) attend_band<repairing>(bands[b], key);
+    }
+    for (int64_t b = 0; b < band_count; ++b) {
+      if (bands[b].has_total) add_total(bands[b]);
+    }
+  }
+
+  // No key was attended: any key's weight would be positive, or NaN.
+  FOVEA_INLINE static bool empty(const Band &band, int64_t r) { return band.state.sum[r] == 0.0f; }
+
+  FOVEA_INLINE float log_sum_exp(const Band &band, int64_t r) const {
+    return empty(band, r) ? -INFINITY : band.state.max[r] * scale.natural + logf(band.state.sum[r]);
+  }
+
+  // Divides and writes; finite[r] is NaN for a row that is not finite although its weights are, else 0.
+  FOVEA_INLINE void store_outputs(const Band &band, float *finite) {
+    float *pointers[rows] = {};
+    alignas(64) float factor[rows] = {};
+    QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
+    for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
+      pointers[r] = task.partial.out != nullptr
+                        ? task.partial.out + (band.row_begin - task.row_begin + r) * problem.value_dim
+                        : problem.out + row.at(problem.out_strides);
+      factor[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
+    }
+    Path::store_out(band.out, problem.value_dim, factor, pointers, band.row_count, finite);
+    for (int64_t r = 0; r < band.row_count; ++r) {
+      if (empty(band, r) || band.state.sum[r] != band.state.sum[r]) finite[r] = 0.0f;  // nothing to repair
+    }
+  }
+
+  FOVEA_INLINE void store_statistics(const Band &band) {
+    if (task.partial.out != nullptr) {
+      for (int64_t r = 0; r < band.row_count; ++r) {
+        const int64_t row = band.row_begin - task.row_begin + r;
+        task.partial.max[row] = empty(band, r) ? -INFINITY : band.state.max[r];
+        task.partial.sum[row] = band.state.sum[r];
+      }
+      return;
+    }
+    QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
+    const int64_t all_rows = problem.group * problem.query_len;
+    float *row_max = task.row_max + (task.batch * problem.kv_heads + task.kv_head) * all_rows + band.row_begin;
+    float *row_scale = task.row_scale + (row_max - task.row_max);
+    for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
+      if (problem.weights_wanted) {
+        row_max[r] = band.state.max[r];
+        row_scale[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
+      }
+      if (empty(band, r)) {
+        fill_empty_row(problem, task.batch, task.kv_head, problem.out + row.at(problem.out_strides));
+      }
+      if (problem.log_sum_exp != nullptr) {
+        problem.log_sum_exp[row.at(problem.log_sum_exp_strides)] =
+            empty(band, r) ? empty_log_sum_exp(problem) : log_sum_exp(band, r);
+      }
+    }
+  }
+
+  // finite: of all the task's rows, as store_outputs leaves it. Uses up the bands.
+  FOVEA_INLINE void repair(const float *finite) {
+    for (int64_t r = 0; r < task.row_count; ++r) {
+      if (finite[r] == 0.0f) continue;
+      alignas(64) float ignored[rows];
+      attend<true>(task.row_begin + r, 1);
+      store_outputs(bands[0], ignored);
+    }
+  }
+
+  void run() {
+    alignas(64) float finite[rows * Path::max_bands];
+    attend<false>(task.row_begin, task.row_count);
+    bool masked = false;
+    for (int64_t b = 0; b < band_count; ++b) {
+      store_outputs(bands[b], finite + b * rows);
+      store_statistics(bands[b]);
+      masked = masked || has_masks(bands[b]);
+    }
+    if (masked) repair(finite);
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

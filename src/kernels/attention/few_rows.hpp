@@ -1,0 +1,354 @@
+// Few rows (decoding): keys and values are read once, at the speed of memory, with lanes along the features. Scores
+// still come out as tiles whose lanes are rows, so masks and softmax are those of the tile path. FewRowsValues is what all
+// score functions share; FeatureRows adds those that sum something over the features:
+//
+//   out[row][d..] += weight[key][row] * value[key][d..]
+//   scores[key][row] = sum of lanes of  sum_d f(key[key][d..], query[row][d..])
+//
+// `lanes` such sums (rows x keys) are kept at once and reduced together.
+//
+// Bound: bytes of key and value. Three things let so much arithmetic run at the speed of memory:
+//   order      memory is read row after row, as hardware prefetchers expect: keys as four streams a quarter of a tile
+//              apart, values as one. Neighbouring keys side by side, or values column by column, look like no stream.
+//   length     of the tiles of one query: each change from keys to values and back stops the streams, and the softmax
+//              between reads nothing. Measured on Zen 4 with AVX-512, tiles of 384 keys take 0.80 to 0.87 of the time of
+//              tiles of 48 from memory, 0.92 from the third-level cache.
+//   prefetch   every pass asks for what it or a later one will read, so that memory has work to do also while a pass
+//              finds its own data in a cache. It asks into the second-level cache: prefetches into the first hold its
+//              few miss buffers until memory answers, and the reads themselves wait behind them. And it asks for no
+//              more than it must: with AVX-512 and one query, one line in 16 takes 0.89 to 1.00 of the time of every
+//              line of a key and every second of a value; with AVX2, from memory, 1.0 to 1.4 times that of every line.
+#pragma once
+
+#include "kernels/attention/online_softmax.hpp"
+#include "kernels/products/microkernel.hpp"
+#include "kernels/attention/score.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct FewRowsValues {
+  static constexpr int64_t tile_rows = lanes;
+  static constexpr int64_t tile_keys = 384;  // at most
+  static constexpr bool few_rows = true;
+  static constexpr int64_t max_bands = 1;
+
+  // A single row reads a tile once; several do so in passes, which should find it in the caches.
+  static constexpr int64_t keys_at_once(int64_t rows) { return rows == 1 ? tile_keys : lanes < 16 ? 48 : 96; }
+
+  // At most 128 kB. Not a multiple of a quarter of a tile, the distance of the streams of keys: each stream would ask
+  // for what the next one is reading.
+  FOVEA_INLINE static int64_t keys_ahead(int64_t dim) { return max_of(4, min_of(160, 32768 / dim)); }
+
+  // Up to so many rows this path is the faster one.
+  static constexpr int64_t few_rows_of(int64_t) { return tile_rows / 2; }
+
+  // Before a row that is read for one query by registers of whole lines, the hardware's prefetchers need only a hint:
+  // one line in 16. Else each line is asked for on the way.
+  static constexpr bool hints_do(int rows) { return rows == 1 && lanes == line_floats; }
+  template <int rows>
+  FOVEA_INLINE static void prefetch_row(const float *at, int64_t dim) {
+    for (int64_t i = 0; hints_do(rows) && i < dim; i += 16 * line_floats) __builtin_prefetch(at + i, 0, 2);
+  }
+  template <int rows>
+  FOVEA_INLINE static void prefetch_line(const float *at) {
+    if constexpr (!hints_do(rows)) __builtin_prefetch(at, 0, 2);
+  }
+
+  static constexpr int64_t bands(int64_t, int64_t) { return 1; }
+
+  static constexpr int64_t out_floats(int64_t value_dim) { return round_up(value_dim, lanes) * tile_rows; }
+
+  // body(Index<rows>, first) over `count` rows in groups of `most` (4, 2 or 1), then of 2 and 1.
+  template <int most, class Body>
+  FOVEA_INLINE static void for_each_row_group(int64_t count, const Body &body) {
+    int64_t r = 0;
+    for (; r + most <= count; r += most) body(Index<most>{}, r);
+    if constexpr (most > 2) {
+      if (r + 2 <= count) {
+        body(Index<2>{}, r);
+        r += 2;
+      }
+    }
+    if constexpr (most > 1) {
+      if (r < count) body(Index<1>{}, r);
+    }
+  }
+
+  // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
+  template <int group, int vectors, class Load>
+  FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded,
+                                       int64_t row, const ScoreTile &tile, const float *rescale,
+                                       const Load &load_value) {
+    Block<group, vectors> sum;
+    const float *weight = tile.scores + row;
+    const int64_t ahead = keys_ahead(padded) * value_stride;
+    const int64_t first = tile.key % value_chain;
+    sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t, int64_t count) FOVEA_INLINE_BODY {
+      for (int64_t j = 0; j < count; ++j, values += value_stride, weight += tile.stride) {
+        Float value[vectors];
+        prefetch_row<group>(values + ahead, vectors * lanes);
+        unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+          value[v] = load_value(values + v * lanes, v);
+          if constexpr (v * lanes % line_floats == 0) prefetch_line<group>(values + v * lanes + ahead);
+        });
+        unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+          const Float w(weight[r]);
+          unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+            constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
+            sum.at[at] = multiply_add(w, value[v], sum.at[at]);
+          });
+        });
+      }
+    });
+    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+      const Float factor(rescale[row + r]);
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+        float *at = out + (row + r) * padded + v * lanes;
+        store(at, multiply_add(load(at), factor, sum.at[r * vectors + v]));
+      });
+    });
+  }
+
+  // Values of one or two registers: four rows in one pass.
+  template <int vectors>
+  FOVEA_INLINE static void add_few_columns(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                           int64_t row_count, const ScoreTile &tile, const float *rescale) {
+    const auto load_value = [&](const float *at, int v) FOVEA_INLINE_BODY {
+      return v + 1 < vectors ? load(at) : load_partial(at, value_dim - (vectors - 1) * lanes);
+    };
+    for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      add_columns<decltype(group)::value, vectors>(out, values, value_stride, vectors * lanes, row, tile, rescale,
+                                                   load_value);
+    });
+  }
+
+  // One row whose sums do not fit the registers: a run of keys at a time, whole values. The order of sums is the same.
+  template <int keys>
+  FOVEA_INLINE static void add_run(float *sums, const float *values, int64_t value_stride, int64_t value_dim,
+                                   const ScoreTile &tile, int64_t j) {
+    const int64_t ahead = keys_ahead(round_up(value_dim, lanes)) * value_stride;
+    Float weight[keys];
+    const float *value[keys];
+    unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
+      weight[i] = splat(tile.scores[(j + i) * tile.stride]);
+      value[i] = values + (j + i) * value_stride;
+    });
+    const auto add = [&](int64_t d, const auto &load_value) FOVEA_INLINE_BODY {
+      Float sum = load(sums + d);
+      unroll<keys>([&](auto i) FOVEA_INLINE_BODY { sum = multiply_add(weight[i], load_value(value[i] + d), sum); });
+      store(sums + d, sum);
+    };
+    int64_t d = 0;
+    for (; d + line_floats <= value_dim; d += line_floats) {
+      unroll<keys>([&](auto i) FOVEA_INLINE_BODY { prefetch_line<1>(value[i] + d + ahead); });
+      unroll<line_floats / lanes>([&](auto v) FOVEA_INLINE_BODY {
+        add(d + v * lanes, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+      });
+    }
+    for (; d < value_dim; d += lanes) {
+      const int64_t width = min_of(lanes, value_dim - d);
+      add(d, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, width); });
+    }
+  }
+
+  FOVEA_INLINE static void add_in_runs(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                       const ScoreTile &tile, float rescale) {
+    constexpr int run = 8;
+    alignas(64) float before[largest_value_dim];
+    alignas(64) float sums[largest_value_dim];
+    clear_out(before, value_dim, 1);
+    for (int64_t j = 0; j < tile.keys;) {
+      const int64_t last = min_of(j + value_chain - (tile.key + j) % value_chain, tile.keys);
+      clear_out(sums, value_dim, 1);
+      for (; j + run <= last; j += run) add_run<run>(sums, values, value_stride, value_dim, tile, j);
+      for (; j < last; ++j) add_run<1>(sums, values, value_stride, value_dim, tile, j);
+      for (int64_t d = 0; d < value_dim; d += lanes) store(before + d, load(before + d) + load(sums + d));
+    }
+    for (int64_t d = 0; d < value_dim; d += lanes) {
+      store(out + d, multiply_add(load(out + d), splat(rescale), load(before + d)));
+    }
+  }
+
+  // So many keys together make one addition to the output, itself a sum of chains.
+  static constexpr int64_t value_keys = 192;
+
+  FOVEA_INLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                      int64_t row_count, const ScoreTile &tile, const float *rescale) {
+    alignas(64) float ones[tile_rows];
+    store(ones, splat(1.0f));
+    ScoreTile piece = tile;
+    for (int64_t j = 0; j < tile.keys; j += piece.keys) {
+      piece.scores = tile.scores + j * tile.stride;
+      piece.key = tile.key + j;
+      piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
+      add_piece(out, values + j * value_stride, value_stride, value_dim, row_count, piece, j == 0 ? rescale : ones);
+    }
+  }
+
+  // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible.
+  FOVEA_NOINLINE static void add_piece(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                       int64_t row_count, const ScoreTile &tile, const float *rescale) {
+    if (value_dim < lanes) return add_few_columns<1>(out, values, value_stride, value_dim, row_count, tile, rescale);
+    if (value_dim > lanes && value_dim < 2 * lanes) {
+      return add_few_columns<2>(out, values, value_stride, value_dim, row_count, tile, rescale);
+    }
+    if constexpr (!has_32_registers) {
+      if (row_count == 1 && value_dim > 8 * lanes) {
+        return add_in_runs(out, values, value_stride, value_dim, tile, rescale[0]);
+      }
+    }
+    const int64_t padded = round_up(value_dim, lanes);
+    const int64_t whole = value_dim / lanes * lanes;
+    for_each_row_group<2>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      constexpr int rows = decltype(group)::value;
+      const auto load_whole = [](const float *at, int) FOVEA_INLINE_BODY { return load(at); };
+      int64_t d = 0;
+      const auto add_while = [&](auto vectors) FOVEA_INLINE_BODY {
+        constexpr int count = decltype(vectors)::value;
+        for (; d + count * lanes <= whole; d += count * lanes) {
+          add_columns<rows, count>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
+        }
+      };
+      if constexpr (has_32_registers && rows == 1) add_while(Index<16>{});
+      if constexpr (has_32_registers || rows == 1) add_while(Index<8>{});
+      add_while(Index<4>{});
+      add_while(Index<2>{});
+      add_while(Index<1>{});
+      if (whole < value_dim) {
+        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, tile, rescale,
+                             [&](const float *at, int)
+                                 FOVEA_INLINE_BODY { return load_partial(at, value_dim - whole); });
+      }
+    });
+  }
+
+  FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t row_count) {
+    for (int64_t i = 0; i < round_up(value_dim, lanes) * row_count; i += lanes) store(out + i, zero());
+  }
+
+  // out = out + total * factor
+  FOVEA_NOINLINE static void add_out(float *out, const float *total, const float *factor, int64_t value_dim,
+                                     int64_t row_count) {
+    const int64_t padded = round_up(value_dim, lanes);
+    for (int64_t r = 0; r < row_count; ++r) {
+      const Float scale = splat(factor[r]);
+      for (int64_t i = r * padded; i < (r + 1) * padded; i += lanes) {
+        store(out + i, multiply_add(load(total + i), scale, load(out + i)));
+      }
+    }
+  }
+
+  FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
+                                       int64_t row_count, float *finite) {
+    const int64_t padded = round_up(value_dim, lanes);
+    for (int64_t r = 0; r < row_count; ++r) {
+      const Float scale(factor[r]);
+      Float check = zero();
+      for (int64_t d = 0; d < value_dim; d += lanes) {
+        const Float value = load(out + r * padded + d);
+        check = multiply_add(value, zero(), check);
+        const int64_t width = min_of(lanes, value_dim - d);
+        if (width == lanes) {
+          store(rows[r] + d, value * scale);
+        } else {
+          store_partial(rows[r] + d, value * scale, width);
+        }
+      }
+      finite[r] = horizontal_sum(check);
+    }
+  }
+};
+
+// Features::add(key, query, sum) adds a register of features, Features::finish(sum) makes the score of the sum.
+template <class Features>
+struct FeatureRows : FewRowsValues {
+  static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim, lanes) * tile_rows; }
+
+  // query[row][d], padded with zeros to whole registers.
+  FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
+                                          float *query) {
+    const int64_t head_dim = problem.head_dim;
+    const int64_t padded = round_up(head_dim, lanes);
+    for (int64_t r = 0; r < table.count; ++r) {
+      float *to = query + r * padded;
+      const float *from = table.query[r];
+      int64_t d = 0;
+      for (; d + lanes <= head_dim; d += lanes) store(to + d, load(from + d));
+      if (d < head_dim) store(to + d, load_partial(from + d, head_dim - d));
+    }
+  }
+
+  static constexpr int streams = 4;
+  static constexpr int most_rows = static_cast<int>(lanes) / streams;
+  // As many features as each lane may sum in one chain (feature_chain); with wide registers that is all there can be.
+  static constexpr int64_t chain = 64 * lanes;
+  static constexpr bool one_chain = chain >= 1024;
+
+  template <int group>
+  FOVEA_INLINE static void score_group(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
+                                       int64_t row, const ScoreTile &tile) {
+    constexpr int keys_at_once = static_cast<int>(lanes) / group;
+    constexpr int run = keys_at_once / streams;  // neighbouring keys, one after the other
+    const int64_t padded = round_up(head_dim, lanes);
+    const int64_t whole = head_dim / lanes * lanes;
+    const int64_t ahead = keys_ahead(head_dim) * key_stride;
+    const int64_t stream_keys = ceil_div(tile.keys, streams);
+    for (int64_t j = 0; j < stream_keys; j += run) {
+      // The i-th of those at once; past the tile's end its last key again.
+      const auto key_index = [&](int i) FOVEA_INLINE_BODY {
+        return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);
+      };
+      const auto sum_features = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {
+        Square sums;
+        unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
+        unroll<run>([&](auto first) FOVEA_INLINE_BODY {
+          const float *key[streams];
+          unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
+            key[i] = keys + key_index(first * streams + i) * key_stride;
+            if (begin == 0) prefetch_row<group>(key[i] + ahead, head_dim);
+          });
+          const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
+            Float q[group];
+            unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
+            unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
+              const Float k = load_key(key[i] + d);
+              prefetch_line<group>(key[i] + d + ahead);
+              unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+                constexpr int at = (decltype(first)::value * streams + decltype(i)::value) * group + decltype(r)::value;
+                sums.row[at] = Features::add(k, q[r], sums.row[at]);
+              });
+            });
+          };
+          const int64_t last = min_of(end, whole);
+          for (int64_t d = begin; d < last; d += lanes) {
+            add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+          }
+          if (last < end) {
+            add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
+          }
+        });
+        return sum_rows(sums);
+      };
+      Float sum = sum_features(0, one_chain ? head_dim : min_of(chain, head_dim));
+      for (int64_t d = chain; !one_chain && d < head_dim; d += chain) {
+        sum = sum + sum_features(d, min_of(d + chain, head_dim));
+      }
+      alignas(64) float reduced[lanes];
+      Features::finish(sum).store_aligned(reduced);
+      unroll<keys_at_once>([&](auto i) FOVEA_INLINE_BODY {
+        memcpy(tile.scores + key_index(i) * tile.stride + row, reduced + i * group, group * sizeof(float));
+      });
+    }
+  }
+
+  FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+    for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      score_group<decltype(group)::value>(job.query, job.keys, job.problem.key_strides.position, job.problem.head_dim,
+                                          row, job.tile);
+    });
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,119 @@
+// Many rows: lanes are rows throughout. Values are broadcast from where they lie, the output accumulates transposed and
+// goes back once. What all score functions share; score_*.hpp derive from it.
+//
+//   out[d][row] = out[d][row] * rescale[row] + sum_key value[key][d] weight[key][row]
+#pragma once
+
+#include "kernels/attention/online_softmax.hpp"
+#include "kernels/products/microkernel.hpp"
+#include "kernels/attention/score.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct ManyRowsValues {
+  static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
+  static constexpr int64_t tile_keys = 96;
+  static constexpr int64_t value_keys = tile_keys;
+  static constexpr bool few_rows = false;
+  static constexpr int64_t max_bands = 4;
+
+  static constexpr int64_t keys_at_once(int64_t) { return tile_keys; }
+
+  // As many as keep queries and outputs within about half a megabyte of the second-level cache.
+  static constexpr int64_t bands(int64_t head_dim, int64_t value_dim) {
+    return max_of(1, min_of(max_bands, 1024 / (head_dim + value_dim)));
+  }
+
+  // In floats, per task.
+  static constexpr int64_t out_floats(int64_t value_dim) { return value_dim * tile_rows; }
+
+  // query[d][row]
+  FOVEA_NOINLINE static void transpose_queries(const RowTable<tile_rows> &table, int64_t dim, float *query) {
+    for (int64_t r = 0; r < table.count; r += lanes) {
+      rows_to_lanes(table.query + r, min_of(lanes, table.count - r), dim, query + r, tile_rows);
+    }
+  }
+
+  // out = out * rescale + weighted values, for `vectors` registers of rows, of keys [first, last) of the tile.
+  template <int vectors>
+  FOVEA_INLINE static void add_values_vectors(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                              const ScoreTile &tile, const float *rescale, int64_t v, int64_t first,
+                                              int64_t last) {
+    for_each_block<vectors>(value_dim, [&](auto block_dims, int64_t d) FOVEA_INLINE_BODY {
+      constexpr int count = decltype(block_dims)::value;
+      RowPointers<count, Order::column_major> value(values + first * value_stride + d, value_stride);
+      Block<count, vectors> block;
+      const float *weights = tile.scores + v * lanes;
+      const int64_t start = tile.key % value_chain;
+      sum_in_chains(block, start + first, start + last, value_chain, [&](int64_t j, int64_t count) FOVEA_INLINE_BODY {
+        accumulate(block, value, weights + (j - start) * tile_rows, tile_rows, count);
+      });
+      float *at = out + d * tile_rows + v * lanes;
+      unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
+        const Float factor = load(rescale + (v + i) * lanes);
+        unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+          float *sum = at + r * tile_rows + i * lanes;
+          store(sum, multiply_add(load(sum), factor, block.at[r * vectors + i]));
+        });
+      });
+    });
+  }
+
+  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+                                        int64_t, const ScoreTile &tile, const float *rescale) {
+    if (tile.vector_any == nullptr) {
+      for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
+        add_values_vectors<decltype(group)::value>(out, values, value_stride, value_dim, tile, rescale, v, 0,
+                                                   tile.keys);
+      });
+      return;
+    }
+    for (int64_t v = 0; v < tile.vectors; ++v) {
+      const KeyRange range = tile.keys_of(v);
+      if (range.first >= range.last) continue;  // its rows saw nothing, so their rescale is 1
+      add_values_vectors<1>(out, values, value_stride, value_dim, tile, rescale, v, range.first, range.last);
+    }
+  }
+
+  FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t) {
+    memset(out, 0, static_cast<size_t>(value_dim * tile_rows) * sizeof(float));
+  }
+
+  // out = out + total * factor
+  FOVEA_NOINLINE static void add_out(float *out, const float *total, const float *factor, int64_t value_dim,
+                                     int64_t row_count) {
+    for (int64_t r = 0; r < row_count; r += lanes) {
+      const Float scale = load(factor + r);
+      for (int64_t i = r; i < value_dim * tile_rows; i += tile_rows) {
+        store(out + i, multiply_add(load(total + i), scale, load(out + i)));
+      }
+    }
+  }
+
+  // For each of `lanes` rows 0 if all of out[d][row] is finite, else NaN.
+  FOVEA_INLINE static Float finite_check(const float *out, int64_t value_dim) {
+    Float check[4] = {zero(), zero(), zero(), zero()};
+    const auto add = [&](auto i, int64_t d)
+                         FOVEA_INLINE_BODY { check[i] = multiply_add(load(out + d * tile_rows), zero(), check[i]); };
+    int64_t d = 0;
+    for (; d + 4 <= value_dim; d += 4) {
+      unroll<4>([&](auto i) FOVEA_INLINE_BODY { add(i, d + i); });
+    }
+    for (; d < value_dim; ++d) add(Index<0>{}, d);
+    return (check[0] + check[1]) + (check[2] + check[3]);
+  }
+
+  // rows[r][d] = out[d][r] * factor[r]; finite[r] as in finite_check.
+  FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
+                                       int64_t row_count, float *finite) {
+    for (int64_t r = 0; r < row_count; r += lanes) {
+      const Float scale = load(factor + r);
+      store(finite + r, finite_check(out + r, value_dim));
+      lanes_to_rows(out + r, tile_rows, scale, rows + r, min_of(lanes, row_count - r), value_dim);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,130 @@
+// What an attention kernel is told: the problem that all tasks of a call share, and one task of it.
+//
+// Rows. The queries of all heads that share one key/value head are numbered together: row r of key/value head g is
+// query r % query_len of head g * group + r / query_len. A task is a block of such rows, so few queries of many heads
+// fill a tile and keys and values are read once for all of them.
+#pragma once
+
+#include "kernels/random/dropout_problem.hpp"
+#include "types.hpp"
+
+namespace fovea {
+
+// Strides in elements; the last axis is contiguous.
+struct HeadStrides {
+  int64_t batch;
+  int64_t head;
+  int64_t position;
+};
+
+// What the kernel compares: bilinear attention is a dot product once its queries or keys are projected, concat is
+// additive.
+enum class ScoreKind : int32_t { dot = 0, additive = 1, gaussian = 2 };
+constexpr int score_kinds = 3;
+
+// Additive: rows of units up to this size are kept as exponentials (scores/additive_units.hpp).
+constexpr float largest_reach = 40.0f;
+
+// From so many units on four share a reciprocal.
+constexpr int64_t least_shared_units = 32;
+
+// Gaussian: up to so many features all pairs get the squared difference (scores/gaussian.hpp).
+constexpr int64_t most_differences = 16;
+
+struct AttentionProblem {
+  int64_t batch, heads, kv_heads, group, query_len, key_len, head_dim, value_dim;
+
+  int64_t key_dim;  // a key's size before projections; head_dim is what is compared
+
+  const float *query, *key, *value;
+  float *out;
+  HeadStrides query_strides, key_strides, value_strides, out_strides;
+
+  ScoreKind score;
+  // One number for each key, [batch][kv_head][key]. Gaussian: |k|^2, null where all pairs get the difference. Additive: the
+  // key's reach (scores/additive_units.hpp).
+  const float *key_scalars;
+  HeadStrides key_scalars_strides;  // position: 1
+  // Additive: query and key are rows of head_dim hidden units, padded with zeros to a multiple of 16; the vector v,
+  // padded too.
+  const float *score_vector;
+  // See scores/additive_units.hpp: of a query that does not hold tangents; whether any may.
+  float least_reach;
+  bool takes_tangents;
+  // Gaussian with a width for each head: 1 / sigma^2, [head]. Null when one width serves all and scale is divided by
+  // its square.
+  const float *inverse_squares;
+
+  float scale;    // not 0
+  float softcap;  // 0: none
+
+  // Masks. Null pointers and false: none.
+  const void *valid_lens;
+  bool valid_lens_64bit;
+  int64_t valid_lens_batch_stride, valid_lens_query_stride;
+  const uint8_t *mask;
+  HeadStrides mask_strides;
+  const float *bias;
+  HeadStrides bias_strides;
+  const float *alibi_slopes;
+  int64_t alibi_stride;
+  const float *sinks;
+  int64_t sinks_stride;
+  // Query i stands at position position_offset + i and attends positions [position - window_left, position +
+  // window_right].
+  bool has_window_left, has_window_right;
+  int64_t window_left, window_right;  // causal: window_right 0
+  int64_t position_offset;
+  bool leave_one_out;  // query i does not attend key leave_out_offset + i
+  int64_t leave_out_offset;
+  EmptyRows empty_rows;
+  Dropout dropout;
+
+  float *log_sum_exp;               // null: not wanted
+  HeadStrides log_sum_exp_strides;  // position: per query
+  float *weights;
+  HeadStrides weights_strides;  // position: per query; head 0 when averaged
+  bool weights_wanted;
+  bool average_weights;
+};
+
+// Of a query: how many keys it attends at most. Never a symbol: sets of instructions must not share compiled code.
+[[gnu::always_inline]] inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
+  if (problem.valid_lens == nullptr) return problem.key_len;
+  const int64_t at = batch * problem.valid_lens_batch_stride + query * problem.valid_lens_query_stride;
+  return problem.valid_lens_64bit ? static_cast<const int64_t *>(problem.valid_lens)[at]
+                                  : static_cast<const int32_t *>(problem.valid_lens)[at];
+}
+
+// Keys from here on are attended by no query of the batch entry.
+inline int64_t longest_valid_len(const AttentionProblem &problem, int64_t batch) {
+  const int64_t lengths = problem.valid_lens_query_stride == 0 ? min_of(problem.query_len, 1) : problem.query_len;
+  int64_t longest = 0;
+  for (int64_t query = 0; query < lengths; ++query) longest = max_of(longest, valid_len(problem, batch, query));
+  return longest;
+}
+
+// Of a value: what a kernel may keep on its stack.
+constexpr int64_t largest_value_dim = 1024;
+
+// A partial result of a split task goes to row r of these, to be merged; final results go to the problem's outputs.
+struct AttentionPartial {
+  float *out;  // [rows][value_dim]; null: final
+  float *max;  // [rows], in units of score_unit, and the sums relative to it
+  float *sum;
+};
+
+struct AttentionTask {
+  const AttentionProblem *problem;
+  int64_t batch, kv_head;
+  int64_t row_begin, row_count;
+  int64_t key_begin, key_end;  // the span of keys this task may attend; all of them unless split
+  bool first_split;            // takes part in the sink
+  AttentionPartial partial;
+  // Softmax state per row for the second pass, [batch][kv_head][row]: the maximum in units of log 2, and 1 / sum.
+  float *row_max;
+  float *row_scale;
+  void *scratch;
+};
+
+}  // namespace fovea

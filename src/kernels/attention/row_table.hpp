@@ -1,0 +1,139 @@
+// What a tile needs to know of its rows: where each query and output lies, and which keys it may attend. Causal,
+// window, valid lengths and key splits all come down to one interval of keys per row.
+#pragma once
+
+#include "kernels/attention/problem.hpp"
+#include "kernels/random/philox.hpp"
+#include "kernels/simd.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct KeyRange {
+  int64_t first, last;  // [first, last)
+};
+
+// The smallest range that holds both.
+FOVEA_INLINE KeyRange cover(const KeyRange &a, const KeyRange &b) {
+  return {min_of(a.first, b.first), max_of(a.last, b.last)};
+}
+
+// Walks the rows of a task in order.
+struct QueryCursor {
+  const AttentionProblem &problem;
+  int64_t batch, head, query;
+
+  FOVEA_INLINE QueryCursor(const AttentionProblem &p, int64_t b, int64_t kv_head, int64_t row)
+      : problem(p), batch(b), head(kv_head * p.group), query(row) {
+    if (query < p.query_len) return;  // a division takes as long as a small head's softmax
+    head += row / p.query_len;
+    query = row % p.query_len;
+  }
+  FOVEA_INLINE void advance() {
+    if (++query < problem.query_len) return;
+    query = 0;
+    ++head;
+  }
+  FOVEA_INLINE int64_t at(const HeadStrides &strides) const {
+    return batch * strides.batch + head * strides.head + query * strides.position;
+  }
+  FOVEA_INLINE int64_t position() const { return problem.position_offset + query; }
+};
+
+FOVEA_INLINE KeyRange key_range(const QueryCursor &row, int64_t key_begin, int64_t key_end) {
+  const AttentionProblem &problem = row.problem;
+  KeyRange range = {key_begin, min_of(key_end, valid_len(problem, row.batch, row.query))};
+  if (problem.has_window_left) range.first = max_of(range.first, row.position() - problem.window_left);
+  if (problem.has_window_right) range.last = min_of(range.last, row.position() + problem.window_right + 1);
+  if (range.first >= range.last) return {key_begin, key_begin};
+  return range;
+}
+
+// Per-row facts of up to `rows` rows, in arrays whose lanes are rows. Unused rows attend nothing.
+template <int64_t rows>
+struct RowTable {
+  alignas(64) int32_t first_key[rows];
+  alignas(64) int32_t last_key[rows];
+  alignas(64) int32_t left_out[rows];      // the one key not attended; -1: none
+  alignas(64) float slope[rows];           // ALiBi
+  alignas(64) int32_t position[rows];      // of the query
+  alignas(64) uint32_t philox[3][rows];    // dropout: PhiloxRow's words
+  alignas(64) float inverse_square[rows];  // Gaussian: 1 / sigma^2
+  const float *query[rows];
+  const float *bias[rows];  // row of the bias; null: none
+  const uint8_t *mask[rows];
+  float sink[rows];  // in score units; only if the problem has sinks
+  int64_t count;
+  int64_t vectors;                    // registers that hold `count` rows
+  KeyRange any, all;                  // keys attended by at least one row, by every row
+  KeyRange vector_any[rows / lanes];  // by at least one row of a register
+
+  FOVEA_INLINE void fill(const AttentionTask &task, int64_t row_begin, int64_t row_count) {
+    const AttentionProblem &problem = *task.problem;
+    count = row_count;
+    vectors = ceil_div(row_count, lanes);
+    any = {task.key_end, task.key_begin};
+    all = {task.key_begin, task.key_end};
+    for (int64_t v = 0; v < vectors; ++v) vector_any[v] = any;
+    QueryCursor row(problem, task.batch, task.kv_head, row_begin);
+    for (int64_t r = 0; r < row_count; ++r, row.advance()) {
+      const KeyRange range = key_range(row, task.key_begin, task.key_end);
+      first_key[r] = static_cast<int32_t>(range.first);
+      last_key[r] = static_cast<int32_t>(range.last);
+      query[r] = problem.query + row.at(problem.query_strides);
+      if (range.first < range.last) vector_any[r / lanes] = cover(vector_any[r / lanes], range);
+      all = {max_of(all.first, range.first), min_of(all.last, range.last)};
+    }
+    for (int64_t v = 0; v < vectors; ++v) any = cover(any, vector_any[v]);
+    for (int64_t r = row_count; r < vectors * lanes; ++r) first_key[r] = last_key[r] = 0;
+    fill_extras(task, row_begin);
+    if (task.problem->dropout.threshold != 0) fill_dropout(task, row_begin);
+  }
+
+  // What only some calls need.
+  FOVEA_INLINE void fill_extras(const AttentionTask &task, int64_t row_begin) {
+    const AttentionProblem &problem = *task.problem;
+    if (problem.bias == nullptr && problem.mask == nullptr && problem.alibi_slopes == nullptr &&
+        problem.sinks == nullptr && problem.inverse_squares == nullptr && !problem.leave_one_out) {
+      return;
+    }
+    QueryCursor row(problem, task.batch, task.kv_head, row_begin);
+    for (int64_t r = 0; r < count; ++r, row.advance()) {
+      bias[r] = problem.bias == nullptr ? nullptr : problem.bias + row.at(problem.bias_strides);
+      mask[r] = problem.mask == nullptr ? nullptr : problem.mask + row.at(problem.mask_strides);
+      slope[r] = problem.alibi_slopes == nullptr ? 0.0f : problem.alibi_slopes[row.head * problem.alibi_stride];
+      inverse_square[r] = problem.inverse_squares == nullptr ? 1.0f : problem.inverse_squares[row.head];
+      sink[r] = problem.sinks == nullptr ? 0.0f : problem.sinks[row.head * problem.sinks_stride];
+      position[r] = static_cast<int32_t>(row.position());
+      const int64_t out = problem.leave_out_offset + row.query;
+      left_out[r] = problem.leave_one_out && out >= 0 && out < problem.key_len ? static_cast<int32_t>(out) : -1;
+    }
+    for (int64_t r = count; r < vectors * lanes; ++r) {
+      slope[r] = 0.0f;
+      inverse_square[r] = 0.0f;
+      position[r] = 0;
+      left_out[r] = -1;
+    }
+  }
+
+  FOVEA_INLINE void fill_dropout(const AttentionTask &task, int64_t row_begin) {
+    const PhiloxKey key(task.problem->dropout.seed);
+    QueryCursor row(*task.problem, task.batch, task.kv_head, row_begin);
+    for (int64_t r = 0; r < count; ++r, row.advance()) {
+      const PhiloxRow random(static_cast<uint32_t>(row.query), static_cast<uint32_t>(row.head), key);
+      philox[0][r] = random.word_0;
+      philox[1][r] = random.word_2;
+      philox[2][r] = random.word_3;
+    }
+    for (int64_t r = count; r < vectors * lanes; ++r) philox[0][r] = philox[1][r] = philox[2][r] = 0;
+  }
+
+  // The random numbers of a register of rows for four keys are the rest of Philox's rounds on these.
+  FOVEA_INLINE PhiloxCounters philox_counters(int64_t vector, const PhiloxColumn &column) const {
+    const int64_t r = vector * lanes;
+    return counters_ahead({philox[0] + r, philox[1] + r, philox[2] + r}, column);
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,120 @@
+// Second pass of attention: the weights themselves, once the maximum and the sum of every row are known.
+//   weights[row][key] = e^(score - row_max) * row_scale,   row_scale = 1 / row_sum
+// Scores are computed again tile by tile, so no more than a tile of them ever exists beside the result. Masked keys
+// get 0. With average_weights a task covers one block of queries in all heads of its batch entry, in order, and adds
+// weight / heads.
+#pragma once
+
+#include "kernels/attention/drop_weights.hpp"
+#include "kernels/attention/empty_rows.hpp"
+#include "kernels/attention/online_softmax.hpp"
+#include "kernels/attention/score.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+template <class Path>
+struct WeightsWorker {
+  static constexpr int64_t rows = Path::tile_rows;
+  static constexpr int64_t keys = Path::tile_keys;
+
+  const AttentionTask &task;
+  const AttentionProblem &problem;
+  ScoreScale scale;
+  ScaledExp2 exponent;
+  RowTable<rows> table;
+  alignas(64) float max[rows];
+  alignas(64) float factor[rows];
+  float *out[rows];
+  bool add;     // to what earlier heads left
+  float share;  // of one head
+  float *query;
+  float *scores;
+  float *line;  // [rows][keys], the tile in row-major order
+
+  static int64_t scratch_floats(int64_t head_dim) { return Path::query_floats(head_dim) + 2 * keys * rows; }
+
+  FOVEA_INLINE explicit WeightsWorker(const AttentionTask &t)
+      : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
+    query = static_cast<float *>(task.scratch);
+    scores = query + Path::query_floats(problem.head_dim);
+    line = scores + keys * rows;
+    share = problem.average_weights ? 1.0f / static_cast<float>(problem.heads) : 1.0f;
+  }
+
+  FOVEA_INLINE void emit(float *to, float weight) const { *to = add ? *to + weight : weight; }
+
+  FOVEA_INLINE void fill(float *to, int64_t count, float weight) const {
+    for (int64_t j = 0; j < count; ++j) emit(to + j, weight);
+  }
+
+  FOVEA_INLINE void load_rows(int64_t row_begin, int64_t row_count) {
+    table.fill(task, row_begin, row_count);
+    Path::load_queries(problem, table, query);
+    QueryCursor row(problem, task.batch, task.kv_head, row_begin);
+    const int64_t all_rows = problem.group * problem.query_len;
+    add = problem.average_weights && row.head > 0;
+    for (int64_t r = 0; r < row_count; ++r, row.advance()) {
+      const int64_t at = (task.batch * problem.kv_heads + task.kv_head) * all_rows + row_begin + r;
+      max[r] = task.row_max[at];
+      factor[r] = task.row_scale[at] * share;
+      out[r] = problem.weights + row.at(problem.weights_strides);
+    }
+    for (int64_t r = row_count; r < table.vectors * lanes; ++r) max[r] = factor[r] = 0.0f;
+  }
+
+  FOVEA_INLINE void weigh(const ScoreTile &tile) {
+    tile.for_each([&](const Float &score, int64_t, int64_t r) FOVEA_INLINE_BODY {
+      const Float weight = exponent(score - finite_max(load(max + r))) * load(factor + r);
+      return choose(score == minus_infinity(), zero(), weight);
+    });
+  }
+
+  FOVEA_INLINE void write(const ScoreTile &tile) {
+    float *lines[rows];
+    for (int64_t r = 0; r < table.count; ++r) lines[r] = add ? line + r * keys : out[r] + tile.key;
+    for (int64_t r = 0; r < table.count; r += lanes) {
+      lanes_to_rows(tile.scores + r, tile.stride, splat(1.0f), lines + r, min_of(lanes, table.count - r), tile.keys);
+    }
+    if (!add) return;
+    for (int64_t r = 0; r < table.count; ++r) {
+      for (int64_t j = 0; j < tile.keys; ++j) out[r][tile.key + j] += lines[r][j];
+    }
+  }
+
+  FOVEA_INLINE void attend_tile(int64_t key, int64_t key_end) {
+    const float *key_base = problem.key + task.batch * problem.key_strides.batch +
+                            task.kv_head * problem.key_strides.head + key * problem.key_strides.position;
+    const ScoreTile tile = make_tile(scores, table, key, key_end - key);
+    const float *key_scalars = problem.key_scalars + task.batch * problem.key_scalars_strides.batch +
+                               task.kv_head * problem.key_scalars_strides.head;
+    Path::score({problem, table, query, key_base, key_scalars, tile, {}});
+    to_logits(tile, table, problem, scale);
+    weigh(tile);
+    if (problem.dropout.threshold != 0) apply_dropout(tile, table, problem.dropout, task.batch);
+    write(tile);
+  }
+
+  FOVEA_INLINE void block(int64_t row_begin, int64_t row_count) {
+    load_rows(row_begin, row_count);
+    const int64_t first = min_of(table.any.first, table.any.last);
+    for (int64_t key = first; key < table.any.last; key += keys) attend_tile(key, min_of(key + keys, table.any.last));
+    for (int64_t r = 0; r < row_count; ++r) {
+      if (factor[r] == 0.0f && problem.empty_rows != EmptyRows::zero) {
+        fill(out[r], problem.key_len, empty_weight(problem) * share);  // the tiles gave it zeros
+        continue;
+      }
+      fill(out[r], first, 0.0f);
+      fill(out[r] + table.any.last, problem.key_len - table.any.last, 0.0f);
+    }
+  }
+
+  void run() {
+    for (int64_t begin = 0; begin < task.row_count; begin += rows) {
+      block(task.row_begin + begin, min_of(rows, task.row_count - begin));
+    }
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,122 @@
+// What kernels there are for a call: one struct of function pointers per topic, which each instruction set fills in (isa/),
+// and of which runtime/dispatch.cpp chooses the best that a machine and a limit allow. A kernel does one task on memory it
+// is given: it does not allocate, start threads or fail.
+#pragma once
+
+#include "kernels/attention/problem.hpp"
+#include "kernels/positions/problem.hpp"
+#include "kernels/products/matmul_problem.hpp"
+#include "kernels/rowwise/layer_norm_problem.hpp"
+#include "types.hpp"
+
+namespace fovea {
+
+struct SoftmaxRow {
+  const float *x;
+  float *out;         // may be x
+  int64_t valid_len;  // keys that take part; the others get 0
+};
+
+struct SoftmaxRows {
+  const SoftmaxRow *row;
+  int64_t count;
+  int64_t key_len;
+  EmptyRows empty_rows;
+  bool stream;  // write past the caches: out is large and is not x
+};
+
+struct MergeRow {
+  const float *outs;  // part s at outs + s * out_stride
+  const float *lses;  // part s at lses[s * lse_stride]
+  // Null, or the parts' sums, with lses' stride: then lses are their largest scores in `unit`, and a part's log-sum-exp is
+  // unit * lses[s] + log sums[s], which would be rounded to its own size.
+  const float *sums;
+  float unit;
+  float *out;
+  float *log_sum_exp;  // may be null
+  int64_t parts;
+  int64_t value_dim;
+  int64_t out_stride;
+  int64_t lse_stride;
+};
+
+// Rows of hidden units that a projection has written, `units` of them and then room up to a multiple of 16.
+struct UnitRows {
+  float *rows;
+  int64_t count;
+  int64_t step;  // rows from one to the next
+  int64_t units;
+  const float *bias;  // [units], added first; null: none
+  float *reach;       // row i's at reach[i * step]: rows are keys, and become what the kernel reads; null: they stay
+};
+
+struct SquaredNorms {
+  const float *rows;
+  int64_t stride;
+  int64_t count;
+  int64_t dim;
+  float *out;  // [count]
+};
+
+// One score function's attention, and the blocking it wants.
+struct AttentionKernels {
+  const char *set;                                                 // of instructions, by its name
+  int64_t tile_rows;                                               // rows of a task of `tile`
+  int64_t tile_keys;                                               // keys of a tile
+  int64_t (*few_rows_keys)(int64_t rows);                          // keys of a tile of `rows`
+  int64_t (*few_rows)(int64_t head_dim);                           // up to so many rows `rows` is the faster kernel
+  int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);      // most multiples of tile_rows in one task of `tile`
+  int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim);  // of a task of any of the three
+
+  void (*tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
+  void (*rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory
+  void (*weights)(const AttentionTask &task);  // second pass: weights from row_max and row_sum
+
+  float (*score_unit)(const AttentionProblem &problem);  // logits are an AttentionPartial's `max` times this
+  // What is made of keys beforehand; null where nothing is.
+  void (*finish_units)(const UnitRows &rows);
+  void (*squared_norms)(const SquaredNorms &norms);
+};
+
+// Operations that take elements and rows one by one.
+struct RowwiseKernels {
+  const char *set;
+  int64_t lanes;                                            // floats in a register
+  void (*exp)(const float *x, float *out, int64_t count);   // in place allowed
+  void (*tanh)(const float *x, float *out, int64_t count);  // in place allowed
+  void (*softmax_rows)(const SoftmaxRows &rows);
+  void (*merge_row)(const MergeRow &row);
+  void (*norm_rows)(const NormRows &rows);  // at least one
+  // What a row with nothing to attend gives, by the problem's policy.
+  void (*fill_empty_row)(const AttentionProblem &problem, int64_t batch, int64_t kv_head, float *out);
+  float (*empty_log_sum_exp)(const AttentionProblem &problem);
+  void (*encode_rows)(const EncodingRows &rows);
+  void (*add_rows)(const AddedRows &rows);
+  void (*rotary_table)(const RotaryTable &rows);
+  void (*rotate_rows)(const RotatedRows &rows);
+};
+
+// The choice for a limit.
+struct Kernels {
+  const char *name;                                // of the limit
+  const AttentionKernels *attention[score_kinds];  // by ScoreKind
+  const MatmulKernels *matmul;
+  const MatmulKernels
+      *projection;  // of a score function's queries and keys: out has room for whole registers of columns
+  const RowwiseKernels *rowwise;
+
+  const AttentionKernels &attention_of(ScoreKind score) const { return *attention[static_cast<int>(score)]; }
+};
+
+// What isa/ exports, by topic and set.
+#define FOVEA_KERNELS_OF_SET(set)                                          \
+  extern const AttentionKernels dot_##set, additive_##set, gaussian_##set; \
+  extern const MatmulKernels products_##set;                               \
+  extern const RowwiseKernels rowwise_##set
+FOVEA_KERNELS_OF_SET(base);
+FOVEA_KERNELS_OF_SET(avx2);
+FOVEA_KERNELS_OF_SET(avx512);
+#undef FOVEA_KERNELS_OF_SET
+extern const MatmulKernels parts_amx;
+
+}  // namespace fovea

@@ -1,0 +1,142 @@
+// Rotary position embedding: the pair (x, y) of a row's features becomes (x cos - y sin, x sin + y cos). The cosines
+// and sines come from a table that all rows of one position share; a row is read once and written once, and rows are as
+// fast as memory. Pairs that lie side by side are turned in place, lanes swapped: there the table holds each cosine
+// twice and each sine with both signs. Both conventions compute the same roundings.
+#pragma once
+
+#include "kernels/math/sincos.hpp"
+#include "kernels/positions/problem.hpp"
+#include "kernels/prefetch.hpp"
+#include "kernels/rowwise/row_pass.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+void rotary_table(const RotaryTable &rows) {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    float *first = rows.table + r * 2 * rows.width;
+    float *second = first + rows.width;
+    for (int64_t pair = 0; pair < rows.pairs; pair += lanes) {
+      const SinCos turn = sincos_of(rows.frequencies + pair, rows.positions[r]);
+      if (!rows.interleaved) {
+        store(first + pair, turn.cosine);
+        store(second + pair, turn.sine);
+        continue;
+      }
+      Float low;
+      Float high;
+      interleave(turn.cosine, turn.cosine, &low, &high);
+      store(first + 2 * pair, low);
+      store(first + 2 * pair + lanes, high);
+      interleave(-turn.sine, turn.sine, &low, &high);
+      store(second + 2 * pair, low);
+      store(second + 2 * pair + lanes, high);
+    }
+  }
+}
+
+// `group` rows at one position, their pairs side by side: a register of the table serves them all. Whole pairs at a time.
+// Only rows in a core's own cache are taken together: from further away they are faster one after the other.
+template <int group, class Store>
+FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const float *x, const float *table, float *out,
+                                    const Store &store_to) {
+  const auto turn = [&](int64_t i, const auto &load_x, const auto &store_out) FOVEA_INLINE_BODY {
+    const Float first = load(table + i);
+    const Float second = load(table + rows.width + i);
+    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+      const Float value = load_x(x + r * rows.x_stride + i);
+      store_out(out + r * rows.out_stride + i, multiply_add(value, first, swap_neighbours(value) * second));
+    });
+  };
+  int64_t i = 0;
+  for (; i + lanes <= rows.rotary_dim; i += lanes) {
+    turn(
+        i, [](const float *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
+  }
+  const int64_t left = rows.rotary_dim - i;
+  if (left == 0) return;
+  turn(
+      i, [&](const float *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
+      [&](float *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
+}
+
+// Likewise, the second features of the pairs half of rotary_dim after the first.
+template <int group, class Store>
+FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const float *x, const float *table, float *out,
+                                const Store &store_to) {
+  const int64_t half = rows.rotary_dim / 2;
+  const auto turn = [&](int64_t i, const auto &load_x, const auto &store_out) FOVEA_INLINE_BODY {
+    const Float cosine = load(table + i);
+    const Float sine = load(table + rows.width + i);
+    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+      const float *from = x + r * rows.x_stride + i;
+      float *to = out + r * rows.out_stride + i;
+      const Float a = load_x(from);
+      const Float b = load_x(from + half);
+      store_out(to, xsimd::fms(a, cosine, b * sine));
+      store_out(to + half, multiply_add(b, cosine, a * sine));
+    });
+  };
+  int64_t i = 0;
+  for (; i + lanes <= half; i += lanes) {
+    turn(
+        i, [](const float *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
+  }
+  const int64_t left = half - i;
+  if (left == 0) return;
+  turn(
+      i, [&](const float *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
+      [&](float *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
+}
+
+// The features that are not turned.
+FOVEA_INLINE void copy_rest(const RotatedRows &rows, const float *x, float *out) {
+  for (int64_t i = rows.rotary_dim; i < rows.head_dim; i += lanes) {
+    const int64_t count = min_of(rows.head_dim - i, lanes);
+    store_partial(out + i, load_partial(x + i, count), count);
+  }
+}
+
+template <bool interleaved, Distance distance, class Store>
+FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_to) {
+  constexpr int together = 4;
+  const Upcoming later = {.from = rows.x, .stride = rows.x_stride, .dim = rows.head_dim, .rows = rows.count};
+  const Upcoming later_out = {.from = rows.out, .stride = rows.out_stride, .dim = rows.head_dim, .rows = rows.count};
+  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.head_dim);
+  const auto rotate_group = [&](auto group, int64_t r) FOVEA_INLINE_BODY {
+    constexpr int count = decltype(group)::value;
+    if (distance == Distance::far) later.fetch(r + rows_ahead, count);
+    if (distance == Distance::far && Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, count);
+    const float *x = rows.x + r * rows.x_stride;
+    const float *table = rows.table + r * rows.table_stride;
+    float *out = rows.out + r * rows.out_stride;
+    if (interleaved) {
+      rotate_neighbours<count>(rows, x, table, out, store_to);
+    } else {
+      rotate_halves<count>(rows, x, table, out, store_to);
+    }
+    if (x == out || rows.rotary_dim == rows.head_dim) return;
+    for (int64_t i = 0; i < count; ++i) copy_rest(rows, x + i * rows.x_stride, out + i * rows.out_stride);
+  };
+  int64_t r = 0;
+  if (distance == Distance::near && rows.table_stride == 0) {
+    for (; r + together <= rows.count; r += together) rotate_group(Index<together>{}, r);
+  }
+  for (; r < rows.count; ++r) rotate_group(Index<1>{}, r);
+}
+
+template <bool interleaved>
+void rotate(const RotatedRows &rows) {
+  if (rows.distance == Distance::near) return rotate_rows_with<interleaved, Distance::near>(rows, CachedStore());
+  if (rows.distance == Distance::cached) return rotate_rows_with<interleaved, Distance::cached>(rows, CachedStore());
+  const bool whole = interleaved || rows.rotary_dim / 2 % lanes == 0;
+  if (whole && can_stream(rows.stream, rows.out, rows.out_stride)) {
+    return rotate_rows_with<interleaved, Distance::far>(rows, StreamedStore());
+  }
+  rotate_rows_with<interleaved, Distance::far>(rows, CachedStore());
+}
+
+void rotate_rows(const RotatedRows &rows) { rows.interleaved ? rotate<true>(rows) : rotate<false>(rows); }
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

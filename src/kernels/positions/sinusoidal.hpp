@@ -1,0 +1,120 @@
+// The sinusoidal encoding, out[i,2j] = sin(position(i) * frequency(j)), out[i,2j+1] = cos(the same), and its sum with
+// x.
+//
+// Where each row of the encoding is needed once it is added as it is made: the arithmetic, some 36 instructions for two
+// registers of the result, hides behind the memory. Where many batch entries share it, it is made once and added from a
+// cache. Both do the same sums, so that the result does not depend on which it was.
+#pragma once
+
+#include "kernels/math/sincos.hpp"
+#include "kernels/positions/problem.hpp"
+#include "kernels/random/dropout.hpp"
+#include "kernels/rowwise/row_pass.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+// Columns [column, column + lanes) of out = x + encoding, or of out = encoding.
+template <bool add, class Store>
+FOVEA_INLINE void put_encoding(const float *x, float *out, int64_t column, int64_t dim, const Float &encoding,
+                               const Store &store_to) {
+  const int64_t left = dim - column;
+  if (left >= lanes) {
+    store_to(out + column, add ? load(x + column) + encoding : encoding);
+  } else if (left > 0) {
+    store_partial(out + column, add ? load_partial(x + column, left) + encoding : encoding, left);
+  }
+}
+
+template <bool add, class Store>
+FOVEA_INLINE void encode_rows_with(const EncodingRows &rows, const Store &store_to) {
+  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const float *x = add ? rows.x + r * rows.x_stride : nullptr;
+    const float *later_x = add ? rows.x + min_of(r + rows_ahead, rows.count - 1) * rows.x_stride : nullptr;
+    float *out = rows.out + r * rows.out_stride;
+    for (int64_t column = 0; column < rows.dim; column += 2 * lanes) {
+      if (add && column % line_floats == 0) __builtin_prefetch(later_x + column);
+      if (add && 2 * lanes > line_floats) __builtin_prefetch(later_x + min_of(column + line_floats, rows.dim));
+      const SinCos value = sincos_of(rows.frequencies + column / 2, rows.positions[r]);
+      Float low;
+      Float high;
+      interleave(value.sine, value.cosine, &low, &high);
+      put_encoding<add>(x, out, column, rows.dim, low, store_to);
+      put_encoding<add>(x, out, column + lanes, rows.dim, high, store_to);
+    }
+  }
+}
+
+void encode_rows(const EncodingRows &rows) {
+  const bool stream = can_stream(rows.stream, rows.out, rows.out_stride);
+  if (rows.x == nullptr) {
+    return stream ? encode_rows_with<false>(rows, StreamedStore()) : encode_rows_with<false>(rows, CachedStore());
+  }
+  stream ? encode_rows_with<true>(rows, StreamedStore()) : encode_rows_with<true>(rows, CachedStore());
+}
+
+// fetch(column) asks for what comes later.
+template <class Store, class Fetch>
+FOVEA_INLINE void add_row(const float *x, const float *encoding, float *out, int64_t dim, const Store &store_to,
+                          const Fetch &fetch) {
+  int64_t column = 0;
+  for (; column + lanes <= dim; column += lanes) {
+    if (column % line_floats == 0) fetch(column);
+    store_to(out + column, load(x + column) + load(encoding + column));
+  }
+  const int64_t left = dim - column;
+  if (left > 0)
+    store_partial(out + column, load_partial(x + column, left) + load_partial(encoding + column, left), left);
+}
+
+// What is dropped is 0 whatever x holds there.
+void drop_row(const Dropout &dropout, const PhiloxKey &key, int64_t batch, int64_t query, float *row, int64_t dim) {
+  for (int64_t column = 0; column < dim; column += drop_factors_width) {
+    Float factor[4];
+    drop_factors(dropout, key, batch, 0, query, column, factor);
+    unroll<4>([&](auto v) FOVEA_INLINE_BODY {
+      const int64_t count = min_of(dim - column - v * lanes, lanes);
+      if (count <= 0) return;
+      float *at = row + column + v * lanes;
+      const Float kept = load_partial(at, count) * factor[v];
+      store_partial(at, choose(factor[v] == zero(), zero(), kept), count);
+    });
+  }
+}
+
+void add_rows_and_drop(const AddedRows &rows) {
+  const PhiloxKey key(rows.dropout->seed);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    float *out = rows.out + r * rows.out_stride;
+    add_row(rows.x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, out, rows.dim, CachedStore(),
+            [](int64_t) FOVEA_INLINE_BODY {});
+    drop_row(*rows.dropout, key, rows.batch + r * rows.batch_step, rows.query + r * rows.query_step, out, rows.dim);
+  }
+}
+
+template <Distance distance, class Store>
+FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
+  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const int64_t later = min_of(r + rows_ahead, rows.count - 1);
+    const float *later_x = rows.x + later * rows.x_stride;
+    const float *later_out = rows.out + later * rows.out_stride;
+    add_row(rows.x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, rows.out + r * rows.out_stride,
+            rows.dim, store_to, [&](int64_t column) FOVEA_INLINE_BODY {
+              if (distance != Distance::far) return;
+              __builtin_prefetch(later_x + column);
+              if (Store::reads_first) __builtin_prefetch(later_out + column, 1);
+            });
+  }
+}
+
+void add_rows(const AddedRows &rows) {
+  if (rows.dropout != nullptr) return add_rows_and_drop(rows);
+  if (rows.distance != Distance::far) return add_rows_with<Distance::cached>(rows, CachedStore());
+  if (can_stream(rows.stream, rows.out, rows.out_stride)) return add_rows_with<Distance::far>(rows, StreamedStore());
+  add_rows_with<Distance::far>(rows, CachedStore());
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

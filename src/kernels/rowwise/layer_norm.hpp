@@ -1,0 +1,206 @@
+// Layer normalisation of rows, y = x + residual:
+//
+//   out = (y - mean) / sqrt(variance + epsilon) * weight + bias
+//
+// Mean and variance come from chunks that stay in the first-level cache, each read twice: for its mean, and for the
+// squares of its deviations from that mean as rounded to a float. The sum of the same deviations, which would be zero
+// but for that rounding, corrects both (Chan, Golub and LeVeque 1983, "corrected two-pass"), and chunks are merged in
+// float64 by the same paper's rule. So a mean that is large beside the deviations costs nothing: y - mean is exact
+// there, and the part of the mean that a float cannot hold is subtracted after it. In rows that are all but constant,
+// deviations are so few steps of the last bit that their sums are exact too. A row of up to one chunk is fetched from
+// memory once, a longer one twice.
+//
+// Rows whose squares leave the range of float32, NaN and infinity among them, are computed again in float64.
+#pragma once
+
+#include "kernels/rowwise/layer_norm_problem.hpp"
+#include "kernels/rowwise/row_pass.hpp"
+#include "kernels/simd.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+constexpr int64_t norm_chunk = 2048;  // floats: 16 kB with a residual
+
+// y = x, or x + residual.
+template <bool has_residual>
+struct NormInput {
+  const float *x;
+  const float *residual;
+
+  explicit NormInput(const NormRow &row) : x(row.x), residual(row.residual) {}
+
+  FOVEA_INLINE Float at(int64_t i) const {
+    if constexpr (has_residual) return load(x + i) + load(residual + i);
+    return load(x + i);
+  }
+  FOVEA_INLINE Float first_at(int64_t i, int64_t count) const {
+    if constexpr (has_residual) return load_partial(x + i, count) + load_partial(residual + i, count);
+    return load_partial(x + i, count);
+  }
+  FOVEA_INLINE double exactly_at(int64_t i) const {
+    if constexpr (has_residual) return static_cast<double>(x[i]) + static_cast<double>(residual[i]);
+    return static_cast<double>(x[i]);
+  }
+  FOVEA_INLINE void prefetch(int64_t i) const {
+    __builtin_prefetch(x + i);
+    if constexpr (has_residual) __builtin_prefetch(residual + i);
+  }
+};
+
+// Of elements seen so far: how many, their mean, and the sum of their squared deviations from it.
+struct Moments {
+  double count = 0;
+  double mean = 0;
+  double squares = 0;
+
+  void merge(const Moments &more) {
+    const double total = count + more.count;
+    const double apart = more.mean - mean;
+    mean += apart * (more.count / total);
+    squares += more.squares + apart * apart * (count * more.count / total);
+    count = total;
+  }
+};
+
+template <class Input>
+FOVEA_INLINE float chunk_sum(const Input &y, int64_t begin, int64_t end) {
+  Float sum[4] = {zero(), zero(), zero(), zero()};
+  int64_t i = begin;
+  for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    unroll<4>([&](auto v) FOVEA_INLINE_BODY { sum[v] = sum[v] + y.at(i + v * lanes); });
+  }
+  for (; i + lanes <= end; i += lanes) sum[0] = sum[0] + y.at(i);
+  if (i < end) sum[1] = sum[1] + y.first_at(i, end - i);
+  return horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+template <class Input>
+FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end) {
+  const auto count = static_cast<double>(end - begin);
+  const double share = 1.0 / count;  // long done when the sum is
+  const auto pivot = static_cast<float>(static_cast<double>(chunk_sum(y, begin, end)) * share);
+  Float sum[4] = {zero(), zero(), zero(), zero()};
+  Float squares[4] = {zero(), zero(), zero(), zero()};
+  const auto add = [&](auto v, const Float &deviation) FOVEA_INLINE_BODY {
+    sum[v] = sum[v] + deviation;
+    squares[v] = multiply_add(deviation, deviation, squares[v]);
+  };
+  int64_t i = begin;
+  for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    unroll<4>([&](auto v) FOVEA_INLINE_BODY { add(v, y.at(i + v * lanes) - splat(pivot)); });
+  }
+  for (; i + lanes <= end; i += lanes) add(Index<0>{}, y.at(i) - splat(pivot));
+  if (i < end) add(Index<1>{}, choose(lanes_below(end - i), y.first_at(i, end - i) - splat(pivot), zero()));
+  const double left = horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  const double all_squares = horizontal_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
+  return {count, static_cast<double>(pivot) + left * share, all_squares - left * left * share};
+}
+
+template <class Input>
+FOVEA_INLINE Moments row_moments(const Input &y, int64_t dim) {
+  Moments moments = chunk_moments(y, 0, min_of(dim, norm_chunk));
+  for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) {
+    moments.merge(chunk_moments(y, begin, min_of(dim, begin + norm_chunk)));
+  }
+  return moments;
+}
+
+// ((y - mean) * scale + shift) * weight + bias, shift being what the mean's rounding left.
+struct Normalisation {
+  Float mean, scale, shift;
+  const float *weight, *bias;
+
+  FOVEA_INLINE Normalisation(const Moments &moments, double spread, const NormRows &rows)
+      : weight(rows.weight), bias(rows.bias) {
+    const double exact_scale = 1.0 / __builtin_sqrt(spread);
+    const auto rounded_mean = static_cast<float>(moments.mean);
+    mean = splat(rounded_mean);
+    scale = splat(static_cast<float>(exact_scale));
+    shift = splat(static_cast<float>((static_cast<double>(rounded_mean) - moments.mean) * exact_scale));
+  }
+
+  FOVEA_INLINE Float operator()(const Float &y, int64_t i) const {
+    Float value = multiply_add(y - mean, scale, shift);
+    if (weight != nullptr) value = value * load(weight + i);
+    return bias == nullptr ? value : value + load(bias + i);
+  }
+  FOVEA_INLINE Float operator()(const Float &y, int64_t i, int64_t count) const {
+    Float value = multiply_add(y - mean, scale, shift);
+    if (weight != nullptr) value = value * load_partial(weight + i, count);
+    return bias == nullptr ? value : value + load_partial(bias + i, count);
+  }
+};
+
+// Stores are aligned but for the row's first and last few. `later` is a row whose turn comes soon.
+template <class Input, class Store>
+FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float *out, int64_t dim, const Input &later,
+                          const Store &store_to) {
+  constexpr int64_t step = lanes < 16 ? 16 : lanes;  // floats in a cache line
+  const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float) % lanes);
+  int64_t i = past == 0 ? 0 : min_of(lanes - past, dim);
+  if (i > 0) store_partial(out, normalise(y.first_at(0, i), 0, i), i);
+  for (; i + step <= dim; i += step) {
+    later.prefetch(i);
+    unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY {
+      store_to(out + i + v * lanes, normalise(y.at(i + v * lanes), i + v * lanes));
+    });
+  }
+  for (; i + lanes <= dim; i += lanes) store_to(out + i, normalise(y.at(i), i));
+  if (i < dim) store_partial(out + i, normalise(y.first_at(i, dim - i), i, dim - i), dim - i);
+}
+
+template <class Input>
+FOVEA_NOINLINE void norm_row_in_float64(const Input &y, float *out, const NormRows &rows) {
+  const auto count = static_cast<double>(rows.dim);
+  double sum = 0.0;
+  for (int64_t i = 0; i < rows.dim; ++i) sum += y.exactly_at(i);
+  const double mean = sum / count;
+  double squares = 0.0;
+  for (int64_t i = 0; i < rows.dim; ++i) {
+    const double deviation = y.exactly_at(i) - mean;
+    squares += deviation * deviation;
+  }
+  const double scale = 1.0 / __builtin_sqrt(squares / count + rows.epsilon);
+  for (int64_t i = 0; i < rows.dim; ++i) {
+    const double weight = rows.weight == nullptr ? 1.0 : static_cast<double>(rows.weight[i]);
+    const double bias = rows.bias == nullptr ? 0.0 : static_cast<double>(rows.bias[i]);
+    out[i] = static_cast<float>((y.exactly_at(i) - mean) * scale * weight + bias);
+  }
+}
+
+template <bool has_residual, class Store>
+FOVEA_INLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
+  constexpr double least_spread = 0x1p-90;  // below, squares of deviations are denormal or near it
+  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
+  const double share = 1.0 / static_cast<double>(rows.dim);
+  const auto input = [&](int64_t r)
+                         FOVEA_INLINE_BODY { return NormInput<has_residual>(rows.row[min_of(r, rows.count - 1)]); };
+  // The next row's statistics are under way while this one's root and quotient are.
+  Moments next = row_moments(input(0), rows.dim);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const Moments moments = next;
+    if (r + 1 < rows.count) next = row_moments(input(r + 1), rows.dim);
+    const double spread = moments.squares * share + rows.epsilon;
+    if (spread > least_spread && spread < __builtin_inf()) {  // not for NaN
+      const Normalisation normalise(moments, spread, rows);
+      put_row(input(r), normalise, rows.row[r].out, rows.dim, input(r + rows_ahead), store_to);
+    } else {
+      norm_row_in_float64(input(r), rows.row[r].out, rows);
+    }
+  }
+}
+
+template <bool has_residual>
+FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
+  if (rows.stream) return norm_rows_with<has_residual>(rows, StreamedStore());
+  norm_rows_with<has_residual>(rows, CachedStore());
+}
+
+void norm_rows(const NormRows &rows) {
+  if (rows.row[0].residual != nullptr) return norm_rows_of<true>(rows);
+  norm_rows_of<false>(rows);
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

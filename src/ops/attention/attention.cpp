@@ -1,0 +1,159 @@
+#include "ops/attention/attention.hpp"
+
+#include <cinttypes>
+#include <new>
+
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+// Stands in for the key tensor of a call whose keys were prepared, so that its checks need no case of their own.
+fovea_tensor describe_prepared(const fovea_prepared_keys &keys, int32_t rank) {
+  const int64_t shape[] = {keys.batch, keys.kv_heads, keys.length, keys.key_dim};
+  if (rank == 3) {
+    const int64_t one_head[] = {keys.batch, keys.length, keys.key_dim};
+    return fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, one_head);
+  }
+  return fovea_tensor_contiguous(nullptr, FOVEA_F32, rank, rank == 2 ? shape + 2 : shape);
+}
+
+Status read_prepared(const Context &context, const AttentionArguments &arguments, AttentionCall *call) {
+  const fovea_prepared_keys &keys = *arguments.prepared;
+  if (keys.kernels != context.kernels) {
+    return fail(FOVEA_BAD_VALUE, "keys were prepared for %s, expected %s, the context's instruction set",
+                keys.kernels->name, context.kernels->name);
+  }
+  call->prepared = &keys;
+  call->score.kind = keys.kind;
+  const fovea_tensor *query = arguments.query;
+  if (query == nullptr || query->rank < 2 || query->rank > 4) return FOVEA_OK;  // is refused later
+  const int32_t rank = query->rank;
+  const fovea_tensor key = describe_prepared(keys, rank);
+  call->tensor[key_operand] = *TensorArgument(&key);
+  if ((rank == 3 && keys.kv_heads != 1) || (rank == 2 && (keys.kv_heads != 1 || keys.batch != 1))) {
+    return fail(FOVEA_BAD_RANK,
+                "query has rank %d, expected 4: the keys have %" PRId64 " sequences of %" PRId64 " heads", rank,
+                keys.batch, keys.kv_heads);
+  }
+  const int64_t batch = rank == 2 ? 1 : query->shape[0];
+  return expect_sizes({{"query", "batch entries", batch, keys.batch, "as the keys were created"}});
+}
+
+Status check_prepared(const AttentionCall &call, const AttentionProblem &problem) {
+  const int64_t expected = call.prepared->query_dim;
+  return expect_sizes({{"query", "features", problem.head_dim, expected, "as the keys were prepared for"}});
+}
+
+// Keys that a plan was made for may have been appended to or truncated since.
+Status check_length(const AttentionPlan &plan) {
+  const fovea_prepared_keys *keys = plan.score.prepared;
+  if (keys == nullptr || keys->length == plan.problem.key_len) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "keys hold %" PRId64 " positions, expected %" PRId64 " (as when the plan was made)",
+              keys->length, plan.problem.key_len);
+}
+
+// The call of a plan with the buffers of one run; a buffer must be there exactly if its tensor was planned.
+Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, AttentionCall *call) {
+  const void *given[operand_count] = {};
+  given[query_operand] = buffers.query;
+  given[key_operand] = buffers.key;
+  given[value_operand] = buffers.value;
+  given[valid_lens_operand] = buffers.valid_lens;
+  given[mask_operand] = buffers.mask;
+  given[bias_operand] = buffers.bias;
+  given[alibi_slopes_operand] = buffers.alibi_slopes;
+  given[sinks_operand] = buffers.sinks;
+  given[query_weight_operand] = buffers.query_weight;
+  given[key_weight_operand] = buffers.key_weight;
+  given[weight_operand] = buffers.weight;
+  given[score_bias_operand] = buffers.score_bias;
+  given[score_vector_operand] = buffers.score_vector;
+  given[sigmas_operand] = buffers.sigmas;
+  given[out_operand] = buffers.out;
+  given[log_sum_exp_operand] = buffers.log_sum_exp;
+  given[weights_operand] = buffers.weights;
+  *call = plan.call;
+  call->planned = true;
+  for (int operand = 0; operand < operand_count; ++operand) {
+    if (!call->present[operand] && given[operand] != nullptr) {
+      return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it",
+                  operand_name(*call, operand), given[operand]);
+    }
+    if (call->present[operand]) call->tensor[operand].data = const_cast<void *>(given[operand]);
+  }
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+Status prepare_attention(const fovea_context *given, const AttentionArguments &arguments, fovea_plan *plan) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  AttentionCall &call = plan->call;
+  call = {};
+  const Status read =
+      arguments.prepared != nullptr ? read_prepared(*context, arguments, &call) : read_score(arguments.score, &call);
+  if (read != FOVEA_OK) return read;
+  if (const Status status =
+          read_attention_call(arguments.query, arguments.key, arguments.value, arguments.out, arguments.options, &call);
+      status != FOVEA_OK) {
+    return status;
+  }
+  AttentionProblem problem;
+  if (const Status status = check_attention_call(call, &problem); status != FOVEA_OK) return status;
+  if (call.prepared != nullptr) {
+    if (const Status status = check_prepared(call, problem); status != FOVEA_OK) return status;
+  }
+  return plan_attention(*context, call, problem, &plan->attention);
+}
+
+Status attend(const fovea_context *context, const AttentionArguments &arguments) {
+  fovea_plan plan;
+  if (const Status status = prepare_attention(context, arguments, &plan); status != FOVEA_OK) return status;
+  const AttentionPlan &attention = plan.attention;
+  if (const Status status = check_attention_data(plan.call, attention.problem); status != FOVEA_OK) return status;
+  if (const Status status = check_attention_overlaps(plan.call); status != FOVEA_OK) return status;
+  if (attention.tasks == 0) return FOVEA_OK;
+  const Workspace workspace(*attention.context, attention.workspace_size);
+  if (workspace.data() == nullptr) {
+    return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", attention.workspace_size);
+  }
+  run_attention(attention, plan.call, workspace.data());
+  return FOVEA_OK;
+}
+
+Status make_attention_plan(const fovea_context *context, const AttentionArguments &arguments, fovea_plan **plan) {
+  if (plan == nullptr) return fail(FOVEA_NULL_POINTER, "plan is NULL, expected where to store the plan");
+  fovea_plan made;
+  if (const Status status = prepare_attention(context, arguments, &made); status != FOVEA_OK) return status;
+  auto *created = new (std::nothrow) fovea_plan(made);
+  if (created == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a plan");
+  *plan = created;
+  return FOVEA_OK;
+}
+
+Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
+                          size_t workspace_size) {
+  if (plan == nullptr) return fail(FOVEA_NULL_POINTER, "plan is NULL, expected a plan");
+  if (buffers == nullptr) return fail(FOVEA_NULL_POINTER, "buffers is NULL, expected the data of the run");
+  fovea_attention_buffers given;
+  if (const Status status = read_options("buffers", buffers, &given); status != FOVEA_OK) return status;
+  const AttentionPlan &attention = plan->attention;
+  if (const Status status = check_length(attention); status != FOVEA_OK) return status;
+  AttentionCall call;
+  if (const Status status = bind(*plan, given, &call); status != FOVEA_OK) return status;
+  if (const Status status = check_attention_data(call, attention.problem); status != FOVEA_OK) return status;
+  if (const Status status = check_attention_overlaps(call); status != FOVEA_OK) return status;
+  if (workspace_size < attention.workspace_size) {
+    return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", workspace_size,
+                attention.workspace_size);
+  }
+  if (workspace == nullptr && attention.workspace_size > 0) {
+    return fail(FOVEA_NULL_POINTER, "workspace is NULL, expected %zu bytes", attention.workspace_size);
+  }
+  run_attention(attention, call, workspace);
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

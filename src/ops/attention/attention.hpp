@@ -1,0 +1,29 @@
+// Attention with any score function, in one go or planned: check -> plan -> run.
+#pragma once
+
+#include "ops/attention/plan.hpp"
+
+namespace fovea {
+
+// What a call is about. Exactly one of key and prepared is there; score belongs to key.
+struct AttentionArguments {
+  const fovea_score *score;
+  const fovea_tensor *query, *key;
+  const fovea_prepared_keys *prepared;
+  const fovea_tensor *value, *out;
+  const fovea_attention_options *options;
+};
+
+// Checks all that needs no data and plans; the tensors' data may be null.
+[[nodiscard]] Status prepare_attention(const fovea_context *given, const AttentionArguments &arguments,
+                                       fovea_plan *plan);
+
+[[nodiscard]] Status attend(const fovea_context *context, const AttentionArguments &arguments);
+
+[[nodiscard]] Status make_attention_plan(const fovea_context *context, const AttentionArguments &arguments,
+                                         fovea_plan **plan);
+
+[[nodiscard]] Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
+                                        size_t workspace_size);
+
+}  // namespace fovea

@@ -1,0 +1,109 @@
+// Merge of partial attention. A task is a few rows, each over all its parts, so the parts are always taken in order.
+#include "ops/attention/merge_states.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+
+#include "ops/tensors/check.hpp"
+#include "runtime/parallel.hpp"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t task_floats = 16384;      // read by a task
+constexpr int64_t worth_a_thread = 131072;  // floats read; some 20 microseconds of one core
+
+// All axes of lses but the first must be those of outs and out.
+Status check_shapes(const fovea_tensor &outs, const fovea_tensor &lses, const fovea_tensor &out,
+                    const fovea_tensor *log_sum_exp) {
+  const int last = outs.rank - 1;
+  if (outs.shape[0] < 1) {
+    return fail(FOVEA_BAD_SHAPE, "outs.shape[0] is %" PRId64 ", expected 1 part or more", outs.shape[0]);
+  }
+  for (int axis = 0; axis < last; ++axis) {
+    if (const Status status = check_size(lses, "lses", axis, outs.shape[axis], "outs's size"); status != FOVEA_OK) {
+      return status;
+    }
+  }
+  for (int axis = 0; axis < last; ++axis) {
+    if (const Status status = check_size(out, "out", axis, outs.shape[axis + 1], "outs's size"); status != FOVEA_OK) {
+      return status;
+    }
+  }
+  for (int axis = 0; log_sum_exp != nullptr && axis + 1 < last; ++axis) {
+    if (const Status status = check_size(*log_sum_exp, "log_sum_exp", axis, outs.shape[axis + 1], "outs's size");
+        status != FOVEA_OK) {
+      return status;
+    }
+  }
+  return FOVEA_OK;
+}
+
+Status check_rank(const fovea_tensor *tensor, const char *name, int rank, bool output) {
+  return check_tensor(tensor, {.name = name, .min_rank = rank, .max_rank = rank, .output = output});
+}
+
+Status check_arguments(const fovea_tensor *outs, const fovea_tensor *lses, const fovea_tensor *out,
+                       const fovea_tensor *log_sum_exp) {
+  if (const Status status = check_tensor(outs, {.name = "outs", .min_rank = 2}); status != FOVEA_OK) return status;
+  if (const Status status = check_rank(lses, "lses", outs->rank - 1, false); status != FOVEA_OK) return status;
+  if (const Status status = check_rank(out, "out", outs->rank - 1, true); status != FOVEA_OK) return status;
+  if (log_sum_exp != nullptr) {
+    if (const Status status = check_rank(log_sum_exp, "log_sum_exp", outs->rank - 2, true); status != FOVEA_OK) {
+      return status;
+    }
+  }
+  if (const Status status = check_shapes(*outs, *lses, *out, log_sum_exp); status != FOVEA_OK) return status;
+  return check_overlaps({{"out", out}, {"log_sum_exp", log_sum_exp}}, {{"outs", outs}, {"lses", lses}});
+}
+
+// Offset of a row whose axes start at first_axis of the tensor.
+int64_t row_offset(const fovea_tensor &tensor, int first_axis, int axes, int64_t row) {
+  int64_t offset = 0;
+  for (int axis = first_axis + axes - 1; axis >= first_axis; --axis) {
+    offset += row % tensor.shape[axis] * tensor.strides[axis];
+    row /= tensor.shape[axis];
+  }
+  return offset;
+}
+
+MergeRow row_of(const fovea_tensor &outs, const fovea_tensor &lses, const fovea_tensor &out,
+                const fovea_tensor *log_sum_exp, int64_t row) {
+  const int axes = outs.rank - 2;
+  return {.outs = static_cast<const float *>(outs.data) + row_offset(outs, 1, axes, row),
+          .lses = static_cast<const float *>(lses.data) + row_offset(lses, 1, axes, row),
+          .sums = nullptr,
+          .unit = 1.0f,
+          .out = static_cast<float *>(out.data) + row_offset(out, 0, axes, row),
+          .log_sum_exp = log_sum_exp == nullptr
+                             ? nullptr
+                             : static_cast<float *>(log_sum_exp->data) + row_offset(*log_sum_exp, 0, axes, row),
+          .parts = outs.shape[0],
+          .value_dim = outs.shape[outs.rank - 1],
+          .out_stride = outs.strides[0],
+          .lse_stride = lses.strides[0]};
+}
+
+}  // namespace
+
+Status merge_states(const Context *given, const TensorArgument &outs, const TensorArgument &lses,
+                    const TensorArgument &out, const TensorArgument &log_sum_exp) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (const Status status = check_arguments(outs, lses, out, log_sum_exp); status != FOVEA_OK) return status;
+  int64_t rows = 1;
+  for (int axis = 0; axis + 1 < out->rank; ++axis) rows *= out->shape[axis];
+  if (element_count(*out) == 0 && (log_sum_exp == nullptr || rows == 0)) return FOVEA_OK;
+  const int64_t floats_per_row = outs->shape[0] * (outs->shape[outs->rank - 1] + 1);
+  const int64_t rows_per_task = std::max<int64_t>(1, task_floats / floats_per_row);
+  const int workers = rows * floats_per_row < worth_a_thread ? 1 : worker_limit(*context);
+  run_tasks(*context, workers, ceil_div(rows, rows_per_task), [&](int, int64_t task) {
+    const int64_t end = std::min(rows, (task + 1) * rows_per_task);
+    for (int64_t row = task * rows_per_task; row < end; ++row) {
+      context->kernels->rowwise->merge_row(row_of(*outs, *lses, *out, log_sum_exp, row));
+    }
+  });
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

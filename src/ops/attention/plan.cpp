@@ -1,0 +1,156 @@
+// Choice of path, split and threads.
+#include "ops/attention/plan.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+// Below this many cycles of work, waking another thread costs more than it brings.
+constexpr double worth_a_thread = 60e3;
+
+// A few rows leave cores idle unless the keys are split too, into the fewer spans the more blocks of rows there are.
+// Which rows are few, and where keys are split, depends on a batch entry's shapes alone: neither batch size nor thread
+// count changes a result.
+int64_t keys_per_split(const AttentionPlan &plan) {
+  constexpr int64_t grid = 192;  // whole tiles, or halves of a single row's
+  constexpr int64_t most_spans = 16;
+  constexpr int64_t most_blocks = 4;
+  constexpr int64_t longest = 21 * grid;
+  const AttentionProblem &p = plan.problem;
+  const int64_t blocks = std::max<int64_t>(1, ceil_div(plan.rows, plan.attention->tile_rows));
+  const bool few_rows = blocks == 1 || (blocks <= most_blocks && blocks * p.kv_heads <= most_blocks);
+  if (!few_rows) return std::max<int64_t>(p.key_len, 1);
+  return std::min(longest, round_up(std::max(256 * blocks, ceil_div(p.key_len * blocks, most_spans)), grid));
+}
+
+// Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out.
+// This may depend on the threads: a row's result does not depend on which rows it is computed with.
+int64_t tile_task_rows(const AttentionPlan &plan) {
+  const AttentionProblem &p = plan.problem;
+  const double enough = 8.0 * worker_limit(*plan.context);
+  int64_t bands = plan.attention->tile_bands(p.head_dim, p.value_dim);
+  const double spans =
+      static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) * static_cast<double>(plan.splits);
+  while (bands > 1 && spans * static_cast<double>(ceil_div(plan.rows, bands * plan.attention->tile_rows)) < enough)
+    bands /= 2;
+  return bands * plan.attention->tile_rows;
+}
+
+// A rough count of the cycles of one thread: multiply-adds against bytes read.
+double estimate_cycles(const AttentionProblem &p) {
+  const double pairs = static_cast<double>(p.batch) * static_cast<double>(p.heads) * static_cast<double>(p.query_len) *
+                       static_cast<double>(p.key_len);
+  const double features = static_cast<double>(p.head_dim + p.value_dim);
+  const double bytes =
+      4.0 * static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) * static_cast<double>(p.key_len) * features;
+  return std::max(pairs * features / 16.0, bytes / 8.0);
+}
+
+bool size_in_lines(int64_t count, int64_t floats_each, size_t *size) {
+  int64_t floats = 0;
+  int64_t bytes = 0;
+  if (!checked_multiply(count, floats_each, &floats) || !checked_multiply(floats, sizeof(float), &bytes)) return false;
+  if (!checked_add(bytes, static_cast<int64_t>(cache_line) - 1, &bytes)) return false;
+  *size = static_cast<size_t>(bytes) / cache_line * cache_line;
+  return true;
+}
+
+Status plan_memory(AttentionPlan *plan) {
+  const AttentionProblem &p = plan->problem;
+  const int64_t scratch = plan->attention->scratch_floats(p.head_dim, p.value_dim);
+  int64_t all_rows = 0;
+  int64_t partial_rows = 0;
+  int64_t total = 0;
+  const bool fits = checked_multiply(p.batch * p.kv_heads, plan->rows, &all_rows) &&
+                    checked_multiply(all_rows, plan->splits > 1 ? plan->splits : 0, &partial_rows) &&
+                    size_in_lines(1, scratch, &plan->scratch_size) &&
+                    size_in_lines(partial_rows, p.value_dim + 2, &plan->partial_size) &&
+                    size_in_lines(p.weights_wanted ? all_rows : 0, 2, &plan->statistics_size) &&
+                    checked_multiply(static_cast<int64_t>(plan->scratch_size), plan->workers, &total) &&
+                    checked_add(total, static_cast<int64_t>(plan->partial_size), &total) &&
+                    checked_add(total, static_cast<int64_t>(plan->statistics_size), &total) &&
+                    checked_add(total, static_cast<int64_t>(plan->score.size), &total) &&
+                    checked_add(total, static_cast<int64_t>(cache_line), &total);
+  if (!fits) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
+  plan->workspace_size = static_cast<size_t>(total);
+  return FOVEA_OK;
+}
+
+// Without rows there is nothing to project and nothing to keep.
+void plan_nothing(const AttentionCall &call, AttentionPlan *plan) {
+  plan->score.kind = call.score.kind;
+  plan->score.prepared = call.prepared;
+  plan->path = AttentionPath::rows;
+  plan->rows_per_task = plan->keys_per_split = plan->splits = plan->workers = 1;
+}
+
+}  // namespace
+
+Status plan_attention(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
+                      AttentionPlan *plan) {
+  *plan = {};
+  plan->context = &context;
+  plan->kernels = context.kernels;
+  plan->problem = checked;
+  AttentionProblem &problem = plan->problem;
+  plan->attention = &plan->kernels->attention_of(problem.score);
+  if (!has_rows(problem)) {
+    plan_nothing(call, plan);
+    return FOVEA_OK;
+  }
+  if (const Status status = plan_score(context, call, &problem, &plan->score); status != FOVEA_OK) return status;
+  plan->attention = &plan->kernels->attention_of(problem.score);
+  plan->rows = problem.group * problem.query_len;
+  const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
+  const bool few_ways = !problem.weights_wanted && !invariant;
+  plan->path =
+      plan->rows <= plan->attention->few_rows(problem.head_dim) && few_ways ? AttentionPath::rows : AttentionPath::tile;
+  if (plan->path == AttentionPath::tile) {
+    if (const Status status = plan_norms(&problem, &plan->score); status != FOVEA_OK) return status;
+  }
+  plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.key_len, 1);
+  plan->splits = std::max<int64_t>(1, ceil_div(problem.key_len, plan->keys_per_split));
+  plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
+  plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);
+  int64_t tasks = 0;
+  if (!checked_multiply(problem.batch * problem.kv_heads, plan->row_blocks, &tasks) ||
+      !checked_multiply(tasks, plan->splits, &plan->tasks)) {
+    return fail(FOVEA_SIZE_OVERFLOW, "the number of tiles of this call does not fit 63 bits");
+  }
+  const double cycles =
+      estimate_cycles(problem) + projection_cycles(plan->score.query) + projection_cycles(plan->score.key);
+  const int limit = cycles < worth_a_thread ? 1 : worker_limit(context);
+  const bool projects = plan->score.projects_query || plan->score.projects_key;
+  plan->workers = static_cast<int>(std::clamp<int64_t>(projects ? limit : plan->tasks, 1, limit));
+  return plan_memory(plan);
+}
+
+size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
+  const bool rows = plan.path == AttentionPath::rows;
+  char dropout[32] = "";
+  if (plan.problem.dropout.threshold != 0) {
+    std::snprintf(dropout, sizeof dropout, " dropout=%g", plan.problem.dropout.threshold * 0x1p-32);
+  }
+  char projection[32] = "";
+  if (plan.score.projects_query || plan.score.projects_key) {
+    const Projection &projected = plan.score.projects_query ? plan.score.query : plan.score.key;
+    std::snprintf(projection, sizeof projection, " projection=%s", projected.product->set);
+  }
+  const int length = std::snprintf(
+      text, size,
+      "op=%s isa=%s kernels=%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
+      " keys_per_split=%" PRId64 " tasks=%" PRId64
+      " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
+      score_name(plan.score.kind), plan.kernels->name, plan.attention->set, projection, rows ? "rows" : "tile",
+      plan.rows_per_task, rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys,
+      plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks, plan.workers, plan.problem.weights_wanted ? 2 : 1,
+      dropout, plan.scratch_size, plan.score.size, plan.workspace_size);
+  return length < 0 ? 0 : static_cast<size_t>(length);
+}
+
+}  // namespace fovea

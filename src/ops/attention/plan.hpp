@@ -1,0 +1,51 @@
+// How a call to attention is carried out: path, tiles, tasks, threads, memory. Shapes alone decide all but the number
+// of threads, so the result does not depend on the machine's load or size.
+#pragma once
+
+#include "kernels/kernel_table.hpp"
+#include "ops/attention/call.hpp"
+#include "ops/attention/score_plan.hpp"
+#include "runtime/context.hpp"
+
+namespace fovea {
+
+enum class AttentionPath { rows, tile };
+
+struct AttentionPlan {
+  const Context *context;
+  const Kernels *kernels;
+  const AttentionKernels *attention;  // those of the score function
+  AttentionProblem problem;
+  ScorePlan score;
+  AttentionPath path;
+  int64_t rows;  // query rows that share a key/value head
+  int64_t rows_per_task;
+  int64_t row_blocks;
+  int64_t keys_per_split;
+  int64_t splits;
+  int64_t tasks;
+  int workers;
+  // The workspace, in bytes, each part a multiple of a cache line.
+  size_t scratch_size;     // per worker
+  size_t partial_size;     // partial outputs and log-sum-exps of split keys
+  size_t statistics_size;  // row maxima and sums for the weights
+  size_t workspace_size;   // all of it, and room to align
+};
+
+// call has passed its checks, `checked` is what they made of it.
+[[nodiscard]] Status plan_attention(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
+                                    AttentionPlan *plan);
+
+// call: the plan's, with data. workspace: at least plan.workspace_size bytes.
+void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *workspace);
+
+// As snprintf.
+size_t describe_attention(const AttentionPlan &plan, char *text, size_t size);
+
+}  // namespace fovea
+
+// What the C API calls a plan: the call it was made for and how it will be carried out.
+struct fovea_plan {
+  fovea::AttentionCall call;
+  fovea::AttentionPlan attention;
+};

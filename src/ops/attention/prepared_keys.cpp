@@ -1,0 +1,195 @@
+#include "ops/attention/prepared_keys.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "ops/tensors/check.hpp"
+#include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
+
+fovea_prepared_keys::~fovea_prepared_keys() { std::free(memory); }
+
+namespace fovea {
+namespace {
+
+Status check_sizes(const PreparedSizes &sizes) {
+  const struct {
+    const char *name;
+    int64_t value, least, most;
+  } numbers[] = {{"batch", sizes.batch, 0, largest_length},
+                 {"kv_heads", sizes.kv_heads, 1, largest_length},
+                 {"capacity", sizes.capacity, 0, largest_length},
+                 {"query_dim", sizes.query_dim, 1, largest_head_dim},
+                 {"key_dim", sizes.key_dim, 1, largest_head_dim}};
+  for (const auto &number : numbers) {
+    const Status status = check_range("", number.name, number.value, number.least, number.most);
+    if (status != FOVEA_OK) return status;
+  }
+  return FOVEA_OK;
+}
+
+// The score's parameters, with their data, as they would be checked in a call.
+Status read_parameters(const fovea_score *score, const PreparedSizes &sizes, AttentionCall *call) {
+  if (score == nullptr)
+    return fail(FOVEA_NULL_POINTER, "score is NULL, expected a score function with keys to prepare");
+  if (const Status status = read_score(score, call); status != FOVEA_OK) return status;
+  if (call->score.kind == FOVEA_SCORE_DOT || call->score.kind == FOVEA_SCORE_GAUSSIAN) {
+    return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected one with keys to prepare: %d to %d", call->score.kind,
+                FOVEA_SCORE_BILINEAR, FOVEA_SCORE_CONCAT);
+  }
+  AttentionProblem problem = {};
+  problem.head_dim = sizes.query_dim;
+  problem.key_dim = sizes.key_dim;
+  if (const Status status = check_score(*call, problem); status != FOVEA_OK) return status;
+  return check_operand_data(*call, first_score_operand, last_score_operand);
+}
+
+// Sizes and places of everything the handle holds; false on overflow.
+bool lay_out(fovea_prepared_keys *keys, bool has_bias) {
+  const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
+  int64_t rows = 0;
+  int64_t row_floats = 0;
+  int64_t total = 0;
+  int64_t bytes = 0;
+  const bool fits = checked_multiply(keys->batch, keys->kv_heads, &rows) &&
+                    checked_multiply(rows, keys->capacity, &rows) &&
+                    checked_multiply(rows, padded_units(keys->units), &row_floats) &&
+                    add_lines(additive ? keys->query.panel_floats : 0, &total) &&
+                    add_lines(keys->key.panel_floats, &total) && add_lines(has_bias ? keys->units : 0, &total) &&
+                    add_lines(additive ? padded_units(keys->units) : 0, &total) && add_lines(row_floats, &total) &&
+                    add_lines(additive ? rows : 0, &total) && checked_multiply(total, sizeof(float), &bytes);
+  if (!fits) return false;
+  keys->size = static_cast<size_t>(bytes);
+  return true;
+}
+
+void place(fovea_prepared_keys *keys, bool has_bias) {
+  const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
+  Lines parts = {keys->memory};
+  keys->query_panels = parts.take(additive ? keys->query.panel_floats : 0);
+  keys->key_panels = parts.take(keys->key.panel_floats);
+  keys->bias = parts.take(has_bias ? keys->units : 0);
+  if (!has_bias) keys->bias = nullptr;
+  keys->score_vector = parts.take(additive ? padded_units(keys->units) : 0);
+  keys->rows = parts.take(keys->batch * keys->kv_heads * keys->capacity * padded_units(keys->units));
+  keys->reach = parts.take(additive ? keys->batch * keys->kv_heads * keys->capacity : 0);
+}
+
+// Packs the weights and copies the vectors.
+void keep_parameters(const Context &context, const AttentionCall &call, fovea_prepared_keys *keys) {
+  const int workers = worker_limit(context);
+  pack_projection(context, workers, keys->key, key_weight_data(call, keys->query_dim), keys->key_panels);
+  if (keys->kind == FOVEA_SCORE_BILINEAR) return;
+  pack_projection(context, workers, keys->query, query_weight_data(call), keys->query_panels);
+  std::memset(keys->score_vector, 0, static_cast<size_t>(padded_units(keys->units)) * sizeof(float));
+  gather(call.tensor[score_vector_operand], keys->score_vector);
+  keys->score_vector_facts = score_vector_facts(keys->score_vector, keys->units);
+  if (keys->bias != nullptr) gather(call.tensor[score_bias_operand], keys->bias);
+}
+
+// [B,Hkv,n,Dk], [B,n,Dk] or [n,Dk] as the first.
+Status check_key(const fovea_prepared_keys &keys, const fovea_tensor *key, ProjectionRows *rows) {
+  const TensorRule rule = {.name = "key", .min_rank = 2, .max_rank = 4};
+  if (const Status status = check_tensor(key, rule); status != FOVEA_OK) return status;
+  const int last = key->rank - 1;
+  rows->batch = rows->heads = 1;
+  rows->length = key->shape[last - 1];
+  rows->strides.position = key->strides[last - 1];
+  if (key->rank >= 3) {
+    rows->batch = key->shape[0];
+    rows->strides.batch = key->strides[0];
+  }
+  if (key->rank == 4) {
+    rows->heads = key->shape[1];
+    rows->strides.head = key->strides[1];
+  }
+  constexpr const char *as_created = "as the keys were created";
+  const Status status = expect_sizes({{"key", "batch entries", rows->batch, keys.batch, as_created},
+                                      {"key", "heads", rows->heads, keys.kv_heads, as_created},
+                                      {"key", "features", key->shape[last], keys.key_dim, as_created}});
+  if (status != FOVEA_OK) return status;
+  if (rows->length > keys.capacity - keys.length) {
+    return fail(FOVEA_BAD_SHAPE,
+                "key has %" PRId64 " positions, expected at most %" PRId64 " (what is left of %" PRId64 ")",
+                rows->length, keys.capacity - keys.length, keys.capacity);
+  }
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+Status create_prepared_keys(const fovea_context *given, const fovea_score *score, const PreparedSizes &sizes,
+                            fovea_prepared_keys **keys) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected where to store the prepared keys");
+  if (const Status status = check_sizes(sizes); status != FOVEA_OK) return status;
+  AttentionCall call = {};
+  if (const Status status = read_parameters(score, sizes, &call); status != FOVEA_OK) return status;
+  std::unique_ptr<fovea_prepared_keys> made(new (std::nothrow) fovea_prepared_keys);
+  if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for prepared keys");
+  made->kernels = context->kernels;
+  made->kind = call.score.kind;
+  made->batch = sizes.batch;
+  made->kv_heads = sizes.kv_heads;
+  made->capacity = sizes.capacity;
+  made->query_dim = sizes.query_dim;
+  made->key_dim = sizes.key_dim;
+  const ScoreWeights weights = score_weights(call, sizes.query_dim);
+  made->units = weights.key.units;
+  const bool has_bias = call.present[score_bias_operand];
+  const bool fits = plan_projection(*context->kernels->matmul, {}, weights.key, &made->key) &&
+                    plan_projection(*context->kernels->matmul, {}, weights.query, &made->query) &&
+                    lay_out(made.get(), has_bias);
+  if (!fits)
+    return fail(FOVEA_SIZE_OVERFLOW, "capacity is %" PRId64 ", too large for the address space", sizes.capacity);
+  made->memory = static_cast<float *>(std::aligned_alloc(cache_line, std::max(made->size, cache_line)));
+  if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of prepared keys", made->size);
+  place(made.get(), has_bias);
+  keep_parameters(*context, call, made.get());
+  *keys = made.release();
+  return FOVEA_OK;
+}
+
+Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *keys, const TensorArgument &key) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
+  if (keys->kernels != context->kernels) {
+    return fail(FOVEA_BAD_VALUE, "keys were prepared for %s, expected %s, the context's instruction set",
+                keys->kernels->name, context->kernels->name);
+  }
+  ProjectionRows rows = {};
+  if (const Status status = check_key(*keys, key, &rows); status != FOVEA_OK) return status;
+  rows.out_strides = {keys->kv_heads * keys->capacity, keys->capacity, 1};
+  const ProjectionWeight weight = {keys->units, keys->key_dim, 0, 0};
+  Projection projection;
+  if (!plan_projection(*context->kernels->matmul, rows, weight, &projection)) {
+    return fail(FOVEA_SIZE_OVERFLOW, "key has more than 2^63 rows");
+  }
+  const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
+  const int workers = projection.rows * keys->units * keys->key_dim < (1 << 20) ? 1 : worker_limit(*context);
+  const ProjectionTasks tasks(*context->kernels, workers, projection,
+                              {.x = static_cast<const float *>(key->data),
+                               .panels = keys->key_panels,
+                               .out = keys->rows + keys->length * padded_units(keys->units),
+                               .reach = additive ? keys->reach + keys->length : nullptr});
+  TaskList list;
+  add_projections({&tasks}, &list);
+  run_tasks(*context, workers, list);
+  keys->length += rows.length;
+  return FOVEA_OK;
+}
+
+Status truncate_prepared_keys(fovea_prepared_keys *keys, int64_t length) {
+  if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
+  if (const Status status = check_range("", "length", length, 0, keys->length); status != FOVEA_OK) return status;
+  keys->length = length;
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

@@ -1,0 +1,169 @@
+// The driver: hands tiles to workers, merges split keys in order, and makes the second pass for the weights.
+#include <cmath>
+
+#include "ops/attention/plan.hpp"
+#include "ops/attention/score_tasks.hpp"
+#include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+// The parts of a workspace.
+struct Memory {
+  char *scratch;
+  float *partial_out;
+  float *partial_max;
+  float *partial_sum;
+  float *row_max;
+  float *row_scale;
+  char *score;
+};
+
+int64_t total_rows(const AttentionPlan &plan) { return plan.problem.batch * plan.problem.kv_heads * plan.rows; }
+
+Memory divide(const AttentionPlan &plan, void *workspace) {
+  const auto address = reinterpret_cast<uintptr_t>(workspace);
+  char *at = static_cast<char *>(workspace) + (cache_line - address % cache_line) % cache_line;
+  Memory memory = {};
+  memory.scratch = at;
+  at += plan.scratch_size * static_cast<size_t>(plan.workers);
+  if (plan.splits > 1) {
+    memory.partial_out = reinterpret_cast<float *>(at);
+    memory.partial_max = memory.partial_out + total_rows(plan) * plan.splits * plan.problem.value_dim;
+    memory.partial_sum = memory.partial_max + total_rows(plan) * plan.splits;
+  }
+  at += plan.partial_size;
+  if (plan.problem.weights_wanted) {
+    memory.row_max = reinterpret_cast<float *>(at);
+    memory.row_scale = memory.row_max + total_rows(plan);
+  }
+  memory.score = at + plan.statistics_size;
+  return memory;
+}
+
+// Task numbers run over splits, then row blocks, then heads. Of a causal head the longest block comes first, so that
+// what is left at the end is short.
+AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory,
+                        int64_t index) {
+  AttentionTask task = {};
+  const auto take = [&index](int64_t count) {  // the usual one of one needs no division
+    if (count == 1) return int64_t{0};
+    const int64_t digit = index % count;
+    index /= count;
+    return digit;
+  };
+  const int64_t split = take(plan.splits);
+  const int64_t block = take(plan.row_blocks);
+  task.problem = &problem;
+  task.kv_head = take(problem.kv_heads);
+  task.batch = index;
+  task.row_begin = (problem.has_window_right ? plan.row_blocks - 1 - block : block) * plan.rows_per_task;
+  task.row_count = min_of(plan.rows_per_task, plan.rows - task.row_begin);
+  task.key_begin = split * plan.keys_per_split;
+  task.key_end = min_of(task.key_begin + plan.keys_per_split, problem.key_len);
+  task.first_split = split == 0;
+  if (plan.splits > 1) {
+    const int64_t head = task.batch * problem.kv_heads + task.kv_head;
+    const int64_t row = (head * plan.splits + split) * plan.rows + task.row_begin;
+    task.partial = {memory.partial_out + row * problem.value_dim, memory.partial_max + row, memory.partial_sum + row};
+  }
+  task.row_max = memory.row_max;
+  task.row_scale = memory.row_scale;
+  return task;
+}
+
+int64_t at(const HeadStrides &strides, int64_t batch, int64_t head, int64_t query) {
+  return batch * strides.batch + head * strides.head + query * strides.position;
+}
+
+void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory, int64_t head_index) {
+  const int64_t batch = head_index / problem.kv_heads;
+  const int64_t kv_head = head_index % problem.kv_heads;
+  const int64_t first = head_index * plan.splits * plan.rows;
+  for (int64_t row = 0; row < plan.rows; ++row) {
+    const int64_t head = kv_head * problem.group + row / problem.query_len;
+    const int64_t query = row % problem.query_len;
+    float log_sum_exp = 0.0f;
+    float *out = problem.out + at(problem.out_strides, batch, head, query);
+    plan.kernels->rowwise->merge_row({.outs = memory.partial_out + (first + row) * problem.value_dim,
+                                      .lses = memory.partial_max + first + row,
+                                      .sums = memory.partial_sum + first + row,
+                                      .unit = plan.attention->score_unit(problem),
+                                      .out = out,
+                                      .log_sum_exp = &log_sum_exp,
+                                      .parts = plan.splits,
+                                      .value_dim = problem.value_dim,
+                                      .out_stride = plan.rows * problem.value_dim,
+                                      .lse_stride = plan.rows});
+    if (log_sum_exp == -INFINITY) {
+      plan.kernels->rowwise->fill_empty_row(problem, batch, kv_head, out);
+      log_sum_exp = plan.kernels->rowwise->empty_log_sum_exp(problem);
+    }
+    if (problem.log_sum_exp != nullptr) {
+      problem.log_sum_exp[at(problem.log_sum_exp_strides, batch, head, query)] = log_sum_exp;
+    }
+  }
+}
+
+// Weights averaged over heads: one task walks all heads of a block of queries, in order.
+void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t index) {
+  const AttentionProblem &problem = *task.problem;
+  const int64_t blocks = ceil_div(problem.query_len, plan.rows_per_task);
+  const int64_t query = index % blocks * plan.rows_per_task;
+  task.batch = index / blocks;
+  task.row_count = min_of(plan.rows_per_task, problem.query_len - query);
+  for (int64_t head = 0; head < problem.heads; ++head) {
+    task.kv_head = head / problem.group;
+    task.row_begin = head % problem.group * problem.query_len + query;
+    plan.attention->weights(task);
+  }
+}
+
+// A few heads of many rows, causal ones above all, come out more even in order.
+Sharing sharing(const AttentionPlan &plan) {
+  const bool few_heads = plan.problem.batch * plan.problem.kv_heads < int64_t{4} * plan.workers;
+  return few_heads && plan.path == AttentionPath::tile && plan.splits == 1 ? Sharing::in_order : Sharing::in_ranges;
+}
+
+void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
+  if (task.problem->average_weights) {
+    average_weights(plan, task, index);
+  } else {
+    plan.attention->weights(task);
+  }
+}
+
+}  // namespace
+
+void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *workspace) {
+  if (plan.tasks == 0) return;
+  const Memory memory = divide(plan, workspace);
+  AttentionProblem problem = plan.problem;
+  set_data(call, &problem);
+  const auto task_of = [&](int worker, int64_t index) {
+    AttentionTask task = make_task(plan, problem, memory, index);
+    task.scratch = memory.scratch + plan.scratch_size * static_cast<size_t>(worker);
+    return task;
+  };
+  const auto kernel = plan.path == AttentionPath::rows ? plan.attention->rows : plan.attention->tile;
+  const auto attend = [&](int worker, int64_t index) { kernel(task_of(worker, index)); };
+  const auto merge = [&](int, int64_t head) { merge_head(plan, problem, memory, head); };
+  const auto weigh = [&](int worker, int64_t index) {
+    weigh_task(plan, task_of(worker, problem.average_weights ? 0 : index), index);
+  };
+  const ScoreTasks score(*plan.kernels, plan.workers, plan.score, call, memory.score, &problem);
+  TaskList list(sharing(plan));
+  score.add_to(&list);
+  list.start_stage();
+  list.add(plan.tasks, attend);
+  list.start_stage();
+  if (plan.splits > 1) list.add(problem.batch * problem.kv_heads, merge);
+  if (problem.weights_wanted) {
+    const int64_t blocks = ceil_div(problem.query_len, plan.rows_per_task);
+    list.add(problem.average_weights ? problem.batch * blocks : plan.tasks, weigh);
+  }
+  run_tasks(*plan.context, plan.workers, list);
+}
+
+}  // namespace fovea

@@ -1,0 +1,134 @@
+// The checks of a score function's parameters: which of them a kind takes, their sizes, their values.
+#include <cinttypes>
+#include <cmath>
+
+#include "ops/attention/call.hpp"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t most_units = 65536;
+
+enum class Need { absent, optional, required };
+
+struct Kind {
+  const char *name;
+  Need need[last_score_operand - first_score_operand +
+            1];  // query_weight, key_weight, weight, bias, score_vector, sigmas
+};
+
+const Kind &kind_of(const AttentionCall &call) {
+  constexpr Need no = Need::absent, may = Need::optional, yes = Need::required;
+  static constexpr Kind kinds[] = {{"FOVEA_SCORE_DOT", {no, no, no, no, no, no}},
+                                   {"FOVEA_SCORE_BILINEAR", {no, no, yes, no, no, no}},
+                                   {"FOVEA_SCORE_ADDITIVE", {yes, yes, no, no, yes, no}},
+                                   {"FOVEA_SCORE_CONCAT", {no, no, yes, may, yes, no}},
+                                   {"FOVEA_SCORE_GAUSSIAN", {no, no, no, no, no, may}}};
+  return kinds[call.score.kind];
+}
+
+Status check_presence(const AttentionCall &call) {
+  const Kind &kind = kind_of(call);
+  for (int operand = first_score_operand; operand <= last_score_operand; ++operand) {
+    const Need need = kind.need[operand - first_score_operand];
+    if (call.present[operand] && need == Need::absent) {
+      return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: %s does not take it", operand_name(call, operand),
+                  kind.name);
+    }
+    if (!call.present[operand] && need == Need::required) {
+      return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor: %s needs it", operand_name(call, operand),
+                  kind.name);
+    }
+  }
+  return FOVEA_OK;
+}
+
+Status check_sigma(const AttentionCall &call) {
+  const float sigma = call.score.sigma;
+  if (call.score.kind == FOVEA_SCORE_GAUSSIAN && !call.present[sigmas_operand]) {
+    if (std::isfinite(sigma) && sigma > 0.0f) return FOVEA_OK;
+    return fail(FOVEA_BAD_VALUE, "score.sigma is %g, expected a finite number above 0", static_cast<double>(sigma));
+  }
+  if (sigma == 0.0f) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "score.sigma is %g, expected 0: %s", static_cast<double>(sigma),
+              call.score.kind == FOVEA_SCORE_GAUSSIAN ? "sigmas is given" : "the score function does not take it");
+}
+
+// A parameter of two axes or one, of the given sizes; -1 stands for any number of hidden units.
+Status check_parameter(const AttentionCall &call, int operand, int64_t first, int64_t second, const char *why) {
+  if (!call.present[operand]) return FOVEA_OK;
+  const fovea_tensor &tensor = call.tensor[operand];
+  const int rank = second < 0 ? 1 : 2;
+  const char *name = operand_name(call, operand);
+  if (const Status status = check_tensor(
+          &tensor, {.name = name, .min_rank = rank, .max_rank = rank, .contiguous_last = false, .needs_data = false});
+      status != FOVEA_OK) {
+    return status;
+  }
+  if (const Status status = check_size(tensor, name, 0, first, why); status != FOVEA_OK) return status;
+  return rank == 1 ? FOVEA_OK : check_size(tensor, name, 1, second, why);
+}
+
+Status check_hidden(const AttentionCall &call, const AttentionProblem &problem) {
+  const fovea_tensor &vector = call.tensor[score_vector_operand];
+  const TensorRule rule = {.name = "score.score_vector", .max_rank = 1, .contiguous_last = false, .needs_data = false};
+  if (const Status status = check_tensor(&vector, rule); status != FOVEA_OK) return status;
+  const int64_t units = vector.shape[0];
+  if (const Status status = expect_size_in(rule.name, "hidden units", units, 1, most_units); status != FOVEA_OK) {
+    return status;
+  }
+  const char *why = "hidden units of score_vector, size of query and key";
+  if (call.score.kind == FOVEA_SCORE_CONCAT) {
+    const Status status = check_parameter(call, weight_operand, units, problem.head_dim + problem.key_dim, why);
+    return status != FOVEA_OK ? status : check_parameter(call, score_bias_operand, units, -1, why);
+  }
+  const Status status = check_parameter(call, query_weight_operand, units, problem.head_dim,
+                                        "hidden units of score_vector, size of query");
+  if (status != FOVEA_OK) return status;
+  return check_parameter(call, key_weight_operand, units, problem.key_dim, "hidden units of score_vector, size of key");
+}
+
+}  // namespace
+
+Status read_score(const fovea_score *score, AttentionCall *call) {
+  if (const Status status = read_options("score", score, &call->score); status != FOVEA_OK) return status;
+  if (call->score.kind < FOVEA_SCORE_DOT || call->score.kind > FOVEA_SCORE_GAUSSIAN) {
+    return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected %d to %d", call->score.kind, FOVEA_SCORE_DOT,
+                FOVEA_SCORE_GAUSSIAN);
+  }
+  const fovea_tensor *given[] = {call->score.query_weight, call->score.key_weight,   call->score.weight,
+                                 call->score.bias,         call->score.score_vector, call->score.sigmas};
+  for (int operand = first_score_operand; operand <= last_score_operand; ++operand) {
+    const fovea_tensor *tensor = given[operand - first_score_operand];
+    call->present[operand] = tensor != nullptr;
+    if (tensor != nullptr) call->tensor[operand] = *TensorArgument(tensor);
+  }
+  return FOVEA_OK;
+}
+
+Status check_score(const AttentionCall &call, const AttentionProblem &problem) {
+  if (const Status status = check_presence(call); status != FOVEA_OK) return status;
+  if (const Status status = check_sigma(call); status != FOVEA_OK) return status;
+  switch (call.score.kind) {
+    case FOVEA_SCORE_BILINEAR:
+      return check_parameter(call, weight_operand, problem.head_dim, problem.key_dim, "size of query, size of key");
+    case FOVEA_SCORE_ADDITIVE:
+    case FOVEA_SCORE_CONCAT: return check_hidden(call, problem);
+    default: return check_parameter(call, sigmas_operand, problem.heads, -1, "the number of query heads");
+  }
+}
+
+Status check_score_data(const AttentionCall &call) {
+  if (!call.present[sigmas_operand]) return FOVEA_OK;
+  const fovea_tensor &sigmas = call.tensor[sigmas_operand];
+  const int64_t widths = sigmas.strides[0] == 0 ? min_of(sigmas.shape[0], 1) : sigmas.shape[0];
+  for (int64_t head = 0; head < widths; ++head) {
+    const float sigma = static_cast<const float *>(sigmas.data)[head * sigmas.strides[0]];
+    if (std::isfinite(sigma) && sigma > 0.0f) continue;
+    return fail(FOVEA_BAD_VALUE, "%s[%" PRId64 "] is %g, expected a finite number above 0",
+                operand_name(call, sigmas_operand), head, static_cast<double>(sigma));
+  }
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

@@ -1,0 +1,219 @@
+#include "ops/attention/score_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+// Strides of rows that lie one after the other, [batch][head][position].
+HeadStrides packed_strides(int64_t heads, int64_t length, int64_t row) {
+  return {heads * length * row, length * row, row};
+}
+
+bool is_additive(int32_t kind) { return kind == FOVEA_SCORE_ADDITIVE || kind == FOVEA_SCORE_CONCAT; }
+
+Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the projections of this call would exceed the address space"); }
+
+Status total_size(ScorePlan *plan) {
+  int64_t floats = 0;
+  int64_t bytes = 0;
+  bool fits = add_lines(plan->vector_floats, &floats) && add_lines(plan->widths_floats, &floats) &&
+              add_lines(plan->key_scalar_floats, &floats);
+  if (plan->projects_query) {
+    fits = fits && add_lines(plan->query.panel_floats, &floats) && add_lines(plan->query_floats, &floats);
+  }
+  if (plan->projects_key) {
+    fits = fits && add_lines(plan->key.panel_floats, &floats) && add_lines(plan->key_floats, &floats);
+  }
+  if (!fits || !checked_multiply(floats, sizeof(float), &bytes)) return too_large();
+  plan->size = static_cast<size_t>(bytes);
+  return FOVEA_OK;
+}
+
+Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  problem->score = ScoreKind::gaussian;
+  if (call.present[sigmas_operand]) {
+    plan->widths_floats = problem->heads;
+  } else {
+    const double scale = static_cast<double>(problem->scale) * static_cast<double>(inverse_square(call.score.sigma));
+    problem->scale = static_cast<float>(std::clamp(scale, -1e38, 1e38));
+  }
+  return total_size(plan);
+}
+
+// The kernels for rows of a batch entry: its bits must not depend on how many entries there are, nor on the rows where
+// the call asks for that. Kernels of their own for projections want enough rows, elements and units to fill their blocks.
+const MatmulKernels &product_for(const Context &context, const AttentionCall &call, int64_t rows,
+                                 const ProjectionWeight &weight) {
+  constexpr int64_t least_rows = 32;
+  constexpr int64_t least_depth = 64;
+  constexpr int64_t least_units = 64;
+  const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
+  const bool large = rows >= least_rows && weight.depth >= least_depth && weight.units >= least_units;
+  return large && !invariant ? *context.kernels->projection : *context.kernels->matmul;
+}
+
+// Projects queries or keys (or both) to `units` features and makes these the problem's.
+Status plan_projections(const Context &context, const AttentionCall &call, int64_t units, AttentionProblem *problem,
+                        ScorePlan *plan) {
+  AttentionProblem &p = *problem;
+  const ScoreWeights weights = score_weights(call, p.head_dim);
+  const int64_t row = padded_units(units);
+  if (plan->projects_query) {
+    const HeadStrides out = packed_strides(p.heads, p.query_len, 1);
+    const MatmulKernels &product = product_for(context, call, p.heads * p.query_len, weights.query);
+    if (!plan_projection(product, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query, &plan->query) ||
+        !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
+      return too_large();
+    }
+    p.query_strides = packed_strides(p.heads, p.query_len, row);
+  }
+  if (plan->projects_key) {
+    const HeadStrides out = packed_strides(p.kv_heads, p.key_len, 1);
+    const MatmulKernels &product = product_for(context, call, p.kv_heads * p.key_len, weights.key);
+    const ProjectionRows keys = {p.batch, p.kv_heads, p.key_len, p.key_strides, out, call.present[valid_lens_operand]};
+    if (!plan_projection(product, keys, weights.key, &plan->key) ||
+        !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
+      return too_large();
+    }
+    p.key_strides = packed_strides(p.kv_heads, p.key_len, row);
+  }
+  plan->query_dim = p.head_dim;
+  p.head_dim = units;
+  return FOVEA_OK;
+}
+
+Status plan_additive(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  problem->score = ScoreKind::additive;
+  const int64_t units = call.tensor[score_vector_operand].shape[0];
+  plan->projects_query = plan->projects_key = true;
+  if (const Status status = plan_projections(context, call, units, problem, plan); status != FOVEA_OK) return status;
+  plan->vector_floats = 2 * padded_units(units);  // and the bias
+  plan->key_scalar_floats = problem->batch * problem->kv_heads * problem->key_len;
+  problem->key_scalars_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
+  return total_size(plan);
+}
+
+// The side that takes less work is projected; the query's if their number must not matter.
+Status plan_bilinear(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  problem->score = ScoreKind::dot;
+  const double queries = static_cast<double>(problem->heads) * static_cast<double>(problem->query_len);
+  const double keys = static_cast<double>(problem->kv_heads) * static_cast<double>(problem->key_len);
+  plan->projects_query = queries <= keys || (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
+  plan->projects_key = !plan->projects_query;
+  const int64_t units = plan->projects_query ? problem->key_dim : problem->head_dim;
+  if (const Status status = plan_projections(context, call, units, problem, plan); status != FOVEA_OK) return status;
+  return total_size(plan);
+}
+
+// Keys that were prepared before: what is left is the query's side.
+Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem, ScorePlan *plan) {
+  plan->prepared = &keys;
+  plan->kind = keys.kind;
+  problem->score = is_additive(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
+  const int64_t row = padded_units(keys.units);
+  problem->key_strides = packed_strides(keys.kv_heads, keys.capacity, row);
+  problem->key_scalars_strides = {keys.kv_heads * keys.capacity, keys.capacity, 1};
+  problem->head_dim = keys.units;
+  plan->projects_query = is_additive(keys.kind);
+  if (!plan->projects_query) return FOVEA_OK;
+  const HeadStrides out = packed_strides(problem->heads, problem->query_len, 1);
+  if (!plan_projection(*keys.kernels->matmul,
+                       {problem->batch, problem->heads, problem->query_len, problem->query_strides, out},
+                       {keys.units, keys.query_dim, 0, 0}, &plan->query) ||
+      !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
+    return too_large();
+  }
+  plan->query.panel_floats = 0;  // the keys hold them
+  problem->query_strides = packed_strides(problem->heads, problem->query_len, row);
+  return total_size(plan);
+}
+
+}  // namespace
+
+ScoreWeights score_weights(const AttentionCall &call, int64_t query_dim) {
+  const fovea_tensor &weight = call.tensor[weight_operand];
+  if (call.score.kind == FOVEA_SCORE_BILINEAR) {
+    const int64_t key_dim = weight.shape[1];
+    return {{key_dim, query_dim, weight.strides[1], weight.strides[0]},
+            {query_dim, key_dim, weight.strides[0], weight.strides[1]}};
+  }
+  const int64_t units = call.tensor[score_vector_operand].shape[0];
+  if (call.score.kind == FOVEA_SCORE_CONCAT) {
+    const int64_t key_dim = weight.shape[1] - query_dim;
+    return {{units, query_dim, weight.strides[0], weight.strides[1]},
+            {units, key_dim, weight.strides[0], weight.strides[1]}};
+  }
+  const fovea_tensor &query = call.tensor[query_weight_operand];
+  const fovea_tensor &key = call.tensor[key_weight_operand];
+  return {{units, query_dim, query.strides[0], query.strides[1]},
+          {units, key.shape[1], key.strides[0], key.strides[1]}};
+}
+
+const float *query_weight_data(const AttentionCall &call) {
+  const int operand = call.score.kind == FOVEA_SCORE_ADDITIVE ? query_weight_operand : weight_operand;
+  return static_cast<const float *>(call.tensor[operand].data);
+}
+
+const float *key_weight_data(const AttentionCall &call, int64_t query_dim) {
+  const int operand = call.score.kind == FOVEA_SCORE_ADDITIVE ? key_weight_operand : weight_operand;
+  const auto *data = static_cast<const float *>(call.tensor[operand].data);
+  if (call.score.kind != FOVEA_SCORE_CONCAT) return data;
+  return data + query_dim * call.tensor[weight_operand].strides[1];
+}
+
+const char *score_name(int32_t kind) {
+  constexpr const char *names[] = {"sdpa", "bilinear", "additive", "concat", "gaussian"};
+  return names[kind];
+}
+
+void gather(const fovea_tensor &vector, float *to) {
+  for (int64_t i = 0; i < vector.shape[0]; ++i) {
+    to[i] = static_cast<const float *>(vector.data)[i * vector.strides[0]];
+  }
+}
+
+ScoreVectorFacts score_vector_facts(const float *vector, int64_t units) {
+  float largest = 0.0f;
+  bool finite = true;
+  for (int64_t u = 0; u < units; ++u) {
+    largest = std::max(largest, std::fabs(vector[u]));
+    finite = finite && std::isfinite(vector[u]);
+  }
+  if (!finite) return {INFINITY, false};
+  const bool usual = largest >= 0x1p-20f && largest <= 0x1p16f;
+  const bool takes_tangents = largest >= 0x1p-100f && largest <= 0x1p120f;
+  return {usual && units >= least_shared_units ? 0.0f : largest_reach, takes_tangents};
+}
+
+float inverse_square(float sigma) {
+  const double square = static_cast<double>(sigma) * static_cast<double>(sigma);
+  return static_cast<float>(std::min(1.0 / square, 1e38));
+}
+
+Status plan_norms(AttentionProblem *problem, ScorePlan *plan) {
+  if (problem->score != ScoreKind::gaussian || problem->head_dim <= most_differences) return FOVEA_OK;
+  plan->takes_norms = true;
+  if (!checked_multiply(problem->batch * problem->kv_heads, problem->key_len, &plan->key_scalar_floats))
+    return too_large();
+  problem->key_scalars_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
+  return total_size(plan);
+}
+
+Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  *plan = {};
+  if (call.prepared != nullptr) return plan_prepared(*call.prepared, problem, plan);
+  plan->kind = call.score.kind;
+  switch (call.score.kind) {
+    case FOVEA_SCORE_BILINEAR: return plan_bilinear(context, call, problem, plan);
+    case FOVEA_SCORE_ADDITIVE:
+    case FOVEA_SCORE_CONCAT: return plan_additive(context, call, problem, plan);
+    case FOVEA_SCORE_GAUSSIAN: return plan_gaussian(call, problem, plan);
+    default: return FOVEA_OK;
+  }
+}
+
+}  // namespace fovea

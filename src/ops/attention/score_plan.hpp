@@ -1,0 +1,87 @@
+// What a score function does before attention itself: projections, exponentials, norms. Afterwards the problem is one
+// of the three kinds that the kernels know.
+#pragma once
+
+#include "kernels/attention/problem.hpp"
+#include "ops/attention/call.hpp"
+#include "ops/products/projection.hpp"
+#include "runtime/context.hpp"
+
+namespace fovea {
+
+struct ScoreVectorFacts {
+  float least_reach = 0.0f;  // as AttentionProblem's
+  bool takes_tangents = true;
+};
+
+}  // namespace fovea
+
+// Keys in the form the kernel reads; see fovea.h. Rows [batch][kv_head][capacity] of padded_units(units) floats.
+struct fovea_prepared_keys {
+  const fovea::Kernels *kernels = nullptr;
+  int32_t kind = 0;
+  int64_t batch = 0, kv_heads = 0, capacity = 0, length = 0;
+  int64_t query_dim = 0, key_dim = 0, units = 0;
+  fovea::Projection query, key;  // their rows are those of no call: sizes are set for each one
+  size_t size = 0;
+  float *memory = nullptr;  // holds all of the following
+  float *query_panels = nullptr;
+  float *key_panels = nullptr;
+  float *bias = nullptr;          // [units], or null
+  float *score_vector = nullptr;  // padded
+  fovea::ScoreVectorFacts score_vector_facts;
+  float *rows = nullptr;
+  float *reach = nullptr;  // [batch][kv_head][capacity]
+
+  fovea_prepared_keys() = default;
+  fovea_prepared_keys(const fovea_prepared_keys &) = delete;
+  fovea_prepared_keys &operator=(const fovea_prepared_keys &) = delete;
+  ~fovea_prepared_keys();
+};
+
+namespace fovea {
+
+// The parts of a workspace are given in floats, each a multiple of a cache line.
+struct ScorePlan {
+  int32_t kind = FOVEA_SCORE_DOT;
+  bool projects_query = false, projects_key = false, takes_norms = false;
+  int64_t query_dim = 0;  // before projection
+  Projection query = {}, key = {};
+  int64_t query_floats = 0;  // projected rows
+  int64_t key_floats = 0;
+  int64_t vector_floats = 0;
+  int64_t widths_floats = 0;
+  int64_t key_scalar_floats = 0;
+  size_t size = 0;  // bytes in all
+  const fovea_prepared_keys *prepared = nullptr;
+};
+
+// The two weights of a score function that has them. BILINEAR's is one, seen from either side.
+struct ScoreWeights {
+  ProjectionWeight query, key;
+};
+
+ScoreWeights score_weights(const AttentionCall &call, int64_t query_dim);
+
+// Where they lie: only for a call whose data has been checked.
+const float *query_weight_data(const AttentionCall &call);
+const float *key_weight_data(const AttentionCall &call, int64_t query_dim);
+
+// Completes the problem's sizes, kind and scale; `call` has passed its checks.
+[[nodiscard]] Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem,
+                                ScorePlan *plan);
+
+// What GAUSSIAN needs besides where many rows ask: the norms of its keys.
+[[nodiscard]] Status plan_norms(AttentionProblem *problem, ScorePlan *plan);
+
+const char *score_name(int32_t kind);
+
+// Copies a vector of any stride.
+void gather(const fovea_tensor &vector, float *to);
+
+ScoreVectorFacts score_vector_facts(const float *vector, int64_t units);
+
+// 1 / sigma^2, at most the largest float.
+float inverse_square(float sigma);
+
+}  // namespace fovea

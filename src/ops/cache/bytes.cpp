@@ -1,0 +1,252 @@
+// A cache as bytes, for a file or another machine. All numbers are little-endian:
+//
+//   offset  bytes
+//        0      8  magic: 0x89 "foveakv"; the first byte is no text, so that a text-mode transfer shows
+//        8      4  version of this format, 1
+//       12      4  element type, FOVEA_F32
+//       16   4x 8  batch, kv_heads, capacity, length
+//       48   2x 4  head_dim, value_dim
+//       56      4  0
+//       60      4  CRC-32C of the 60 bytes before it and all bytes after it
+//       64         keys [batch][kv_heads][length][head_dim], then values [batch][kv_heads][length][value_dim]
+//
+// CRC-32C (Castagnoli, Bräuer and Herrmann 1993), as iSCSI and ext4 use it: it finds every error within 32 consecutive
+// bits, is defined by a number and a test vector, and sixteen tables take sixteen bytes a step (Kounavis and Berry 2008).
+// It guards against accidents; bytes made to deceive are caught by checking every field before it is used.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cinttypes>
+#include <cstring>
+
+#include "ops/cache/kv_cache.hpp"
+#include "ops/tensors/check.hpp"
+
+namespace fovea {
+namespace {
+
+constexpr unsigned char magic[8] = {0x89, 'f', 'o', 'v', 'e', 'a', 'k', 'v'};
+constexpr uint32_t version = 1;
+constexpr size_t checksum_at = 60;
+constexpr size_t header_size = 64;
+
+struct Header {
+  uint32_t version, dtype, reserved, checksum;
+  int64_t length;
+  fovea_kv_cache_sizes sizes;
+};
+
+template <class Unsigned>
+Unsigned get_number(const unsigned char *bytes) {
+  Unsigned number = 0;
+  for (size_t n = 0; n < sizeof number; ++n) number |= static_cast<Unsigned>(bytes[n]) << (8 * n);
+  return number;
+}
+
+template <class Unsigned>
+void put_number(Unsigned number, unsigned char *bytes) {
+  for (size_t n = 0; n < sizeof number; ++n) bytes[n] = static_cast<unsigned char>(number >> (8 * n));
+}
+
+constexpr size_t step = 16;
+
+// table[k][byte]: the remainder of that byte followed by k bytes of zeros.
+constexpr std::array<std::array<uint32_t, 256>, step> make_tables() {
+  constexpr uint32_t polynomial = 0x82f63b78;  // 0x1edc6f41 with its bits reversed
+  std::array<std::array<uint32_t, 256>, step> table{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t remainder = byte;
+    for (int bit = 0; bit < 8; ++bit) remainder = remainder >> 1 ^ (remainder & 1 ? polynomial : 0);
+    table[0][byte] = remainder;
+  }
+  for (size_t k = 1; k < step; ++k) {
+    for (size_t byte = 0; byte < 256; ++byte) {
+      table[k][byte] = table[k - 1][byte] >> 8 ^ table[0][table[k - 1][byte] & 255];
+    }
+  }
+  return table;
+}
+
+class Crc32c {
+ public:
+  void add(const unsigned char *bytes, size_t size) {
+    static constexpr auto table = make_tables();
+    for (; size >= step; bytes += step, size -= step) {
+      // The remainder goes into the first four bytes alone: what the others give does not wait for it.
+      const uint64_t first = get_number<uint64_t>(bytes) ^ remainder_;
+      const uint64_t last = get_number<uint64_t>(bytes + 8);
+      uint32_t next = 0;
+      for (size_t n = 8; n-- > 0;) next ^= table[7 - n][last >> (8 * n) & 255];
+      for (size_t n = 8; n-- > 0;) next ^= table[15 - n][first >> (8 * n) & 255];
+      remainder_ = next;
+    }
+    for (; size > 0; ++bytes, --size) remainder_ = remainder_ >> 8 ^ table[0][(remainder_ ^ *bytes) & 255];
+  }
+  uint32_t value() const { return ~remainder_; }
+
+ private:
+  uint32_t remainder_ = 0xffffffff;
+};
+
+uint32_t checksum_of(const unsigned char *bytes, size_t size) {
+  Crc32c crc;
+  crc.add(bytes, checksum_at);
+  crc.add(bytes + header_size, size - header_size);
+  return crc.value();
+}
+
+// The bytes of `count` floats. They may lie anywhere.
+void put_floats(const float *floats, int64_t count, unsigned char *bytes) {
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(bytes, floats, static_cast<size_t>(count) * sizeof(float));
+  } else {
+    for (int64_t n = 0; n < count; ++n) put_number(std::bit_cast<uint32_t>(floats[n]), bytes + 4 * n);
+  }
+}
+
+void get_floats(const unsigned char *bytes, int64_t count, float *floats) {
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(floats, bytes, static_cast<size_t>(count) * sizeof(float));
+  } else {
+    for (int64_t n = 0; n < count; ++n) floats[n] = std::bit_cast<float>(get_number<uint32_t>(bytes + 4 * n));
+  }
+}
+
+// Calls visit(floats, count) for the runs of a cache, in the order in which they are saved.
+template <class Visit>
+void for_each_run(const fovea_kv_cache &cache, const Visit &visit) {
+  if (cache.length == 0) return;  // sizes that hold nothing may be huge
+  for (const fovea_tensor &rows : {cached_keys(cache, 0, cache.length), cached_values(cache, 0, cache.length)}) {
+    const int64_t count = cache.length * rows.shape[3];
+    for (int64_t head = 0; head < cache.batch * cache.kv_heads; ++head) {
+      visit(static_cast<float *>(rows.data) + head * rows.strides[1], count);
+    }
+  }
+}
+
+// Header and payload in bytes; false on overflow.
+bool total_size(const fovea_kv_cache_sizes &sizes, int64_t length, int64_t *size) {
+  return checked_multiply(sizes.batch, sizes.kv_heads, size) && checked_multiply(*size, length, size) &&
+         checked_multiply(*size, (sizes.head_dim + sizes.value_dim) * static_cast<int64_t>(sizeof(float)), size) &&
+         checked_add(*size, header_size, size);
+}
+
+fovea_kv_cache_sizes sizes_of(const fovea_kv_cache &cache) {
+  return {sizeof(fovea_kv_cache_sizes), cache.batch, cache.kv_heads, cache.capacity, cache.head_dim, cache.value_dim};
+}
+
+void put_header(const fovea_kv_cache &cache, unsigned char *bytes) {
+  std::memcpy(bytes, magic, sizeof magic);
+  put_number(version, bytes + 8);
+  put_number(uint32_t{FOVEA_F32}, bytes + 12);
+  put_number(static_cast<uint64_t>(cache.batch), bytes + 16);
+  put_number(static_cast<uint64_t>(cache.kv_heads), bytes + 24);
+  put_number(static_cast<uint64_t>(cache.capacity), bytes + 32);
+  put_number(static_cast<uint64_t>(cache.length), bytes + 40);
+  put_number(static_cast<uint32_t>(cache.head_dim), bytes + 48);
+  put_number(static_cast<uint32_t>(cache.value_dim), bytes + 52);
+  put_number(uint32_t{0}, bytes + 56);
+}
+
+Header get_header(const unsigned char *bytes) {
+  const auto long_at = [&](size_t at) { return static_cast<int64_t>(get_number<uint64_t>(bytes + at)); };
+  const auto word_at = [&](size_t at) { return get_number<uint32_t>(bytes + at); };
+  return {.version = word_at(8),
+          .dtype = word_at(12),
+          .reserved = word_at(56),
+          .checksum = word_at(checksum_at),
+          .length = long_at(40),
+          .sizes = {.struct_size = sizeof(fovea_kv_cache_sizes),
+                    .batch = long_at(16),
+                    .kv_heads = long_at(24),
+                    .capacity = long_at(32),
+                    .head_dim = word_at(48),
+                    .value_dim = word_at(52)}};
+}
+
+Status check_word(const char *what, uint32_t value, uint32_t expected) {
+  if (value == expected) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "bytes have %s %" PRIu32 ", expected %" PRIu32, what, value, expected);
+}
+
+Status check_header(const Header &header, size_t size) {
+  if (const Status status = check_word("version", header.version, version); status != FOVEA_OK) return status;
+  if (const Status status = check_word("dtype", header.dtype, FOVEA_F32); status != FOVEA_OK) return status;
+  if (const Status status = check_word("a reserved word of", header.reserved, 0); status != FOVEA_OK) return status;
+  if (const Status status = check_kv_cache_sizes("bytes' ", header.sizes); status != FOVEA_OK) return status;
+  if (header.length < 0 || header.length > header.sizes.capacity) {
+    return fail(FOVEA_BAD_VALUE, "bytes' length is %" PRId64 ", expected 0 to their capacity, %" PRId64, header.length,
+                header.sizes.capacity);
+  }
+  int64_t expected = 0;
+  if (!total_size(header.sizes, header.length, &expected)) {
+    return fail(FOVEA_BAD_VALUE, "bytes have sizes whose product is above 2^63, expected what was saved");
+  }
+  if (size == static_cast<size_t>(expected)) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "size is %zu, expected %" PRId64 " by the sizes in bytes", size, expected);
+}
+
+Status check_bytes(const unsigned char *bytes, size_t size, Header *header) {
+  if (size < header_size) {
+    return fail(FOVEA_BAD_VALUE, "size is %zu, expected at least %zu, a header", size, header_size);
+  }
+  if (std::memcmp(bytes, magic, sizeof magic) != 0) {
+    return fail(FOVEA_BAD_VALUE, "bytes at %p do not begin as a saved cache does, expected 0x89 and \"foveakv\"",
+                static_cast<const void *>(bytes));
+  }
+  *header = get_header(bytes);
+  if (const Status status = check_header(*header, size); status != FOVEA_OK) return status;
+  const uint32_t checksum = checksum_of(bytes, size);
+  if (checksum == header->checksum) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "bytes have the checksum 0x%08" PRIx32 ", expected 0x%08" PRIx32 ": they were altered",
+              checksum, header->checksum);
+}
+
+}  // namespace
+
+size_t saved_kv_cache_size(const fovea_kv_cache *cache) {
+  if (!is_kv_cache(cache)) return 0;
+  int64_t size = 0;
+  return total_size(sizes_of(*cache), cache->length, &size) ? static_cast<size_t>(size) : 0;
+}
+
+Status save_kv_cache(const fovea_kv_cache *cache, void *bytes, size_t size) {
+  if (const Status status = check_kv_cache(cache); status != FOVEA_OK) return status;
+  const size_t needed = saved_kv_cache_size(cache);
+  if (bytes == nullptr) return fail(FOVEA_NULL_POINTER, "bytes is NULL, expected %zu bytes", needed);
+  if (size < needed) return fail(FOVEA_WORKSPACE_TOO_SMALL, "size is %zu, expected at least %zu", size, needed);
+  auto *begin = static_cast<unsigned char *>(bytes);
+  put_header(*cache, begin);
+  unsigned char *at = begin + header_size;
+  for_each_run(*cache, [&](const float *floats, int64_t count) {
+    put_floats(floats, count, at);
+    at += count * static_cast<int64_t>(sizeof(float));
+  });
+  put_number(checksum_of(begin, needed), begin + checksum_at);
+  return FOVEA_OK;
+}
+
+Status restore_kv_cache(const void *bytes, size_t size, int64_t capacity, fovea_kv_cache **cache) {
+  if (bytes == nullptr) return fail(FOVEA_NULL_POINTER, "bytes is NULL, expected a saved cache");
+  if (cache == nullptr) return fail(FOVEA_NULL_POINTER, "cache is NULL, expected where to store the cache");
+  const auto *begin = static_cast<const unsigned char *>(bytes);
+  Header header = {};
+  if (const Status status = check_bytes(begin, size, &header); status != FOVEA_OK) return status;
+  if (capacity != 0) {
+    header.sizes.capacity = capacity;
+    if (const Status status = check_kv_cache_sizes("", header.sizes); status != FOVEA_OK) return status;
+    header.sizes.capacity = std::max(capacity, header.length);
+  }
+  fovea_kv_cache *made = nullptr;
+  if (const Status status = create_kv_cache(&header.sizes, &made); status != FOVEA_OK) return status;
+  made->length = header.length;
+  const unsigned char *at = begin + header_size;
+  for_each_run(*made, [&](float *floats, int64_t count) {
+    get_floats(at, count, floats);
+    at += count * static_cast<int64_t>(sizeof(float));
+  });
+  *cache = made;
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

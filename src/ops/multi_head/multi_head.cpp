@@ -1,0 +1,457 @@
+// No head is ever moved: projections write rows of [heads x dim], which attention reads as [B,H,L,D] by strides, and
+// attention writes the rows that the output projection reads. Inputs that are the same tensor share one product, whose
+// rows hold queries, keys and values side by side.
+//
+// The output projection is a pass of its own over attention's rows: taking them block by block out of the nearest cache
+// would win next to nothing.
+#include "ops/multi_head/multi_head.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+
+#include "ops/attention/attention.hpp"
+#include "ops/cache/kv_cache.hpp"
+#include "ops/positions/rotary.hpp"
+#include "ops/products/linear.hpp"
+#include "ops/tensors/check.hpp"
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+using PackedLinear = fovea_mha_weights::PackedLinear;
+
+// An input or output, [B,L,E].
+struct Sequences {
+  float *data;
+  int64_t batch, length, features;
+  int64_t batch_stride, row_stride;
+};
+
+// Projected rows in the workspace.
+struct Rows {
+  int64_t offset;  // in floats
+  int64_t row_stride;
+};
+
+struct Call {
+  const Context *context;
+  const fovea_mha_weights *weights;
+  const fovea_mha_parameters *parameters;  // of weights that are used once; else null
+  fovea_mha_options options;
+  fovea_rotary_options rotary;
+  Sequences query, key, value, out;
+  bool one_input;      // of all three projections
+  bool one_memory;     // of keys and values
+  bool attends;        // there are queries
+  bool projects_keys;  // else the cache has them
+  bool needs_keys;     // of this call: to attend to, or for the cache
+  int64_t key_len;     // with the cache's
+  Rows query_rows, key_rows, value_rows, concat_rows;
+  int64_t floats;  // of all rows
+  fovea_plan plan;
+};
+
+Status read_input(const fovea_tensor *tensor, const char *name, bool output, int rank, Sequences *sequences) {
+  const TensorRule rule = {
+      .name = name, .min_rank = rank == 0 ? 2 : rank, .max_rank = rank == 0 ? 3 : rank, .output = output};
+  if (const Status status = check_tensor(tensor, rule); status != FOVEA_OK) return status;
+  const int last = tensor->rank - 1;
+  const bool batched = tensor->rank == 3;
+  *sequences = {
+      static_cast<float *>(tensor->data), batched ? tensor->shape[0] : 1, tensor->shape[last - 1], tensor->shape[last],
+      batched ? tensor->strides[0] : 0,   tensor->strides[last - 1]};
+  return FOVEA_OK;
+}
+
+Status read_options(const fovea_mha_options *options, const MultiHeadTensors &tensors, Call *call) {
+  if (const Status status = fovea::read_options("options", options, &call->options); status != FOVEA_OK) return status;
+  const fovea_mha_options &o = call->options;
+  if ((o.flags & ~uint32_t{FOVEA_MHA_KEEP_CACHE}) != 0) {
+    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_MHA_KEEP_CACHE only", o.flags);
+  }
+  if (o.reserved != 0) return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", o.reserved);
+  if (o.cache != nullptr) {
+    if (const Status status = check_kv_cache(o.cache); status != FOVEA_OK) return within("options", status);
+  }
+  call->projects_keys = (o.flags & FOVEA_MHA_KEEP_CACHE) == 0;
+  if (call->projects_keys) return FOVEA_OK;
+  if (o.cache == nullptr) return fail(FOVEA_NULL_POINTER, "options.cache is NULL, expected a cache to keep");
+  if (tensors.key == nullptr && tensors.value == nullptr) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "%s is set, expected NULL with FOVEA_MHA_KEEP_CACHE",
+              tensors.key != nullptr ? "key" : "value");
+}
+
+Status read_tensors(const MultiHeadTensors &tensors, Call *call) {
+  const fovea_mha_weights &w = *call->weights;
+  if (const Status status = read_input(tensors.query, "query", false, 0, &call->query); status != FOVEA_OK) {
+    return status;
+  }
+  const int rank = tensors.query->rank;
+  const Sequences &query = call->query;
+  call->attends = query.batch > 0 && query.length > 0;
+  call->needs_keys = call->projects_keys && (call->attends || call->options.cache != nullptr);
+  call->key = query;
+  if (tensors.key != nullptr) {
+    if (const Status status = read_input(tensors.key, "key", false, rank, &call->key); status != FOVEA_OK) {
+      return status;
+    }
+  }
+  call->value = call->key;
+  if (tensors.value != nullptr) {
+    if (const Status status = read_input(tensors.value, "value", false, rank, &call->value); status != FOVEA_OK) {
+      return status;
+    }
+  }
+  if (const Status status = read_input(tensors.out, "out", true, rank, &call->out); status != FOVEA_OK) return status;
+  const auto same = [](const fovea_tensor *a, const fovea_tensor *b) { return a == nullptr || same_memory(*a, *b); };
+  const fovea_tensor *key = tensors.key == nullptr ? tensors.query : tensors.key;
+  call->one_memory = same(tensors.value, key);
+  call->one_input = call->one_memory && same(tensors.key, tensors.query);
+  const int64_t outputs = w.out.inputs > 0 ? w.out.outputs : w.heads * w.value_dim;
+  Status status = expect_sizes({{"query", "features", query.features, w.query.inputs, "as query_weight takes"},
+                                {"out", "features", call->out.features, outputs, "as the weights give"},
+                                {"out", "positions", call->out.length, query.length, "as query"},
+                                {"out", "batch entries", call->out.batch, query.batch, "as query"}});
+  if (status == FOVEA_OK) status = expect_size_in("query", "positions", query.length, 0, largest_length);
+  if (status != FOVEA_OK || !call->projects_keys) return status;
+  const char *key_name = tensors.key != nullptr ? "key" : "query";
+  const char *value_name = tensors.value != nullptr ? "value" : key_name;
+  status = expect_sizes({{key_name, "features", call->key.features, w.key.inputs, "as key_weight takes"},
+                         {value_name, "features", call->value.features, w.value.inputs, "as value_weight takes"},
+                         {"key", "batch entries", call->key.batch, query.batch, "as query"},
+                         {"value", "batch entries", call->value.batch, query.batch, "as query"},
+                         {"value", "positions", call->value.length, call->key.length, "as key"}});
+  return status != FOVEA_OK ? status : expect_size_in(key_name, "positions", call->key.length, 0, largest_length);
+}
+
+Status check_cache(Call *call) {
+  call->key_len = call->projects_keys ? call->key.length : 0;
+  const fovea_kv_cache *cache = call->options.cache;
+  if (cache == nullptr) return FOVEA_OK;
+  const fovea_mha_weights &w = *call->weights;
+  constexpr const char *name = "options.cache";
+  const Status status =
+      expect_sizes({{name, "sequences", cache->batch, call->query.batch, "query's batch entries"},
+                    {name, "heads", cache->kv_heads, w.kv_heads, "key/value heads of the weights"},
+                    {name, "features in a key", cache->head_dim, w.key_dim, "as the weights give"},
+                    {name, "features in a value", cache->value_dim, w.value_dim, "as the weights give"}});
+  if (status != FOVEA_OK) return status;
+  if (call->projects_keys) {
+    if (const Status full = check_room(*cache, call->key.length); full != FOVEA_OK) return within(name, full);
+  }
+  call->key_len += cache->length;
+  return FOVEA_OK;
+}
+
+// The score function with its data, and whether it takes the heads of these weights. Attention's own checks would look
+// for it in options.attention, and blame a key.
+Status check_mha_score(const Call &call) {
+  const fovea_mha_weights &w = *call.weights;
+  AttentionProblem sizes = {};
+  sizes.heads = w.heads;
+  sizes.head_dim = w.head_dim;
+  sizes.key_dim = w.key_dim;
+  AttentionCall attention = {};
+  Status status = read_score(call.options.score, &attention);
+  if (status == FOVEA_OK) status = check_score(attention, sizes);
+  if (status == FOVEA_OK) status = check_operand_data(attention, first_score_operand, last_score_operand);
+  if (status == FOVEA_OK && call.attends) status = check_score_data(attention);
+  if (status != FOVEA_OK) return within("options", status);
+  const int32_t kind = attention.score.kind;
+  if (w.key_dim == w.head_dim || (kind != FOVEA_SCORE_DOT && kind != FOVEA_SCORE_GAUSSIAN)) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE,
+              "key_weight gives heads of %" PRId64 ", expected %" PRId64 " as query's with this score function",
+              w.key_dim, w.head_dim);
+}
+
+// The workspace's rows: side by side where one product writes them.
+Status lay_out(Call *call) {
+  const fovea_mha_weights &w = *call->weights;
+  int64_t queries = 0;
+  int64_t keys = 0;
+  bool fits = checked_multiply(call->query.batch, call->query.length, &queries) &&
+              checked_multiply(call->key.batch, call->needs_keys ? call->key.length : 0, &keys);
+  call->floats = 0;
+  const auto take = [&](int64_t rows, int64_t row) {
+    const Rows taken = {call->floats, row};
+    int64_t floats = 0;
+    fits = fits && checked_multiply(rows, row, &floats) && checked_add(floats, 15, &floats) &&
+           checked_add(call->floats, floats / 16 * 16, &call->floats);
+    return taken;
+  };
+  const auto beside = [](const Rows &rows, int64_t columns) { return Rows{rows.offset + columns, rows.row_stride}; };
+  if (call->one_input && call->projects_keys) {
+    call->query_rows = take(queries, w.query.padded + w.key.padded + w.value.padded);
+    call->key_rows = beside(call->query_rows, w.query.padded);
+    call->value_rows = beside(call->key_rows, w.key.padded);
+  } else {
+    call->query_rows = take(queries, w.query.padded);
+    call->key_rows = take(keys, call->one_memory ? w.key.padded + w.value.padded : w.key.padded);
+    call->value_rows = call->one_memory ? beside(call->key_rows, w.key.padded) : take(keys, w.value.padded);
+  }
+  call->concat_rows = take(w.out.inputs > 0 ? queries : 0, w.heads * w.value_dim);
+  int64_t bytes = 0;
+  if (fits && checked_multiply(call->floats, sizeof(float), &bytes) && checked_add(bytes, 4096, &bytes))
+    return FOVEA_OK;
+  return fail(FOVEA_SIZE_OVERFLOW, "the projections of this call would exceed the address space");
+}
+
+// Rows seen as [B,H,L,D].
+fovea_tensor heads_of(float *data, const Sequences &like, int64_t row_stride, int64_t heads, int64_t dim) {
+  return {data, FOVEA_F32, 4, {like.batch, heads, like.length, dim}, {like.length * row_stride, dim, row_stride, 1}};
+}
+
+struct HeadTensors {
+  fovea_tensor query, key, value, out;
+  fovea_tensor new_key, new_value;  // of this call, in the workspace
+};
+
+// memory null: while planning.
+HeadTensors head_tensors(const Call &call, float *memory) {
+  const fovea_mha_weights &w = *call.weights;
+  const auto at = [&](const Rows &rows) { return memory == nullptr ? nullptr : memory + rows.offset; };
+  HeadTensors t = {};
+  t.query = heads_of(at(call.query_rows), call.query, call.query_rows.row_stride, w.heads, w.head_dim);
+  t.new_key = t.key = heads_of(at(call.key_rows), call.key, call.key_rows.row_stride, w.kv_heads, w.key_dim);
+  t.new_value = t.value =
+      heads_of(at(call.value_rows), call.value, call.value_rows.row_stride, w.kv_heads, w.value_dim);
+  t.out = heads_of(at(call.concat_rows), call.query, call.concat_rows.row_stride, w.heads, w.value_dim);
+  if (w.out.inputs == 0) {
+    t.out.data = call.out.data;
+    t.out.strides[0] = call.out.batch_stride;
+    t.out.strides[2] = call.out.row_stride;
+  }
+  if (call.options.cache != nullptr) {
+    t.key = cached_keys(*call.options.cache, 0, call.key_len);
+    t.value = cached_values(*call.options.cache, 0, call.key_len);
+  }
+  return t;
+}
+
+// Everything else about attention itself.
+Status plan_heads(Call *call) {
+  const HeadTensors t = head_tensors(*call, nullptr);
+  const Status status = prepare_attention(
+      call->context, {call->options.score, &t.query, &t.key, nullptr, &t.value, &t.out, call->options.attention},
+      &call->plan);
+  return within("options.attention", status);
+}
+
+Status check_heads_data(Call *call, float *memory) {
+  const HeadTensors t = head_tensors(*call, memory);
+  AttentionCall &attention = call->plan.call;
+  attention.tensor[query_operand].data = t.query.data;
+  attention.tensor[key_operand].data = t.key.data;
+  attention.tensor[value_operand].data = t.value.data;
+  attention.tensor[out_operand].data = t.out.data;
+  // Without queries the keys that would have been projected have no data.
+  return within("options.attention", call->attends
+                                         ? check_attention_data(attention, call->plan.attention.problem)
+                                         : check_operand_data(attention, valid_lens_operand, operand_count - 1));
+}
+
+struct Outputs {
+  NamedTensor out, log_sum_exp, weights;
+};
+
+Outputs outputs_of(const MultiHeadTensors &tensors, const Call &call) {
+  const AttentionCall &attention = call.plan.call;
+  const auto named = [&](int operand) -> NamedTensor {
+    return {operand_name(attention, operand), attention.present[operand] ? &attention.tensor[operand] : nullptr};
+  };
+  return {{"out", tensors.out}, named(log_sum_exp_operand), named(weights_operand)};
+}
+
+// Of what the caller gave: the rows of attention are the workspace's.
+Status check_tensors_apart(const MultiHeadTensors &tensors, const Call &call) {
+  const struct {
+    int operand;
+    const fovea_tensor *tensor;
+  } given[] = {{query_operand, tensors.query},
+               {key_operand, tensors.key},
+               {value_operand, tensors.value},
+               {out_operand, tensors.out}};
+  AttentionCall attention = call.plan.call;
+  for (const auto &[operand, tensor] : given) {
+    attention.present[operand] = tensor != nullptr;
+    if (tensor != nullptr) attention.tensor[operand] = *tensor;
+  }
+  if (const Status status = check_attention_overlaps(attention); status != FOVEA_OK) return status;
+  if (call.parameters == nullptr) return FOVEA_OK;
+  const Outputs outputs = outputs_of(tensors, call);
+  return check_mha_weights_overlaps(*call.parameters, {outputs.out, outputs.log_sum_exp, outputs.weights});
+}
+
+// After rotary has checked them as a tensor.
+Status check_positions_apart(const MultiHeadTensors &tensors, const Call &call) {
+  const TensorArgument positions(call.options.rotary == nullptr ? nullptr : call.rotary.positions);
+  const Outputs outputs = outputs_of(tensors, call);
+  return check_overlaps({outputs.out, outputs.log_sum_exp, outputs.weights}, {{"options.rotary.positions", positions}});
+}
+
+Status read_rotary(Call *call) {
+  if (call->options.rotary == nullptr) return FOVEA_OK;
+  const fovea_mha_weights &w = *call->weights;
+  const Status status = fovea::read_options("options.rotary", call->options.rotary, &call->rotary);
+  if (status != FOVEA_OK) return status;
+  call->rotary.struct_size = sizeof call->rotary;
+  if (call->projects_keys && w.key_dim != w.head_dim) {
+    return fail(FOVEA_BAD_SHAPE,
+                "key_weight gives heads of %" PRId64 ", expected %" PRId64 " as query's with options.rotary", w.key_dim,
+                w.head_dim);
+  }
+  if (call->rotary.positions != nullptr) {
+    if (!call->projects_keys) return FOVEA_OK;
+    return expect_sizes(
+        {{"key", "positions", call->key.length, call->query.length, "as query, with options.rotary.positions"}});
+  }
+  if (call->options.cache == nullptr) return FOVEA_OK;
+  int64_t offset = 0;
+  if (!checked_add(call->rotary.offset, call->options.cache->length, &offset)) {
+    return fail(FOVEA_BAD_VALUE, "options.rotary.offset is %" PRId64 ", expected 0 to 2^30", call->rotary.offset);
+  }
+  call->rotary.offset = offset;
+  return FOVEA_OK;
+}
+
+struct Destination {
+  float *data;
+  int64_t batch_stride, row_stride;
+};
+
+void project(const Call &call, const Sequences &x, const PackedLinear &first, int64_t columns, const Destination &out) {
+  run_linear(*call.context, {.batch = x.batch,
+                             .rows = x.length,
+                             .depth = first.inputs,
+                             .columns = columns,
+                             .x = x.data,
+                             .x_batch_stride = x.batch_stride,
+                             .x_row_stride = x.row_stride,
+                             .x_column_stride = 1,
+                             .panels = first.panels,
+                             .bias = first.bias,
+                             .activation = Activation::none,
+                             .residual = nullptr,
+                             .residual_batch_stride = 0,
+                             .residual_row_stride = 0,
+                             .out = out.data,
+                             .out_batch_stride = out.batch_stride,
+                             .out_row_stride = out.row_stride,
+                             .panels_batch_stride = 0});
+}
+
+void project_inputs(const Call &call, float *memory) {
+  const fovea_mha_weights &w = *call.weights;
+  const auto run = [&](const Sequences &x, const PackedLinear &first, int64_t columns, const Rows &rows) {
+    project(call, x, first, columns, {memory + rows.offset, x.length * rows.row_stride, rows.row_stride});
+  };
+  if (!call.needs_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
+  // One product for parts that share their input, unless it would spend registers on the padding between them.
+  const int64_t lanes = w.kernels->rowwise->lanes;
+  const bool dense = w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
+  if (call.one_input && dense) {
+    return run(call.query, w.query, w.query.padded + w.key.padded + w.value.outputs, call.query_rows);
+  }
+  run(call.query, w.query, w.query.outputs, call.query_rows);
+  if (call.one_memory && dense) return run(call.key, w.key, w.key.padded + w.value.outputs, call.key_rows);
+  run(call.key, w.key, w.key.outputs, call.key_rows);
+  run(call.value, w.value, w.value.outputs, call.value_rows);
+}
+
+// Turns queries and keys, and puts what is new into the cache, past its length: the only step that can still fail is
+// the first.
+Status place_heads(const Call &call, const HeadTensors &t) {
+  fovea_kv_cache *cache = call.projects_keys ? call.options.cache : nullptr;
+  if (call.options.rotary != nullptr) {
+    const Status status = rotary(call.context, &t.query, &t.query, &call.rotary);
+    if (status != FOVEA_OK) return within("options.rotary", status);
+  }
+  if (!call.needs_keys) return FOVEA_OK;
+  const int64_t count = call.key.length;
+  const fovea_tensor to = cache == nullptr ? t.new_key : cached_keys(*cache, cache->length, count);
+  if (call.options.rotary != nullptr) {
+    const Status status = rotary(call.context, &t.new_key, &to, &call.rotary);
+    if (status != FOVEA_OK) return within("options.rotary", status);
+  } else if (cache != nullptr) {
+    copy_rows(*call.context, t.new_key, to);
+  }
+  if (cache != nullptr) copy_rows(*call.context, t.new_value, cached_values(*cache, cache->length, count));
+  return FOVEA_OK;
+}
+
+void project_out(const Call &call, float *concat) {
+  const PackedLinear &out = call.weights->out;
+  if (out.inputs == 0) return;
+  const int64_t row = call.concat_rows.row_stride;
+  const Sequences rows = {concat, call.query.batch, call.query.length, row, call.query.length * row, row};
+  project(call, rows, out, out.outputs, {call.out.data, call.out.batch_stride, call.out.row_stride});
+}
+
+Status run(Call *call, const MultiHeadTensors &tensors) {
+  const size_t rows_size = static_cast<size_t>(call->floats) * sizeof(float);
+  const AttentionPlan &attention = call->plan.attention;
+  if (attention.workspace_size > SIZE_MAX - rows_size) {
+    return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
+  }
+  const size_t size = rows_size + attention.workspace_size;  // 0: nothing to project
+  const Workspace workspace(*call->context, size);
+  if (size > 0 && workspace.data() == nullptr) {
+    return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", size);
+  }
+  auto *memory = static_cast<float *>(workspace.data());
+  if (const Status status = check_heads_data(call, memory); status != FOVEA_OK) return status;
+  if (const Status status = check_tensors_apart(tensors, *call); status != FOVEA_OK) return status;
+  if (size > 0) project_inputs(*call, memory);
+  if (const Status status = place_heads(*call, head_tensors(*call, memory)); status != FOVEA_OK) return status;
+  if (const Status status = check_positions_apart(tensors, *call); status != FOVEA_OK) return status;
+  if (call->options.cache != nullptr) call->options.cache->length = call->key_len;
+  if (!call->attends) return FOVEA_OK;
+  run_attention(attention, call->plan.call, memory + call->floats);
+  project_out(*call, memory + call->concat_rows.offset);
+  return FOVEA_OK;
+}
+
+// Checks and plans all that needs no data of queries, keys and values; of the weights only the sizes.
+Status prepare(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
+               const fovea_mha_options *options, Call *call) {
+  if (const Status status = resolve_context(given, &call->context); status != FOVEA_OK) return status;
+  if (weights == nullptr) return fail(FOVEA_NULL_POINTER, "weights is NULL, expected weights");
+  if (weights->kernels != call->context->kernels) {
+    return fail(FOVEA_BAD_VALUE, "weights were packed for %s, expected %s, the context's instruction set",
+                weights->kernels->name, call->context->kernels->name);
+  }
+  call->weights = weights;
+  if (const Status status = read_options(options, tensors, call); status != FOVEA_OK) return status;
+  if (const Status status = read_tensors(tensors, call); status != FOVEA_OK) return status;
+  if (const Status status = check_cache(call); status != FOVEA_OK) return status;
+  if (const Status status = check_mha_score(*call); status != FOVEA_OK) return status;
+  if (const Status status = read_rotary(call); status != FOVEA_OK) return status;
+  if (const Status status = lay_out(call); status != FOVEA_OK) return status;
+  return plan_heads(call);
+}
+
+}  // namespace
+
+Status multi_head_attention(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
+                            const fovea_mha_options *options) {
+  Call call = {};
+  if (const Status status = prepare(given, weights, tensors, options, &call); status != FOVEA_OK) return status;
+  return run(&call, tensors);
+}
+
+Status multi_head_attention_once(const Context *given, const fovea_mha_parameters *parameters,
+                                 const MultiHeadTensors &tensors, const fovea_mha_options *options) {
+  fovea_mha_weights weights;
+  Call call = {};
+  call.parameters = parameters;
+  if (const Status status = plan_mha_weights(given, parameters, &weights); status != FOVEA_OK) return status;
+  if (const Status status = prepare(given, &weights, tensors, options, &call); status != FOVEA_OK) return status;
+  if (call.floats > 0) {
+    const Status packed = pack_mha_weights(*call.context, *parameters, &weights);
+    if (packed != FOVEA_OK) return packed;
+  }
+  return run(&call, tensors);
+}
+
+}  // namespace fovea

@@ -1,0 +1,275 @@
+// Reads the parameters of multi-head attention in any of the layouts that models come in, and packs them.
+#include "ops/multi_head/weights.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "ops/products/projection.hpp"
+#include "ops/attention/score_plan.hpp"
+#include "ops/tensors/check.hpp"
+#include "runtime/weight_memory.hpp"
+#include "runtime/workspace.hpp"
+
+fovea_mha_weights::~fovea_mha_weights() { std::free(memory); }
+
+namespace fovea {
+namespace {
+
+using PackedLinear = fovea_mha_weights::PackedLinear;
+
+constexpr int64_t most_heads = 65536;
+
+// One weight as it was given, and the part it becomes.
+struct Source {
+  const char *name = nullptr, *bias_name = nullptr;
+  const fovea_tensor *weight = nullptr, *bias = nullptr;
+  ProjectionWeight sizes = {};
+  const float *data = nullptr;
+  const float *bias_data = nullptr;
+  int64_t bias_stride = 0;
+};
+
+struct Sources {
+  Source query, key, value, out;
+};
+
+Status check_numbers(const fovea_mha_parameters &p) {
+  if (p.layout != FOVEA_WEIGHT_OUT_IN && p.layout != FOVEA_WEIGHT_IN_OUT) {
+    return fail(FOVEA_BAD_VALUE, "parameters.layout is %d, expected %d (OUT_IN) or %d (IN_OUT)", p.layout,
+                FOVEA_WEIGHT_OUT_IN, FOVEA_WEIGHT_IN_OUT);
+  }
+  if (p.reserved != 0) return fail(FOVEA_BAD_OPTION, "parameters.reserved is %d, expected 0", p.reserved);
+  if (p.heads < 1 || p.heads > most_heads) {
+    return fail(FOVEA_BAD_VALUE, "parameters.heads is %" PRId64 ", expected 1 to %" PRId64, p.heads, most_heads);
+  }
+  if (p.kv_heads < 0 || p.kv_heads > p.heads || (p.kv_heads != 0 && p.heads % p.kv_heads != 0)) {
+    return fail(FOVEA_BAD_VALUE, "parameters.kv_heads is %" PRId64 ", expected 0 or a divisor of heads, %" PRId64,
+                p.kv_heads, p.heads);
+  }
+  return FOVEA_OK;
+}
+
+// Either the three weights or the one that holds them all; a bias only beside its weight.
+Status check_presence(const fovea_mha_parameters &p) {
+  const struct {
+    const char *name;
+    const fovea_tensor *tensor;
+    bool wanted, allowed;
+  } members[] = {{"query_weight", p.query_weight, p.in_weight == nullptr, p.in_weight == nullptr},
+                 {"key_weight", p.key_weight, p.in_weight == nullptr, p.in_weight == nullptr},
+                 {"value_weight", p.value_weight, p.in_weight == nullptr, p.in_weight == nullptr},
+                 {"query_bias", p.query_bias, false, p.in_weight == nullptr},
+                 {"key_bias", p.key_bias, false, p.in_weight == nullptr},
+                 {"value_bias", p.value_bias, false, p.in_weight == nullptr},
+                 {"in_bias", p.in_bias, false, p.in_weight != nullptr},
+                 {"out_bias", p.out_bias, false, p.out_weight != nullptr}};
+  for (const auto &member : members) {
+    if (member.wanted && member.tensor == nullptr) {
+      return fail(FOVEA_NULL_POINTER, "parameters.%s is NULL, expected a tensor (or in_weight for all three)",
+                  member.name);
+    }
+    if (!member.allowed && member.tensor != nullptr) {
+      const bool out = member.tensor == p.out_bias;
+      return fail(FOVEA_BAD_VALUE, "parameters.%s is set, expected NULL %s", member.name,
+                  out                      ? "without out_weight"
+                  : p.in_weight == nullptr ? "without in_weight"
+                                           : "beside in_weight");
+    }
+  }
+  return FOVEA_OK;
+}
+
+Status read_weight(int32_t layout, Source *source) {
+  const TensorRule rule = {.name = source->name, .min_rank = 2, .max_rank = 2, .contiguous_last = false};
+  const TensorArgument weight(source->weight);
+  if (const Status status = check_tensor(weight, rule); status != FOVEA_OK) return status;
+  const int out = layout == FOVEA_WEIGHT_OUT_IN ? 0 : 1;
+  source->data = static_cast<const float *>(weight->data);
+  source->sizes = {weight->shape[out], weight->shape[1 - out], weight->strides[out], weight->strides[1 - out]};
+  if (source->sizes.depth >= 1) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " inputs, expected at least 1", source->name, source->sizes.depth);
+}
+
+Status read_bias(Source *source) {
+  if (source->bias == nullptr) return FOVEA_OK;
+  const TensorRule rule = {.name = source->bias_name, .max_rank = 1, .contiguous_last = false};
+  const TensorArgument bias(source->bias);
+  if (const Status status = check_tensor(bias, rule); status != FOVEA_OK) return status;
+  source->bias_data = static_cast<const float *>(bias->data);
+  source->bias_stride = bias->strides[0];
+  return check_size(*bias, source->bias_name, 0, source->sizes.units, "its weight's outputs");
+}
+
+// The size of a head; the outputs must make `heads` equal ones.
+Status check_heads(const Source &source, int64_t heads, int64_t *dim) {
+  *dim = source.sizes.units / heads;
+  if (source.sizes.units == *dim * heads && *dim >= 1 && *dim <= largest_head_dim) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " outputs, expected %" PRId64 " heads of 1 to %" PRId64, source.name,
+              source.sizes.units, heads, largest_head_dim);
+}
+
+// in_weight's rows are queries', keys' and values', one after the other.
+Status split_in_weight(const fovea_mha_parameters &p, int64_t kv_heads, Sources *sources) {
+  Source in = {"parameters.in_weight", "parameters.in_bias", p.in_weight, p.in_bias};
+  if (const Status status = read_weight(p.layout, &in); status != FOVEA_OK) return status;
+  int64_t dim = 0;
+  if (const Status status = check_heads(in, p.heads + 2 * kv_heads, &dim); status != FOVEA_OK) return status;
+  if (const Status status = read_bias(&in); status != FOVEA_OK) return status;
+  int64_t first = 0;
+  const auto take = [&](int64_t heads) {
+    Source part = in;
+    part.sizes.units = heads * dim;
+    part.data = in.data + first * in.sizes.unit_stride;
+    if (in.bias_data != nullptr) part.bias_data = in.bias_data + first * in.bias_stride;
+    first += part.sizes.units;
+    return part;
+  };
+  sources->query = take(p.heads);
+  sources->key = take(kv_heads);
+  sources->value = take(kv_heads);
+  return FOVEA_OK;
+}
+
+Status read_sources(const fovea_mha_parameters &p, int64_t kv_heads, Sources *sources) {
+  if (p.in_weight != nullptr) return split_in_weight(p, kv_heads, sources);
+  sources->query = {"parameters.query_weight", "parameters.query_bias", p.query_weight, p.query_bias};
+  sources->key = {"parameters.key_weight", "parameters.key_bias", p.key_weight, p.key_bias};
+  sources->value = {"parameters.value_weight", "parameters.value_bias", p.value_weight, p.value_bias};
+  const std::pair<Source *, int64_t> all[] = {
+      {&sources->query, p.heads}, {&sources->key, kv_heads}, {&sources->value, kv_heads}};
+  for (const auto &[source, heads] : all) {
+    int64_t dim = 0;
+    if (const Status status = read_weight(p.layout, source); status != FOVEA_OK) return status;
+    if (const Status status = check_heads(*source, heads, &dim); status != FOVEA_OK) return status;
+    if (const Status status = read_bias(source); status != FOVEA_OK) return status;
+  }
+  return FOVEA_OK;
+}
+
+Status read_out(const fovea_mha_parameters &p, int64_t inputs, Sources *sources) {
+  if (p.out_weight == nullptr) return FOVEA_OK;
+  Source &out = sources->out;
+  out = {"parameters.out_weight", "parameters.out_bias", p.out_weight, p.out_bias};
+  if (const Status status = read_weight(p.layout, &out); status != FOVEA_OK) return status;
+  if (out.sizes.units < 1) return fail(FOVEA_BAD_SHAPE, "%s has 0 outputs, expected at least 1", out.name);
+  const Status status =
+      expect_sizes({{out.name, "inputs", out.sizes.depth, inputs, "heads times the size of a value"}});
+  return status != FOVEA_OK ? status : read_bias(&out);
+}
+
+// Everything that the parameters say, and the sizes that follow from it.
+Status read_parameters(const fovea_mha_parameters &given, Sources *sources, fovea_mha_weights *weights) {
+  fovea_mha_parameters p;
+  if (const Status status = read_options("parameters", &given, &p); status != FOVEA_OK) return status;
+  if (const Status status = check_numbers(p); status != FOVEA_OK) return status;
+  if (const Status status = check_presence(p); status != FOVEA_OK) return status;
+  weights->heads = p.heads;
+  weights->kv_heads = p.kv_heads == 0 ? p.heads : p.kv_heads;
+  *sources = {};
+  if (const Status status = read_sources(p, weights->kv_heads, sources); status != FOVEA_OK) return status;
+  weights->head_dim = sources->query.sizes.units / weights->heads;
+  weights->key_dim = sources->key.sizes.units / weights->kv_heads;
+  weights->value_dim = sources->value.sizes.units / weights->kv_heads;
+  return read_out(p, weights->heads * weights->value_dim, sources);
+}
+
+// Places of the parts in one block of memory; with no memory yet, only the sizes.
+bool lay_out(const Sources &sources, fovea_mha_weights *weights) {
+  const int64_t width = weights->kernels->matmul->panel_columns;
+  const Source *all[] = {&sources.query, &sources.key, &sources.value, &sources.out};
+  PackedLinear *parts[] = {&weights->query, &weights->key, &weights->value, &weights->out};
+  const bool in_bias = sources.query.bias != nullptr || sources.key.bias != nullptr || sources.value.bias != nullptr;
+  int64_t floats = 0;
+  for (int i = 0; i < 4; ++i) {
+    int64_t panels = 0;
+    if (!checked_add(all[i]->sizes.units, width - 1, &panels)) return false;
+    parts[i]->inputs = all[i]->sizes.depth;
+    parts[i]->outputs = all[i]->sizes.units;
+    parts[i]->padded = round_up(all[i]->sizes.units, width);
+    if (!checked_multiply(parts[i]->padded, parts[i]->inputs, &panels)) return false;
+    if (weights->memory != nullptr) parts[i]->panels = weights->memory + floats;
+    if (!checked_add(floats, panels, &floats)) return false;
+  }
+  for (int i = 0; i < 4; ++i) {
+    if (i < 3 ? !in_bias : sources.out.bias == nullptr) continue;
+    if (weights->memory != nullptr) parts[i]->bias = weights->memory + floats;
+    if (!checked_add(floats, parts[i]->padded, &floats)) return false;
+  }
+  int64_t bytes = 0;
+  if (!checked_multiply(floats, sizeof(float), &bytes) || !checked_add(bytes, cache_line, &bytes)) return false;
+  weights->size = static_cast<size_t>(bytes) / cache_line * cache_line;
+  return true;
+}
+
+bool pack(const Context &context, const Source &source, const PackedLinear &part) {
+  if (part.outputs == 0) return true;
+  Projection projection;
+  if (!plan_projection(*context.kernels->matmul, {}, source.sizes, &projection)) return false;
+  const int workers = part.padded * part.inputs < (1 << 16) ? 1 : worker_limit(context);
+  pack_projection(context, workers, projection, source.data, part.panels);
+  if (part.bias == nullptr) return true;
+  std::memset(part.bias, 0, static_cast<size_t>(part.padded) * sizeof(float));
+  if (source.bias_data == nullptr) return true;
+  for (int64_t i = 0; i < part.outputs; ++i) part.bias[i] = source.bias_data[i * source.bias_stride];
+  return true;
+}
+
+Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the weights of parameters would exceed the address space"); }
+
+}  // namespace
+
+Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parameters, fovea_mha_weights *weights) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (parameters == nullptr) return fail(FOVEA_NULL_POINTER, "parameters is NULL, expected the layer's parameters");
+  Sources sources;
+  if (const Status status = read_parameters(*parameters, &sources, weights); status != FOVEA_OK) return status;
+  weights->kernels = context->kernels;
+  return lay_out(sources, weights) ? FOVEA_OK : too_large();
+}
+
+Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters, fovea_mha_weights *weights) {
+  Sources sources;
+  if (const Status status = read_parameters(parameters, &sources, weights); status != FOVEA_OK) return status;
+  weights->memory = allocate_weights(weights->size);
+  if (weights->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", weights->size);
+  const bool packed = lay_out(sources, weights) && pack(context, sources.query, weights->query) &&
+                      pack(context, sources.key, weights->key) && pack(context, sources.value, weights->value) &&
+                      pack(context, sources.out, weights->out);
+  return packed ? FOVEA_OK : too_large();
+}
+
+Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters, std::initializer_list<NamedTensor> outputs) {
+  fovea_mha_parameters p;
+  if (const Status status = read_options("parameters", &parameters, &p); status != FOVEA_OK) return status;
+  const NamedTensor inputs[] = {{"parameters.query_weight", p.query_weight}, {"parameters.key_weight", p.key_weight},
+                                {"parameters.value_weight", p.value_weight}, {"parameters.in_weight", p.in_weight},
+                                {"parameters.out_weight", p.out_weight},     {"parameters.query_bias", p.query_bias},
+                                {"parameters.key_bias", p.key_bias},         {"parameters.value_bias", p.value_bias},
+                                {"parameters.in_bias", p.in_bias},           {"parameters.out_bias", p.out_bias}};
+  for (const NamedTensor &input : inputs) {
+    const TensorArgument tensor(input.tensor);
+    if (const Status status = check_overlaps(outputs, {{input.name, tensor}}); status != FOVEA_OK) return status;
+  }
+  return FOVEA_OK;
+}
+
+Status create_mha_weights(const Context *given, const fovea_mha_parameters *parameters, fovea_mha_weights **weights) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  if (weights == nullptr) return fail(FOVEA_NULL_POINTER, "weights is NULL, expected where to store the weights");
+  std::unique_ptr<fovea_mha_weights> made(new (std::nothrow) fovea_mha_weights);
+  if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for weights");
+  if (const Status status = plan_mha_weights(given, parameters, made.get()); status != FOVEA_OK) return status;
+  if (const Status status = pack_mha_weights(*context, *parameters, made.get()); status != FOVEA_OK) return status;
+  *weights = made.release();
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

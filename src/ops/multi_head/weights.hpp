@@ -1,0 +1,51 @@
+// The weights of a multi-head attention layer: panels as the matmul kernel reads them.
+#pragma once
+
+#include <initializer_list>
+
+#include "ops/tensors/check.hpp"
+#include "runtime/context.hpp"
+#include "status.hpp"
+#include "types.hpp"
+
+// The panels of query, key and value lie one after the other, as do their biases, each part padded to whole panels: where
+// they share an input, they are one product.
+struct fovea_mha_weights {
+  struct PackedLinear {
+    int64_t inputs = 0, outputs = 0;
+    int64_t padded = 0;  // outputs, rounded up to whole panels
+    float *panels = nullptr;
+    float *bias = nullptr;  // [padded]; null: none
+  };
+
+  const fovea::Kernels *kernels = nullptr;
+  int64_t heads = 0, kv_heads = 0;
+  int64_t head_dim = 0, key_dim = 0, value_dim = 0;
+  PackedLinear query, key, value;
+  PackedLinear out;  // no inputs: no product
+  size_t size = 0;
+  float *memory = nullptr;  // holds all of it
+
+  fovea_mha_weights() = default;
+  fovea_mha_weights(const fovea_mha_weights &) = delete;
+  fovea_mha_weights &operator=(const fovea_mha_weights &) = delete;
+  ~fovea_mha_weights();
+};
+
+namespace fovea {
+
+// Checks the parameters and gives the weights their sizes, but no memory; then packs them into memory of their own. What
+// the parameters hold is not looked at before that.
+[[nodiscard]] Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parameters,
+                                      fovea_mha_weights *weights);
+[[nodiscard]] Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters,
+                                      fovea_mha_weights *weights);
+
+// No output shares memory with a weight or bias of parameters that were checked before.
+[[nodiscard]] Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters,
+                                                std::initializer_list<NamedTensor> outputs);
+
+[[nodiscard]] Status create_mha_weights(const Context *given, const fovea_mha_parameters *parameters,
+                                        fovea_mha_weights **weights);
+
+}  // namespace fovea

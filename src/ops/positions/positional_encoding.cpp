@@ -1,0 +1,144 @@
+// The sinusoidal encoding. Blocks of positions are independent. A block's encoding is made once in scratch memory and
+// added to every batch entry; where there is but one entry, it is added as it is made, or written where it is wanted.
+#include "ops/positions/positional_encoding.hpp"
+
+#include "ops/positions/rows.hpp"
+#include "ops/tensors/check.hpp"
+
+namespace fovea {
+namespace {
+
+struct Settings {
+  double base;
+  int64_t offset;
+  Dropout dropout;
+};
+
+Status check_options(const fovea_positional_encoding_options *given, bool may_drop, Settings *settings) {
+  fovea_positional_encoding_options options;
+  if (const Status status = read_options("options", given, &options); status != FOVEA_OK) return status;
+  if (const Status status = check_base(options.base, &settings->base); status != FOVEA_OK) return status;
+  if (const Status status = check_offset(options.offset); status != FOVEA_OK) return status;
+  settings->offset = options.offset;
+  if (!may_drop && options.dropout != 0.0f) {
+    return fail(FOVEA_BAD_VALUE, "options.dropout is %g, expected 0: the encoding alone is never dropped",
+                static_cast<double>(options.dropout));
+  }
+  return check_dropout(options.dropout, options.dropout_seed, &settings->dropout);
+}
+
+struct Call {
+  const Context *context;
+  Settings settings;
+  const float *x;  // null: the encoding alone is wanted
+  float *out;
+  int64_t dim;
+  Distance distance;
+  bool stream;
+};
+
+// The encoding of a block; x and out are set for each of its runs.
+EncodingRows encoding_of(const Call &call, const PositionBlock &block, const double *frequencies,
+                         double (&positions)[most_positions_per_block]) {
+  for (int64_t i = 0; i < block.count; ++i) {
+    positions[i] = static_cast<double>(call.settings.offset + block.first + i);
+  }
+  EncodingRows encoding = {};
+  encoding.frequencies = frequencies;
+  encoding.positions = positions;
+  encoding.count = block.count;
+  encoding.dim = call.dim;
+  return encoding;
+}
+
+// Every encoding is needed once.
+void encode_block(const Call &call, const PositionRows &rows, const PositionBlock &block, const double *frequencies) {
+  double positions[most_positions_per_block];
+  EncodingRows encoding = encoding_of(call, block, frequencies, positions);
+  encoding.stream = call.stream;
+  rows.for_each_run(block, [&](const RowRun &run) {
+    encoding.x = call.x == nullptr ? nullptr : call.x + run.x_offset;
+    encoding.x_stride = run.x_stride;
+    encoding.out = call.out + run.out_offset;
+    encoding.out_stride = run.out_stride;
+    call.context->kernels->rowwise->encode_rows(encoding);
+  });
+}
+
+// Makes the encoding of the block in `table`, and adds it to all entries.
+void add_block(const Call &call, const PositionRows &rows, const PositionBlock &block, const double *frequencies,
+               float *table) {
+  double positions[most_positions_per_block];
+  EncodingRows encoding = encoding_of(call, block, frequencies, positions);
+  encoding.out = table;
+  encoding.out_stride = call.dim;
+  call.context->kernels->rowwise->encode_rows(encoding);
+  rows.for_each_run(block, [&](const RowRun &run) {
+    call.context->kernels->rowwise->add_rows(
+        {.x = call.x + run.x_offset,
+         .x_stride = run.x_stride,
+         .encoding = table + run.position * call.dim,
+         .encoding_stride = run.position_step * call.dim,
+         .out = call.out + run.out_offset,
+         .out_stride = run.out_stride,
+         .count = run.count,
+         .dim = call.dim,
+         .distance = call.distance,
+         .stream = call.stream,
+         .dropout = call.settings.dropout.threshold == 0 ? nullptr : &call.settings.dropout,
+         .batch = run.entry,
+         .batch_step = run.entry_step,
+         .query = block.first + run.position,
+         .query_step = run.position_step});
+  });
+}
+
+Status run(Call call, const PositionRows &rows) {
+  const int workers = workers_for(*call.context, rows.elements());
+  call.distance = rows.distance(workers);
+  const bool shared = rows.entries() > 1 || call.settings.dropout.threshold != 0;
+  const int64_t block_length = rows.block_length(shared ? call.dim : 1, workers);
+  const int64_t pairs = ceil_div(call.dim, 2);
+  const PositionScratch scratch(*call.context, pairs, shared ? block_length * call.dim : 0, workers);
+  if (scratch.failed()) return scratch.failure();
+  fill_frequencies(call.settings.base, call.dim, pairs, call.context->kernels->rowwise->lanes, scratch.frequencies());
+  rows.run_blocks(*call.context, workers, block_length, [&](int worker, const PositionBlock &block) {
+    if (shared) {
+      add_block(call, rows, block, scratch.frequencies(), scratch.table(worker));
+    } else {
+      encode_block(call, rows, block, scratch.frequencies());
+    }
+  });
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+Status positional_encoding(const Context *given, const TensorArgument &out,
+                           const fovea_positional_encoding_options *options) {
+  Call call = {};
+  if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
+  if (const Status status = check_options(options, false, &call.settings); status != FOVEA_OK) return status;
+  const TensorRule rule = {.name = "out", .min_rank = 2, .max_rank = 2, .output = true};
+  if (const Status status = check_tensor(out, rule); status != FOVEA_OK) return status;
+  if (element_count(*out) == 0) return FOVEA_OK;
+  call.out = static_cast<float *>(out->data);
+  call.dim = out->shape[1];
+  return run(call, PositionRows(*out, *out, false));
+}
+
+Status add_positional_encoding(const Context *given, const TensorArgument &x, const TensorArgument &out,
+                               const fovea_positional_encoding_options *options) {
+  Call call = {};
+  if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
+  if (const Status status = check_options(options, true, &call.settings); status != FOVEA_OK) return status;
+  if (const Status status = check_position_tensors(x, out); status != FOVEA_OK) return status;
+  if (element_count(*x) == 0) return FOVEA_OK;
+  call.x = static_cast<const float *>(x->data);
+  call.out = static_cast<float *>(out->data);
+  call.dim = x->shape[x->rank - 1];
+  call.stream = large_output(*x, *out);
+  return run(call, PositionRows(*x, *out, false));
+}
+
+}  // namespace fovea

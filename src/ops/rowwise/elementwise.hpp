@@ -1,0 +1,13 @@
+// out = e^x and out = tanh x, element by element.
+#pragma once
+
+#include "ops/tensors/tensor_argument.hpp"
+#include "runtime/context.hpp"
+#include "status.hpp"
+
+namespace fovea {
+
+[[nodiscard]] Status exp_elements(const Context *context, const TensorArgument &x, const TensorArgument &out);
+[[nodiscard]] Status tanh_elements(const Context *context, const TensorArgument &x, const TensorArgument &out);
+
+}  // namespace fovea

@@ -1,0 +1,134 @@
+// Layer normalisation. Rows are independent; consecutive ones make a task. Nothing is allocated.
+#include "ops/rowwise/layer_norm.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+
+#include "ops/tensors/check.hpp"
+#include "ops/tensors/rows.hpp"
+#include "runtime/parallel.hpp"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t task_floats = 32768;  // with a residual 384 kB read and written: stays in a core's L2
+constexpr int64_t most_rows_per_task = 256;
+constexpr int64_t worth_a_thread = 65536;     // elements; some 10 microseconds of one core
+constexpr int64_t streamed_bytes = 32 << 20;  // an output of this size would not be found in a cache later
+
+struct Operands {
+  const fovea_tensor *x, *weight, *bias, *residual, *out;
+};
+
+Status check_options(const fovea_layer_norm_options &options, double *epsilon) {
+  if (options.reserved != 0) {
+    return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
+  }
+  *epsilon = options.epsilon == 0.0f ? 1e-5 : static_cast<double>(options.epsilon);
+  if (*epsilon > 0.0 && std::isfinite(*epsilon)) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "options.epsilon is %g, expected a finite number above 0, or 0 for 1e-5", *epsilon);
+}
+
+// One number for each feature, or nothing.
+Status check_per_feature(const fovea_tensor *tensor, const char *name, int64_t dim) {
+  if (tensor == nullptr) return FOVEA_OK;
+  if (const Status status = check_tensor(tensor, {.name = name, .max_rank = 1}); status != FOVEA_OK) return status;
+  return check_size(*tensor, name, 0, dim, "x's last size");
+}
+
+Status check_tensors(const Operands &given) {
+  const fovea_tensor *x = given.x;
+  if (const Status status = check_tensor(x, {.name = "x"}); status != FOVEA_OK) return status;
+  const int64_t dim = x->shape[x->rank - 1];
+  if (dim == 0) return fail(FOVEA_BAD_SHAPE, "x.shape[%d] is 0, expected 1 or more features", x->rank - 1);
+  if (const Status status = check_like_x(given.out, "out", *x, true); status != FOVEA_OK) return status;
+  if (given.residual != nullptr) {
+    if (const Status status = check_like_x(given.residual, "residual", *x, false); status != FOVEA_OK) return status;
+  }
+  if (const Status status = check_per_feature(given.weight, "weight", dim); status != FOVEA_OK) return status;
+  if (const Status status = check_per_feature(given.bias, "bias", dim); status != FOVEA_OK) return status;
+  const fovea_tensor *out = given.out;
+  const bool over_residual = given.residual != nullptr && same_memory(*given.residual, *out);
+  return check_overlaps({{"out", out}}, {{"x", same_memory(*x, *out) ? nullptr : x},
+                                         {"residual", over_residual ? nullptr : given.residual},
+                                         {"weight", given.weight},
+                                         {"bias", given.bias}});
+}
+
+const float *floats_of(const fovea_tensor *tensor) {
+  return tensor == nullptr ? nullptr : static_cast<const float *>(tensor->data);
+}
+
+struct Call {
+  const Context *context;
+  RowSpace rows;           // of x and out
+  RowSpace residual_rows;  // of the residual, where there is one
+  const float *x, *residual;
+  float *out;
+  NormRows all;  // what is common to all tasks
+};
+
+Call make_call(const Context &context, const Operands &given, double epsilon) {
+  Call call = {.context = &context,
+               .rows = {},
+               .residual_rows = {},
+               .x = floats_of(given.x),
+               .residual = floats_of(given.residual),
+               .out = static_cast<float *>(given.out->data),
+               .all = {.row = nullptr,
+                       .count = 0,
+                       .dim = given.x->shape[given.x->rank - 1],
+                       .weight = floats_of(given.weight),
+                       .bias = floats_of(given.bias),
+                       .epsilon = epsilon,
+                       .stream = false}};
+  for (int axis = 0; axis + 1 < given.x->rank; ++axis) {
+    call.rows.add_axis(given.x->shape[axis], given.x->strides[axis], given.out->strides[axis]);
+    const int64_t residual_stride = given.residual == nullptr ? 0 : given.residual->strides[axis];
+    call.residual_rows.add_axis(given.x->shape[axis], residual_stride, 0);
+  }
+  const int64_t bytes = call.rows.count * call.all.dim * static_cast<int64_t>(sizeof(float));
+  call.all.stream = bytes >= streamed_bytes && call.out != call.x && call.out != call.residual;
+  return call;
+}
+
+void run(const Call &call) {
+  const int64_t dim = call.all.dim;
+  const int64_t rows_per_task = std::clamp<int64_t>(task_floats / dim, 1, most_rows_per_task);
+  const int workers = call.rows.count * dim < worth_a_thread ? 1 : worker_limit(*call.context);
+  run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
+    NormRow list[most_rows_per_task];
+    const int64_t first = task * rows_per_task;
+    NormRows rows = call.all;
+    rows.row = list;
+    rows.count = std::min(rows_per_task, call.rows.count - first);
+    RowCursor row(call.rows, first);
+    RowCursor residual(call.residual_rows, first);
+    for (int64_t i = 0; i < rows.count; ++i, row.next(), residual.next()) {
+      list[i] = {.x = call.x + row.x_offset(),
+                 .residual = call.residual == nullptr ? nullptr : call.residual + residual.x_offset(),
+                 .out = call.out + row.out_offset()};
+    }
+    call.context->kernels->rowwise->norm_rows(rows);
+  });
+}
+
+}  // namespace
+
+Status layer_norm(const Context *given, const TensorArgument &x, const TensorArgument &out,
+                  const fovea_layer_norm_options *given_options) {
+  const Context *context = nullptr;
+  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  fovea_layer_norm_options options;
+  if (const Status status = read_options("options", given_options, &options); status != FOVEA_OK) return status;
+  double epsilon = 0;
+  if (const Status status = check_options(options, &epsilon); status != FOVEA_OK) return status;
+  const TensorArgument weight(options.weight), bias(options.bias), residual(options.residual);
+  const Operands operands = {x, weight, bias, residual, out};
+  if (const Status status = check_tensors(operands); status != FOVEA_OK) return status;
+  if (element_count(*x) > 0) run(make_call(*context, operands, epsilon));
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

@@ -1,0 +1,108 @@
+// Masked softmax. Rows are independent; consecutive ones make a task. Nothing is allocated.
+#include "ops/rowwise/masked_softmax.hpp"
+
+#include <algorithm>
+
+#include "ops/tensors/check.hpp"
+#include "ops/tensors/rows.hpp"
+#include "runtime/parallel.hpp"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t task_floats = 32768;  // 256 kB read and written: stays in a core's L2
+constexpr int64_t most_rows_per_task = 256;
+constexpr int64_t worth_a_thread = 65536;     // elements; some 20 microseconds of one core
+constexpr int64_t streamed_bytes = 64 << 20;  // an output of this size would not be found in a cache later
+
+struct Call {
+  const Context *context;
+  fovea_tensor x, out, valid_lens;
+  bool has_valid_lens;
+  EmptyRows empty_rows;
+  RowSpace rows;
+  int64_t key_len;
+};
+
+Status check_options(const fovea_masked_softmax_options *given, EmptyRows *empty_rows) {
+  fovea_masked_softmax_options options;
+  if (const Status status = read_options("options", given, &options); status != FOVEA_OK) return status;
+  if (options.reserved != 0) {
+    return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
+  }
+  if (options.empty_rows < FOVEA_EMPTY_ROWS_ZERO || options.empty_rows > FOVEA_EMPTY_ROWS_NAN) {
+    return fail(FOVEA_BAD_VALUE, "options.empty_rows is %d, expected FOVEA_EMPTY_ROWS_ZERO, _UNIFORM or _NAN",
+                options.empty_rows);
+  }
+  *empty_rows = static_cast<EmptyRows>(options.empty_rows);
+  return FOVEA_OK;
+}
+
+Status check_tensors(const fovea_tensor *x, const fovea_tensor *valid_lens, const fovea_tensor *out) {
+  if (const Status status = check_tensor(x, {.name = "x", .min_rank = 2}); status != FOVEA_OK) return status;
+  if (const Status status = check_like_x(out, "out", *x, true); status != FOVEA_OK) return status;
+  if (valid_lens != nullptr) {
+    const int64_t batch = x->rank == 2 ? 1 : x->shape[0];
+    const int64_t query_len = x->shape[x->rank - 2];
+    if (const Status status = check_valid_lens_tensor(*valid_lens, batch, query_len, true); status != FOVEA_OK) {
+      return status;
+    }
+    const Status in_range = element_count(*x) == 0
+                                ? FOVEA_OK
+                                : check_integers(*valid_lens, "valid_lens", x->shape[x->rank - 1], " keys", nullptr);
+    if (in_range != FOVEA_OK) return in_range;
+  }
+  if (same_memory(*x, *out)) return check_overlaps({{"out", out}}, {{"valid_lens", valid_lens}});
+  return check_overlaps({{"out", out}}, {{"x", x}, {"valid_lens", valid_lens}});
+}
+
+int64_t valid_len_of(const Call &call, const RowCursor &row) {
+  if (!call.has_valid_lens) return call.key_len;
+  const fovea_tensor &lens = call.valid_lens;
+  const int query_axis = call.rows.axes - 1;
+  int64_t at = call.rows.axes > 1 ? row.index(0) * lens.strides[0] : 0;
+  if (lens.rank == 2) at += row.index(query_axis) * lens.strides[1];
+  return integer_at(lens, at);
+}
+
+void run(const Call &call) {
+  const auto *x = static_cast<const float *>(call.x.data);
+  auto *out = static_cast<float *>(call.out.data);
+  const int64_t elements = call.rows.count * call.key_len;
+  const int64_t rows_per_task = std::clamp<int64_t>(task_floats / call.key_len, 1, most_rows_per_task);
+  const bool stream = x != out && elements * static_cast<int64_t>(sizeof(float)) >= streamed_bytes;
+  const int workers = elements < worth_a_thread ? 1 : worker_limit(*call.context);
+  run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
+    SoftmaxRow rows[most_rows_per_task];
+    const int64_t count = std::min(rows_per_task, call.rows.count - task * rows_per_task);
+    RowCursor row(call.rows, task * rows_per_task);
+    for (int64_t i = 0; i < count; ++i, row.next()) {
+      rows[i] = {.x = x + row.x_offset(), .out = out + row.out_offset(), .valid_len = valid_len_of(call, row)};
+    }
+    call.context->kernels->rowwise->softmax_rows(
+        {.row = rows, .count = count, .key_len = call.key_len, .empty_rows = call.empty_rows, .stream = stream});
+  });
+}
+
+}  // namespace
+
+Status masked_softmax(const Context *given, const TensorArgument &x, const TensorArgument &valid_lens,
+                      const TensorArgument &out, const fovea_masked_softmax_options *options) {
+  Call call = {};
+  if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
+  if (const Status status = check_options(options, &call.empty_rows); status != FOVEA_OK) return status;
+  if (const Status status = check_tensors(x, valid_lens, out); status != FOVEA_OK) return status;
+  if (element_count(*x) == 0) return FOVEA_OK;
+  call.x = *x;
+  call.out = *out;
+  call.has_valid_lens = valid_lens != nullptr;
+  if (call.has_valid_lens) call.valid_lens = *valid_lens;
+  call.key_len = x->shape[x->rank - 1];
+  for (int axis = 0; axis + 1 < x->rank; ++axis) {
+    call.rows.add_axis(x->shape[axis], x->strides[axis], out->strides[axis]);
+  }
+  run(call);
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

@@ -1,0 +1,87 @@
+// The checks every operation shares. All of them run before anything is written; each failure names the argument.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "kernels/random/dropout_problem.hpp"
+#include "ops/tensors/tensor_argument.hpp"
+#include "read_options.hpp"
+#include "status.hpp"
+#include "types.hpp"
+
+namespace fovea {
+
+constexpr int64_t largest_head_dim = 1024;            // features of a query, key or value
+constexpr int64_t largest_length = int64_t{1} << 30;  // and the largest position: they are 32-bit in the kernels
+
+// What an argument must be.
+struct TensorRule {
+  const char *name;
+  Dtype dtype = Dtype::f32;
+  int min_rank = 1;
+  int max_rank = FOVEA_MAX_RANK;
+  bool output = false;          // must not repeat itself
+  bool contiguous_last = true;  // stride 1 along the last axis
+  bool needs_data = true;       // data may be NULL only when there are no elements
+  bool names_data = false;      // the name is that of the data, not of a tensor
+};
+
+// Rank, dtype, shape, strides, address range, alignment and null data, of what a TensorArgument holds.
+[[nodiscard]] Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule);
+
+// tensor.shape[axis] == expected; `why` says where the expectation comes from ("query's head_dim").
+[[nodiscard]] Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_t expected,
+                                const char *why);
+
+// A size as it is and as it must be. Of those that differ the first is named: "key has 8 features, expected 6 (as query)".
+struct ExpectedSize {
+  const char *name, *what;
+  int64_t size, expected;
+  const char *why;
+};
+[[nodiscard]] Status expect_sizes(std::initializer_list<ExpectedSize> sizes);
+
+// least <= size <= most: "key has 0 features, expected 1 to 1024".
+[[nodiscard]] Status expect_size_in(const char *name, const char *what, int64_t size, int64_t least, int64_t most);
+
+// tensor is float32 of x's shape.
+[[nodiscard]] Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output);
+
+// Two operands of one call, by name.
+struct NamedTensor {
+  const char *name;
+  const fovea_tensor *tensor;  // null: not given
+};
+
+// No output shares an element with an input or with another output. Exact for the layouts in use (slices of one buffer
+// may interleave); where it cannot tell, it refuses.
+[[nodiscard]] Status check_overlaps(std::initializer_list<NamedTensor> outputs,
+                                    std::initializer_list<NamedTensor> inputs);
+
+// The same memory, element by element: same data, shape and strides.
+[[nodiscard]] bool same_memory(const fovea_tensor &a, const fovea_tensor &b);
+
+int64_t element_count(const fovea_tensor &tensor);
+size_t dtype_size(Dtype dtype);
+
+// The element of an I32 or I64 tensor that stands so many elements from its first.
+int64_t integer_at(const fovea_tensor &tensor, int64_t offset);
+
+// Every element of an I32 or I64 tensor of rank 1 or 2, already checked as a tensor, lies in [0, most]. What strides of 0
+// repeat is looked at once. `unit` ends the message: " keys", or nothing. largest, unless null, becomes the largest.
+[[nodiscard]] Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most, const char *unit,
+                                    int64_t *largest);
+
+// The rules for valid_lens of an operation with these sizes: dtype, rank 1 or 2, shape [batch] or [batch, query_len].
+[[nodiscard]] Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t query_len,
+                                             bool needs_data);
+
+// least <= value <= most. `where` stands before the name in the message: "sizes." or nothing.
+[[nodiscard]] Status check_range(const char *where, const char *name, int64_t value, int64_t least, int64_t most);
+
+// options.dropout and its seed.
+[[nodiscard]] Status check_dropout(float probability, uint64_t seed, Dropout *dropout);
+
+}  // namespace fovea
