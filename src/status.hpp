@@ -14,6 +14,12 @@ using Status = fovea_status;
 // A failed part of a call: the message gets "where: " in front. FOVEA_OK passes.
 [[nodiscard]] Status within(const char *where, Status status);
 
+// Runs checks in order until one fails, which ends the function.
+#define FOVEA_CHECK(expression)                                                         \
+  do {                                                                                  \
+    if (const ::fovea::Status failed = (expression); failed != FOVEA_OK) return failed; \
+  } while (false)
+
 const char *last_error();
 const char *status_name(Status status);
 

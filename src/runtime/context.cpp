@@ -22,7 +22,7 @@ std::atomic<Context *> fallback{nullptr};
 
 Status make_fallback(const Context **context) {
   const Kernels *kernels = nullptr;
-  if (const Status status = select_kernels(nullptr, nullptr, &kernels); status != FOVEA_OK) return status;
+  FOVEA_CHECK(select_kernels(nullptr, nullptr, &kernels));
   std::unique_ptr<Context> made(new (std::nothrow) Context);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a context");
   made->kernels = kernels;
@@ -41,7 +41,7 @@ Status resolve_context(const Context *given, const Context **context) {
 Status create_context(const fovea_context_options *options, Context **context) {
   if (context == nullptr) return fail(FOVEA_NULL_POINTER, "context is NULL, expected where to store the context");
   fovea_context_options settings;
-  if (const Status status = read_options("options", options, &settings); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("options", options, &settings));
   if (settings.max_threads < 0) {
     return fail(FOVEA_BAD_VALUE, "options.max_threads is %d, expected 0 or more", settings.max_threads);
   }
@@ -49,9 +49,7 @@ Status create_context(const fovea_context_options *options, Context **context) {
     return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", settings.reserved);
   }
   const Kernels *kernels = nullptr;
-  if (const Status status = select_kernels(settings.max_isa, "options.max_isa", &kernels); status != FOVEA_OK) {
-    return status;
-  }
+  FOVEA_CHECK(select_kernels(settings.max_isa, "options.max_isa", &kernels));
   auto *created = new (std::nothrow) Context;
   if (created == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a context");
   created->kernels = kernels;

@@ -21,8 +21,8 @@
 #pragma once
 
 #include "kernels/attention/online_softmax.hpp"
-#include "kernels/products/microkernel.hpp"
 #include "kernels/attention/score.hpp"
+#include "kernels/products/microkernel.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {

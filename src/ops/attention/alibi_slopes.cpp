@@ -11,7 +11,7 @@ namespace fovea {
 
 Status alibi_slopes(const TensorArgument &out) {
   const TensorRule rule = {.name = "out", .max_rank = 1, .output = true, .contiguous_last = false};
-  if (const Status status = check_tensor(out, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(out, rule));
   auto *slopes = static_cast<float *>(out->data);
   const int64_t heads = out->shape[0];
   int64_t power = 1;

@@ -89,31 +89,27 @@ Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, Atte
 
 Status prepare_attention(const fovea_context *given, const AttentionArguments &arguments, fovea_plan *plan) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
   AttentionCall &call = plan->call;
   call = {};
-  const Status read =
-      arguments.prepared != nullptr ? read_prepared(*context, arguments, &call) : read_score(arguments.score, &call);
-  if (read != FOVEA_OK) return read;
-  if (const Status status =
-          read_attention_call(arguments.query, arguments.key, arguments.value, arguments.out, arguments.options, &call);
-      status != FOVEA_OK) {
-    return status;
-  }
+  FOVEA_CHECK(arguments.prepared != nullptr ? read_prepared(*context, arguments, &call)
+                                            : read_score(arguments.score, &call));
+  FOVEA_CHECK(
+      read_attention_call(arguments.query, arguments.key, arguments.value, arguments.out, arguments.options, &call));
   AttentionProblem problem;
-  if (const Status status = check_attention_call(call, &problem); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_attention_call(call, &problem));
   if (call.prepared != nullptr) {
-    if (const Status status = check_prepared(call, problem); status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_prepared(call, problem));
   }
   return plan_attention(*context, call, problem, &plan->attention);
 }
 
 Status attend(const fovea_context *context, const AttentionArguments &arguments) {
   fovea_plan plan;
-  if (const Status status = prepare_attention(context, arguments, &plan); status != FOVEA_OK) return status;
+  FOVEA_CHECK(prepare_attention(context, arguments, &plan));
   const AttentionPlan &attention = plan.attention;
-  if (const Status status = check_attention_data(plan.call, attention.problem); status != FOVEA_OK) return status;
-  if (const Status status = check_attention_overlaps(plan.call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_attention_data(plan.call, attention.problem));
+  FOVEA_CHECK(check_attention_overlaps(plan.call));
   if (attention.tasks == 0) return FOVEA_OK;
   const Workspace workspace(*attention.context, attention.workspace_size);
   if (workspace.data() == nullptr) {
@@ -126,7 +122,7 @@ Status attend(const fovea_context *context, const AttentionArguments &arguments)
 Status make_attention_plan(const fovea_context *context, const AttentionArguments &arguments, fovea_plan **plan) {
   if (plan == nullptr) return fail(FOVEA_NULL_POINTER, "plan is NULL, expected where to store the plan");
   fovea_plan made;
-  if (const Status status = prepare_attention(context, arguments, &made); status != FOVEA_OK) return status;
+  FOVEA_CHECK(prepare_attention(context, arguments, &made));
   auto *created = new (std::nothrow) fovea_plan(made);
   if (created == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a plan");
   *plan = created;
@@ -138,13 +134,13 @@ Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers 
   if (plan == nullptr) return fail(FOVEA_NULL_POINTER, "plan is NULL, expected a plan");
   if (buffers == nullptr) return fail(FOVEA_NULL_POINTER, "buffers is NULL, expected the data of the run");
   fovea_attention_buffers given;
-  if (const Status status = read_options("buffers", buffers, &given); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("buffers", buffers, &given));
   const AttentionPlan &attention = plan->attention;
-  if (const Status status = check_length(attention); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_length(attention));
   AttentionCall call;
-  if (const Status status = bind(*plan, given, &call); status != FOVEA_OK) return status;
-  if (const Status status = check_attention_data(call, attention.problem); status != FOVEA_OK) return status;
-  if (const Status status = check_attention_overlaps(call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(bind(*plan, given, &call));
+  FOVEA_CHECK(check_attention_data(call, attention.problem));
+  FOVEA_CHECK(check_attention_overlaps(call));
   if (workspace_size < attention.workspace_size) {
     return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", workspace_size,
                 attention.workspace_size);

@@ -48,12 +48,6 @@ Lifted lift_averaged(const fovea_tensor &tensor) {
   return tensor.rank == 3 ? lift(tensor, {0, 2, 3}) : lift(tensor, {2, 3});
 }
 
-// Runs checks in order until one fails.
-#define FOVEA_CHECK(expression)                                                \
-  do {                                                                         \
-    if (const Status status = (expression); status != FOVEA_OK) return status; \
-  } while (false)
-
 Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   const int rank = call.tensor[query_operand].rank;
   for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {

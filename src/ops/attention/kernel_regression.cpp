@@ -34,14 +34,13 @@ struct Matrices {
 Status check_sizes(const Matrices &m, const fovea_tensor *weights) {
   const int64_t queries = m.queries.shape[0];
   const int64_t inputs = m.inputs.shape[0];
-  const Status status = expect_sizes(
+  FOVEA_CHECK(expect_sizes(
       {{"inputs", "columns", m.inputs.shape[1], m.queries.shape[1], "as queries"},
        {"targets", "rows", m.targets.shape[0], inputs, "as inputs"},
        {"out", "rows", m.out.shape[0], queries, "as queries"},
        {"out", "columns", m.out.shape[1], m.targets.shape[1], "as targets"},
        {"weights", "rows", weights == nullptr ? queries : weights->shape[0], queries, "as queries"},
-       {"weights", "columns", weights == nullptr ? inputs : weights->shape[1], inputs, "the rows of inputs"}});
-  if (status != FOVEA_OK) return status;
+       {"weights", "columns", weights == nullptr ? inputs : weights->shape[1], inputs, "the rows of inputs"}}));
   const struct {
     const char *name, *what;
     int64_t size, least, most;
@@ -50,25 +49,22 @@ Status check_sizes(const Matrices &m, const fovea_tensor *weights) {
                 {"queries", "columns", m.queries.shape[1], 1, largest_head_dim},
                 {"targets", "columns", m.targets.shape[1], 1, largest_head_dim}};
   for (const auto &range : ranges) {
-    const Status in_range = expect_size_in(range.name, range.what, range.size, range.least, range.most);
-    if (in_range != FOVEA_OK) return in_range;
+    FOVEA_CHECK(expect_size_in(range.name, range.what, range.size, range.least, range.most));
   }
   return FOVEA_OK;
 }
 
 Status check_matrices(const RegressionTensors &given, const fovea_tensor *weights, Matrices *matrices) {
-  if (const Status status = check_rank(given.queries, "queries", false, 0); status != FOVEA_OK) return status;
-  if (const Status status = check_rank(given.inputs, "inputs", false, given.queries->rank); status != FOVEA_OK) {
-    return status;
-  }
-  if (const Status status = check_rank(given.targets, "targets", false, 0); status != FOVEA_OK) return status;
-  if (const Status status = check_rank(given.out, "out", true, given.targets->rank); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_rank(given.queries, "queries", false, 0));
+  FOVEA_CHECK(check_rank(given.inputs, "inputs", false, given.queries->rank));
+  FOVEA_CHECK(check_rank(given.targets, "targets", false, 0));
+  FOVEA_CHECK(check_rank(given.out, "out", true, given.targets->rank));
   if (weights != nullptr) {
     const TensorRule rule = {.name = "weights", .min_rank = 2, .max_rank = 2, .output = true};
-    if (const Status status = check_tensor(weights, rule); status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_tensor(weights, rule));
   }
   *matrices = {as_matrix(*given.queries), as_matrix(*given.inputs), as_matrix(*given.targets), as_matrix(*given.out)};
-  if (const Status status = check_sizes(*matrices, weights); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_sizes(*matrices, weights));
   return check_overlaps({{"out", given.out}, {"weights", weights}},
                         {{"queries", given.queries}, {"inputs", given.inputs}, {"targets", given.targets}});
 }
@@ -78,7 +74,7 @@ Status check_matrices(const RegressionTensors &given, const fovea_tensor *weight
 Status kernel_regression(const fovea_context *context, const RegressionTensors &tensors,
                          const fovea_kernel_regression_options *given) {
   fovea_kernel_regression_options options;
-  if (const Status status = read_options("options", given, &options); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("options", given, &options));
   if ((options.flags & ~static_cast<uint32_t>(FOVEA_LEAVE_ONE_OUT)) != 0) {
     return fail(FOVEA_BAD_OPTION, "options.flags is 0x%x, expected no bits but 0x%x", options.flags,
                 FOVEA_LEAVE_ONE_OUT);
@@ -90,7 +86,7 @@ Status kernel_regression(const fovea_context *context, const RegressionTensors &
   }
   Matrices matrices;
   const TensorArgument weights(options.weights);
-  if (const Status status = check_matrices(tensors, weights, &matrices); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_matrices(tensors, weights, &matrices));
   fovea_score score = {};
   score.struct_size = sizeof score;
   score.kind = FOVEA_SCORE_GAUSSIAN;

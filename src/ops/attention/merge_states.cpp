@@ -21,20 +21,13 @@ Status check_shapes(const fovea_tensor &outs, const fovea_tensor &lses, const fo
     return fail(FOVEA_BAD_SHAPE, "outs.shape[0] is %" PRId64 ", expected 1 part or more", outs.shape[0]);
   }
   for (int axis = 0; axis < last; ++axis) {
-    if (const Status status = check_size(lses, "lses", axis, outs.shape[axis], "outs's size"); status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_size(lses, "lses", axis, outs.shape[axis], "outs's size"));
   }
   for (int axis = 0; axis < last; ++axis) {
-    if (const Status status = check_size(out, "out", axis, outs.shape[axis + 1], "outs's size"); status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_size(out, "out", axis, outs.shape[axis + 1], "outs's size"));
   }
   for (int axis = 0; log_sum_exp != nullptr && axis + 1 < last; ++axis) {
-    if (const Status status = check_size(*log_sum_exp, "log_sum_exp", axis, outs.shape[axis + 1], "outs's size");
-        status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_size(*log_sum_exp, "log_sum_exp", axis, outs.shape[axis + 1], "outs's size"));
   }
   return FOVEA_OK;
 }
@@ -45,15 +38,13 @@ Status check_rank(const fovea_tensor *tensor, const char *name, int rank, bool o
 
 Status check_arguments(const fovea_tensor *outs, const fovea_tensor *lses, const fovea_tensor *out,
                        const fovea_tensor *log_sum_exp) {
-  if (const Status status = check_tensor(outs, {.name = "outs", .min_rank = 2}); status != FOVEA_OK) return status;
-  if (const Status status = check_rank(lses, "lses", outs->rank - 1, false); status != FOVEA_OK) return status;
-  if (const Status status = check_rank(out, "out", outs->rank - 1, true); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(outs, {.name = "outs", .min_rank = 2}));
+  FOVEA_CHECK(check_rank(lses, "lses", outs->rank - 1, false));
+  FOVEA_CHECK(check_rank(out, "out", outs->rank - 1, true));
   if (log_sum_exp != nullptr) {
-    if (const Status status = check_rank(log_sum_exp, "log_sum_exp", outs->rank - 2, true); status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_rank(log_sum_exp, "log_sum_exp", outs->rank - 2, true));
   }
-  if (const Status status = check_shapes(*outs, *lses, *out, log_sum_exp); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_shapes(*outs, *lses, *out, log_sum_exp));
   return check_overlaps({{"out", out}, {"log_sum_exp", log_sum_exp}}, {{"outs", outs}, {"lses", lses}});
 }
 
@@ -89,8 +80,8 @@ MergeRow row_of(const fovea_tensor &outs, const fovea_tensor &lses, const fovea_
 Status merge_states(const Context *given, const TensorArgument &outs, const TensorArgument &lses,
                     const TensorArgument &out, const TensorArgument &log_sum_exp) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  if (const Status status = check_arguments(outs, lses, out, log_sum_exp); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(check_arguments(outs, lses, out, log_sum_exp));
   int64_t rows = 1;
   for (int axis = 0; axis + 1 < out->rank; ++axis) rows *= out->shape[axis];
   if (element_count(*out) == 0 && (log_sum_exp == nullptr || rows == 0)) return FOVEA_OK;

@@ -103,7 +103,7 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
     plan_nothing(call, plan);
     return FOVEA_OK;
   }
-  if (const Status status = plan_score(context, call, &problem, &plan->score); status != FOVEA_OK) return status;
+  FOVEA_CHECK(plan_score(context, call, &problem, &plan->score));
   plan->attention = &plan->kernels->attention_of(problem.score);
   plan->rows = problem.group * problem.query_len;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
@@ -111,7 +111,7 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   plan->path =
       plan->rows <= plan->attention->few_rows(problem.head_dim) && few_ways ? AttentionPath::rows : AttentionPath::tile;
   if (plan->path == AttentionPath::tile) {
-    if (const Status status = plan_norms(&problem, &plan->score); status != FOVEA_OK) return status;
+    FOVEA_CHECK(plan_norms(&problem, &plan->score));
   }
   plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.key_len, 1);
   plan->splits = std::max<int64_t>(1, ceil_div(problem.key_len, plan->keys_per_split));

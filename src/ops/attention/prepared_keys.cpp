@@ -26,8 +26,7 @@ Status check_sizes(const PreparedSizes &sizes) {
                  {"query_dim", sizes.query_dim, 1, largest_head_dim},
                  {"key_dim", sizes.key_dim, 1, largest_head_dim}};
   for (const auto &number : numbers) {
-    const Status status = check_range("", number.name, number.value, number.least, number.most);
-    if (status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_range("", number.name, number.value, number.least, number.most));
   }
   return FOVEA_OK;
 }
@@ -36,7 +35,7 @@ Status check_sizes(const PreparedSizes &sizes) {
 Status read_parameters(const fovea_score *score, const PreparedSizes &sizes, AttentionCall *call) {
   if (score == nullptr)
     return fail(FOVEA_NULL_POINTER, "score is NULL, expected a score function with keys to prepare");
-  if (const Status status = read_score(score, call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_score(score, call));
   if (call->score.kind == FOVEA_SCORE_DOT || call->score.kind == FOVEA_SCORE_GAUSSIAN) {
     return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected one with keys to prepare: %d to %d", call->score.kind,
                 FOVEA_SCORE_BILINEAR, FOVEA_SCORE_CONCAT);
@@ -44,7 +43,7 @@ Status read_parameters(const fovea_score *score, const PreparedSizes &sizes, Att
   AttentionProblem problem = {};
   problem.head_dim = sizes.query_dim;
   problem.key_dim = sizes.key_dim;
-  if (const Status status = check_score(*call, problem); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_score(*call, problem));
   return check_operand_data(*call, first_score_operand, last_score_operand);
 }
 
@@ -94,7 +93,7 @@ void keep_parameters(const Context &context, const AttentionCall &call, fovea_pr
 // [B,Hkv,n,Dk], [B,n,Dk] or [n,Dk] as the first.
 Status check_key(const fovea_prepared_keys &keys, const fovea_tensor *key, ProjectionRows *rows) {
   const TensorRule rule = {.name = "key", .min_rank = 2, .max_rank = 4};
-  if (const Status status = check_tensor(key, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(key, rule));
   const int last = key->rank - 1;
   rows->batch = rows->heads = 1;
   rows->length = key->shape[last - 1];
@@ -108,10 +107,9 @@ Status check_key(const fovea_prepared_keys &keys, const fovea_tensor *key, Proje
     rows->strides.head = key->strides[1];
   }
   constexpr const char *as_created = "as the keys were created";
-  const Status status = expect_sizes({{"key", "batch entries", rows->batch, keys.batch, as_created},
-                                      {"key", "heads", rows->heads, keys.kv_heads, as_created},
-                                      {"key", "features", key->shape[last], keys.key_dim, as_created}});
-  if (status != FOVEA_OK) return status;
+  FOVEA_CHECK(expect_sizes({{"key", "batch entries", rows->batch, keys.batch, as_created},
+                            {"key", "heads", rows->heads, keys.kv_heads, as_created},
+                            {"key", "features", key->shape[last], keys.key_dim, as_created}}));
   if (rows->length > keys.capacity - keys.length) {
     return fail(FOVEA_BAD_SHAPE,
                 "key has %" PRId64 " positions, expected at most %" PRId64 " (what is left of %" PRId64 ")",
@@ -125,11 +123,11 @@ Status check_key(const fovea_prepared_keys &keys, const fovea_tensor *key, Proje
 Status create_prepared_keys(const fovea_context *given, const fovea_score *score, const PreparedSizes &sizes,
                             fovea_prepared_keys **keys) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
   if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected where to store the prepared keys");
-  if (const Status status = check_sizes(sizes); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_sizes(sizes));
   AttentionCall call = {};
-  if (const Status status = read_parameters(score, sizes, &call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_parameters(score, sizes, &call));
   std::unique_ptr<fovea_prepared_keys> made(new (std::nothrow) fovea_prepared_keys);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for prepared keys");
   made->kernels = context->kernels;
@@ -157,14 +155,14 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
 
 Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *keys, const TensorArgument &key) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
   if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
   if (keys->kernels != context->kernels) {
     return fail(FOVEA_BAD_VALUE, "keys were prepared for %s, expected %s, the context's instruction set",
                 keys->kernels->name, context->kernels->name);
   }
   ProjectionRows rows = {};
-  if (const Status status = check_key(*keys, key, &rows); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_key(*keys, key, &rows));
   rows.out_strides = {keys->kv_heads * keys->capacity, keys->capacity, 1};
   const ProjectionWeight weight = {keys->units, keys->key_dim, 0, 0};
   Projection projection;
@@ -187,7 +185,7 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
 
 Status truncate_prepared_keys(fovea_prepared_keys *keys, int64_t length) {
   if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
-  if (const Status status = check_range("", "length", length, 0, keys->length); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_range("", "length", length, 0, keys->length));
   keys->length = length;
   return FOVEA_OK;
 }

@@ -60,38 +60,32 @@ Status check_parameter(const AttentionCall &call, int operand, int64_t first, in
   const fovea_tensor &tensor = call.tensor[operand];
   const int rank = second < 0 ? 1 : 2;
   const char *name = operand_name(call, operand);
-  if (const Status status = check_tensor(
-          &tensor, {.name = name, .min_rank = rank, .max_rank = rank, .contiguous_last = false, .needs_data = false});
-      status != FOVEA_OK) {
-    return status;
-  }
-  if (const Status status = check_size(tensor, name, 0, first, why); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(
+      &tensor, {.name = name, .min_rank = rank, .max_rank = rank, .contiguous_last = false, .needs_data = false}));
+  FOVEA_CHECK(check_size(tensor, name, 0, first, why));
   return rank == 1 ? FOVEA_OK : check_size(tensor, name, 1, second, why);
 }
 
 Status check_hidden(const AttentionCall &call, const AttentionProblem &problem) {
   const fovea_tensor &vector = call.tensor[score_vector_operand];
   const TensorRule rule = {.name = "score.score_vector", .max_rank = 1, .contiguous_last = false, .needs_data = false};
-  if (const Status status = check_tensor(&vector, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(&vector, rule));
   const int64_t units = vector.shape[0];
-  if (const Status status = expect_size_in(rule.name, "hidden units", units, 1, most_units); status != FOVEA_OK) {
-    return status;
-  }
+  FOVEA_CHECK(expect_size_in(rule.name, "hidden units", units, 1, most_units));
   const char *why = "hidden units of score_vector, size of query and key";
   if (call.score.kind == FOVEA_SCORE_CONCAT) {
-    const Status status = check_parameter(call, weight_operand, units, problem.head_dim + problem.key_dim, why);
-    return status != FOVEA_OK ? status : check_parameter(call, score_bias_operand, units, -1, why);
+    FOVEA_CHECK(check_parameter(call, weight_operand, units, problem.head_dim + problem.key_dim, why));
+    return check_parameter(call, score_bias_operand, units, -1, why);
   }
-  const Status status = check_parameter(call, query_weight_operand, units, problem.head_dim,
-                                        "hidden units of score_vector, size of query");
-  if (status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_parameter(call, query_weight_operand, units, problem.head_dim,
+                              "hidden units of score_vector, size of query"));
   return check_parameter(call, key_weight_operand, units, problem.key_dim, "hidden units of score_vector, size of key");
 }
 
 }  // namespace
 
 Status read_score(const fovea_score *score, AttentionCall *call) {
-  if (const Status status = read_options("score", score, &call->score); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("score", score, &call->score));
   if (call->score.kind < FOVEA_SCORE_DOT || call->score.kind > FOVEA_SCORE_GAUSSIAN) {
     return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected %d to %d", call->score.kind, FOVEA_SCORE_DOT,
                 FOVEA_SCORE_GAUSSIAN);
@@ -107,8 +101,8 @@ Status read_score(const fovea_score *score, AttentionCall *call) {
 }
 
 Status check_score(const AttentionCall &call, const AttentionProblem &problem) {
-  if (const Status status = check_presence(call); status != FOVEA_OK) return status;
-  if (const Status status = check_sigma(call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_presence(call));
+  FOVEA_CHECK(check_sigma(call));
   switch (call.score.kind) {
     case FOVEA_SCORE_BILINEAR:
       return check_parameter(call, weight_operand, problem.head_dim, problem.key_dim, "size of query, size of key");

@@ -90,7 +90,7 @@ Status plan_additive(const Context &context, const AttentionCall &call, Attentio
   problem->score = ScoreKind::additive;
   const int64_t units = call.tensor[score_vector_operand].shape[0];
   plan->projects_query = plan->projects_key = true;
-  if (const Status status = plan_projections(context, call, units, problem, plan); status != FOVEA_OK) return status;
+  FOVEA_CHECK(plan_projections(context, call, units, problem, plan));
   plan->vector_floats = 2 * padded_units(units);  // and the bias
   plan->key_scalar_floats = problem->batch * problem->kv_heads * problem->key_len;
   problem->key_scalars_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
@@ -105,7 +105,7 @@ Status plan_bilinear(const Context &context, const AttentionCall &call, Attentio
   plan->projects_query = queries <= keys || (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   plan->projects_key = !plan->projects_query;
   const int64_t units = plan->projects_query ? problem->key_dim : problem->head_dim;
-  if (const Status status = plan_projections(context, call, units, problem, plan); status != FOVEA_OK) return status;
+  FOVEA_CHECK(plan_projections(context, call, units, problem, plan));
   return total_size(plan);
 }
 

@@ -170,10 +170,10 @@ Status check_word(const char *what, uint32_t value, uint32_t expected) {
 }
 
 Status check_header(const Header &header, size_t size) {
-  if (const Status status = check_word("version", header.version, version); status != FOVEA_OK) return status;
-  if (const Status status = check_word("dtype", header.dtype, FOVEA_F32); status != FOVEA_OK) return status;
-  if (const Status status = check_word("a reserved word of", header.reserved, 0); status != FOVEA_OK) return status;
-  if (const Status status = check_kv_cache_sizes("bytes' ", header.sizes); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_word("version", header.version, version));
+  FOVEA_CHECK(check_word("dtype", header.dtype, FOVEA_F32));
+  FOVEA_CHECK(check_word("a reserved word of", header.reserved, 0));
+  FOVEA_CHECK(check_kv_cache_sizes("bytes' ", header.sizes));
   if (header.length < 0 || header.length > header.sizes.capacity) {
     return fail(FOVEA_BAD_VALUE, "bytes' length is %" PRId64 ", expected 0 to their capacity, %" PRId64, header.length,
                 header.sizes.capacity);
@@ -195,7 +195,7 @@ Status check_bytes(const unsigned char *bytes, size_t size, Header *header) {
                 static_cast<const void *>(bytes));
   }
   *header = get_header(bytes);
-  if (const Status status = check_header(*header, size); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_header(*header, size));
   const uint32_t checksum = checksum_of(bytes, size);
   if (checksum == header->checksum) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE, "bytes have the checksum 0x%08" PRIx32 ", expected 0x%08" PRIx32 ": they were altered",
@@ -211,7 +211,7 @@ size_t saved_kv_cache_size(const fovea_kv_cache *cache) {
 }
 
 Status save_kv_cache(const fovea_kv_cache *cache, void *bytes, size_t size) {
-  if (const Status status = check_kv_cache(cache); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_kv_cache(cache));
   const size_t needed = saved_kv_cache_size(cache);
   if (bytes == nullptr) return fail(FOVEA_NULL_POINTER, "bytes is NULL, expected %zu bytes", needed);
   if (size < needed) return fail(FOVEA_WORKSPACE_TOO_SMALL, "size is %zu, expected at least %zu", size, needed);
@@ -231,14 +231,14 @@ Status restore_kv_cache(const void *bytes, size_t size, int64_t capacity, fovea_
   if (cache == nullptr) return fail(FOVEA_NULL_POINTER, "cache is NULL, expected where to store the cache");
   const auto *begin = static_cast<const unsigned char *>(bytes);
   Header header = {};
-  if (const Status status = check_bytes(begin, size, &header); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_bytes(begin, size, &header));
   if (capacity != 0) {
     header.sizes.capacity = capacity;
-    if (const Status status = check_kv_cache_sizes("", header.sizes); status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_kv_cache_sizes("", header.sizes));
     header.sizes.capacity = std::max(capacity, header.length);
   }
   fovea_kv_cache *made = nullptr;
-  if (const Status status = create_kv_cache(&header.sizes, &made); status != FOVEA_OK) return status;
+  FOVEA_CHECK(create_kv_cache(&header.sizes, &made));
   made->length = header.length;
   const unsigned char *at = begin + header_size;
   for_each_run(*made, [&](float *floats, int64_t count) {

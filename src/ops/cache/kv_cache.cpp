@@ -103,28 +103,26 @@ fovea_tensor lift(const fovea_tensor &tensor) {
 constexpr const char *as_created = "as the cache was created";
 
 Status check_new_rows(const fovea_kv_cache &cache, const fovea_tensor *key, const fovea_tensor *value) {
-  if (const Status status = check_tensor(key, {.name = "key", .min_rank = 2, .max_rank = 4}); status != FOVEA_OK) {
-    return status;
-  }
+  FOVEA_CHECK(check_tensor(key, {.name = "key", .min_rank = 2, .max_rank = 4}));
   const TensorRule value_rule = {.name = "value", .min_rank = key->rank, .max_rank = key->rank};
-  if (const Status status = check_tensor(value, value_rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(value, value_rule));
   const fovea_tensor keys = lift(*key);
   const fovea_tensor values = lift(*value);
-  const Status status = expect_sizes({{"key", "batch entries", keys.shape[0], cache.batch, as_created},
-                                      {"key", "heads", keys.shape[1], cache.kv_heads, as_created},
-                                      {"key", "features", keys.shape[3], cache.head_dim, as_created},
-                                      {"value", "batch entries", values.shape[0], cache.batch, as_created},
-                                      {"value", "heads", values.shape[1], cache.kv_heads, as_created},
-                                      {"value", "positions", values.shape[2], keys.shape[2], "as key"},
-                                      {"value", "features", values.shape[3], cache.value_dim, as_created}});
-  return status != FOVEA_OK ? status : check_room(cache, keys.shape[2]);
+  FOVEA_CHECK(expect_sizes({{"key", "batch entries", keys.shape[0], cache.batch, as_created},
+                            {"key", "heads", keys.shape[1], cache.kv_heads, as_created},
+                            {"key", "features", keys.shape[3], cache.head_dim, as_created},
+                            {"value", "batch entries", values.shape[0], cache.batch, as_created},
+                            {"value", "heads", values.shape[1], cache.kv_heads, as_created},
+                            {"value", "positions", values.shape[2], keys.shape[2], "as key"},
+                            {"value", "features", values.shape[3], cache.value_dim, as_created}}));
+  return check_room(cache, keys.shape[2]);
 }
 
 // What attention's own checks would blame on a key, which this call does not have. They see to everything else, a
 // query that is missing or of another rank included.
 Status check_query(const fovea_kv_cache &cache, const fovea_score *score, const fovea_tensor *query) {
   AttentionCall call = {};
-  if (const Status status = read_score(score, &call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_score(score, &call));
   if (query == nullptr || query->rank < 2 || query->rank > 4) return FOVEA_OK;
   if ((query->rank == 3 && cache.kv_heads != 1) || (query->rank == 2 && (cache.kv_heads != 1 || cache.batch != 1))) {
     return fail(FOVEA_BAD_RANK,
@@ -157,7 +155,7 @@ Status check_source(const fovea_kv_cache &cache, const fovea_tensor *source) {
   }
   const TensorRule rule = {
       .name = "source", .dtype = static_cast<Dtype>(source->dtype), .max_rank = 1, .contiguous_last = false};
-  if (const Status status = check_tensor(source, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(source, rule));
   return check_size(*source, "source", 0, cache.batch, "the cache's batch entries");
 }
 
@@ -267,8 +265,7 @@ Status check_kv_cache_sizes(const char *where, const fovea_kv_cache_sizes &sizes
                  {"head_dim", sizes.head_dim, 1, largest_head_dim},
                  {"value_dim", sizes.value_dim, 1, largest_head_dim}};
   for (const auto &number : numbers) {
-    const Status status = check_range(where, number.name, number.value, number.least, number.most);
-    if (status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_range(where, number.name, number.value, number.least, number.most));
   }
   return FOVEA_OK;
 }
@@ -318,9 +315,9 @@ Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache
   if (sizes == nullptr) return fail(FOVEA_NULL_POINTER, "sizes is NULL, expected the sizes of a cache");
   if (cache == nullptr) return fail(FOVEA_NULL_POINTER, "cache is NULL, expected where to store the cache");
   fovea_kv_cache_sizes wanted;
-  if (const Status status = read_options("sizes", sizes, &wanted); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("sizes", sizes, &wanted));
   if (wanted.value_dim == 0) wanted.value_dim = wanted.head_dim;
-  if (const Status status = check_kv_cache_sizes("sizes.", wanted); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_kv_cache_sizes("sizes.", wanted));
   std::unique_ptr<fovea_kv_cache> made(new (std::nothrow) fovea_kv_cache);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a cache");
   made->batch = wanted.batch;
@@ -350,9 +347,9 @@ void destroy_kv_cache(fovea_kv_cache *cache) {
 Status append_kv_cache(const Context *given, fovea_kv_cache *cache, const TensorArgument &key,
                        const TensorArgument &value) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  if (const Status status = check_kv_cache(cache); status != FOVEA_OK) return status;
-  if (const Status status = check_new_rows(*cache, key, value); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(check_kv_cache(cache));
+  FOVEA_CHECK(check_new_rows(*cache, key, value));
   const fovea_tensor keys = lift(*key);
   const int64_t count = keys.shape[2];
   copy_rows(*context, keys, cached_keys(*cache, cache->length, count));
@@ -363,8 +360,8 @@ Status append_kv_cache(const Context *given, fovea_kv_cache *cache, const Tensor
 
 Status attend_kv_cache(const Context *given, const fovea_kv_cache *cache, const fovea_score *score,
                        const fovea_tensor *query, const fovea_tensor *out, const fovea_attention_options *options) {
-  if (const Status status = check_kv_cache(cache); status != FOVEA_OK) return status;
-  if (const Status status = check_query(*cache, score, query); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_kv_cache(cache));
+  FOVEA_CHECK(check_query(*cache, score, query));
   const int32_t rank = query == nullptr ? 4 : std::clamp(query->rank, 2, 4);
   const fovea_tensor key = lower(cached_keys(*cache, 0, cache->length), rank);
   const fovea_tensor value = lower(cached_values(*cache, 0, cache->length), rank);
@@ -372,20 +369,19 @@ Status attend_kv_cache(const Context *given, const fovea_kv_cache *cache, const 
 }
 
 Status truncate_kv_cache(fovea_kv_cache *cache, int64_t length) {
-  if (const Status status = check_kv_cache(cache); status != FOVEA_OK) return status;
-  if (const Status status = check_range("", "length", length, 0, cache->length); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_kv_cache(cache));
+  FOVEA_CHECK(check_range("", "length", length, 0, cache->length));
   cache->length = length;
   return FOVEA_OK;
 }
 
 Status reorder_kv_cache(const Context *given, fovea_kv_cache *cache, const TensorArgument &source) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  if (const Status status = check_kv_cache(cache); status != FOVEA_OK) return status;
-  if (const Status status = check_source(*cache, source); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(check_kv_cache(cache));
+  FOVEA_CHECK(check_source(*cache, source));
   if (cache->batch == 0 || cache->length == 0) return FOVEA_OK;
-  const Status in_range = check_integers(*source, "source", cache->batch - 1, "", nullptr);
-  if (in_range != FOVEA_OK) return in_range;
+  FOVEA_CHECK(check_integers(*source, "source", cache->batch - 1, "", nullptr));
   const auto batch = static_cast<size_t>(cache->batch);
   const size_t size = batch * 2 * sizeof(int32_t) + (batch + batch / 2) * sizeof(Move);
   const Workspace workspace(*context, size);

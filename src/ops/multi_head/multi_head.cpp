@@ -55,7 +55,7 @@ struct Call {
 Status read_input(const fovea_tensor *tensor, const char *name, bool output, int rank, Sequences *sequences) {
   const TensorRule rule = {
       .name = name, .min_rank = rank == 0 ? 2 : rank, .max_rank = rank == 0 ? 3 : rank, .output = output};
-  if (const Status status = check_tensor(tensor, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(tensor, rule));
   const int last = tensor->rank - 1;
   const bool batched = tensor->rank == 3;
   *sequences = {
@@ -65,14 +65,14 @@ Status read_input(const fovea_tensor *tensor, const char *name, bool output, int
 }
 
 Status read_options(const fovea_mha_options *options, const MultiHeadTensors &tensors, Call *call) {
-  if (const Status status = fovea::read_options("options", options, &call->options); status != FOVEA_OK) return status;
+  FOVEA_CHECK(fovea::read_options("options", options, &call->options));
   const fovea_mha_options &o = call->options;
   if ((o.flags & ~uint32_t{FOVEA_MHA_KEEP_CACHE}) != 0) {
     return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_MHA_KEEP_CACHE only", o.flags);
   }
   if (o.reserved != 0) return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", o.reserved);
   if (o.cache != nullptr) {
-    if (const Status status = check_kv_cache(o.cache); status != FOVEA_OK) return within("options", status);
+    FOVEA_CHECK(within("options", check_kv_cache(o.cache)));
   }
   call->projects_keys = (o.flags & FOVEA_MHA_KEEP_CACHE) == 0;
   if (call->projects_keys) return FOVEA_OK;
@@ -84,45 +84,39 @@ Status read_options(const fovea_mha_options *options, const MultiHeadTensors &te
 
 Status read_tensors(const MultiHeadTensors &tensors, Call *call) {
   const fovea_mha_weights &w = *call->weights;
-  if (const Status status = read_input(tensors.query, "query", false, 0, &call->query); status != FOVEA_OK) {
-    return status;
-  }
+  FOVEA_CHECK(read_input(tensors.query, "query", false, 0, &call->query));
   const int rank = tensors.query->rank;
   const Sequences &query = call->query;
   call->attends = query.batch > 0 && query.length > 0;
   call->needs_keys = call->projects_keys && (call->attends || call->options.cache != nullptr);
   call->key = query;
   if (tensors.key != nullptr) {
-    if (const Status status = read_input(tensors.key, "key", false, rank, &call->key); status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(read_input(tensors.key, "key", false, rank, &call->key));
   }
   call->value = call->key;
   if (tensors.value != nullptr) {
-    if (const Status status = read_input(tensors.value, "value", false, rank, &call->value); status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(read_input(tensors.value, "value", false, rank, &call->value));
   }
-  if (const Status status = read_input(tensors.out, "out", true, rank, &call->out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_input(tensors.out, "out", true, rank, &call->out));
   const auto same = [](const fovea_tensor *a, const fovea_tensor *b) { return a == nullptr || same_memory(*a, *b); };
   const fovea_tensor *key = tensors.key == nullptr ? tensors.query : tensors.key;
   call->one_memory = same(tensors.value, key);
   call->one_input = call->one_memory && same(tensors.key, tensors.query);
   const int64_t outputs = w.out.inputs > 0 ? w.out.outputs : w.heads * w.value_dim;
-  Status status = expect_sizes({{"query", "features", query.features, w.query.inputs, "as query_weight takes"},
-                                {"out", "features", call->out.features, outputs, "as the weights give"},
-                                {"out", "positions", call->out.length, query.length, "as query"},
-                                {"out", "batch entries", call->out.batch, query.batch, "as query"}});
-  if (status == FOVEA_OK) status = expect_size_in("query", "positions", query.length, 0, largest_length);
-  if (status != FOVEA_OK || !call->projects_keys) return status;
+  FOVEA_CHECK(expect_sizes({{"query", "features", query.features, w.query.inputs, "as query_weight takes"},
+                            {"out", "features", call->out.features, outputs, "as the weights give"},
+                            {"out", "positions", call->out.length, query.length, "as query"},
+                            {"out", "batch entries", call->out.batch, query.batch, "as query"}}));
+  FOVEA_CHECK(expect_size_in("query", "positions", query.length, 0, largest_length));
+  if (!call->projects_keys) return FOVEA_OK;
   const char *key_name = tensors.key != nullptr ? "key" : "query";
   const char *value_name = tensors.value != nullptr ? "value" : key_name;
-  status = expect_sizes({{key_name, "features", call->key.features, w.key.inputs, "as key_weight takes"},
-                         {value_name, "features", call->value.features, w.value.inputs, "as value_weight takes"},
-                         {"key", "batch entries", call->key.batch, query.batch, "as query"},
-                         {"value", "batch entries", call->value.batch, query.batch, "as query"},
-                         {"value", "positions", call->value.length, call->key.length, "as key"}});
-  return status != FOVEA_OK ? status : expect_size_in(key_name, "positions", call->key.length, 0, largest_length);
+  FOVEA_CHECK(expect_sizes({{key_name, "features", call->key.features, w.key.inputs, "as key_weight takes"},
+                            {value_name, "features", call->value.features, w.value.inputs, "as value_weight takes"},
+                            {"key", "batch entries", call->key.batch, query.batch, "as query"},
+                            {"value", "batch entries", call->value.batch, query.batch, "as query"},
+                            {"value", "positions", call->value.length, call->key.length, "as key"}}));
+  return expect_size_in(key_name, "positions", call->key.length, 0, largest_length);
 }
 
 Status check_cache(Call *call) {
@@ -131,14 +125,12 @@ Status check_cache(Call *call) {
   if (cache == nullptr) return FOVEA_OK;
   const fovea_mha_weights &w = *call->weights;
   constexpr const char *name = "options.cache";
-  const Status status =
-      expect_sizes({{name, "sequences", cache->batch, call->query.batch, "query's batch entries"},
-                    {name, "heads", cache->kv_heads, w.kv_heads, "key/value heads of the weights"},
-                    {name, "features in a key", cache->head_dim, w.key_dim, "as the weights give"},
-                    {name, "features in a value", cache->value_dim, w.value_dim, "as the weights give"}});
-  if (status != FOVEA_OK) return status;
+  FOVEA_CHECK(expect_sizes({{name, "sequences", cache->batch, call->query.batch, "query's batch entries"},
+                            {name, "heads", cache->kv_heads, w.kv_heads, "key/value heads of the weights"},
+                            {name, "features in a key", cache->head_dim, w.key_dim, "as the weights give"},
+                            {name, "features in a value", cache->value_dim, w.value_dim, "as the weights give"}}));
   if (call->projects_keys) {
-    if (const Status full = check_room(*cache, call->key.length); full != FOVEA_OK) return within(name, full);
+    FOVEA_CHECK(within(name, check_room(*cache, call->key.length)));
   }
   call->key_len += cache->length;
   return FOVEA_OK;
@@ -157,7 +149,7 @@ Status check_mha_score(const Call &call) {
   if (status == FOVEA_OK) status = check_score(attention, sizes);
   if (status == FOVEA_OK) status = check_operand_data(attention, first_score_operand, last_score_operand);
   if (status == FOVEA_OK && call.attends) status = check_score_data(attention);
-  if (status != FOVEA_OK) return within("options", status);
+  FOVEA_CHECK(within("options", status));
   const int32_t kind = attention.score.kind;
   if (w.key_dim == w.head_dim || (kind != FOVEA_SCORE_DOT && kind != FOVEA_SCORE_GAUSSIAN)) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE,
@@ -277,7 +269,7 @@ Status check_tensors_apart(const MultiHeadTensors &tensors, const Call &call) {
     attention.present[operand] = tensor != nullptr;
     if (tensor != nullptr) attention.tensor[operand] = *tensor;
   }
-  if (const Status status = check_attention_overlaps(attention); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_attention_overlaps(attention));
   if (call.parameters == nullptr) return FOVEA_OK;
   const Outputs outputs = outputs_of(tensors, call);
   return check_mha_weights_overlaps(*call.parameters, {outputs.out, outputs.log_sum_exp, outputs.weights});
@@ -293,8 +285,7 @@ Status check_positions_apart(const MultiHeadTensors &tensors, const Call &call) 
 Status read_rotary(Call *call) {
   if (call->options.rotary == nullptr) return FOVEA_OK;
   const fovea_mha_weights &w = *call->weights;
-  const Status status = fovea::read_options("options.rotary", call->options.rotary, &call->rotary);
-  if (status != FOVEA_OK) return status;
+  FOVEA_CHECK(fovea::read_options("options.rotary", call->options.rotary, &call->rotary));
   call->rotary.struct_size = sizeof call->rotary;
   if (call->projects_keys && w.key_dim != w.head_dim) {
     return fail(FOVEA_BAD_SHAPE,
@@ -365,14 +356,14 @@ Status place_heads(const Call &call, const HeadTensors &t) {
   fovea_kv_cache *cache = call.projects_keys ? call.options.cache : nullptr;
   if (call.options.rotary != nullptr) {
     const Status status = rotary(call.context, &t.query, &t.query, &call.rotary);
-    if (status != FOVEA_OK) return within("options.rotary", status);
+    FOVEA_CHECK(within("options.rotary", status));
   }
   if (!call.needs_keys) return FOVEA_OK;
   const int64_t count = call.key.length;
   const fovea_tensor to = cache == nullptr ? t.new_key : cached_keys(*cache, cache->length, count);
   if (call.options.rotary != nullptr) {
     const Status status = rotary(call.context, &t.new_key, &to, &call.rotary);
-    if (status != FOVEA_OK) return within("options.rotary", status);
+    FOVEA_CHECK(within("options.rotary", status));
   } else if (cache != nullptr) {
     copy_rows(*call.context, t.new_key, to);
   }
@@ -400,11 +391,11 @@ Status run(Call *call, const MultiHeadTensors &tensors) {
     return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", size);
   }
   auto *memory = static_cast<float *>(workspace.data());
-  if (const Status status = check_heads_data(call, memory); status != FOVEA_OK) return status;
-  if (const Status status = check_tensors_apart(tensors, *call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_heads_data(call, memory));
+  FOVEA_CHECK(check_tensors_apart(tensors, *call));
   if (size > 0) project_inputs(*call, memory);
-  if (const Status status = place_heads(*call, head_tensors(*call, memory)); status != FOVEA_OK) return status;
-  if (const Status status = check_positions_apart(tensors, *call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(place_heads(*call, head_tensors(*call, memory)));
+  FOVEA_CHECK(check_positions_apart(tensors, *call));
   if (call->options.cache != nullptr) call->options.cache->length = call->key_len;
   if (!call->attends) return FOVEA_OK;
   run_attention(attention, call->plan.call, memory + call->floats);
@@ -415,19 +406,19 @@ Status run(Call *call, const MultiHeadTensors &tensors) {
 // Checks and plans all that needs no data of queries, keys and values; of the weights only the sizes.
 Status prepare(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
                const fovea_mha_options *options, Call *call) {
-  if (const Status status = resolve_context(given, &call->context); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &call->context));
   if (weights == nullptr) return fail(FOVEA_NULL_POINTER, "weights is NULL, expected weights");
   if (weights->kernels != call->context->kernels) {
     return fail(FOVEA_BAD_VALUE, "weights were packed for %s, expected %s, the context's instruction set",
                 weights->kernels->name, call->context->kernels->name);
   }
   call->weights = weights;
-  if (const Status status = read_options(options, tensors, call); status != FOVEA_OK) return status;
-  if (const Status status = read_tensors(tensors, call); status != FOVEA_OK) return status;
-  if (const Status status = check_cache(call); status != FOVEA_OK) return status;
-  if (const Status status = check_mha_score(*call); status != FOVEA_OK) return status;
-  if (const Status status = read_rotary(call); status != FOVEA_OK) return status;
-  if (const Status status = lay_out(call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options(options, tensors, call));
+  FOVEA_CHECK(read_tensors(tensors, call));
+  FOVEA_CHECK(check_cache(call));
+  FOVEA_CHECK(check_mha_score(*call));
+  FOVEA_CHECK(read_rotary(call));
+  FOVEA_CHECK(lay_out(call));
   return plan_heads(call);
 }
 
@@ -436,7 +427,7 @@ Status prepare(const Context *given, const fovea_mha_weights *weights, const Mul
 Status multi_head_attention(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
                             const fovea_mha_options *options) {
   Call call = {};
-  if (const Status status = prepare(given, weights, tensors, options, &call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(prepare(given, weights, tensors, options, &call));
   return run(&call, tensors);
 }
 
@@ -445,11 +436,10 @@ Status multi_head_attention_once(const Context *given, const fovea_mha_parameter
   fovea_mha_weights weights;
   Call call = {};
   call.parameters = parameters;
-  if (const Status status = plan_mha_weights(given, parameters, &weights); status != FOVEA_OK) return status;
-  if (const Status status = prepare(given, &weights, tensors, options, &call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(plan_mha_weights(given, parameters, &weights));
+  FOVEA_CHECK(prepare(given, &weights, tensors, options, &call));
   if (call.floats > 0) {
-    const Status packed = pack_mha_weights(*call.context, *parameters, &weights);
-    if (packed != FOVEA_OK) return packed;
+    FOVEA_CHECK(pack_mha_weights(*call.context, *parameters, &weights));
   }
   return run(&call, tensors);
 }

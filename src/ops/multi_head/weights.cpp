@@ -10,8 +10,8 @@
 #include <new>
 #include <utility>
 
-#include "ops/products/projection.hpp"
 #include "ops/attention/score_plan.hpp"
+#include "ops/products/projection.hpp"
 #include "ops/tensors/check.hpp"
 #include "runtime/weight_memory.hpp"
 #include "runtime/workspace.hpp"
@@ -88,7 +88,7 @@ Status check_presence(const fovea_mha_parameters &p) {
 Status read_weight(int32_t layout, Source *source) {
   const TensorRule rule = {.name = source->name, .min_rank = 2, .max_rank = 2, .contiguous_last = false};
   const TensorArgument weight(source->weight);
-  if (const Status status = check_tensor(weight, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(weight, rule));
   const int out = layout == FOVEA_WEIGHT_OUT_IN ? 0 : 1;
   source->data = static_cast<const float *>(weight->data);
   source->sizes = {weight->shape[out], weight->shape[1 - out], weight->strides[out], weight->strides[1 - out]};
@@ -100,7 +100,7 @@ Status read_bias(Source *source) {
   if (source->bias == nullptr) return FOVEA_OK;
   const TensorRule rule = {.name = source->bias_name, .max_rank = 1, .contiguous_last = false};
   const TensorArgument bias(source->bias);
-  if (const Status status = check_tensor(bias, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(bias, rule));
   source->bias_data = static_cast<const float *>(bias->data);
   source->bias_stride = bias->strides[0];
   return check_size(*bias, source->bias_name, 0, source->sizes.units, "its weight's outputs");
@@ -117,10 +117,10 @@ Status check_heads(const Source &source, int64_t heads, int64_t *dim) {
 // in_weight's rows are queries', keys' and values', one after the other.
 Status split_in_weight(const fovea_mha_parameters &p, int64_t kv_heads, Sources *sources) {
   Source in = {"parameters.in_weight", "parameters.in_bias", p.in_weight, p.in_bias};
-  if (const Status status = read_weight(p.layout, &in); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_weight(p.layout, &in));
   int64_t dim = 0;
-  if (const Status status = check_heads(in, p.heads + 2 * kv_heads, &dim); status != FOVEA_OK) return status;
-  if (const Status status = read_bias(&in); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_heads(in, p.heads + 2 * kv_heads, &dim));
+  FOVEA_CHECK(read_bias(&in));
   int64_t first = 0;
   const auto take = [&](int64_t heads) {
     Source part = in;
@@ -145,9 +145,9 @@ Status read_sources(const fovea_mha_parameters &p, int64_t kv_heads, Sources *so
       {&sources->query, p.heads}, {&sources->key, kv_heads}, {&sources->value, kv_heads}};
   for (const auto &[source, heads] : all) {
     int64_t dim = 0;
-    if (const Status status = read_weight(p.layout, source); status != FOVEA_OK) return status;
-    if (const Status status = check_heads(*source, heads, &dim); status != FOVEA_OK) return status;
-    if (const Status status = read_bias(source); status != FOVEA_OK) return status;
+    FOVEA_CHECK(read_weight(p.layout, source));
+    FOVEA_CHECK(check_heads(*source, heads, &dim));
+    FOVEA_CHECK(read_bias(source));
   }
   return FOVEA_OK;
 }
@@ -156,23 +156,22 @@ Status read_out(const fovea_mha_parameters &p, int64_t inputs, Sources *sources)
   if (p.out_weight == nullptr) return FOVEA_OK;
   Source &out = sources->out;
   out = {"parameters.out_weight", "parameters.out_bias", p.out_weight, p.out_bias};
-  if (const Status status = read_weight(p.layout, &out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_weight(p.layout, &out));
   if (out.sizes.units < 1) return fail(FOVEA_BAD_SHAPE, "%s has 0 outputs, expected at least 1", out.name);
-  const Status status =
-      expect_sizes({{out.name, "inputs", out.sizes.depth, inputs, "heads times the size of a value"}});
-  return status != FOVEA_OK ? status : read_bias(&out);
+  FOVEA_CHECK(expect_sizes({{out.name, "inputs", out.sizes.depth, inputs, "heads times the size of a value"}}));
+  return read_bias(&out);
 }
 
 // Everything that the parameters say, and the sizes that follow from it.
 Status read_parameters(const fovea_mha_parameters &given, Sources *sources, fovea_mha_weights *weights) {
   fovea_mha_parameters p;
-  if (const Status status = read_options("parameters", &given, &p); status != FOVEA_OK) return status;
-  if (const Status status = check_numbers(p); status != FOVEA_OK) return status;
-  if (const Status status = check_presence(p); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("parameters", &given, &p));
+  FOVEA_CHECK(check_numbers(p));
+  FOVEA_CHECK(check_presence(p));
   weights->heads = p.heads;
   weights->kv_heads = p.kv_heads == 0 ? p.heads : p.kv_heads;
   *sources = {};
-  if (const Status status = read_sources(p, weights->kv_heads, sources); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_sources(p, weights->kv_heads, sources));
   weights->head_dim = sources->query.sizes.units / weights->heads;
   weights->key_dim = sources->key.sizes.units / weights->kv_heads;
   weights->value_dim = sources->value.sizes.units / weights->kv_heads;
@@ -226,17 +225,17 @@ Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the weights of parameters
 
 Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parameters, fovea_mha_weights *weights) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
   if (parameters == nullptr) return fail(FOVEA_NULL_POINTER, "parameters is NULL, expected the layer's parameters");
   Sources sources;
-  if (const Status status = read_parameters(*parameters, &sources, weights); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_parameters(*parameters, &sources, weights));
   weights->kernels = context->kernels;
   return lay_out(sources, weights) ? FOVEA_OK : too_large();
 }
 
 Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters, fovea_mha_weights *weights) {
   Sources sources;
-  if (const Status status = read_parameters(parameters, &sources, weights); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_parameters(parameters, &sources, weights));
   weights->memory = allocate_weights(weights->size);
   if (weights->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", weights->size);
   const bool packed = lay_out(sources, weights) && pack(context, sources.query, weights->query) &&
@@ -247,7 +246,7 @@ Status pack_mha_weights(const Context &context, const fovea_mha_parameters &para
 
 Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters, std::initializer_list<NamedTensor> outputs) {
   fovea_mha_parameters p;
-  if (const Status status = read_options("parameters", &parameters, &p); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("parameters", &parameters, &p));
   const NamedTensor inputs[] = {{"parameters.query_weight", p.query_weight}, {"parameters.key_weight", p.key_weight},
                                 {"parameters.value_weight", p.value_weight}, {"parameters.in_weight", p.in_weight},
                                 {"parameters.out_weight", p.out_weight},     {"parameters.query_bias", p.query_bias},
@@ -255,19 +254,19 @@ Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters, std::i
                                 {"parameters.in_bias", p.in_bias},           {"parameters.out_bias", p.out_bias}};
   for (const NamedTensor &input : inputs) {
     const TensorArgument tensor(input.tensor);
-    if (const Status status = check_overlaps(outputs, {{input.name, tensor}}); status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_overlaps(outputs, {{input.name, tensor}}));
   }
   return FOVEA_OK;
 }
 
 Status create_mha_weights(const Context *given, const fovea_mha_parameters *parameters, fovea_mha_weights **weights) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
   if (weights == nullptr) return fail(FOVEA_NULL_POINTER, "weights is NULL, expected where to store the weights");
   std::unique_ptr<fovea_mha_weights> made(new (std::nothrow) fovea_mha_weights);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for weights");
-  if (const Status status = plan_mha_weights(given, parameters, made.get()); status != FOVEA_OK) return status;
-  if (const Status status = pack_mha_weights(*context, *parameters, made.get()); status != FOVEA_OK) return status;
+  FOVEA_CHECK(plan_mha_weights(given, parameters, made.get()));
+  FOVEA_CHECK(pack_mha_weights(*context, *parameters, made.get()));
   *weights = made.release();
   return FOVEA_OK;
 }

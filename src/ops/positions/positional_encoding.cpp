@@ -16,9 +16,9 @@ struct Settings {
 
 Status check_options(const fovea_positional_encoding_options *given, bool may_drop, Settings *settings) {
   fovea_positional_encoding_options options;
-  if (const Status status = read_options("options", given, &options); status != FOVEA_OK) return status;
-  if (const Status status = check_base(options.base, &settings->base); status != FOVEA_OK) return status;
-  if (const Status status = check_offset(options.offset); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("options", given, &options));
+  FOVEA_CHECK(check_base(options.base, &settings->base));
+  FOVEA_CHECK(check_offset(options.offset));
   settings->offset = options.offset;
   if (!may_drop && options.dropout != 0.0f) {
     return fail(FOVEA_BAD_VALUE, "options.dropout is %g, expected 0: the encoding alone is never dropped",
@@ -117,10 +117,10 @@ Status run(Call call, const PositionRows &rows) {
 Status positional_encoding(const Context *given, const TensorArgument &out,
                            const fovea_positional_encoding_options *options) {
   Call call = {};
-  if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
-  if (const Status status = check_options(options, false, &call.settings); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &call.context));
+  FOVEA_CHECK(check_options(options, false, &call.settings));
   const TensorRule rule = {.name = "out", .min_rank = 2, .max_rank = 2, .output = true};
-  if (const Status status = check_tensor(out, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(out, rule));
   if (element_count(*out) == 0) return FOVEA_OK;
   call.out = static_cast<float *>(out->data);
   call.dim = out->shape[1];
@@ -130,9 +130,9 @@ Status positional_encoding(const Context *given, const TensorArgument &out,
 Status add_positional_encoding(const Context *given, const TensorArgument &x, const TensorArgument &out,
                                const fovea_positional_encoding_options *options) {
   Call call = {};
-  if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
-  if (const Status status = check_options(options, true, &call.settings); status != FOVEA_OK) return status;
-  if (const Status status = check_position_tensors(x, out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &call.context));
+  FOVEA_CHECK(check_options(options, true, &call.settings));
+  FOVEA_CHECK(check_position_tensors(x, out));
   if (element_count(*x) == 0) return FOVEA_OK;
   call.x = static_cast<const float *>(x->data);
   call.out = static_cast<float *>(out->data);

@@ -34,7 +34,7 @@ struct Call {
 };
 
 Status check_options(const fovea_rotary_options *given, Call *call) {
-  if (const Status status = read_options("options", given, &call->options); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("options", given, &call->options));
   const fovea_rotary_options &options = call->options;
   if ((options.flags & ~uint32_t{FOVEA_ROTARY_INTERLEAVED | FOVEA_ROTARY_INVERSE}) != 0) {
     return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_ROTARY_INTERLEAVED and _INVERSE only",
@@ -43,7 +43,7 @@ Status check_options(const fovea_rotary_options *given, Call *call) {
   if (options.reserved != 0) {
     return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
   }
-  if (const Status status = check_base(options.base, &call->base); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_base(options.base, &call->base));
   call->position_scale = options.position_scale == 0.0f ? 1.0 : static_cast<double>(options.position_scale);
   if (!std::isfinite(call->position_scale)) {
     return fail(FOVEA_BAD_VALUE, "options.position_scale is %g, expected a finite number", call->position_scale);
@@ -73,12 +73,11 @@ Status check_positions_tensor(const fovea_tensor &positions, const fovea_tensor 
   }
   const TensorRule rule = {
       .name = "positions", .dtype = static_cast<Dtype>(positions.dtype), .max_rank = 2, .contiguous_last = false};
-  if (const Status status = check_tensor(&positions, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(&positions, rule));
   const int length_axis = positions.rank - 1;
   if (positions.rank == 2) {
     const int64_t batch = x.rank == 2 ? 1 : x.shape[0];
-    const Status status = check_size(positions, "positions", 0, batch, "the batch size");
-    if (status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_size(positions, "positions", 0, batch, "the batch size"));
   }
   return check_size(positions, "positions", length_axis, x.shape[x.rank - 2], "x's number of rows");
 }
@@ -90,10 +89,8 @@ Status check_position_values(const Call &call, int64_t length) {
   int64_t largest = 0;
   if (!call.has_positions) {
     largest = call.options.offset + length - 1;
-  } else if (const Status status = check_integers(call.positions, "positions", largest_length, "", &largest);
-             status != FOVEA_OK) {
-    return status;
-  }
+  } else
+    FOVEA_CHECK(check_integers(call.positions, "positions", largest_length, "", &largest));
   if (std::fabs(call.position_scale) * static_cast<double>(largest) <= largest_angle) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE,
               "options.position_scale is %g, expected at most 2^34 when multiplied by position %" PRId64,
@@ -101,15 +98,13 @@ Status check_position_values(const Call &call, int64_t length) {
 }
 
 Status check_arguments(const fovea_tensor *x, const fovea_tensor *out, Call *call) {
-  if (const Status status = check_position_tensors(x, out); status != FOVEA_OK) return status;
-  if (const Status status = check_rotary_dim(*x, call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_position_tensors(x, out));
+  FOVEA_CHECK(check_rotary_dim(*x, call));
   const TensorArgument positions(call->options.positions);
   call->has_positions = positions != nullptr;
   if (call->has_positions) {
-    if (const Status status = check_positions_tensor(*positions, *x); status != FOVEA_OK) return status;
-    if (const Status status = check_overlaps({{"out", out}}, {{"positions", positions}}); status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_positions_tensor(*positions, *x));
+    FOVEA_CHECK(check_overlaps({{"out", out}}, {{"positions", positions}}));
     call->positions = *positions;
   }
   return element_count(*x) == 0 ? FOVEA_OK : check_position_values(*call, x->shape[x->rank - 2]);
@@ -167,9 +162,9 @@ Status run(const Call &call, const PositionRows &rows) {
 Status rotary(const Context *given, const TensorArgument &x, const TensorArgument &out,
               const fovea_rotary_options *options) {
   Call call = {};
-  if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
-  if (const Status status = check_options(options, &call); status != FOVEA_OK) return status;
-  if (const Status status = check_arguments(x, out, &call); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &call.context));
+  FOVEA_CHECK(check_options(options, &call));
+  FOVEA_CHECK(check_arguments(x, out, &call));
   if (element_count(*x) == 0) return FOVEA_OK;
   call.x = static_cast<const float *>(x->data);
   call.out = static_cast<float *>(out->data);

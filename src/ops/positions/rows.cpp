@@ -113,8 +113,8 @@ Status check_offset(int64_t offset) {
 }
 
 Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out) {
-  if (const Status status = check_tensor(x, {.name = "x", .min_rank = 2}); status != FOVEA_OK) return status;
-  if (const Status status = check_like_x(out, "out", *x, true); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .min_rank = 2}));
+  FOVEA_CHECK(check_like_x(out, "out", *x, true));
   return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
 }
 

@@ -122,23 +122,15 @@ Status check_options(const fovea_linear_options &options, const fovea_tensor &ou
   if (options.reserved != 0) return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
   if (options.bias != nullptr) {
     const TensorRule rule = {.name = "bias", .max_rank = 1, .contiguous_last = false};
-    if (const Status status = check_tensor(options.bias, rule); status != FOVEA_OK) return status;
-    if (const Status status = check_size(*options.bias, "bias", 0, out.shape[out.rank - 1], "weight's outputs");
-        status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_tensor(options.bias, rule));
+    FOVEA_CHECK(check_size(*options.bias, "bias", 0, out.shape[out.rank - 1], "weight's outputs"));
   }
-  if (const Status status = check_overlaps({{"out", &out}}, {{"bias", options.bias}}); status != FOVEA_OK) {
-    return status;
-  }
+  FOVEA_CHECK(check_overlaps({{"out", &out}}, {{"bias", options.bias}}));
   if (options.residual == nullptr) return FOVEA_OK;
   const TensorRule rule = {.name = "residual", .min_rank = out.rank, .max_rank = out.rank};
-  if (const Status status = check_tensor(options.residual, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(options.residual, rule));
   for (int axis = 0; axis < out.rank; ++axis) {
-    if (const Status status = check_size(*options.residual, "residual", axis, out.shape[axis], "out's shape");
-        status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_size(*options.residual, "residual", axis, out.shape[axis], "out's shape"));
   }
   const fovea_tensor *other = same_memory(*options.residual, out) ? nullptr : options.residual;
   return check_overlaps({{"out", &out}}, {{"residual", other}});
@@ -176,28 +168,23 @@ LinearProduct make_product(const fovea_tensor &x, const fovea_tensor &out) {
 Status check_rows(const ProductNames &names, const fovea_tensor *x, const fovea_tensor *out) {
   const TensorRule x_rule = {.name = names.x, .min_rank = 2, .max_rank = 3, .contiguous_last = false};
   const TensorRule out_rule = {.name = "out", .min_rank = 2, .max_rank = 3, .output = true};
-  if (const Status status = check_tensor(x, x_rule); status != FOVEA_OK) return status;
-  if (const Status status = check_tensor(out, out_rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(x, x_rule));
+  FOVEA_CHECK(check_tensor(out, out_rule));
   return check_size(*out, "out", out->rank - 2, x->shape[x->rank - 2], names.x_rows);
 }
 
 Status check_packed_product(const Context &context, const ProductNames &names, const fovea_tensor *x,
                             const fovea_packed_matrix *weight, const fovea_tensor *out) {
   if (weight == nullptr) return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a packed matrix", names.weight);
-  if (const Status status = check_rows(names, x, out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_rows(names, x, out));
   if (out->rank == 2 && x->rank == 3) return fail(FOVEA_BAD_RANK, "out has rank 2, expected 3 like %s", names.x);
   const int64_t batch = out->rank == 3 ? out->shape[0] : 1;
   if (x->rank == 3) {
-    if (const Status status = check_size(*x, names.x, 0, batch, "out's batch size"); status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_size(*x, names.x, 0, batch, "out's batch size"));
   }
-  if (const Status status = check_size(*x, names.x, x->rank - 1, weight->depth, names.inputs); status != FOVEA_OK) {
-    return status;
-  }
-  if (const Status status = check_size(*out, "out", out->rank - 1, weight->columns, names.outputs);
-      status != FOVEA_OK) {
-    return status;
-  }
-  if (const Status status = check_overlaps({{"out", out}}, {{names.x, x}}); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_size(*x, names.x, x->rank - 1, weight->depth, names.inputs));
+  FOVEA_CHECK(check_size(*out, "out", out->rank - 1, weight->columns, names.outputs));
+  FOVEA_CHECK(check_overlaps({{"out", out}}, {{names.x, x}}));
   if (weight->kernels == context.kernels) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE, "%s was packed for %s, expected %s, the context's instruction set", names.weight,
               weight->kernels->name, context.kernels->name);
@@ -216,13 +203,13 @@ Status linear(const Context *given, const TensorArgument &x, const fovea_packed_
   constexpr ProductNames names = {"x", "x's rows", "weight", "weight's inputs", "weight's outputs"};
   const Context *context = nullptr;
   fovea_linear_options options;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  if (const Status status = check_packed_product(*context, names, x, weight, out); status != FOVEA_OK) return status;
-  if (const Status status = read_options("options", given_options, &options); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(check_packed_product(*context, names, x, weight, out));
+  FOVEA_CHECK(read_options("options", given_options, &options));
   const TensorArgument bias(options.bias), residual(options.residual);
   options.bias = bias;
   options.residual = residual;
-  if (const Status status = check_options(options, *out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_options(options, *out));
   if (element_count(*out) == 0) return FOVEA_OK;
   LinearProduct product = make_product(*x, *out);
   product.panels = weight->panels;

@@ -92,9 +92,9 @@ void multiply(const Context &context, const LinearProduct &product, const Slice 
 Status no_memory(size_t size) { return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of scratch", size); }
 
 Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
-  if (const Status status = check_rows(names, a, out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_rows(names, a, out));
   const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = 3, .contiguous_last = false};
-  if (const Status status = check_tensor(b, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(b, rule));
   if (out->rank == 2 && (a->rank == 3 || b->rank == 3)) {
     return fail(FOVEA_BAD_RANK, "out has rank 2, expected 3 like %s", a->rank == 3 ? "a" : "b");
   }
@@ -102,17 +102,10 @@ Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_te
   for (const bool left : {true, false}) {
     const fovea_tensor &operand = left ? *a : *b;
     if (operand.rank == 2) continue;
-    if (const Status status = check_size(operand, left ? "a" : "b", 0, batch, "out's batch size"); status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_size(operand, left ? "a" : "b", 0, batch, "out's batch size"));
   }
-  if (const Status status = check_size(*a, "a", a->rank - 1, b->shape[b->rank - 2], names.inputs); status != FOVEA_OK) {
-    return status;
-  }
-  if (const Status status = check_size(*out, "out", out->rank - 1, b->shape[b->rank - 1], names.outputs);
-      status != FOVEA_OK) {
-    return status;
-  }
+  FOVEA_CHECK(check_size(*a, "a", a->rank - 1, b->shape[b->rank - 2], names.inputs));
+  FOVEA_CHECK(check_size(*out, "out", out->rank - 1, b->shape[b->rank - 1], names.outputs));
   return check_overlaps({{"out", out}}, {{"a", a}, {"b", b}});
 }
 
@@ -120,8 +113,8 @@ Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_te
 
 Status matmul(const Context *given, const TensorArgument &a, const TensorArgument &b, const TensorArgument &out) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  if (const Status status = check_matmul(a, b, out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(check_matmul(a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
   const LinearProduct product = make_product(*a, *out);
   const Matrix right = as_matrix(*b);
@@ -151,10 +144,10 @@ Status matmul(const Context *given, const TensorArgument &a, const TensorArgumen
 
 Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_matrix **packed) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
   if (packed == nullptr) return fail(FOVEA_NULL_POINTER, "packed is NULL, expected where to store the packed matrix");
   const TensorRule rule = {.name = from.name, .min_rank = 2, .max_rank = 2, .contiguous_last = false};
-  if (const Status status = check_tensor(from.matrix, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(from.matrix, rule));
   Matrix b = as_matrix(*from.matrix);
   if (from.transposed) {
     std::swap(b.rows, b.columns);
@@ -184,8 +177,8 @@ Status matmul_pack(const Context *given, const TensorArgument &b, fovea_packed_m
 Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_packed_matrix *b,
                      const TensorArgument &out) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  if (const Status status = check_packed_product(*context, names, a, b, out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(check_packed_product(*context, names, a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
   LinearProduct product = make_product(*a, *out);
   product.panels = b->panels;

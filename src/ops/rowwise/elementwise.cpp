@@ -36,16 +36,16 @@ Runs join_axes(const fovea_tensor &x, const fovea_tensor &out) {
 }
 
 Status check_arguments(const fovea_tensor *x, const fovea_tensor *out) {
-  if (const Status status = check_tensor(x, {.name = "x"}); status != FOVEA_OK) return status;
-  if (const Status status = check_like_x(out, "out", *x, true); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(x, {.name = "x"}));
+  FOVEA_CHECK(check_like_x(out, "out", *x, true));
   return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
 }
 
 Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tensor *out,
                   Kernel RowwiseKernels::*function) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
-  if (const Status status = check_arguments(x, out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(check_arguments(x, out));
   const int64_t elements = element_count(*x);
   if (elements == 0) return FOVEA_OK;
   const Runs runs = join_axes(*x, *out);

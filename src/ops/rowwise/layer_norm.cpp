@@ -33,21 +33,21 @@ Status check_options(const fovea_layer_norm_options &options, double *epsilon) {
 // One number for each feature, or nothing.
 Status check_per_feature(const fovea_tensor *tensor, const char *name, int64_t dim) {
   if (tensor == nullptr) return FOVEA_OK;
-  if (const Status status = check_tensor(tensor, {.name = name, .max_rank = 1}); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(tensor, {.name = name, .max_rank = 1}));
   return check_size(*tensor, name, 0, dim, "x's last size");
 }
 
 Status check_tensors(const Operands &given) {
   const fovea_tensor *x = given.x;
-  if (const Status status = check_tensor(x, {.name = "x"}); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(x, {.name = "x"}));
   const int64_t dim = x->shape[x->rank - 1];
   if (dim == 0) return fail(FOVEA_BAD_SHAPE, "x.shape[%d] is 0, expected 1 or more features", x->rank - 1);
-  if (const Status status = check_like_x(given.out, "out", *x, true); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_like_x(given.out, "out", *x, true));
   if (given.residual != nullptr) {
-    if (const Status status = check_like_x(given.residual, "residual", *x, false); status != FOVEA_OK) return status;
+    FOVEA_CHECK(check_like_x(given.residual, "residual", *x, false));
   }
-  if (const Status status = check_per_feature(given.weight, "weight", dim); status != FOVEA_OK) return status;
-  if (const Status status = check_per_feature(given.bias, "bias", dim); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_per_feature(given.weight, "weight", dim));
+  FOVEA_CHECK(check_per_feature(given.bias, "bias", dim));
   const fovea_tensor *out = given.out;
   const bool over_residual = given.residual != nullptr && same_memory(*given.residual, *out);
   return check_overlaps({{"out", out}}, {{"x", same_memory(*x, *out) ? nullptr : x},
@@ -119,14 +119,14 @@ void run(const Call &call) {
 Status layer_norm(const Context *given, const TensorArgument &x, const TensorArgument &out,
                   const fovea_layer_norm_options *given_options) {
   const Context *context = nullptr;
-  if (const Status status = resolve_context(given, &context); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &context));
   fovea_layer_norm_options options;
-  if (const Status status = read_options("options", given_options, &options); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("options", given_options, &options));
   double epsilon = 0;
-  if (const Status status = check_options(options, &epsilon); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_options(options, &epsilon));
   const TensorArgument weight(options.weight), bias(options.bias), residual(options.residual);
   const Operands operands = {x, weight, bias, residual, out};
-  if (const Status status = check_tensors(operands); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensors(operands));
   if (element_count(*x) > 0) run(make_call(*context, operands, epsilon));
   return FOVEA_OK;
 }

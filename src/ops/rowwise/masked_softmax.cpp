@@ -26,7 +26,7 @@ struct Call {
 
 Status check_options(const fovea_masked_softmax_options *given, EmptyRows *empty_rows) {
   fovea_masked_softmax_options options;
-  if (const Status status = read_options("options", given, &options); status != FOVEA_OK) return status;
+  FOVEA_CHECK(read_options("options", given, &options));
   if (options.reserved != 0) {
     return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
   }
@@ -39,18 +39,15 @@ Status check_options(const fovea_masked_softmax_options *given, EmptyRows *empty
 }
 
 Status check_tensors(const fovea_tensor *x, const fovea_tensor *valid_lens, const fovea_tensor *out) {
-  if (const Status status = check_tensor(x, {.name = "x", .min_rank = 2}); status != FOVEA_OK) return status;
-  if (const Status status = check_like_x(out, "out", *x, true); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .min_rank = 2}));
+  FOVEA_CHECK(check_like_x(out, "out", *x, true));
   if (valid_lens != nullptr) {
     const int64_t batch = x->rank == 2 ? 1 : x->shape[0];
     const int64_t query_len = x->shape[x->rank - 2];
-    if (const Status status = check_valid_lens_tensor(*valid_lens, batch, query_len, true); status != FOVEA_OK) {
-      return status;
-    }
-    const Status in_range = element_count(*x) == 0
-                                ? FOVEA_OK
-                                : check_integers(*valid_lens, "valid_lens", x->shape[x->rank - 1], " keys", nullptr);
-    if (in_range != FOVEA_OK) return in_range;
+    FOVEA_CHECK(check_valid_lens_tensor(*valid_lens, batch, query_len, true));
+    FOVEA_CHECK(element_count(*x) == 0
+                    ? FOVEA_OK
+                    : check_integers(*valid_lens, "valid_lens", x->shape[x->rank - 1], " keys", nullptr));
   }
   if (same_memory(*x, *out)) return check_overlaps({{"out", out}}, {{"valid_lens", valid_lens}});
   return check_overlaps({{"out", out}}, {{"x", x}, {"valid_lens", valid_lens}});
@@ -89,9 +86,9 @@ void run(const Call &call) {
 Status masked_softmax(const Context *given, const TensorArgument &x, const TensorArgument &valid_lens,
                       const TensorArgument &out, const fovea_masked_softmax_options *options) {
   Call call = {};
-  if (const Status status = resolve_context(given, &call.context); status != FOVEA_OK) return status;
-  if (const Status status = check_options(options, &call.empty_rows); status != FOVEA_OK) return status;
-  if (const Status status = check_tensors(x, valid_lens, out); status != FOVEA_OK) return status;
+  FOVEA_CHECK(resolve_context(given, &call.context));
+  FOVEA_CHECK(check_options(options, &call.empty_rows));
+  FOVEA_CHECK(check_tensors(x, valid_lens, out));
   if (element_count(*x) == 0) return FOVEA_OK;
   call.x = *x;
   call.out = *out;

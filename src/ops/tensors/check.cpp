@@ -85,7 +85,7 @@ Status check_memory(const fovea_tensor &tensor, const TensorRule &rule) {
   if (!count_fits(tensor) || !compute_extent(tensor, &extent)) {
     return fail(FOVEA_SIZE_OVERFLOW, "%s's shape and strides span more than 2^63 bytes", rule.name);
   }
-  if (const Status status = check_strides(tensor, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_strides(tensor, rule));
   if (!rule.needs_data || element_count(tensor) == 0) return FOVEA_OK;
   const char *member = rule.names_data ? "" : ".data";
   if (tensor.data == nullptr) {
@@ -233,11 +233,9 @@ Status expect_size_in(const char *name, const char *what, int64_t size, int64_t 
 
 Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output) {
   const TensorRule rule = {.name = name, .min_rank = x.rank, .max_rank = x.rank, .output = output};
-  if (const Status status = check_tensor(tensor, rule); status != FOVEA_OK) return status;
+  FOVEA_CHECK(check_tensor(tensor, rule));
   for (int axis = 0; axis < x.rank; ++axis) {
-    if (const Status status = check_size(*tensor, name, axis, x.shape[axis], "x's size"); status != FOVEA_OK) {
-      return status;
-    }
+    FOVEA_CHECK(check_size(*tensor, name, axis, x.shape[axis], "x's size"));
   }
   return FOVEA_OK;
 }
@@ -245,10 +243,10 @@ Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_te
 Status check_overlaps(std::initializer_list<NamedTensor> outputs, std::initializer_list<NamedTensor> inputs) {
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
     for (const NamedTensor &input : inputs) {
-      if (const Status status = overlap_of(*output, input); status != FOVEA_OK) return status;
+      FOVEA_CHECK(overlap_of(*output, input));
     }
     for (auto other = output + 1; other != outputs.end(); ++other) {
-      if (const Status status = overlap_of(*output, *other); status != FOVEA_OK) return status;
+      FOVEA_CHECK(overlap_of(*output, *other));
     }
   }
   return FOVEA_OK;
@@ -264,10 +262,8 @@ Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t 
                            .max_rank = 2,
                            .contiguous_last = false,
                            .needs_data = needs_data};
-  if (const Status status = check_tensor(&lens, rule); status != FOVEA_OK) return status;
-  if (const Status status = check_size(lens, "valid_lens", 0, batch, "the batch size"); status != FOVEA_OK) {
-    return status;
-  }
+  FOVEA_CHECK(check_tensor(&lens, rule));
+  FOVEA_CHECK(check_size(lens, "valid_lens", 0, batch, "the batch size"));
   if (lens.rank == 2) return check_size(lens, "valid_lens", 1, query_len, "the number of queries");
   return FOVEA_OK;
 }
