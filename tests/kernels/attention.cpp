@@ -63,36 +63,36 @@ struct Task {
         valid_len(static_cast<int32_t>(p.valid_len)) {
     const auto strides = [](int64_t length, int64_t dim) { return fovea::HeadStrides{0, length * dim, dim}; };
     if (p.masked) std::memcpy(mask.data(), inputs.mask->data(), mask.size());
-    problem.batch = 1;
-    problem.heads = problem.group = p.heads;
-    problem.kv_heads = 1;
-    problem.query_len = p.query_len;
-    problem.key_len = p.key_len;
-    problem.head_dim = problem.key_dim = p.head_dim;
-    problem.value_dim = p.value_dim;
-    problem.query = query.data();
-    problem.key = key.data();
-    problem.value = value.data();
-    problem.out = out.data();
-    problem.query_strides = strides(p.query_len, p.head_dim);
-    problem.key_strides = strides(p.key_len, p.head_dim);
-    problem.value_strides = strides(p.key_len, p.value_dim);
-    problem.out_strides = strides(p.query_len, p.value_dim);
-    problem.score = p.score;
-    problem.scale = inputs.scale;
-    problem.has_window_right = p.causal;
+    problem.sizes.batch = 1;
+    problem.sizes.heads = problem.sizes.group = p.heads;
+    problem.sizes.kv_heads = 1;
+    problem.sizes.query_len = p.query_len;
+    problem.sizes.key_len = p.key_len;
+    problem.sizes.head_dim = problem.sizes.key_dim = p.head_dim;
+    problem.sizes.value_dim = p.value_dim;
+    problem.query.data = query.data();
+    problem.key.data = key.data();
+    problem.value.data = value.data();
+    problem.outputs.out = out.data();
+    problem.query.strides = strides(p.query_len, p.head_dim);
+    problem.key.strides = strides(p.key_len, p.head_dim);
+    problem.value.strides = strides(p.key_len, p.value_dim);
+    problem.outputs.out_strides = strides(p.query_len, p.value_dim);
+    problem.score.kind = p.score;
+    problem.logits.scale = inputs.scale;
+    problem.pattern.has_window_right = p.causal;
     problem.empty_rows = fovea::EmptyRows::zero;
-    if (p.valid_len >= 0) problem.valid_lens = &valid_len;
-    if (p.masked) problem.mask = reinterpret_cast<const uint8_t *>(mask.data());
-    problem.mask_strides = strides(p.query_len, p.key_len);
-    problem.log_sum_exp = log_sum_exp.data();
-    problem.log_sum_exp_strides = strides(p.query_len, 1);
-    problem.weights = weights.data();
-    problem.weights_strides = strides(p.query_len, p.key_len);
+    if (p.valid_len >= 0) problem.pattern.valid_lens = &valid_len;
+    if (p.masked) problem.pattern.mask = reinterpret_cast<const uint8_t *>(mask.data());
+    problem.pattern.mask_strides = strides(p.query_len, p.key_len);
+    problem.outputs.log_sum_exp = log_sum_exp.data();
+    problem.outputs.log_sum_exp_strides = strides(p.query_len, 1);
+    problem.outputs.weights = weights.data();
+    problem.outputs.weights_strides = strides(p.query_len, p.key_len);
   }
 
   void run(const fovea::Kernels &table, void (*kernel)(const fovea::AttentionTask &), bool with_weights) {
-    problem.weights_wanted = with_weights;
+    problem.outputs.weights_wanted = with_weights;
     const int64_t floats = table.attention_of(given.score).scratch_floats(given.head_dim, given.value_dim);
     const WithPlacement aligned(Placement::kEnd);  // whole lines, as plans hand it out
     const Floats scratch(fovea::round_up(floats, 16));

@@ -82,10 +82,10 @@ struct AttentionWorker {
 
   FOVEA_INLINE explicit AttentionWorker(const AttentionTask &t)
       : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
-    key_base = problem.key + task.batch * problem.key_strides.batch + task.kv_head * problem.key_strides.head;
-    value_base = problem.value + task.batch * problem.value_strides.batch + task.kv_head * problem.value_strides.head;
-    const HeadStrides &strides = problem.key_scalars_strides;
-    key_scalars = problem.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
+    key_base = problem.key.head(task.batch, task.kv_head);
+    value_base = problem.value.head(task.batch, task.kv_head);
+    const HeadStrides &strides = problem.score.key_scalars_strides;
+    key_scalars = problem.score.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
     tile_keys = Path::keys_at_once(task.row_count);
     scores = static_cast<float *>(task.scratch);
     harmless = scores + keys * rows;
@@ -93,7 +93,7 @@ struct AttentionWorker {
 
   // Whether a row of the band may see other keys of a tile than its neighbours do.
   FOVEA_INLINE bool has_masks(const Band &band) const {
-    return problem.mask != nullptr || problem.bias != nullptr || problem.leave_one_out ||
+    return problem.pattern.mask != nullptr || problem.logits.bias != nullptr || problem.pattern.leave_one_out ||
            band.table.all.first > first_key(band) || band.table.all.last < band.table.any.last;
   }
 
@@ -107,7 +107,7 @@ struct AttentionWorker {
 
   // Path::add_values of a single row, with masked values taken as 0.
   FOVEA_INLINE void add_harmless_values(Band &band, const ScoreTile &tile, const float *values, const bool *masked) {
-    const int64_t value_dim = problem.value_dim;
+    const int64_t value_dim = problem.sizes.value_dim;
     const size_t bytes = static_cast<size_t>(value_dim) * sizeof(float);
     alignas(64) float rescale[rows] = {band.state.rescale[0]};
     for (int64_t first = 0; first < tile.keys;) {
@@ -120,7 +120,7 @@ struct AttentionWorker {
         if (masked[first + j]) {
           memset(to, 0, bytes);
         } else {
-          memcpy(to, values + (first + j) * problem.value_strides.position, bytes);
+          memcpy(to, values + (first + j) * problem.value.strides.position, bytes);
         }
       }
       Path::add_values(band.out, harmless, value_dim, value_dim, 1, part, rescale);
@@ -131,7 +131,7 @@ struct AttentionWorker {
 
   template <bool repairing>
   FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
-    if (problem.mask != nullptr) {
+    if (problem.pattern.mask != nullptr) {
       const KeyRange allowed = keys_allowed(band.table, key, key_end - key);
       if (allowed.first >= allowed.last) return;
       key_end = key + allowed.last;
@@ -140,7 +140,7 @@ struct AttentionWorker {
     ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
     const bool one_row = has_one_row();
     const bool plain = scale.plain && tile.vector_any == nullptr;
-    const int64_t key_stride = problem.key_strides.position;
+    const int64_t key_stride = problem.key.strides.position;
     if (one_row && plain) tile = empty_line(tile);
     Path::score({problem, band.table, band.query, key_base + key * key_stride, key_scalars, tile, upcoming(band, key)});
     next_is_fetched = true;
@@ -156,11 +156,11 @@ struct AttentionWorker {
       update_softmax(band.state, tile, exponent);
     }
     if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
-    const float *values = value_base + key * problem.value_strides.position;
+    const float *values = value_base + key * problem.value.strides.position;
     if constexpr (repairing) {
       add_harmless_values(band, tile, values, masked);
     } else {
-      Path::add_values(band.out, values, problem.value_strides.position, problem.value_dim, band.row_count, tile,
+      Path::add_values(band.out, values, problem.value.strides.position, problem.sizes.value_dim, band.row_count, tile,
                        band.state.rescale);
     }
     for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {
@@ -169,7 +169,7 @@ struct AttentionWorker {
   }
 
   FOVEA_INLINE void add_total(Band &band) const {
-    Path::add_out(band.out, band.total, band.total_rescale, problem.value_dim, band.row_count);
+    Path::add_out(band.out, band.total, band.total_rescale, problem.sizes.value_dim, band.row_count);
   }
 
   FOVEA_NOINLINE void end_run(Band &band) const {
@@ -179,7 +179,7 @@ struct AttentionWorker {
     band.total = total;
     band.has_total = true;
     for (int64_t r = 0; r < rows; r += lanes) store(band.total_rescale + r, splat(1.0f));
-    Path::clear_out(band.out, problem.value_dim, band.row_count);
+    Path::clear_out(band.out, problem.sizes.value_dim, band.row_count);
   }
 
   // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
@@ -196,7 +196,7 @@ struct AttentionWorker {
   // Rows of a band at `base`, if they are evenly spaced: all in one head.
   FOVEA_INLINE Upcoming band_rows(const Band &band, const float *base, const HeadStrides &strides, int64_t dim) const {
     const QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
-    const bool one_head = row.query + band.row_count <= problem.query_len;
+    const bool one_head = row.query + band.row_count <= problem.sizes.query_len;
     return {base + row.at(strides), strides.position, dim, one_head ? band.row_count : 0};
   }
 
@@ -205,32 +205,32 @@ struct AttentionWorker {
     Prefetch prefetch;
     const int64_t b = &band - bands;
     const int64_t next = key / tile_keys * tile_keys + tile_keys;
-    const HeadStrides &k = problem.key_strides;
-    const HeadStrides &v = problem.value_strides;
+    const HeadStrides &k = problem.key.strides;
+    const HeadStrides &v = problem.value.strides;
     if (!next_is_fetched && next < last_key) {
       const int64_t count = min_of(tile_keys, last_key - next);
-      prefetch.keys = {key_base + next * k.position, k.position, problem.head_dim, count};
-      prefetch.values = {value_base + next * v.position, v.position, problem.value_dim, count};
+      prefetch.keys = {key_base + next * k.position, k.position, problem.sizes.head_dim, count};
+      prefetch.values = {value_base + next * v.position, v.position, problem.sizes.value_dim, count};
     }
     if (key < first_tile_end && b + 1 < band_count) {
-      prefetch.queries = band_rows(bands[b + 1], problem.query, problem.query_strides, problem.head_dim);
+      prefetch.queries = band_rows(bands[b + 1], problem.query.data, problem.query.strides, problem.sizes.head_dim);
     }
     if (next + tile_keys >= band.table.any.last && task.partial.out == nullptr) {
-      prefetch.out = band_rows(band, problem.out, problem.out_strides, problem.value_dim);
+      prefetch.out = band_rows(band, problem.outputs.out, problem.outputs.out_strides, problem.sizes.value_dim);
     }
     return prefetch;
   }
 
   FOVEA_INLINE void start(Band &band) {
     Path::load_queries(problem, band.table, band.query);
-    Path::clear_out(band.out, problem.value_dim, band.row_count);
+    Path::clear_out(band.out, problem.sizes.value_dim, band.row_count);
     band.has_total = false;
-    band.state.start(band.table, problem.sinks != nullptr && task.first_split, scale.natural);
+    band.state.start(band.table, problem.logits.sinks != nullptr && task.first_split, scale.natural);
   }
 
   // Lays out `count` rows from row_begin on in bands.
   FOVEA_INLINE void divide(int64_t row_begin, int64_t count) {
-    float *at = harmless + harmless_keys * problem.value_dim;
+    float *at = harmless + harmless_keys * problem.sizes.value_dim;
     band_count = ceil_div(count, rows);
     for (int64_t b = 0; b < band_count; ++b) {
       Band &band = bands[b];
@@ -238,9 +238,9 @@ struct AttentionWorker {
       band.row_count = min_of(rows, count - b * rows);
       band.table.fill(task, band.row_begin, band.row_count);
       band.query = at;
-      band.out = at + Path::query_floats(problem.head_dim);
-      band.total = band.out + Path::out_floats(problem.value_dim);
-      at = band.total + Path::out_floats(problem.value_dim);
+      band.out = at + Path::query_floats(problem.sizes.head_dim);
+      band.total = band.out + Path::out_floats(problem.sizes.value_dim);
+      at = band.total + Path::out_floats(problem.sizes.value_dim);
     }
   }
 
@@ -282,11 +282,11 @@ struct AttentionWorker {
     QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
     for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
       pointers[r] = task.partial.out != nullptr
-                        ? task.partial.out + (band.row_begin - task.row_begin + r) * problem.value_dim
-                        : problem.out + row.at(problem.out_strides);
+                        ? task.partial.out + (band.row_begin - task.row_begin + r) * problem.sizes.value_dim
+                        : problem.outputs.out + row.at(problem.outputs.out_strides);
       factor[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
     }
-    Path::store_out(band.out, problem.value_dim, factor, pointers, band.row_count, finite);
+    Path::store_out(band.out, problem.sizes.value_dim, factor, pointers, band.row_count, finite);
     for (int64_t r = 0; r < band.row_count; ++r) {
       if (empty(band, r) || band.state.sum[r] != band.state.sum[r]) finite[r] = 0.0f;  // nothing to repair
     }
@@ -302,19 +302,19 @@ struct AttentionWorker {
       return;
     }
     QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
-    const int64_t all_rows = problem.group * problem.query_len;
-    float *row_max = task.row_max + (task.batch * problem.kv_heads + task.kv_head) * all_rows + band.row_begin;
+    const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
+    float *row_max = task.row_max + (task.batch * problem.sizes.kv_heads + task.kv_head) * all_rows + band.row_begin;
     float *row_scale = task.row_scale + (row_max - task.row_max);
     for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
-      if (problem.weights_wanted) {
+      if (problem.outputs.weights_wanted) {
         row_max[r] = band.state.max[r];
         row_scale[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
       }
       if (empty(band, r)) {
-        fill_empty_row(problem, task.batch, task.kv_head, problem.out + row.at(problem.out_strides));
+        fill_empty_row(problem, task.batch, task.kv_head, problem.outputs.out + row.at(problem.outputs.out_strides));
       }
-      if (problem.log_sum_exp != nullptr) {
-        problem.log_sum_exp[row.at(problem.log_sum_exp_strides)] =
+      if (problem.outputs.log_sum_exp != nullptr) {
+        problem.outputs.log_sum_exp[row.at(problem.outputs.log_sum_exp_strides)] =
             empty(band, r) ? empty_log_sum_exp(problem) : log_sum_exp(band, r);
       }
     }

@@ -268,7 +268,7 @@ struct FeatureRows : FewRowsValues {
   // query[row][d], padded with zeros to whole registers.
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
-    const int64_t head_dim = problem.head_dim;
+    const int64_t head_dim = problem.sizes.head_dim;
     const int64_t padded = round_up(head_dim, lanes);
     for (int64_t r = 0; r < table.count; ++r) {
       float *to = query + r * padded;
@@ -344,8 +344,8 @@ struct FeatureRows : FewRowsValues {
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      score_group<decltype(group)::value>(job.query, job.keys, job.problem.key_strides.position, job.problem.head_dim,
-                                          row, job.tile);
+      score_group<decltype(group)::value>(job.query, job.keys, job.problem.key.strides.position,
+                                          job.problem.sizes.head_dim, row, job.tile);
     });
   }
 };

@@ -146,13 +146,13 @@ struct ScoreScale {
     constexpr float log2_e = 1.44269504088896340736f;
     // The scale can wait for the exponent when nothing is added to the scores before, and it is positive and
     // unremarkable.
-    const bool changed = problem.softcap != 0.0f || problem.bias != nullptr || problem.alibi_slopes != nullptr ||
-                         problem.inverse_squares != nullptr;
-    const bool deferred = !changed && problem.scale > 1e-20f && problem.scale < 1e20f;
-    multiply = deferred ? 1.0f : problem.scale;
-    natural = deferred ? problem.scale : 1.0f;
+    const bool changed = problem.logits.softcap != 0.0f || problem.logits.bias != nullptr ||
+                         problem.logits.alibi_slopes != nullptr || problem.score.inverse_squares != nullptr;
+    const bool deferred = !changed && problem.logits.scale > 1e-20f && problem.logits.scale < 1e20f;
+    multiply = deferred ? 1.0f : problem.logits.scale;
+    natural = deferred ? problem.logits.scale : 1.0f;
     exponent_scale = natural * log2_e;
-    plain = deferred && problem.mask == nullptr && !problem.leave_one_out;
+    plain = deferred && problem.pattern.mask == nullptr && !problem.pattern.leave_one_out;
   }
 };
 
@@ -167,14 +167,14 @@ FOVEA_NOINLINE void to_logits(const ScoreTile &tile, const RowTable<rows> &table
     const Float factor(scale.multiply);
     tile.for_each([&](const Float &score, int64_t, int64_t) FOVEA_INLINE_BODY { return score * factor; });
   }
-  if (problem.inverse_squares != nullptr) {
+  if (problem.score.inverse_squares != nullptr) {
     tile.for_each([&](const Float &score, int64_t, int64_t r)
                       FOVEA_INLINE_BODY { return score * load(table.inverse_square + r); });
   }
-  if (problem.softcap != 0.0f) apply_softcap(tile, problem.softcap);
-  if (problem.alibi_slopes != nullptr) apply_alibi(tile, table);
-  if (problem.bias != nullptr || problem.mask != nullptr) apply_bias_and_mask(tile, table);
-  if (problem.leave_one_out) apply_leave_one_out(tile, table);
+  if (problem.logits.softcap != 0.0f) apply_softcap(tile, problem.logits.softcap);
+  if (problem.logits.alibi_slopes != nullptr) apply_alibi(tile, table);
+  if (problem.logits.bias != nullptr || problem.pattern.mask != nullptr) apply_bias_and_mask(tile, table);
+  if (problem.pattern.leave_one_out) apply_leave_one_out(tile, table);
   if (tile.vector_any != nullptr) apply_ranges(tile, table);
 }
 

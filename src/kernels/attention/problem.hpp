@@ -31,45 +31,46 @@ constexpr int64_t least_shared_units = 32;
 // Gaussian: up to so many features all pairs get the squared difference (scores/gaussian.hpp).
 constexpr int64_t most_differences = 16;
 
-struct AttentionProblem {
-  int64_t batch, heads, kv_heads, group, query_len, key_len, head_dim, value_dim;
+struct AttentionSizes {
+  int64_t batch = 0, heads = 0, kv_heads = 0, group = 0, query_len = 0, key_len = 0, head_dim = 0, value_dim = 0;
+  int64_t key_dim = 0;  // a key's size before projections; head_dim is what is compared
+};
 
-  int64_t key_dim;  // a key's size before projections; head_dim is what is compared
+// Rows of queries, keys or values.
+struct HeadRows {
+  const float *data;
+  HeadStrides strides;
 
-  const float *query, *key, *value;
-  float *out;
-  HeadStrides query_strides, key_strides, value_strides, out_strides;
+  [[gnu::always_inline]] const float *head(int64_t batch, int64_t index) const {
+    return data + batch * strides.batch + index * strides.head;
+  }
+};
 
-  ScoreKind score;
+// What a score function reads besides queries and keys.
+struct ScoreInputs {
+  ScoreKind kind;
   // One number for each key, [batch][kv_head][key]. Gaussian: |k|^2, null where all pairs get the difference. Additive: the
   // key's reach (scores/additive_units.hpp).
   const float *key_scalars;
   HeadStrides key_scalars_strides;  // position: 1
   // Additive: query and key are rows of head_dim hidden units, padded with zeros to a multiple of 16; the vector v,
   // padded too.
-  const float *score_vector;
+  const float *vector;
   // See scores/additive_units.hpp: of a query that does not hold tangents; whether any may.
   float least_reach;
   bool takes_tangents;
   // Gaussian with a width for each head: 1 / sigma^2, [head]. Null when one width serves all and scale is divided by
   // its square.
   const float *inverse_squares;
+};
 
-  float scale;    // not 0
-  float softcap;  // 0: none
-
-  // Masks. Null pointers and false: none.
+// Which keys a query attends. Null pointers and false: no such rule.
+struct KeyPattern {
   const void *valid_lens;
   bool valid_lens_64bit;
   int64_t valid_lens_batch_stride, valid_lens_query_stride;
   const uint8_t *mask;
   HeadStrides mask_strides;
-  const float *bias;
-  HeadStrides bias_strides;
-  const float *alibi_slopes;
-  int64_t alibi_stride;
-  const float *sinks;
-  int64_t sinks_stride;
   // Query i stands at position position_offset + i and attends positions [position - window_left, position +
   // window_right].
   bool has_window_left, has_window_right;
@@ -77,9 +78,23 @@ struct AttentionProblem {
   int64_t position_offset;
   bool leave_one_out;  // query i does not attend key leave_out_offset + i
   int64_t leave_out_offset;
-  EmptyRows empty_rows;
-  Dropout dropout;
+};
 
+// What becomes of a score before the softmax. Null pointers: nothing is added.
+struct LogitTerms {
+  float scale;    // not 0
+  float softcap;  // 0: none
+  const float *bias;
+  HeadStrides bias_strides;
+  const float *alibi_slopes;
+  int64_t alibi_stride;
+  const float *sinks;
+  int64_t sinks_stride;
+};
+
+struct AttentionOutputs {
+  float *out;
+  HeadStrides out_strides;
   float *log_sum_exp;               // null: not wanted
   HeadStrides log_sum_exp_strides;  // position: per query
   float *weights;
@@ -88,17 +103,29 @@ struct AttentionProblem {
   bool average_weights;
 };
 
+struct AttentionProblem {
+  AttentionSizes sizes;
+  HeadRows query, key, value;
+  ScoreInputs score;
+  KeyPattern pattern;
+  LogitTerms logits;
+  EmptyRows empty_rows;
+  Dropout dropout;
+  AttentionOutputs outputs;
+};
+
 // Of a query: how many keys it attends at most. Never a symbol: sets of instructions must not share compiled code.
 [[gnu::always_inline]] inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
-  if (problem.valid_lens == nullptr) return problem.key_len;
-  const int64_t at = batch * problem.valid_lens_batch_stride + query * problem.valid_lens_query_stride;
-  return problem.valid_lens_64bit ? static_cast<const int64_t *>(problem.valid_lens)[at]
-                                  : static_cast<const int32_t *>(problem.valid_lens)[at];
+  if (problem.pattern.valid_lens == nullptr) return problem.sizes.key_len;
+  const int64_t at = batch * problem.pattern.valid_lens_batch_stride + query * problem.pattern.valid_lens_query_stride;
+  return problem.pattern.valid_lens_64bit ? static_cast<const int64_t *>(problem.pattern.valid_lens)[at]
+                                          : static_cast<const int32_t *>(problem.pattern.valid_lens)[at];
 }
 
 // Keys from here on are attended by no query of the batch entry.
 inline int64_t longest_valid_len(const AttentionProblem &problem, int64_t batch) {
-  const int64_t lengths = problem.valid_lens_query_stride == 0 ? min_of(problem.query_len, 1) : problem.query_len;
+  const int64_t lengths =
+      problem.pattern.valid_lens_query_stride == 0 ? min_of(problem.sizes.query_len, 1) : problem.sizes.query_len;
   int64_t longest = 0;
   for (int64_t query = 0; query < lengths; ++query) longest = max_of(longest, valid_len(problem, batch, query));
   return longest;

@@ -24,27 +24,28 @@ struct QueryCursor {
   int64_t batch, head, query;
 
   FOVEA_INLINE QueryCursor(const AttentionProblem &p, int64_t b, int64_t kv_head, int64_t row)
-      : problem(p), batch(b), head(kv_head * p.group), query(row) {
-    if (query < p.query_len) return;  // a division takes as long as a small head's softmax
-    head += row / p.query_len;
-    query = row % p.query_len;
+      : problem(p), batch(b), head(kv_head * p.sizes.group), query(row) {
+    if (query < p.sizes.query_len) return;  // a division takes as long as a small head's softmax
+    head += row / p.sizes.query_len;
+    query = row % p.sizes.query_len;
   }
   FOVEA_INLINE void advance() {
-    if (++query < problem.query_len) return;
+    if (++query < problem.sizes.query_len) return;
     query = 0;
     ++head;
   }
   FOVEA_INLINE int64_t at(const HeadStrides &strides) const {
     return batch * strides.batch + head * strides.head + query * strides.position;
   }
-  FOVEA_INLINE int64_t position() const { return problem.position_offset + query; }
+  FOVEA_INLINE int64_t position() const { return problem.pattern.position_offset + query; }
 };
 
 FOVEA_INLINE KeyRange key_range(const QueryCursor &row, int64_t key_begin, int64_t key_end) {
   const AttentionProblem &problem = row.problem;
   KeyRange range = {key_begin, min_of(key_end, valid_len(problem, row.batch, row.query))};
-  if (problem.has_window_left) range.first = max_of(range.first, row.position() - problem.window_left);
-  if (problem.has_window_right) range.last = min_of(range.last, row.position() + problem.window_right + 1);
+  if (problem.pattern.has_window_left) range.first = max_of(range.first, row.position() - problem.pattern.window_left);
+  if (problem.pattern.has_window_right)
+    range.last = min_of(range.last, row.position() + problem.pattern.window_right + 1);
   if (range.first >= range.last) return {key_begin, key_begin};
   return range;
 }
@@ -80,7 +81,7 @@ struct RowTable {
       const KeyRange range = key_range(row, task.key_begin, task.key_end);
       first_key[r] = static_cast<int32_t>(range.first);
       last_key[r] = static_cast<int32_t>(range.last);
-      query[r] = problem.query + row.at(problem.query_strides);
+      query[r] = problem.query.data + row.at(problem.query.strides);
       if (range.first < range.last) vector_any[r / lanes] = cover(vector_any[r / lanes], range);
       all = {max_of(all.first, range.first), min_of(all.last, range.last)};
     }
@@ -93,20 +94,23 @@ struct RowTable {
   // What only some calls need.
   FOVEA_INLINE void fill_extras(const AttentionTask &task, int64_t row_begin) {
     const AttentionProblem &problem = *task.problem;
-    if (problem.bias == nullptr && problem.mask == nullptr && problem.alibi_slopes == nullptr &&
-        problem.sinks == nullptr && problem.inverse_squares == nullptr && !problem.leave_one_out) {
+    if (problem.logits.bias == nullptr && problem.pattern.mask == nullptr && problem.logits.alibi_slopes == nullptr &&
+        problem.logits.sinks == nullptr && problem.score.inverse_squares == nullptr && !problem.pattern.leave_one_out) {
       return;
     }
     QueryCursor row(problem, task.batch, task.kv_head, row_begin);
     for (int64_t r = 0; r < count; ++r, row.advance()) {
-      bias[r] = problem.bias == nullptr ? nullptr : problem.bias + row.at(problem.bias_strides);
-      mask[r] = problem.mask == nullptr ? nullptr : problem.mask + row.at(problem.mask_strides);
-      slope[r] = problem.alibi_slopes == nullptr ? 0.0f : problem.alibi_slopes[row.head * problem.alibi_stride];
-      inverse_square[r] = problem.inverse_squares == nullptr ? 1.0f : problem.inverse_squares[row.head];
-      sink[r] = problem.sinks == nullptr ? 0.0f : problem.sinks[row.head * problem.sinks_stride];
+      bias[r] = problem.logits.bias == nullptr ? nullptr : problem.logits.bias + row.at(problem.logits.bias_strides);
+      mask[r] = problem.pattern.mask == nullptr ? nullptr : problem.pattern.mask + row.at(problem.pattern.mask_strides);
+      slope[r] = problem.logits.alibi_slopes == nullptr
+                     ? 0.0f
+                     : problem.logits.alibi_slopes[row.head * problem.logits.alibi_stride];
+      inverse_square[r] = problem.score.inverse_squares == nullptr ? 1.0f : problem.score.inverse_squares[row.head];
+      sink[r] = problem.logits.sinks == nullptr ? 0.0f : problem.logits.sinks[row.head * problem.logits.sinks_stride];
       position[r] = static_cast<int32_t>(row.position());
-      const int64_t out = problem.leave_out_offset + row.query;
-      left_out[r] = problem.leave_one_out && out >= 0 && out < problem.key_len ? static_cast<int32_t>(out) : -1;
+      const int64_t out = problem.pattern.leave_out_offset + row.query;
+      left_out[r] =
+          problem.pattern.leave_one_out && out >= 0 && out < problem.sizes.key_len ? static_cast<int32_t>(out) : -1;
     }
     for (int64_t r = count; r < vectors * lanes; ++r) {
       slope[r] = 0.0f;

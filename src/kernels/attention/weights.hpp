@@ -37,9 +37,9 @@ struct WeightsWorker {
   FOVEA_INLINE explicit WeightsWorker(const AttentionTask &t)
       : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
     query = static_cast<float *>(task.scratch);
-    scores = query + Path::query_floats(problem.head_dim);
+    scores = query + Path::query_floats(problem.sizes.head_dim);
     line = scores + keys * rows;
-    share = problem.average_weights ? 1.0f / static_cast<float>(problem.heads) : 1.0f;
+    share = problem.outputs.average_weights ? 1.0f / static_cast<float>(problem.sizes.heads) : 1.0f;
   }
 
   FOVEA_INLINE void emit(float *to, float weight) const { *to = add ? *to + weight : weight; }
@@ -52,13 +52,13 @@ struct WeightsWorker {
     table.fill(task, row_begin, row_count);
     Path::load_queries(problem, table, query);
     QueryCursor row(problem, task.batch, task.kv_head, row_begin);
-    const int64_t all_rows = problem.group * problem.query_len;
-    add = problem.average_weights && row.head > 0;
+    const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
+    add = problem.outputs.average_weights && row.head > 0;
     for (int64_t r = 0; r < row_count; ++r, row.advance()) {
-      const int64_t at = (task.batch * problem.kv_heads + task.kv_head) * all_rows + row_begin + r;
+      const int64_t at = (task.batch * problem.sizes.kv_heads + task.kv_head) * all_rows + row_begin + r;
       max[r] = task.row_max[at];
       factor[r] = task.row_scale[at] * share;
-      out[r] = problem.weights + row.at(problem.weights_strides);
+      out[r] = problem.outputs.weights + row.at(problem.outputs.weights_strides);
     }
     for (int64_t r = row_count; r < table.vectors * lanes; ++r) max[r] = factor[r] = 0.0f;
   }
@@ -83,11 +83,11 @@ struct WeightsWorker {
   }
 
   FOVEA_INLINE void attend_tile(int64_t key, int64_t key_end) {
-    const float *key_base = problem.key + task.batch * problem.key_strides.batch +
-                            task.kv_head * problem.key_strides.head + key * problem.key_strides.position;
+    const float *key_base = problem.key.data + task.batch * problem.key.strides.batch +
+                            task.kv_head * problem.key.strides.head + key * problem.key.strides.position;
     const ScoreTile tile = make_tile(scores, table, key, key_end - key);
-    const float *key_scalars = problem.key_scalars + task.batch * problem.key_scalars_strides.batch +
-                               task.kv_head * problem.key_scalars_strides.head;
+    const float *key_scalars = problem.score.key_scalars + task.batch * problem.score.key_scalars_strides.batch +
+                               task.kv_head * problem.score.key_scalars_strides.head;
     Path::score({problem, table, query, key_base, key_scalars, tile, {}});
     to_logits(tile, table, problem, scale);
     weigh(tile);
@@ -101,11 +101,11 @@ struct WeightsWorker {
     for (int64_t key = first; key < table.any.last; key += keys) attend_tile(key, min_of(key + keys, table.any.last));
     for (int64_t r = 0; r < row_count; ++r) {
       if (factor[r] == 0.0f && problem.empty_rows != EmptyRows::zero) {
-        fill(out[r], problem.key_len, empty_weight(problem) * share);  // the tiles gave it zeros
+        fill(out[r], problem.sizes.key_len, empty_weight(problem) * share);  // the tiles gave it zeros
         continue;
       }
       fill(out[r], first, 0.0f);
-      fill(out[r] + table.any.last, problem.key_len - table.any.last, 0.0f);
+      fill(out[r] + table.any.last, problem.sizes.key_len - table.any.last, 0.0f);
     }
   }
 

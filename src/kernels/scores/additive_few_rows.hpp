@@ -23,8 +23,8 @@ struct AdditiveFewRows : FewRowsValues {
 
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
-    const int64_t units = padded_units(problem.head_dim);
-    const float *weight = problem.score_vector;
+    const int64_t units = padded_units(problem.sizes.head_dim);
+    const float *weight = problem.score.vector;
     for (int64_t r = 0; r < table.count; ++r) {
       const float *from = table.query[r];
       float *exponentials = query + rows_at + r * 4 * units;
@@ -38,7 +38,7 @@ struct AdditiveFewRows : FewRowsValues {
         store(exponentials + units + u, -exponential * load(weight + u));
       }
       const float most = reach.of_all();
-      if (problem.takes_tangents && most <= tangent_reach) {
+      if (problem.score.takes_tangents && most <= tangent_reach) {
         query[r] = most;
         for (int64_t u = 0; u < units; u += lanes) {
           const Float tangent = tanh_register(load(from + u));
@@ -46,7 +46,7 @@ struct AdditiveFewRows : FewRowsValues {
           store(tangents + units + u, tangent * load(weight + u));
         }
       } else {
-        query[r] = most <= problem.least_reach ? problem.least_reach : most;
+        query[r] = most <= problem.score.least_reach ? problem.score.least_reach : most;
         if (!(query[r] <= largest_reach)) memcpy(exponentials, from, static_cast<size_t>(units) * sizeof(float));
       }
     }
@@ -62,14 +62,14 @@ struct AdditiveFewRows : FewRowsValues {
 
  private:
   FOVEA_INLINE static const float *key_of(const ScoreJob<tile_rows> &job, int64_t j) {
-    return job.keys + j * job.problem.key_strides.position;
+    return job.keys + j * job.problem.key.strides.position;
   }
   FOVEA_INLINE static float *score_of(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
     return job.tile.scores + j * job.tile.stride + r;
   }
   template <UnitForm form>
   FOVEA_INLINE static const float *query_of(const ScoreJob<tile_rows> &job, int64_t r) {
-    const int64_t units = padded_units(job.problem.head_dim);
+    const int64_t units = padded_units(job.problem.sizes.head_dim);
     return job.query + rows_at + (4 * r + (form == UnitForm::tangent ? 2 : 0)) * units;
   }
 
@@ -102,7 +102,7 @@ struct AdditiveFewRows : FewRowsValues {
 
   template <UnitForm form>
   FOVEA_NOINLINE static void score_streams(const ScoreJob<tile_rows> &job) {
-    const int64_t ahead = keys_ahead(padded_units(job.problem.head_dim)) * job.problem.key_strides.position;
+    const int64_t ahead = keys_ahead(padded_units(job.problem.sizes.head_dim)) * job.problem.key.strides.position;
     const int64_t stream_keys = job.tile.keys / streams;
     for (int64_t j = 0; j < stream_keys; ++j) {
       score_keys<form>(job, {j, j + stream_keys, j + 2 * stream_keys, j + 3 * stream_keys}, ahead);
@@ -176,7 +176,7 @@ struct AdditiveFewRows : FewRowsValues {
   template <UnitForm form, bool converts = false, int keys>
   FOVEA_INLINE static void sum_quotients(const ScoreJob<tile_rows> &job, const float *const (&key)[keys], int64_t r,
                                          int64_t ahead, Float (&sum)[keys]) {
-    const int64_t units = padded_units(job.problem.head_dim);
+    const int64_t units = padded_units(job.problem.sizes.head_dim);
     sum_chain<form, converts>(job, key, r, ahead, 0, min_of(chain, units), sum);
     for (int64_t u = chain; u < units; u += chain) {
       Float more[keys];
@@ -189,8 +189,8 @@ struct AdditiveFewRows : FewRowsValues {
   FOVEA_INLINE static void sum_chain(const ScoreJob<tile_rows> &job, const float *const (&key)[keys], int64_t r,
                                      int64_t ahead, int64_t begin, int64_t end, Float (&sum)[keys]) {
     const float *first = query_of<form>(job, r);
-    const float *second = first + padded_units(job.problem.head_dim);
-    const float *weight = job.problem.score_vector;
+    const float *second = first + padded_units(job.problem.sizes.head_dim);
+    const float *weight = job.problem.score.vector;
     const auto terms_at = [&](int64_t u) FOVEA_INLINE_BODY {
       return UnitTerms<form>{load(first + u), load(second + u)};
     };
@@ -200,7 +200,7 @@ struct AdditiveFewRows : FewRowsValues {
     };
     unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
       sum[y] = zero();
-      if (begin == 0) prefetch_row<1>(key[y] + ahead, padded_units(job.problem.head_dim));
+      if (begin == 0) prefetch_row<1>(key[y] + ahead, padded_units(job.problem.sizes.head_dim));
     });
     int64_t u = begin;
     for (; u + units_at_once * lanes <= end; u += units_at_once * lanes) {
@@ -249,18 +249,18 @@ struct AdditiveFewRows : FewRowsValues {
   template <UnitForm form>
   FOVEA_NOINLINE static Float sum_single(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
     const float *query = query_of<form>(job, r);
-    return sum_terms(padded_units(job.problem.head_dim), [&](int64_t u) FOVEA_INLINE_BODY {
-      return load(job.problem.score_vector + u) * single_unit<form>(load(query + u), key_units(job, j, u));
+    return sum_terms(padded_units(job.problem.sizes.head_dim), [&](int64_t u) FOVEA_INLINE_BODY {
+      return load(job.problem.score.vector + u) * single_unit<form>(load(query + u), key_units(job, j, u));
     });
   }
 
   FOVEA_NOINLINE static Float sum_direct(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
     const float *query = query_of<UnitForm::direct>(job, r);
-    const int64_t units = job.problem.head_dim;
+    const int64_t units = job.problem.sizes.head_dim;
     return sum_terms(units, [&](int64_t u) FOVEA_INLINE_BODY {
       const Float value = tanh_of_sum(load(query + u), job.query[r] <= largest_reach, key_units(job, j, u),
                                       job.key_scalar(j) <= largest_reach);
-      const Float product = load(job.problem.score_vector + u) * value;
+      const Float product = load(job.problem.score.vector + u) * value;
       return choose(lanes_below(units - u), product, zero());  // 0 * infinity must not come from padding
     });
   }

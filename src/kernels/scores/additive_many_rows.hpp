@@ -50,18 +50,18 @@ struct AdditiveManyRows : ManyRowsValues {
 
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
-    const int64_t units = padded_units(problem.head_dim);
+    const int64_t units = padded_units(problem.sizes.head_dim);
     const Layout layout(units);
     float *first = query + layout.first;
     float *second = query + layout.second;
-    const float *weight = problem.score_vector;
+    const float *weight = problem.score.vector;
     transpose_queries(table, units, first);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       Reach reach;
       for (int64_t u = 0; u < units; ++u) reach.take(load(first + u * tile_rows + r));
       const Float most = reach.of_lanes();
-      const Mask tangents = problem.takes_tangents ? most <= splat(tangent_reach) : zero() != zero();
-      const Float value = choose(tangents, most, larger(most, splat(problem.least_reach)));
+      const Mask tangents = problem.score.takes_tangents ? most <= splat(tangent_reach) : zero() != zero();
+      const Float value = choose(tangents, most, larger(most, splat(problem.score.least_reach)));
       store(query + r, value);
       const Mask exponentials = value <= splat(largest_reach);
       for (int64_t u = 0; u < units; ++u) {
@@ -81,7 +81,7 @@ struct AdditiveManyRows : ManyRowsValues {
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    const int64_t units = padded_units(job.problem.head_dim);
+    const int64_t units = padded_units(job.problem.sizes.head_dim);
     const Forms forms(job);
     for (int64_t begin = 0; begin < units; begin += long_sum) {
       const int64_t end = min_of(begin + long_sum, units);
@@ -137,10 +137,10 @@ struct AdditiveManyRows : ManyRowsValues {
     const Sums &sums;
     int64_t u, units;
 
-    FOVEA_INLINE int64_t present() const { return min_of(units, job.problem.head_dim - u); }
+    FOVEA_INLINE int64_t present() const { return min_of(units, job.problem.sizes.head_dim - u); }
     FOVEA_INLINE bool starts() const { return u == sums.begin; }
-    FOVEA_INLINE Layout layout() const { return Layout(padded_units(job.problem.head_dim)); }
-    FOVEA_INLINE const float *key(int64_t j) const { return job.keys + j * job.problem.key_strides.position + u; }
+    FOVEA_INLINE Layout layout() const { return Layout(padded_units(job.problem.sizes.head_dim)); }
+    FOVEA_INLINE const float *key(int64_t j) const { return job.keys + j * job.problem.key.strides.position + u; }
     FOVEA_INLINE float *score(int64_t j, int64_t v) const { return sums.scores + j * tile_rows + v * lanes; }
   };
 
@@ -190,7 +190,7 @@ struct AdditiveManyRows : ManyRowsValues {
       for (int64_t i = 0; i < chunk.units; ++i) {
         const Float unit = load(rows.first + i * tile_rows + r);
         const Float exponential = exponential_of_tangent(-unit);
-        const Float weighted = -exponential * splat(chunk.job.problem.score_vector[chunk.u + i]);
+        const Float weighted = -exponential * splat(chunk.job.problem.score.vector[chunk.u + i]);
         store(first + i * tile_rows + r, choose(tangents, exponential, unit));
         store(second + i * tile_rows + r, choose(tangents, weighted, load(rows.second + i * tile_rows + r)));
       }
@@ -219,7 +219,7 @@ struct AdditiveManyRows : ManyRowsValues {
 
   // The units of a key times v.
   FOVEA_INLINE static void multiply_key(const Chunk &chunk, int64_t j, const float *key) {
-    const float *weight = chunk.job.problem.score_vector + chunk.u;
+    const float *weight = chunk.job.problem.score.vector + chunk.u;
     float *to = key_product(chunk, j);
     for (int64_t u = 0; u < chunk.units; u += lanes) store(to + u, load(key + u) * load(weight + u));
   }
@@ -293,7 +293,7 @@ struct AdditiveManyRows : ManyRowsValues {
     const float *second = rows.second + v * lanes;
     unroll<keys>([&](auto y) FOVEA_INLINE_BODY { sum[y] = zero(); });
     if constexpr (!shares_reciprocals<form>) {
-      const float *weight = chunk.job.problem.score_vector + chunk.u;
+      const float *weight = chunk.job.problem.score.vector + chunk.u;
       for (int64_t i = 0; i < chunk.present(); ++i) {
         const Float row = load(first + i * tile_rows);
         const Float v_i = splat(weight[i]);
@@ -339,7 +339,7 @@ struct AdditiveManyRows : ManyRowsValues {
     for (int64_t i = 0; i < chunk.present(); ++i) {  // 0 * infinity must not come from padding
       const Float value = tanh_of_sum(load(rows.first + i * tile_rows + v * lanes), row_is_exponential, splat(key[i]),
                                       key_is_exponential);
-      sum = multiply_add(splat(chunk.job.problem.score_vector[chunk.u + i]), value, sum);
+      sum = multiply_add(splat(chunk.job.problem.score.vector[chunk.u + i]), value, sum);
     }
     return sum;
   }
@@ -353,7 +353,7 @@ struct AdditiveManyRows : ManyRowsValues {
     const bool key_is_exponential = fact <= largest_reach;
     for (int64_t v = 0; v < chunk.job.tile.vectors; ++v) {
       const Float row_reach = load(chunk.job.query + v * lanes);
-      const Float reach = larger(larger(row_reach, splat(fact)), splat(chunk.job.problem.least_reach));
+      const Float reach = larger(larger(row_reach, splat(fact)), splat(chunk.job.problem.score.least_reach));
       const Mask tangent = larger(row_reach, splat(fact)) <= splat(tangent_reach);
       const Mask shared = (reach <= splat(shared_reach)) & ~tangent;
       const Mask exponential_rows = row_reach <= splat(largest_reach);

@@ -69,13 +69,13 @@ template <UnitForm form>
 constexpr bool shares_reciprocals = form == UnitForm::tangent || form == UnitForm::shared;
 
 // Whether a call has as many units, and weights of such sizes, as sharing takes.
-FOVEA_INLINE bool may_share(const AttentionProblem &problem) { return problem.least_reach <= shared_reach; }
+FOVEA_INLINE bool may_share(const AttentionProblem &problem) { return problem.score.least_reach <= shared_reach; }
 
 FOVEA_INLINE UnitForm unit_form(float query_reach, float key_reach, const AttentionProblem &problem) {
   const auto both = [&](float most) FOVEA_INLINE_BODY { return query_reach <= most && key_reach <= most; };
   if (both(tangent_reach)) return UnitForm::tangent;
   if (both(shared_reach) && may_share(problem)) return UnitForm::shared;
-  if (!(both(largest_reach) && problem.least_reach <= largest_reach)) return UnitForm::direct;
+  if (!(both(largest_reach) && problem.score.least_reach <= largest_reach)) return UnitForm::direct;
   return may_share(problem) ? UnitForm::single : UnitForm::corrected;
 }
 

@@ -24,8 +24,8 @@ struct ScoreBlock {
   // Terms summed over the features of each key and row.
   template <class Terms>
   FOVEA_INLINE void sum(Block<keys, vectors> &block, const float *query) const {
-    const int64_t stride = job.problem.key_strides.position;
-    const int64_t head_dim = job.problem.head_dim;
+    const int64_t stride = job.problem.key.strides.position;
+    const int64_t head_dim = job.problem.sizes.head_dim;
     sum_rows_by_vectors<Terms>(block, job.keys + j * stride, stride, query + v * lanes, rows, head_dim,
                                feature_chain(head_dim));
   }
@@ -75,7 +75,7 @@ struct DotManyRows : ManyRowsValues {
 
   FOVEA_INLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                         float *query) {
-    transpose_queries(table, problem.head_dim, query);
+    transpose_queries(table, problem.sizes.head_dim, query);
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {

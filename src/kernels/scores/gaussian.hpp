@@ -41,11 +41,11 @@ struct GaussianManyRows : ManyRowsValues {
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
     float *at = query + tile_rows;
-    transpose_queries(table, problem.head_dim, at);
-    if (problem.key_scalars == nullptr) return;
+    transpose_queries(table, problem.sizes.head_dim, at);
+    if (problem.score.key_scalars == nullptr) return;
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       CompensatedSum norm;
-      for (int64_t d = 0; d < problem.head_dim; ++d) norm.add_square(load(at + d * tile_rows + r));
+      for (int64_t d = 0; d < problem.sizes.head_dim; ++d) norm.add_square(load(at + d * tile_rows + r));
       store(query + r, (norm.sum + norm.lost) * splat(-0.25f));
     }
   }

@@ -42,15 +42,15 @@ Status read_prepared(const Context &context, const AttentionArguments &arguments
 
 Status check_prepared(const AttentionCall &call, const AttentionProblem &problem) {
   const int64_t expected = call.prepared->query_dim;
-  return expect_sizes({{"query", "features", problem.head_dim, expected, "as the keys were prepared for"}});
+  return expect_sizes({{"query", "features", problem.sizes.head_dim, expected, "as the keys were prepared for"}});
 }
 
 // Keys that a plan was made for may have been appended to or truncated since.
 Status check_length(const AttentionPlan &plan) {
   const fovea_prepared_keys *keys = plan.score.prepared;
-  if (keys == nullptr || keys->length == plan.problem.key_len) return FOVEA_OK;
+  if (keys == nullptr || keys->length == plan.problem.sizes.key_len) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "keys hold %" PRId64 " positions, expected %" PRId64 " (as when the plan was made)",
-              keys->length, plan.problem.key_len);
+              keys->length, plan.problem.sizes.key_len);
 }
 
 // The call of a plan with the buffers of one run; a buffer must be there exactly if its tensor was planned.

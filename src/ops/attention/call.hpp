@@ -54,12 +54,12 @@ const char *operand_name(const AttentionCall &call, int operand);
 // Likewise the score function's; null: the scaled dot product.
 [[nodiscard]] Status read_score(const fovea_score *score, AttentionCall *call);
 
-// Kind, parameters and their sizes, once the problem's sizes are known.
-[[nodiscard]] Status check_score(const AttentionCall &call, const AttentionProblem &problem);
+// Kind, parameters and their sizes.
+[[nodiscard]] Status check_score(const AttentionCall &call, const AttentionSizes &sizes);
 
 // Whether there is anything to compute: else no value is looked at, and no memory is needed.
 inline bool has_rows(const AttentionProblem &problem) {
-  return problem.batch > 0 && problem.heads > 0 && problem.query_len > 0;
+  return problem.sizes.batch > 0 && problem.sizes.heads > 0 && problem.sizes.query_len > 0;
 }
 
 // What check_score could not see without data.

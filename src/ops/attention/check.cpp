@@ -82,24 +82,24 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   if (kv_heads == 0 ? heads != 0 : heads % kv_heads != 0) {
     return fail(FOVEA_BAD_SHAPE, "query has %" PRId64 " heads, expected a multiple of key's %" PRId64, heads, kv_heads);
   }
-  p->batch = query.shape[0];
-  p->heads = heads;
-  p->kv_heads = kv_heads;
-  p->group = kv_heads == 0 ? 0 : heads / kv_heads;
-  p->query_len = query.shape[2];
-  p->key_len = key.shape[2];
-  p->head_dim = query.shape[3];
-  p->key_dim = key.shape[3];
-  p->value_dim = value.shape[3];
+  p->sizes.batch = query.shape[0];
+  p->sizes.heads = heads;
+  p->sizes.kv_heads = kv_heads;
+  p->sizes.group = kv_heads == 0 ? 0 : heads / kv_heads;
+  p->sizes.query_len = query.shape[2];
+  p->sizes.key_len = key.shape[2];
+  p->sizes.head_dim = query.shape[3];
+  p->sizes.key_dim = key.shape[3];
+  p->sizes.value_dim = value.shape[3];
   int64_t rows = 0;
-  if (!checked_multiply(p->batch, p->heads, &rows) || !checked_multiply(rows, p->query_len, &rows) ||
-      !checked_multiply(p->batch, p->kv_heads, &rows)) {
+  if (!checked_multiply(p->sizes.batch, p->sizes.heads, &rows) || !checked_multiply(rows, p->sizes.query_len, &rows) ||
+      !checked_multiply(p->sizes.batch, p->sizes.kv_heads, &rows)) {
     return fail(FOVEA_SIZE_OVERFLOW, "query has more than 2^63 rows");
   }
-  p->query_strides = query.head_strides();
-  p->key_strides = key.head_strides();
-  p->value_strides = value.head_strides();
-  p->out_strides = out.head_strides();
+  p->query.strides = query.head_strides();
+  p->key.strides = key.head_strides();
+  p->value.strides = value.head_strides();
+  p->outputs.out_strides = out.head_strides();
   return FOVEA_OK;
 }
 
@@ -119,10 +119,10 @@ Status check_numbers(const fovea_attention_options &options, int32_t score_kind,
                 static_cast<double>(options.softcap));
   }
   p->empty_rows = static_cast<EmptyRows>(options.empty_rows);
-  const float usual = score_kind == FOVEA_SCORE_DOT ? 1.0f / std::sqrt(static_cast<float>(p->head_dim)) : 1.0f;
-  p->scale = options.scale == 0.0f ? usual : options.scale;
-  p->softcap = options.softcap;
-  p->average_weights = (options.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
+  const float usual = score_kind == FOVEA_SCORE_DOT ? 1.0f / std::sqrt(static_cast<float>(p->sizes.head_dim)) : 1.0f;
+  p->logits.scale = options.scale == 0.0f ? usual : options.scale;
+  p->logits.softcap = options.softcap;
+  p->outputs.average_weights = (options.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
   if (options.reserved != 0) {
     return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
   }
@@ -144,15 +144,15 @@ Status check_positions(const fovea_attention_options &options, AttentionProblem 
     return fail(FOVEA_BAD_VALUE, "options.window_right is %" PRId64 ", expected 0 or more", options.window_right);
   }
   const int64_t explicit_offset = set(FOVEA_QUERY_OFFSET) ? options.query_offset : 0;
-  const bool bottom_right = !set(FOVEA_TOP_LEFT) && !set(FOVEA_QUERY_OFFSET) && p->key_len > p->query_len;
-  p->position_offset = bottom_right ? p->key_len - p->query_len : explicit_offset;
-  p->leave_one_out = set(FOVEA_LEAVE_ONE_OUT);
-  p->leave_out_offset = explicit_offset;
-  p->has_window_left = set(FOVEA_WINDOW_LEFT);
-  p->has_window_right = set(FOVEA_WINDOW_RIGHT) || set(FOVEA_CAUSAL);
+  const bool bottom_right = !set(FOVEA_TOP_LEFT) && !set(FOVEA_QUERY_OFFSET) && p->sizes.key_len > p->sizes.query_len;
+  p->pattern.position_offset = bottom_right ? p->sizes.key_len - p->sizes.query_len : explicit_offset;
+  p->pattern.leave_one_out = set(FOVEA_LEAVE_ONE_OUT);
+  p->pattern.leave_out_offset = explicit_offset;
+  p->pattern.has_window_left = set(FOVEA_WINDOW_LEFT);
+  p->pattern.has_window_right = set(FOVEA_WINDOW_RIGHT) || set(FOVEA_CAUSAL);
   // Wider than any distance there is: the same as this.
-  p->window_left = min_of(options.window_left, 4 * largest_length);
-  p->window_right = set(FOVEA_CAUSAL) ? 0 : min_of(options.window_right, 4 * largest_length);
+  p->pattern.window_left = min_of(options.window_left, 4 * largest_length);
+  p->pattern.window_right = set(FOVEA_CAUSAL) ? 0 : min_of(options.window_right, 4 * largest_length);
   return FOVEA_OK;
 }
 
@@ -169,10 +169,10 @@ Status check_broadcast(const AttentionCall &call, int operand, Dtype dtype, cons
   }
   const Lifted lifted = lift_heads(tensor);
   const auto or_one = [&](int axis, int64_t size) { return lifted.shape[axis] == 1 ? 1 : size; };
-  FOVEA_CHECK(expect_sizes({{name, "batch entries", lifted.shape[0], or_one(0, p.batch), "as query, or 1"},
-                            {name, "heads", lifted.shape[1], or_one(1, p.heads), "as query, or 1"},
-                            {name, "queries", lifted.shape[2], or_one(2, p.query_len), "as query, or 1"},
-                            {name, "keys", lifted.shape[3], p.key_len, "as key"}}));
+  FOVEA_CHECK(expect_sizes({{name, "batch entries", lifted.shape[0], or_one(0, p.sizes.batch), "as query, or 1"},
+                            {name, "heads", lifted.shape[1], or_one(1, p.sizes.heads), "as query, or 1"},
+                            {name, "queries", lifted.shape[2], or_one(2, p.sizes.query_len), "as query, or 1"},
+                            {name, "keys", lifted.shape[3], p.sizes.key_len, "as key"}}));
   *strides = lifted.head_strides();
   return FOVEA_OK;
 }
@@ -183,23 +183,23 @@ Status check_per_head(const AttentionCall &call, int operand, const AttentionPro
   FOVEA_CHECK(check_tensor(&call.tensor[operand],
                            {.name = name, .max_rank = 1, .contiguous_last = false, .needs_data = false}));
   *stride = call.tensor[operand].strides[0];
-  return check_size(call.tensor[operand], name, 0, p.heads, "the number of query heads");
+  return check_size(call.tensor[operand], name, 0, p.sizes.heads, "the number of query heads");
 }
 
 Status check_masks(const AttentionCall &call, AttentionProblem *p) {
   if (call.present[valid_lens_operand]) {
     const fovea_tensor &lens = call.tensor[valid_lens_operand];
-    FOVEA_CHECK(check_valid_lens_tensor(lens, p->batch, p->query_len, false));
-    p->valid_lens_64bit = lens.dtype == FOVEA_I64;
-    p->valid_lens_batch_stride = lens.strides[0];
-    p->valid_lens_query_stride = lens.rank == 2 ? lens.strides[1] : 0;
+    FOVEA_CHECK(check_valid_lens_tensor(lens, p->sizes.batch, p->sizes.query_len, false));
+    p->pattern.valid_lens_64bit = lens.dtype == FOVEA_I64;
+    p->pattern.valid_lens_batch_stride = lens.strides[0];
+    p->pattern.valid_lens_query_stride = lens.rank == 2 ? lens.strides[1] : 0;
   }
-  FOVEA_CHECK(check_broadcast(call, mask_operand, Dtype::boolean, *p, &p->mask_strides));
-  FOVEA_CHECK(check_broadcast(call, bias_operand, Dtype::f32, *p, &p->bias_strides));
-  FOVEA_CHECK(check_per_head(call, alibi_slopes_operand, *p, &p->alibi_stride));
+  FOVEA_CHECK(check_broadcast(call, mask_operand, Dtype::boolean, *p, &p->pattern.mask_strides));
+  FOVEA_CHECK(check_broadcast(call, bias_operand, Dtype::f32, *p, &p->logits.bias_strides));
+  FOVEA_CHECK(check_per_head(call, alibi_slopes_operand, *p, &p->logits.alibi_stride));
   // A sink is always there to attend, so a row with one is never empty.
   if (call.present[sinks_operand]) p->empty_rows = EmptyRows::zero;
-  return check_per_head(call, sinks_operand, *p, &p->sinks_stride);
+  return check_per_head(call, sinks_operand, *p, &p->logits.sinks_stride);
 }
 
 Status check_log_sum_exp(const AttentionCall &call, AttentionProblem *p) {
@@ -213,30 +213,31 @@ Status check_log_sum_exp(const AttentionCall &call, AttentionProblem *p) {
                                      .contiguous_last = false,
                                      .needs_data = false}));
   const Lifted lifted = lift_log_sum_exp(tensor);
-  FOVEA_CHECK(expect_sizes({{"log_sum_exp", "batch entries", lifted.shape[0], p->batch, "as query"},
-                            {"log_sum_exp", "heads", lifted.shape[1], p->heads, "as query"},
-                            {"log_sum_exp", "queries", lifted.shape[2], p->query_len, "as query"}}));
-  p->log_sum_exp_strides = lifted.head_strides();
+  FOVEA_CHECK(expect_sizes({{"log_sum_exp", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
+                            {"log_sum_exp", "heads", lifted.shape[1], p->sizes.heads, "as query"},
+                            {"log_sum_exp", "queries", lifted.shape[2], p->sizes.query_len, "as query"}}));
+  p->outputs.log_sum_exp_strides = lifted.head_strides();
   return FOVEA_OK;
 }
 
 Status check_weights(const AttentionCall &call, AttentionProblem *p) {
-  p->weights_wanted = call.present[weights_operand];
-  if (!p->weights_wanted) return FOVEA_OK;
-  if (p->average_weights && p->heads == 0) {
+  p->outputs.weights_wanted = call.present[weights_operand];
+  if (!p->outputs.weights_wanted) return FOVEA_OK;
+  if (p->outputs.average_weights && p->sizes.heads == 0) {
     return fail(FOVEA_BAD_SHAPE, "query has 0 heads, expected 1 or more to average weights over");
   }
   const fovea_tensor &tensor = call.tensor[weights_operand];
   const int query_rank = call.tensor[query_operand].rank;
-  const int rank = p->average_weights && query_rank == 4 ? 3 : query_rank;
+  const int rank = p->outputs.average_weights && query_rank == 4 ? 3 : query_rank;
   FOVEA_CHECK(check_tensor(
       &tensor, {.name = "weights", .min_rank = rank, .max_rank = rank, .output = true, .needs_data = false}));
-  const Lifted lifted = p->average_weights ? lift_averaged(tensor) : lift_heads(tensor);
-  FOVEA_CHECK(expect_sizes({{"weights", "batch entries", lifted.shape[0], p->batch, "as query"},
-                            {"weights", "heads", lifted.shape[1], p->average_weights ? 1 : p->heads, "as query"},
-                            {"weights", "queries", lifted.shape[2], p->query_len, "as query"},
-                            {"weights", "keys", lifted.shape[3], p->key_len, "as key"}}));
-  p->weights_strides = lifted.head_strides();
+  const Lifted lifted = p->outputs.average_weights ? lift_averaged(tensor) : lift_heads(tensor);
+  FOVEA_CHECK(
+      expect_sizes({{"weights", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
+                    {"weights", "heads", lifted.shape[1], p->outputs.average_weights ? 1 : p->sizes.heads, "as query"},
+                    {"weights", "queries", lifted.shape[2], p->sizes.query_len, "as query"},
+                    {"weights", "keys", lifted.shape[3], p->sizes.key_len, "as key"}}));
+  p->outputs.weights_strides = lifted.head_strides();
   return FOVEA_OK;
 }
 
@@ -311,7 +312,7 @@ Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, c
 Status check_attention_call(const AttentionCall &call, AttentionProblem *problem) {
   *problem = {};
   FOVEA_CHECK(check_main_tensors(call, problem));
-  if (call.prepared == nullptr) FOVEA_CHECK(check_score(call, *problem));
+  if (call.prepared == nullptr) FOVEA_CHECK(check_score(call, problem->sizes));
   FOVEA_CHECK(check_numbers(call.options, call.score.kind, problem));
   FOVEA_CHECK(check_positions(call.options, problem));
   FOVEA_CHECK(check_masks(call, problem));
@@ -331,7 +332,7 @@ Status check_attention_data(const AttentionCall &call, const AttentionProblem &p
   if (!has_rows(problem)) return FOVEA_OK;
   FOVEA_CHECK(check_score_data(call));
   if (!call.present[valid_lens_operand]) return FOVEA_OK;
-  return check_integers(call.tensor[valid_lens_operand], operand_name(call, valid_lens_operand), problem.key_len,
+  return check_integers(call.tensor[valid_lens_operand], operand_name(call, valid_lens_operand), problem.sizes.key_len,
                         " keys", nullptr);
 }
 
@@ -347,17 +348,17 @@ Status check_attention_overlaps(const AttentionCall &call) {
 
 void set_data(const AttentionCall &call, AttentionProblem *problem) {
   const auto data = [&](int operand) { return call.present[operand] ? call.tensor[operand].data : nullptr; };
-  problem->query = static_cast<const float *>(data(query_operand));
-  problem->key = static_cast<const float *>(data(key_operand));
-  problem->value = static_cast<const float *>(data(value_operand));
-  problem->out = static_cast<float *>(data(out_operand));
-  problem->valid_lens = data(valid_lens_operand);
-  problem->mask = static_cast<const uint8_t *>(data(mask_operand));
-  problem->bias = static_cast<const float *>(data(bias_operand));
-  problem->alibi_slopes = static_cast<const float *>(data(alibi_slopes_operand));
-  problem->sinks = static_cast<const float *>(data(sinks_operand));
-  problem->log_sum_exp = static_cast<float *>(data(log_sum_exp_operand));
-  problem->weights = static_cast<float *>(data(weights_operand));
+  problem->query.data = static_cast<const float *>(data(query_operand));
+  problem->key.data = static_cast<const float *>(data(key_operand));
+  problem->value.data = static_cast<const float *>(data(value_operand));
+  problem->outputs.out = static_cast<float *>(data(out_operand));
+  problem->pattern.valid_lens = data(valid_lens_operand);
+  problem->pattern.mask = static_cast<const uint8_t *>(data(mask_operand));
+  problem->logits.bias = static_cast<const float *>(data(bias_operand));
+  problem->logits.alibi_slopes = static_cast<const float *>(data(alibi_slopes_operand));
+  problem->logits.sinks = static_cast<const float *>(data(sinks_operand));
+  problem->outputs.log_sum_exp = static_cast<float *>(data(log_sum_exp_operand));
+  problem->outputs.weights = static_cast<float *>(data(weights_operand));
 }
 
 }  // namespace fovea

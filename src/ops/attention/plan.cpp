@@ -23,9 +23,9 @@ int64_t keys_per_split(const AttentionPlan &plan) {
   constexpr int64_t longest = 21 * grid;
   const AttentionProblem &p = plan.problem;
   const int64_t blocks = std::max<int64_t>(1, ceil_div(plan.rows, plan.attention->tile_rows));
-  const bool few_rows = blocks == 1 || (blocks <= most_blocks && blocks * p.kv_heads <= most_blocks);
-  if (!few_rows) return std::max<int64_t>(p.key_len, 1);
-  return std::min(longest, round_up(std::max(256 * blocks, ceil_div(p.key_len * blocks, most_spans)), grid));
+  const bool few_rows = blocks == 1 || (blocks <= most_blocks && blocks * p.sizes.kv_heads <= most_blocks);
+  if (!few_rows) return std::max<int64_t>(p.sizes.key_len, 1);
+  return std::min(longest, round_up(std::max(256 * blocks, ceil_div(p.sizes.key_len * blocks, most_spans)), grid));
 }
 
 // Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out.
@@ -33,9 +33,9 @@ int64_t keys_per_split(const AttentionPlan &plan) {
 int64_t tile_task_rows(const AttentionPlan &plan) {
   const AttentionProblem &p = plan.problem;
   const double enough = 8.0 * worker_limit(*plan.context);
-  int64_t bands = plan.attention->tile_bands(p.head_dim, p.value_dim);
+  int64_t bands = plan.attention->tile_bands(p.sizes.head_dim, p.sizes.value_dim);
   const double spans =
-      static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) * static_cast<double>(plan.splits);
+      static_cast<double>(p.sizes.batch) * static_cast<double>(p.sizes.kv_heads) * static_cast<double>(plan.splits);
   while (bands > 1 && spans * static_cast<double>(ceil_div(plan.rows, bands * plan.attention->tile_rows)) < enough)
     bands /= 2;
   return bands * plan.attention->tile_rows;
@@ -43,11 +43,11 @@ int64_t tile_task_rows(const AttentionPlan &plan) {
 
 // A rough count of the cycles of one thread: multiply-adds against bytes read.
 double estimate_cycles(const AttentionProblem &p) {
-  const double pairs = static_cast<double>(p.batch) * static_cast<double>(p.heads) * static_cast<double>(p.query_len) *
-                       static_cast<double>(p.key_len);
-  const double features = static_cast<double>(p.head_dim + p.value_dim);
-  const double bytes =
-      4.0 * static_cast<double>(p.batch) * static_cast<double>(p.kv_heads) * static_cast<double>(p.key_len) * features;
+  const double pairs = static_cast<double>(p.sizes.batch) * static_cast<double>(p.sizes.heads) *
+                       static_cast<double>(p.sizes.query_len) * static_cast<double>(p.sizes.key_len);
+  const double features = static_cast<double>(p.sizes.head_dim + p.sizes.value_dim);
+  const double bytes = 4.0 * static_cast<double>(p.sizes.batch) * static_cast<double>(p.sizes.kv_heads) *
+                       static_cast<double>(p.sizes.key_len) * features;
   return std::max(pairs * features / 16.0, bytes / 8.0);
 }
 
@@ -62,15 +62,15 @@ bool size_in_lines(int64_t count, int64_t floats_each, size_t *size) {
 
 Status plan_memory(AttentionPlan *plan) {
   const AttentionProblem &p = plan->problem;
-  const int64_t scratch = plan->attention->scratch_floats(p.head_dim, p.value_dim);
+  const int64_t scratch = plan->attention->scratch_floats(p.sizes.head_dim, p.sizes.value_dim);
   int64_t all_rows = 0;
   int64_t partial_rows = 0;
   int64_t total = 0;
-  const bool fits = checked_multiply(p.batch * p.kv_heads, plan->rows, &all_rows) &&
+  const bool fits = checked_multiply(p.sizes.batch * p.sizes.kv_heads, plan->rows, &all_rows) &&
                     checked_multiply(all_rows, plan->splits > 1 ? plan->splits : 0, &partial_rows) &&
                     size_in_lines(1, scratch, &plan->scratch_size) &&
-                    size_in_lines(partial_rows, p.value_dim + 2, &plan->partial_size) &&
-                    size_in_lines(p.weights_wanted ? all_rows : 0, 2, &plan->statistics_size) &&
+                    size_in_lines(partial_rows, p.sizes.value_dim + 2, &plan->partial_size) &&
+                    size_in_lines(p.outputs.weights_wanted ? all_rows : 0, 2, &plan->statistics_size) &&
                     checked_multiply(static_cast<int64_t>(plan->scratch_size), plan->workers, &total) &&
                     checked_add(total, static_cast<int64_t>(plan->partial_size), &total) &&
                     checked_add(total, static_cast<int64_t>(plan->statistics_size), &total) &&
@@ -98,27 +98,27 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   plan->kernels = context.kernels;
   plan->problem = checked;
   AttentionProblem &problem = plan->problem;
-  plan->attention = &plan->kernels->attention_of(problem.score);
+  plan->attention = &plan->kernels->attention_of(problem.score.kind);
   if (!has_rows(problem)) {
     plan_nothing(call, plan);
     return FOVEA_OK;
   }
   FOVEA_CHECK(plan_score(context, call, &problem, &plan->score));
-  plan->attention = &plan->kernels->attention_of(problem.score);
-  plan->rows = problem.group * problem.query_len;
+  plan->attention = &plan->kernels->attention_of(problem.score.kind);
+  plan->rows = problem.sizes.group * problem.sizes.query_len;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
-  const bool few_ways = !problem.weights_wanted && !invariant;
-  plan->path =
-      plan->rows <= plan->attention->few_rows(problem.head_dim) && few_ways ? AttentionPath::rows : AttentionPath::tile;
+  const bool few_ways = !problem.outputs.weights_wanted && !invariant;
+  plan->path = plan->rows <= plan->attention->few_rows(problem.sizes.head_dim) && few_ways ? AttentionPath::rows
+                                                                                           : AttentionPath::tile;
   if (plan->path == AttentionPath::tile) {
     FOVEA_CHECK(plan_norms(&problem, &plan->score));
   }
-  plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.key_len, 1);
-  plan->splits = std::max<int64_t>(1, ceil_div(problem.key_len, plan->keys_per_split));
+  plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
+  plan->splits = std::max<int64_t>(1, ceil_div(problem.sizes.key_len, plan->keys_per_split));
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
   plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);
   int64_t tasks = 0;
-  if (!checked_multiply(problem.batch * problem.kv_heads, plan->row_blocks, &tasks) ||
+  if (!checked_multiply(problem.sizes.batch * problem.sizes.kv_heads, plan->row_blocks, &tasks) ||
       !checked_multiply(tasks, plan->splits, &plan->tasks)) {
     return fail(FOVEA_SIZE_OVERFLOW, "the number of tiles of this call does not fit 63 bits");
   }
@@ -148,8 +148,8 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
       " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
       score_name(plan.score.kind), plan.kernels->name, plan.attention->set, projection, rows ? "rows" : "tile",
       plan.rows_per_task, rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys,
-      plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks, plan.workers, plan.problem.weights_wanted ? 2 : 1,
-      dropout, plan.scratch_size, plan.score.size, plan.workspace_size);
+      plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks, plan.workers,
+      plan.problem.outputs.weights_wanted ? 2 : 1, dropout, plan.scratch_size, plan.score.size, plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

@@ -40,10 +40,7 @@ Status read_parameters(const fovea_score *score, const PreparedSizes &sizes, Att
     return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected one with keys to prepare: %d to %d", call->score.kind,
                 FOVEA_SCORE_BILINEAR, FOVEA_SCORE_CONCAT);
   }
-  AttentionProblem problem = {};
-  problem.head_dim = sizes.query_dim;
-  problem.key_dim = sizes.key_dim;
-  FOVEA_CHECK(check_score(*call, problem));
+  FOVEA_CHECK(check_score(*call, {.head_dim = sizes.query_dim, .key_dim = sizes.key_dim}));
   return check_operand_data(*call, first_score_operand, last_score_operand);
 }
 

@@ -20,7 +20,9 @@ struct Memory {
   char *score;
 };
 
-int64_t total_rows(const AttentionPlan &plan) { return plan.problem.batch * plan.problem.kv_heads * plan.rows; }
+int64_t total_rows(const AttentionPlan &plan) {
+  return plan.problem.sizes.batch * plan.problem.sizes.kv_heads * plan.rows;
+}
 
 Memory divide(const AttentionPlan &plan, void *workspace) {
   const auto address = reinterpret_cast<uintptr_t>(workspace);
@@ -30,11 +32,11 @@ Memory divide(const AttentionPlan &plan, void *workspace) {
   at += plan.scratch_size * static_cast<size_t>(plan.workers);
   if (plan.splits > 1) {
     memory.partial_out = reinterpret_cast<float *>(at);
-    memory.partial_max = memory.partial_out + total_rows(plan) * plan.splits * plan.problem.value_dim;
+    memory.partial_max = memory.partial_out + total_rows(plan) * plan.splits * plan.problem.sizes.value_dim;
     memory.partial_sum = memory.partial_max + total_rows(plan) * plan.splits;
   }
   at += plan.partial_size;
-  if (plan.problem.weights_wanted) {
+  if (plan.problem.outputs.weights_wanted) {
     memory.row_max = reinterpret_cast<float *>(at);
     memory.row_scale = memory.row_max + total_rows(plan);
   }
@@ -56,17 +58,18 @@ AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &probl
   const int64_t split = take(plan.splits);
   const int64_t block = take(plan.row_blocks);
   task.problem = &problem;
-  task.kv_head = take(problem.kv_heads);
+  task.kv_head = take(problem.sizes.kv_heads);
   task.batch = index;
-  task.row_begin = (problem.has_window_right ? plan.row_blocks - 1 - block : block) * plan.rows_per_task;
+  task.row_begin = (problem.pattern.has_window_right ? plan.row_blocks - 1 - block : block) * plan.rows_per_task;
   task.row_count = min_of(plan.rows_per_task, plan.rows - task.row_begin);
   task.key_begin = split * plan.keys_per_split;
-  task.key_end = min_of(task.key_begin + plan.keys_per_split, problem.key_len);
+  task.key_end = min_of(task.key_begin + plan.keys_per_split, problem.sizes.key_len);
   task.first_split = split == 0;
   if (plan.splits > 1) {
-    const int64_t head = task.batch * problem.kv_heads + task.kv_head;
+    const int64_t head = task.batch * problem.sizes.kv_heads + task.kv_head;
     const int64_t row = (head * plan.splits + split) * plan.rows + task.row_begin;
-    task.partial = {memory.partial_out + row * problem.value_dim, memory.partial_max + row, memory.partial_sum + row};
+    task.partial = {memory.partial_out + row * problem.sizes.value_dim, memory.partial_max + row,
+                    memory.partial_sum + row};
   }
   task.row_max = memory.row_max;
   task.row_scale = memory.row_scale;
@@ -78,30 +81,30 @@ int64_t at(const HeadStrides &strides, int64_t batch, int64_t head, int64_t quer
 }
 
 void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory, int64_t head_index) {
-  const int64_t batch = head_index / problem.kv_heads;
-  const int64_t kv_head = head_index % problem.kv_heads;
+  const int64_t batch = head_index / problem.sizes.kv_heads;
+  const int64_t kv_head = head_index % problem.sizes.kv_heads;
   const int64_t first = head_index * plan.splits * plan.rows;
   for (int64_t row = 0; row < plan.rows; ++row) {
-    const int64_t head = kv_head * problem.group + row / problem.query_len;
-    const int64_t query = row % problem.query_len;
+    const int64_t head = kv_head * problem.sizes.group + row / problem.sizes.query_len;
+    const int64_t query = row % problem.sizes.query_len;
     float log_sum_exp = 0.0f;
-    float *out = problem.out + at(problem.out_strides, batch, head, query);
-    plan.kernels->rowwise->merge_row({.outs = memory.partial_out + (first + row) * problem.value_dim,
+    float *out = problem.outputs.out + at(problem.outputs.out_strides, batch, head, query);
+    plan.kernels->rowwise->merge_row({.outs = memory.partial_out + (first + row) * problem.sizes.value_dim,
                                       .lses = memory.partial_max + first + row,
                                       .sums = memory.partial_sum + first + row,
                                       .unit = plan.attention->score_unit(problem),
                                       .out = out,
                                       .log_sum_exp = &log_sum_exp,
                                       .parts = plan.splits,
-                                      .value_dim = problem.value_dim,
-                                      .out_stride = plan.rows * problem.value_dim,
+                                      .value_dim = problem.sizes.value_dim,
+                                      .out_stride = plan.rows * problem.sizes.value_dim,
                                       .lse_stride = plan.rows});
     if (log_sum_exp == -INFINITY) {
       plan.kernels->rowwise->fill_empty_row(problem, batch, kv_head, out);
       log_sum_exp = plan.kernels->rowwise->empty_log_sum_exp(problem);
     }
-    if (problem.log_sum_exp != nullptr) {
-      problem.log_sum_exp[at(problem.log_sum_exp_strides, batch, head, query)] = log_sum_exp;
+    if (problem.outputs.log_sum_exp != nullptr) {
+      problem.outputs.log_sum_exp[at(problem.outputs.log_sum_exp_strides, batch, head, query)] = log_sum_exp;
     }
   }
 }
@@ -109,25 +112,25 @@ void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, cons
 // Weights averaged over heads: one task walks all heads of a block of queries, in order.
 void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t index) {
   const AttentionProblem &problem = *task.problem;
-  const int64_t blocks = ceil_div(problem.query_len, plan.rows_per_task);
+  const int64_t blocks = ceil_div(problem.sizes.query_len, plan.rows_per_task);
   const int64_t query = index % blocks * plan.rows_per_task;
   task.batch = index / blocks;
-  task.row_count = min_of(plan.rows_per_task, problem.query_len - query);
-  for (int64_t head = 0; head < problem.heads; ++head) {
-    task.kv_head = head / problem.group;
-    task.row_begin = head % problem.group * problem.query_len + query;
+  task.row_count = min_of(plan.rows_per_task, problem.sizes.query_len - query);
+  for (int64_t head = 0; head < problem.sizes.heads; ++head) {
+    task.kv_head = head / problem.sizes.group;
+    task.row_begin = head % problem.sizes.group * problem.sizes.query_len + query;
     plan.attention->weights(task);
   }
 }
 
 // A few heads of many rows, causal ones above all, come out more even in order.
 Sharing sharing(const AttentionPlan &plan) {
-  const bool few_heads = plan.problem.batch * plan.problem.kv_heads < int64_t{4} * plan.workers;
+  const bool few_heads = plan.problem.sizes.batch * plan.problem.sizes.kv_heads < int64_t{4} * plan.workers;
   return few_heads && plan.path == AttentionPath::tile && plan.splits == 1 ? Sharing::in_order : Sharing::in_ranges;
 }
 
 void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
-  if (task.problem->average_weights) {
+  if (task.problem->outputs.average_weights) {
     average_weights(plan, task, index);
   } else {
     plan.attention->weights(task);
@@ -150,7 +153,7 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   const auto attend = [&](int worker, int64_t index) { kernel(task_of(worker, index)); };
   const auto merge = [&](int, int64_t head) { merge_head(plan, problem, memory, head); };
   const auto weigh = [&](int worker, int64_t index) {
-    weigh_task(plan, task_of(worker, problem.average_weights ? 0 : index), index);
+    weigh_task(plan, task_of(worker, problem.outputs.average_weights ? 0 : index), index);
   };
   const ScoreTasks score(*plan.kernels, plan.workers, plan.score, call, memory.score, &problem);
   TaskList list(sharing(plan));
@@ -158,10 +161,10 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   list.start_stage();
   list.add(plan.tasks, attend);
   list.start_stage();
-  if (plan.splits > 1) list.add(problem.batch * problem.kv_heads, merge);
-  if (problem.weights_wanted) {
-    const int64_t blocks = ceil_div(problem.query_len, plan.rows_per_task);
-    list.add(problem.average_weights ? problem.batch * blocks : plan.tasks, weigh);
+  if (plan.splits > 1) list.add(problem.sizes.batch * problem.sizes.kv_heads, merge);
+  if (problem.outputs.weights_wanted) {
+    const int64_t blocks = ceil_div(problem.sizes.query_len, plan.rows_per_task);
+    list.add(problem.outputs.average_weights ? problem.sizes.batch * blocks : plan.tasks, weigh);
   }
   run_tasks(*plan.context, plan.workers, list);
 }

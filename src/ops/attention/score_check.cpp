@@ -66,7 +66,7 @@ Status check_parameter(const AttentionCall &call, int operand, int64_t first, in
   return rank == 1 ? FOVEA_OK : check_size(tensor, name, 1, second, why);
 }
 
-Status check_hidden(const AttentionCall &call, const AttentionProblem &problem) {
+Status check_hidden(const AttentionCall &call, const AttentionSizes &sizes) {
   const fovea_tensor &vector = call.tensor[score_vector_operand];
   const TensorRule rule = {.name = "score.score_vector", .max_rank = 1, .contiguous_last = false, .needs_data = false};
   FOVEA_CHECK(check_tensor(&vector, rule));
@@ -74,12 +74,12 @@ Status check_hidden(const AttentionCall &call, const AttentionProblem &problem) 
   FOVEA_CHECK(expect_size_in(rule.name, "hidden units", units, 1, most_units));
   const char *why = "hidden units of score_vector, size of query and key";
   if (call.score.kind == FOVEA_SCORE_CONCAT) {
-    FOVEA_CHECK(check_parameter(call, weight_operand, units, problem.head_dim + problem.key_dim, why));
+    FOVEA_CHECK(check_parameter(call, weight_operand, units, sizes.head_dim + sizes.key_dim, why));
     return check_parameter(call, score_bias_operand, units, -1, why);
   }
-  FOVEA_CHECK(check_parameter(call, query_weight_operand, units, problem.head_dim,
+  FOVEA_CHECK(check_parameter(call, query_weight_operand, units, sizes.head_dim,
                               "hidden units of score_vector, size of query"));
-  return check_parameter(call, key_weight_operand, units, problem.key_dim, "hidden units of score_vector, size of key");
+  return check_parameter(call, key_weight_operand, units, sizes.key_dim, "hidden units of score_vector, size of key");
 }
 
 }  // namespace
@@ -100,15 +100,15 @@ Status read_score(const fovea_score *score, AttentionCall *call) {
   return FOVEA_OK;
 }
 
-Status check_score(const AttentionCall &call, const AttentionProblem &problem) {
+Status check_score(const AttentionCall &call, const AttentionSizes &sizes) {
   FOVEA_CHECK(check_presence(call));
   FOVEA_CHECK(check_sigma(call));
   switch (call.score.kind) {
     case FOVEA_SCORE_BILINEAR:
-      return check_parameter(call, weight_operand, problem.head_dim, problem.key_dim, "size of query, size of key");
+      return check_parameter(call, weight_operand, sizes.head_dim, sizes.key_dim, "size of query, size of key");
     case FOVEA_SCORE_ADDITIVE:
-    case FOVEA_SCORE_CONCAT: return check_hidden(call, problem);
-    default: return check_parameter(call, sigmas_operand, problem.heads, -1, "the number of query heads");
+    case FOVEA_SCORE_CONCAT: return check_hidden(call, sizes);
+    default: return check_parameter(call, sigmas_operand, sizes.heads, -1, "the number of query heads");
   }
 }
 

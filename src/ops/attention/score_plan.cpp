@@ -34,12 +34,13 @@ Status total_size(ScorePlan *plan) {
 }
 
 Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
-  problem->score = ScoreKind::gaussian;
+  problem->score.kind = ScoreKind::gaussian;
   if (call.present[sigmas_operand]) {
-    plan->widths_floats = problem->heads;
+    plan->widths_floats = problem->sizes.heads;
   } else {
-    const double scale = static_cast<double>(problem->scale) * static_cast<double>(inverse_square(call.score.sigma));
-    problem->scale = static_cast<float>(std::clamp(scale, -1e38, 1e38));
+    const double scale =
+        static_cast<double>(problem->logits.scale) * static_cast<double>(inverse_square(call.score.sigma));
+    problem->logits.scale = static_cast<float>(std::clamp(scale, -1e38, 1e38));
   }
   return total_size(plan);
 }
@@ -60,51 +61,53 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
 Status plan_projections(const Context &context, const AttentionCall &call, int64_t units, AttentionProblem *problem,
                         ScorePlan *plan) {
   AttentionProblem &p = *problem;
-  const ScoreWeights weights = score_weights(call, p.head_dim);
+  const ScoreWeights weights = score_weights(call, p.sizes.head_dim);
   const int64_t row = padded_units(units);
   if (plan->projects_query) {
-    const HeadStrides out = packed_strides(p.heads, p.query_len, 1);
-    const MatmulKernels &product = product_for(context, call, p.heads * p.query_len, weights.query);
-    if (!plan_projection(product, {p.batch, p.heads, p.query_len, p.query_strides, out}, weights.query, &plan->query) ||
+    const HeadStrides out = packed_strides(p.sizes.heads, p.sizes.query_len, 1);
+    const MatmulKernels &product = product_for(context, call, p.sizes.heads * p.sizes.query_len, weights.query);
+    if (!plan_projection(product, {p.sizes.batch, p.sizes.heads, p.sizes.query_len, p.query.strides, out},
+                         weights.query, &plan->query) ||
         !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
       return too_large();
     }
-    p.query_strides = packed_strides(p.heads, p.query_len, row);
+    p.query.strides = packed_strides(p.sizes.heads, p.sizes.query_len, row);
   }
   if (plan->projects_key) {
-    const HeadStrides out = packed_strides(p.kv_heads, p.key_len, 1);
-    const MatmulKernels &product = product_for(context, call, p.kv_heads * p.key_len, weights.key);
-    const ProjectionRows keys = {p.batch, p.kv_heads, p.key_len, p.key_strides, out, call.present[valid_lens_operand]};
+    const HeadStrides out = packed_strides(p.sizes.kv_heads, p.sizes.key_len, 1);
+    const MatmulKernels &product = product_for(context, call, p.sizes.kv_heads * p.sizes.key_len, weights.key);
+    const ProjectionRows keys = {
+        p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, call.present[valid_lens_operand]};
     if (!plan_projection(product, keys, weights.key, &plan->key) ||
         !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
       return too_large();
     }
-    p.key_strides = packed_strides(p.kv_heads, p.key_len, row);
+    p.key.strides = packed_strides(p.sizes.kv_heads, p.sizes.key_len, row);
   }
-  plan->query_dim = p.head_dim;
-  p.head_dim = units;
+  plan->query_dim = p.sizes.head_dim;
+  p.sizes.head_dim = units;
   return FOVEA_OK;
 }
 
 Status plan_additive(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
-  problem->score = ScoreKind::additive;
+  problem->score.kind = ScoreKind::additive;
   const int64_t units = call.tensor[score_vector_operand].shape[0];
   plan->projects_query = plan->projects_key = true;
   FOVEA_CHECK(plan_projections(context, call, units, problem, plan));
   plan->vector_floats = 2 * padded_units(units);  // and the bias
-  plan->key_scalar_floats = problem->batch * problem->kv_heads * problem->key_len;
-  problem->key_scalars_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
+  plan->key_scalar_floats = problem->sizes.batch * problem->sizes.kv_heads * problem->sizes.key_len;
+  problem->score.key_scalars_strides = {problem->sizes.kv_heads * problem->sizes.key_len, problem->sizes.key_len, 1};
   return total_size(plan);
 }
 
 // The side that takes less work is projected; the query's if their number must not matter.
 Status plan_bilinear(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
-  problem->score = ScoreKind::dot;
-  const double queries = static_cast<double>(problem->heads) * static_cast<double>(problem->query_len);
-  const double keys = static_cast<double>(problem->kv_heads) * static_cast<double>(problem->key_len);
+  problem->score.kind = ScoreKind::dot;
+  const double queries = static_cast<double>(problem->sizes.heads) * static_cast<double>(problem->sizes.query_len);
+  const double keys = static_cast<double>(problem->sizes.kv_heads) * static_cast<double>(problem->sizes.key_len);
   plan->projects_query = queries <= keys || (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   plan->projects_key = !plan->projects_query;
-  const int64_t units = plan->projects_query ? problem->key_dim : problem->head_dim;
+  const int64_t units = plan->projects_query ? problem->sizes.key_dim : problem->sizes.head_dim;
   FOVEA_CHECK(plan_projections(context, call, units, problem, plan));
   return total_size(plan);
 }
@@ -113,22 +116,23 @@ Status plan_bilinear(const Context &context, const AttentionCall &call, Attentio
 Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem, ScorePlan *plan) {
   plan->prepared = &keys;
   plan->kind = keys.kind;
-  problem->score = is_additive(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
+  problem->score.kind = is_additive(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
   const int64_t row = padded_units(keys.units);
-  problem->key_strides = packed_strides(keys.kv_heads, keys.capacity, row);
-  problem->key_scalars_strides = {keys.kv_heads * keys.capacity, keys.capacity, 1};
-  problem->head_dim = keys.units;
+  problem->key.strides = packed_strides(keys.kv_heads, keys.capacity, row);
+  problem->score.key_scalars_strides = {keys.kv_heads * keys.capacity, keys.capacity, 1};
+  problem->sizes.head_dim = keys.units;
   plan->projects_query = is_additive(keys.kind);
   if (!plan->projects_query) return FOVEA_OK;
-  const HeadStrides out = packed_strides(problem->heads, problem->query_len, 1);
-  if (!plan_projection(*keys.kernels->matmul,
-                       {problem->batch, problem->heads, problem->query_len, problem->query_strides, out},
-                       {keys.units, keys.query_dim, 0, 0}, &plan->query) ||
+  const HeadStrides out = packed_strides(problem->sizes.heads, problem->sizes.query_len, 1);
+  if (!plan_projection(
+          *keys.kernels->matmul,
+          {problem->sizes.batch, problem->sizes.heads, problem->sizes.query_len, problem->query.strides, out},
+          {keys.units, keys.query_dim, 0, 0}, &plan->query) ||
       !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
     return too_large();
   }
   plan->query.panel_floats = 0;  // the keys hold them
-  problem->query_strides = packed_strides(problem->heads, problem->query_len, row);
+  problem->query.strides = packed_strides(problem->sizes.heads, problem->sizes.query_len, row);
   return total_size(plan);
 }
 
@@ -195,11 +199,12 @@ float inverse_square(float sigma) {
 }
 
 Status plan_norms(AttentionProblem *problem, ScorePlan *plan) {
-  if (problem->score != ScoreKind::gaussian || problem->head_dim <= most_differences) return FOVEA_OK;
+  if (problem->score.kind != ScoreKind::gaussian || problem->sizes.head_dim <= most_differences) return FOVEA_OK;
   plan->takes_norms = true;
-  if (!checked_multiply(problem->batch * problem->kv_heads, problem->key_len, &plan->key_scalar_floats))
+  if (!checked_multiply(problem->sizes.batch * problem->sizes.kv_heads, problem->sizes.key_len,
+                        &plan->key_scalar_floats))
     return too_large();
-  problem->key_scalars_strides = {problem->kv_heads * problem->key_len, problem->key_len, 1};
+  problem->score.key_scalars_strides = {problem->sizes.kv_heads * problem->sizes.key_len, problem->sizes.key_len, 1};
   return total_size(plan);
 }
 

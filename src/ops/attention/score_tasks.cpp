@@ -11,16 +11,16 @@ namespace {
 constexpr int64_t norms_per_task = 256;
 
 void set_score_vector(const float *vector, const ScoreVectorFacts &facts, AttentionProblem *problem) {
-  problem->score_vector = vector;
-  problem->least_reach = facts.least_reach;
-  problem->takes_tangents = facts.takes_tangents;
+  problem->score.vector = vector;
+  problem->score.least_reach = facts.least_reach;
+  problem->score.takes_tangents = facts.takes_tangents;
 }
 
 // The score vector and, behind it, the bias: contiguous and padded. Returns the bias, or null.
 const float *copy_vectors(const AttentionCall &call, int64_t floats, float *vector, AttentionProblem *problem) {
   std::memset(vector, 0, static_cast<size_t>(floats) * sizeof(float));
   gather(call.tensor[score_vector_operand], vector);
-  set_score_vector(vector, score_vector_facts(vector, problem->head_dim), problem);
+  set_score_vector(vector, score_vector_facts(vector, problem->sizes.head_dim), problem);
   if (!call.present[score_bias_operand]) return nullptr;
   gather(call.tensor[score_bias_operand], vector + floats / 2);
   return vector + floats / 2;
@@ -28,36 +28,37 @@ const float *copy_vectors(const AttentionCall &call, int64_t floats, float *vect
 
 void invert_widths(const AttentionCall &call, float *widths, AttentionProblem *problem) {
   gather(call.tensor[sigmas_operand], widths);
-  for (int64_t head = 0; head < problem->heads; ++head) widths[head] = inverse_square(widths[head]);
-  problem->inverse_squares = widths;
+  for (int64_t head = 0; head < problem->sizes.heads; ++head) widths[head] = inverse_square(widths[head]);
+  problem->score.inverse_squares = widths;
 }
 
 // Everything but the queries.
 void use_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem) {
-  problem->key = keys.rows;
-  problem->key_scalars = keys.reach;
-  if (problem->score == ScoreKind::additive) set_score_vector(keys.score_vector, keys.score_vector_facts, problem);
+  problem->key.data = keys.rows;
+  problem->score.key_scalars = keys.reach;
+  if (problem->score.kind == ScoreKind::additive) set_score_vector(keys.score_vector, keys.score_vector_facts, problem);
 }
 
 }  // namespace
 
 int64_t NormTasks::count() const {
-  return problem->batch * problem->kv_heads * ceil_div(problem->key_len, norms_per_task);
+  return problem->sizes.batch * problem->sizes.kv_heads * ceil_div(problem->sizes.key_len, norms_per_task);
 }
 
 void NormTasks::run(int64_t task) const {
-  const int64_t blocks = ceil_div(problem->key_len, norms_per_task);
+  const int64_t blocks = ceil_div(problem->sizes.key_len, norms_per_task);
   const int64_t begin = task % blocks * norms_per_task;
   const int64_t head = task / blocks;
-  const int64_t last = longest_valid_len(*problem, head / problem->kv_heads);
-  const float *keys = problem->key + head / problem->kv_heads * problem->key_strides.batch +
-                      head % problem->kv_heads * problem->key_strides.head + begin * problem->key_strides.position;
+  const int64_t last = longest_valid_len(*problem, head / problem->sizes.kv_heads);
+  const float *keys = problem->key.data + head / problem->sizes.kv_heads * problem->key.strides.batch +
+                      head % problem->sizes.kv_heads * problem->key.strides.head +
+                      begin * problem->key.strides.position;
   kernels->attention_of(ScoreKind::gaussian)
       .squared_norms({.rows = keys,
-                      .stride = problem->key_strides.position,
+                      .stride = problem->key.strides.position,
                       .count = std::clamp<int64_t>(last - begin, 0, norms_per_task),
-                      .dim = problem->head_dim,
-                      .out = norms + head * problem->key_len + begin});
+                      .dim = problem->sizes.head_dim,
+                      .out = norms + head * problem->sizes.key_len + begin});
 }
 
 ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &plan, const AttentionCall &call,
@@ -69,12 +70,12 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
   const float *bias = plan.vector_floats > 0 ? copy_vectors(call, plan.vector_floats, vector, problem) : nullptr;
   if (plan.widths_floats > 0) invert_widths(call, widths, problem);
   if (plan.takes_norms) norms_ = {&kernels, problem, key_scalars};
-  if (plan.key_scalar_floats > 0) problem->key_scalars = key_scalars;
+  if (plan.key_scalar_floats > 0) problem->score.key_scalars = key_scalars;
   if (plan.prepared != nullptr) use_prepared(*plan.prepared, problem);
   if (plan.projects_query) {
     float *panels = parts.take(plan.query.panel_floats);
     float *out = parts.take(plan.query_floats);
-    ProjectionData data = {problem->query, nullptr, panels, out, bias, nullptr, nullptr};
+    ProjectionData data = {problem->query.data, nullptr, panels, out, bias, nullptr, nullptr};
     if (plan.prepared == nullptr) {
       data.weight = query_weight_data(call);
     } else {
@@ -82,16 +83,16 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
       data.bias = plan.prepared->bias;
     }
     query_.emplace(kernels, workers, plan.query, data);
-    problem->query = out;
+    problem->query.data = out;
   }
   if (plan.projects_key) {
     float *panels = parts.take(plan.key.panel_floats);
     float *out = parts.take(plan.key_floats);
-    float *reach = problem->score == ScoreKind::additive ? key_scalars : nullptr;
+    float *reach = problem->score.kind == ScoreKind::additive ? key_scalars : nullptr;
     const float *weight = key_weight_data(call, plan.query_dim);
-    const ProjectionData data = {problem->key, weight, panels, out, nullptr, reach, problem};
+    const ProjectionData data = {problem->key.data, weight, panels, out, nullptr, reach, problem};
     key_.emplace(kernels, workers, plan.key, data);
-    problem->key = out;
+    problem->key.data = out;
   }
 }
 

@@ -140,10 +140,7 @@ Status check_cache(Call *call) {
 // for it in options.attention, and blame a key.
 Status check_mha_score(const Call &call) {
   const fovea_mha_weights &w = *call.weights;
-  AttentionProblem sizes = {};
-  sizes.heads = w.heads;
-  sizes.head_dim = w.head_dim;
-  sizes.key_dim = w.key_dim;
+  const AttentionSizes sizes = {.heads = w.heads, .head_dim = w.head_dim, .key_dim = w.key_dim};
   AttentionCall attention = {};
   Status status = read_score(call.options.score, &attention);
   if (status == FOVEA_OK) status = check_score(attention, sizes);

@@ -158,7 +158,7 @@ ProjectionTasks::Piece ProjectionTasks::piece(int64_t index) const {
     outer /= projection_.size[axis];
   }
   if (projection_.head_rows > 0) {
-    const int64_t entry = piece.row / (projection_.head_rows * data_.problem->kv_heads);
+    const int64_t entry = piece.row / (projection_.head_rows * data_.problem->sizes.kv_heads);
     const int64_t wanted = longest_valid_len(*data_.problem, entry) - piece.row % projection_.head_rows;
     piece.rows = std::clamp<int64_t>(wanted, 0, piece.rows);
   }
