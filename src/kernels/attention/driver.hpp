@@ -3,7 +3,7 @@
 //   rows: where they lie, what they may attend          attention/row_table.hpp
 //   for each tile of keys, for each band of rows that may attend some of them:
 //     raw scores                                        Path::score, in score_*.hpp
-//     scale, soft-cap, bias, ALiBi, masks               attention/logits.hpp
+//     scale, soft-cap, bias, ALiBi, masks               attention/logit_terms.hpp
 //     online softmax                                    attention/online_softmax.hpp
 //     dropout, where wanted                             attention/drop_weights.hpp
 //     weighted sum of values                            Path::add_values
@@ -28,8 +28,8 @@
 
 #include "kernels/attention/drop_weights.hpp"
 #include "kernels/attention/empty_rows.hpp"
+#include "kernels/attention/logits.hpp"
 #include "kernels/attention/online_softmax.hpp"
-#include "kernels/prefetch.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -61,10 +61,8 @@ struct AttentionWorker {
 
   const AttentionTask &task;
   const AttentionProblem &problem;
-  const float *key_base;
-  const float *value_base;
-  const float *key_scalars;  // null: the score function needs none
-  ScoreScale scale;
+  Logits<Path> logits;
+  StridedRows values;
   ScaledExp2 exponent;
   int64_t tile_keys;  // what this task takes of `keys`
   Band bands[Path::max_bands];
@@ -81,11 +79,11 @@ struct AttentionWorker {
   }
 
   FOVEA_INLINE explicit AttentionWorker(const AttentionTask &t)
-      : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
-    key_base = problem.key.head(task.batch, task.kv_head);
-    value_base = problem.value.head(task.batch, task.kv_head);
-    const HeadStrides &strides = problem.score.key_scalars_strides;
-    key_scalars = problem.score.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
+      : task(t),
+        problem(*t.problem),
+        logits(t),
+        values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim),
+        exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
     scores = static_cast<float *>(task.scratch);
     harmless = scores + keys * rows;
@@ -106,7 +104,7 @@ struct AttentionWorker {
   }
 
   // Path::add_values of a single row, with masked values taken as 0.
-  FOVEA_INLINE void add_harmless_values(Band &band, const ScoreTile &tile, const float *values, const bool *masked) {
+  FOVEA_INLINE void add_harmless_values(Band &band, const ScoreTile &tile, const RowSpan &span, const bool *masked) {
     const int64_t value_dim = problem.sizes.value_dim;
     const size_t bytes = static_cast<size_t>(value_dim) * sizeof(float);
     alignas(64) float rescale[rows] = {band.state.rescale[0]};
@@ -120,10 +118,10 @@ struct AttentionWorker {
         if (masked[first + j]) {
           memset(to, 0, bytes);
         } else {
-          memcpy(to, values + (first + j) * problem.value.strides.position, bytes);
+          memcpy(to, span.row(first + j), bytes);
         }
       }
-      Path::add_values(band.out, harmless, value_dim, value_dim, 1, part, rescale);
+      Path::add_values(band.out, {harmless, value_dim, part.keys}, value_dim, 1, part, rescale);
       rescale[0] = 1.0f;
       first += part.keys;
     }
@@ -139,12 +137,11 @@ struct AttentionWorker {
     }
     ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
     const bool one_row = has_one_row();
-    const bool plain = scale.plain && tile.vector_any == nullptr;
-    const int64_t key_stride = problem.key.strides.position;
+    const bool plain = logits.are_scores(tile);
     if (one_row && plain) tile = empty_line(tile);
-    Path::score({problem, band.table, band.query, key_base + key * key_stride, key_scalars, tile, upcoming(band, key)});
+    logits.score(band.table, band.query, tile, upcoming(band, key));
     next_is_fetched = true;
-    if (!plain) to_logits(tile, band.table, problem, scale);
+    if (!plain) logits.finish(band.table, tile);
     bool masked[keys];
     if constexpr (repairing) {
       for (int64_t j = 0; j < tile.keys; ++j) masked[j] = tile.scores[j * tile.stride] == -INFINITY;
@@ -156,12 +153,11 @@ struct AttentionWorker {
       update_softmax(band.state, tile, exponent);
     }
     if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
-    const float *values = value_base + key * problem.value.strides.position;
+    const RowSpan span = values.span(key, tile.keys, nullptr);
     if constexpr (repairing) {
-      add_harmless_values(band, tile, values, masked);
+      add_harmless_values(band, tile, span, masked);
     } else {
-      Path::add_values(band.out, values, problem.value.strides.position, problem.sizes.value_dim, band.row_count, tile,
-                       band.state.rescale);
+      Path::add_values(band.out, span, problem.sizes.value_dim, band.row_count, tile, band.state.rescale);
     }
     for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {
       store(band.total_rescale + r, load(band.total_rescale + r) * load(band.state.rescale + r));
@@ -205,12 +201,10 @@ struct AttentionWorker {
     Prefetch prefetch;
     const int64_t b = &band - bands;
     const int64_t next = key / tile_keys * tile_keys + tile_keys;
-    const HeadStrides &k = problem.key.strides;
-    const HeadStrides &v = problem.value.strides;
     if (!next_is_fetched && next < last_key) {
       const int64_t count = min_of(tile_keys, last_key - next);
-      prefetch.keys = {key_base + next * k.position, k.position, problem.sizes.head_dim, count};
-      prefetch.values = {value_base + next * v.position, v.position, problem.sizes.value_dim, count};
+      prefetch.keys = logits.keys.upcoming(next, count);
+      prefetch.values = values.upcoming(next, count);
     }
     if (key < first_tile_end && b + 1 < band_count) {
       prefetch.queries = band_rows(bands[b + 1], problem.query.data, problem.query.strides, problem.sizes.head_dim);
@@ -222,10 +216,10 @@ struct AttentionWorker {
   }
 
   FOVEA_INLINE void start(Band &band) {
-    Path::load_queries(problem, band.table, band.query);
+    logits.load_queries(band.table, band.query);
     Path::clear_out(band.out, problem.sizes.value_dim, band.row_count);
     band.has_total = false;
-    band.state.start(band.table, problem.logits.sinks != nullptr && task.first_split, scale.natural);
+    band.state.start(band.table, problem.logits.sinks != nullptr && task.first_split, logits.scale.natural);
   }
 
   // Lays out `count` rows from row_begin on in bands.
@@ -272,7 +266,7 @@ struct AttentionWorker {
   FOVEA_INLINE static bool empty(const Band &band, int64_t r) { return band.state.sum[r] == 0.0f; }
 
   FOVEA_INLINE float log_sum_exp(const Band &band, int64_t r) const {
-    return empty(band, r) ? -INFINITY : band.state.max[r] * scale.natural + logf(band.state.sum[r]);
+    return empty(band, r) ? -INFINITY : band.state.max[r] * logits.scale.natural + logf(band.state.sum[r]);
   }
 
   // Divides and writes; finite[r] is NaN for a row that is not finite although its weights are, else 0.

@@ -5,7 +5,7 @@
 // apply.
 #pragma once
 
-#include "kernels/attention/logits.hpp"
+#include "kernels/attention/logit_terms.hpp"
 #include "kernels/random/dropout.hpp"
 
 namespace fovea::FOVEA_ISA {

@@ -173,8 +173,8 @@ struct FewRowsValues {
   // So many keys together make one addition to the output, itself a sum of chains.
   static constexpr int64_t value_keys = 192;
 
-  FOVEA_INLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
-                                      int64_t row_count, const ScoreTile &tile, const float *rescale) {
+  FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
+                                      const ScoreTile &tile, const float *rescale) {
     alignas(64) float ones[tile_rows];
     store(ones, splat(1.0f));
     ScoreTile piece = tile;
@@ -182,7 +182,7 @@ struct FewRowsValues {
       piece.scores = tile.scores + j * tile.stride;
       piece.key = tile.key + j;
       piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
-      add_piece(out, values + j * value_stride, value_stride, value_dim, row_count, piece, j == 0 ? rescale : ones);
+      add_piece(out, values.row(j), values.stride, value_dim, row_count, piece, j == 0 ? rescale : ones);
     }
   }
 
@@ -286,13 +286,13 @@ struct FeatureRows : FewRowsValues {
   static constexpr bool one_chain = chain >= 1024;
 
   template <int group>
-  FOVEA_INLINE static void score_group(const float *query, const float *keys, int64_t key_stride, int64_t head_dim,
-                                       int64_t row, const ScoreTile &tile) {
+  FOVEA_INLINE static void score_group(const float *query, const RowSpan &keys, int64_t head_dim, int64_t row,
+                                       const ScoreTile &tile) {
     constexpr int keys_at_once = static_cast<int>(lanes) / group;
     constexpr int run = keys_at_once / streams;  // neighbouring keys, one after the other
     const int64_t padded = round_up(head_dim, lanes);
     const int64_t whole = head_dim / lanes * lanes;
-    const int64_t ahead = keys_ahead(head_dim) * key_stride;
+    const int64_t ahead = keys_ahead(head_dim) * keys.stride;
     const int64_t stream_keys = ceil_div(tile.keys, streams);
     for (int64_t j = 0; j < stream_keys; j += run) {
       // The i-th of those at once; past the tile's end its last key again.
@@ -305,7 +305,7 @@ struct FeatureRows : FewRowsValues {
         unroll<run>([&](auto first) FOVEA_INLINE_BODY {
           const float *key[streams];
           unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
-            key[i] = keys + key_index(first * streams + i) * key_stride;
+            key[i] = keys.row(key_index(first * streams + i));
             if (begin == 0) prefetch_row<group>(key[i] + ahead, head_dim);
           });
           const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
@@ -344,8 +344,7 @@ struct FeatureRows : FewRowsValues {
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      score_group<decltype(group)::value>(job.query, job.keys, job.problem.key.strides.position,
-                                          job.problem.sizes.head_dim, row, job.tile);
+      score_group<decltype(group)::value>(job.query, job.keys, job.problem.sizes.head_dim, row, job.tile);
     });
   }
 };

@@ -1,182 +1,52 @@
-// From raw scores to logits: scale, soft-cap, bias, ALiBi, masks, on a tile of scores[key][row]. Each option is one
-// pass over the tile, which lies in the first-level cache; options that are off cost nothing. Masked scores become
-// -infinity.
+// From queries and keys to logits, a tile of keys at a time: the rows' table, their queries, scores, and what is done to
+// scores (attention/logit_terms.hpp). The forward pass, the returned weights and the returned scores consume it.
 #pragma once
 
-#include <math.h>
-
-#include "kernels/attention/row_table.hpp"
-#include "kernels/math/tanh.hpp"
-#include "kernels/transpose.hpp"
+#include "kernels/attention/logit_terms.hpp"
+#include "kernels/attention/score.hpp"
+#include "kernels/attention/source.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// A tile of scores: keys [key, key + keys) of the rows in a RowTable, row stride `stride` floats from key to key.
-struct ScoreTile {
-  float *scores;
-  int64_t stride;
-  int64_t vectors;
-  int64_t key;
-  int64_t keys;
-  const KeyRange *vector_any;  // keys that each register's rows attend at all; null: all of the tile
+template <class Path>
+struct Logits {
+  static constexpr int64_t rows = Path::tile_rows;
+  static_assert(ScoreFunction<Path>);
 
-  // Those keys within the tile, counted from its first.
-  FOVEA_INLINE KeyRange keys_of(int64_t vector) const {
-    const KeyRange &range = vector_any[vector];
-    return {max_of(0, range.first - key), min_of(keys, range.last - key)};
+  const AttentionTask &task;
+  const AttentionProblem &problem;
+  StridedRows keys;
+  const float *key_scalars;  // null: the score function needs none
+  ScoreScale scale;
+
+  FOVEA_INLINE explicit Logits(const AttentionTask &t)
+      : task(t),
+        problem(*t.problem),
+        keys(problem.key, task.batch, task.kv_head, problem.sizes.head_dim),
+        scale(problem) {
+    const HeadStrides &strides = problem.score.key_scalars_strides;
+    key_scalars = problem.score.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
   }
 
-  template <class Body>
-  FOVEA_INLINE void for_each(const Body &body) const {
-    for (int64_t j = 0; j < keys; ++j) {
-      for (int64_t v = 0; v < vectors; ++v) {
-        float *at = scores + j * stride + v * lanes;
-        store(at, body(load(at), j, v * lanes));
-      }
-    }
+  FOVEA_INLINE void load_queries(const RowTable<rows> &table, float *query) const {
+    Path::load_queries(problem, table, query);
   }
-};
 
-template <int64_t rows>
-FOVEA_INLINE ScoreTile make_tile(float *scores, const RowTable<rows> &table, int64_t key, int64_t keys) {
-  const bool whole = key >= table.all.first && key + keys <= table.all.last;
-  return {scores, rows, table.vectors, key, keys, whole ? nullptr : table.vector_any};
-}
-
-FOVEA_INLINE Float minus_infinity() { return Float(-INFINITY); }
-
-FOVEA_INLINE Mask as_float_mask(const xsimd::batch_bool<int32_t, Arch> &mask) {
-  return xsimd::batch_bool_cast<float>(mask);
-}
-
-FOVEA_INLINE void apply_softcap(const ScoreTile &tile, float softcap) {
-  const Float cap(softcap);
-  const Float inverse(1.0f / softcap);
-  tile.for_each([&](const Float &score, int64_t, int64_t)
-                    FOVEA_INLINE_BODY { return cap * tanh_register(score * inverse); });
-}
-
-// score - slope * |position - key|
-template <int64_t rows>
-FOVEA_INLINE void apply_alibi(const ScoreTile &tile, const RowTable<rows> &table) {
-  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
-    const Int ahead = Int::load_aligned(table.position + r) - Int(static_cast<int32_t>(tile.key + j));
-    const Float distance = xsimd::to_float(xsimd::abs(ahead));
-    return multiply_add(-load(table.slope + r), distance, score);
-  });
-}
-
-template <int64_t rows>
-FOVEA_INLINE void apply_ranges(const ScoreTile &tile, const RowTable<rows> &table) {
-  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
-    const Int key(static_cast<int32_t>(tile.key + j));
-    const auto attended =
-        (key >= Int::load_aligned(table.first_key + r)) & (key < Int::load_aligned(table.last_key + r));
-    return choose(as_float_mask(attended), score, minus_infinity());
-  });
-}
-
-template <int64_t rows>
-FOVEA_INLINE void apply_leave_one_out(const ScoreTile &tile, const RowTable<rows> &table) {
-  tile.for_each([&](const Float &score, int64_t j, int64_t r) FOVEA_INLINE_BODY {
-    const Int key(static_cast<int32_t>(tile.key + j));
-    return choose(as_float_mask(key == Int::load_aligned(table.left_out + r)), minus_infinity(), score);
-  });
-}
-
-// Bias and boolean mask of `width` keys from `key` on, one row, as one addend: -infinity where masked.
-FOVEA_INLINE Float addend(const float *bias, const uint8_t *mask, int64_t key, int64_t width) {
-  Float sum = bias == nullptr ? zero() : load_partial(bias + key, width);
-  if (mask != nullptr) {
-    alignas(64) float masked[lanes] = {};
-    for (int64_t i = 0; i < width; ++i) masked[i] = mask[key + i] != 0 ? 0.0f : 1.0f;
-    sum = choose(Float::load_aligned(masked) == zero(), sum, minus_infinity());
+  // Raw scores of the tile's keys, for queries as load_queries left them.
+  FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile,
+                          const Prefetch &next) const {
+    Path::score({problem, table, query, keys.span(tile.key, tile.keys, nullptr), key_scalars, tile, next});
   }
-  return sum;
-}
 
-// Bias and mask lie row by row and scores key by key, so each square of lanes x lanes is transposed on the way. A score
-// whose addend is -infinity is replaced, not added to: NaN in a masked key must not survive.
-template <int64_t rows>
-FOVEA_INLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<rows> &table) {
-  Square square;
-  for (int64_t r = 0; r < table.count; r += lanes) {
-    for (int64_t j = 0; j < tile.keys; j += lanes) {
-      const int64_t width = min_of(lanes, tile.keys - j);
-      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
-        const bool present = r + i < table.count;
-        square.row[i] = present ? addend(table.bias[r + i], table.mask[r + i], tile.key + j, width) : zero();
-      });
-      transpose(square);
-      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
-        if (i >= width) return;
-        float *at = tile.scores + (j + i) * tile.stride + r;
-        const Float &sum = square.row[i];
-        store(at, choose(sum == minus_infinity(), minus_infinity(), load(at) + sum));
-      });
-    }
-  }
-}
+  // Whether the tile's raw scores, times scale.natural, are its logits.
+  FOVEA_INLINE bool are_scores(const ScoreTile &tile) const { return scale.plain && tile.vector_any == nullptr; }
 
-// Of `keys` keys from `key` on the range that holds all that some row may attend, as far as the boolean mask says,
-// counted from the first.
-template <int64_t rows>
-FOVEA_INLINE KeyRange keys_allowed(const RowTable<rows> &table, int64_t key, int64_t keys) {
-  KeyRange allowed = {keys, 0};
-  for (int64_t r = 0; r < table.count; ++r) {
-    const uint8_t *mask = table.mask[r] + key;
-    int64_t first = 0;
-    int64_t last = keys;
-    while (first < allowed.first && mask[first] == 0) ++first;
-    while (last > allowed.last && mask[last - 1] == 0) --last;
-    allowed = {first, last};
-  }
-  return allowed;
-}
-
-// How scores become exponents: weight = 2^((score - row_max) * exponent_scale).
-struct ScoreScale {
-  float multiply;        // applied to raw scores by to_logits(); 1 when the exponent's factor does it
-  float exponent_scale;  // times log2(e)
-  float natural;         // logit = changed score * natural
-  bool plain;            // to_logits() has nothing to do but mask what lies outside the rows' ranges
-
-  FOVEA_INLINE explicit ScoreScale(const AttentionProblem &problem) {
-    constexpr float log2_e = 1.44269504088896340736f;
-    // The scale can wait for the exponent when nothing is added to the scores before, and it is positive and
-    // unremarkable.
-    const bool changed = problem.logits.softcap != 0.0f || problem.logits.bias != nullptr ||
-                         problem.logits.alibi_slopes != nullptr || problem.score.inverse_squares != nullptr;
-    const bool deferred = !changed && problem.logits.scale > 1e-20f && problem.logits.scale < 1e20f;
-    multiply = deferred ? 1.0f : problem.logits.scale;
-    natural = deferred ? problem.logits.scale : 1.0f;
-    exponent_scale = natural * log2_e;
-    plain = deferred && problem.pattern.mask == nullptr && !problem.pattern.leave_one_out;
+  // Makes them such.
+  FOVEA_INLINE void finish(const RowTable<rows> &table, const ScoreTile &tile) const {
+    to_logits(tile, table, problem, scale);
   }
 };
-
-inline float score_unit(const AttentionProblem &problem) { return ScoreScale(problem).natural; }
-
-// All of the above, in the order of the formula. Needs scores for every key of the tile that some row attends; what
-// lies elsewhere in the tile is overwritten.
-template <int64_t rows>
-FOVEA_NOINLINE void to_logits(const ScoreTile &tile, const RowTable<rows> &table, const AttentionProblem &problem,
-                              const ScoreScale &scale) {
-  if (scale.multiply != 1.0f) {
-    const Float factor(scale.multiply);
-    tile.for_each([&](const Float &score, int64_t, int64_t) FOVEA_INLINE_BODY { return score * factor; });
-  }
-  if (problem.score.inverse_squares != nullptr) {
-    tile.for_each([&](const Float &score, int64_t, int64_t r)
-                      FOVEA_INLINE_BODY { return score * load(table.inverse_square + r); });
-  }
-  if (problem.logits.softcap != 0.0f) apply_softcap(tile, problem.logits.softcap);
-  if (problem.logits.alibi_slopes != nullptr) apply_alibi(tile, table);
-  if (problem.logits.bias != nullptr || problem.pattern.mask != nullptr) apply_bias_and_mask(tile, table);
-  if (problem.pattern.leave_one_out) apply_leave_one_out(tile, table);
-  if (tile.vector_any != nullptr) apply_ranges(tile, table);
-}
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -37,12 +37,12 @@ struct ManyRowsValues {
 
   // out = out * rescale + weighted values, for `vectors` registers of rows, of keys [first, last) of the tile.
   template <int vectors>
-  FOVEA_INLINE static void add_values_vectors(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+  FOVEA_INLINE static void add_values_vectors(float *out, const RowSpan &values, int64_t value_dim,
                                               const ScoreTile &tile, const float *rescale, int64_t v, int64_t first,
                                               int64_t last) {
     for_each_block<vectors>(value_dim, [&](auto block_dims, int64_t d) FOVEA_INLINE_BODY {
       constexpr int count = decltype(block_dims)::value;
-      RowPointers<count, Order::column_major> value(values + first * value_stride + d, value_stride);
+      RowPointers<count, Order::column_major> value(values.row(first) + d, values.stride);
       Block<count, vectors> block;
       const float *weights = tile.scores + v * lanes;
       const int64_t start = tile.key % value_chain;
@@ -60,19 +60,18 @@ struct ManyRowsValues {
     });
   }
 
-  FOVEA_NOINLINE static void add_values(float *out, const float *values, int64_t value_stride, int64_t value_dim,
-                                        int64_t, const ScoreTile &tile, const float *rescale) {
+  FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
+                                        const ScoreTile &tile, const float *rescale) {
     if (tile.vector_any == nullptr) {
       for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-        add_values_vectors<decltype(group)::value>(out, values, value_stride, value_dim, tile, rescale, v, 0,
-                                                   tile.keys);
+        add_values_vectors<decltype(group)::value>(out, values, value_dim, tile, rescale, v, 0, tile.keys);
       });
       return;
     }
     for (int64_t v = 0; v < tile.vectors; ++v) {
       const KeyRange range = tile.keys_of(v);
       if (range.first >= range.last) continue;  // its rows saw nothing, so their rescale is 1
-      add_values_vectors<1>(out, values, value_stride, value_dim, tile, rescale, v, range.first, range.last);
+      add_values_vectors<1>(out, values, value_dim, tile, rescale, v, range.first, range.last);
     }
   }
 

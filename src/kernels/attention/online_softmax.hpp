@@ -6,7 +6,7 @@
 // difference s - m is taken first: it is exact or small, however large the scores are.
 #pragma once
 
-#include "kernels/attention/logits.hpp"
+#include "kernels/attention/logit_terms.hpp"
 #include "kernels/math/exp.hpp"
 
 namespace fovea::FOVEA_ISA {

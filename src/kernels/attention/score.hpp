@@ -1,15 +1,10 @@
-// What a score function is given: one tile of keys against the rows of a band. It fills tile.scores[key][row] with raw
-// scores, for every row of a register some row of which attends the key; scores/dot.hpp, scores/gaussian.hpp and
-// score_additive_*.hpp are the ones there are.
-//
-// A score function is a struct that adds to ManyRowsValues or FewRowsValues:
-//   query_floats(head_dim)                     scratch for a band's queries
-//   load_queries(problem, table, query)        puts them there, in whatever form it likes
-//   score(job)
+// What a score function is given, one tile of keys against the rows of a band, and what it has to provide. It fills
+// tile.scores[key][row] with raw scores, for every row of a register some row of which attends the key; those in
+// kernels/scores/ are the ones there are, each a struct for many rows and one for few.
 #pragma once
 
-#include "kernels/attention/logits.hpp"
-#include "kernels/prefetch.hpp"
+#include "kernels/attention/logit_terms.hpp"
+#include "kernels/attention/source.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -19,13 +14,48 @@ struct ScoreJob {
   const AttentionProblem &problem;
   const RowTable<rows> &table;
   float *query;              // as load_queries left it, and what room it asked for
-  const float *keys;         // the tile's first key
-  const float *key_scalars;  // of key 0; see AttentionProblem
+  RowSpan keys;              // the tile's
+  const float *key_scalars;  // of key 0; see ScoreInputs
   const ScoreTile &tile;
   const Prefetch &next;  // to be asked for on the way
 
   // The number that goes with the tile's key j.
   FOVEA_INLINE float key_scalar(int64_t j) const { return key_scalars[tile.key + j]; }
+};
+
+// Standard headers of C++ are not for these units.
+template <class A, class B>
+constexpr bool same_type = false;
+template <class A>
+constexpr bool same_type<A, A> = true;
+template <class A, class B>
+concept Same = same_type<A, B>;
+
+// How weights meet values, for many rows or for few: a score function's struct begins with ManyRowsValues or FewRowsValues.
+template <class Path>
+concept ValueSums = requires(float *sums, const float *factors, float *const *rows, RowSpan values,
+                             const ScoreTile &tile, int64_t n) {
+  { Path::tile_rows } -> Same<const int64_t &>;
+  { Path::tile_keys } -> Same<const int64_t &>;   // at most
+  { Path::value_keys } -> Same<const int64_t &>;  // summed together
+  { Path::few_rows } -> Same<const bool &>;
+  { Path::max_bands } -> Same<const int64_t &>;
+  { Path::keys_at_once(n) } -> Same<int64_t>;  // of a task of n rows
+  { Path::bands(n, n) } -> Same<int64_t>;      // of a task, by head_dim and value_dim
+  { Path::out_floats(n) } -> Same<int64_t>;    // a band's sums
+  Path::clear_out(sums, n, n);
+  Path::add_values(sums, values, n, n, tile, factors);
+  Path::add_out(sums, factors, factors, n, n);
+  Path::store_out(factors, n, factors, rows, n, sums);
+};
+
+template <class Path>
+concept ScoreFunction = ValueSums<Path> &&
+    requires(const AttentionProblem &problem, const RowTable<Path::tile_rows> &table, float *query,
+             const ScoreJob<Path::tile_rows> &job, int64_t head_dim) {
+  { Path::query_floats(head_dim) } -> Same<int64_t>;  // scratch for a band's queries
+  Path::load_queries(problem, table, query);          // puts them there, in whatever form it likes
+  Path::score(job);
 };
 
 }  // namespace

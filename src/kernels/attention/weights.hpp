@@ -7,8 +7,8 @@
 
 #include "kernels/attention/drop_weights.hpp"
 #include "kernels/attention/empty_rows.hpp"
+#include "kernels/attention/logits.hpp"
 #include "kernels/attention/online_softmax.hpp"
-#include "kernels/attention/score.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -20,7 +20,7 @@ struct WeightsWorker {
 
   const AttentionTask &task;
   const AttentionProblem &problem;
-  ScoreScale scale;
+  Logits<Path> logits;
   ScaledExp2 exponent;
   RowTable<rows> table;
   alignas(64) float max[rows];
@@ -35,7 +35,7 @@ struct WeightsWorker {
   static int64_t scratch_floats(int64_t head_dim) { return Path::query_floats(head_dim) + 2 * keys * rows; }
 
   FOVEA_INLINE explicit WeightsWorker(const AttentionTask &t)
-      : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
+      : task(t), problem(*t.problem), logits(t), exponent(logits.scale.exponent_scale) {
     query = static_cast<float *>(task.scratch);
     scores = query + Path::query_floats(problem.sizes.head_dim);
     line = scores + keys * rows;
@@ -50,7 +50,7 @@ struct WeightsWorker {
 
   FOVEA_INLINE void load_rows(int64_t row_begin, int64_t row_count) {
     table.fill(task, row_begin, row_count);
-    Path::load_queries(problem, table, query);
+    logits.load_queries(table, query);
     QueryCursor row(problem, task.batch, task.kv_head, row_begin);
     const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
     add = problem.outputs.average_weights && row.head > 0;
@@ -83,13 +83,9 @@ struct WeightsWorker {
   }
 
   FOVEA_INLINE void attend_tile(int64_t key, int64_t key_end) {
-    const float *key_base = problem.key.data + task.batch * problem.key.strides.batch +
-                            task.kv_head * problem.key.strides.head + key * problem.key.strides.position;
     const ScoreTile tile = make_tile(scores, table, key, key_end - key);
-    const float *key_scalars = problem.score.key_scalars + task.batch * problem.score.key_scalars_strides.batch +
-                               task.kv_head * problem.score.key_scalars_strides.head;
-    Path::score({problem, table, query, key_base, key_scalars, tile, {}});
-    to_logits(tile, table, problem, scale);
+    logits.score(table, query, tile, {});
+    logits.finish(table, tile);
     weigh(tile);
     if (problem.dropout.threshold != 0) apply_dropout(tile, table, problem.dropout, task.batch);
     write(tile);

@@ -61,9 +61,7 @@ struct AdditiveFewRows : FewRowsValues {
   }
 
  private:
-  FOVEA_INLINE static const float *key_of(const ScoreJob<tile_rows> &job, int64_t j) {
-    return job.keys + j * job.problem.key.strides.position;
-  }
+  FOVEA_INLINE static const float *key_of(const ScoreJob<tile_rows> &job, int64_t j) { return job.keys.row(j); }
   FOVEA_INLINE static float *score_of(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
     return job.tile.scores + j * job.tile.stride + r;
   }
@@ -102,7 +100,7 @@ struct AdditiveFewRows : FewRowsValues {
 
   template <UnitForm form>
   FOVEA_NOINLINE static void score_streams(const ScoreJob<tile_rows> &job) {
-    const int64_t ahead = keys_ahead(padded_units(job.problem.sizes.head_dim)) * job.problem.key.strides.position;
+    const int64_t ahead = keys_ahead(padded_units(job.problem.sizes.head_dim)) * job.keys.stride;
     const int64_t stream_keys = job.tile.keys / streams;
     for (int64_t j = 0; j < stream_keys; ++j) {
       score_keys<form>(job, {j, j + stream_keys, j + 2 * stream_keys, j + 3 * stream_keys}, ahead);

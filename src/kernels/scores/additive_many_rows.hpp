@@ -140,7 +140,7 @@ struct AdditiveManyRows : ManyRowsValues {
     FOVEA_INLINE int64_t present() const { return min_of(units, job.problem.sizes.head_dim - u); }
     FOVEA_INLINE bool starts() const { return u == sums.begin; }
     FOVEA_INLINE Layout layout() const { return Layout(padded_units(job.problem.sizes.head_dim)); }
-    FOVEA_INLINE const float *key(int64_t j) const { return job.keys + j * job.problem.key.strides.position + u; }
+    FOVEA_INLINE const float *key(int64_t j) const { return job.keys.row(j) + u; }
     FOVEA_INLINE float *score(int64_t j, int64_t v) const { return sums.scores + j * tile_rows + v * lanes; }
   };
 

@@ -24,9 +24,8 @@ struct ScoreBlock {
   // Terms summed over the features of each key and row.
   template <class Terms>
   FOVEA_INLINE void sum(Block<keys, vectors> &block, const float *query) const {
-    const int64_t stride = job.problem.key.strides.position;
     const int64_t head_dim = job.problem.sizes.head_dim;
-    sum_rows_by_vectors<Terms>(block, job.keys + j * stride, stride, query + v * lanes, rows, head_dim,
+    sum_rows_by_vectors<Terms>(block, job.keys.row(j), job.keys.stride, query + v * lanes, rows, head_dim,
                                feature_chain(head_dim));
   }
 
