@@ -82,6 +82,7 @@ struct Task {
     problem.logits.scale = inputs.scale;
     problem.pattern.has_window_right = p.causal;
     problem.empty_rows = fovea::EmptyRows::zero;
+    problem.pattern.key_limit = p.key_len;
     if (p.valid_len >= 0) problem.pattern.valid_lens = &valid_len;
     if (p.masked) problem.pattern.mask = reinterpret_cast<const uint8_t *>(mask.data());
     problem.pattern.mask_strides = strides(p.query_len, p.key_len);

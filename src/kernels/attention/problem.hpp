@@ -66,17 +66,21 @@ struct ScoreInputs {
 
 // Which keys a query attends. Null pointers and false: no such rule.
 struct KeyPattern {
+  int64_t key_limit;  // no query attends keys from here on: the size of the mask or bias, if that is less than key_len
   const void *valid_lens;
   bool valid_lens_64bit;
   int64_t valid_lens_batch_stride, valid_lens_query_stride;
   const uint8_t *mask;
   HeadStrides mask_strides;
-  // Query i stands at position position_offset + i and attends positions [position - window_left, position +
-  // window_right].
+  // Query i stands at position position_offset + i, or query_offsets[batch entry] + i, and attends positions
+  // [position - window_left, position + window_right].
   bool has_window_left, has_window_right;
   int64_t window_left, window_right;  // causal: window_right 0
   int64_t position_offset;
-  bool leave_one_out;  // query i does not attend key leave_out_offset + i
+  const void *query_offsets;
+  bool query_offsets_64bit;
+  int64_t query_offsets_stride;
+  bool leave_one_out;  // query i does not attend key leave_out_offset + i, or query_offsets[batch entry] + i
   int64_t leave_out_offset;
 };
 
@@ -114,12 +118,23 @@ struct AttentionProblem {
   AttentionOutputs outputs;
 };
 
-// Of a query: how many keys it attends at most. Never a symbol: sets of instructions must not share compiled code.
+// Neither this nor what follows is ever a symbol: sets of instructions must not share compiled code.
+[[gnu::always_inline]] inline int64_t integer_of(const void *integers, bool is_64bit, int64_t at) {
+  return is_64bit ? static_cast<const int64_t *>(integers)[at] : static_cast<const int32_t *>(integers)[at];
+}
+
+// Of a query: how many keys it attends at most.
 [[gnu::always_inline]] inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
-  if (problem.pattern.valid_lens == nullptr) return problem.sizes.key_len;
-  const int64_t at = batch * problem.pattern.valid_lens_batch_stride + query * problem.pattern.valid_lens_query_stride;
-  return problem.pattern.valid_lens_64bit ? static_cast<const int64_t *>(problem.pattern.valid_lens)[at]
-                                          : static_cast<const int32_t *>(problem.pattern.valid_lens)[at];
+  const KeyPattern &pattern = problem.pattern;
+  if (pattern.valid_lens == nullptr) return pattern.key_limit;
+  const int64_t at = batch * pattern.valid_lens_batch_stride + query * pattern.valid_lens_query_stride;
+  return min_of(integer_of(pattern.valid_lens, pattern.valid_lens_64bit, at), pattern.key_limit);
+}
+
+// Of a batch entry: what is added to a query's number to give its position; `offset` where none has its own.
+[[gnu::always_inline]] inline int64_t query_offset(const KeyPattern &pattern, int64_t batch, int64_t offset) {
+  if (pattern.query_offsets == nullptr) return offset;
+  return integer_of(pattern.query_offsets, pattern.query_offsets_64bit, batch * pattern.query_offsets_stride);
 }
 
 // Keys from here on are attended by no query of the batch entry.

@@ -22,9 +22,14 @@ FOVEA_INLINE KeyRange cover(const KeyRange &a, const KeyRange &b) {
 struct QueryCursor {
   const AttentionProblem &problem;
   int64_t batch, head, query;
+  int64_t offset;  // the position of query 0
 
   FOVEA_INLINE QueryCursor(const AttentionProblem &p, int64_t b, int64_t kv_head, int64_t row)
-      : problem(p), batch(b), head(kv_head * p.sizes.group), query(row) {
+      : problem(p),
+        batch(b),
+        head(kv_head * p.sizes.group),
+        query(row),
+        offset(query_offset(p.pattern, b, p.pattern.position_offset)) {
     if (query < p.sizes.query_len) return;  // a division takes as long as a small head's softmax
     head += row / p.sizes.query_len;
     query = row % p.sizes.query_len;
@@ -37,7 +42,7 @@ struct QueryCursor {
   FOVEA_INLINE int64_t at(const HeadStrides &strides) const {
     return batch * strides.batch + head * strides.head + query * strides.position;
   }
-  FOVEA_INLINE int64_t position() const { return problem.pattern.position_offset + query; }
+  FOVEA_INLINE int64_t position() const { return offset + query; }
 };
 
 FOVEA_INLINE KeyRange key_range(const QueryCursor &row, int64_t key_begin, int64_t key_end) {
@@ -99,6 +104,7 @@ struct RowTable {
       return;
     }
     QueryCursor row(problem, task.batch, task.kv_head, row_begin);
+    const int64_t leave_out = query_offset(problem.pattern, task.batch, problem.pattern.leave_out_offset);
     for (int64_t r = 0; r < count; ++r, row.advance()) {
       bias[r] = problem.logits.bias == nullptr ? nullptr : problem.logits.bias + row.at(problem.logits.bias_strides);
       mask[r] = problem.pattern.mask == nullptr ? nullptr : problem.pattern.mask + row.at(problem.pattern.mask_strides);
@@ -108,7 +114,7 @@ struct RowTable {
       inverse_square[r] = problem.score.inverse_squares == nullptr ? 1.0f : problem.score.inverse_squares[row.head];
       sink[r] = problem.logits.sinks == nullptr ? 0.0f : problem.logits.sinks[row.head * problem.logits.sinks_stride];
       position[r] = static_cast<int32_t>(row.position());
-      const int64_t out = problem.pattern.leave_out_offset + row.query;
+      const int64_t out = leave_out + row.query;
       left_out[r] =
           problem.pattern.leave_one_out && out >= 0 && out < problem.sizes.key_len ? static_cast<int32_t>(out) : -1;
     }

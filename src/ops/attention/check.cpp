@@ -187,6 +187,7 @@ Status check_per_head(const AttentionCall &call, int operand, const AttentionPro
 }
 
 Status check_masks(const AttentionCall &call, AttentionProblem *p) {
+  p->pattern.key_limit = p->sizes.key_len;
   if (call.present[valid_lens_operand]) {
     const fovea_tensor &lens = call.tensor[valid_lens_operand];
     FOVEA_CHECK(check_valid_lens_tensor(lens, p->sizes.batch, p->sizes.query_len, false));
