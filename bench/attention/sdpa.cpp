@@ -112,8 +112,9 @@ class SdpaCall {
   size_t workspace_size() const { return workspace_.bytes(); }
 
   void run() {
-    buffers_.key = data_->next_cache();
-    buffers_.value = buffers_.key + value_offset_;
+    const float *cache = data_->next_cache();
+    buffers_.key = cache;
+    buffers_.value = cache + value_offset_;
     check(fovea_attention_run(plan_.get(), &buffers_, workspace_.data(), workspace_.bytes()));
   }
 

@@ -296,23 +296,23 @@ FOVEA_API fovea_status fovea_sdpa_plan_create(const fovea_context *context, cons
  * be NULL. */
 typedef struct fovea_attention_buffers {
   size_t struct_size;
-  const float *query;
-  const float *key;
-  const float *value;
-  float *out;
+  const void *query;
+  const void *key;
+  const void *value;
+  void *out;
   const void *valid_lens;
-  const uint8_t *mask;
-  const float *bias;
-  const float *alibi_slopes;
-  const float *sinks;
-  float *log_sum_exp;
-  float *weights;
-  const float *query_weight; /* the score's parameters */
-  const float *key_weight;
-  const float *weight;
-  const float *score_bias;
-  const float *score_vector;
-  const float *sigmas;
+  const void *mask;
+  const void *bias;
+  const void *alibi_slopes;
+  const void *sinks;
+  void *log_sum_exp;
+  void *weights;
+  const void *query_weight; /* the score's parameters */
+  const void *key_weight;
+  const void *weight;
+  const void *score_bias;
+  const void *score_vector;
+  const void *sigmas;
 } fovea_attention_buffers;
 
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a

@@ -229,19 +229,36 @@ TEST_SUITE("plan") {
     });
   }
 
-  TEST_CASE("a run wants the parameters that were planned, and no others") {
+  TEST_CASE("a run wants the operands that were planned, and no others, and names each") {
     for (int32_t kind : kScoreKinds) {
       Random random(base_seed());
       AttentionProblem problem = make_scored(
           kind, {.heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 50, .head_dim = 8, .value_dim = 8}, 9, random);
-      const AttentionResult result = problem.make_result();
+      if (kind % 2 == 0) {
+        problem.set_valid_lens({40});
+        problem.bias.emplace(Shape{1, 2, 9, 50}).fill_normal(random);
+        problem.sinks.emplace(Shape{2}).fill_normal(random);
+      } else {
+        problem.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return i < j; });
+        problem.alibi_slopes.emplace(Shape{2}).fill_normal(random);
+      }
+      problem.want_log_sum_exp = kind != FOVEA_SCORE_BILINEAR;
+      const AttentionResult result = problem.make_result(kind != FOVEA_SCORE_ADDITIVE);
       const AttentionPlan plan(nullptr, problem, result);
       const fovea_attention_buffers good = buffers_of(AttentionArguments(problem, result));
       struct Member {
         const char *name;
-        const float *fovea_attention_buffers::*pointer;
+        const void *fovea_attention_buffers::*pointer;
       };
-      const Member members[] = {{"query_weight", &fovea_attention_buffers::query_weight},
+      const Member members[] = {{"query", &fovea_attention_buffers::query},
+                                {"key", &fovea_attention_buffers::key},
+                                {"value", &fovea_attention_buffers::value},
+                                {"valid_lens", &fovea_attention_buffers::valid_lens},
+                                {"mask", &fovea_attention_buffers::mask},
+                                {"bias", &fovea_attention_buffers::bias},
+                                {"alibi_slopes", &fovea_attention_buffers::alibi_slopes},
+                                {"sinks", &fovea_attention_buffers::sinks},
+                                {"query_weight", &fovea_attention_buffers::query_weight},
                                 {"key_weight", &fovea_attention_buffers::key_weight},
                                 {"weight", &fovea_attention_buffers::weight},
                                 {"score_bias", &fovea_attention_buffers::score_bias},
@@ -258,10 +275,27 @@ TEST_SUITE("plan") {
         CHECK_EQ(std::string(fovea_last_error()).substr(0, start.size()), start);
         if (planned) {
           buffers = good;
-          buffers.out = const_cast<float *>(good.*member.pointer);
+          buffers.out = const_cast<void *>(good.*member.pointer);
           CHECK_EQ(plan.run(buffers), FOVEA_OVERLAP);
           CHECK(std::string(fovea_last_error()).find("overlaps " + name + " (at ") != std::string::npos);
         }
+        CHECK(result.out.untouched());
+      }
+      const struct {
+        const char *name;
+        void *fovea_attention_buffers::*pointer;
+      } outputs[] = {{"out", &fovea_attention_buffers::out},
+                     {"log_sum_exp", &fovea_attention_buffers::log_sum_exp},
+                     {"weights", &fovea_attention_buffers::weights}};
+      std::vector<float> memory(1);
+      for (const auto &output : outputs) {
+        CAPTURE(output.name);
+        fovea_attention_buffers buffers = good;
+        const bool planned = buffers.*output.pointer != nullptr;
+        buffers.*output.pointer = planned ? nullptr : memory.data();
+        CHECK_EQ(plan.run(buffers), planned ? FOVEA_NULL_POINTER : FOVEA_BAD_VALUE);
+        const std::string start = "buffers." + std::string(output.name) + (planned ? " is NULL" : " is ");
+        CHECK_EQ(std::string(fovea_last_error()).substr(0, start.size()), start);
         CHECK(result.out.untouched());
       }
       REQUIRE_OK(plan.run(good));
@@ -316,7 +350,7 @@ TEST_SUITE("plan") {
       refuse(FOVEA_BAD_VALUE, "alibi_slopes", [&](fovea_attention_buffers &b) { b.alibi_slopes = &number; });
       refuse(FOVEA_BAD_VALUE, "sinks", [&](fovea_attention_buffers &b) { b.sinks = &number; });
       refuse(FOVEA_BAD_OPTION, "struct_size", [](fovea_attention_buffers &b) { b.struct_size = 0; });
-      refuse(FOVEA_OVERLAP, "out", [](fovea_attention_buffers &b) { b.out = const_cast<float *>(b.query); });
+      refuse(FOVEA_OVERLAP, "out", [](fovea_attention_buffers &b) { b.out = const_cast<void *>(b.query); });
       refuse(FOVEA_OVERLAP, "weights", [](fovea_attention_buffers &b) { b.weights = b.out; });
 
       const size_t size = fovea_plan_workspace_size(plan.get());

@@ -124,34 +124,31 @@ struct Destroy {
   void operator()(fovea_prepared_keys *keys) const { fovea_prepared_keys_destroy(keys); }
 };
 
-template <typename T>
-T *data_of(const fovea_tensor *tensor) {
-  return tensor == nullptr ? nullptr : static_cast<T *>(tensor->data);
-}
+void *data_of(const fovea_tensor *tensor) { return tensor == nullptr ? nullptr : tensor->data; }
 
 // The plan's run, with as much workspace as it asks for: none where that is 0.
 fovea_status run_plan(fovea_plan *made, const Tensors &t, bool has_key) {
   const std::unique_ptr<fovea_plan, Destroy> plan(made);
   fovea_attention_buffers buffers{};
   buffers.struct_size = sizeof buffers;
-  buffers.query = data_of<float>(t[kQuery]);
-  if (has_key) buffers.key = data_of<float>(t[kKey]);
-  buffers.value = data_of<float>(t[kValue]);
-  buffers.out = data_of<float>(t[kOut]);
-  buffers.valid_lens = data_of<void>(t[kLens]);
-  buffers.mask = data_of<uint8_t>(t[kMask]);
-  buffers.bias = data_of<float>(t[kBias]);
-  buffers.alibi_slopes = data_of<float>(t[kSlopes]);
-  buffers.sinks = data_of<float>(t[kSinks]);
-  buffers.log_sum_exp = data_of<float>(t[kLogSumExp]);
-  buffers.weights = data_of<float>(t[kWeights]);
+  buffers.query = data_of(t[kQuery]);
+  if (has_key) buffers.key = data_of(t[kKey]);
+  buffers.value = data_of(t[kValue]);
+  buffers.out = data_of(t[kOut]);
+  buffers.valid_lens = data_of(t[kLens]);
+  buffers.mask = data_of(t[kMask]);
+  buffers.bias = data_of(t[kBias]);
+  buffers.alibi_slopes = data_of(t[kSlopes]);
+  buffers.sinks = data_of(t[kSinks]);
+  buffers.log_sum_exp = data_of(t[kLogSumExp]);
+  buffers.weights = data_of(t[kWeights]);
   if (t.size() > kScoreOperands && has_key) {
-    buffers.query_weight = data_of<float>(t[kScoreOperands]);
-    buffers.key_weight = data_of<float>(t[kScoreOperands + 1]);
-    buffers.weight = data_of<float>(t[kScoreOperands + 2]);
-    buffers.score_bias = data_of<float>(t[kScoreOperands + 3]);
-    buffers.score_vector = data_of<float>(t[kScoreOperands + 4]);
-    buffers.sigmas = data_of<float>(t[kScoreOperands + 5]);
+    buffers.query_weight = data_of(t[kScoreOperands]);
+    buffers.key_weight = data_of(t[kScoreOperands + 1]);
+    buffers.weight = data_of(t[kScoreOperands + 2]);
+    buffers.score_bias = data_of(t[kScoreOperands + 3]);
+    buffers.score_vector = data_of(t[kScoreOperands + 4]);
+    buffers.sigmas = data_of(t[kScoreOperands + 5]);
   }
   const size_t size = fovea_plan_workspace_size(made);
   if (size == 0) return fovea_attention_run(made, &buffers, nullptr, 0);

@@ -279,17 +279,17 @@ fovea_status AttentionArguments::plan(const fovea_context *context, fovea_plan *
 fovea_attention_buffers buffers_of(const AttentionArguments &arguments) {
   fovea_attention_buffers buffers{};
   buffers.struct_size = sizeof buffers;
-  buffers.query = static_cast<const float *>(arguments.query.data);
-  buffers.key = static_cast<const float *>(arguments.key.data);
-  buffers.value = static_cast<const float *>(arguments.value.data);
-  buffers.out = static_cast<float *>(arguments.out.data);
+  buffers.query = arguments.query.data;
+  buffers.key = arguments.key.data;
+  buffers.value = arguments.value.data;
+  buffers.out = arguments.out.data;
   buffers.valid_lens = arguments.valid_lens.data;
-  buffers.mask = static_cast<const uint8_t *>(arguments.mask.data);
-  buffers.bias = static_cast<const float *>(arguments.bias.data);
-  buffers.alibi_slopes = static_cast<const float *>(arguments.alibi_slopes.data);
-  buffers.sinks = static_cast<const float *>(arguments.sinks.data);
-  buffers.log_sum_exp = static_cast<float *>(arguments.log_sum_exp.data);
-  buffers.weights = static_cast<float *>(arguments.weights.data);
+  buffers.mask = arguments.mask.data;
+  buffers.bias = arguments.bias.data;
+  buffers.alibi_slopes = arguments.alibi_slopes.data;
+  buffers.sinks = arguments.sinks.data;
+  buffers.log_sum_exp = arguments.log_sum_exp.data;
+  buffers.weights = arguments.weights.data;
   if (arguments.score) arguments.score->set_data(buffers);
   return buffers;
 }

@@ -17,8 +17,6 @@ const fovea_tensor *view_or_null(const std::optional<Tensor<float>> &tensor, fov
   return &view;
 }
 
-const float *data_of(const fovea_tensor &tensor) { return static_cast<const float *>(tensor.data); }
-
 }  // namespace
 
 std::string score_name(int32_t kind) {
@@ -119,12 +117,12 @@ ScoreArguments::ScoreArguments(const ScoreFunction &function) {
 }
 
 void ScoreArguments::set_data(fovea_attention_buffers &buffers) const {
-  buffers.query_weight = data_of(query_weight);
-  buffers.key_weight = data_of(key_weight);
-  buffers.weight = data_of(weight);
-  buffers.score_bias = data_of(bias);
-  buffers.score_vector = data_of(score_vector);
-  buffers.sigmas = data_of(sigmas);
+  buffers.query_weight = query_weight.data;
+  buffers.key_weight = key_weight.data;
+  buffers.weight = weight.data;
+  buffers.score_bias = bias.data;
+  buffers.score_vector = score_vector.data;
+  buffers.sigmas = sigmas.data;
 }
 
 }  // namespace testing

@@ -53,38 +53,6 @@ Status check_length(const AttentionPlan &plan) {
               keys->length, plan.problem.sizes.key_len);
 }
 
-// The call of a plan with the buffers of one run; a buffer must be there exactly if its tensor was planned.
-Status bind(const fovea_plan &plan, const fovea_attention_buffers &buffers, AttentionCall *call) {
-  const void *given[operand_count] = {};
-  given[query_operand] = buffers.query;
-  given[key_operand] = buffers.key;
-  given[value_operand] = buffers.value;
-  given[valid_lens_operand] = buffers.valid_lens;
-  given[mask_operand] = buffers.mask;
-  given[bias_operand] = buffers.bias;
-  given[alibi_slopes_operand] = buffers.alibi_slopes;
-  given[sinks_operand] = buffers.sinks;
-  given[query_weight_operand] = buffers.query_weight;
-  given[key_weight_operand] = buffers.key_weight;
-  given[weight_operand] = buffers.weight;
-  given[score_bias_operand] = buffers.score_bias;
-  given[score_vector_operand] = buffers.score_vector;
-  given[sigmas_operand] = buffers.sigmas;
-  given[out_operand] = buffers.out;
-  given[log_sum_exp_operand] = buffers.log_sum_exp;
-  given[weights_operand] = buffers.weights;
-  *call = plan.call;
-  call->planned = true;
-  for (int operand = 0; operand < operand_count; ++operand) {
-    if (!call->present[operand] && given[operand] != nullptr) {
-      return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it",
-                  operand_name(*call, operand), given[operand]);
-    }
-    if (call->present[operand]) call->tensor[operand].data = const_cast<void *>(given[operand]);
-  }
-  return FOVEA_OK;
-}
-
 }  // namespace
 
 Status prepare_attention(const fovea_context *given, const AttentionArguments &arguments, fovea_plan *plan) {
@@ -94,8 +62,7 @@ Status prepare_attention(const fovea_context *given, const AttentionArguments &a
   call = {};
   FOVEA_CHECK(arguments.prepared != nullptr ? read_prepared(*context, arguments, &call)
                                             : read_score(arguments.score, &call));
-  FOVEA_CHECK(
-      read_attention_call(arguments.query, arguments.key, arguments.value, arguments.out, arguments.options, &call));
+  FOVEA_CHECK(read_attention_call(arguments, &call));
   AttentionProblem problem;
   FOVEA_CHECK(check_attention_call(call, &problem));
   if (call.prepared != nullptr) {
@@ -137,8 +104,8 @@ Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers 
   FOVEA_CHECK(read_options("buffers", buffers, &given));
   const AttentionPlan &attention = plan->attention;
   FOVEA_CHECK(check_length(attention));
-  AttentionCall call;
-  FOVEA_CHECK(bind(*plan, given, &call));
+  AttentionCall call = plan->call;
+  FOVEA_CHECK(bind_buffers(given, &call));
   FOVEA_CHECK(check_attention_data(call, attention.problem));
   FOVEA_CHECK(check_attention_overlaps(call));
   if (workspace_size < attention.workspace_size) {

@@ -5,15 +5,6 @@
 
 namespace fovea {
 
-// What a call is about. Exactly one of key and prepared is there; score belongs to key.
-struct AttentionArguments {
-  const fovea_score *score;
-  const fovea_tensor *query, *key;
-  const fovea_prepared_keys *prepared;
-  const fovea_tensor *value, *out;
-  const fovea_attention_options *options;
-};
-
 // Checks all that needs no data and plans; the tensors' data may be null.
 [[nodiscard]] Status prepare_attention(const fovea_context *given, const AttentionArguments &arguments,
                                        fovea_plan *plan);

@@ -1,37 +1,12 @@
 // Attention as it was called, and its checks. Formulas and options stand in fovea.h.
 #pragma once
 
-#include "kernels/attention/problem.hpp"
+#include "ops/attention/operands.hpp"
 #include "ops/tensors/check.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
 
 namespace fovea {
-
-// The tensors of a call, in a fixed order.
-enum Operand : int {
-  query_operand,
-  key_operand,
-  value_operand,
-  valid_lens_operand,
-  mask_operand,
-  bias_operand,
-  alibi_slopes_operand,
-  sinks_operand,
-  query_weight_operand,  // the score function's parameters
-  key_weight_operand,
-  weight_operand,
-  score_bias_operand,
-  score_vector_operand,
-  sigmas_operand,
-  out_operand,
-  log_sum_exp_operand,
-  weights_operand,
-  operand_count
-};
-
-constexpr int first_score_operand = query_weight_operand;
-constexpr int last_score_operand = sigmas_operand;
 
 // A call as it was made, with its own copies of the descriptors, as a TensorArgument holds them.
 struct AttentionCall {
@@ -44,12 +19,24 @@ struct AttentionCall {
 };
 
 // What messages call an operand: "mask", "score.bias"; in the run of a plan "buffers.mask", "buffers.score_bias".
-const char *operand_name(const AttentionCall &call, int operand);
+inline const char *operand_name(const AttentionCall &call, int operand) {
+  return call.planned ? operand_rows[operand].buffer_name : operand_rows[operand].name;
+}
+
+// What an operand has to be before there is data. Integers may be of either size, which their own checks tell.
+inline TensorRule operand_rule(const AttentionCall &call, int operand, int min_rank, int max_rank) {
+  const OperandRow &row = operand_rows[operand];
+  return {.name = operand_name(call, operand),
+          .dtype = row.elements == Elements::boolean ? Dtype::boolean : Dtype::f32,
+          .min_rank = min_rank,
+          .max_rank = max_rank,
+          .output = row.is_output(),
+          .contiguous_last = row.contiguous_last,
+          .needs_data = false};
+}
 
 // Copies descriptors and options; fails on a missing tensor or an options struct that cannot be read.
-[[nodiscard]] Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
-                                         const fovea_tensor *out, const fovea_attention_options *options,
-                                         AttentionCall *call);
+[[nodiscard]] Status read_attention_call(const AttentionArguments &arguments, AttentionCall *call);
 
 // Likewise the score function's; null: the scaled dot product.
 [[nodiscard]] Status read_score(const fovea_score *score, AttentionCall *call);
@@ -70,6 +57,9 @@ inline bool has_rows(const AttentionProblem &problem) {
 
 // Every check that needs the data but the next: null or misaligned buffers, sigmas and valid lengths out of range.
 [[nodiscard]] Status check_attention_data(const AttentionCall &call, const AttentionProblem &problem);
+
+// The call with the data of one run of its plan: a buffer must be there exactly if its tensor was planned.
+[[nodiscard]] Status bind_buffers(const fovea_attention_buffers &buffers, AttentionCall *call);
 
 // No output shares memory with an input or with another output. For data that has been checked.
 [[nodiscard]] Status check_attention_overlaps(const AttentionCall &call);

@@ -52,11 +52,8 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   const int rank = call.tensor[query_operand].rank;
   for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {
     const bool first = operand == query_operand;
-    FOVEA_CHECK(check_tensor(&call.tensor[operand], {.name = operand_name(call, operand),
-                                                     .min_rank = first ? 2 : rank,
-                                                     .max_rank = first ? 4 : rank,
-                                                     .output = operand == out_operand,
-                                                     .needs_data = false}));
+    const TensorRule rule = operand_rule(call, operand, first ? 2 : rank, first ? 4 : rank);
+    FOVEA_CHECK(check_tensor(&call.tensor[operand], rule));
   }
   const Lifted query = lift_heads(call.tensor[query_operand]);
   const Lifted key = lift_heads(call.tensor[key_operand]);
@@ -157,13 +154,12 @@ Status check_positions(const fovea_attention_options &options, AttentionProblem 
 }
 
 // A mask or bias: [Q,K], or query's axes, any of them but K of size 1.
-Status check_broadcast(const AttentionCall &call, int operand, Dtype dtype, const AttentionProblem &p,
-                       HeadStrides *strides) {
+Status check_broadcast(const AttentionCall &call, int operand, const AttentionProblem &p, HeadStrides *strides) {
   if (!call.present[operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[operand];
   const char *name = operand_name(call, operand);
   const int rank = call.tensor[query_operand].rank;
-  FOVEA_CHECK(check_tensor(&tensor, {.name = name, .dtype = dtype, .min_rank = 2, .max_rank = 4, .needs_data = false}));
+  FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, operand, 2, 4)));
   if (tensor.rank != 2 && tensor.rank != rank) {
     return fail(FOVEA_BAD_RANK, "%s has rank %d, expected 2 or query's %d", name, tensor.rank, rank);
   }
@@ -180,8 +176,7 @@ Status check_broadcast(const AttentionCall &call, int operand, Dtype dtype, cons
 Status check_per_head(const AttentionCall &call, int operand, const AttentionProblem &p, int64_t *stride) {
   if (!call.present[operand]) return FOVEA_OK;
   const char *name = operand_name(call, operand);
-  FOVEA_CHECK(check_tensor(&call.tensor[operand],
-                           {.name = name, .max_rank = 1, .contiguous_last = false, .needs_data = false}));
+  FOVEA_CHECK(check_tensor(&call.tensor[operand], operand_rule(call, operand, 1, 1)));
   *stride = call.tensor[operand].strides[0];
   return check_size(call.tensor[operand], name, 0, p.sizes.heads, "the number of query heads");
 }
@@ -195,8 +190,8 @@ Status check_masks(const AttentionCall &call, AttentionProblem *p) {
     p->pattern.valid_lens_batch_stride = lens.strides[0];
     p->pattern.valid_lens_query_stride = lens.rank == 2 ? lens.strides[1] : 0;
   }
-  FOVEA_CHECK(check_broadcast(call, mask_operand, Dtype::boolean, *p, &p->pattern.mask_strides));
-  FOVEA_CHECK(check_broadcast(call, bias_operand, Dtype::f32, *p, &p->logits.bias_strides));
+  FOVEA_CHECK(check_broadcast(call, mask_operand, *p, &p->pattern.mask_strides));
+  FOVEA_CHECK(check_broadcast(call, bias_operand, *p, &p->logits.bias_strides));
   FOVEA_CHECK(check_per_head(call, alibi_slopes_operand, *p, &p->logits.alibi_stride));
   // A sink is always there to attend, so a row with one is never empty.
   if (call.present[sinks_operand]) p->empty_rows = EmptyRows::zero;
@@ -207,12 +202,7 @@ Status check_log_sum_exp(const AttentionCall &call, AttentionProblem *p) {
   if (!call.present[log_sum_exp_operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[log_sum_exp_operand];
   const int rank = call.tensor[query_operand].rank - 1;
-  FOVEA_CHECK(check_tensor(&tensor, {.name = "log_sum_exp",
-                                     .min_rank = rank,
-                                     .max_rank = rank,
-                                     .output = true,
-                                     .contiguous_last = false,
-                                     .needs_data = false}));
+  FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, log_sum_exp_operand, rank, rank)));
   const Lifted lifted = lift_log_sum_exp(tensor);
   FOVEA_CHECK(expect_sizes({{"log_sum_exp", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
                             {"log_sum_exp", "heads", lifted.shape[1], p->sizes.heads, "as query"},
@@ -230,8 +220,7 @@ Status check_weights(const AttentionCall &call, AttentionProblem *p) {
   const fovea_tensor &tensor = call.tensor[weights_operand];
   const int query_rank = call.tensor[query_operand].rank;
   const int rank = p->outputs.average_weights && query_rank == 4 ? 3 : query_rank;
-  FOVEA_CHECK(check_tensor(
-      &tensor, {.name = "weights", .min_rank = rank, .max_rank = rank, .output = true, .needs_data = false}));
+  FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, weights_operand, rank, rank)));
   const Lifted lifted = p->outputs.average_weights ? lift_averaged(tensor) : lift_heads(tensor);
   FOVEA_CHECK(
       expect_sizes({{"weights", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
@@ -240,10 +229,6 @@ Status check_weights(const AttentionCall &call, AttentionProblem *p) {
                     {"weights", "keys", lifted.shape[3], p->sizes.key_len, "as key"}}));
   p->outputs.weights_strides = lifted.head_strides();
   return FOVEA_OK;
-}
-
-NamedTensor named(const AttentionCall &call, int operand) {
-  return {operand_name(call, operand), call.present[operand] ? &call.tensor[operand] : nullptr};
 }
 
 // Data that must be there, aligned and inside the address space: what check_tensor left out while planning.
@@ -258,54 +243,17 @@ Status check_buffer(const AttentionCall &call, int operand) {
 
 }  // namespace
 
-const char *operand_name(const AttentionCall &call, int operand) {
-  struct Names {
-    const char *tensor, *buffer;
-  };
-  constexpr Names names[operand_count] = {{"query", "buffers.query"},
-                                          {"key", "buffers.key"},
-                                          {"value", "buffers.value"},
-                                          {"valid_lens", "buffers.valid_lens"},
-                                          {"mask", "buffers.mask"},
-                                          {"bias", "buffers.bias"},
-                                          {"alibi_slopes", "buffers.alibi_slopes"},
-                                          {"sinks", "buffers.sinks"},
-                                          {"score.query_weight", "buffers.query_weight"},
-                                          {"score.key_weight", "buffers.key_weight"},
-                                          {"score.weight", "buffers.weight"},
-                                          {"score.bias", "buffers.score_bias"},
-                                          {"score.score_vector", "buffers.score_vector"},
-                                          {"score.sigmas", "buffers.sigmas"},
-                                          {"out", "buffers.out"},
-                                          {"log_sum_exp", "buffers.log_sum_exp"},
-                                          {"weights", "buffers.weights"}};
-  return call.planned ? names[operand].buffer : names[operand].tensor;
-}
-
-Status read_attention_call(const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
-                           const fovea_tensor *out, const fovea_attention_options *options, AttentionCall *call) {
-  FOVEA_CHECK(read_options("options", options, &call->options));
-  const fovea_tensor *given[operand_count] = {};
-  given[query_operand] = query;
-  given[key_operand] = key;
-  given[value_operand] = value;
-  given[out_operand] = out;
-  given[valid_lens_operand] = call->options.valid_lens;
-  given[mask_operand] = call->options.mask;
-  given[bias_operand] = call->options.bias;
-  given[alibi_slopes_operand] = call->options.alibi_slopes;
-  given[sinks_operand] = call->options.sinks;
-  given[log_sum_exp_operand] = call->options.log_sum_exp;
-  given[weights_operand] = call->options.weights;
-  for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {
-    if (given[operand] == nullptr && (operand != key_operand || call->prepared == nullptr)) {
-      return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", operand_name(*call, operand));
+Status read_attention_call(const AttentionArguments &arguments, AttentionCall *call) {
+  FOVEA_CHECK(read_options("options", arguments.options, &call->options));
+  for (const OperandRow &row : operand_rows) {
+    if (row.is_parameter()) continue;                                               // read_score has read it
+    const bool prepared = row.operand == key_operand && call->prepared != nullptr;  // was described before
+    const fovea_tensor *tensor = row.tensor_of(arguments, call->options);
+    if (tensor == nullptr && row.is_argument() && !prepared) {
+      return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", row.name);
     }
-  }
-  for (int operand = 0; operand < operand_count; ++operand) {
-    if (operand >= first_score_operand && operand <= last_score_operand) continue;
-    call->present[operand] = given[operand] != nullptr;
-    if (call->present[operand]) call->tensor[operand] = *TensorArgument(given[operand]);
+    call->present[row.operand] = tensor != nullptr;
+    if (tensor != nullptr) call->tensor[row.operand] = *TensorArgument(tensor);
   }
   return FOVEA_OK;
 }
@@ -337,29 +285,34 @@ Status check_attention_data(const AttentionCall &call, const AttentionProblem &p
                         " keys", nullptr);
 }
 
+Status bind_buffers(const fovea_attention_buffers &buffers, AttentionCall *call) {
+  call->planned = true;
+  for (const OperandRow &row : operand_rows) {
+    void *data = row.data_of(buffers);
+    if (!call->present[row.operand] && data != nullptr) {
+      return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it", row.buffer_name, data);
+    }
+    if (call->present[row.operand]) call->tensor[row.operand].data = data;
+  }
+  return FOVEA_OK;
+}
+
 Status check_attention_overlaps(const AttentionCall &call) {
-  return check_overlaps(
-      {named(call, out_operand), named(call, log_sum_exp_operand), named(call, weights_operand)},
-      {named(call, query_operand), named(call, key_operand), named(call, value_operand),
-       named(call, valid_lens_operand), named(call, mask_operand), named(call, bias_operand),
-       named(call, alibi_slopes_operand), named(call, sinks_operand), named(call, query_weight_operand),
-       named(call, key_weight_operand), named(call, weight_operand), named(call, score_bias_operand),
-       named(call, score_vector_operand), named(call, sigmas_operand)});
+  NamedTensor inputs[operand_count], outputs[operand_count];
+  size_t input_count = 0, output_count = 0;
+  for (const OperandRow &row : operand_rows) {
+    if (!call.present[row.operand]) continue;
+    const NamedTensor named = {operand_name(call, row.operand), &call.tensor[row.operand]};
+    (row.is_output() ? outputs[output_count++] : inputs[input_count++]) = named;
+  }
+  return check_overlaps(std::span(outputs, output_count), std::span(inputs, input_count));
 }
 
 void set_data(const AttentionCall &call, AttentionProblem *problem) {
-  const auto data = [&](int operand) { return call.present[operand] ? call.tensor[operand].data : nullptr; };
-  problem->query.data = static_cast<const float *>(data(query_operand));
-  problem->key.data = static_cast<const float *>(data(key_operand));
-  problem->value.data = static_cast<const float *>(data(value_operand));
-  problem->outputs.out = static_cast<float *>(data(out_operand));
-  problem->pattern.valid_lens = data(valid_lens_operand);
-  problem->pattern.mask = static_cast<const uint8_t *>(data(mask_operand));
-  problem->logits.bias = static_cast<const float *>(data(bias_operand));
-  problem->logits.alibi_slopes = static_cast<const float *>(data(alibi_slopes_operand));
-  problem->logits.sinks = static_cast<const float *>(data(sinks_operand));
-  problem->outputs.log_sum_exp = static_cast<float *>(data(log_sum_exp_operand));
-  problem->outputs.weights = static_cast<float *>(data(weights_operand));
+  for (const OperandRow &row : operand_rows) {
+    if (row.set_data == nullptr) continue;
+    row.set_data(call.present[row.operand] ? call.tensor[row.operand].data : nullptr, problem);
+  }
 }
 
 }  // namespace fovea

@@ -13,8 +13,7 @@ enum class Need { absent, optional, required };
 
 struct Kind {
   const char *name;
-  Need need[last_score_operand - first_score_operand +
-            1];  // query_weight, key_weight, weight, bias, score_vector, sigmas
+  Need need[score_operand_count];  // query_weight, key_weight, weight, bias, score_vector, sigmas
 };
 
 const Kind &kind_of(const AttentionCall &call) {
@@ -60,15 +59,14 @@ Status check_parameter(const AttentionCall &call, int operand, int64_t first, in
   const fovea_tensor &tensor = call.tensor[operand];
   const int rank = second < 0 ? 1 : 2;
   const char *name = operand_name(call, operand);
-  FOVEA_CHECK(check_tensor(
-      &tensor, {.name = name, .min_rank = rank, .max_rank = rank, .contiguous_last = false, .needs_data = false}));
+  FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, operand, rank, rank)));
   FOVEA_CHECK(check_size(tensor, name, 0, first, why));
   return rank == 1 ? FOVEA_OK : check_size(tensor, name, 1, second, why);
 }
 
 Status check_hidden(const AttentionCall &call, const AttentionSizes &sizes) {
   const fovea_tensor &vector = call.tensor[score_vector_operand];
-  const TensorRule rule = {.name = "score.score_vector", .max_rank = 1, .contiguous_last = false, .needs_data = false};
+  const TensorRule rule = operand_rule(call, score_vector_operand, 1, 1);
   FOVEA_CHECK(check_tensor(&vector, rule));
   const int64_t units = vector.shape[0];
   FOVEA_CHECK(expect_size_in(rule.name, "hidden units", units, 1, most_units));
@@ -90,10 +88,8 @@ Status read_score(const fovea_score *score, AttentionCall *call) {
     return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected %d to %d", call->score.kind, FOVEA_SCORE_DOT,
                 FOVEA_SCORE_GAUSSIAN);
   }
-  const fovea_tensor *given[] = {call->score.query_weight, call->score.key_weight,   call->score.weight,
-                                 call->score.bias,         call->score.score_vector, call->score.sigmas};
   for (int operand = first_score_operand; operand <= last_score_operand; ++operand) {
-    const fovea_tensor *tensor = given[operand - first_score_operand];
+    const fovea_tensor *tensor = operand_rows[operand].tensor_of(call->score);
     call->present[operand] = tensor != nullptr;
     if (tensor != nullptr) call->tensor[operand] = *TensorArgument(tensor);
   }

@@ -240,7 +240,7 @@ Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_te
   return FOVEA_OK;
 }
 
-Status check_overlaps(std::initializer_list<NamedTensor> outputs, std::initializer_list<NamedTensor> inputs) {
+Status check_overlaps(std::span<const NamedTensor> outputs, std::span<const NamedTensor> inputs) {
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
     for (const NamedTensor &input : inputs) {
       FOVEA_CHECK(overlap_of(*output, input));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 
 #include "kernels/random/dropout_problem.hpp"
 #include "ops/tensors/tensor_argument.hpp"
@@ -57,8 +58,11 @@ struct NamedTensor {
 
 // No output shares an element with an input or with another output. Exact for the layouts in use (slices of one buffer
 // may interleave); where it cannot tell, it refuses.
-[[nodiscard]] Status check_overlaps(std::initializer_list<NamedTensor> outputs,
-                                    std::initializer_list<NamedTensor> inputs);
+[[nodiscard]] Status check_overlaps(std::span<const NamedTensor> outputs, std::span<const NamedTensor> inputs);
+[[nodiscard]] inline Status check_overlaps(std::initializer_list<NamedTensor> outputs,
+                                           std::initializer_list<NamedTensor> inputs) {
+  return check_overlaps(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()));
+}
 
 // The same memory, element by element: same data, shape and strides.
 [[nodiscard]] bool same_memory(const fovea_tensor &a, const fovea_tensor &b);
