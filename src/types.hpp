@@ -8,7 +8,24 @@
 namespace fovea {
 
 // The values of fovea_dtype.
-enum class Dtype : int32_t { f32 = 1, i32 = 5, i64 = 6, boolean = 7 };
+enum class Dtype : int32_t { f32 = 1, f16 = 2, bf16 = 3, i32 = 5, i64 = 6, boolean = 7 };
+
+// What lies in memory where elements have 16 bits.
+struct Float16 {
+  uint16_t bits;
+};
+struct Bfloat16 {
+  uint16_t bits;
+};
+
+// Of the types that queries, keys, values and outputs may have.
+constexpr bool is_narrow(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
+[[gnu::always_inline]] inline const void *element_at(const void *data, Dtype dtype, int64_t index) {
+  return static_cast<const char *>(data) + index * (is_narrow(dtype) ? 2 : 4);
+}
+[[gnu::always_inline]] inline void *element_at(void *data, Dtype dtype, int64_t index) {
+  return static_cast<char *>(data) + index * (is_narrow(dtype) ? 2 : 4);
+}
 
 // The values of FOVEA_EMPTY_ROWS_*.
 enum class EmptyRows : int32_t { zero = 0, uniform = 1, nan = 2 };

@@ -105,6 +105,8 @@ typedef int32_t fovea_dtype;
 
 enum {
   FOVEA_F32 = 1,  /* IEEE binary32                                         */
+  FOVEA_F16 = 2,  /* IEEE binary16                                         */
+  FOVEA_BF16 = 3, /* bfloat16: the upper half of a binary32                */
   FOVEA_I32 = 5,  /* signed 32-bit integer                                 */
   FOVEA_I64 = 6,  /* signed 64-bit integer                                 */
   FOVEA_BOOL = 7  /* one byte, 0 is false and anything else is true        */
@@ -281,6 +283,9 @@ typedef struct fovea_attention_options {
  *   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
  * or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]; Q and K at most 2^30. B, Q and
  * K may be 0. Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out.
+ * Each of query, key, value, out, options.bias and options.weights may as well be F16 or BF16, in any mix; weights that are
+ * averaged may not. Everything is computed in float32, with the bits that F32 tensors of these numbers give, and rounded
+ * once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept.
  * Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,
@@ -368,7 +373,7 @@ typedef struct fovea_score {
 } fovea_score;
 
 /* Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
- * [B,H,Q,Dq]. score NULL: the scaled dot product. */
+ * [B,H,Q,Dq]. score NULL: the scaled dot product. Query and key are F32 where the score function has weights. */
 FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea_score *score,
                                        const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
                                        const fovea_tensor *out, const fovea_attention_options *options);

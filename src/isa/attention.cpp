@@ -17,10 +17,10 @@ void run_worker(const AttentionTask &task) {
 }
 
 template <class Tile, class Rows>
-int64_t attention_scratch(int64_t head_dim, int64_t value_dim) {
-  const int64_t tile = AttentionWorker<Tile>::scratch_floats(head_dim, value_dim);
-  const int64_t few = AttentionWorker<Rows>::scratch_floats(head_dim, value_dim);
-  const int64_t weights = WeightsWorker<Tile>::scratch_floats(head_dim);
+int64_t attention_scratch(int64_t head_dim, int64_t value_dim, bool widens) {
+  const int64_t tile = AttentionWorker<Tile>::scratch_floats(head_dim, value_dim, widens);
+  const int64_t few = AttentionWorker<Rows>::scratch_floats(head_dim, value_dim, widens);
+  const int64_t weights = WeightsWorker<Tile>::scratch_floats(head_dim, widens);
   return max_of(tile, max_of(few, weights));
 }
 

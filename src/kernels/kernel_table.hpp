@@ -51,7 +51,8 @@ struct UnitRows {
 };
 
 struct SquaredNorms {
-  const float *rows;
+  const void *rows;
+  Dtype dtype;
   int64_t stride;
   int64_t count;
   int64_t dim;
@@ -60,13 +61,14 @@ struct SquaredNorms {
 
 // One score function's attention, and the blocking it wants.
 struct AttentionKernels {
-  const char *set;                                                 // of instructions, by its name
-  int64_t tile_rows;                                               // rows of a task of `tile`
-  int64_t tile_keys;                                               // keys of a tile
-  int64_t (*few_rows_keys)(int64_t rows);                          // keys of a tile of `rows`
-  int64_t (*few_rows)(int64_t head_dim);                           // up to so many rows `rows` is the faster kernel
-  int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);      // most multiples of tile_rows in one task of `tile`
-  int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim);  // of a task of any of the three
+  const char *set;                                             // of instructions, by its name
+  int64_t tile_rows;                                           // rows of a task of `tile`
+  int64_t tile_keys;                                           // keys of a tile
+  int64_t (*few_rows_keys)(int64_t rows);                      // keys of a tile of `rows`
+  int64_t (*few_rows)(int64_t head_dim);                       // up to so many rows `rows` is the faster kernel
+  int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one task of `tile`
+  // Of a task of any of the three; `widens`: keys or values have 16 bits.
+  int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim, bool widens);
 
   void (*tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
   void (*rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory
@@ -88,8 +90,12 @@ struct RowwiseKernels {
   void (*merge_row)(const MergeRow &row);
   void (*norm_rows)(const NormRows &rows);  // at least one
   // What a row with nothing to attend gives, by the problem's policy.
-  void (*fill_empty_row)(const AttentionProblem &problem, int64_t batch, int64_t kv_head, float *out);
+  void (*fill_empty_row)(const AttentionProblem &problem, int64_t batch, int64_t kv_head, void *out);
   float (*empty_log_sum_exp)(const AttentionProblem &problem);
+  // Rows of any element type as floats, and a row of floats as elements of any type.
+  void (*widen_rows)(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim, float *to,
+                     int64_t to_stride);
+  void (*narrow_row)(const float *from, int64_t dim, void *to, Dtype dtype);
   void (*encode_rows)(const EncodingRows &rows);
   void (*add_rows)(const AddedRows &rows);
   void (*rotary_table)(const RotaryTable &rows);

@@ -1,7 +1,7 @@
 // Between row-major memory (one pointer per row) and tiles whose lanes are rows: tile[column][row].
 #pragma once
 
-#include "kernels/simd.hpp"
+#include "kernels/elements.hpp"
 
 #if defined(__AVX512F__)
 #include "beyond_xsimd/row_sums_avx512.hpp"
@@ -41,8 +41,8 @@ FOVEA_INLINE Float sum_rows(Square &square) {
 }
 
 // One square, whole or at an edge: the first `height` rows and `width` columns exist, the rest of the tile gets 0.
-template <bool whole>
-FOVEA_INLINE void square_to_lanes(const float *const *rows, int64_t c, int64_t height, int64_t width, float *tile,
+template <bool whole, class Element>
+FOVEA_INLINE void square_to_lanes(const Element *const *rows, int64_t c, int64_t height, int64_t width, float *tile,
                                   int64_t tile_stride) {
   Square square;
   unroll<lanes>([&](auto r) FOVEA_INLINE_BODY {
@@ -58,8 +58,8 @@ FOVEA_INLINE void square_to_lanes(const float *const *rows, int64_t c, int64_t h
   });
 }
 
-template <bool whole>
-FOVEA_INLINE void square_to_rows(const float *tile, int64_t tile_stride, const Float &factor, float *const *rows,
+template <bool whole, class Element>
+FOVEA_INLINE void square_to_rows(const float *tile, int64_t tile_stride, const Float &factor, Element *const *rows,
                                  int64_t c, int64_t height, int64_t width) {
   Square square;
   unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
@@ -77,7 +77,8 @@ FOVEA_INLINE void square_to_rows(const float *tile, int64_t tile_stride, const F
 
 // tile[c][r] = rows[r][c] for up to `lanes` rows; the lanes of missing rows become 0. tile_stride: floats between
 // columns.
-FOVEA_NOINLINE void rows_to_lanes(const float *const *rows, int64_t row_count, int64_t columns, float *tile,
+template <class Element>
+FOVEA_NOINLINE void rows_to_lanes(const Element *const *rows, int64_t row_count, int64_t columns, float *tile,
                                   int64_t tile_stride) {
   for (int64_t c = 0; c < columns; c += lanes) {
     const int64_t width = min_of(lanes, columns - c);
@@ -90,8 +91,9 @@ FOVEA_NOINLINE void rows_to_lanes(const float *const *rows, int64_t row_count, i
 }
 
 // rows[r][c] = tile[c][r] * factor[r] for up to `lanes` rows.
-[[maybe_unused]] FOVEA_NOINLINE void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor,
-                                                   float *const *rows, int64_t row_count, int64_t columns) {
+template <class Element>
+FOVEA_NOINLINE void lanes_to_rows(const float *tile, int64_t tile_stride, const Float &factor, Element *const *rows,
+                                  int64_t row_count, int64_t columns) {
   for (int64_t c = 0; c < columns; c += lanes) {
     const int64_t width = min_of(lanes, columns - c);
     if (row_count == lanes && width == lanes) {

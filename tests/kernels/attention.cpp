@@ -94,7 +94,7 @@ struct Task {
 
   void run(const fovea::Kernels &table, void (*kernel)(const fovea::AttentionTask &), bool with_weights) {
     problem.outputs.weights_wanted = with_weights;
-    const int64_t floats = table.attention_of(given.score).scratch_floats(given.head_dim, given.value_dim);
+    const int64_t floats = table.attention_of(given.score).scratch_floats(given.head_dim, given.value_dim, false);
     const WithPlacement aligned(Placement::kEnd);  // whole lines, as plans hand it out
     const Floats scratch(fovea::round_up(floats, 16));
     fovea::AttentionTask task{};

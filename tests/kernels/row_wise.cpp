@@ -1,5 +1,6 @@
 // The kernels that work row by row or element by element: exp, tanh, masked softmax, layer normalisation, merging, norms.
 #include "kernels.hpp"
+#include "narrow.hpp"
 #include "reference.hpp"
 
 using namespace testing;
@@ -138,13 +139,80 @@ TEST_SUITE("kernels row wise") {
     });
   }
 
+  TEST_CASE("16 bits to float32: every number") {
+    for_each_table([](const fovea::Kernels &table) {
+      for (const fovea::Dtype dtype : {fovea::Dtype::f16, fovea::Dtype::bf16}) {
+        std::vector<uint16_t> bits(65536);
+        for (size_t n = 0; n < bits.size(); ++n) bits[n] = static_cast<uint16_t>(n);
+        std::vector<float> floats(bits.size());
+        table.rowwise->widen_rows(bits.data(), dtype, 0, 1, 65536, floats.data(), 0);
+        int64_t wrong = 0;
+        for (size_t n = 0; n < bits.size(); ++n) {
+          const float truth = widened(bits[n], static_cast<fovea_dtype>(dtype));
+          const bool same = std::memcmp(&truth, &floats[n], sizeof truth) == 0;
+          wrong += std::isnan(truth) ? !std::isnan(floats[n]) || std::signbit(floats[n]) != (n >= 0x8000) : !same;
+        }
+        CHECK_EQ(wrong, 0);
+      }
+    });
+  }
+
+  TEST_CASE("float32 to 16 bits: to nearest, ties to even, overflow, subnormal numbers, NaN") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      for (const fovea::Dtype dtype : {fovea::Dtype::f16, fovea::Dtype::bf16}) {
+        const auto type = static_cast<fovea_dtype>(dtype);
+        std::vector<float> floats;
+        for (int32_t n = 0; n < 65536; ++n) {
+          const float x = widened(static_cast<uint16_t>(n), type), next = widened(static_cast<uint16_t>(n + 1), type);
+          const float middle = x / 2 + next / 2;
+          for (const float y : {x, middle, std::nextafter(middle, 0.0f), std::nextafter(middle, kInfinity)}) {
+            floats.push_back(y);
+          }
+        }
+        for (int n = 0; n < 200000; ++n) {
+          const auto word = static_cast<uint32_t>(random.integer(0, UINT32_MAX));
+          float x = 0;
+          std::memcpy(&x, &word, sizeof x);
+          floats.push_back(x);
+        }
+        for (const float x : {65519.996f, 65520.0f, 3.3895314e38f, 3.4e38f}) floats.insert(floats.end(), {x, -x});
+        std::vector<uint16_t> bits(floats.size());
+        table.rowwise->narrow_row(floats.data(), static_cast<int64_t>(floats.size()), bits.data(), dtype);
+        int64_t wrong = 0;
+        for (size_t n = 0; n < floats.size(); ++n) {
+          const bool nan = std::isnan(floats[n]);
+          wrong += nan ? !std::isnan(widened(bits[n], type)) : bits[n] != narrowed(floats[n], type);
+        }
+        CHECK_EQ(wrong, 0);
+      }
+    });
+  }
+
+  TEST_CASE("rows of 16 bits: every length, nothing past it touched") {
+    for_each_table([](const fovea::Kernels &table) {
+      for (const fovea::Dtype dtype : {fovea::Dtype::f16, fovea::Dtype::bf16}) {
+        for (int64_t dim = 0; dim <= 3 * table.rowwise->lanes + 1; ++dim) {
+          CAPTURE(dim);
+          const Tensor<float> row(Shape{dim}), back(Shape{dim});
+          for (int64_t d = 0; d < dim; ++d) row(d) = static_cast<float>(d) - 3.5f;
+          const Tensor<uint16_t> bits(Shape{dim});
+          table.rowwise->narrow_row(row.data(), dim, bits.data(), dtype);
+          table.rowwise->widen_rows(bits.data(), dtype, dim, 1, dim, back.data(), dim);
+          for (int64_t d = 0; d < dim; ++d) CHECK_EQ(back(d), row(d));
+        }
+      }
+    });
+  }
+
   TEST_CASE("squared norms, every number of features") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
       for (int64_t dim = 1; dim <= 4 * table.rowwise->lanes + 1; ++dim) {
         CAPTURE(dim);
         const Floats rows(normals(5 * dim, random)), out(int64_t{5});
-        table.attention_of(fovea::ScoreKind::gaussian).squared_norms({rows.data(), dim, 5, dim, out.data()});
+        table.attention_of(fovea::ScoreKind::gaussian)
+            .squared_norms({rows.data(), fovea::Dtype::f32, dim, 5, dim, out.data()});
         std::vector<double> truth(5);
         for (int64_t n = 0; n < 5 * dim; ++n) truth[n / dim] += std::pow(static_cast<double>(rows.data()[n]), 2);
         // The sums of all lanes are exact but for the last step; adding up the lanes takes up to five.

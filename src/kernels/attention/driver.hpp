@@ -62,7 +62,7 @@ struct AttentionWorker {
   const AttentionTask &task;
   const AttentionProblem &problem;
   Logits<Path> logits;
-  StridedRows values;
+  HeadSource values;
   ScaledExp2 exponent;
   int64_t tile_keys;  // what this task takes of `keys`
   Band bands[Path::max_bands];
@@ -73,16 +73,25 @@ struct AttentionWorker {
   float *scores;
   float *harmless;  // [harmless_keys][value_dim], values without the masked ones
 
-  static int64_t scratch_floats(int64_t head_dim, int64_t value_dim) {
+  static int64_t scratch_floats(int64_t head_dim, int64_t value_dim, bool widens) {
     const int64_t band = Path::query_floats(head_dim) + 2 * Path::out_floats(value_dim);
-    return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim;
+    const int64_t widened = widens && !Path::few_rows ? keys * (head_dim + value_dim) : 0;
+    return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + widened;
+  }
+
+  // Room for a tile of keys, and behind it of values: behind all else. Few rows take narrow elements as they lie.
+  FOVEA_INLINE static float *widened(const AttentionTask &task) {
+    if (Path::few_rows) return nullptr;
+    const AttentionSizes &sizes = task.problem->sizes;
+    return static_cast<float *>(task.scratch) + scratch_floats(sizes.head_dim, sizes.value_dim, false);
   }
 
   FOVEA_INLINE explicit AttentionWorker(const AttentionTask &t)
       : task(t),
         problem(*t.problem),
-        logits(t),
-        values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim),
+        logits(t, widened(t)),
+        values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim,
+               Path::few_rows ? nullptr : widened(t) + keys * problem.sizes.head_dim),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
     scores = static_cast<float *>(task.scratch);
@@ -118,7 +127,7 @@ struct AttentionWorker {
         if (masked[first + j]) {
           memset(to, 0, bytes);
         } else {
-          memcpy(to, span.row(first + j), bytes);
+          widen_rows(element_at(span.data, span.dtype, (first + j) * span.stride), span.dtype, 0, 1, value_dim, to, 0);
         }
       }
       Path::add_values(band.out, {harmless, value_dim, part.keys}, value_dim, 1, part, rescale);
@@ -153,7 +162,7 @@ struct AttentionWorker {
       update_softmax(band.state, tile, exponent);
     }
     if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
-    const RowSpan span = values.span(key, tile.keys, nullptr);
+    const RowSpan span = values.span(key, tile.keys);
     if constexpr (repairing) {
       add_harmless_values(band, tile, span, masked);
     } else {
@@ -190,10 +199,11 @@ struct AttentionWorker {
   }
 
   // Rows of a band at `base`, if they are evenly spaced: all in one head.
-  FOVEA_INLINE Upcoming band_rows(const Band &band, const float *base, const HeadStrides &strides, int64_t dim) const {
+  FOVEA_INLINE Upcoming band_rows(const Band &band, const void *base, Dtype dtype, const HeadStrides &strides,
+                                  int64_t dim) const {
     const QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
     const bool one_head = row.query + band.row_count <= problem.sizes.query_len;
-    return {base + row.at(strides), strides.position, dim, one_head ? band.row_count : 0};
+    return {element_at(base, dtype, row.at(strides)), dtype, strides.position, dim, one_head ? band.row_count : 0};
   }
 
   // What to prefetch while the band works on the tile at `key`: the first to do so fetches keys and values for all.
@@ -207,10 +217,12 @@ struct AttentionWorker {
       prefetch.values = values.upcoming(next, count);
     }
     if (key < first_tile_end && b + 1 < band_count) {
-      prefetch.queries = band_rows(bands[b + 1], problem.query.data, problem.query.strides, problem.sizes.head_dim);
+      prefetch.queries = band_rows(bands[b + 1], problem.query.data, problem.query.dtype, problem.query.strides,
+                                   problem.sizes.head_dim);
     }
     if (next + tile_keys >= band.table.any.last && task.partial.out == nullptr) {
-      prefetch.out = band_rows(band, problem.outputs.out, problem.outputs.out_strides, problem.sizes.value_dim);
+      prefetch.out = band_rows(band, problem.outputs.out, problem.outputs.out_dtype, problem.outputs.out_strides,
+                               problem.sizes.value_dim);
     }
     return prefetch;
   }
@@ -269,18 +281,23 @@ struct AttentionWorker {
     return empty(band, r) ? -INFINITY : band.state.max[r] * logits.scale.natural + logf(band.state.sum[r]);
   }
 
+  FOVEA_INLINE void *out_row(const QueryCursor &row) const {
+    return element_at(problem.outputs.out, problem.outputs.out_dtype, row.at(problem.outputs.out_strides));
+  }
+
   // Divides and writes; finite[r] is NaN for a row that is not finite although its weights are, else 0.
   FOVEA_INLINE void store_outputs(const Band &band, float *finite) {
-    float *pointers[rows] = {};
+    void *pointers[rows] = {};
     alignas(64) float factor[rows] = {};
     QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
     for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
       pointers[r] = task.partial.out != nullptr
                         ? task.partial.out + (band.row_begin - task.row_begin + r) * problem.sizes.value_dim
-                        : problem.outputs.out + row.at(problem.outputs.out_strides);
+                        : out_row(row);
       factor[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
     }
-    Path::store_out(band.out, problem.sizes.value_dim, factor, pointers, band.row_count, finite);
+    const Dtype dtype = task.partial.out != nullptr ? Dtype::f32 : problem.outputs.out_dtype;
+    Path::store_out(band.out, problem.sizes.value_dim, factor, pointers, dtype, band.row_count, finite);
     for (int64_t r = 0; r < band.row_count; ++r) {
       if (empty(band, r) || band.state.sum[r] != band.state.sum[r]) finite[r] = 0.0f;  // nothing to repair
     }
@@ -305,7 +322,7 @@ struct AttentionWorker {
         row_scale[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
       }
       if (empty(band, r)) {
-        fill_empty_row(problem, task.batch, task.kv_head, problem.outputs.out + row.at(problem.outputs.out_strides));
+        fill_empty_row(problem, task.batch, task.kv_head, out_row(row));
       }
       if (problem.outputs.log_sum_exp != nullptr) {
         problem.outputs.log_sum_exp[row.at(problem.outputs.log_sum_exp_strides)] =

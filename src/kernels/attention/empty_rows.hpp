@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-#include "kernels/attention/problem.hpp"
-#include "kernels/simd.hpp"
+#include "kernels/attention/source.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -20,17 +19,24 @@ inline float empty_weight(const AttentionProblem &problem) {
   return 0.0f;
 }
 
-inline void fill_empty_row(const AttentionProblem &problem, int64_t batch, int64_t kv_head, float *out) {
+// out: of the outputs' type.
+inline void fill_empty_row(const AttentionProblem &problem, int64_t batch, int64_t kv_head, void *out) {
   const bool mean = problem.empty_rows == EmptyRows::uniform && problem.sizes.key_len > 0;
   const float fill = problem.empty_rows == EmptyRows::nan ? NAN : 0.0f;
-  for (int64_t d = 0; d < problem.sizes.value_dim; ++d) out[d] = fill;
-  if (!mean) return;
-  const float *value = problem.value.data + batch * problem.value.strides.batch + kv_head * problem.value.strides.head;
-  for (int64_t j = 0; j < problem.sizes.key_len; ++j, value += problem.value.strides.position) {
-    for (int64_t d = 0; d < problem.sizes.value_dim; ++d) out[d] += value[d];
+  const int64_t dim = problem.sizes.value_dim;
+  alignas(64) float sums[largest_value_dim];
+  for (int64_t d = 0; d < dim; ++d) sums[d] = fill;
+  if (mean) {
+    alignas(64) float value[largest_value_dim];
+    const HeadSource values(problem.value, batch, kv_head, dim, nullptr);
+    for (int64_t j = 0; j < problem.sizes.key_len; ++j) {
+      widen_rows(values.row(j), values.dtype, 0, 1, dim, value, 0);
+      for (int64_t d = 0; d < dim; ++d) sums[d] += value[d];
+    }
+    const float weight = 1.0f / static_cast<float>(problem.sizes.key_len);
+    for (int64_t d = 0; d < dim; ++d) sums[d] *= weight;
   }
-  const float weight = 1.0f / static_cast<float>(problem.sizes.key_len);
-  for (int64_t d = 0; d < problem.sizes.value_dim; ++d) out[d] *= weight;
+  narrow_row(sums, dim, out, problem.outputs.out_dtype);
 }
 
 }  // namespace

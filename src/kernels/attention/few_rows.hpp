@@ -43,15 +43,18 @@ struct FewRowsValues {
   // Up to so many rows this path is the faster one.
   static constexpr int64_t few_rows_of(int64_t) { return tile_rows / 2; }
 
+  template <class Element>
+  static constexpr int64_t line_of = line_bytes / static_cast<int64_t>(sizeof(Element));
+
   // Before a row that is read for one query by registers of whole lines, the hardware's prefetchers need only a hint:
   // one line in 16. Else each line is asked for on the way.
   static constexpr bool hints_do(int rows) { return rows == 1 && lanes == line_floats; }
-  template <int rows>
-  FOVEA_INLINE static void prefetch_row(const float *at, int64_t dim) {
-    for (int64_t i = 0; hints_do(rows) && i < dim; i += 16 * line_floats) __builtin_prefetch(at + i, 0, 2);
+  template <int rows, class Element>
+  FOVEA_INLINE static void prefetch_row(const Element *at, int64_t dim) {
+    for (int64_t i = 0; hints_do(rows) && i < dim; i += 16 * line_of<Element>) __builtin_prefetch(at + i, 0, 2);
   }
   template <int rows>
-  FOVEA_INLINE static void prefetch_line(const float *at) {
+  FOVEA_INLINE static void prefetch_line(const void *at) {
     if constexpr (!hints_do(rows)) __builtin_prefetch(at, 0, 2);
   }
 
@@ -76,8 +79,8 @@ struct FewRowsValues {
   }
 
   // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
-  template <int group, int vectors, class Load>
-  FOVEA_INLINE static void add_columns(float *out, const float *values, int64_t value_stride, int64_t padded,
+  template <int group, int vectors, class Element, class Load>
+  FOVEA_INLINE static void add_columns(float *out, const Element *values, int64_t value_stride, int64_t padded,
                                        int64_t row, const ScoreTile &tile, const float *rescale,
                                        const Load &load_value) {
     Block<group, vectors> sum;
@@ -90,7 +93,7 @@ struct FewRowsValues {
         prefetch_row<group>(values + ahead, vectors * lanes);
         unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
           value[v] = load_value(values + v * lanes, v);
-          if constexpr (v * lanes % line_floats == 0) prefetch_line<group>(values + v * lanes + ahead);
+          if constexpr (v * lanes % line_of<Element> == 0) prefetch_line<group>(values + v * lanes + ahead);
         });
         unroll<group>([&](auto r) FOVEA_INLINE_BODY {
           const Float w(weight[r]);
@@ -111,10 +114,10 @@ struct FewRowsValues {
   }
 
   // Values of one or two registers: four rows in one pass.
-  template <int vectors>
-  FOVEA_INLINE static void add_few_columns(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+  template <int vectors, class Element>
+  FOVEA_INLINE static void add_few_columns(float *out, const Element *values, int64_t value_stride, int64_t value_dim,
                                            int64_t row_count, const ScoreTile &tile, const float *rescale) {
-    const auto load_value = [&](const float *at, int v) FOVEA_INLINE_BODY {
+    const auto load_value = [&](const Element *at, int v) FOVEA_INLINE_BODY {
       return v + 1 < vectors ? load(at) : load_partial(at, value_dim - (vectors - 1) * lanes);
     };
     for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
@@ -124,12 +127,12 @@ struct FewRowsValues {
   }
 
   // One row whose sums do not fit the registers: a run of keys at a time, whole values. The order of sums is the same.
-  template <int keys>
-  FOVEA_INLINE static void add_run(float *sums, const float *values, int64_t value_stride, int64_t value_dim,
+  template <int keys, class Element>
+  FOVEA_INLINE static void add_run(float *sums, const Element *values, int64_t value_stride, int64_t value_dim,
                                    const ScoreTile &tile, int64_t j) {
     const int64_t ahead = keys_ahead(round_up(value_dim, lanes)) * value_stride;
     Float weight[keys];
-    const float *value[keys];
+    const Element *value[keys];
     unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
       weight[i] = splat(tile.scores[(j + i) * tile.stride]);
       value[i] = values + (j + i) * value_stride;
@@ -140,19 +143,20 @@ struct FewRowsValues {
       store(sums + d, sum);
     };
     int64_t d = 0;
-    for (; d + line_floats <= value_dim; d += line_floats) {
+    for (; d + line_of<Element> <= value_dim; d += line_of<Element>) {
       unroll<keys>([&](auto i) FOVEA_INLINE_BODY { prefetch_line<1>(value[i] + d + ahead); });
-      unroll<line_floats / lanes>([&](auto v) FOVEA_INLINE_BODY {
-        add(d + v * lanes, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+      unroll<line_of<Element> / lanes>([&](auto v) FOVEA_INLINE_BODY {
+        add(d + v * lanes, [](const Element *at) FOVEA_INLINE_BODY { return load(at); });
       });
     }
     for (; d < value_dim; d += lanes) {
       const int64_t width = min_of(lanes, value_dim - d);
-      add(d, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, width); });
+      add(d, [&](const Element *at) FOVEA_INLINE_BODY { return load_partial(at, width); });
     }
   }
 
-  FOVEA_INLINE static void add_in_runs(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+  template <class Element>
+  FOVEA_INLINE static void add_in_runs(float *out, const Element *values, int64_t value_stride, int64_t value_dim,
                                        const ScoreTile &tile, float rescale) {
     constexpr int run = 8;
     alignas(64) float before[largest_value_dim];
@@ -182,12 +186,16 @@ struct FewRowsValues {
       piece.scores = tile.scores + j * tile.stride;
       piece.key = tile.key + j;
       piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
-      add_piece(out, values.row(j), values.stride, value_dim, row_count, piece, j == 0 ? rescale : ones);
+      with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+        add_piece(out, values.row_of<typename T::Element>(j), values.stride, value_dim, row_count, piece,
+                  j == 0 ? rescale : ones);
+      });
     }
   }
 
   // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible.
-  FOVEA_NOINLINE static void add_piece(float *out, const float *values, int64_t value_stride, int64_t value_dim,
+  template <class Element>
+  FOVEA_NOINLINE static void add_piece(float *out, const Element *values, int64_t value_stride, int64_t value_dim,
                                        int64_t row_count, const ScoreTile &tile, const float *rescale) {
     if (value_dim < lanes) return add_few_columns<1>(out, values, value_stride, value_dim, row_count, tile, rescale);
     if (value_dim > lanes && value_dim < 2 * lanes) {
@@ -202,7 +210,7 @@ struct FewRowsValues {
     const int64_t whole = value_dim / lanes * lanes;
     for_each_row_group<2>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
-      const auto load_whole = [](const float *at, int) FOVEA_INLINE_BODY { return load(at); };
+      const auto load_whole = [](const Element *at, int) FOVEA_INLINE_BODY { return load(at); };
       int64_t d = 0;
       const auto add_while = [&](auto vectors) FOVEA_INLINE_BODY {
         constexpr int count = decltype(vectors)::value;
@@ -217,7 +225,7 @@ struct FewRowsValues {
       add_while(Index<1>{});
       if (whole < value_dim) {
         add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, tile, rescale,
-                             [&](const float *at, int)
+                             [&](const Element *at, int)
                                  FOVEA_INLINE_BODY { return load_partial(at, value_dim - whole); });
       }
     });
@@ -239,20 +247,29 @@ struct FewRowsValues {
     }
   }
 
-  FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
-                                       int64_t row_count, float *finite) {
+  FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, void *const *rows,
+                                       Dtype dtype, int64_t row_count, float *finite) {
+    with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      store_rows<typename T::Element>(out, value_dim, factor, rows, row_count, finite);
+    });
+  }
+
+  template <class Element>
+  FOVEA_INLINE static void store_rows(const float *out, int64_t value_dim, const float *factor, void *const *rows,
+                                      int64_t row_count, float *finite) {
     const int64_t padded = round_up(value_dim, lanes);
     for (int64_t r = 0; r < row_count; ++r) {
       const Float scale(factor[r]);
+      auto *to = static_cast<Element *>(rows[r]);
       Float check = zero();
       for (int64_t d = 0; d < value_dim; d += lanes) {
         const Float value = load(out + r * padded + d);
         check = multiply_add(value, zero(), check);
         const int64_t width = min_of(lanes, value_dim - d);
         if (width == lanes) {
-          store(rows[r] + d, value * scale);
+          store(to + d, value * scale);
         } else {
-          store_partial(rows[r] + d, value * scale, width);
+          store_partial(to + d, value * scale, width);
         }
       }
       finite[r] = horizontal_sum(check);
@@ -272,10 +289,12 @@ struct FeatureRows : FewRowsValues {
     const int64_t padded = round_up(head_dim, lanes);
     for (int64_t r = 0; r < table.count; ++r) {
       float *to = query + r * padded;
-      const float *from = table.query[r];
-      int64_t d = 0;
-      for (; d + lanes <= head_dim; d += lanes) store(to + d, load(from + d));
-      if (d < head_dim) store(to + d, load_partial(from + d, head_dim - d));
+      with_element(problem.query.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+        const auto *from = static_cast<const typename T::Element *>(table.query[r]);
+        int64_t d = 0;
+        for (; d + lanes <= head_dim; d += lanes) store(to + d, load(from + d));
+        if (d < head_dim) store(to + d, load_partial(from + d, head_dim - d));
+      });
     }
   }
 
@@ -285,7 +304,7 @@ struct FeatureRows : FewRowsValues {
   static constexpr int64_t chain = 64 * lanes;
   static constexpr bool one_chain = chain >= 1024;
 
-  template <int group>
+  template <class Element, int group>
   FOVEA_INLINE static void score_group(const float *query, const RowSpan &keys, int64_t head_dim, int64_t row,
                                        const ScoreTile &tile) {
     constexpr int keys_at_once = static_cast<int>(lanes) / group;
@@ -303,9 +322,9 @@ struct FeatureRows : FewRowsValues {
         Square sums;
         unroll<lanes>([&](auto i) FOVEA_INLINE_BODY { sums.row[i] = zero(); });
         unroll<run>([&](auto first) FOVEA_INLINE_BODY {
-          const float *key[streams];
+          const Element *key[streams];
           unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
-            key[i] = keys.row(key_index(first * streams + i));
+            key[i] = keys.row_of<Element>(key_index(first * streams + i));
             if (begin == 0) prefetch_row<group>(key[i] + ahead, head_dim);
           });
           const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
@@ -322,10 +341,10 @@ struct FeatureRows : FewRowsValues {
           };
           const int64_t last = min_of(end, whole);
           for (int64_t d = begin; d < last; d += lanes) {
-            add(d, [](const float *at) FOVEA_INLINE_BODY { return load(at); });
+            add(d, [](const Element *at) FOVEA_INLINE_BODY { return load(at); });
           }
           if (last < end) {
-            add(whole, [&](const float *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
+            add(whole, [&](const Element *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
           }
         });
         return sum_rows(sums);
@@ -342,9 +361,14 @@ struct FeatureRows : FewRowsValues {
     }
   }
 
-  FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+  FOVEA_INLINE static void score(const ScoreJob<tile_rows> &job) {
+    with_element(job.keys.dtype, [&]<class T>(T) FOVEA_INLINE_BODY { score_rows<typename T::Element>(job); });
+  }
+
+  template <class Element>
+  FOVEA_NOINLINE static void score_rows(const ScoreJob<tile_rows> &job) {
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      score_group<decltype(group)::value>(job.query, job.keys, job.problem.sizes.head_dim, row, job.tile);
+      score_group<Element, decltype(group)::value>(job.query, job.keys, job.problem.sizes.head_dim, row, job.tile);
     });
   }
 };

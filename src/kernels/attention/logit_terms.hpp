@@ -86,8 +86,9 @@ FOVEA_INLINE void apply_leave_one_out(const ScoreTile &tile, const RowTable<rows
 }
 
 // Bias and boolean mask of `width` keys from `key` on, one row, as one addend: -infinity where masked.
-FOVEA_INLINE Float addend(const float *bias, const uint8_t *mask, int64_t key, int64_t width) {
-  Float sum = bias == nullptr ? zero() : load_partial(bias + key, width);
+template <class Element>
+FOVEA_INLINE Float addend(const void *bias, const uint8_t *mask, int64_t key, int64_t width) {
+  Float sum = bias == nullptr ? zero() : load_partial(static_cast<const Element *>(bias) + key, width);
   if (mask != nullptr) {
     alignas(64) float masked[lanes] = {};
     for (int64_t i = 0; i < width; ++i) masked[i] = mask[key + i] != 0 ? 0.0f : 1.0f;
@@ -98,15 +99,15 @@ FOVEA_INLINE Float addend(const float *bias, const uint8_t *mask, int64_t key, i
 
 // Bias and mask lie row by row and scores key by key, so each square of lanes x lanes is transposed on the way. A score
 // whose addend is -infinity is replaced, not added to: NaN in a masked key must not survive.
-template <int64_t rows>
-FOVEA_INLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<rows> &table) {
+template <class Element, int64_t rows>
+FOVEA_NOINLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<rows> &table) {
   Square square;
   for (int64_t r = 0; r < table.count; r += lanes) {
     for (int64_t j = 0; j < tile.keys; j += lanes) {
       const int64_t width = min_of(lanes, tile.keys - j);
       unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
         const bool present = r + i < table.count;
-        square.row[i] = present ? addend(table.bias[r + i], table.mask[r + i], tile.key + j, width) : zero();
+        square.row[i] = present ? addend<Element>(table.bias[r + i], table.mask[r + i], tile.key + j, width) : zero();
       });
       transpose(square);
       unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
@@ -173,7 +174,10 @@ FOVEA_NOINLINE void to_logits(const ScoreTile &tile, const RowTable<rows> &table
   }
   if (problem.logits.softcap != 0.0f) apply_softcap(tile, problem.logits.softcap);
   if (problem.logits.alibi_slopes != nullptr) apply_alibi(tile, table);
-  if (problem.logits.bias != nullptr || problem.pattern.mask != nullptr) apply_bias_and_mask(tile, table);
+  if (problem.logits.bias != nullptr || problem.pattern.mask != nullptr) {
+    with_element(problem.logits.bias_dtype,
+                 [&]<class T>(T) FOVEA_INLINE_BODY { apply_bias_and_mask<typename T::Element>(tile, table); });
+  }
   if (problem.pattern.leave_one_out) apply_leave_one_out(tile, table);
   if (tile.vector_any != nullptr) apply_ranges(tile, table);
 }

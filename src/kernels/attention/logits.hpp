@@ -16,14 +16,15 @@ struct Logits {
 
   const AttentionTask &task;
   const AttentionProblem &problem;
-  StridedRows keys;
+  HeadSource keys;
   const float *key_scalars;  // null: the score function needs none
   ScoreScale scale;
 
-  FOVEA_INLINE explicit Logits(const AttentionTask &t)
+  // widened: room for a tile of keys as floats.
+  FOVEA_INLINE Logits(const AttentionTask &t, float *widened)
       : task(t),
         problem(*t.problem),
-        keys(problem.key, task.batch, task.kv_head, problem.sizes.head_dim),
+        keys(problem.key, task.batch, task.kv_head, problem.sizes.head_dim, widened),
         scale(problem) {
     const HeadStrides &strides = problem.score.key_scalars_strides;
     key_scalars = problem.score.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
@@ -34,9 +35,8 @@ struct Logits {
   }
 
   // Raw scores of the tile's keys, for queries as load_queries left them.
-  FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile,
-                          const Prefetch &next) const {
-    Path::score({problem, table, query, keys.span(tile.key, tile.keys, nullptr), key_scalars, tile, next});
+  FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile, const Prefetch &next) {
+    Path::score({problem, table, query, keys.span(tile.key, tile.keys), key_scalars, tile, next});
   }
 
   // Whether the tile's raw scores, times scale.natural, are its logits.

@@ -29,10 +29,15 @@ struct ManyRowsValues {
   static constexpr int64_t out_floats(int64_t value_dim) { return value_dim * tile_rows; }
 
   // query[d][row]
-  FOVEA_NOINLINE static void transpose_queries(const RowTable<tile_rows> &table, int64_t dim, float *query) {
-    for (int64_t r = 0; r < table.count; r += lanes) {
-      rows_to_lanes(table.query + r, min_of(lanes, table.count - r), dim, query + r, tile_rows);
-    }
+  FOVEA_NOINLINE static void transpose_queries(const RowTable<tile_rows> &table, Dtype dtype, int64_t dim,
+                                               float *query) {
+    with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      const typename T::Element *from[tile_rows];
+      for (int64_t r = 0; r < table.count; ++r) from[r] = static_cast<const typename T::Element *>(table.query[r]);
+      for (int64_t r = 0; r < table.count; r += lanes) {
+        rows_to_lanes(from + r, min_of(lanes, table.count - r), dim, query + r, tile_rows);
+      }
+    });
   }
 
   // out = out * rescale + weighted values, for `vectors` registers of rows, of keys [first, last) of the tile.
@@ -104,13 +109,17 @@ struct ManyRowsValues {
   }
 
   // rows[r][d] = out[d][r] * factor[r]; finite[r] as in finite_check.
-  FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, float *const *rows,
-                                       int64_t row_count, float *finite) {
-    for (int64_t r = 0; r < row_count; r += lanes) {
-      const Float scale = load(factor + r);
-      store(finite + r, finite_check(out + r, value_dim));
-      lanes_to_rows(out + r, tile_rows, scale, rows + r, min_of(lanes, row_count - r), value_dim);
-    }
+  FOVEA_NOINLINE static void store_out(const float *out, int64_t value_dim, const float *factor, void *const *rows,
+                                       Dtype dtype, int64_t row_count, float *finite) {
+    with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      typename T::Element *to[tile_rows];
+      for (int64_t r = 0; r < row_count; ++r) to[r] = static_cast<typename T::Element *>(rows[r]);
+      for (int64_t r = 0; r < row_count; r += lanes) {
+        const Float scale = load(factor + r);
+        store(finite + r, finite_check(out + r, value_dim));
+        lanes_to_rows(out + r, tile_rows, scale, to + r, min_of(lanes, row_count - r), value_dim);
+      }
+    });
   }
 };
 

@@ -38,11 +38,12 @@ struct AttentionSizes {
 
 // Rows of queries, keys or values.
 struct HeadRows {
-  const float *data;
+  const void *data;
   HeadStrides strides;
+  Dtype dtype;  // f32, f16 or bf16
 
-  [[gnu::always_inline]] const float *head(int64_t batch, int64_t index) const {
-    return data + batch * strides.batch + index * strides.head;
+  [[gnu::always_inline]] const void *head(int64_t batch, int64_t index) const {
+    return element_at(data, dtype, batch * strides.batch + index * strides.head);
   }
 };
 
@@ -88,8 +89,9 @@ struct KeyPattern {
 struct LogitTerms {
   float scale;    // not 0
   float softcap;  // 0: none
-  const float *bias;
+  const void *bias;
   HeadStrides bias_strides;
+  Dtype bias_dtype;
   const float *alibi_slopes;
   int64_t alibi_stride;
   const float *sinks;
@@ -97,12 +99,14 @@ struct LogitTerms {
 };
 
 struct AttentionOutputs {
-  float *out;
+  void *out;
   HeadStrides out_strides;
+  Dtype out_dtype;
   float *log_sum_exp;               // null: not wanted
   HeadStrides log_sum_exp_strides;  // position: per query
-  float *weights;
+  void *weights;
   HeadStrides weights_strides;  // position: per query; head 0 when averaged
+  Dtype weights_dtype;          // f32 when averaged
   bool weights_wanted;
   bool average_weights;
 };

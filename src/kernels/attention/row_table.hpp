@@ -65,8 +65,8 @@ struct RowTable {
   alignas(64) int32_t position[rows];      // of the query
   alignas(64) uint32_t philox[3][rows];    // dropout: PhiloxRow's words
   alignas(64) float inverse_square[rows];  // Gaussian: 1 / sigma^2
-  const float *query[rows];
-  const float *bias[rows];  // row of the bias; null: none
+  const void *query[rows];
+  const void *bias[rows];  // row of the bias; null: none
   const uint8_t *mask[rows];
   float sink[rows];  // in score units; only if the problem has sinks
   int64_t count;
@@ -86,7 +86,7 @@ struct RowTable {
       const KeyRange range = key_range(row, task.key_begin, task.key_end);
       first_key[r] = static_cast<int32_t>(range.first);
       last_key[r] = static_cast<int32_t>(range.last);
-      query[r] = problem.query.data + row.at(problem.query.strides);
+      query[r] = element_at(problem.query.data, problem.query.dtype, row.at(problem.query.strides));
       if (range.first < range.last) vector_any[r / lanes] = cover(vector_any[r / lanes], range);
       all = {max_of(all.first, range.first), min_of(all.last, range.last)};
     }
@@ -106,7 +106,9 @@ struct RowTable {
     QueryCursor row(problem, task.batch, task.kv_head, row_begin);
     const int64_t leave_out = query_offset(problem.pattern, task.batch, problem.pattern.leave_out_offset);
     for (int64_t r = 0; r < count; ++r, row.advance()) {
-      bias[r] = problem.logits.bias == nullptr ? nullptr : problem.logits.bias + row.at(problem.logits.bias_strides);
+      bias[r] = problem.logits.bias == nullptr
+                    ? nullptr
+                    : element_at(problem.logits.bias, problem.logits.bias_dtype, row.at(problem.logits.bias_strides));
       mask[r] = problem.pattern.mask == nullptr ? nullptr : problem.pattern.mask + row.at(problem.pattern.mask_strides);
       slope[r] = problem.logits.alibi_slopes == nullptr
                      ? 0.0f

@@ -33,7 +33,7 @@ concept Same = same_type<A, B>;
 
 // How weights meet values, for many rows or for few: a score function's struct begins with ManyRowsValues or FewRowsValues.
 template <class Path>
-concept ValueSums = requires(float *sums, const float *factors, float *const *rows, RowSpan values,
+concept ValueSums = requires(float *sums, const float *factors, void *const *rows, RowSpan values,
                              const ScoreTile &tile, int64_t n) {
   { Path::tile_rows } -> Same<const int64_t &>;
   { Path::tile_keys } -> Same<const int64_t &>;   // at most
@@ -46,7 +46,7 @@ concept ValueSums = requires(float *sums, const float *factors, float *const *ro
   Path::clear_out(sums, n, n);
   Path::add_values(sums, values, n, n, tile, factors);
   Path::add_out(sums, factors, factors, n, n);
-  Path::store_out(factors, n, factors, rows, n, sums);
+  Path::store_out(factors, n, factors, rows, Dtype::f32, n, sums);
 };
 
 template <class Path>

@@ -25,27 +25,38 @@ struct WeightsWorker {
   RowTable<rows> table;
   alignas(64) float max[rows];
   alignas(64) float factor[rows];
-  float *out[rows];
+  void *out[rows];
   bool add;     // to what earlier heads left
   float share;  // of one head
   float *query;
   float *scores;
   float *line;  // [rows][keys], the tile in row-major order
 
-  static int64_t scratch_floats(int64_t head_dim) { return Path::query_floats(head_dim) + 2 * keys * rows; }
+  static int64_t scratch_floats(int64_t head_dim, bool widens) {
+    return Path::query_floats(head_dim) + 2 * keys * rows + (widens ? keys * head_dim : 0);
+  }
+
+  FOVEA_INLINE static float *widened(const AttentionTask &task) {
+    return static_cast<float *>(task.scratch) + scratch_floats(task.problem->sizes.head_dim, false);
+  }
 
   FOVEA_INLINE explicit WeightsWorker(const AttentionTask &t)
-      : task(t), problem(*t.problem), logits(t), exponent(logits.scale.exponent_scale) {
+      : task(t), problem(*t.problem), logits(t, widened(t)), exponent(logits.scale.exponent_scale) {
     query = static_cast<float *>(task.scratch);
     scores = query + Path::query_floats(problem.sizes.head_dim);
     line = scores + keys * rows;
     share = problem.outputs.average_weights ? 1.0f / static_cast<float>(problem.sizes.heads) : 1.0f;
   }
 
-  FOVEA_INLINE void emit(float *to, float weight) const { *to = add ? *to + weight : weight; }
-
-  FOVEA_INLINE void fill(float *to, int64_t count, float weight) const {
-    for (int64_t j = 0; j < count; ++j) emit(to + j, weight);
+  // `count` weights of a row, from key `first` on. What is added to is float32.
+  FOVEA_INLINE void fill(void *row, int64_t first, int64_t count, float weight) const {
+    with_element(problem.outputs.weights_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      auto *to = static_cast<typename T::Element *>(row) + first;
+      for (int64_t j = 0; j < count; j += lanes) {
+        const int64_t width = min_of(lanes, count - j);
+        store_partial(to + j, add ? load_partial(to + j, width) + splat(weight) : splat(weight), width);
+      }
+    });
   }
 
   FOVEA_INLINE void load_rows(int64_t row_begin, int64_t row_count) {
@@ -58,7 +69,8 @@ struct WeightsWorker {
       const int64_t at = (task.batch * problem.sizes.kv_heads + task.kv_head) * all_rows + row_begin + r;
       max[r] = task.row_max[at];
       factor[r] = task.row_scale[at] * share;
-      out[r] = problem.outputs.weights + row.at(problem.outputs.weights_strides);
+      out[r] =
+          element_at(problem.outputs.weights, problem.outputs.weights_dtype, row.at(problem.outputs.weights_strides));
     }
     for (int64_t r = row_count; r < table.vectors * lanes; ++r) max[r] = factor[r] = 0.0f;
   }
@@ -70,15 +82,28 @@ struct WeightsWorker {
     });
   }
 
-  FOVEA_INLINE void write(const ScoreTile &tile) {
-    float *lines[rows];
-    for (int64_t r = 0; r < table.count; ++r) lines[r] = add ? line + r * keys : out[r] + tile.key;
+  template <class Element>
+  FOVEA_INLINE void write_to(Element *const *to, const ScoreTile &tile) const {
     for (int64_t r = 0; r < table.count; r += lanes) {
-      lanes_to_rows(tile.scores + r, tile.stride, splat(1.0f), lines + r, min_of(lanes, table.count - r), tile.keys);
+      lanes_to_rows(tile.scores + r, tile.stride, splat(1.0f), to + r, min_of(lanes, table.count - r), tile.keys);
     }
-    if (!add) return;
+  }
+
+  FOVEA_INLINE void write(const ScoreTile &tile) const {
+    if (!add) {
+      with_element(problem.outputs.weights_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+        typename T::Element *to[rows];
+        for (int64_t r = 0; r < table.count; ++r) to[r] = static_cast<typename T::Element *>(out[r]) + tile.key;
+        write_to(to, tile);
+      });
+      return;
+    }
+    float *lines[rows];
+    for (int64_t r = 0; r < table.count; ++r) lines[r] = line + r * keys;
+    write_to(lines, tile);
     for (int64_t r = 0; r < table.count; ++r) {
-      for (int64_t j = 0; j < tile.keys; ++j) out[r][tile.key + j] += lines[r][j];
+      float *to = static_cast<float *>(out[r]) + tile.key;
+      for (int64_t j = 0; j < tile.keys; ++j) to[j] += lines[r][j];
     }
   }
 
@@ -97,11 +122,11 @@ struct WeightsWorker {
     for (int64_t key = first; key < table.any.last; key += keys) attend_tile(key, min_of(key + keys, table.any.last));
     for (int64_t r = 0; r < row_count; ++r) {
       if (factor[r] == 0.0f && problem.empty_rows != EmptyRows::zero) {
-        fill(out[r], problem.sizes.key_len, empty_weight(problem) * share);  // the tiles gave it zeros
+        fill(out[r], 0, problem.sizes.key_len, empty_weight(problem) * share);  // the tiles gave it zeros
         continue;
       }
-      fill(out[r], first, 0.0f);
-      fill(out[r] + table.any.last, problem.sizes.key_len - table.any.last, 0.0f);
+      fill(out[r], 0, first, 0.0f);
+      fill(out[r], table.any.last, problem.sizes.key_len - table.any.last, 0.0f);
     }
   }
 

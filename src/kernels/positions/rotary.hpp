@@ -100,8 +100,8 @@ FOVEA_INLINE void copy_rest(const RotatedRows &rows, const float *x, float *out)
 template <bool interleaved, Distance distance, class Store>
 FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_to) {
   constexpr int together = 4;
-  const Upcoming later = {.from = rows.x, .stride = rows.x_stride, .dim = rows.head_dim, .rows = rows.count};
-  const Upcoming later_out = {.from = rows.out, .stride = rows.out_stride, .dim = rows.head_dim, .rows = rows.count};
+  const Upcoming later(rows.x, Dtype::f32, rows.x_stride, rows.head_dim, rows.count);
+  const Upcoming later_out(rows.out, Dtype::f32, rows.out_stride, rows.head_dim, rows.count);
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.head_dim);
   const auto rotate_group = [&](auto group, int64_t r) FOVEA_INLINE_BODY {
     constexpr int count = decltype(group)::value;

@@ -26,7 +26,7 @@ struct AdditiveFewRows : FewRowsValues {
     const int64_t units = padded_units(problem.sizes.head_dim);
     const float *weight = problem.score.vector;
     for (int64_t r = 0; r < table.count; ++r) {
-      const float *from = table.query[r];
+      const auto *from = static_cast<const float *>(table.query[r]);
       float *exponentials = query + rows_at + r * 4 * units;
       float *tangents = exponentials + 2 * units;
       Reach reach;

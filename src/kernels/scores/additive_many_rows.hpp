@@ -55,7 +55,7 @@ struct AdditiveManyRows : ManyRowsValues {
     float *first = query + layout.first;
     float *second = query + layout.second;
     const float *weight = problem.score.vector;
-    transpose_queries(table, units, first);
+    transpose_queries(table, Dtype::f32, units, first);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       Reach reach;
       for (int64_t u = 0; u < units; ++u) reach.take(load(first + u * tile_rows + r));

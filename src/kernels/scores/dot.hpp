@@ -74,7 +74,7 @@ struct DotManyRows : ManyRowsValues {
 
   FOVEA_INLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                         float *query) {
-    transpose_queries(table, problem.sizes.head_dim, query);
+    transpose_queries(table, problem.query.dtype, problem.sizes.head_dim, query);
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {

@@ -41,7 +41,7 @@ struct GaussianManyRows : ManyRowsValues {
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
     float *at = query + tile_rows;
-    transpose_queries(table, problem.sizes.head_dim, at);
+    transpose_queries(table, problem.query.dtype, problem.sizes.head_dim, at);
     if (problem.score.key_scalars == nullptr) return;
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       CompensatedSum norm;
@@ -130,11 +130,13 @@ using GaussianFewRows = FeatureRows<HalfDistance>;
 
 inline void squared_norms(const SquaredNorms &norms) {
   for (int64_t r = 0; r < norms.count; ++r) {
-    const float *x = norms.rows + r * norms.stride;
     CompensatedSum norm;
-    int64_t d = 0;
-    for (; d + lanes <= norms.dim; d += lanes) norm.add_square(load(x + d));
-    norm.add_square(load_partial(x + d, norms.dim - d));
+    with_element(norms.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      const auto *x = static_cast<const typename T::Element *>(norms.rows) + r * norms.stride;
+      int64_t d = 0;
+      for (; d + lanes <= norms.dim; d += lanes) norm.add_square(load(x + d));
+      norm.add_square(load_partial(x + d, norms.dim - d));
+    });
     norms.out[r] = horizontal_sum(norm.sum) + horizontal_sum(norm.lost);
   }
 }

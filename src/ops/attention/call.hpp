@@ -32,7 +32,12 @@ inline TensorRule operand_rule(const AttentionCall &call, int operand, int min_r
           .max_rank = max_rank,
           .output = row.is_output(),
           .contiguous_last = row.contiguous_last,
-          .needs_data = false};
+          .needs_data = false,
+          .narrow = row.elements == Elements::floats};
+}
+
+inline Dtype operand_dtype(const AttentionCall &call, int operand) {
+  return call.present[operand] ? static_cast<Dtype>(call.tensor[operand].dtype) : Dtype::f32;
 }
 
 // Copies descriptors and options; fails on a missing tensor or an options struct that cannot be read.

@@ -93,10 +93,24 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
       !checked_multiply(p->sizes.batch, p->sizes.kv_heads, &rows)) {
     return fail(FOVEA_SIZE_OVERFLOW, "query has more than 2^63 rows");
   }
-  p->query.strides = query.head_strides();
-  p->key.strides = key.head_strides();
-  p->value.strides = value.head_strides();
+  p->query = {nullptr, query.head_strides(), operand_dtype(call, query_operand)};
+  p->key = {nullptr, key.head_strides(), operand_dtype(call, key_operand)};
+  p->value = {nullptr, value.head_strides(), operand_dtype(call, value_operand)};
   p->outputs.out_strides = out.head_strides();
+  p->outputs.out_dtype = operand_dtype(call, out_operand);
+  p->logits.bias_dtype = operand_dtype(call, bias_operand);
+  p->outputs.weights_dtype = operand_dtype(call, weights_operand);
+  return FOVEA_OK;
+}
+
+// Queries and keys that a score function projects are float32.
+Status check_projected(const AttentionCall &call) {
+  if (call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN) return FOVEA_OK;
+  for (const int operand : {query_operand, key_operand}) {
+    if (operand_dtype(call, operand) == Dtype::f32) continue;
+    return fail(FOVEA_BAD_DTYPE, "%s.dtype is %d, expected %d (F32) where the score function has weights",
+                operand_name(call, operand), call.tensor[operand].dtype, FOVEA_F32);
+  }
   return FOVEA_OK;
 }
 
@@ -221,6 +235,10 @@ Status check_weights(const AttentionCall &call, AttentionProblem *p) {
   const int query_rank = call.tensor[query_operand].rank;
   const int rank = p->outputs.average_weights && query_rank == 4 ? 3 : query_rank;
   FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, weights_operand, rank, rank)));
+  if (p->outputs.average_weights && tensor.dtype != FOVEA_F32) {
+    return fail(FOVEA_BAD_DTYPE, "weights.dtype is %d, expected %d (F32) for averages over heads", tensor.dtype,
+                FOVEA_F32);
+  }
   const Lifted lifted = p->outputs.average_weights ? lift_averaged(tensor) : lift_heads(tensor);
   FOVEA_CHECK(
       expect_sizes({{"weights", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
@@ -261,6 +279,7 @@ Status read_attention_call(const AttentionArguments &arguments, AttentionCall *c
 Status check_attention_call(const AttentionCall &call, AttentionProblem *problem) {
   *problem = {};
   FOVEA_CHECK(check_main_tensors(call, problem));
+  FOVEA_CHECK(check_projected(call));
   if (call.prepared == nullptr) FOVEA_CHECK(check_score(call, problem->sizes));
   FOVEA_CHECK(check_numbers(call.options, call.score.kind, problem));
   FOVEA_CHECK(check_positions(call.options, problem));

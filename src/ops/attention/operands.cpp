@@ -17,24 +17,24 @@ void set(void *data, Problem *problem) {
   to = static_cast<std::remove_reference_t<decltype(to)>>(data);
 }
 
-constexpr Elements f32 = Elements::f32;
+constexpr Elements f32 = Elements::f32, floats = Elements::floats;
 constexpr bool contiguous = true, any_strides = false;
 
 }  // namespace
 
 // clang-format off: one operand, one row
 constexpr OperandRow operand_rows[operand_count] = {
-    {query_operand, "query", "buffers.query", &Arguments::query, &Buffers::query, f32, contiguous,
+    {query_operand, "query", "buffers.query", &Arguments::query, &Buffers::query, floats, contiguous,
      set<&Problem::query, &HeadRows::data>},
-    {key_operand, "key", "buffers.key", &Arguments::key, &Buffers::key, f32, contiguous,
+    {key_operand, "key", "buffers.key", &Arguments::key, &Buffers::key, floats, contiguous,
      set<&Problem::key, &HeadRows::data>},
-    {value_operand, "value", "buffers.value", &Arguments::value, &Buffers::value, f32, contiguous,
+    {value_operand, "value", "buffers.value", &Arguments::value, &Buffers::value, floats, contiguous,
      set<&Problem::value, &HeadRows::data>},
     {valid_lens_operand, "valid_lens", "buffers.valid_lens", &Options::valid_lens, &Buffers::valid_lens,
      Elements::integers, any_strides, set<&Problem::pattern, &KeyPattern::valid_lens>},
     {mask_operand, "mask", "buffers.mask", &Options::mask, &Buffers::mask, Elements::boolean, contiguous,
      set<&Problem::pattern, &KeyPattern::mask>},
-    {bias_operand, "bias", "buffers.bias", &Options::bias, &Buffers::bias, f32, contiguous,
+    {bias_operand, "bias", "buffers.bias", &Options::bias, &Buffers::bias, floats, contiguous,
      set<&Problem::logits, &LogitTerms::bias>},
     {alibi_slopes_operand, "alibi_slopes", "buffers.alibi_slopes", &Options::alibi_slopes, &Buffers::alibi_slopes, f32,
      any_strides, set<&Problem::logits, &LogitTerms::alibi_slopes>},
@@ -52,11 +52,11 @@ constexpr OperandRow operand_rows[operand_count] = {
      &Buffers::score_vector, f32, any_strides, nullptr},
     {sigmas_operand, "score.sigmas", "buffers.sigmas", &fovea_score::sigmas, &Buffers::sigmas, f32, any_strides,
      nullptr},
-    {out_operand, "out", "buffers.out", &Arguments::out, &Buffers::out, f32, contiguous,
+    {out_operand, "out", "buffers.out", &Arguments::out, &Buffers::out, floats, contiguous,
      set<&Problem::outputs, &AttentionOutputs::out>},
     {log_sum_exp_operand, "log_sum_exp", "buffers.log_sum_exp", &Options::log_sum_exp, &Buffers::log_sum_exp, f32,
      any_strides, set<&Problem::outputs, &AttentionOutputs::log_sum_exp>},
-    {weights_operand, "weights", "buffers.weights", &Options::weights, &Buffers::weights, f32, contiguous,
+    {weights_operand, "weights", "buffers.weights", &Options::weights, &Buffers::weights, floats, contiguous,
      set<&Problem::outputs, &AttentionOutputs::weights>},
 };
 // clang-format on

@@ -45,7 +45,7 @@ struct AttentionArguments {
   const fovea_attention_options *options;
 };
 
-enum class Elements { f32, boolean, integers };  // integers: I32 or I64
+enum class Elements { f32, floats, boolean, integers };  // floats: F32, F16 or BF16; integers: I32 or I64
 
 // Where a call has the tensor. An argument has to be there, a member of options or score need not.
 using TensorSource = std::variant<const fovea_tensor * AttentionArguments::*,

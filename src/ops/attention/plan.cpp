@@ -62,7 +62,8 @@ bool size_in_lines(int64_t count, int64_t floats_each, size_t *size) {
 
 Status plan_memory(AttentionPlan *plan) {
   const AttentionProblem &p = plan->problem;
-  const int64_t scratch = plan->attention->scratch_floats(p.sizes.head_dim, p.sizes.value_dim);
+  const bool widens = is_narrow(p.key.dtype) || is_narrow(p.value.dtype);
+  const int64_t scratch = plan->attention->scratch_floats(p.sizes.head_dim, p.sizes.value_dim, widens);
   int64_t all_rows = 0;
   int64_t partial_rows = 0;
   int64_t total = 0;

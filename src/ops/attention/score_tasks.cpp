@@ -50,11 +50,11 @@ void NormTasks::run(int64_t task) const {
   const int64_t begin = task % blocks * norms_per_task;
   const int64_t head = task / blocks;
   const int64_t last = longest_valid_len(*problem, head / problem->sizes.kv_heads);
-  const float *keys = problem->key.data + head / problem->sizes.kv_heads * problem->key.strides.batch +
-                      head % problem->sizes.kv_heads * problem->key.strides.head +
-                      begin * problem->key.strides.position;
+  const HeadRows &keys = problem->key;
   kernels->attention_of(ScoreKind::gaussian)
-      .squared_norms({.rows = keys,
+      .squared_norms({.rows = element_at(keys.head(head / problem->sizes.kv_heads, head % problem->sizes.kv_heads),
+                                         keys.dtype, begin * keys.strides.position),
+                      .dtype = keys.dtype,
                       .stride = problem->key.strides.position,
                       .count = std::clamp<int64_t>(last - begin, 0, norms_per_task),
                       .dim = problem->sizes.head_dim,
@@ -75,7 +75,8 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
   if (plan.projects_query) {
     float *panels = parts.take(plan.query.panel_floats);
     float *out = parts.take(plan.query_floats);
-    ProjectionData data = {problem->query.data, nullptr, panels, out, bias, nullptr, nullptr};
+    ProjectionData data = {
+        static_cast<const float *>(problem->query.data), nullptr, panels, out, bias, nullptr, nullptr};
     if (plan.prepared == nullptr) {
       data.weight = query_weight_data(call);
     } else {
@@ -90,7 +91,8 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
     float *out = parts.take(plan.key_floats);
     float *reach = problem->score.kind == ScoreKind::additive ? key_scalars : nullptr;
     const float *weight = key_weight_data(call, plan.query_dim);
-    const ProjectionData data = {problem->key.data, weight, panels, out, nullptr, reach, problem};
+    const ProjectionData data = {
+        static_cast<const float *>(problem->key.data), weight, panels, out, nullptr, reach, problem};
     key_.emplace(kernels, workers, plan.key, data);
     problem->key.data = out;
   }

@@ -92,9 +92,10 @@ Status check_memory(const fovea_tensor &tensor, const TensorRule &rule) {
     return fail(FOVEA_NULL_POINTER, "%s%s is NULL, expected %" PRId64 " elements", rule.name, member,
                 element_count(tensor));
   }
-  if (reinterpret_cast<uintptr_t>(tensor.data) % dtype_size(rule.dtype) != 0) {
+  const size_t size = dtype_size(static_cast<Dtype>(tensor.dtype));
+  if (reinterpret_cast<uintptr_t>(tensor.data) % size != 0) {
     return fail(FOVEA_BAD_VALUE, "%s%s is %p, expected a multiple of the element size %zu", rule.name, member,
-                tensor.data, dtype_size(rule.dtype));
+                tensor.data, size);
   }
   if (!address_range_fits(tensor, extent)) {
     return fail(FOVEA_SIZE_OVERFLOW, "%s's shape and strides reach outside the address space", rule.name);
@@ -156,6 +157,8 @@ Status overlap_of(const NamedTensor &output, const NamedTensor &other) {
 
 size_t dtype_size(Dtype dtype) {
   switch (dtype) {
+    case Dtype::f16:
+    case Dtype::bf16: return 2;
     case Dtype::f32:
     case Dtype::i32: return 4;
     case Dtype::i64: return 8;
@@ -191,7 +194,12 @@ Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule) {
     return fail(FOVEA_BAD_RANK, "%s has rank %d, expected %d to %d", rule.name, tensor->rank, rule.min_rank,
                 rule.max_rank);
   }
-  if (tensor->dtype != static_cast<int32_t>(rule.dtype)) {
+  const bool narrow = rule.narrow && is_narrow(static_cast<Dtype>(tensor->dtype));
+  if (tensor->dtype != static_cast<int32_t>(rule.dtype) && !narrow) {
+    if (rule.narrow) {
+      return fail(FOVEA_BAD_DTYPE, "%s.dtype is %d, expected %d (F32), %d (F16) or %d (BF16)", rule.name, tensor->dtype,
+                  FOVEA_F32, FOVEA_F16, FOVEA_BF16);
+    }
     return fail(FOVEA_BAD_DTYPE, "%s.dtype is %d, expected %d", rule.name, tensor->dtype,
                 static_cast<int32_t>(rule.dtype));
   }

@@ -27,6 +27,7 @@ struct TensorRule {
   bool contiguous_last = true;  // stride 1 along the last axis
   bool needs_data = true;       // data may be NULL only when there are no elements
   bool names_data = false;      // the name is that of the data, not of a tensor
+  bool narrow = false;          // where dtype is f32: f16 and bf16 will do
 };
 
 // Rank, dtype, shape, strides, address range, alignment and null data, of what a TensorArgument holds.

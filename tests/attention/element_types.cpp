@@ -1,0 +1,176 @@
+// Queries, keys, values, bias, outputs and weights of 16 bits. All that is computed between loading and storing is float32,
+// in an order that does not depend on element types: so what comes out is, bit by bit, what float32 tensors with the same
+// numbers give, rounded once.
+#include <doctest/doctest.h>
+
+#include <optional>
+
+#include "support/narrow.hpp"
+#include "support/random_attention.hpp"
+
+using namespace testing;
+
+namespace {
+
+struct Types {
+  fovea_dtype query, key, value, bias, out, weights;
+};
+
+fovea_dtype any_type(Random &random) { return random.pick({FOVEA_F32, FOVEA_F16, FOVEA_BF16}); }
+
+void round_all(Tensor<float> &tensor, fovea_dtype dtype) {
+  const std::vector<float> dense = tensor.dense();
+  size_t next = 0;
+  tensor.fill([&] { return rounded_to(dense[next++], dtype); });
+}
+
+// A tensor of the call, in memory of its own where it is narrow.
+class Narrowed {
+ public:
+  Narrowed(const Tensor<float> &from, fovea_dtype dtype, fovea_tensor *view) {
+    if (dtype == FOVEA_F32) return;
+    tensor_.emplace(from, dtype);
+    *view = tensor_->view();
+  }
+
+  // Whether every element is that of `truth`, rounded. NaNs are equal.
+  bool holds(const Tensor<float> &truth, const Tensor<float> &floats, fovea_dtype dtype) const {
+    if (!tensor_) return same_bits_but_nan(truth, floats);
+    bool same = tensor_->gaps_untouched();
+    for_each_index(truth.shape(), [&](const Shape &index) {
+      const float expected = truth.at(index);
+      const uint16_t bits = tensor_->at(index);
+      same = same && (std::isnan(expected) ? std::isnan(widened(bits, dtype)) : bits == narrowed(expected, dtype));
+    });
+    return same;
+  }
+
+ private:
+  static bool same_bits_but_nan(const Tensor<float> &a, const Tensor<float> &b) {
+    bool same = true;
+    for_each_index(a.shape(), [&](const Shape &index) {
+      const float x = a.at(index), y = b.at(index);
+      same = same && ((std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof x) == 0);
+    });
+    return same;
+  }
+
+  std::optional<NarrowTensor> tensor_;
+};
+
+void check_types(AttentionProblem &problem, const Types &types, bool want_weights) {
+  CAPTURE(problem.describe());
+  CAPTURE(types.query);
+  CAPTURE(types.key);
+  CAPTURE(types.value);
+  CAPTURE(types.out);
+  round_all(problem.query, types.query);
+  round_all(problem.key, types.key);
+  round_all(problem.value, types.value);
+  if (problem.bias) round_all(*problem.bias, types.bias);
+  for_each_isa([&](const fovea_context *context) {
+    const AttentionResult truth = problem.make_result(want_weights);
+    REQUIRE_OK(problem.run(context, truth));
+    const AttentionResult result = problem.make_result(want_weights);
+    AttentionArguments call(problem, result);
+    const Narrowed query(problem.query, types.query, &call.query), key(problem.key, types.key, &call.key),
+        value(problem.value, types.value, &call.value), out(result.out, types.out, &call.out);
+    std::optional<Narrowed> bias, weights;
+    if (problem.bias) bias.emplace(*problem.bias, types.bias, &call.bias);
+    if (result.weights) weights.emplace(*result.weights, types.weights, &call.weights);
+    REQUIRE_OK(call.run(context));
+    CHECK(out.holds(truth.out, result.out, types.out));
+    if (truth.log_sum_exp) CHECK(same_bits(*truth.log_sum_exp, *result.log_sum_exp));
+    if (truth.weights) CHECK(weights->holds(*truth.weights, *result.weights, types.weights));
+  });
+}
+
+void check_random_types(int64_t cases, uint64_t first_seed, int64_t most_len, int64_t most_dim) {
+  for (int64_t n = 0; n < cases; ++n) {
+    const uint64_t seed = first_seed + static_cast<uint64_t>(n);
+    CAPTURE(seed);
+    Random random(seed);
+    const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
+    AttentionProblem problem = random_problem(random, most_len, most_dim);
+    if (random.chance(0.3) && problem.rank == 4) {
+      problem.score = make_score(FOVEA_SCORE_GAUSSIAN, problem.sizes.head_dim, problem.sizes.head_dim, 1, random);
+    }
+    Types types = {any_type(random), any_type(random), any_type(random),
+                   any_type(random), any_type(random), any_type(random)};
+    if ((problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0) types.weights = FOVEA_F32;
+    check_types(problem, types, random.chance(0.4));
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("element types") {
+  TEST_CASE("any types give what float32 gives, rounded once: small problems") {
+    check_random_types(case_count(800), base_seed(), 40, 24);
+  }
+  TEST_CASE("any types give what float32 gives, rounded once: larger problems") {
+    check_random_types(case_count(40), base_seed() + 7000, 300, 140);
+  }
+
+  TEST_CASE("one query over many keys, cut into parts") {
+    Random random(base_seed());
+    for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+      for (const int64_t head_dim : {64, 80, 257}) {
+        AttentionProblem problem = make_attention(
+            {.heads = 4, .kv_heads = 2, .key_len = 3000, .head_dim = head_dim, .value_dim = head_dim}, random);
+        check_types(problem, {dtype, dtype, dtype, dtype, dtype, dtype}, false);
+        check_types(problem, {FOVEA_F32, dtype, dtype, dtype, FOVEA_F32, dtype}, false);
+      }
+    }
+  }
+
+  TEST_CASE("extremes: the largest numbers, subnormal ones, infinities and NaN behind a mask") {
+    Random random(base_seed());
+    for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+      AttentionProblem problem =
+          make_attention({.query_len = 9, .key_len = 100, .head_dim = 16, .value_dim = 16}, random);
+      const float most = widened(dtype == FOVEA_F16 ? 0x7bff : 0x7f7f, dtype);
+      problem.value.fill([&] {
+        return random.pick({most, -most, widened(1, dtype), widened(0x8003, dtype), kInfinity, 1.0f, 0.0f});
+      });
+      problem.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return (i + j) % 3 != 0; });
+      for (int64_t j = 0; j < 100; j += 7) problem.value.at({0, 0, j, j % 16}) = kNan;
+      check_types(problem, {dtype, dtype, dtype, dtype, dtype, dtype}, true);
+    }
+  }
+
+  TEST_CASE("outputs that overflow the type become infinite, small ones subnormal") {
+    Random random(base_seed());
+    AttentionProblem problem = make_attention({.query_len = 3, .key_len = 5, .head_dim = 4, .value_dim = 2}, random);
+    problem.value.fill([&] { return random.pick({1e6f, 2e6f}); });
+    check_types(problem, {FOVEA_F32, FOVEA_F32, FOVEA_F32, FOVEA_F32, FOVEA_F16, FOVEA_F32}, false);
+    problem.value.fill([&] { return random.pick({1e-6f, 3e-8f, 1e-9f}); });
+    check_types(problem, {FOVEA_F32, FOVEA_F32, FOVEA_F32, FOVEA_F32, FOVEA_F16, FOVEA_F32}, false);
+  }
+
+  TEST_CASE("what does not take 16 bits says so") {
+    Random random(base_seed());
+    const AttentionProblem problem =
+        make_scored(FOVEA_SCORE_ADDITIVE, {.query_len = 3, .key_len = 5, .head_dim = 4, .value_dim = 2}, 6, random);
+    const AttentionResult result = problem.make_result(false);
+    AttentionArguments call(problem, result);
+    const Narrowed query(problem.query, FOVEA_BF16, &call.query);
+    CHECK_EQ(call.run(nullptr), FOVEA_BAD_DTYPE);
+    CHECK_EQ(std::string(fovea_last_error()),
+             "query.dtype is 3, expected 1 (F32) where the score function has weights");
+    CHECK(result.out.untouched());
+
+    AttentionProblem averaged = make_attention({.heads = 2, .kv_heads = 2, .query_len = 3, .key_len = 5}, random);
+    averaged.flags = FOVEA_AVERAGE_WEIGHTS;
+    const AttentionResult weights = averaged.make_result();
+    AttentionArguments with_weights(averaged, weights);
+    const Narrowed narrow(*weights.weights, FOVEA_F16, &with_weights.weights);
+    CHECK_EQ(with_weights.run(nullptr), FOVEA_BAD_DTYPE);
+    CHECK_EQ(std::string(fovea_last_error()), "weights.dtype is 2, expected 1 (F32) for averages over heads");
+
+    AttentionArguments integers(averaged, weights);
+    integers.query.dtype = FOVEA_I32;
+    CHECK_EQ(integers.run(nullptr), FOVEA_BAD_DTYPE);
+    CHECK_EQ(std::string(fovea_last_error()), "query.dtype is 5, expected 1 (F32), 2 (F16) or 3 (BF16)");
+  }
+}
