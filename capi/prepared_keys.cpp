@@ -35,7 +35,7 @@ namespace {
 template <class Use>
 fovea_status with_keys(const fovea_prepared_keys *keys, const Use &use) {
   return guarded([&]() -> Status {
-    if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
+    FOVEA_CHECK(expect_given(keys, "keys", "prepared keys"));
     return use();
   });
 }

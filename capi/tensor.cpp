@@ -2,6 +2,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "ops/tensors/tensor_argument.hpp"
 #include "status.hpp"
 #include "types.hpp"
 
@@ -28,21 +29,6 @@ static_assert(sizeof(void *) != 8 || (offsetof(DlTensor, rank) == 16 && offsetof
 
 enum DlDevice : int32_t { dl_cpu = 1, dl_cuda_host = 3, dl_rocm_host = 11 };  // those whose memory the host addresses
 enum DlType : uint8_t { dl_int = 0, dl_uint = 1, dl_float = 2, dl_bool = 6 };
-
-// Row-major strides for tensor.shape. False if one does not fit; that one and those before it are then INT64_MAX.
-bool set_contiguous(fovea_tensor *tensor) {
-  int64_t stride = 1;
-  bool fits = true;
-  for (int32_t axis = tensor->rank - 1; axis >= 0; --axis) {
-    tensor->strides[axis] = stride;
-    if (axis == 0) break;
-    if (!checked_multiply(stride, max_of(tensor->shape[axis], 1), &stride)) {
-      stride = INT64_MAX;
-      fits = false;
-    }
-  }
-  return fits;
-}
 
 Status read_device(const DlTensor &given) {
   if (given.device_type == dl_cpu || given.device_type == dl_cuda_host || given.device_type == dl_rocm_host) {
@@ -114,16 +100,7 @@ Status read_data(const DlTensor &given, fovea_tensor *tensor) {
 }  // namespace
 
 fovea_tensor fovea_tensor_contiguous(const void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape) {
-  fovea_tensor tensor = {};
-  tensor.data = const_cast<void *>(data);
-  tensor.dtype = dtype;
-  tensor.rank = -1;
-  if (rank < 0 || rank > FOVEA_MAX_RANK || (shape == nullptr && rank > 0)) return tensor;
-  tensor.rank = rank;
-  for (int32_t axis = 0; axis < rank; ++axis) tensor.shape[axis] = shape[axis];
-  // Sizes that overflow are refused by the operation: the largest stride there is cannot fit either.
-  static_cast<void>(set_contiguous(&tensor));
-  return tensor;
+  return contiguous_tensor(data, dtype, rank, shape);
 }
 
 fovea_status fovea_tensor_from_dlpack(const void *dl_tensor, fovea_tensor *tensor) {

@@ -19,8 +19,8 @@ Status read_struct(const char *name, const void *given, void *read, const Struct
   const auto *bytes = static_cast<const unsigned char *>(given);
   for (size_t i = known; i < size; ++i) {
     if (bytes[i] != 0) {
-      return fail(FOVEA_BAD_OPTION, "%s sets byte %zu of %zu, but this library (%s) knows only %zu", name, i, size,
-                  fovea_version(), known);
+      return fail(FOVEA_BAD_OPTION, "%s sets byte %zu of %zu, but this library (%d.%d.%d) knows only %zu", name, i,
+                  size, FOVEA_VERSION_MAJOR, FOVEA_VERSION_MINOR, FOVEA_VERSION_PATCH, known);
     }
   }
   std::memcpy(read, given, size < known ? size : known);

@@ -63,9 +63,6 @@ inline bool has_rows(const AttentionProblem &problem) {
 // Every check that needs the data but the next: null or misaligned buffers, sigmas and valid lengths out of range.
 [[nodiscard]] Status check_attention_data(const AttentionCall &call, const AttentionProblem &problem);
 
-// The call with the data of one run of its plan: a buffer must be there exactly if its tensor was planned.
-[[nodiscard]] Status bind_buffers(const fovea_attention_buffers &buffers, AttentionCall *call);
-
 // No output shares memory with an input or with another output. For data that has been checked.
 [[nodiscard]] Status check_attention_overlaps(const AttentionCall &call);
 

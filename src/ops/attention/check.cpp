@@ -134,9 +134,7 @@ Status check_numbers(const fovea_attention_options &options, int32_t score_kind,
   p->logits.scale = options.scale == 0.0f ? usual : options.scale;
   p->logits.softcap = options.softcap;
   p->outputs.average_weights = (options.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
-  if (options.reserved != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
-  }
+  FOVEA_CHECK(check_reserved(options.reserved));
   return check_dropout(options.dropout, options.dropout_seed, &p->dropout);
 }
 
@@ -267,9 +265,7 @@ Status read_attention_call(const AttentionArguments &arguments, AttentionCall *c
     if (row.is_parameter()) continue;                                               // read_score has read it
     const bool prepared = row.operand == key_operand && call->prepared != nullptr;  // was described before
     const fovea_tensor *tensor = row.tensor_of(arguments, call->options);
-    if (tensor == nullptr && row.is_argument() && !prepared) {
-      return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", row.name);
-    }
+    if (row.is_argument() && !prepared) FOVEA_CHECK(expect_given(tensor, row.name, "a tensor"));
     call->present[row.operand] = tensor != nullptr;
     if (tensor != nullptr) call->tensor[row.operand] = *TensorArgument(tensor);
   }
@@ -302,18 +298,6 @@ Status check_attention_data(const AttentionCall &call, const AttentionProblem &p
   if (!call.present[valid_lens_operand]) return FOVEA_OK;
   return check_integers(call.tensor[valid_lens_operand], operand_name(call, valid_lens_operand), problem.sizes.key_len,
                         " keys", nullptr);
-}
-
-Status bind_buffers(const fovea_attention_buffers &buffers, AttentionCall *call) {
-  call->planned = true;
-  for (const OperandRow &row : operand_rows) {
-    void *data = row.data_of(buffers);
-    if (!call->present[row.operand] && data != nullptr) {
-      return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it", row.buffer_name, data);
-    }
-    if (call->present[row.operand]) call->tensor[row.operand].data = data;
-  }
-  return FOVEA_OK;
 }
 
 Status check_attention_overlaps(const AttentionCall &call) {

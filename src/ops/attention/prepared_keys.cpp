@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 
+#include "ops/attention/prepared_check.hpp"
 #include "ops/tensors/check.hpp"
 #include "runtime/parallel.hpp"
 #include "runtime/workspace.hpp"
@@ -15,34 +16,6 @@ fovea_prepared_keys::~fovea_prepared_keys() { std::free(memory); }
 
 namespace fovea {
 namespace {
-
-Status check_sizes(const PreparedSizes &sizes) {
-  const struct {
-    const char *name;
-    int64_t value, least, most;
-  } numbers[] = {{"batch", sizes.batch, 0, largest_length},
-                 {"kv_heads", sizes.kv_heads, 1, largest_length},
-                 {"capacity", sizes.capacity, 0, largest_length},
-                 {"query_dim", sizes.query_dim, 1, largest_head_dim},
-                 {"key_dim", sizes.key_dim, 1, largest_head_dim}};
-  for (const auto &number : numbers) {
-    FOVEA_CHECK(check_range("", number.name, number.value, number.least, number.most));
-  }
-  return FOVEA_OK;
-}
-
-// The score's parameters, with their data, as they would be checked in a call.
-Status read_parameters(const fovea_score *score, const PreparedSizes &sizes, AttentionCall *call) {
-  if (score == nullptr)
-    return fail(FOVEA_NULL_POINTER, "score is NULL, expected a score function with keys to prepare");
-  FOVEA_CHECK(read_score(score, call));
-  if (call->score.kind == FOVEA_SCORE_DOT || call->score.kind == FOVEA_SCORE_GAUSSIAN) {
-    return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected one with keys to prepare: %d to %d", call->score.kind,
-                FOVEA_SCORE_BILINEAR, FOVEA_SCORE_CONCAT);
-  }
-  FOVEA_CHECK(check_score(*call, {.head_dim = sizes.query_dim, .key_dim = sizes.key_dim}));
-  return check_operand_data(*call, first_score_operand, last_score_operand);
-}
 
 // Sizes and places of everything the handle holds; false on overflow.
 bool lay_out(fovea_prepared_keys *keys, bool has_bias) {
@@ -87,44 +60,15 @@ void keep_parameters(const Context &context, const AttentionCall &call, fovea_pr
   if (keys->bias != nullptr) gather(call.tensor[score_bias_operand], keys->bias);
 }
 
-// [B,Hkv,n,Dk], [B,n,Dk] or [n,Dk] as the first.
-Status check_key(const fovea_prepared_keys &keys, const fovea_tensor *key, ProjectionRows *rows) {
-  const TensorRule rule = {.name = "key", .min_rank = 2, .max_rank = 4};
-  FOVEA_CHECK(check_tensor(key, rule));
-  const int last = key->rank - 1;
-  rows->batch = rows->heads = 1;
-  rows->length = key->shape[last - 1];
-  rows->strides.position = key->strides[last - 1];
-  if (key->rank >= 3) {
-    rows->batch = key->shape[0];
-    rows->strides.batch = key->strides[0];
-  }
-  if (key->rank == 4) {
-    rows->heads = key->shape[1];
-    rows->strides.head = key->strides[1];
-  }
-  constexpr const char *as_created = "as the keys were created";
-  FOVEA_CHECK(expect_sizes({{"key", "batch entries", rows->batch, keys.batch, as_created},
-                            {"key", "heads", rows->heads, keys.kv_heads, as_created},
-                            {"key", "features", key->shape[last], keys.key_dim, as_created}}));
-  if (rows->length > keys.capacity - keys.length) {
-    return fail(FOVEA_BAD_SHAPE,
-                "key has %" PRId64 " positions, expected at most %" PRId64 " (what is left of %" PRId64 ")",
-                rows->length, keys.capacity - keys.length, keys.capacity);
-  }
-  return FOVEA_OK;
-}
-
 }  // namespace
 
 Status create_prepared_keys(const fovea_context *given, const fovea_score *score, const PreparedSizes &sizes,
                             fovea_prepared_keys **keys) {
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
-  if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected where to store the prepared keys");
-  FOVEA_CHECK(check_sizes(sizes));
+  FOVEA_CHECK(expect_given(keys, "keys", "where to store the prepared keys"));
   AttentionCall call = {};
-  FOVEA_CHECK(read_parameters(score, sizes, &call));
+  FOVEA_CHECK(check_prepared_creation(score, sizes, &call));
   std::unique_ptr<fovea_prepared_keys> made(new (std::nothrow) fovea_prepared_keys);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for prepared keys");
   made->kernels = context->kernels;
@@ -153,13 +97,10 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
 Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *keys, const TensorArgument &key) {
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
-  if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
-  if (keys->kernels != context->kernels) {
-    return fail(FOVEA_BAD_VALUE, "keys were prepared for %s, expected %s, the context's instruction set",
-                keys->kernels->name, context->kernels->name);
-  }
+  FOVEA_CHECK(expect_given(keys, "keys", "prepared keys"));
+  FOVEA_CHECK(check_prepared_for(*keys, *context));
   ProjectionRows rows = {};
-  FOVEA_CHECK(check_key(*keys, key, &rows));
+  FOVEA_CHECK(check_new_keys(*keys, key, &rows));
   rows.out_strides = {keys->kv_heads * keys->capacity, keys->capacity, 1};
   const ProjectionWeight weight = {keys->units, keys->key_dim, 0, 0};
   Projection projection;
@@ -181,7 +122,7 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
 }
 
 Status truncate_prepared_keys(fovea_prepared_keys *keys, int64_t length) {
-  if (keys == nullptr) return fail(FOVEA_NULL_POINTER, "keys is NULL, expected prepared keys");
+  FOVEA_CHECK(expect_given(keys, "keys", "prepared keys"));
   FOVEA_CHECK(check_range("", "length", length, 0, keys->length));
   keys->length = length;
   return FOVEA_OK;

@@ -80,7 +80,7 @@ bool lay_out(fovea_kv_cache *cache, int64_t *key_floats) {
 
 fovea_tensor cached_rows(const fovea_kv_cache &cache, float *rows, int64_t dim, int64_t first, int64_t count) {
   const int64_t shape[] = {cache.batch, cache.kv_heads, count, dim};
-  fovea_tensor tensor = fovea_tensor_contiguous(rows + first * dim, FOVEA_F32, 4, shape);
+  fovea_tensor tensor = contiguous_tensor(rows + first * dim, FOVEA_F32, 4, shape);
   tensor.strides[1] = cache.capacity * dim;
   tensor.strides[0] = cache.kv_heads * tensor.strides[1];
   return tensor;

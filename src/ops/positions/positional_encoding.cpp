@@ -2,34 +2,15 @@
 // added to every batch entry; where there is but one entry, it is added as it is made, or written where it is wanted.
 #include "ops/positions/positional_encoding.hpp"
 
+#include "ops/positions/check.hpp"
 #include "ops/positions/rows.hpp"
-#include "ops/tensors/check.hpp"
 
 namespace fovea {
 namespace {
 
-struct Settings {
-  double base;
-  int64_t offset;
-  Dropout dropout;
-};
-
-Status check_options(const fovea_positional_encoding_options *given, bool may_drop, Settings *settings) {
-  fovea_positional_encoding_options options;
-  FOVEA_CHECK(read_options("options", given, &options));
-  FOVEA_CHECK(check_base(options.base, &settings->base));
-  FOVEA_CHECK(check_offset(options.offset));
-  settings->offset = options.offset;
-  if (!may_drop && options.dropout != 0.0f) {
-    return fail(FOVEA_BAD_VALUE, "options.dropout is %g, expected 0: the encoding alone is never dropped",
-                static_cast<double>(options.dropout));
-  }
-  return check_dropout(options.dropout, options.dropout_seed, &settings->dropout);
-}
-
 struct Call {
   const Context *context;
-  Settings settings;
+  EncodingSettings settings;
   const float *x;  // null: the encoding alone is wanted
   float *out;
   int64_t dim;
@@ -118,7 +99,7 @@ Status positional_encoding(const Context *given, const TensorArgument &out,
                            const fovea_positional_encoding_options *options) {
   Call call = {};
   FOVEA_CHECK(resolve_context(given, &call.context));
-  FOVEA_CHECK(check_options(options, false, &call.settings));
+  FOVEA_CHECK(check_encoding(options, false, &call.settings));
   const TensorRule rule = {.name = "out", .min_rank = 2, .max_rank = 2, .output = true};
   FOVEA_CHECK(check_tensor(out, rule));
   if (element_count(*out) == 0) return FOVEA_OK;
@@ -131,7 +112,7 @@ Status add_positional_encoding(const Context *given, const TensorArgument &x, co
                                const fovea_positional_encoding_options *options) {
   Call call = {};
   FOVEA_CHECK(resolve_context(given, &call.context));
-  FOVEA_CHECK(check_options(options, true, &call.settings));
+  FOVEA_CHECK(check_encoding(options, true, &call.settings));
   FOVEA_CHECK(check_position_tensors(x, out));
   if (element_count(*x) == 0) return FOVEA_OK;
   call.x = static_cast<const float *>(x->data);

@@ -1,8 +1,6 @@
-// Rows by position: how the axes become entries and positions, how large blocks are, and what the operations on
-// positions check alike.
+// Rows by position: how the axes become entries and positions, how large blocks are.
 #include "ops/positions/rows.hpp"
 
-#include <cinttypes>
 #include <cmath>
 #include <cstdlib>
 
@@ -99,23 +97,6 @@ void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, do
     for (int64_t k = 0; k < std::min(run, pairs - j); ++k) frequencies[j + k] = first * steps[k];
   }
   std::fill(frequencies + pairs, frequencies + round_up(pairs, lanes), 0.0);
-}
-
-Status check_base(float given, double *base) {
-  *base = given == 0.0f ? 10000.0 : static_cast<double>(given);
-  if (*base > 1.0 && std::isfinite(*base)) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.base is %g, expected a finite number above 1, or 0 for 10000", *base);
-}
-
-Status check_offset(int64_t offset) {
-  if (offset >= 0 && offset <= largest_length) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.offset is %" PRId64 ", expected 0 to %" PRId64, offset, largest_length);
-}
-
-Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out) {
-  FOVEA_CHECK(check_tensor(x, {.name = "x", .min_rank = 2}));
-  FOVEA_CHECK(check_like_x(out, "out", *x, true));
-  return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
 }
 
 bool large_output(const fovea_tensor &x, const fovea_tensor &out) {

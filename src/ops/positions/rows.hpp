@@ -152,15 +152,6 @@ class PositionScratch {
 // floats.
 void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, double *frequencies);
 
-// options.base, whose default is 10000.
-[[nodiscard]] Status check_base(float given, double *base);
-
-// options.offset.
-[[nodiscard]] Status check_offset(int64_t offset);
-
-// x and out are float32 of one shape, rank 2 to 6, and do not overlap unless they are the same.
-[[nodiscard]] Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out);
-
 // Whether an output is so large that it would not be found in a cache later: then it is written past the caches.
 bool large_output(const fovea_tensor &x, const fovea_tensor &out);
 

@@ -2,10 +2,9 @@
 #include "ops/rowwise/layer_norm.hpp"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cmath>
 
-#include "ops/tensors/check.hpp"
+#include "ops/rowwise/check.hpp"
 #include "ops/tensors/rows.hpp"
 #include "runtime/parallel.hpp"
 
@@ -16,45 +15,6 @@ constexpr int64_t task_floats = 32768;  // with a residual 384 kB read and writt
 constexpr int64_t most_rows_per_task = 256;
 constexpr int64_t worth_a_thread = 65536;     // elements; some 10 microseconds of one core
 constexpr int64_t streamed_bytes = 32 << 20;  // an output of this size would not be found in a cache later
-
-struct Operands {
-  const fovea_tensor *x, *weight, *bias, *residual, *out;
-};
-
-Status check_options(const fovea_layer_norm_options &options, double *epsilon) {
-  if (options.reserved != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
-  }
-  *epsilon = options.epsilon == 0.0f ? 1e-5 : static_cast<double>(options.epsilon);
-  if (*epsilon > 0.0 && std::isfinite(*epsilon)) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.epsilon is %g, expected a finite number above 0, or 0 for 1e-5", *epsilon);
-}
-
-// One number for each feature, or nothing.
-Status check_per_feature(const fovea_tensor *tensor, const char *name, int64_t dim) {
-  if (tensor == nullptr) return FOVEA_OK;
-  FOVEA_CHECK(check_tensor(tensor, {.name = name, .max_rank = 1}));
-  return check_size(*tensor, name, 0, dim, "x's last size");
-}
-
-Status check_tensors(const Operands &given) {
-  const fovea_tensor *x = given.x;
-  FOVEA_CHECK(check_tensor(x, {.name = "x"}));
-  const int64_t dim = x->shape[x->rank - 1];
-  if (dim == 0) return fail(FOVEA_BAD_SHAPE, "x.shape[%d] is 0, expected 1 or more features", x->rank - 1);
-  FOVEA_CHECK(check_like_x(given.out, "out", *x, true));
-  if (given.residual != nullptr) {
-    FOVEA_CHECK(check_like_x(given.residual, "residual", *x, false));
-  }
-  FOVEA_CHECK(check_per_feature(given.weight, "weight", dim));
-  FOVEA_CHECK(check_per_feature(given.bias, "bias", dim));
-  const fovea_tensor *out = given.out;
-  const bool over_residual = given.residual != nullptr && same_memory(*given.residual, *out);
-  return check_overlaps({{"out", out}}, {{"x", same_memory(*x, *out) ? nullptr : x},
-                                         {"residual", over_residual ? nullptr : given.residual},
-                                         {"weight", given.weight},
-                                         {"bias", given.bias}});
-}
 
 const float *floats_of(const fovea_tensor *tensor) {
   return tensor == nullptr ? nullptr : static_cast<const float *>(tensor->data);
@@ -69,7 +29,7 @@ struct Call {
   NormRows all;  // what is common to all tasks
 };
 
-Call make_call(const Context &context, const Operands &given, double epsilon) {
+Call make_call(const Context &context, const NormOperands &given, double epsilon) {
   Call call = {.context = &context,
                .rows = {},
                .residual_rows = {},
@@ -123,10 +83,10 @@ Status layer_norm(const Context *given, const TensorArgument &x, const TensorArg
   fovea_layer_norm_options options;
   FOVEA_CHECK(read_options("options", given_options, &options));
   double epsilon = 0;
-  FOVEA_CHECK(check_options(options, &epsilon));
+  FOVEA_CHECK(check_norm_options(options, &epsilon));
   const TensorArgument weight(options.weight), bias(options.bias), residual(options.residual);
-  const Operands operands = {x, weight, bias, residual, out};
-  FOVEA_CHECK(check_tensors(operands));
+  const NormOperands operands = {x, weight, bias, residual, out};
+  FOVEA_CHECK(check_norm_tensors(operands));
   if (element_count(*x) > 0) run(make_call(*context, operands, epsilon));
   return FOVEA_OK;
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ops/tensors/check.hpp"
+#include "ops/rowwise/check.hpp"
 #include "ops/tensors/rows.hpp"
 #include "runtime/parallel.hpp"
 
@@ -23,35 +23,6 @@ struct Call {
   RowSpace rows;
   int64_t key_len;
 };
-
-Status check_options(const fovea_masked_softmax_options *given, EmptyRows *empty_rows) {
-  fovea_masked_softmax_options options;
-  FOVEA_CHECK(read_options("options", given, &options));
-  if (options.reserved != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", options.reserved);
-  }
-  if (options.empty_rows < FOVEA_EMPTY_ROWS_ZERO || options.empty_rows > FOVEA_EMPTY_ROWS_NAN) {
-    return fail(FOVEA_BAD_VALUE, "options.empty_rows is %d, expected FOVEA_EMPTY_ROWS_ZERO, _UNIFORM or _NAN",
-                options.empty_rows);
-  }
-  *empty_rows = static_cast<EmptyRows>(options.empty_rows);
-  return FOVEA_OK;
-}
-
-Status check_tensors(const fovea_tensor *x, const fovea_tensor *valid_lens, const fovea_tensor *out) {
-  FOVEA_CHECK(check_tensor(x, {.name = "x", .min_rank = 2}));
-  FOVEA_CHECK(check_like_x(out, "out", *x, true));
-  if (valid_lens != nullptr) {
-    const int64_t batch = x->rank == 2 ? 1 : x->shape[0];
-    const int64_t query_len = x->shape[x->rank - 2];
-    FOVEA_CHECK(check_valid_lens_tensor(*valid_lens, batch, query_len, true));
-    FOVEA_CHECK(element_count(*x) == 0
-                    ? FOVEA_OK
-                    : check_integers(*valid_lens, "valid_lens", x->shape[x->rank - 1], " keys", nullptr));
-  }
-  if (same_memory(*x, *out)) return check_overlaps({{"out", out}}, {{"valid_lens", valid_lens}});
-  return check_overlaps({{"out", out}}, {{"x", x}, {"valid_lens", valid_lens}});
-}
 
 int64_t valid_len_of(const Call &call, const RowCursor &row) {
   if (!call.has_valid_lens) return call.key_len;
@@ -87,8 +58,8 @@ Status masked_softmax(const Context *given, const TensorArgument &x, const Tenso
                       const TensorArgument &out, const fovea_masked_softmax_options *options) {
   Call call = {};
   FOVEA_CHECK(resolve_context(given, &call.context));
-  FOVEA_CHECK(check_options(options, &call.empty_rows));
-  FOVEA_CHECK(check_tensors(x, valid_lens, out));
+  FOVEA_CHECK(check_softmax_options(options, &call.empty_rows));
+  FOVEA_CHECK(check_softmax_tensors(x, valid_lens, out));
   if (element_count(*x) == 0) return FOVEA_OK;
   call.x = *x;
   call.out = *out;

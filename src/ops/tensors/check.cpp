@@ -185,8 +185,18 @@ bool same_memory(const fovea_tensor &a, const fovea_tensor &b) {
   return true;
 }
 
+Status expect_given(const void *pointer, const char *name, const char *expected) {
+  if (pointer != nullptr) return FOVEA_OK;
+  return fail(FOVEA_NULL_POINTER, "%s is NULL, expected %s", name, expected);
+}
+
+Status check_reserved(int32_t reserved) {
+  if (reserved == 0) return FOVEA_OK;
+  return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", reserved);
+}
+
 Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule) {
-  if (tensor == nullptr) return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", rule.name);
+  FOVEA_CHECK(expect_given(tensor, rule.name, "a tensor"));
   if (tensor->rank < rule.min_rank || tensor->rank > rule.max_rank) {
     if (rule.min_rank == rule.max_rank) {
       return fail(FOVEA_BAD_RANK, "%s has rank %d, expected %d", rule.name, tensor->rank, rule.min_rank);

@@ -17,6 +17,12 @@ namespace fovea {
 constexpr int64_t largest_head_dim = 1024;            // features of a query, key or value
 constexpr int64_t largest_length = int64_t{1} << 30;  // and the largest position: they are 32-bit in the kernels
 
+// A pointer that has to be there: "plan is NULL, expected a plan".
+[[nodiscard]] Status expect_given(const void *pointer, const char *name, const char *expected);
+
+// options.reserved is 0.
+[[nodiscard]] Status check_reserved(int32_t reserved);
+
 // What an argument must be.
 struct TensorRule {
   const char *name;

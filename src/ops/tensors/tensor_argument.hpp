@@ -23,4 +23,10 @@ class TensorArgument {
   bool given_ = false;
 };
 
+// Row-major strides for tensor.shape. False if one does not fit; that one and those before it are then INT64_MAX.
+bool set_contiguous(fovea_tensor *tensor);
+
+// What fovea_tensor_contiguous gives.
+fovea_tensor contiguous_tensor(const void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape);
+
 }  // namespace fovea

@@ -1,0 +1,103 @@
+#include "ops/attention/prepared_check.hpp"
+
+#include <cinttypes>
+
+namespace fovea {
+namespace {
+
+// Stands in for the key tensor of a call whose keys were prepared, so that its checks need no case of their own.
+fovea_tensor describe_prepared(const fovea_prepared_keys &keys, int32_t rank) {
+  const int64_t shape[] = {keys.batch, keys.kv_heads, keys.length, keys.key_dim};
+  if (rank == 3) {
+    const int64_t one_head[] = {keys.batch, keys.length, keys.key_dim};
+    return contiguous_tensor(nullptr, FOVEA_F32, 3, one_head);
+  }
+  return contiguous_tensor(nullptr, FOVEA_F32, rank, rank == 2 ? shape + 2 : shape);
+}
+
+Status check_sizes(const PreparedSizes &sizes) {
+  const struct {
+    const char *name;
+    int64_t value, least, most;
+  } numbers[] = {{"batch", sizes.batch, 0, largest_length},
+                 {"kv_heads", sizes.kv_heads, 1, largest_length},
+                 {"capacity", sizes.capacity, 0, largest_length},
+                 {"query_dim", sizes.query_dim, 1, largest_head_dim},
+                 {"key_dim", sizes.key_dim, 1, largest_head_dim}};
+  for (const auto &number : numbers) {
+    FOVEA_CHECK(check_range("", number.name, number.value, number.least, number.most));
+  }
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+Status check_prepared_for(const fovea_prepared_keys &keys, const Context &context) {
+  if (keys.kernels == context.kernels) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "keys were prepared for %s, expected %s, the context's instruction set",
+              keys.kernels->name, context.kernels->name);
+}
+
+Status check_prepared_creation(const fovea_score *score, const PreparedSizes &sizes, AttentionCall *call) {
+  FOVEA_CHECK(check_sizes(sizes));
+  FOVEA_CHECK(expect_given(score, "score", "a score function with keys to prepare"));
+  FOVEA_CHECK(read_score(score, call));
+  if (call->score.kind == FOVEA_SCORE_DOT || call->score.kind == FOVEA_SCORE_GAUSSIAN) {
+    return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected one with keys to prepare: %d to %d", call->score.kind,
+                FOVEA_SCORE_BILINEAR, FOVEA_SCORE_CONCAT);
+  }
+  FOVEA_CHECK(check_score(*call, {.head_dim = sizes.query_dim, .key_dim = sizes.key_dim}));
+  return check_operand_data(*call, first_score_operand, last_score_operand);
+}
+
+Status check_new_keys(const fovea_prepared_keys &keys, const fovea_tensor *key, ProjectionRows *rows) {
+  const TensorRule rule = {.name = "key", .min_rank = 2, .max_rank = 4};
+  FOVEA_CHECK(check_tensor(key, rule));
+  const int last = key->rank - 1;
+  rows->batch = rows->heads = 1;
+  rows->length = key->shape[last - 1];
+  rows->strides.position = key->strides[last - 1];
+  if (key->rank >= 3) {
+    rows->batch = key->shape[0];
+    rows->strides.batch = key->strides[0];
+  }
+  if (key->rank == 4) {
+    rows->heads = key->shape[1];
+    rows->strides.head = key->strides[1];
+  }
+  constexpr const char *as_created = "as the keys were created";
+  FOVEA_CHECK(expect_sizes({{"key", "batch entries", rows->batch, keys.batch, as_created},
+                            {"key", "heads", rows->heads, keys.kv_heads, as_created},
+                            {"key", "features", key->shape[last], keys.key_dim, as_created}}));
+  if (rows->length > keys.capacity - keys.length) {
+    return fail(FOVEA_BAD_SHAPE,
+                "key has %" PRId64 " positions, expected at most %" PRId64 " (what is left of %" PRId64 ")",
+                rows->length, keys.capacity - keys.length, keys.capacity);
+  }
+  return FOVEA_OK;
+}
+
+Status read_prepared_keys(const Context &context, const AttentionArguments &arguments, AttentionCall *call) {
+  const fovea_prepared_keys &keys = *arguments.prepared;
+  FOVEA_CHECK(check_prepared_for(keys, context));
+  call->prepared = &keys;
+  call->score.kind = keys.kind;
+  const fovea_tensor *query = arguments.query;
+  if (query == nullptr || query->rank < 2 || query->rank > 4) return FOVEA_OK;  // is refused later
+  const int32_t rank = query->rank;
+  const fovea_tensor key = describe_prepared(keys, rank);
+  call->tensor[key_operand] = *TensorArgument(&key);
+  if ((rank == 3 && keys.kv_heads != 1) || (rank == 2 && (keys.kv_heads != 1 || keys.batch != 1))) {
+    return fail(FOVEA_BAD_RANK,
+                "query has rank %d, expected 4: the keys have %" PRId64 " sequences of %" PRId64 " heads", rank,
+                keys.batch, keys.kv_heads);
+  }
+  const int64_t batch = rank == 2 ? 1 : query->shape[0];
+  return expect_sizes({{"query", "batch entries", batch, keys.batch, "as the keys were created"}});
+}
+
+Status check_prepared_query(const fovea_prepared_keys &keys, const AttentionProblem &problem) {
+  return expect_sizes({{"query", "features", problem.sizes.head_dim, keys.query_dim, "as the keys were prepared for"}});
+}
+
+}  // namespace fovea

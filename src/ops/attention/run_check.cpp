@@ -1,0 +1,54 @@
+#include "ops/attention/run_check.hpp"
+
+#include <cinttypes>
+
+namespace fovea {
+namespace {
+
+// Keys that a plan was made for may have been appended to or truncated since.
+Status check_length(const AttentionPlan &plan) {
+  const fovea_prepared_keys *keys = plan.score.prepared;
+  if (keys == nullptr || keys->length == plan.problem.sizes.key_len) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "keys hold %" PRId64 " positions, expected %" PRId64 " (as when the plan was made)",
+              keys->length, plan.problem.sizes.key_len);
+}
+
+// A buffer must be there exactly if its tensor was planned.
+Status bind(const fovea_attention_buffers &buffers, AttentionCall *call) {
+  call->planned = true;
+  for (const OperandRow &row : operand_rows) {
+    void *data = row.data_of(buffers);
+    if (!call->present[row.operand] && data != nullptr) {
+      return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it", row.buffer_name, data);
+    }
+    if (call->present[row.operand]) call->tensor[row.operand].data = data;
+  }
+  return FOVEA_OK;
+}
+
+Status check_workspace(const AttentionPlan &plan, const GivenWorkspace &workspace) {
+  if (workspace.size < plan.workspace_size) {
+    return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", workspace.size,
+                plan.workspace_size);
+  }
+  if (workspace.data == nullptr && plan.workspace_size > 0) {
+    return fail(FOVEA_NULL_POINTER, "workspace is NULL, expected %zu bytes", plan.workspace_size);
+  }
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+Status check_attention_run(const AttentionPlan &plan, const fovea_attention_buffers *buffers,
+                           const GivenWorkspace &workspace, AttentionCall *call) {
+  FOVEA_CHECK(expect_given(buffers, "buffers", "the data of the run"));
+  fovea_attention_buffers given;
+  FOVEA_CHECK(read_options("buffers", buffers, &given));
+  FOVEA_CHECK(check_length(plan));
+  FOVEA_CHECK(bind(given, call));
+  FOVEA_CHECK(check_attention_data(*call, plan.problem));
+  FOVEA_CHECK(check_attention_overlaps(*call));
+  return check_workspace(plan, workspace);
+}
+
+}  // namespace fovea
