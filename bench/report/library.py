@@ -63,6 +63,7 @@ class AttentionOptions(ctypes.Structure):
             for name in ("valid_lens", "mask", "bias", "alibi_slopes", "sinks", "log_sum_exp", "weights")
         ]
         + [("dropout", ctypes.c_float), ("reserved", ctypes.c_int32), ("dropout_seed", ctypes.c_uint64)]
+        + [("query_offsets", ctypes.POINTER(Tensor))]
     )
 
 
@@ -94,6 +95,7 @@ class Buffers(ctypes.Structure):
             "score_bias",
             "score_vector",
             "sigmas",
+            "query_offsets",
         )
     ]
 

@@ -219,10 +219,11 @@ enum {
 enum {
   FOVEA_CAUSAL = 1,         /* attend key j only if j <= position of the query                                        */
   FOVEA_TOP_LEFT = 2,       /* query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET      */
-  FOVEA_QUERY_OFFSET = 4,   /* query i stands at position query_offset + i                                            */
+  FOVEA_QUERY_OFFSET = 4,   /* query i stands at position query_offset + i; query_offsets: one for each batch entry   */
   FOVEA_WINDOW_LEFT = 8,    /* attend key j only if j >= position - window_left                                       */
   FOVEA_WINDOW_RIGHT = 16,  /* attend key j only if j <= position + window_right                                      */
-  FOVEA_LEAVE_ONE_OUT = 32, /* query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)      */
+  FOVEA_LEAVE_ONE_OUT = 32, /* query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key  *
+                             * query_offsets[b] + i if they are given)                                                */
   FOVEA_AVERAGE_WEIGHTS = 64, /* weights are the mean over the H heads                                                */
   FOVEA_QUERY_INVARIANT = 128 /* a query's result has the same bits however many queries the call has: a decoder      *
                                * going step by step gives the very bits of one causal call (not with dropout, which    *
@@ -230,13 +231,12 @@ enum {
 };
 
 /* Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
- * last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise.
- * K is that of the tensor: valid_lens move no position, which is the same for every batch entry. That is right where each
+ * last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise,
+ * and query_offsets for each batch entry. K is that of the tensor: valid_lens move no position. That is right where each
  * sequence begins at key 0 and has a query for every key (Q = K). It is wrong for the newest Q < K queries of sequences of
  * different lengths padded to one K, as a batch of decoders has them: of lengths {3, 5} the first would stand at position
- * 4, and a window of one key to its left would leave it nothing. What is right there:
- *   causal alone      no flag, and valid_lens [B,Q] with length_b - Q + i + 1 for query i; for Q = 1 that is length_b
- *   windows, ALiBi    a call for each sequence, on views of its own length_b keys (for a window, a mask will do, too)
+ * 4, and a window of one key to its left would leave it nothing. What is right there are query_offsets of length_b - Q,
+ * with FOVEA_CAUSAL or valid_lens of length_b; for causal alone, valid_lens [B,Q] of length_b - Q + i + 1 will do.
  *
  * score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
  *
@@ -269,6 +269,9 @@ typedef struct fovea_attention_options {
   float dropout;                    /* in [0, 1): probability that a weight is dropped; 0: none. See "Dropout"        */
   int32_t reserved;                 /* 0                                                                              */
   uint64_t dropout_seed;            /* used with dropout                                                              */
+  const fovea_tensor *query_offsets; /* [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b  *
+                                      * stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or  *
+                                      * FOVEA_QUERY_OFFSET                                                            */
 } fovea_attention_options;
 
 /* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with
@@ -318,6 +321,7 @@ typedef struct fovea_attention_buffers {
   const void *score_bias;
   const void *score_vector;
   const void *sigmas;
+  const void *query_offsets;
 } fovea_attention_buffers;
 
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a

@@ -125,6 +125,7 @@ struct AttentionOptions {
   Output weights = {};
   float dropout = 0;
   std::uint64_t dropout_seed = 0;
+  Integers query_offsets = {};
 
   // For the C functions. Points into this object.
   fovea_attention_options c_options() const noexcept {
@@ -155,6 +156,7 @@ struct AttentionOptions {
     c.weights = weights.get();
     c.dropout = dropout;
     c.dropout_seed = dropout_seed;
+    c.query_offsets = detail::get(query_offsets);
     return c;
   }
 };

@@ -66,7 +66,7 @@ OFFSET(fovea_context_options, max_isa, 16);
 OFFSET(fovea_context_options, parallel_for, 24);
 OFFSET(fovea_context_options, parallel_for_user, 32);
 
-SIZE(fovea_attention_options, 120);
+SIZE(fovea_attention_options, 128);
 OFFSET(fovea_attention_options, struct_size, 0);
 OFFSET(fovea_attention_options, flags, 8);
 OFFSET(fovea_attention_options, empty_rows, 12);
@@ -85,6 +85,7 @@ OFFSET(fovea_attention_options, weights, 96);
 OFFSET(fovea_attention_options, dropout, 104);
 OFFSET(fovea_attention_options, reserved, 108);
 OFFSET(fovea_attention_options, dropout_seed, 112);
+OFFSET(fovea_attention_options, query_offsets, 120);
 
 SIZE(fovea_score, 64);
 OFFSET(fovea_score, struct_size, 0);
@@ -117,7 +118,7 @@ OFFSET(fovea_rotary_options, rotary_dim, 24);
 OFFSET(fovea_rotary_options, offset, 32);
 OFFSET(fovea_rotary_options, positions, 40);
 
-SIZE(fovea_attention_buffers, 144);
+SIZE(fovea_attention_buffers, 152);
 OFFSET(fovea_attention_buffers, struct_size, 0);
 OFFSET(fovea_attention_buffers, query, 8);
 OFFSET(fovea_attention_buffers, key, 16);
@@ -136,6 +137,7 @@ OFFSET(fovea_attention_buffers, weight, 112);
 OFFSET(fovea_attention_buffers, score_bias, 120);
 OFFSET(fovea_attention_buffers, score_vector, 128);
 OFFSET(fovea_attention_buffers, sigmas, 136);
+OFFSET(fovea_attention_buffers, query_offsets, 144);
 
 SIZE(fovea_masked_softmax_options, 16);
 OFFSET(fovea_masked_softmax_options, struct_size, 0);

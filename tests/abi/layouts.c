@@ -31,5 +31,6 @@ int main(void) {
   MEMBER(fovea_attention_options, dropout);
   MEMBER(fovea_attention_options, reserved);
   MEMBER(fovea_attention_options, dropout_seed);
+  MEMBER(fovea_attention_options, query_offsets);
   return 0;
 }

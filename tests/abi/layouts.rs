@@ -18,7 +18,7 @@ mod example {
         layout!("fovea_tensor", Tensor, data dtype rank shape strides);
         layout!("fovea_attention_options", AttentionOptions, struct_size flags empty_rows scale softcap query_offset
             window_left window_right valid_lens mask bias alibi_slopes sinks log_sum_exp weights dropout reserved
-            dropout_seed);
+            dropout_seed query_offsets);
     }
 }
 

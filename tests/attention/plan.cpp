@@ -236,6 +236,7 @@ TEST_SUITE("plan") {
           kind, {.heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 50, .head_dim = 8, .value_dim = 8}, 9, random);
       if (kind % 2 == 0) {
         problem.set_valid_lens({40});
+        problem.set_query_offsets({7});
         problem.bias.emplace(Shape{1, 2, 9, 50}).fill_normal(random);
         problem.sinks.emplace(Shape{2}).fill_normal(random);
       } else {
@@ -254,6 +255,7 @@ TEST_SUITE("plan") {
                                 {"key", &fovea_attention_buffers::key},
                                 {"value", &fovea_attention_buffers::value},
                                 {"valid_lens", &fovea_attention_buffers::valid_lens},
+                                {"query_offsets", &fovea_attention_buffers::query_offsets},
                                 {"mask", &fovea_attention_buffers::mask},
                                 {"bias", &fovea_attention_buffers::bias},
                                 {"alibi_slopes", &fovea_attention_buffers::alibi_slopes},

@@ -20,6 +20,7 @@ struct Call {
     problem = make_attention(
         {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 3, .key_len = 5, .head_dim = 6, .value_dim = 7}, random);
     problem.set_valid_lens(per_query_lens ? std::vector<int64_t>{5, 4, 3, 2, 1, 0} : std::vector<int64_t>{5, 4});
+    problem.set_query_offsets({2, 1});
     problem.set_mask([](int64_t, int64_t, int64_t, int64_t) { return true; });
     problem.bias.emplace(problem.score_shape()).fill_normal(random);
     problem.alibi_slopes.emplace(Shape{4}).fill_normal(random);
@@ -85,6 +86,7 @@ const std::vector<Argument> kInputs = {{"query", &AttentionArguments::query, 4},
                                        {"key", &AttentionArguments::key, 4},
                                        {"value", &AttentionArguments::value, 4},
                                        {"valid_lens", &AttentionArguments::valid_lens, 1},
+                                       {"query_offsets", &AttentionArguments::query_offsets, 1},
                                        {"mask", &AttentionArguments::mask, 4},
                                        {"bias", &AttentionArguments::bias, 4},
                                        {"alibi_slopes", &AttentionArguments::alibi_slopes, 1},
@@ -175,8 +177,9 @@ TEST_SUITE("errors") {
       for (fovea_dtype dtype :
            {0, -1, 2, 99, INT32_MAX, int{FOVEA_F32}, int{FOVEA_I32}, int{FOVEA_I64}, int{FOVEA_BOOL}}) {
         const std::string name = argument.name;
-        if (name == "valid_lens" && (dtype == FOVEA_I32 || dtype == FOVEA_I64)) continue;
-        if (name == "mask" ? dtype == FOVEA_BOOL : dtype == FOVEA_F32 && name != "valid_lens") continue;
+        const bool integers = name == "valid_lens" || name == "query_offsets";
+        if (integers && (dtype == FOVEA_I32 || dtype == FOVEA_I64)) continue;
+        if (name == "mask" ? dtype == FOVEA_BOOL : dtype == FOVEA_F32 && !integers) continue;
         refuse(FOVEA_BAD_DTYPE, {name, std::to_string(dtype)},
                [&](Call &call) { tensor_of(call, argument).dtype = dtype; });
       }
@@ -298,7 +301,7 @@ TEST_SUITE("errors") {
   TEST_CASE("sdpa: strides that are refused") {
     for (const Argument &argument : all_arguments()) {
       const std::string name = argument.name;
-      if (name == "valid_lens" || name == "log_sum_exp" || name == "alibi_slopes" || name == "sinks") continue;
+      if (name == "log_sum_exp" || argument.rank == 1) continue;
       for (int64_t stride : {2, 0, -1}) {
         refuse(FOVEA_BAD_STRIDE, {axis_of(name, "strides", argument.rank - 1), std::to_string(stride)},
                [&](Call &call) { tensor_of(call, argument).strides[argument.rank - 1] = stride; });
@@ -413,6 +416,7 @@ TEST_SUITE("errors") {
         Call call;
         settle(call);
         call.arguments->options.flags = flags;
+        call.arguments->options.query_offsets = nullptr;
         call.arguments->options.query_offset = offset;
         call.arguments->options.window_left = INT64_MAX;
         call.arguments->options.window_right = INT64_MAX;

@@ -123,6 +123,10 @@ TEST_SUITE("kv cache") {
           p.query_offset = 20;
         },
         [](AttentionProblem &p) {
+          p.flags = FOVEA_CAUSAL;
+          p.set_query_offsets({20, 3});
+        },
+        [](AttentionProblem &p) {
           p.flags = FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT;
           p.window_left = 11;
           p.window_right = 5;

@@ -119,9 +119,11 @@ TEST_SUITE("bounded time") {
     const fovea_tensor query = tensor_of(no_page(), {huge, 1, 0, 1}, {}),
                        key = tensor_of(no_page(), {huge, 1, 0, 1}, {});
     const fovea_tensor lens = tensor_of(no_page(), {huge}, {0}, FOVEA_I32);
+    const fovea_tensor offsets = tensor_of(no_page(), {huge}, {1}, FOVEA_I64);
     fovea_attention_options options{};
     options.struct_size = sizeof options;
     options.valid_lens = &lens;
+    options.query_offsets = &offsets;
     REQUIRE_OK(fovea_sdpa(nullptr, &query, &key, &key, &query, &options));
     REQUIRE_OK(fovea_masked_softmax(nullptr, &query, &lens, &query, nullptr));
     const fovea_tensor x = tensor_of(no_page(), {0, huge, 2}, {});
@@ -146,7 +148,7 @@ TEST_SUITE("bounded time") {
     const fovea_tensor lens = {&length, FOVEA_I32, 1, {batch}, {0}};
     fovea_attention_options options{};
     options.struct_size = sizeof options;
-    options.valid_lens = &lens;
+    options.valid_lens = options.query_offsets = &lens;
     const fovea_tensor x = tensor_of(zeros(), {batch, 1, 1, 1}, {0, 1, 1, 1});
     // Where an input begins and ends may be the output, which is then refused; nobody touches it.
     const fovea_tensor out = tensor_of(zeros(), {batch, 1, 1, 1}, {});

@@ -278,6 +278,24 @@ TEST_CASE("sdpa with options") {
   REQUIRE_EQ(fovea_sdpa(nullptr, x.get(), x.get(), x.get(), &out_view, &c), FOVEA_OK);
   fovea::sdpa(x, x, x, Tensor(out, fovea::Shape(shape)), options);
   CHECK_EQ(out, expected);
+  const std::vector<std::int64_t> offsets = {2};
+  const std::int64_t batch[] = {1};
+  const fovea_tensor offsets_view = fovea_tensor_contiguous(offsets.data(), FOVEA_I64, 1, batch);
+  fovea_attention_options moved = c;
+  moved.flags = FOVEA_CAUSAL;
+  moved.query_offsets = &offsets_view;
+  REQUIRE_EQ(fovea_sdpa(nullptr, x.get(), x.get(), x.get(), &out_view, &moved), FOVEA_OK);
+  fovea::sdpa(x, x, x, Tensor(out, fovea::Shape(shape)),
+              {.causal = true,
+               .empty_rows = fovea::EmptyRows::uniform,
+               .scale = 0.01f,
+               .softcap = 2,
+               .mask = options.mask,
+               .bias = options.bias,
+               .alibi_slopes = slopes,
+               .sinks = sinks,
+               .query_offsets = offsets});
+  CHECK_EQ(out, expected);
 }
 
 TEST_CASE("plan: made without data, run with it, moved") {

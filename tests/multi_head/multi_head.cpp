@@ -141,6 +141,11 @@ TEST_SUITE("multi head") {
              p.window_right = 3;
              p.query_offset = 4;
            }},
+          {"offsets",
+           [](AttentionProblem &p) {
+             p.flags = FOVEA_CAUSAL;
+             p.set_query_offsets({4, 30});
+           }},
           {"top left, leave one out",
            [](AttentionProblem &p) { p.flags = FOVEA_TOP_LEFT | FOVEA_CAUSAL | FOVEA_LEAVE_ONE_OUT; }},
           {"lengths",

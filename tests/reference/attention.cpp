@@ -20,8 +20,9 @@ constexpr float kLeastWeight = 0x1p-24f;
 template <typename Real>
 constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
 
-// Where query 0 stands among the keys.
-int64_t first_position(const AttentionInputs &in) {
+// Where query 0 of a batch entry stands among the keys.
+int64_t first_position(const AttentionInputs &in, int64_t b) {
+  if (in.query_offsets) return (*in.query_offsets)[b];
   if (in.query_offset) return *in.query_offset;
   return in.top_left || in.key_len < in.query_len ? 0 : in.key_len - in.query_len;
 }
@@ -47,7 +48,7 @@ Real score(const AttentionInputs &in, const RawScores<Real> &raw, Row row, int64
   if (in.softcap != 0) result = Real(in.softcap) * std::tanh(result / Real(in.softcap));
   if (in.bias) result += Real((*in.bias)[score_index(in, row, j)]);
   if (in.alibi_slopes) {
-    result -= Real((*in.alibi_slopes)[row.h]) * Real(std::llabs(first_position(in) + row.i - j));
+    result -= Real((*in.alibi_slopes)[row.h]) * Real(std::llabs(first_position(in, row.b) + row.i - j));
   }
   return result;
 }
@@ -162,7 +163,8 @@ void append_row(const AttentionInputs &in, Row row, const RowWeights<Real> &weig
 
 std::vector<bool> attended_keys(const AttentionInputs &in, int64_t b, int64_t h, int64_t i) {
   const Row row{b, h, i};
-  const int64_t position = first_position(in) + i;
+  const int64_t left_out = i + (in.query_offsets ? (*in.query_offsets)[b] : in.query_offset.value_or(0));
+  const int64_t position = first_position(in, b) + i;
   std::vector<bool> attended(in.key_len, true);
   for (int64_t j = 0; j < in.key_len; ++j) {
     if (in.valid_lens && j >= (*in.valid_lens)[b * in.query_len + i]) attended[j] = false;
@@ -172,7 +174,7 @@ std::vector<bool> attended_keys(const AttentionInputs &in, int64_t b, int64_t h,
     // Not position - window_left: the window may be as wide as int64 goes.
     if (in.window_left && position - j > *in.window_left) attended[j] = false;
     if (in.window_right && j - position > *in.window_right) attended[j] = false;
-    if (in.leave_one_out && j == i + in.query_offset.value_or(0)) attended[j] = false;
+    if (in.leave_one_out && j == left_out) attended[j] = false;
   }
   return attended;
 }

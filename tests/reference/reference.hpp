@@ -48,6 +48,7 @@ struct AttentionInputs {
   bool top_left = false;
   bool leave_one_out = false;
   std::optional<int64_t> query_offset;
+  std::optional<std::vector<int64_t>> query_offsets;  // [B]
   std::optional<int64_t> window_left;
   std::optional<int64_t> window_right;
   Dropout dropout;

@@ -75,6 +75,11 @@ std::vector<Option> all_options() {
          p.flags |= FOVEA_QUERY_OFFSET;
          p.query_offset = 5;
        }},
+      {"query offsets",
+       [](AttentionProblem &p, Random &) {
+         if ((p.flags & (FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET)) != 0) return;  // neither of them
+         p.set_query_offsets({p.sizes.key_len - p.sizes.query_len, 4}, p.sizes.query_len % 2 != 0);
+       }},
       {"scale", [](AttentionProblem &p, Random &) { p.scale = -0.7f; }},
       {"softcap", [](AttentionProblem &p, Random &) { p.softcap = 1.5f; }},
       {"alibi",

@@ -8,7 +8,21 @@ namespace {
 
 // ---- the operands that attention has in all its forms ---------------------------------------------------------------
 
-enum { kQuery, kKey, kValue, kOut, kLens, kMask, kBias, kSlopes, kSinks, kLogSumExp, kWeights, kScoreOperands };
+enum {
+  kQuery,
+  kKey,
+  kValue,
+  kOut,
+  kLens,
+  kOffsets,
+  kMask,
+  kBias,
+  kSlopes,
+  kSinks,
+  kLogSumExp,
+  kWeights,
+  kScoreOperands
+};
 
 int rank_of(const CallSizes &s) { return s.choice(0) ? 4 : s.choice(1) ? 3 : 2; }
 
@@ -48,6 +62,8 @@ Operands attention_operands(const CallSizes &given, int64_t key_dim) {
                            : of_rank(s, s.choice(15) ? 1 : s.batch, s.choice(16) ? 1 : heads, {s.queries, s.keys});
   list.push_back(
       optional(s.choice(6), {"valid_lens", Role::input, lens, true, s.choice(17) ? FOVEA_I32 : FOVEA_I64, s.keys}));
+  list.push_back(optional(
+      s.choice(24), {"query_offsets", Role::input, {s.batch}, true, s.choice(17) ? FOVEA_I32 : FOVEA_I64, s.keys}));
   list.push_back(optional(s.choice(7), {"mask", Role::input, scores, false, FOVEA_BOOL, 1}));
   list.push_back(optional(s.choice(8), {"bias", Role::input, scores}));
   list.push_back(optional(s.choice(9), {"alibi_slopes", Role::input, {heads}, true}));
@@ -68,6 +84,7 @@ fovea_attention_options options_of(const CallSizes &s, const Tensors &t) {
   options.empty_rows = static_cast<int32_t>((s.choices >> 20 & 3) % 3);
   options.dropout = s.choice(22) ? 0.25f : 0.0f;
   options.valid_lens = t[kLens];
+  options.query_offsets = t[kOffsets];
   options.mask = t[kMask];
   options.bias = t[kBias];
   options.alibi_slopes = t[kSlopes];
@@ -136,6 +153,7 @@ fovea_status run_plan(fovea_plan *made, const Tensors &t, bool has_key) {
   buffers.value = data_of(t[kValue]);
   buffers.out = data_of(t[kOut]);
   buffers.valid_lens = data_of(t[kLens]);
+  buffers.query_offsets = data_of(t[kOffsets]);
   buffers.mask = data_of(t[kMask]);
   buffers.bias = data_of(t[kBias]);
   buffers.alibi_slopes = data_of(t[kSlopes]);

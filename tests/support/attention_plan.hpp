@@ -64,8 +64,9 @@ class AttentionPlan {
   // A plan does not look at the data.
   static void forget_data(AttentionArguments &arguments) {
     for (fovea_tensor *tensor :
-         {&arguments.query, &arguments.key, &arguments.value, &arguments.out, &arguments.valid_lens, &arguments.mask,
-          &arguments.bias, &arguments.alibi_slopes, &arguments.sinks, &arguments.log_sum_exp, &arguments.weights}) {
+         {&arguments.query, &arguments.key, &arguments.value, &arguments.out, &arguments.valid_lens,
+          &arguments.query_offsets, &arguments.mask, &arguments.bias, &arguments.alibi_slopes, &arguments.sinks,
+          &arguments.log_sum_exp, &arguments.weights}) {
       tensor->data = nullptr;
     }
     if (arguments.score) {

@@ -27,6 +27,13 @@ std::vector<int64_t> expand_lens(const Tensor<T> &lens, const AttentionSizes &si
 }
 
 template <typename T>
+std::vector<int64_t> expand_offsets(const Tensor<T> &offsets, const AttentionSizes &sizes) {
+  std::vector<int64_t> expanded;
+  for (int64_t b = 0; b < sizes.batch; ++b) expanded.push_back(offsets(b));
+  return expanded;
+}
+
+template <typename T>
 const fovea_tensor *describe_optional(const std::optional<Tensor<T>> &tensor, fovea_tensor &view) {
   if (!tensor) return nullptr;
   view = tensor->view();
@@ -188,6 +195,17 @@ void AttentionProblem::set_valid_lens(const std::vector<int64_t> &lens, bool wid
   }
 }
 
+void AttentionProblem::set_query_offsets(const std::vector<int64_t> &offsets, bool wide) {
+  const Shape shape = {sizes.batch};
+  query_offsets32.reset();
+  query_offsets64.reset();
+  if (wide) {
+    query_offsets64.emplace(shape).assign(offsets);
+  } else {
+    query_offsets32.emplace(shape).assign(std::vector<int32_t>(offsets.begin(), offsets.end()));
+  }
+}
+
 void AttentionProblem::set_mask(const std::function<bool(int64_t, int64_t, int64_t, int64_t)> &attend) {
   std::vector<uint8_t> values;
   for_each_index(score_shape(), [&](const Shape &at) { values.push_back(attend(at[0], at[1], at[2], at[3]) ? 1 : 0); });
@@ -210,6 +228,8 @@ reference::AttentionInputs AttentionProblem::reference_inputs() const {
   if (score) in.score = score->reference_score(sizes.heads);
   if (valid_lens32) in.valid_lens = expand_lens(*valid_lens32, sizes);
   if (valid_lens64) in.valid_lens = expand_lens(*valid_lens64, sizes);
+  if (query_offsets32) in.query_offsets = expand_offsets(*query_offsets32, sizes);
+  if (query_offsets64) in.query_offsets = expand_offsets(*query_offsets64, sizes);
   if (mask) in.mask = broadcast_scores(*mask, *this);
   if (bias) in.bias = broadcast_scores(*bias, *this);
   if (alibi_slopes) in.alibi_slopes = alibi_slopes->dense();
@@ -257,6 +277,8 @@ AttentionArguments::AttentionArguments(const AttentionProblem &problem, const At
   options.dropout_seed = problem.dropout_seed;
   options.valid_lens = problem.valid_lens64 ? describe_optional(problem.valid_lens64, valid_lens)
                                             : describe_optional(problem.valid_lens32, valid_lens);
+  options.query_offsets = problem.query_offsets64 ? describe_optional(problem.query_offsets64, query_offsets)
+                                                  : describe_optional(problem.query_offsets32, query_offsets);
   options.mask = describe_optional(problem.mask, mask);
   options.bias = describe_optional(problem.bias, bias);
   options.alibi_slopes = describe_optional(problem.alibi_slopes, alibi_slopes);
@@ -284,6 +306,7 @@ fovea_attention_buffers buffers_of(const AttentionArguments &arguments) {
   buffers.value = arguments.value.data;
   buffers.out = arguments.out.data;
   buffers.valid_lens = arguments.valid_lens.data;
+  buffers.query_offsets = arguments.query_offsets.data;
   buffers.mask = arguments.mask.data;
   buffers.bias = arguments.bias.data;
   buffers.alibi_slopes = arguments.alibi_slopes.data;
@@ -303,6 +326,8 @@ fovea_status AttentionProblem::run(const fovea_context *context, const Attention
   value.memory().freeze();
   freeze(valid_lens32);
   freeze(valid_lens64);
+  freeze(query_offsets32);
+  freeze(query_offsets64);
   freeze(mask);
   freeze(bias);
   freeze(alibi_slopes);
@@ -330,6 +355,8 @@ std::string AttentionProblem::describe() const {
   list("value strides", value.strides());
   if (valid_lens32) list("valid_lens i32", valid_lens32->shape());
   if (valid_lens64) list("valid_lens i64", valid_lens64->shape());
+  if (query_offsets32)
+    list("query_offsets i32", Shape{query_offsets32->dense().front(), query_offsets32->dense().back()});
   if (mask) list("mask", mask->shape());
   if (bias) list("bias", bias->shape());
   text << (alibi_slopes ? " alibi" : "") << (sinks ? " sinks" : "") << (want_log_sum_exp ? " lse" : "");

@@ -46,6 +46,8 @@ struct AttentionProblem {
   Tensor<float> query, key, value;
   std::optional<Tensor<int32_t>> valid_lens32;
   std::optional<Tensor<int64_t>> valid_lens64;
+  std::optional<Tensor<int32_t>> query_offsets32;
+  std::optional<Tensor<int64_t>> query_offsets64;
   std::optional<Tensor<uint8_t>> mask;
   std::optional<Tensor<float>> bias, alibi_slopes, sinks;
 
@@ -65,6 +67,7 @@ struct AttentionProblem {
 
   // Lengths [B] or [B,Q], whichever the count of the values fits.
   void set_valid_lens(const std::vector<int64_t> &lens, bool wide = false);
+  void set_query_offsets(const std::vector<int64_t> &offsets, bool wide = false);
   // A mask over [B,H,Q,K] from a predicate, or random.
   void set_mask(const std::function<bool(int64_t b, int64_t h, int64_t i, int64_t j)> &attend);
 
@@ -102,7 +105,7 @@ struct AttentionArguments {
   AttentionArguments &operator=(const AttentionArguments &) = delete;
 
   fovea_tensor query, key, value, out;
-  fovea_tensor valid_lens{}, mask{}, bias{}, alibi_slopes{}, sinks{}, log_sum_exp{}, weights{};
+  fovea_tensor valid_lens{}, query_offsets{}, mask{}, bias{}, alibi_slopes{}, sinks{}, log_sum_exp{}, weights{};
   fovea_attention_options options{};
   std::optional<ScoreArguments> score;
 

@@ -70,6 +70,10 @@ void add_flags(AttentionProblem &problem, Random &random) {
   } else if (random.chance(0.2)) {
     problem.flags |= FOVEA_QUERY_OFFSET;
     problem.query_offset = random.integer(-s.query_len, s.key_len + 5);
+  } else if (random.chance(0.2)) {
+    std::vector<int64_t> offsets(static_cast<size_t>(s.batch));
+    for (int64_t &offset : offsets) offset = random.integer(-s.query_len, s.key_len + 5);
+    problem.set_query_offsets(offsets, random.chance(0.5));
   }
   if (random.chance(0.2)) problem.flags |= FOVEA_WINDOW_LEFT;
   if (random.chance(0.2)) problem.flags |= FOVEA_WINDOW_RIGHT;

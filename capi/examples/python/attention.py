@@ -47,7 +47,8 @@ class AttentionOptions(ctypes.Structure):
                 ("window_left", ctypes.c_int64), ("window_right", ctypes.c_int64)] + [
                     (name, ctypes.POINTER(Tensor)) for name in
                     ("valid_lens", "mask", "bias", "alibi_slopes", "sinks", "log_sum_exp", "weights")] + [
-                        ("dropout", ctypes.c_float), ("reserved", ctypes.c_int32), ("dropout_seed", ctypes.c_uint64)]
+                        ("dropout", ctypes.c_float), ("reserved", ctypes.c_int32), ("dropout_seed", ctypes.c_uint64),
+                        ("query_offsets", ctypes.POINTER(Tensor))]
 
 
 def open_library(path):

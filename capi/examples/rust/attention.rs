@@ -49,6 +49,7 @@ struct AttentionOptions {
     dropout: f32,
     reserved: i32,
     dropout_seed: u64,
+    query_offsets: *const Tensor,
 }
 
 extern "C" {

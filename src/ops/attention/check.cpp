@@ -138,6 +138,19 @@ Status check_numbers(const fovea_attention_options &options, int32_t score_kind,
   return check_dropout(options.dropout, options.dropout_seed, &p->dropout);
 }
 
+Status check_query_offsets(const AttentionCall &call, AttentionProblem *p) {
+  if (!call.present[query_offsets_operand]) return FOVEA_OK;
+  const fovea_tensor &offsets = call.tensor[query_offsets_operand];
+  FOVEA_CHECK(check_integer_tensor(offsets, "query_offsets", 1, false));
+  FOVEA_CHECK(check_size(offsets, "query_offsets", 0, p->sizes.batch, "the batch size"));
+  if ((call.options.flags & (FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET)) != 0) {
+    return fail(FOVEA_BAD_VALUE, "query_offsets is given, expected NULL with FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET");
+  }
+  p->pattern.query_offsets_64bit = offsets.dtype == FOVEA_I64;
+  p->pattern.query_offsets_stride = offsets.strides[0];
+  return FOVEA_OK;
+}
+
 Status check_positions(const fovea_attention_options &options, AttentionProblem *p) {
   const auto set = [&](uint32_t flag) { return (options.flags & flag) != 0; };
   if (set(FOVEA_TOP_LEFT) && set(FOVEA_QUERY_OFFSET)) {
@@ -279,6 +292,7 @@ Status check_attention_call(const AttentionCall &call, AttentionProblem *problem
   if (call.prepared == nullptr) FOVEA_CHECK(check_score(call, problem->sizes));
   FOVEA_CHECK(check_numbers(call.options, call.score.kind, problem));
   FOVEA_CHECK(check_positions(call.options, problem));
+  FOVEA_CHECK(check_query_offsets(call, problem));
   FOVEA_CHECK(check_masks(call, problem));
   FOVEA_CHECK(check_log_sum_exp(call, problem));
   return check_weights(call, problem);
@@ -295,6 +309,10 @@ Status check_attention_data(const AttentionCall &call, const AttentionProblem &p
   FOVEA_CHECK(check_operand_data(call, 0, operand_count - 1));
   if (!has_rows(problem)) return FOVEA_OK;
   FOVEA_CHECK(check_score_data(call));
+  if (call.present[query_offsets_operand]) {
+    FOVEA_CHECK(check_integers(call.tensor[query_offsets_operand], operand_name(call, query_offsets_operand),
+                               largest_length, "", nullptr, -largest_length));
+  }
   if (!call.present[valid_lens_operand]) return FOVEA_OK;
   return check_integers(call.tensor[valid_lens_operand], operand_name(call, valid_lens_operand), problem.sizes.key_len,
                         " keys", nullptr);

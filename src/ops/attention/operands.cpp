@@ -32,6 +32,8 @@ constexpr OperandRow operand_rows[operand_count] = {
      set<&Problem::value, &HeadRows::data>},
     {valid_lens_operand, "valid_lens", "buffers.valid_lens", &Options::valid_lens, &Buffers::valid_lens,
      Elements::integers, any_strides, set<&Problem::pattern, &KeyPattern::valid_lens>},
+    {query_offsets_operand, "query_offsets", "buffers.query_offsets", &Options::query_offsets, &Buffers::query_offsets,
+     Elements::integers, any_strides, set<&Problem::pattern, &KeyPattern::query_offsets>},
     {mask_operand, "mask", "buffers.mask", &Options::mask, &Buffers::mask, Elements::boolean, contiguous,
      set<&Problem::pattern, &KeyPattern::mask>},
     {bias_operand, "bias", "buffers.bias", &Options::bias, &Buffers::bias, floats, contiguous,

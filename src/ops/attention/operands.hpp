@@ -16,6 +16,7 @@ enum Operand : int {
   key_operand,
   value_operand,
   valid_lens_operand,
+  query_offsets_operand,
   mask_operand,
   bias_operand,
   alibi_slopes_operand,

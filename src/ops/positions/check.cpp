@@ -49,13 +49,7 @@ Status check_rotary_dim(const fovea_tensor &x, RotaryArguments *call) {
 }
 
 Status check_positions_tensor(const fovea_tensor &positions, const fovea_tensor &x) {
-  if (positions.dtype != FOVEA_I32 && positions.dtype != FOVEA_I64) {
-    return fail(FOVEA_BAD_DTYPE, "positions.dtype is %d, expected %d (I32) or %d (I64)", positions.dtype, FOVEA_I32,
-                FOVEA_I64);
-  }
-  const TensorRule rule = {
-      .name = "positions", .dtype = static_cast<Dtype>(positions.dtype), .max_rank = 2, .contiguous_last = false};
-  FOVEA_CHECK(check_tensor(&positions, rule));
+  FOVEA_CHECK(check_integer_tensor(positions, "positions", 2, true));
   const int length_axis = positions.rank - 1;
   if (positions.rank == 2) {
     const int64_t batch = x.rank == 2 ? 1 : x.shape[0];

@@ -270,17 +270,20 @@ Status check_overlaps(std::span<const NamedTensor> outputs, std::span<const Name
   return FOVEA_OK;
 }
 
-Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t query_len, bool needs_data) {
-  if (lens.dtype != FOVEA_I32 && lens.dtype != FOVEA_I64) {
-    return fail(FOVEA_BAD_DTYPE, "valid_lens.dtype is %d, expected %d (I32) or %d (I64)", lens.dtype, FOVEA_I32,
+Status check_integer_tensor(const fovea_tensor &tensor, const char *name, int max_rank, bool needs_data) {
+  if (tensor.dtype != FOVEA_I32 && tensor.dtype != FOVEA_I64) {
+    return fail(FOVEA_BAD_DTYPE, "%s.dtype is %d, expected %d (I32) or %d (I64)", name, tensor.dtype, FOVEA_I32,
                 FOVEA_I64);
   }
-  const TensorRule rule = {.name = "valid_lens",
-                           .dtype = static_cast<Dtype>(lens.dtype),
-                           .max_rank = 2,
-                           .contiguous_last = false,
-                           .needs_data = needs_data};
-  FOVEA_CHECK(check_tensor(&lens, rule));
+  return check_tensor(&tensor, {.name = name,
+                                .dtype = static_cast<Dtype>(tensor.dtype),
+                                .max_rank = max_rank,
+                                .contiguous_last = false,
+                                .needs_data = needs_data});
+}
+
+Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t query_len, bool needs_data) {
+  FOVEA_CHECK(check_integer_tensor(lens, "valid_lens", 2, needs_data));
   FOVEA_CHECK(check_size(lens, "valid_lens", 0, batch, "the batch size"));
   if (lens.rank == 2) return check_size(lens, "valid_lens", 1, query_len, "the number of queries");
   return FOVEA_OK;
@@ -291,7 +294,8 @@ int64_t integer_at(const fovea_tensor &tensor, int64_t offset) {
                                    : static_cast<const int64_t *>(tensor.data)[offset];
 }
 
-Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most, const char *unit, int64_t *largest) {
+Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most, const char *unit, int64_t *largest,
+                      int64_t least) {
   if (element_count(tensor) == 0) return FOVEA_OK;
   const auto distinct = [&](int axis) { return tensor.strides[axis] == 0 ? 1 : tensor.shape[axis]; };
   const int64_t rows = distinct(0);
@@ -301,12 +305,12 @@ Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most
     for (int64_t column = 0; column < columns; ++column) {
       const int64_t value = integer_at(tensor, row * tensor.strides[0] + column * column_stride);
       if (largest != nullptr) *largest = std::max(*largest, value);
-      if (value >= 0 && value <= most) continue;
+      if (value >= least && value <= most) continue;
       char index[48];
       const int length = std::snprintf(index, sizeof index, "%" PRId64, row);
       if (tensor.rank == 2) std::snprintf(index + length, sizeof index - length, ",%" PRId64, column);
-      return fail(FOVEA_BAD_VALUE, "%s[%s] is %" PRId64 ", expected 0 to %" PRId64 "%s", name, index, value, most,
-                  unit);
+      return fail(FOVEA_BAD_VALUE, "%s[%s] is %" PRId64 ", expected %" PRId64 " to %" PRId64 "%s", name, index, value,
+                  least, most, unit);
     }
   }
   return FOVEA_OK;

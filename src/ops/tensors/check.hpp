@@ -80,10 +80,13 @@ size_t dtype_size(Dtype dtype);
 // The element of an I32 or I64 tensor that stands so many elements from its first.
 int64_t integer_at(const fovea_tensor &tensor, int64_t offset);
 
-// Every element of an I32 or I64 tensor of rank 1 or 2, already checked as a tensor, lies in [0, most]. What strides of 0
-// repeat is looked at once. `unit` ends the message: " keys", or nothing. largest, unless null, becomes the largest.
+// I32 or I64, of rank 1 to max_rank, any strides.
+[[nodiscard]] Status check_integer_tensor(const fovea_tensor &tensor, const char *name, int max_rank, bool needs_data);
+
+// Every element of an I32 or I64 tensor of rank 1 or 2, already checked as a tensor, lies in [least, most]. What strides of
+// 0 repeat is looked at once. `unit` ends the message: " keys", or nothing. largest, unless null, becomes the largest.
 [[nodiscard]] Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most, const char *unit,
-                                    int64_t *largest);
+                                    int64_t *largest, int64_t least = 0);
 
 // The rules for valid_lens of an operation with these sizes: dtype, rank 1 or 2, shape [batch] or [batch, query_len].
 [[nodiscard]] Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t query_len,
