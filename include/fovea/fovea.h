@@ -99,6 +99,11 @@ FOVEA_API const char *fovea_status_name(fovea_status status);
  * fails. */
 FOVEA_API const char *fovea_last_error(void);
 
+/* Copies that message to text, cut to size bytes with its final NUL. Returns the length of the whole message without the
+ * NUL (as snprintf). text may be NULL when size is 0. Where a language moves tasks from thread to thread between two
+ * calls, as Go does, this is to be called in the same C function as the call that failed. */
+FOVEA_API size_t fovea_last_error_copy(char *text, size_t size);
+
 /* ---- tensors ------------------------------------------------------------------------------------------------------- */
 
 typedef int32_t fovea_dtype;

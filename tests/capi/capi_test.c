@@ -202,5 +202,8 @@ int main(void) {
   }
   fovea_exp(NULL, NULL, NULL);
   CHECK(strlen(fovea_last_error()) > 0);
+  char copy[4];
+  CHECK(fovea_last_error_copy(copy, sizeof copy) == strlen(fovea_last_error()));
+  CHECK(strlen(copy) == 3 && strncmp(copy, fovea_last_error(), 3) == 0);
   return finish();
 }

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "support/contexts.hpp"
 #include "support/ready_calls.hpp"
@@ -248,6 +249,27 @@ TEST_SUITE("context") {
     CHECK_EQ(std::string(fovea_last_error()), message);
     options.max_threads = -4;
     check_refused(options, FOVEA_BAD_VALUE, "max_threads is -4");
+  }
+
+  TEST_CASE("the last error can be copied, and is cut as snprintf cuts") {
+    fovea_context_options options = context_options();
+    options.max_threads = -5;
+    check_refused(options, FOVEA_BAD_VALUE, "max_threads is -5");
+    const std::string message = fovea_last_error();
+    for (const size_t size : {size_t(0), size_t(1), size_t(2), message.size(), message.size() + 1, message.size() + 9}) {
+      CAPTURE(size);
+      std::string text(message.size() + 16, '#');
+      CHECK_EQ(fovea_last_error_copy(size == 0 ? nullptr : text.data(), size), message.size());
+      std::string expected(message.size() + 16, '#');
+      if (size > 0) expected.replace(0, std::min(size, message.size() + 1), message.substr(0, size - 1) + '\0');
+      CHECK_EQ(text, expected);
+    }
+    CHECK_EQ(fovea_last_error(), message);
+    std::thread([] {
+      char text[] = "####";
+      CHECK_EQ(fovea_last_error_copy(text, sizeof text), 0u);
+      CHECK_EQ(std::string(text), "");
+    }).join();
   }
 
   TEST_CASE("version") {
