@@ -15,7 +15,8 @@ declaration. What it meets and does not know is an error, never left out. The fi
                              own would be unsigned where no value is negative), "bits" tells flags from alternatives
   handles                    opaque structs, and the function that destroys each
   structs                    members with their types, offsets and sizes where pointers have 64 bits; "options": begins with
-                             struct_size; "zero": what a member's 0 or NULL means, "output": the tensor is written
+                             struct_size; "zero": what a member's 0 or NULL means, "output": the tensor is written,
+                             "enum": whose numbers it holds, and "values" if it takes no others of them
   functions                  arguments with their types
   sections                   the names of all these, and what stands between them ("note"), in the headers' order
 
@@ -216,6 +217,9 @@ class Interface:
                 self.judge(member)
         for enum, before in zip(self.enums, self.before_enums()):
             self.name_enum(enum, before)
+        for struct in self.structs:
+            for member in struct["members"]:
+                self.find_enum(f"{struct['name']}.{member['name']}", member)
         destroyers = {function["name"] for function in self.functions}
         for handle in self.handles:
             handle["destroy"] = handle["name"] + "_destroy"
@@ -276,6 +280,16 @@ class Interface:
         prefix = re.search(r"(FOVEA_\w*_)\*", member["doc"])
         if prefix:
             enum["prefix"] = prefix[1]
+
+    def find_enum(self, name, member):
+        """Which enum's numbers a member holds; "values" where it takes some of them alone."""
+        for enum in self.enums:
+            values = [value["name"] for value in enum["values"]]
+            some = [value for value in values if re.search(value + r"\b", member["doc"])]
+            if enum["of"] == name or (enum["prefix"] != "FOVEA_" and enum["prefix"] + "*" in member["doc"]):
+                member["enum"] = enum["of"]
+            elif member["name"] == "flags" and enum["bits"] and some and "..." not in member["doc"]:
+                member["enum"], member["values"] = enum["of"], some
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 

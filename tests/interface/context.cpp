@@ -256,7 +256,8 @@ TEST_SUITE("context") {
     options.max_threads = -5;
     check_refused(options, FOVEA_BAD_VALUE, "max_threads is -5");
     const std::string message = fovea_last_error();
-    for (const size_t size : {size_t(0), size_t(1), size_t(2), message.size(), message.size() + 1, message.size() + 9}) {
+    const size_t whole = message.size();
+    for (const size_t size : std::vector<size_t>{0, 1, 2, whole, whole + 1, whole + 9}) {
       CAPTURE(size);
       std::string text(message.size() + 16, '#');
       CHECK_EQ(fovea_last_error_copy(size == 0 ? nullptr : text.data(), size), message.size());
