@@ -326,6 +326,11 @@ def read_interface():
     return interface
 
 
+def described():
+    """What interface.json holds, read from the headers."""
+    return json.loads(read_interface().text())
+
+
 def c_check(interface):
     """A C file of nothing but assertions: a compiler reads the same from the headers."""
     print("/* Compiles only if interface.json is what the headers declare. */\n#include <fovea/fovea.h>\n")

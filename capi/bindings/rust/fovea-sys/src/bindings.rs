@@ -1,0 +1,1046 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+
+use core::marker::{PhantomData, PhantomPinned};
+use std::os::raw::{c_char, c_void};
+
+pub const FOVEA_VERSION_MAJOR: usize = 0;
+pub const FOVEA_VERSION_MINOR: usize = 1;
+pub const FOVEA_VERSION_PATCH: usize = 0;
+pub const FOVEA_MAX_RANK: usize = 6;
+
+pub type fovea_status = i32;
+
+pub type fovea_dtype = i32;
+
+/// One piece of parallel work.
+pub type fovea_work =
+    Option<unsafe extern "C" fn(work_data: *mut c_void, index: i64)>;
+
+/// The caller's own parallel loop: call work(work_data, i) once for each i in [0, count), on any threads in any order,
+/// and return when all have returned. A call may wait for others that have begun, never for one that has not: threads of
+/// any kind will do, one after the other too, but a call must not be interrupted to run another on the same thread.
+pub type fovea_parallel_for =
+    Option<unsafe extern "C" fn(user: *mut c_void, count: i64, work: fovea_work, work_data: *mut c_void)>;
+
+pub const FOVEA_OK: fovea_status = 0;
+/// a required pointer is NULL
+pub const FOVEA_NULL_POINTER: fovea_status = 1;
+/// a tensor has the wrong number of axes
+pub const FOVEA_BAD_RANK: fovea_status = 2;
+/// sizes are negative, out of range or do not fit together
+pub const FOVEA_BAD_SHAPE: fovea_status = 3;
+/// a stride the operation does not take, or an output that repeats itself
+pub const FOVEA_BAD_STRIDE: fovea_status = 4;
+/// an element type the argument does not take
+pub const FOVEA_BAD_DTYPE: fovea_status = 5;
+/// a number is out of range: an option, a valid length
+pub const FOVEA_BAD_VALUE: fovea_status = 6;
+/// unknown flag bits, or a newer struct with members this build lacks
+pub const FOVEA_BAD_OPTION: fovea_status = 7;
+/// an output overlaps an input or another output
+pub const FOVEA_OVERLAP: fovea_status = 8;
+/// the product of sizes or strides does not fit the address space
+pub const FOVEA_SIZE_OVERFLOW: fovea_status = 9;
+pub const FOVEA_WORKSPACE_TOO_SMALL: fovea_status = 10;
+pub const FOVEA_OUT_OF_MEMORY: fovea_status = 11;
+/// FOVEA_ISA or max_isa names no instruction set this machine can run
+pub const FOVEA_UNKNOWN_ISA: fovea_status = 12;
+/// a defect in fovea; please report it
+pub const FOVEA_INTERNAL_ERROR: fovea_status = 13;
+
+/// IEEE binary32
+pub const FOVEA_F32: fovea_dtype = 1;
+/// signed 32-bit integer
+pub const FOVEA_I32: fovea_dtype = 5;
+/// signed 64-bit integer
+pub const FOVEA_I64: fovea_dtype = 6;
+/// one byte, 0 is false and anything else is true
+pub const FOVEA_BOOL: fovea_dtype = 7;
+
+/// output 0, weights 0, log-sum-exp -infinity
+pub const FOVEA_EMPTY_ROWS_ZERO: i32 = 0;
+/// as if every score were -1e6: weights 1/K over all K keys, masked ones too, so that NaN or infinity in the value of a masked key reaches such a row
+pub const FOVEA_EMPTY_ROWS_UNIFORM: i32 = 1;
+/// the bare formula: output and weights NaN, log-sum-exp -infinity
+pub const FOVEA_EMPTY_ROWS_NAN: i32 = 2;
+
+/// attend key j only if j <= position of the query
+pub const FOVEA_CAUSAL: u32 = 1;
+/// query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET
+pub const FOVEA_TOP_LEFT: u32 = 2;
+/// query i stands at position query_offset + i
+pub const FOVEA_QUERY_OFFSET: u32 = 4;
+/// attend key j only if j >= position - window_left
+pub const FOVEA_WINDOW_LEFT: u32 = 8;
+/// attend key j only if j <= position + window_right
+pub const FOVEA_WINDOW_RIGHT: u32 = 16;
+/// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)
+pub const FOVEA_LEAVE_ONE_OUT: u32 = 32;
+/// weights are the mean over the H heads
+pub const FOVEA_AVERAGE_WEIGHTS: u32 = 64;
+/// a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries
+pub const FOVEA_QUERY_INVARIANT: u32 = 128;
+
+/// q . k Vaswani et al. 2017
+pub const FOVEA_SCORE_DOT: i32 = 0;
+/// q^T W k Luong, Pham and Manning 2015
+pub const FOVEA_SCORE_BILINEAR: i32 = 1;
+/// v . tanh(Wq q + Wk k) Bahdanau, Cho and Bengio 2015
+pub const FOVEA_SCORE_ADDITIVE: i32 = 2;
+/// v . tanh(W [q; k] + b) Luong, Pham and Manning 2015
+pub const FOVEA_SCORE_CONCAT: i32 = 3;
+/// -|q - k|^2 / (2 sigma^2) Nadaraya 1964, Watson 1964
+pub const FOVEA_SCORE_GAUSSIAN: i32 = 4;
+
+/// pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama
+pub const FOVEA_ROTARY_INTERLEAVED: u32 = 1;
+/// rotate back
+pub const FOVEA_ROTARY_INVERSE: u32 = 2;
+
+/// [out,in], a row for each output: torch.nn.Linear and most model files
+pub const FOVEA_WEIGHT_OUT_IN: i32 = 0;
+/// [in,out], a row for each input: the right-hand side of x W
+pub const FOVEA_WEIGHT_IN_OUT: i32 = 1;
+
+pub const FOVEA_ACTIVATION_NONE: i32 = 0;
+/// max(x, 0)
+pub const FOVEA_ACTIVATION_RELU: i32 = 1;
+/// x (1 + erf(x / sqrt 2)) / 2 Hendrycks and Gimpel 2016
+pub const FOVEA_ACTIVATION_GELU: i32 = 2;
+/// x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 the same paper's approximation
+pub const FOVEA_ACTIVATION_GELU_TANH: i32 = 3;
+/// x / (1 + e^-x) Elfwing, Uchibe and Doya 2018
+pub const FOVEA_ACTIVATION_SILU: i32 = 4;
+
+/// attend to what the cache holds and append nothing; key and value inputs are NULL
+pub const FOVEA_MHA_KEEP_CACHE: u32 = 1;
+
+/// Where work runs: how many threads, which instruction set. Immutable and shareable once created. Everywhere a context
+/// is taken, NULL means a default one: the calling thread's oneTBB arena, the best instruction set.
+#[repr(C)]
+pub struct fovea_context {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// A checked call with everything but the data decided: shapes, strides, options, instruction set, tiles, threads.
+/// Immutable; any number of threads may run one plan at once, each with its own workspace.
+#[repr(C)]
+pub struct fovea_plan {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// Keys that are attended again and again (a decoder asks the same encoder states at every step), kept in the form that
+/// the kernel reads: projected, and for ADDITIVE and CONCAT exponentiated. Holds copies of the score's parameters too.
+/// One call at a time may append or truncate, and none may use the keys meanwhile; any number may attend at once.
+#[repr(C)]
+pub struct fovea_prepared_keys {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// A right-hand side stored once in the order the kernel reads it. Immutable and shareable; holds its own copy of b,
+/// laid out for the instruction set of the context it was packed with.
+#[repr(C)]
+pub struct fovea_packed_matrix {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// The keys and values of B sequences of one length, in memory of its own, as the kernel reads them: [B,Hkv,capacity,D].
+/// A decoder appends to it at every step and attends to all it holds. One call at a time may change a cache, and none
+/// may use it meanwhile; any number may attend at once. A handle that was destroyed is refused, unless its address
+/// serves another cache by then.
+#[repr(C)]
+pub struct fovea_kv_cache {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// The weights of a multi-head attention layer, packed for the kernel. Immutable and shareable; holds its own copies,
+/// for the instruction set of the context it was made with.
+#[repr(C)]
+pub struct fovea_mha_weights {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// A view of memory the caller owns: element (i0, i1, ...) is at data + i0*strides[0] + i1*strides[1] + ..., counted in
+/// elements of dtype. Entries of shape and strides past rank are ignored.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_tensor {
+    pub data: *mut c_void,
+    pub dtype: fovea_dtype,
+    pub rank: i32,
+    pub shape: [i64; 6],
+    pub strides: [i64; 6],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_context_options {
+    pub struct_size: usize,
+    /// at most this many at once; 0: as many as the arena (or 1 if parallel_for is given)
+    pub max_threads: i32,
+    /// 0
+    pub reserved: i32,
+    /// "base", "avx2", "avx512" or "amx"; NULL: FOVEA_ISA, else the best but "amx"
+    pub max_isa: *const c_char,
+    /// NULL: oneTBB. Set max_threads to the number of threads it has.
+    pub parallel_for: fovea_parallel_for,
+    /// passed through to parallel_for
+    pub parallel_for_user: *mut c_void,
+}
+
+impl Default for fovea_context_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// ```text
+/// Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
+/// last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise.
+/// K is that of the tensor: valid_lens move no position, which is the same for every batch entry. That is right where each
+/// sequence begins at key 0 and has a query for every key (Q = K). It is wrong for the newest Q < K queries of sequences of
+/// different lengths padded to one K, as a batch of decoders has them: of lengths {3, 5} the first would stand at position
+/// 4, and a window of one key to its left would leave it nothing. What is right there:
+///   causal alone      no flag, and valid_lens [B,Q] with length_b - Q + i + 1 for query i; for Q = 1 that is length_b
+///   windows, ALiBi    a call for each sequence, on views of its own length_b keys (for a window, a mask will do, too)
+/// score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
+/// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
+/// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
+/// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
+/// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
+/// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
+/// results of fovea_exp may be.
+/// All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
+/// and without B and H where it has rank 2.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_attention_options {
+    pub struct_size: usize,
+    /// FOVEA_CAUSAL | ...
+    pub flags: u32,
+    /// FOVEA_EMPTY_ROWS_*
+    pub empty_rows: i32,
+    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
+    pub scale: f32,
+    /// finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)
+    pub softcap: f32,
+    /// used with FOVEA_QUERY_OFFSET; -2^30 to 2^30
+    pub query_offset: i64,
+    /// >= 0, used with FOVEA_WINDOW_LEFT
+    pub window_left: i64,
+    /// >= 0, used with FOVEA_WINDOW_RIGHT
+    pub window_right: i64,
+    /// [B] or [B,Q], I32 or I64, each in [0, K]: key j is attended iff j < length. Any strides. One length serves all heads. Positions do not go by it: see there
+    pub valid_lens: *const fovea_tensor,
+    /// BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast.
+    pub mask: *const fovea_tensor,
+    /// F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast.
+    pub bias: *const fovea_tensor,
+    /// F32 [H], any stride. ALiBi (Press et al. 2022)
+    pub alibi_slopes: *const fovea_tensor,
+    /// F32 [H], any stride. A logit that takes part in the softmax without a value
+    pub sinks: *const fovea_tensor,
+    /// output F32 [B,H,Q], any strides: log sum_j exp(score), the sink included
+    pub log_sum_exp: *const fovea_tensor,
+    /// output F32 [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS; masked keys get 0
+    pub weights: *const fovea_tensor,
+    /// in [0, 1): probability that a weight is dropped; 0: none. See "Dropout"
+    pub dropout: f32,
+    /// 0
+    pub reserved: i32,
+    /// used with dropout
+    pub dropout_seed: u64,
+}
+
+impl Default for fovea_attention_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// The data pointers of a planned run, in the layouts that were planned. A pointer whose tensor was not in the plan must
+/// be NULL.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_attention_buffers {
+    pub struct_size: usize,
+    pub query: *const f32,
+    pub key: *const f32,
+    pub value: *const f32,
+    pub out: *mut f32,
+    pub valid_lens: *const c_void,
+    pub mask: *const u8,
+    pub bias: *const f32,
+    pub alibi_slopes: *const f32,
+    pub sinks: *const f32,
+    pub log_sum_exp: *mut f32,
+    pub weights: *mut f32,
+    /// the score's parameters
+    pub query_weight: *const f32,
+    pub key_weight: *const f32,
+    pub weight: *const f32,
+    pub score_bias: *const f32,
+    pub score_vector: *const f32,
+    pub sigmas: *const f32,
+}
+
+impl Default for fovea_attention_buffers {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// ```text
+/// The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
+/// strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
+/// of a query and of a key, may differ where the table below says so, and are in [1, 1024].
+///   kind      query_weight  key_weight  weight      bias           score_vector   sigma or sigmas    sizes
+///   DOT                                                                                              Dq = Dk
+///   BILINEAR                            [Dq,Dk]                                                      any Dq, Dk
+///   ADDITIVE  [h,Dq]        [h,Dk]                                 [h]                               any Dq, Dk
+///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
+///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
+/// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+/// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
+/// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
+/// projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
+/// GAUSSIAN are as good as those of the squared difference in float32, and never above 0: where |q|^2 + |k|^2 - 2 q.k would
+/// cancel, the difference itself is taken. An infinity in a query or key of
+/// BILINEAR may give NaN or an infinity: either side may be the one that is projected.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_score {
+    pub struct_size: usize,
+    /// FOVEA_SCORE_*
+    pub kind: i32,
+    /// GAUSSIAN: the width; 0 when sigmas is given
+    pub sigma: f32,
+    pub query_weight: *const fovea_tensor,
+    pub key_weight: *const fovea_tensor,
+    pub weight: *const fovea_tensor,
+    pub bias: *const fovea_tensor,
+    pub score_vector: *const fovea_tensor,
+    /// GAUSSIAN: a width for each query head, F32 [H]
+    pub sigmas: *const fovea_tensor,
+}
+
+impl Default for fovea_score {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_kernel_regression_options {
+    pub struct_size: usize,
+    /// FOVEA_LEAVE_ONE_OUT: query i does not attend training input i
+    pub flags: u32,
+    /// the kernel's width, > 0 and finite; 0: 1
+    pub sigma: f32,
+    /// output F32 [Q,N], or NULL
+    pub weights: *const fovea_tensor,
+}
+
+impl Default for fovea_kernel_regression_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_masked_softmax_options {
+    pub struct_size: usize,
+    /// FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives
+    pub empty_rows: i32,
+    /// 0
+    pub reserved: i32,
+}
+
+impl Default for fovea_masked_softmax_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_positional_encoding_options {
+    pub struct_size: usize,
+    /// > 1 and finite; 0: 10000
+    pub base: f32,
+    /// in [0, 1); for fovea_add_positional_encoding
+    pub dropout: f32,
+    /// position of row 0, 0 to 2^30
+    pub offset: i64,
+    /// used with dropout
+    pub dropout_seed: u64,
+}
+
+impl Default for fovea_positional_encoding_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_rotary_options {
+    pub struct_size: usize,
+    pub flags: u32,
+    /// > 1 and finite; 0: 10000
+    pub base: f32,
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
+    pub position_scale: f32,
+    /// 0
+    pub reserved: i32,
+    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
+    pub rotary_dim: i64,
+    /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
+    pub offset: i64,
+    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+    pub positions: *const fovea_tensor,
+}
+
+impl Default for fovea_rotary_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_linear_options {
+    pub struct_size: usize,
+    /// FOVEA_ACTIVATION_*
+    pub activation: i32,
+    /// 0
+    pub reserved: i32,
+    /// F32 [N], any stride
+    pub bias: *const fovea_tensor,
+    /// F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the layer is then added to it
+    pub residual: *const fovea_tensor,
+}
+
+impl Default for fovea_linear_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_layer_norm_options {
+    pub struct_size: usize,
+    /// finite, >= 0; 0: 1e-5
+    pub epsilon: f32,
+    /// 0
+    pub reserved: i32,
+    /// F32 [E], contiguous; NULL: ones
+    pub weight: *const fovea_tensor,
+    /// F32 [E], contiguous; NULL: zeros
+    pub bias: *const fovea_tensor,
+    /// F32, x's shape, last axis contiguous: x + residual is normalised
+    pub residual: *const fovea_tensor,
+}
+
+impl Default for fovea_layer_norm_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_kv_cache_sizes {
+    pub struct_size: usize,
+    /// B, 0 to 2^30
+    pub batch: i64,
+    /// Hkv, 1 to 2^30
+    pub kv_heads: i64,
+    /// positions, 0 to 2^30
+    pub capacity: i64,
+    /// D, 1 to 1024
+    pub head_dim: i64,
+    /// Dv, 1 to 1024; 0: head_dim
+    pub value_dim: i64,
+}
+
+impl Default for fovea_kv_cache_sizes {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
+/// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_mha_parameters {
+    pub struct_size: usize,
+    /// FOVEA_WEIGHT_*, of all weights
+    pub layout: i32,
+    /// 0
+    pub reserved: i32,
+    /// H, at least 1
+    pub heads: i64,
+    /// Hkv, a divisor of H; 0: H
+    pub kv_heads: i64,
+    /// [H D, Eq]
+    pub query_weight: *const fovea_tensor,
+    /// [Hkv Dk, Ek]; Dk is D unless the score function takes another
+    pub key_weight: *const fovea_tensor,
+    /// [Hkv Dv, Ev]
+    pub value_weight: *const fovea_tensor,
+    /// [(H + 2 Hkv) D, E], the three in one as nn.MultiheadAttention has them (in_proj), instead of them
+    pub in_weight: *const fovea_tensor,
+    /// [Eo, H Dv]; NULL: none, out is the heads side by side, Eo = H Dv
+    pub out_weight: *const fovea_tensor,
+    /// [H D]
+    pub query_bias: *const fovea_tensor,
+    /// [Hkv Dk]
+    pub key_bias: *const fovea_tensor,
+    /// [Hkv Dv]
+    pub value_bias: *const fovea_tensor,
+    /// [(H + 2 Hkv) D], together with in_weight
+    pub in_bias: *const fovea_tensor,
+    /// [Eo], together with out_weight
+    pub out_bias: *const fovea_tensor,
+}
+
+impl Default for fovea_mha_parameters {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_mha_options {
+    pub struct_size: usize,
+    /// FOVEA_MHA_*
+    pub flags: u32,
+    /// 0
+    pub reserved: i32,
+    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+    pub attention: *const fovea_attention_options,
+    /// how heads compare; its parameters serve all heads. NULL: scaled dot
+    pub score: *const fovea_score,
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+    pub rotary: *const fovea_rotary_options,
+    /// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
+    pub cache: *mut fovea_kv_cache,
+}
+
+impl Default for fovea_mha_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+extern "C" {
+    /// The version of the library that is loaded, as text: "0.1.0". Static storage.
+    pub fn fovea_version() -> *const c_char;
+    /// The status's name, "FOVEA_BAD_SHAPE"; "FOVEA_UNKNOWN_STATUS" for a number that is none. Static storage.
+    pub fn fovea_status_name(status: fovea_status) -> *const c_char;
+    /// The calling thread's last error message, or "" if it had none. Valid until the same thread's next fovea call that
+    /// fails.
+    pub fn fovea_last_error() -> *const c_char;
+    /// Copies that message to text, cut to size bytes with its final NUL. Returns the length of the whole message without the
+    /// NUL (as snprintf). text may be NULL when size is 0. Where a language moves tasks from thread to thread between two
+    /// calls, as Go does, this is to be called in the same C function as the call that failed.
+    pub fn fovea_last_error_copy(text: *mut c_char, size: usize) -> usize;
+    /// A contiguous row-major tensor of the given shape (rank numbers). data is not touched; whether it will be written
+    /// depends on the argument the tensor is passed as. If rank is outside [0, FOVEA_MAX_RANK] or shape is NULL, the result
+    /// has rank -1, which every operation refuses with FOVEA_BAD_RANK.
+    pub fn fovea_tensor_contiguous(
+        data: *const c_void,
+        dtype: fovea_dtype,
+        rank: i32,
+        shape: *const i64,
+    ) -> fovea_tensor;
+    /// ```text
+    /// The view that another library describes as a DLTensor, as NumPy, PyTorch, JAX and others hand it over through DLPack:
+    ///   { void *data; struct { int32_t device_type, device_id; } device; int32_t ndim;
+    ///     struct { uint8_t code, bits; uint16_t lanes; } dtype; int64_t *shape, *strides; uint64_t byte_offset; }
+    /// A DLManagedTensor begins with one; of a DLManagedTensorVersioned pass &managed->dl_tensor. It is only read, and stays
+    /// whose it was: as long as the view is used, its memory has to live, and must not be freed through its deleter.
+    /// Host memory only: device_type kDLCPU (1), kDLCUDAHost (3) or kDLROCMHost (11). One lane of float32 gives F32, of int32
+    /// I32, of int64 I64, of bool or uint8 BOOL. strides may be NULL: contiguous. Read-only or not, DLPack's flag is the
+    /// caller's to heed. On failure *tensor stays as it was. Errors: FOVEA_NULL_POINTER, FOVEA_BAD_VALUE (the device),
+    /// FOVEA_BAD_DTYPE, FOVEA_BAD_RANK, FOVEA_BAD_SHAPE, FOVEA_SIZE_OVERFLOW.
+    /// ```
+    pub fn fovea_tensor_from_dlpack(
+        dl_tensor: *const c_void,
+        tensor: *mut fovea_tensor,
+    ) -> fovea_status;
+    /// options may be NULL. Errors: FOVEA_NULL_POINTER, FOVEA_BAD_VALUE, FOVEA_BAD_OPTION, FOVEA_UNKNOWN_ISA,
+    /// FOVEA_OUT_OF_MEMORY.
+    pub fn fovea_context_create(
+        options: *const fovea_context_options,
+        context: *mut *mut fovea_context,
+    ) -> fovea_status;
+    /// NULL is allowed. No call may still be using the context.
+    pub fn fovea_context_destroy(context: *mut fovea_context);
+    /// The instruction set the context runs: "base" (SSE2 or NEON), "avx2", "avx512", "amx" (avx512 but for the projections of
+    /// score functions). "amx" has to be named: it pays only where no other work shares the cores by hyper-threading, and Linux
+    /// refuses a process that has asked for AMX's tiles signal stacks too small to save them on. If the environment variable
+    /// FOVEA_ISA holds a name this machine cannot run, the default context has none: the result is "" and every operation
+    /// answers FOVEA_UNKNOWN_ISA. Where the C library can tell, a program that was started with raised privileges does not read
+    /// it. Static storage.
+    pub fn fovea_isa_name(context: *const fovea_context) -> *const c_char;
+    /// How many threads a call with this context may use at once, at least 1: what NULL and max_threads 0 come down to here.
+    pub fn fovea_context_threads(context: *const fovea_context) -> i32;
+    /// The names this machine can run, worst first; NULL once index is past the last. Static storage. Looking for the last asks
+    /// for AMX's tiles.
+    pub fn fovea_isa_available(index: i32) -> *const c_char;
+    /// NULL is allowed. No call may still be using the plan.
+    pub fn fovea_plan_destroy(plan: *mut fovea_plan);
+    /// Bytes of scratch memory a run needs; 0 for NULL and where outputs have no elements. Grows with threads x tile, for split keys with B H Q x Dv, for returned
+    /// weights with B H Q, for score functions with what fovea_attention_plan_create says; never with Q x K.
+    pub fn fovea_plan_workspace_size(plan: *const fovea_plan) -> usize;
+    /// Writes a line of text "op=sdpa isa=avx512 kernels=avx512 path=tile ..." telling the context's instruction set, that of the
+    /// kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
+    /// text may be NULL when size is 0.
+    pub fn fovea_plan_describe(plan: *const fovea_plan, text: *mut c_char, size: usize) -> usize;
+    /// ```text
+    /// Scaled dot-product attention (Vaswani et al. 2017), out = softmax(score) value, tiled with online softmax.
+    ///   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
+    /// or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]; Q and K at most 2^30. B, Q and
+    /// K may be 0. Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out.
+    /// Scratch memory comes from the context; see fovea_plan for none.
+    /// ```
+    pub fn fovea_sdpa(
+        context: *const fovea_context,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+    ) -> fovea_status;
+    /// Plans the call that fovea_sdpa would make. The tensors' data pointers are not read and may be NULL.
+    pub fn fovea_sdpa_plan_create(
+        context: *const fovea_context,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+        plan: *mut *mut fovea_plan,
+    ) -> fovea_status;
+    /// Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a
+    /// run at the same time; may be NULL when that is 0. The plan keeps using the context it was made with, which must
+    /// outlive it. Each run may bring other valid_lens: a decoder plans once for the most keys there can be, and gives each
+    /// run the lengths of the moment; keys past them are not read (capi/examples/decoder.c).
+    pub fn fovea_attention_run(
+        plan: *const fovea_plan,
+        buffers: *const fovea_attention_buffers,
+        workspace: *mut c_void,
+        workspace_size: usize,
+    ) -> fovea_status;
+    /// Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
+    /// [B,H,Q,Dq]. score NULL: the scaled dot product.
+    pub fn fovea_attention(
+        context: *const fovea_context,
+        score: *const fovea_score,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+    ) -> fovea_status;
+    /// Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The
+    /// workspace holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and
+    /// B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN; and the weights in the order that the kernel reads, which each run
+    /// makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at most, with "amx" two and a half
+    /// times that. Keys behind every valid length of their batch entry are not projected, in sequences of 32 keys or more.
+    pub fn fovea_attention_plan_create(
+        context: *const fovea_context,
+        score: *const fovea_score,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+        plan: *mut *mut fovea_plan,
+    ) -> fovea_status;
+    /// Room for `capacity` keys of each of batch x kv_heads sequences, none of them there yet. score: ADDITIVE, CONCAT or
+    /// BILINEAR; its data is copied. query_dim and key_dim are needed because CONCAT's weight does not tell them apart. batch
+    /// and capacity in [0, 2^30], kv_heads in [1, 2^30], query_dim and key_dim in [1, 1024]. The keys serve contexts of the
+    /// instruction set they were made with; another one: FOVEA_BAD_VALUE.
+    pub fn fovea_prepared_keys_create(
+        context: *const fovea_context,
+        score: *const fovea_score,
+        batch: i64,
+        kv_heads: i64,
+        capacity: i64,
+        query_dim: i64,
+        key_dim: i64,
+        keys: *mut *mut fovea_prepared_keys,
+    ) -> fovea_status;
+    /// Appends key F32 [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]) to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and
+    /// nothing is appended.
+    pub fn fovea_prepared_keys_append(
+        context: *const fovea_context,
+        keys: *mut fovea_prepared_keys,
+        key: *const fovea_tensor,
+    ) -> fovea_status;
+    /// Forgets the keys from `length` on; length in [0, present length].
+    pub fn fovea_prepared_keys_truncate(
+        keys: *mut fovea_prepared_keys,
+        length: i64,
+    ) -> fovea_status;
+    /// How many keys each sequence holds; 0 for NULL.
+    pub fn fovea_prepared_keys_length(keys: *const fovea_prepared_keys) -> i64;
+    /// Bytes held; 0 for NULL.
+    pub fn fovea_prepared_keys_size(keys: *const fovea_prepared_keys) -> usize;
+    /// NULL is allowed. No call may still be using it.
+    pub fn fovea_prepared_keys_destroy(keys: *mut fovea_prepared_keys);
+    /// Attention over prepared keys: as fovea_attention with all the keys appended so far; with ADDITIVE and CONCAT the same
+    /// bits (BILINEAR's one-shot call may project the queries instead, and with "amx" large one-shot calls without
+    /// FOVEA_QUERY_INVARIANT project on tiles). value F32 [B,Hkv,K,Dv] with K = fovea_prepared_keys_length(keys).
+    pub fn fovea_attention_prepared(
+        context: *const fovea_context,
+        query: *const fovea_tensor,
+        keys: *const fovea_prepared_keys,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+    ) -> fovea_status;
+    /// Plans the call that fovea_attention_prepared would make, as fovea_attention_plan_create does; buffers.key is NULL in
+    /// its runs. The plan keeps using the keys, which must outlive it. They may be truncated and appended to between runs: a
+    /// run attends what they hold then, but for as many keys as they held when it was planned (else FOVEA_BAD_SHAPE). The
+    /// workspace holds B H Q x h floats of projected queries for ADDITIVE and CONCAT.
+    pub fn fovea_attention_prepared_plan_create(
+        context: *const fovea_context,
+        query: *const fovea_tensor,
+        keys: *const fovea_prepared_keys,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+        plan: *mut *mut fovea_plan,
+    ) -> fovea_status;
+    /// ```text
+    /// Nadaraya-Watson regression with a Gaussian kernel:
+    ///   out_q = sum_i softmax_i( -|query_q - input_i|^2 / (2 sigma^2) ) target_i
+    ///   queries F32 [Q,D]   inputs F32 [N,D]   targets F32 [N,T]   out F32 [Q,T]   D and T in [1, 1024], Q and N at most 2^30
+    /// or queries, inputs of rank 1, [Q] and [N] (D = 1), and targets and out of rank 1, [N] and [Q] (T = 1). options may be
+    /// NULL. A query with no input to attend (N = 0, or N = 1 left out) gives 0. The textbook's learnable w is 1 / sigma. To
+    /// plan it, plan attention with GAUSSIAN: queries [Q,D], inputs [N,D] and targets [N,T] are its query, key and value.
+    /// ```
+    pub fn fovea_kernel_regression(
+        context: *const fovea_context,
+        queries: *const fovea_tensor,
+        inputs: *const fovea_tensor,
+        targets: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_kernel_regression_options,
+    ) -> fovea_status;
+    /// ```text
+    /// Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):
+    ///   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
+    /// outs F32 [S,...,Dv], lses F32 [S,...], out F32 [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
+    /// for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
+    /// 0 and -infinity. S >= 1. In place is not allowed.
+    /// ```
+    pub fn fovea_merge_states(
+        context: *const fovea_context,
+        outs: *const fovea_tensor,
+        lses: *const fovea_tensor,
+        out: *const fovea_tensor,
+        log_sum_exp: *const fovea_tensor,
+    ) -> fovea_status;
+    /// ```text
+    /// Softmax over the last axis, of the first valid_lens keys of each row; the others are exactly 0.
+    ///   x F32 [...,Q,K], rank 2 to 6, out the same shape; in place allowed when data and strides are the same.
+    ///   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
+    /// options may be NULL.
+    /// ```
+    pub fn fovea_masked_softmax(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        valid_lens: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_masked_softmax_options,
+    ) -> fovea_status;
+    /// out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
+    /// batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
+    /// Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
+    pub fn fovea_matmul(
+        context: *const fovea_context,
+        a: *const fovea_tensor,
+        b: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// b F32 [K,N], any strides. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
+    pub fn fovea_matmul_pack(
+        context: *const fovea_context,
+        b: *const fovea_tensor,
+        packed: *mut *mut fovea_packed_matrix,
+    ) -> fovea_status;
+    /// NULL is allowed. No call may still be using it.
+    pub fn fovea_packed_matrix_destroy(packed: *mut fovea_packed_matrix);
+    /// Bytes held; 0 for NULL.
+    pub fn fovea_packed_matrix_size(packed: *const fovea_packed_matrix) -> usize;
+    /// out = a b with b packed before, without allocating. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] ->
+    /// [B,M,N]. The same bits as fovea_matmul. The context must run the instruction set that b was packed for.
+    pub fn fovea_matmul_packed(
+        context: *const fovea_context,
+        a: *const fovea_tensor,
+        b: *const fovea_packed_matrix,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = e^x, element by element. F32, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data and
+    /// strides are the same. At most 1.6 ulp; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept.
+    pub fn fovea_exp(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = tanh x, likewise. At most 1.4 ulp; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN.
+    pub fn fovea_tanh(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// ```text
+    /// The sinusoidal encoding (Vaswani et al. 2017), positions x features:
+    ///   out[i,2j] = sin((offset + i) / base^(2j/d)),  out[i,2j+1] = cos((offset + i) / base^(2j/d))
+    /// out F32 [L,d]; an odd d ends with a sine. Angles are reduced in float64: within 1e-6 of the formula's value up to
+    /// position 10^6. options may be NULL; its dropout must be 0.
+    /// ```
+    pub fn fovea_positional_encoding(
+        context: *const fovea_context,
+        out: *const fovea_tensor,
+        options: *const fovea_positional_encoding_options,
+    ) -> fovea_status;
+    /// out = dropout(x + P), P as above, for x F32 [...,L,d], rank 2 to 6, out the same shape; in place allowed when data
+    /// and strides are the same. Element (b, i, c), b counting the axes before L in row-major order, is dropped as a weight
+    /// is (see "Dropout") with batch b, head 0, query i (not offset + i) and key c.
+    pub fn fovea_add_positional_encoding(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_positional_encoding_options,
+    ) -> fovea_status;
+    /// ```text
+    /// Rotary position embedding (Su et al. 2021): pair j of row i turns by the angle position(i) * base^(-2j/rotary_dim):
+    ///   (x, y) -> (x cos - y sin, x sin + y cos)
+    /// x F32 [...,L,D], rank 2 to 6, out the same shape, last axis contiguous; in place allowed when data and strides are
+    /// the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: each of a
+    /// pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
+    /// options may be NULL.
+    /// ```
+    pub fn fovea_rotary(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_rotary_options,
+    ) -> fovea_status;
+    /// The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
+    /// the power of two P below, then every other one of 2P heads. out F32 [H], any stride.
+    pub fn fovea_alibi_slopes(out: *const fovea_tensor) -> fovea_status;
+    /// fovea_matmul_pack for a weight in either layout. weight F32, rank 2, any strides.
+    pub fn fovea_linear_pack(
+        context: *const fovea_context,
+        weight: *const fovea_tensor,
+        layout: i32,
+        packed: *mut *mut fovea_packed_matrix,
+    ) -> fovea_status;
+    /// ```text
+    /// out = activation(x W + bias) + residual, in one pass over out and without allocating, but for a bias that is not
+    /// contiguous.
+    ///   x F32 [M,K] or [B,M,K], any strides   W [K,N], packed   out F32 [M,N] or [B,M,N], last axis contiguous
+    /// options may be NULL: out = x W, with the bits of fovea_matmul. The context must run the instruction set that weight
+    /// was packed for.
+    /// ```
+    pub fn fovea_linear(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        weight: *const fovea_packed_matrix,
+        out: *const fovea_tensor,
+        options: *const fovea_linear_options,
+    ) -> fovea_status;
+    /// ```text
+    /// Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
+    ///   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
+    /// x F32 [...,E], rank 1 to 6, E >= 1, out the same shape; in place allowed when data and strides are the same, for
+    /// residual too. options may be NULL.
+    /// ```
+    pub fn fovea_layer_norm(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_layer_norm_options,
+    ) -> fovea_status;
+    /// An empty cache. Where the system gives memory at its first use, positions that were never filled take none.
+    pub fn fovea_kv_cache_create(
+        sizes: *const fovea_kv_cache_sizes,
+        cache: *mut *mut fovea_kv_cache,
+    ) -> fovea_status;
+    /// NULL is allowed, and so is a handle that was destroyed. No call may still be using it.
+    pub fn fovea_kv_cache_destroy(cache: *mut fovea_kv_cache);
+    /// Appends key F32 [B,Hkv,n,D] and value F32 [B,Hkv,n,Dv], both of one rank ([B,n,D], [n,D] as in fovea_sdpa), to every
+    /// sequence. Past the capacity: FOVEA_BAD_SHAPE, and the cache is as before.
+    pub fn fovea_kv_cache_append(
+        context: *const fovea_context,
+        cache: *mut fovea_kv_cache,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+    ) -> fovea_status;
+    /// fovea_attention over all that the cache holds: K = fovea_kv_cache_length(cache). query F32 [B,H,Q,D], out F32
+    /// [B,H,Q,Dv] (or of rank 3, 2 as in fovea_sdpa). With FOVEA_CAUSAL the last query faces the last key, which is what a
+    /// decoder wants. score NULL: the scaled dot product; one that projects keys projects all of them in every call (see
+    /// fovea_prepared_keys for once).
+    pub fn fovea_kv_cache_attend(
+        context: *const fovea_context,
+        cache: *const fovea_kv_cache,
+        score: *const fovea_score,
+        query: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+    ) -> fovea_status;
+    /// Forgets the positions from `length` on; length in [0, present length].
+    pub fn fovea_kv_cache_truncate(cache: *mut fovea_kv_cache, length: i64) -> fovea_status;
+    /// Sequence b becomes a copy of what was sequence source[b]: beam search. source I32 or I64 [B], any stride, each in
+    /// [0, B); any of them may come more than once. In place: only sequences that change are written, and scratch memory is
+    /// 20 bytes for each sequence.
+    pub fn fovea_kv_cache_reorder(
+        context: *const fovea_context,
+        cache: *mut fovea_kv_cache,
+        source: *const fovea_tensor,
+    ) -> fovea_status;
+    /// Positions held; bytes held. 0 for NULL and for a handle that was destroyed.
+    pub fn fovea_kv_cache_length(cache: *const fovea_kv_cache) -> i64;
+    /// Positions held; bytes held. 0 for NULL and for a handle that was destroyed.
+    pub fn fovea_kv_cache_size(cache: *const fovea_kv_cache) -> usize;
+    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the sizes and
+    /// a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save writes exactly
+    /// fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is FOVEA_WORKSPACE_TOO_SMALL
+    /// and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved with), though never of fewer
+    /// than it holds; `size` is what save wrote. Bytes that are cut off, altered or of another version are
+    /// FOVEA_BAD_VALUE.
+    pub fn fovea_kv_cache_saved_size(cache: *const fovea_kv_cache) -> usize;
+    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the sizes and
+    /// a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save writes exactly
+    /// fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is FOVEA_WORKSPACE_TOO_SMALL
+    /// and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved with), though never of fewer
+    /// than it holds; `size` is what save wrote. Bytes that are cut off, altered or of another version are
+    /// FOVEA_BAD_VALUE.
+    pub fn fovea_kv_cache_save(
+        cache: *const fovea_kv_cache,
+        bytes: *mut c_void,
+        size: usize,
+    ) -> fovea_status;
+    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the sizes and
+    /// a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save writes exactly
+    /// fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is FOVEA_WORKSPACE_TOO_SMALL
+    /// and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved with), though never of fewer
+    /// than it holds; `size` is what save wrote. Bytes that are cut off, altered or of another version are
+    /// FOVEA_BAD_VALUE.
+    pub fn fovea_kv_cache_restore(
+        bytes: *const c_void,
+        size: usize,
+        capacity: i64,
+        cache: *mut *mut fovea_kv_cache,
+    ) -> fovea_status;
+    pub fn fovea_mha_weights_create(
+        context: *const fovea_context,
+        parameters: *const fovea_mha_parameters,
+        weights: *mut *mut fovea_mha_weights,
+    ) -> fovea_status;
+    /// NULL is allowed. No call may still be using it.
+    pub fn fovea_mha_weights_destroy(weights: *mut fovea_mha_weights);
+    /// Bytes held; 0 for NULL.
+    pub fn fovea_mha_weights_size(weights: *const fovea_mha_weights) -> usize;
+    /// ```text
+    /// Multi-head attention (Vaswani et al. 2017):
+    ///   out = concat_h( attention(x_q Wq_h, x_k Wk_h, x_v Wv_h) ) Wo,  biases added after each product
+    ///   query F32 [B,Q,Eq]   key F32 [B,K,Ek]   value F32 [B,K,Ev]   out F32 [B,Q,Eo]
+    /// or all of rank 2 (one sequence), last axis contiguous. key NULL: query (self-attention, one product for all three
+    /// projections); value NULL: key. The heads are attended to as fovea_attention does with [B,H,Q,D] tensors: the same
+    /// bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other. After an error out and the
+    /// cache are as before. Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats, comes from the context.
+    /// ```
+    pub fn fovea_multi_head_attention(
+        context: *const fovea_context,
+        weights: *const fovea_mha_weights,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_mha_options,
+    ) -> fovea_status;
+    /// The same with weights that are used once: packs them, computes, forgets them.
+    pub fn fovea_multi_head_attention_once(
+        context: *const fovea_context,
+        parameters: *const fovea_mha_parameters,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_mha_options,
+    ) -> fovea_status;
+}

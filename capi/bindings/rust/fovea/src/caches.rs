@@ -1,0 +1,173 @@
+//! What a decoder keeps from step to step: keys and values, and keys that a score function has projected.
+use crate::error::check;
+use crate::tensor::View;
+use crate::*;
+use std::ptr::null_mut;
+use std::sync::{Arc, RwLock};
+
+/// Keys and values of sequences of one length, appended to at every step.
+pub struct KvCache(*mut sys::fovea_kv_cache);
+
+// Changed through &mut alone.
+unsafe impl Send for KvCache {}
+unsafe impl Sync for KvCache {}
+
+impl KvCache {
+    /// An empty cache.
+    pub fn new(sizes: KvCacheSizes) -> Result<Self> {
+        let mut cache = null_mut();
+        check(unsafe { sys::fovea_kv_cache_create(&sizes.raw(), &mut cache) })?;
+        Ok(KvCache(cache))
+    }
+
+    pub(crate) fn raw(&self) -> *mut sys::fovea_kv_cache {
+        self.0
+    }
+
+    /// Appends key `[B, Hkv, n, D]` and value `[B, Hkv, n, Dv]` to every sequence.
+    pub fn append<'a>(
+        &mut self,
+        context: &Context,
+        key: impl Into<Tensor<'a>>,
+        value: impl Into<Tensor<'a>>,
+    ) -> Result<()> {
+        let (key, value) = (key.into(), value.into());
+        check(unsafe { sys::fovea_kv_cache_append(context.raw(), self.0, key.raw(), value.raw()) })
+    }
+
+    /// Attention over all that the cache holds.
+    pub fn attend<'a>(
+        &self,
+        context: &Context,
+        score: &Score<'_>,
+        query: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: AttentionOptions<'_>,
+    ) -> Result<()> {
+        let (query, out) = (query.into(), out.into());
+        check(unsafe {
+            let (score, options) = (score.raw(), options.raw());
+            sys::fovea_kv_cache_attend(context.raw(), self.0, &score, query.raw(), out.raw(), &options)
+        })
+    }
+
+    /// Forgets the positions from `length` on.
+    pub fn truncate(&mut self, length: usize) -> Result<()> {
+        check(unsafe { sys::fovea_kv_cache_truncate(self.0, i64::try_from(length).unwrap_or(i64::MAX)) })
+    }
+
+    /// Sequence b becomes a copy of what was sequence source\[b\].
+    pub fn reorder<'a>(&mut self, context: &Context, source: impl Into<Tensor<'a>>) -> Result<()> {
+        let source = source.into();
+        check(unsafe { sys::fovea_kv_cache_reorder(context.raw(), self.0, source.raw()) })
+    }
+
+    /// Positions held.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        unsafe { sys::fovea_kv_cache_length(self.0) as usize }
+    }
+
+    /// Bytes held.
+    pub fn size(&self) -> usize {
+        unsafe { sys::fovea_kv_cache_size(self.0) }
+    }
+
+    /// What the cache holds, as bytes for a file or another machine.
+    pub fn save(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0u8; unsafe { sys::fovea_kv_cache_saved_size(self.0) }];
+        check(unsafe { sys::fovea_kv_cache_save(self.0, bytes.as_mut_ptr().cast(), bytes.len()) })?;
+        Ok(bytes)
+    }
+
+    /// A cache of what `save` gave. `capacity` 0: as it was saved with.
+    pub fn restore(bytes: &[u8], capacity: usize) -> Result<Self> {
+        let (capacity, mut cache) = (i64::try_from(capacity).unwrap_or(i64::MAX), null_mut());
+        check(unsafe { sys::fovea_kv_cache_restore(bytes.as_ptr().cast(), bytes.len(), capacity, &mut cache) })?;
+        Ok(KvCache(cache))
+    }
+}
+
+impl Drop for KvCache {
+    fn drop(&mut self) {
+        unsafe { sys::fovea_kv_cache_destroy(self.0) }
+    }
+}
+
+/// Keys that are attended again and again, as an additive, concat or bilinear score reads them. May be appended to and
+/// truncated between runs of plans over them; who does waits for calls under way. Clones are the same keys.
+#[derive(Clone)]
+pub struct PreparedKeys(Arc<Keys>);
+
+struct Keys {
+    raw: *mut sys::fovea_prepared_keys,
+    lock: RwLock<()>,
+}
+
+// One may change them, or any number attend: the lock sees to it.
+unsafe impl Send for Keys {}
+unsafe impl Sync for Keys {}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        unsafe { sys::fovea_prepared_keys_destroy(self.raw) }
+    }
+}
+
+/// Of which sequences [`PreparedKeys`] are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PreparedKeysSizes {
+    pub batch: usize,
+    pub kv_heads: usize,
+    pub capacity: usize,
+    pub query_dim: usize,
+    pub key_dim: usize,
+}
+
+impl PreparedKeys {
+    /// Room for keys, none of them there yet. The score's parameters are copied.
+    pub fn new(context: &Context, score: &Score<'_>, sizes: PreparedKeysSizes) -> Result<Self> {
+        let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        let PreparedKeysSizes { batch, kv_heads, capacity, query_dim, key_dim } = sizes;
+        let (batch, kv_heads, capacity) = (size(batch), size(kv_heads), size(capacity));
+        let (query_dim, key_dim, score, mut raw) = (size(query_dim), size(key_dim), score.raw(), null_mut());
+        check(unsafe {
+            let context = context.raw();
+            sys::fovea_prepared_keys_create(context, &score, batch, kv_heads, capacity, query_dim, key_dim, &mut raw)
+        })?;
+        Ok(PreparedKeys(Arc::new(Keys { raw, lock: RwLock::new(()) })))
+    }
+
+    pub(crate) fn read<R>(&self, call: impl FnOnce(*const sys::fovea_prepared_keys) -> R) -> R {
+        let _held = self.0.lock.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        call(self.0.raw)
+    }
+
+    fn write<R>(&self, call: impl FnOnce(*mut sys::fovea_prepared_keys) -> R) -> R {
+        let _held = self.0.lock.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        call(self.0.raw)
+    }
+
+    /// Appends key `[B, Hkv, n, Dk]` to every sequence.
+    pub fn append<'a>(&self, context: &Context, key: impl Into<Tensor<'a>>) -> Result<()> {
+        let key = key.into();
+        self.write(|keys| check(unsafe { sys::fovea_prepared_keys_append(context.raw(), keys, key.raw()) }))
+    }
+
+    /// Forgets the keys from `length` on.
+    pub fn truncate(&self, length: usize) -> Result<()> {
+        let length = i64::try_from(length).unwrap_or(i64::MAX);
+        self.write(|keys| check(unsafe { sys::fovea_prepared_keys_truncate(keys, length) }))
+    }
+
+    /// Keys of each sequence.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.read(|keys| unsafe { sys::fovea_prepared_keys_length(keys) as usize })
+    }
+
+    /// Bytes held.
+    pub fn size(&self) -> usize {
+        self.read(|keys| unsafe { sys::fovea_prepared_keys_size(keys) })
+    }
+}

@@ -1,0 +1,25 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+
+use crate::sys;
+use crate::tensor::Element;
+
+unsafe impl Element for f32 {
+    const DTYPE: i32 = sys::FOVEA_F32;
+}
+
+unsafe impl Element for i32 {
+    const DTYPE: i32 = sys::FOVEA_I32;
+}
+
+unsafe impl Element for i64 {
+    const DTYPE: i32 = sys::FOVEA_I64;
+}
+
+unsafe impl Element for bool {
+    const DTYPE: i32 = sys::FOVEA_BOOL;
+}
+
+unsafe impl Element for u8 {
+    const DTYPE: i32 = sys::FOVEA_BOOL;
+}

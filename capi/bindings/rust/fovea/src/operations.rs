@@ -1,0 +1,176 @@
+//! Attention and the building blocks, as methods of [`Context`].
+use crate::error::check;
+use crate::tensor::View;
+use crate::*;
+use std::ptr::null;
+
+/// A view that outlives the expression it is handed over in.
+pub(crate) fn pointer(tensor: &Option<Tensor<'_>>) -> *const sys::fovea_tensor {
+    tensor.as_ref().map_or(null(), |tensor| tensor.raw())
+}
+
+impl Context {
+    /// Scaled dot-product attention, `softmax(score) value`.
+    pub fn sdpa<'a>(
+        &self,
+        query: impl Into<Tensor<'a>>,
+        key: impl Into<Tensor<'a>>,
+        value: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: AttentionOptions<'_>,
+    ) -> Result<()> {
+        let (query, key, value, out) = (query.into(), key.into(), value.into(), out.into());
+        check(unsafe {
+            sys::fovea_sdpa(self.raw(), query.raw(), key.raw(), value.raw(), out.raw(), &options.raw())
+        })
+    }
+
+    /// Attention with any score function.
+    pub fn attention<'a>(
+        &self,
+        score: &Score<'_>,
+        query: impl Into<Tensor<'a>>,
+        key: impl Into<Tensor<'a>>,
+        value: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: AttentionOptions<'_>,
+    ) -> Result<()> {
+        let (query, key, value, out) = (query.into(), key.into(), value.into(), out.into());
+        check(unsafe {
+            let (query, key, value, out) = (query.raw(), key.raw(), value.raw(), out.raw());
+            sys::fovea_attention(self.raw(), &score.raw(), query, key, value, out, &options.raw())
+        })
+    }
+
+    /// Attention over prepared keys: `value` has as many rows as they hold.
+    pub fn attention_prepared<'a>(
+        &self,
+        query: impl Into<Tensor<'a>>,
+        keys: &PreparedKeys,
+        value: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: AttentionOptions<'_>,
+    ) -> Result<()> {
+        let (query, value, out) = (query.into(), value.into(), out.into());
+        keys.read(|keys| {
+            check(unsafe {
+                let (query, value, out) = (query.raw(), value.raw(), out.raw());
+                sys::fovea_attention_prepared(self.raw(), query, keys, value, out, &options.raw())
+            })
+        })
+    }
+
+    /// Nadaraya-Watson regression with a Gaussian kernel.
+    pub fn kernel_regression<'a>(
+        &self,
+        queries: impl Into<Tensor<'a>>,
+        inputs: impl Into<Tensor<'a>>,
+        targets: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: KernelRegressionOptions<'_>,
+    ) -> Result<()> {
+        let (queries, inputs, targets, out) = (queries.into(), inputs.into(), targets.into(), out.into());
+        check(unsafe {
+            let (queries, inputs, targets, out) = (queries.raw(), inputs.raw(), targets.raw(), out.raw());
+            sys::fovea_kernel_regression(self.raw(), queries, inputs, targets, out, &options.raw())
+        })
+    }
+
+    /// Attention over all keys from attention over disjoint parts of them.
+    pub fn merge_states<'a>(
+        &self,
+        outs: impl Into<Tensor<'a>>,
+        lses: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        log_sum_exp: Option<TensorMut<'a>>,
+    ) -> Result<()> {
+        let (outs, lses, out) = (outs.into(), lses.into(), out.into());
+        let log_sum_exp = log_sum_exp.as_ref().map_or(null(), |tensor| tensor.raw() as *const _);
+        check(unsafe { sys::fovea_merge_states(self.raw(), outs.raw(), lses.raw(), out.raw(), log_sum_exp) })
+    }
+
+    /// Softmax over the last axis, of the first `valid_lens` keys of each row; the others are exactly 0.
+    pub fn masked_softmax<'a>(
+        &self,
+        x: impl Into<Tensor<'a>>,
+        valid_lens: Option<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: MaskedSoftmaxOptions,
+    ) -> Result<()> {
+        let (x, out) = (x.into(), out.into());
+        self.softmax(x.raw(), valid_lens, out.raw(), options)
+    }
+
+    /// [`Context::masked_softmax`] in place.
+    pub fn masked_softmax_in_place<'a>(
+        &self,
+        x: impl Into<TensorMut<'a>>,
+        valid_lens: Option<Tensor<'a>>,
+        options: MaskedSoftmaxOptions,
+    ) -> Result<()> {
+        let x = x.into();
+        self.softmax(x.raw(), valid_lens, x.raw(), options)
+    }
+
+    fn softmax(
+        &self,
+        x: &sys::fovea_tensor,
+        valid_lens: Option<Tensor<'_>>,
+        out: &sys::fovea_tensor,
+        options: MaskedSoftmaxOptions,
+    ) -> Result<()> {
+        check(unsafe { sys::fovea_masked_softmax(self.raw(), x, pointer(&valid_lens), out, &options.raw()) })
+    }
+
+    /// `out = a b`.
+    pub fn matmul<'a>(
+        &self,
+        a: impl Into<Tensor<'a>>,
+        b: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+    ) -> Result<()> {
+        let (a, b, out) = (a.into(), b.into(), out.into());
+        check(unsafe { sys::fovea_matmul(self.raw(), a.raw(), b.raw(), out.raw()) })
+    }
+
+    /// `out = a b` with b packed before.
+    pub fn matmul_packed<'a>(
+        &self,
+        a: impl Into<Tensor<'a>>,
+        b: &PackedMatrix,
+        out: impl Into<TensorMut<'a>>,
+    ) -> Result<()> {
+        let (a, out) = (a.into(), out.into());
+        check(unsafe { sys::fovea_matmul_packed(self.raw(), a.raw(), b.raw(), out.raw()) })
+    }
+
+    /// `out = e^x`, element by element.
+    pub fn exp<'a>(&self, x: impl Into<Tensor<'a>>, out: impl Into<TensorMut<'a>>) -> Result<()> {
+        let (x, out) = (x.into(), out.into());
+        check(unsafe { sys::fovea_exp(self.raw(), x.raw(), out.raw()) })
+    }
+
+    /// [`Context::exp`] in place.
+    pub fn exp_in_place<'a>(&self, x: impl Into<TensorMut<'a>>) -> Result<()> {
+        let x = x.into();
+        check(unsafe { sys::fovea_exp(self.raw(), x.raw(), x.raw()) })
+    }
+
+    /// `out = tanh x`, element by element.
+    pub fn tanh<'a>(&self, x: impl Into<Tensor<'a>>, out: impl Into<TensorMut<'a>>) -> Result<()> {
+        let (x, out) = (x.into(), out.into());
+        check(unsafe { sys::fovea_tanh(self.raw(), x.raw(), out.raw()) })
+    }
+
+    /// [`Context::tanh`] in place.
+    pub fn tanh_in_place<'a>(&self, x: impl Into<TensorMut<'a>>) -> Result<()> {
+        let x = x.into();
+        check(unsafe { sys::fovea_tanh(self.raw(), x.raw(), x.raw()) })
+    }
+}
+
+/// The slopes of ALiBi, one for each of `out`'s heads.
+pub fn alibi_slopes<'a>(out: impl Into<TensorMut<'a>>) -> Result<()> {
+    let out = out.into();
+    check(unsafe { sys::fovea_alibi_slopes(out.raw()) })
+}

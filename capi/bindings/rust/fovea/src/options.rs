@@ -1,0 +1,927 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+
+use crate::sys;
+use crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};
+use crate::KvCache;
+use std::ptr::{null, null_mut};
+
+/// What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
+/// an attention sink is never empty: its output is 0 and its log-sum-exp the sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum EmptyRows {
+    /// output 0, weights 0, log-sum-exp -infinity
+    Zero = sys::FOVEA_EMPTY_ROWS_ZERO,
+    /// as if every score were -1e6: weights 1/K over all K keys, masked ones too, so that NaN or infinity in the value of a masked key reaches such a row
+    Uniform = sys::FOVEA_EMPTY_ROWS_UNIFORM,
+    /// the bare formula: output and weights NaN, log-sum-exp -infinity
+    Nan = sys::FOVEA_EMPTY_ROWS_NAN,
+}
+
+impl Default for EmptyRows {
+    fn default() -> Self {
+        EmptyRows::Zero
+    }
+}
+
+/// How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
+/// fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights,
+/// dropout, plans, strides, threads) is the same for all. No function makes a tensor of B x Q x K, let alone B x Q x K x
+/// hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum ScoreKind {
+    /// q . k Vaswani et al. 2017
+    Dot = sys::FOVEA_SCORE_DOT,
+    /// q^T W k Luong, Pham and Manning 2015
+    Bilinear = sys::FOVEA_SCORE_BILINEAR,
+    /// v . tanh(Wq q + Wk k) Bahdanau, Cho and Bengio 2015
+    Additive = sys::FOVEA_SCORE_ADDITIVE,
+    /// v . tanh(W [q; k] + b) Luong, Pham and Manning 2015
+    Concat = sys::FOVEA_SCORE_CONCAT,
+    /// -|q - k|^2 / (2 sigma^2) Nadaraya 1964, Watson 1964
+    Gaussian = sys::FOVEA_SCORE_GAUSSIAN,
+}
+
+impl Default for ScoreKind {
+    fn default() -> Self {
+        ScoreKind::Dot
+    }
+}
+
+/// How a weight matrix lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum WeightLayout {
+    /// [out,in], a row for each output: torch.nn.Linear and most model files
+    OutIn = sys::FOVEA_WEIGHT_OUT_IN,
+    /// [in,out], a row for each input: the right-hand side of x W
+    InOut = sys::FOVEA_WEIGHT_IN_OUT,
+}
+
+impl Default for WeightLayout {
+    fn default() -> Self {
+        WeightLayout::OutIn
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Activation {
+    None = sys::FOVEA_ACTIVATION_NONE,
+    /// max(x, 0)
+    Relu = sys::FOVEA_ACTIVATION_RELU,
+    /// x (1 + erf(x / sqrt 2)) / 2 Hendrycks and Gimpel 2016
+    Gelu = sys::FOVEA_ACTIVATION_GELU,
+    /// x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 the same paper's approximation
+    GeluTanh = sys::FOVEA_ACTIVATION_GELU_TANH,
+    /// x / (1 + e^-x) Elfwing, Uchibe and Doya 2018
+    Silu = sys::FOVEA_ACTIVATION_SILU,
+}
+
+impl Default for Activation {
+    fn default() -> Self {
+        Activation::None
+    }
+}
+
+/// ```text
+/// Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
+/// last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise.
+/// K is that of the tensor: valid_lens move no position, which is the same for every batch entry. That is right where each
+/// sequence begins at key 0 and has a query for every key (Q = K). It is wrong for the newest Q < K queries of sequences of
+/// different lengths padded to one K, as a batch of decoders has them: of lengths {3, 5} the first would stand at position
+/// 4, and a window of one key to its left would leave it nothing. What is right there:
+///   causal alone      no flag, and valid_lens [B,Q] with length_b - Q + i + 1 for query i; for Q = 1 that is length_b
+///   windows, ALiBi    a call for each sequence, on views of its own length_b keys (for a window, a mask will do, too)
+/// score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
+/// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
+/// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
+/// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
+/// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
+/// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
+/// results of fovea_exp may be.
+/// All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
+/// and without B and H where it has rank 2.
+/// ```
+///
+/// Every setter left out is a default. In C: `fovea_attention_options`.
+#[derive(Default)]
+pub struct AttentionOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) empty_rows: EmptyRows,
+    pub(crate) scale: f32,
+    pub(crate) softcap: f32,
+    pub(crate) query_offset: i64,
+    pub(crate) window_left: i64,
+    pub(crate) window_right: i64,
+    pub(crate) valid_lens: Option<Tensor<'a>>,
+    pub(crate) mask: Option<Tensor<'a>>,
+    pub(crate) bias: Option<Tensor<'a>>,
+    pub(crate) alibi_slopes: Option<Tensor<'a>>,
+    pub(crate) sinks: Option<Tensor<'a>>,
+    pub(crate) log_sum_exp: Option<TensorMut<'a>>,
+    pub(crate) weights: Option<TensorMut<'a>>,
+    pub(crate) dropout: f32,
+    pub(crate) dropout_seed: u64,
+}
+
+impl<'a> AttentionOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_EMPTY_ROWS_*
+    pub fn empty_rows(mut self, empty_rows: EmptyRows) -> Self {
+        self.empty_rows = empty_rows;
+        self
+    }
+
+    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
+    pub fn scale(mut self, scale: f32) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    /// finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)
+    pub fn softcap(mut self, softcap: f32) -> Self {
+        self.softcap = softcap;
+        self
+    }
+
+    /// used with FOVEA_QUERY_OFFSET; -2^30 to 2^30
+    pub fn query_offset(mut self, query_offset: i64) -> Self {
+        self.flags |= sys::FOVEA_QUERY_OFFSET;
+        self.query_offset = query_offset;
+        self
+    }
+
+    /// >= 0, used with FOVEA_WINDOW_LEFT
+    pub fn window_left(mut self, window_left: i64) -> Self {
+        self.flags |= sys::FOVEA_WINDOW_LEFT;
+        self.window_left = window_left;
+        self
+    }
+
+    /// >= 0, used with FOVEA_WINDOW_RIGHT
+    pub fn window_right(mut self, window_right: i64) -> Self {
+        self.flags |= sys::FOVEA_WINDOW_RIGHT;
+        self.window_right = window_right;
+        self
+    }
+
+    /// [B] or [B,Q], I32 or I64, each in [0, K]: key j is attended iff j < length. Any strides. One length serves all heads. Positions do not go by it: see there
+    pub fn valid_lens(mut self, valid_lens: impl Into<Tensor<'a>>) -> Self {
+        self.valid_lens = Some(valid_lens.into());
+        self
+    }
+
+    /// BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast.
+    pub fn mask(mut self, mask: impl Into<Tensor<'a>>) -> Self {
+        self.mask = Some(mask.into());
+        self
+    }
+
+    /// F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast.
+    pub fn bias(mut self, bias: impl Into<Tensor<'a>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+    /// F32 [H], any stride. ALiBi (Press et al. 2022)
+    pub fn alibi_slopes(mut self, alibi_slopes: impl Into<Tensor<'a>>) -> Self {
+        self.alibi_slopes = Some(alibi_slopes.into());
+        self
+    }
+
+    /// F32 [H], any stride. A logit that takes part in the softmax without a value
+    pub fn sinks(mut self, sinks: impl Into<Tensor<'a>>) -> Self {
+        self.sinks = Some(sinks.into());
+        self
+    }
+
+    /// output F32 [B,H,Q], any strides: log sum_j exp(score), the sink included
+    pub fn log_sum_exp(mut self, log_sum_exp: impl Into<TensorMut<'a>>) -> Self {
+        self.log_sum_exp = Some(log_sum_exp.into());
+        self
+    }
+
+    /// output F32 [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS; masked keys get 0
+    pub fn weights(mut self, weights: impl Into<TensorMut<'a>>) -> Self {
+        self.flags |= sys::FOVEA_AVERAGE_WEIGHTS;
+        self.weights = Some(weights.into());
+        self
+    }
+
+    /// in [0, 1): probability that a weight is dropped; 0: none. See "Dropout"
+    pub fn dropout(mut self, dropout: f32) -> Self {
+        self.dropout = dropout;
+        self
+    }
+
+    /// used with dropout
+    pub fn dropout_seed(mut self, dropout_seed: u64) -> Self {
+        self.dropout_seed = dropout_seed;
+        self
+    }
+
+    /// attend key j only if j <= position of the query
+    pub fn causal(mut self) -> Self {
+        self.flags |= sys::FOVEA_CAUSAL;
+        self
+    }
+
+    /// query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET
+    pub fn top_left(mut self) -> Self {
+        self.flags |= sys::FOVEA_TOP_LEFT;
+        self
+    }
+
+    /// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)
+    pub fn leave_one_out(mut self) -> Self {
+        self.flags |= sys::FOVEA_LEAVE_ONE_OUT;
+        self
+    }
+
+    /// weights are the mean over the H heads
+    pub fn average_weights(mut self) -> Self {
+        self.flags |= sys::FOVEA_AVERAGE_WEIGHTS;
+        self
+    }
+
+    /// a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries
+    pub fn query_invariant(mut self) -> Self {
+        self.flags |= sys::FOVEA_QUERY_INVARIANT;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_attention_options {
+        sys::fovea_attention_options {
+            struct_size: std::mem::size_of::<sys::fovea_attention_options>(),
+            flags: self.flags,
+            empty_rows: self.empty_rows as i32,
+            scale: self.scale,
+            softcap: self.softcap,
+            query_offset: self.query_offset,
+            window_left: self.window_left,
+            window_right: self.window_right,
+            valid_lens: tensor_pointer(&self.valid_lens),
+            mask: tensor_pointer(&self.mask),
+            bias: tensor_pointer(&self.bias),
+            alibi_slopes: tensor_pointer(&self.alibi_slopes),
+            sinks: tensor_pointer(&self.sinks),
+            log_sum_exp: output_pointer(&self.log_sum_exp),
+            weights: output_pointer(&self.weights),
+            dropout: self.dropout,
+            reserved: 0,
+            dropout_seed: self.dropout_seed,
+        }
+    }
+}
+
+/// ```text
+/// The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
+/// strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
+/// of a query and of a key, may differ where the table below says so, and are in [1, 1024].
+///   kind      query_weight  key_weight  weight      bias           score_vector   sigma or sigmas    sizes
+///   DOT                                                                                              Dq = Dk
+///   BILINEAR                            [Dq,Dk]                                                      any Dq, Dk
+///   ADDITIVE  [h,Dq]        [h,Dk]                                 [h]                               any Dq, Dk
+///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
+///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
+/// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+/// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
+/// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
+/// projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
+/// GAUSSIAN are as good as those of the squared difference in float32, and never above 0: where |q|^2 + |k|^2 - 2 q.k would
+/// cancel, the difference itself is taken. An infinity in a query or key of
+/// BILINEAR may give NaN or an infinity: either side may be the one that is projected.
+/// ```
+///
+/// Every setter left out is a default. In C: `fovea_score`.
+#[derive(Default)]
+pub struct Score<'a> {
+    pub(crate) kind: ScoreKind,
+    pub(crate) sigma: f32,
+    pub(crate) query_weight: Option<Tensor<'a>>,
+    pub(crate) key_weight: Option<Tensor<'a>>,
+    pub(crate) weight: Option<Tensor<'a>>,
+    pub(crate) bias: Option<Tensor<'a>>,
+    pub(crate) score_vector: Option<Tensor<'a>>,
+    pub(crate) sigmas: Option<Tensor<'a>>,
+}
+
+impl<'a> Score<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_SCORE_*
+    pub fn kind(mut self, kind: ScoreKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// GAUSSIAN: the width; 0 when sigmas is given
+    pub fn sigma(mut self, sigma: f32) -> Self {
+        self.sigma = sigma;
+        self
+    }
+
+    /// query_weight
+    pub fn query_weight(mut self, query_weight: impl Into<Tensor<'a>>) -> Self {
+        self.query_weight = Some(query_weight.into());
+        self
+    }
+
+    /// key_weight
+    pub fn key_weight(mut self, key_weight: impl Into<Tensor<'a>>) -> Self {
+        self.key_weight = Some(key_weight.into());
+        self
+    }
+
+    /// weight
+    pub fn weight(mut self, weight: impl Into<Tensor<'a>>) -> Self {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// bias
+    pub fn bias(mut self, bias: impl Into<Tensor<'a>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+    /// score_vector
+    pub fn score_vector(mut self, score_vector: impl Into<Tensor<'a>>) -> Self {
+        self.score_vector = Some(score_vector.into());
+        self
+    }
+
+    /// GAUSSIAN: a width for each query head, F32 [H]
+    pub fn sigmas(mut self, sigmas: impl Into<Tensor<'a>>) -> Self {
+        self.sigmas = Some(sigmas.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_score {
+        sys::fovea_score {
+            struct_size: std::mem::size_of::<sys::fovea_score>(),
+            kind: self.kind as i32,
+            sigma: self.sigma,
+            query_weight: tensor_pointer(&self.query_weight),
+            key_weight: tensor_pointer(&self.key_weight),
+            weight: tensor_pointer(&self.weight),
+            bias: tensor_pointer(&self.bias),
+            score_vector: tensor_pointer(&self.score_vector),
+            sigmas: tensor_pointer(&self.sigmas),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_kernel_regression_options`.
+#[derive(Default)]
+pub struct KernelRegressionOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) sigma: f32,
+    pub(crate) weights: Option<TensorMut<'a>>,
+}
+
+impl<'a> KernelRegressionOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// the kernel's width, > 0 and finite; 0: 1
+    pub fn sigma(mut self, sigma: f32) -> Self {
+        self.sigma = sigma;
+        self
+    }
+
+    /// output F32 [Q,N], or NULL
+    pub fn weights(mut self, weights: impl Into<TensorMut<'a>>) -> Self {
+        self.weights = Some(weights.into());
+        self
+    }
+
+    /// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)
+    pub fn leave_one_out(mut self) -> Self {
+        self.flags |= sys::FOVEA_LEAVE_ONE_OUT;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_kernel_regression_options {
+        sys::fovea_kernel_regression_options {
+            struct_size: std::mem::size_of::<sys::fovea_kernel_regression_options>(),
+            flags: self.flags,
+            sigma: self.sigma,
+            weights: output_pointer(&self.weights),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_masked_softmax_options`.
+#[derive(Default)]
+pub struct MaskedSoftmaxOptions {
+    pub(crate) empty_rows: EmptyRows,
+}
+
+impl MaskedSoftmaxOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives
+    pub fn empty_rows(mut self, empty_rows: EmptyRows) -> Self {
+        self.empty_rows = empty_rows;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_masked_softmax_options {
+        sys::fovea_masked_softmax_options {
+            struct_size: std::mem::size_of::<sys::fovea_masked_softmax_options>(),
+            empty_rows: self.empty_rows as i32,
+            reserved: 0,
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_positional_encoding_options`.
+#[derive(Default)]
+pub struct PositionalEncodingOptions {
+    pub(crate) base: f32,
+    pub(crate) dropout: f32,
+    pub(crate) offset: i64,
+    pub(crate) dropout_seed: u64,
+}
+
+impl PositionalEncodingOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// > 1 and finite; 0: 10000
+    pub fn base(mut self, base: f32) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// in [0, 1); for fovea_add_positional_encoding
+    pub fn dropout(mut self, dropout: f32) -> Self {
+        self.dropout = dropout;
+        self
+    }
+
+    /// position of row 0, 0 to 2^30
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// used with dropout
+    pub fn dropout_seed(mut self, dropout_seed: u64) -> Self {
+        self.dropout_seed = dropout_seed;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_positional_encoding_options {
+        sys::fovea_positional_encoding_options {
+            struct_size: std::mem::size_of::<sys::fovea_positional_encoding_options>(),
+            base: self.base,
+            dropout: self.dropout,
+            offset: self.offset,
+            dropout_seed: self.dropout_seed,
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_rotary_options`.
+#[derive(Default)]
+pub struct RotaryOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) base: f32,
+    pub(crate) position_scale: f32,
+    pub(crate) rotary_dim: i64,
+    pub(crate) offset: i64,
+    pub(crate) positions: Option<Tensor<'a>>,
+}
+
+impl<'a> RotaryOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// > 1 and finite; 0: 10000
+    pub fn base(mut self, base: f32) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
+    pub fn position_scale(mut self, position_scale: f32) -> Self {
+        self.position_scale = position_scale;
+        self
+    }
+
+    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
+    pub fn rotary_dim(mut self, rotary_dim: i64) -> Self {
+        self.rotary_dim = rotary_dim;
+        self
+    }
+
+    /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
+    pub fn offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+    pub fn positions(mut self, positions: impl Into<Tensor<'a>>) -> Self {
+        self.positions = Some(positions.into());
+        self
+    }
+
+    /// pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama
+    pub fn interleaved(mut self) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_INTERLEAVED;
+        self
+    }
+
+    /// rotate back
+    pub fn inverse(mut self) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_INVERSE;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_rotary_options {
+        sys::fovea_rotary_options {
+            struct_size: std::mem::size_of::<sys::fovea_rotary_options>(),
+            flags: self.flags,
+            base: self.base,
+            position_scale: self.position_scale,
+            reserved: 0,
+            rotary_dim: self.rotary_dim,
+            offset: self.offset,
+            positions: tensor_pointer(&self.positions),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_linear_options`.
+#[derive(Default)]
+pub struct LinearOptions<'a> {
+    pub(crate) activation: Activation,
+    pub(crate) bias: Option<Tensor<'a>>,
+    pub(crate) residual: Option<Tensor<'a>>,
+}
+
+impl<'a> LinearOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_ACTIVATION_*
+    pub fn activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+
+    /// F32 [N], any stride
+    pub fn bias(mut self, bias: impl Into<Tensor<'a>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+    /// F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the layer is then added to it
+    pub fn residual(mut self, residual: impl Into<Tensor<'a>>) -> Self {
+        self.residual = Some(residual.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_linear_options {
+        sys::fovea_linear_options {
+            struct_size: std::mem::size_of::<sys::fovea_linear_options>(),
+            activation: self.activation as i32,
+            reserved: 0,
+            bias: tensor_pointer(&self.bias),
+            residual: tensor_pointer(&self.residual),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_layer_norm_options`.
+#[derive(Default)]
+pub struct LayerNormOptions<'a> {
+    pub(crate) epsilon: f32,
+    pub(crate) weight: Option<Tensor<'a>>,
+    pub(crate) bias: Option<Tensor<'a>>,
+    pub(crate) residual: Option<Tensor<'a>>,
+}
+
+impl<'a> LayerNormOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// finite, >= 0; 0: 1e-5
+    pub fn epsilon(mut self, epsilon: f32) -> Self {
+        self.epsilon = epsilon;
+        self
+    }
+
+    /// F32 [E], contiguous; NULL: ones
+    pub fn weight(mut self, weight: impl Into<Tensor<'a>>) -> Self {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// F32 [E], contiguous; NULL: zeros
+    pub fn bias(mut self, bias: impl Into<Tensor<'a>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+    /// F32, x's shape, last axis contiguous: x + residual is normalised
+    pub fn residual(mut self, residual: impl Into<Tensor<'a>>) -> Self {
+        self.residual = Some(residual.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_layer_norm_options {
+        sys::fovea_layer_norm_options {
+            struct_size: std::mem::size_of::<sys::fovea_layer_norm_options>(),
+            epsilon: self.epsilon,
+            reserved: 0,
+            weight: tensor_pointer(&self.weight),
+            bias: tensor_pointer(&self.bias),
+            residual: tensor_pointer(&self.residual),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_kv_cache_sizes`.
+#[derive(Default)]
+pub struct KvCacheSizes {
+    pub(crate) batch: i64,
+    pub(crate) kv_heads: i64,
+    pub(crate) capacity: i64,
+    pub(crate) head_dim: i64,
+    pub(crate) value_dim: i64,
+}
+
+impl KvCacheSizes {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// B, 0 to 2^30
+    pub fn batch(mut self, batch: i64) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// Hkv, 1 to 2^30
+    pub fn kv_heads(mut self, kv_heads: i64) -> Self {
+        self.kv_heads = kv_heads;
+        self
+    }
+
+    /// positions, 0 to 2^30
+    pub fn capacity(mut self, capacity: i64) -> Self {
+        self.capacity = capacity;
+        self
+    }
+
+    /// D, 1 to 1024
+    pub fn head_dim(mut self, head_dim: i64) -> Self {
+        self.head_dim = head_dim;
+        self
+    }
+
+    /// Dv, 1 to 1024; 0: head_dim
+    pub fn value_dim(mut self, value_dim: i64) -> Self {
+        self.value_dim = value_dim;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_kv_cache_sizes {
+        sys::fovea_kv_cache_sizes {
+            struct_size: std::mem::size_of::<sys::fovea_kv_cache_sizes>(),
+            batch: self.batch,
+            kv_heads: self.kv_heads,
+            capacity: self.capacity,
+            head_dim: self.head_dim,
+            value_dim: self.value_dim,
+        }
+    }
+}
+
+/// The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
+/// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none.
+///
+/// Every setter left out is a default. In C: `fovea_mha_parameters`.
+#[derive(Default)]
+pub struct MhaParameters<'a> {
+    pub(crate) layout: WeightLayout,
+    pub(crate) heads: i64,
+    pub(crate) kv_heads: i64,
+    pub(crate) query_weight: Option<Tensor<'a>>,
+    pub(crate) key_weight: Option<Tensor<'a>>,
+    pub(crate) value_weight: Option<Tensor<'a>>,
+    pub(crate) in_weight: Option<Tensor<'a>>,
+    pub(crate) out_weight: Option<Tensor<'a>>,
+    pub(crate) query_bias: Option<Tensor<'a>>,
+    pub(crate) key_bias: Option<Tensor<'a>>,
+    pub(crate) value_bias: Option<Tensor<'a>>,
+    pub(crate) in_bias: Option<Tensor<'a>>,
+    pub(crate) out_bias: Option<Tensor<'a>>,
+}
+
+impl<'a> MhaParameters<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_WEIGHT_*, of all weights
+    pub fn layout(mut self, layout: WeightLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// H, at least 1
+    pub fn heads(mut self, heads: i64) -> Self {
+        self.heads = heads;
+        self
+    }
+
+    /// Hkv, a divisor of H; 0: H
+    pub fn kv_heads(mut self, kv_heads: i64) -> Self {
+        self.kv_heads = kv_heads;
+        self
+    }
+
+    /// [H D, Eq]
+    pub fn query_weight(mut self, query_weight: impl Into<Tensor<'a>>) -> Self {
+        self.query_weight = Some(query_weight.into());
+        self
+    }
+
+    /// [Hkv Dk, Ek]; Dk is D unless the score function takes another
+    pub fn key_weight(mut self, key_weight: impl Into<Tensor<'a>>) -> Self {
+        self.key_weight = Some(key_weight.into());
+        self
+    }
+
+    /// [Hkv Dv, Ev]
+    pub fn value_weight(mut self, value_weight: impl Into<Tensor<'a>>) -> Self {
+        self.value_weight = Some(value_weight.into());
+        self
+    }
+
+    /// [(H + 2 Hkv) D, E], the three in one as nn.MultiheadAttention has them (in_proj), instead of them
+    pub fn in_weight(mut self, in_weight: impl Into<Tensor<'a>>) -> Self {
+        self.in_weight = Some(in_weight.into());
+        self
+    }
+
+    /// [Eo, H Dv]; NULL: none, out is the heads side by side, Eo = H Dv
+    pub fn out_weight(mut self, out_weight: impl Into<Tensor<'a>>) -> Self {
+        self.out_weight = Some(out_weight.into());
+        self
+    }
+
+    /// [H D]
+    pub fn query_bias(mut self, query_bias: impl Into<Tensor<'a>>) -> Self {
+        self.query_bias = Some(query_bias.into());
+        self
+    }
+
+    /// [Hkv Dk]
+    pub fn key_bias(mut self, key_bias: impl Into<Tensor<'a>>) -> Self {
+        self.key_bias = Some(key_bias.into());
+        self
+    }
+
+    /// [Hkv Dv]
+    pub fn value_bias(mut self, value_bias: impl Into<Tensor<'a>>) -> Self {
+        self.value_bias = Some(value_bias.into());
+        self
+    }
+
+    /// [(H + 2 Hkv) D], together with in_weight
+    pub fn in_bias(mut self, in_bias: impl Into<Tensor<'a>>) -> Self {
+        self.in_bias = Some(in_bias.into());
+        self
+    }
+
+    /// [Eo], together with out_weight
+    pub fn out_bias(mut self, out_bias: impl Into<Tensor<'a>>) -> Self {
+        self.out_bias = Some(out_bias.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_mha_parameters {
+        sys::fovea_mha_parameters {
+            struct_size: std::mem::size_of::<sys::fovea_mha_parameters>(),
+            layout: self.layout as i32,
+            reserved: 0,
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            query_weight: tensor_pointer(&self.query_weight),
+            key_weight: tensor_pointer(&self.key_weight),
+            value_weight: tensor_pointer(&self.value_weight),
+            in_weight: tensor_pointer(&self.in_weight),
+            out_weight: tensor_pointer(&self.out_weight),
+            query_bias: tensor_pointer(&self.query_bias),
+            key_bias: tensor_pointer(&self.key_bias),
+            value_bias: tensor_pointer(&self.value_bias),
+            in_bias: tensor_pointer(&self.in_bias),
+            out_bias: tensor_pointer(&self.out_bias),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_mha_options`.
+#[derive(Default)]
+pub struct MhaOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) attention: Option<AttentionOptions<'a>>,
+    pub(crate) score: Option<Score<'a>>,
+    pub(crate) rotary: Option<RotaryOptions<'a>>,
+    pub(crate) cache: Option<&'a mut KvCache>,
+}
+
+impl<'a> MhaOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+    pub fn attention(mut self, attention: AttentionOptions<'a>) -> Self {
+        self.attention = Some(attention);
+        self
+    }
+
+    /// how heads compare; its parameters serve all heads. NULL: scaled dot
+    pub fn score(mut self, score: Score<'a>) -> Self {
+        self.score = Some(score);
+        self
+    }
+
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+    pub fn rotary(mut self, rotary: RotaryOptions<'a>) -> Self {
+        self.rotary = Some(rotary);
+        self
+    }
+
+    /// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
+    pub fn cache(mut self, cache: &'a mut KvCache) -> Self {
+        self.flags |= sys::FOVEA_MHA_KEEP_CACHE;
+        self.cache = Some(cache);
+        self
+    }
+
+    /// attend to what the cache holds and append nothing; key and value inputs are NULL
+    pub fn keep_cache(mut self) -> Self {
+        self.flags |= sys::FOVEA_MHA_KEEP_CACHE;
+        self
+    }
+
+
+    pub(crate) fn with_raw<R>(&self, call: impl FnOnce(&sys::fovea_mha_options) -> R) -> R {
+        let attention = self.attention.as_ref().map(|options| options.raw());
+        let score = self.score.as_ref().map(|options| options.raw());
+        let rotary = self.rotary.as_ref().map(|options| options.raw());
+        call(&sys::fovea_mha_options {
+            struct_size: std::mem::size_of::<sys::fovea_mha_options>(),
+            flags: self.flags,
+            reserved: 0,
+            attention: attention.as_ref().map_or(null(), |raw| raw as *const _),
+            score: score.as_ref().map_or(null(), |raw| raw as *const _),
+            rotary: rotary.as_ref().map_or(null(), |raw| raw as *const _),
+            cache: self.cache.as_ref().map_or(null_mut(), |handle| handle.raw()),
+        })
+    }
+}

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rust from the description of the C interface: the declarations of fovea-sys, and the options of the crate fovea."""
+import re
+
+HEAD = """// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+"""
+TYPES = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "usize", "float": "f32",
+         "uint8_t": "u8", "char": "c_char", "void": "c_void"}
+KEYWORDS = {"type", "match", "move", "ref", "in", "use", "where"}
+# A context's options hold a caller's loop, and a plan's buffers are slices: both are written by hand.
+BY_HAND = {"fovea_context_options", "fovea_attention_buffers"}
+
+
+def camel(name):
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def plain(name):
+    return name.replace("fovea_", "", 1)
+
+
+def doc(text, indent="", note=""):
+    """A doc comment. What is set in columns stays so."""
+    if not text:
+        return ""
+    lines = text.split("\n")
+    columns = any(re.search(r"\S {2,}\S|^ ", line) for line in lines)
+    if columns:
+        lines = ["```text", *lines, "```"]
+    lines += ["", note] if note else []
+    return "".join(f"{indent}/// {line}".rstrip() + "\n" for line in lines)
+
+
+def sys_type(kind):
+    base = TYPES.get(kind["base"], kind["base"])
+    if base == "c_void" and not kind["pointers"]:
+        return "()"
+    for level in range(kind["pointers"]):
+        base = ("*const " if kind["const"] and level == 0 else "*mut ") + base
+    return f"[{base}; {kind['array']}]" if "array" in kind else base
+
+
+def arguments(function, separator=", "):
+    return separator.join(f"{a['name']}: {sys_type(a['type'])}" for a in function["arguments"])
+
+
+def returns(function):
+    kind = sys_type(function["returns"])
+    return "" if kind == "()" else f" -> {kind}"
+
+
+# ---- fovea-sys -------------------------------------------------------------------------------------------------------
+
+def sys_bindings(described):
+    out = [HEAD, "use core::marker::{PhantomData, PhantomPinned};\nuse std::os::raw::{c_char, c_void};\n"]
+    for name, value in described["constants"].items():
+        out.append(f"pub const {name}: usize = {value};")
+    for alias in described["aliases"]:
+        out.append(f"\npub type {alias['name']} = {TYPES[alias['type']]};")
+    for callback in described["callbacks"]:
+        out.append(f"\n{doc(callback['doc'])}pub type {callback['name']} =\n"
+                   f"    Option<unsafe extern \"C\" fn({arguments(callback)}){returns(callback)}>;")
+    for enum in described["enums"]:
+        kind = enum["of"] if "." not in enum["of"] else TYPES[enum["type"]]
+        out.append("")
+        for value in enum["values"]:
+            out.append(f"{doc(value['doc'])}pub const {value['name']}: {kind} = {value['value']};")
+    for handle in described["handles"]:
+        out.append(f"\n{doc(handle['doc'])}#[repr(C)]\npub struct {handle['name']} {{\n    _opaque: [u8; 0],\n"
+                   "    _not_send: PhantomData<(*mut u8, PhantomPinned)>,\n}")
+    for struct in described["structs"]:
+        out.append(f"\n{doc(struct['doc'])}#[repr(C)]\n#[derive(Clone, Copy)]\npub struct {struct['name']} {{")
+        for member in struct["members"]:
+            out.append(f"{doc(member['doc'], '    ')}    pub {member['name']}: {sys_type(member['type'])},")
+        out.append("}")
+        if struct["options"]:
+            out.append(f"\nimpl Default for {struct['name']} {{\n    /// Zeros, which are the defaults, and struct_size.\n"
+                       "    fn default() -> Self {\n        // Zeros are a value of every member: numbers and pointers that may be "
+                       "null.\n        let mut options: Self = unsafe { core::mem::zeroed() };\n"
+                       "        options.struct_size = core::mem::size_of::<Self>();\n        options\n    }\n}")
+    out.append('\nextern "C" {')
+    for function in described["functions"]:
+        one_line = f"    pub fn {function['name']}({arguments(function)}){returns(function)};"
+        if len(one_line) > 100:
+            joined = arguments(function, ",\n        ")
+            one_line = f"    pub fn {function['name']}(\n        {joined},\n    ){returns(function)};"
+        out.append(doc(function["doc"], "    ") + one_line)
+    out.append("}\n")
+    return "\n".join(out)
+
+
+def sys_layouts(described):
+    """A test that a compiler lays the structs out as the header's description says."""
+    out = [HEAD, "use fovea_sys::*;\nuse std::mem::{align_of, size_of, MaybeUninit};\nuse std::ptr::addr_of;\n",
+           "macro_rules! offset {\n    ($type:ty, $member:ident) => {{\n        let place = MaybeUninit::<$type>::uninit();\n"
+           "        let base = place.as_ptr();\n        unsafe { addr_of!((*base).$member) as usize - base as usize }\n"
+           "    }};\n}\n", '#[test]\n#[cfg(target_pointer_width = "64")]\nfn structs_are_laid_out_as_in_c() {']
+    for struct in described["structs"]:
+        name = struct["name"]
+        out.append(f"    assert_eq!((size_of::<{name}>(), align_of::<{name}>()), ({struct['size']}, {struct['align']}));")
+        out += [f"    assert_eq!(offset!({name}, {member['name']}), {member['offset']});" for member in struct["members"]]
+    out.append("}\n")
+    return "\n".join(out)
+
+
+# ---- fovea: statuses and element types -------------------------------------------------------------------------------
+
+# What a slice is made of that holds a type's elements, and the crate that has it.
+ELEMENTS = {"F32": ["f32"], "F64": ["f64"], "I32": ["i32"], "I64": ["i64"], "I8": ["i8"], "BOOL": ["bool", "u8"],
+            "F16": ["half::f16"], "BF16": ["half::bf16"]}
+
+
+def statuses(described):
+    enum = next(enum for enum in described["enums"] if enum["of"] == "fovea_status")
+    values = [(camel(value["name"][len("FOVEA_"):].lower()), value) for value in enum["values"] if value["value"]]
+    out = [HEAD, "use crate::sys;\n", "/// What kind of failure.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[non_exhaustive]\n"
+           "pub enum Status {"]
+    out += [f"{doc(value['doc'] or value['name'], '    ')}    {name}," for name, value in values]
+    out.append("    /// A status that this crate is too old to know.\n    Unknown(i32),\n}\n\nimpl From<i32> for Status {\n"
+               "    fn from(status: i32) -> Self {\n        match status {")
+    out += [f"            sys::{value['name']} => Status::{name}," for name, value in values]
+    out.append("            other => Status::Unknown(other),\n        }\n    }\n}\n\nimpl From<Status> for i32 {\n"
+               "    fn from(status: Status) -> Self {\n        match status {")
+    out += [f"            Status::{name} => sys::{value['name']}," for name, value in values]
+    out.append("            Status::Unknown(other) => other,\n        }\n    }\n}\n")
+    return "\n".join(out)
+
+
+def dtypes(described):
+    enum = next(enum for enum in described["enums"] if enum["of"] == "fovea_dtype")
+    names = [value["name"][len("FOVEA_"):] for value in enum["values"]]
+    out = [HEAD, "use crate::sys;\nuse crate::tensor::Element;\n"]
+    for name in names:
+        for element in ELEMENTS[name]:
+            feature = '#[cfg(feature = "half")]\n' if element.startswith("half::") else ""
+            out.append(f"{feature}unsafe impl Element for {element} {{\n    const DTYPE: i32 = sys::FOVEA_{name};\n}}\n")
+    return "\n".join(out)
+
+
+# ---- fovea: enums and options ----------------------------------------------------------------------------------------
+
+def enum_name(enum):
+    """EmptyRows, Activation; ScoreKind and WeightLayout, whose prefix alone does not tell what is numbered."""
+    name, member = camel(enum["prefix"].lower()[len("fovea_"):]), camel(enum["of"].split(".")[-1])
+    return name if member in name else name + member
+
+
+def public_enum(enum):
+    name = enum_name(enum)
+    out = [f"{doc(enum['doc'])}#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[repr(i32)]\npub enum {name} {{"]
+    for value in enum["values"]:
+        out.append(f"{doc(value['doc'], '    ')}    {camel(value['name'][len(enum['prefix']):].lower())} = "
+                   f"sys::{value['name']},")
+    first = camel(enum["values"][0]["name"][len(enum["prefix"]):].lower())
+    out.append(f"}}\n\nimpl Default for {name} {{\n    fn default() -> Self {{\n        {name}::{first}\n    }}\n}}\n")
+    return "\n".join(out)
+
+
+class Options:
+    """The safe struct of an options struct: what borrows is held, what is a number is kept in the C struct's own type."""
+
+    def __init__(self, struct, described):
+        self.struct = struct
+        self.name = camel(plain(struct["name"]))
+        self.enums = {enum["of"]: enum for enum in described["enums"]}
+        self.options = {s["name"] for s in described["structs"] if s["options"]}
+        self.handles = {handle["name"] for handle in described["handles"]}
+        self.members = [m for m in struct["members"] if m["name"] not in ("struct_size", "reserved")]
+
+    def kind(self, member):
+        """What is done with a member: flags, enum, number, tensor, output, options, handle."""
+        kind = member["type"]
+        if member.get("enum") and self.enums[member["enum"]]["bits"]:
+            return "flags"
+        if kind["pointers"] == 0:
+            return "enum" if member.get("enum") else "number"
+        if kind["base"] == "fovea_tensor":
+            return "output" if member.get("output") else "tensor"
+        if kind["base"] in self.options:
+            return "options"
+        if kind["base"] in self.handles and not kind["const"]:
+            return "handle"
+        raise ValueError(f"{self.struct['name']}.{member['name']}: no rule for {kind['c']}")
+
+    def type_of(self, member):
+        base = member["type"]["base"]
+        return {"flags": "u32", "enum": "", "tensor": "Tensor<'a>", "output": "TensorMut<'a>",
+                "options": self.other(base), "handle": f"&'a mut {camel(plain(base))}",
+                "number": TYPES.get(base, base)}[self.kind(member)] or enum_name(self.enums[member["enum"]])
+
+    def other(self, base):
+        return camel(plain(base)) + ("<'a>" if base not in NO_LIFETIME else "")
+
+    def is_option(self, member):
+        return self.kind(member) in ("tensor", "output", "options", "handle")
+
+    def borrows(self):
+        return any(self.is_option(member) for member in self.members)
+
+    def text(self):
+        lifetime = "<'a>" if self.borrows() else ""
+        fields = "".join(f"    pub(crate) {m['name']}: " + (f"Option<{self.type_of(m)}>" if self.is_option(m)
+                                                            else self.type_of(m)) + ",\n" for m in self.members)
+        setters = "\n".join(filter(None, [self.setter(m) for m in self.members] + [self.flag_setters()]))
+        note = "Every setter left out is a default. In C: `" + self.struct["name"] + "`."
+        text = doc(self.struct["doc"], note=note) or f"/// {note}\n"
+        return (f"{text}#[derive(Default)]\npub struct {self.name}{lifetime} {{\n{fields}}}\n\n"
+                f"impl{lifetime} {self.name}{lifetime} {{\n    /// The defaults.\n    pub fn new() -> Self {{\n"
+                f"        Self::default()\n    }}\n\n{setters}\n{self.raw()}}}\n")
+
+    def setter(self, member):
+        kind, name = self.kind(member), member["name"]
+        if kind == "flags":
+            return ""
+        bit = next((f"        self.flags |= sys::{value['name']};\n" for value in self.bits()
+                    if value["name"].endswith("_" + name.upper())), "")
+        given = "impl Into<Tensor<'a>>" if kind == "tensor" else \
+            "impl Into<TensorMut<'a>>" if kind == "output" else self.type_of(member)
+        value = f"Some({name}{'.into()' if kind in ('tensor', 'output') else ''})" if self.is_option(member) else name
+        return (f"{doc(member['doc'] or name, '    ')}    pub fn {name}(mut self, {name}: {given}) -> Self {{\n{bit}"
+                f"        self.{name} = {value};\n        self\n    }}\n")
+
+    def bits(self):
+        member = next((m for m in self.members if self.kind(m) == "flags"), None)
+        if not member:
+            return []
+        return [value for value in self.enums[member["enum"]]["values"]
+                if value["name"] in member.get("values", [value["name"]])]
+
+    def flag_setters(self):
+        enum = next((self.enums[m["enum"]] for m in self.members if self.kind(m) == "flags"), None)
+        names = {m["name"] for m in self.members}
+        out = []
+        for value in self.bits():
+            name = value["name"][len(enum["prefix"]):].lower()
+            if name not in names:
+                out.append(f"{doc(value['doc'], '    ')}    pub fn {name}(mut self) -> Self {{\n"
+                           f"        self.flags |= sys::{value['name']};\n        self\n    }}\n")
+        return "\n".join(out)
+
+    def raw(self):
+        """The C struct, all members named: a new one does not compile before it is known here."""
+        nested = [m for m in self.members if self.kind(m) == "options"]
+        values = []
+        for member in self.struct["members"]:
+            name = member["name"]
+            if name == "struct_size":
+                values.append(f"struct_size: std::mem::size_of::<sys::{self.struct['name']}>()")
+            elif name == "reserved":
+                values.append("reserved: 0")
+            else:
+                values.append(f"{name}: " + {
+                    "flags": f"self.{name}", "enum": f"self.{name} as i32", "number": f"self.{name}",
+                    "tensor": f"tensor_pointer(&self.{name})", "output": f"output_pointer(&self.{name})",
+                    "options": f"{name}.as_ref().map_or(null(), |raw| raw as *const _)",
+                    "handle": f"self.{name}.as_ref().map_or(null_mut(), |handle| handle.raw())"}[self.kind(member)])
+        literal = f"sys::{self.struct['name']} {{\n" + "".join(f"            {value},\n" for value in values) + "        }"
+        if not nested:
+            return f"\n    pub(crate) fn raw(&self) -> sys::{self.struct['name']} {{\n        {literal}\n    }}\n"
+        held = "".join(f"        let {m['name']} = self.{m['name']}.as_ref().map(|options| options.raw());\n" for m in nested)
+        return (f"\n    pub(crate) fn with_raw<R>(&self, call: impl FnOnce(&sys::{self.struct['name']}) -> R) -> R {{\n{held}"
+                f"        call(&{literal})\n    }}\n")
+
+
+NO_LIFETIME = set()
+
+
+def public_options(described):
+    structs = [Options(s, described) for s in described["structs"] if s["options"] and s["name"] not in BY_HAND]
+    NO_LIFETIME.update(options.struct["name"] for options in structs if not options.borrows())
+    enums = [enum for enum in described["enums"] if not enum["bits"] and "." in enum["of"]]
+    return "\n".join([HEAD, "use crate::sys;\nuse crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};\n"
+                      "use crate::KvCache;\nuse std::ptr::{null, null_mut};\n",
+                      *map(public_enum, enums), *(options.text() for options in structs)])
+
+
+# ---- fovea: a plan's buffers -----------------------------------------------------------------------------------------
+
+def planned_buffers(described):
+    """The members of fovea_attention_buffers, and from which tensor of the planned call each has its layout."""
+    structs = {s["name"]: {m["name"]: m for m in s["members"]} for s in described["structs"]}
+    options, score = structs["fovea_attention_options"], structs["fovea_score"]
+    for name, member in structs["fovea_attention_buffers"].items():
+        if name == "struct_size":
+            continue
+        if name in ("query", "key", "value", "out"):
+            yield name, member, name
+        elif name in options:
+            yield name, member, f"options.{name}"
+        elif name in score:
+            yield name, member, f"score.{name}"
+        elif name.startswith("score_") and name[len("score_"):] in score:
+            yield name, member, f"score.{name[len('score_'):]}"
+        else:
+            raise ValueError(f"fovea_attention_buffers.{name} belongs to no tensor of the call")
+
+
+def buffers(described):
+    out = [HEAD, "use crate::options::{AttentionOptions, Score};\nuse crate::sys;\n"
+           "use crate::tensor::{Data, DataMut, Layout, View};\nuse crate::Result;\n"]
+    members = [(name, not m["type"]["const"], place) for name, m, place in planned_buffers(described)]
+    out.append("/// Where the tensors of a planned call lie in the slices of a run.\n#[derive(Default)]\npub(crate) struct Layouts {")
+    out += [f"    {name}: Option<Layout>," for name, _, _ in members]
+    out.append("}\n\nimpl Layouts {\n    pub(crate) fn new(\n        query: &dyn View,\n        key: Option<&dyn View>,\n"
+               "        value: &dyn View,\n        out: &dyn View,\n        score: Option<&Score<'_>>,\n"
+               "        options: &AttentionOptions<'_>,\n    ) -> Self {\n        Layouts {")
+    for name, _, place in members:
+        struct, _, member = place.rpartition(".")
+        value = {"options": f"options.{member}.as_ref().map(|tensor| tensor.layout())",
+                 "score": f"score.and_then(|score| score.{member}.as_ref()).map(|tensor| tensor.layout())",
+                 "": f"Some({name}.layout())" if name != "key" else "key.map(|key| key.layout())"}[struct]
+        out.append(f"            {name}: {value},")
+    out.append("        }\n    }\n}\n")
+    out.append("/// The data of a planned run: a slice for every tensor that was planned, beginning with the first element of it in\n"
+               "/// memory.\npub struct Buffers<'a> {")
+    out += [f"    {name}: Option<{'DataMut' if writes else 'Data'}<'a>>," for name, writes, _ in members]
+    rest = "".join(f"            {name}: None,\n" for name, _, _ in members if name not in ("query", "key", "value", "out"))
+    out.append("}\n\nimpl<'a> Buffers<'a> {\n    /// Of a call that was planned without optional tensors.\n    pub fn new(\n"
+               "        query: impl Into<Data<'a>>,\n        key: impl Into<Data<'a>>,\n        value: impl Into<Data<'a>>,\n"
+               "        out: impl Into<DataMut<'a>>,\n    ) -> Self {\n        Buffers {\n            query: Some(query.into()),\n"
+               "            key: Some(key.into()),\n            value: Some(value.into()),\n            out: Some(out.into()),\n"
+               f"{rest}        }}\n    }}\n\n"
+               "    /// Of a call over prepared keys, which takes none.\n    pub fn prepared(\n        query: impl Into<Data<'a>>,\n"
+               "        value: impl Into<Data<'a>>,\n        out: impl Into<DataMut<'a>>,\n    ) -> Self {\n        Buffers {\n"
+               "            query: Some(query.into()),\n            key: None,\n            value: Some(value.into()),\n"
+               f"            out: Some(out.into()),\n{rest}        }}\n    }}\n")
+    for name, writes, place in members:
+        if name in ("query", "key", "value", "out"):
+            continue
+        out.append(f"    /// The data of `{place}`.\n    pub fn {name}(mut self, {name}: impl Into<{'DataMut' if writes else 'Data'}"
+                   f"<'a>>) -> Self {{\n        self.{name} = Some({name}.into());\n        self\n    }}\n")
+    out.append("    /// Refuses what is shorter than was planned, or of another element type.\n    #[inline]\n"
+               "    pub(crate) fn raw(self, planned: &Layouts) -> Result<sys::fovea_attention_buffers> {\n"
+               "        Ok(sys::fovea_attention_buffers {\n"
+               "            struct_size: std::mem::size_of::<sys::fovea_attention_buffers>(),")
+    for name, writes, _ in members:
+        out.append(f'            {name}: Data{"Mut" if writes else ""}::pointer(self.{name}, &planned.{name}, "{name}")?,')
+    out.append("        })\n    }\n}\n")
+    return "\n".join(out)
+
+
+def files(described):
+    return {"rust/fovea-sys/src/bindings.rs": sys_bindings(described),
+            "rust/fovea-sys/tests/layouts.rs": sys_layouts(described),
+            "rust/fovea/src/status.rs": statuses(described),
+            "rust/fovea/src/dtypes.rs": dtypes(described),
+            "rust/fovea/src/options.rs": public_options(described),
+            "rust/fovea/src/buffers.rs": buffers(described)}
