@@ -92,7 +92,7 @@ def sys_bindings(described):
 
 def sys_layouts(described):
     """A test that a compiler lays the structs out as the header's description says."""
-    out = [HEAD, "use fovea_sys::*;\nuse std::mem::{align_of, size_of, MaybeUninit};\nuse std::ptr::addr_of;\n",
+    out = [HEAD, "#![cfg_attr(rustfmt, rustfmt_skip)]\n\nuse fovea_sys::*;\nuse std::mem::{align_of, size_of, MaybeUninit};\nuse std::ptr::addr_of;\n",
            "macro_rules! offset {\n    ($type:ty, $member:ident) => {{\n        let place = MaybeUninit::<$type>::uninit();\n"
            "        let base = place.as_ptr();\n        unsafe { addr_of!((*base).$member) as usize - base as usize }\n"
            "    }};\n}\n", '#[test]\n#[cfg(target_pointer_width = "64")]\nfn structs_are_laid_out_as_in_c() {']
@@ -148,12 +148,13 @@ def enum_name(enum):
 
 def public_enum(enum):
     name = enum_name(enum)
-    out = [f"{doc(enum['doc'])}#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[repr(i32)]\npub enum {name} {{"]
+    out = [f"{doc(enum['doc'])}#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]\n#[repr(i32)]\n"
+           f"pub enum {name} {{"]
     for value in enum["values"]:
-        out.append(f"{doc(value['doc'], '    ')}    {camel(value['name'][len(enum['prefix']):].lower())} = "
+        default = "    #[default]\n" if value is enum["values"][0] else ""
+        out.append(f"{doc(value['doc'], '    ')}{default}    {camel(value['name'][len(enum['prefix']):].lower())} = "
                    f"sys::{value['name']},")
-    first = camel(enum["values"][0]["name"][len(enum["prefix"]):].lower())
-    out.append(f"}}\n\nimpl Default for {name} {{\n    fn default() -> Self {{\n        {name}::{first}\n    }}\n}}\n")
+    out.append("}\n")
     return "\n".join(out)
 
 
@@ -214,7 +215,7 @@ class Options:
         if kind == "flags":
             return ""
         bit = next((f"        self.flags |= sys::{value['name']};\n" for value in self.bits()
-                    if value["name"].endswith("_" + name.upper())), "")
+                    if self.bit_name(value) == name), "")
         given = "impl Into<Tensor<'a>>" if kind == "tensor" else \
             "impl Into<TensorMut<'a>>" if kind == "output" else self.type_of(member)
         value = f"Some({name}{'.into()' if kind in ('tensor', 'output') else ''})" if self.is_option(member) else name
@@ -228,12 +229,15 @@ class Options:
         return [value for value in self.enums[member["enum"]]["values"]
                 if value["name"] in member.get("values", [value["name"]])]
 
+    def bit_name(self, value):
+        enum = next(self.enums[m["enum"]] for m in self.members if self.kind(m) == "flags")
+        return value["name"][len(enum["prefix"]):].lower()
+
     def flag_setters(self):
-        enum = next((self.enums[m["enum"]] for m in self.members if self.kind(m) == "flags"), None)
         names = {m["name"] for m in self.members}
         out = []
         for value in self.bits():
-            name = value["name"][len(enum["prefix"]):].lower()
+            name = self.bit_name(value)
             if name not in names:
                 out.append(f"{doc(value['doc'], '    ')}    pub fn {name}(mut self) -> Self {{\n"
                            f"        self.flags |= sys::{value['name']};\n        self\n    }}\n")

@@ -2,7 +2,6 @@
 # Runs an example as a test. Exit code 77 tells Meson that it was skipped.
 #
 #   run_example.sh c PROGRAM EXPECTED_OUTPUT
-#   run_example.sh rust SOURCE LIBRARY DATA_DIRECTORY
 #   run_example.sh python SOURCE LIBRARY DATA_DIRECTORY
 set -eu
 
@@ -13,16 +12,6 @@ skip() {
 
 run_c() {
   "$1" | diff "$2" -
-}
-
-run_rust() {
-  command -v rustc >/dev/null 2>&1 || skip "no rustc here"
-  directory=$(dirname "$2")
-  scratch=$(mktemp -d)
-  trap 'rm -rf "$scratch"' EXIT
-  rustc --edition 2021 -O -D warnings -L "$directory" -l dylib=fovea -C link-arg="-Wl,-rpath,$directory" \
-    -o "$scratch/attention" "$1"
-  "$scratch/attention" "$3"
 }
 
 run_python() {

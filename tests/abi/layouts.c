@@ -1,4 +1,4 @@
-/* Prints size and offsets of the structs that capi/examples/python and capi/examples/rust declare for themselves. */
+/* Prints size and offsets of the structs that capi/examples/python declares for itself. */
 #include <fovea/fovea.h>
 #include <stdio.h>
 

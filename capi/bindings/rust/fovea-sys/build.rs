@@ -45,10 +45,8 @@ fn link_folder(folder: &Path, wants_static: bool) {
 fn link_package(wants_static: bool) -> Result<(), String> {
     let package = if wants_static { "fovea-static" } else { "fovea" };
     let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
-    let output = Command::new(&program)
-        .args(["--libs", package])
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
+    let output =
+        Command::new(&program).args(["--libs", package]).output().map_err(|error| format!("{program}: {error}"))?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "));
     }

@@ -12,5 +12,6 @@
 #![allow(non_camel_case_types)]
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags, rustdoc::bare_urls)]
 
+#[rustfmt::skip]
 mod bindings;
 pub use bindings::*;

@@ -1,6 +1,8 @@
 // Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
 // SPDX-License-Identifier: Apache-2.0
 
+#![cfg_attr(rustfmt, rustfmt_skip)]
+
 use fovea_sys::*;
 use std::mem::{align_of, size_of, MaybeUninit};
 use std::ptr::addr_of;

@@ -32,9 +32,11 @@
 
 pub use fovea_sys as sys;
 
+#[rustfmt::skip]
 mod buffers;
 mod caches;
 mod context;
+#[rustfmt::skip]
 mod dtypes;
 mod error;
 mod layers;
@@ -46,6 +48,7 @@ mod options;
 mod parallel;
 mod plan;
 mod scores;
+#[rustfmt::skip]
 mod status;
 mod tensor;
 mod weights;

@@ -20,9 +20,7 @@ impl Context {
         options: AttentionOptions<'_>,
     ) -> Result<()> {
         let (query, key, value, out) = (query.into(), key.into(), value.into(), out.into());
-        check(unsafe {
-            sys::fovea_sdpa(self.raw(), query.raw(), key.raw(), value.raw(), out.raw(), &options.raw())
-        })
+        check(unsafe { sys::fovea_sdpa(self.raw(), query.raw(), key.raw(), value.raw(), out.raw(), &options.raw()) })
     }
 
     /// Attention with any score function.

@@ -8,10 +8,11 @@ use std::ptr::{null, null_mut};
 
 /// What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
 /// an attention sink is never empty: its output is 0 and its log-sum-exp the sink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum EmptyRows {
     /// output 0, weights 0, log-sum-exp -infinity
+    #[default]
     Zero = sys::FOVEA_EMPTY_ROWS_ZERO,
     /// as if every score were -1e6: weights 1/K over all K keys, masked ones too, so that NaN or infinity in the value of a masked key reaches such a row
     Uniform = sys::FOVEA_EMPTY_ROWS_UNIFORM,
@@ -19,20 +20,15 @@ pub enum EmptyRows {
     Nan = sys::FOVEA_EMPTY_ROWS_NAN,
 }
 
-impl Default for EmptyRows {
-    fn default() -> Self {
-        EmptyRows::Zero
-    }
-}
-
 /// How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
 /// fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights,
 /// dropout, plans, strides, threads) is the same for all. No function makes a tensor of B x Q x K, let alone B x Q x K x
 /// hidden.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum ScoreKind {
     /// q . k Vaswani et al. 2017
+    #[default]
     Dot = sys::FOVEA_SCORE_DOT,
     /// q^T W k Luong, Pham and Manning 2015
     Bilinear = sys::FOVEA_SCORE_BILINEAR,
@@ -44,31 +40,21 @@ pub enum ScoreKind {
     Gaussian = sys::FOVEA_SCORE_GAUSSIAN,
 }
 
-impl Default for ScoreKind {
-    fn default() -> Self {
-        ScoreKind::Dot
-    }
-}
-
 /// How a weight matrix lies in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum WeightLayout {
     /// [out,in], a row for each output: torch.nn.Linear and most model files
+    #[default]
     OutIn = sys::FOVEA_WEIGHT_OUT_IN,
     /// [in,out], a row for each input: the right-hand side of x W
     InOut = sys::FOVEA_WEIGHT_IN_OUT,
 }
 
-impl Default for WeightLayout {
-    fn default() -> Self {
-        WeightLayout::OutIn
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Activation {
+    #[default]
     None = sys::FOVEA_ACTIVATION_NONE,
     /// max(x, 0)
     Relu = sys::FOVEA_ACTIVATION_RELU,
@@ -78,12 +64,6 @@ pub enum Activation {
     GeluTanh = sys::FOVEA_ACTIVATION_GELU_TANH,
     /// x / (1 + e^-x) Elfwing, Uchibe and Doya 2018
     Silu = sys::FOVEA_ACTIVATION_SILU,
-}
-
-impl Default for Activation {
-    fn default() -> Self {
-        Activation::None
-    }
 }
 
 /// ```text
@@ -210,7 +190,6 @@ impl<'a> AttentionOptions<'a> {
 
     /// output F32 [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS; masked keys get 0
     pub fn weights(mut self, weights: impl Into<TensorMut<'a>>) -> Self {
-        self.flags |= sys::FOVEA_AVERAGE_WEIGHTS;
         self.weights = Some(weights.into());
         self
     }
@@ -898,7 +877,6 @@ impl<'a> MhaOptions<'a> {
 
     /// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
     pub fn cache(mut self, cache: &'a mut KvCache) -> Self {
-        self.flags |= sys::FOVEA_MHA_KEEP_CACHE;
         self.cache = Some(cache);
         self
     }

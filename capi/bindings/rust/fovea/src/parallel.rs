@@ -20,7 +20,13 @@ pub trait ParallelLoop: Send + Sync + 'static {
 
 /// What the library calls; `user` is a `Box<dyn ParallelLoop>`. A loop that panics has its rest done here: no panic may
 /// pass through C.
-pub(crate) unsafe extern "C" fn parallel_for(user: *mut c_void, count: i64, work: sys::fovea_work, work_data: *mut c_void) {
+#[allow(unused_unsafe)] // compilers before 1.65 see one within another
+pub(crate) unsafe extern "C" fn parallel_for(
+    user: *mut c_void,
+    count: i64,
+    work: sys::fovea_work,
+    work_data: *mut c_void,
+) {
     struct Shared(*mut c_void);
     unsafe impl Sync for Shared {} // what the library hands out to be used on any thread
     impl Shared {

@@ -67,7 +67,10 @@ fn refuse<T>(status: Status, message: String) -> Result<T> {
 
 fn describe(dtype: i32, shape: &[usize], strides: Option<&[isize]>) -> Result<sys::fovea_tensor> {
     if shape.len() > sys::FOVEA_MAX_RANK {
-        return refuse(Status::BadRank, format!("shape has {} axes, expected at most {}", shape.len(), sys::FOVEA_MAX_RANK));
+        return refuse(
+            Status::BadRank,
+            format!("shape has {} axes, expected at most {}", shape.len(), sys::FOVEA_MAX_RANK),
+        );
     }
     if strides.map_or(false, |strides| strides.len() != shape.len()) {
         return refuse(Status::BadStride, format!("{} strides for {} axes", strides.unwrap().len(), shape.len()));
@@ -97,7 +100,13 @@ fn reach(raw: &sys::fovea_tensor) -> Option<(i64, i64)> {
 }
 
 /// Lays the view over `len` elements at `data`, its first element being the one at `offset`.
-fn lay(mut raw: sys::fovea_tensor, data: *mut c_void, len: usize, size: usize, offset: usize) -> Result<sys::fovea_tensor> {
+fn lay(
+    mut raw: sys::fovea_tensor,
+    data: *mut c_void,
+    len: usize,
+    size: usize,
+    offset: usize,
+) -> Result<sys::fovea_tensor> {
     let shape = &raw.shape[..raw.rank as usize];
     let strides = &raw.strides[..raw.rank as usize];
     let empty = shape.contains(&0);
