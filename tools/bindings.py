@@ -21,22 +21,68 @@ import interface
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "capi" / "bindings"
 
-# What a binding does without, and why. The error that a call carries takes the place of the thread's.
+# What a binding does without, and why.
+VIEWS = "its own views say whether they fit their memory"
 NOT_NEEDED = {
     "rust": {"fovea_last_error_copy": "a call and fovea_last_error() stand in one function, which stays on its thread",
-             "fovea_tensor_contiguous": "its own views say whether they fit their memory",
+             "fovea_tensor_contiguous": VIEWS,
              "fovea_tensor_from_dlpack": "tensors of other libraries come as slices and strides"},
-    "go": {"fovea_last_error": "fovea_last_error_copy, in the C function that made the call",
-           "fovea_tensor_contiguous": "its own views say whether they fit their memory",
-           "fovea_tensor_from_dlpack": "nothing in Go speaks DLPack"},
-    "node": {"fovea_last_error": "fovea_last_error_copy, in the C function that made the call",
-             "fovea_tensor_contiguous": "its own views say whether they fit their memory",
-             "fovea_tensor_from_dlpack": "nothing in Node speaks DLPack"},
+    "go": {"fovea_last_error": "fovea_last_error_copy instead",
+           "fovea_last_error_copy": "called in C beside every call, whose error carries the message",
+           "fovea_tensor_contiguous": VIEWS,
+           "fovea_tensor_from_dlpack": "nothing in Go speaks DLPack",
+           "fovea_context_options.parallel_for": "goroutines have no threads of their own that C could wait on",
+           "fovea_context_options.parallel_for_user": "likewise"},
+    "node": {"fovea_last_error": "fovea_last_error_copy instead",
+             "fovea_last_error_copy": "called in C beside every call, whose error carries the message",
+             "fovea_tensor_contiguous": VIEWS,
+             "fovea_tensor_from_dlpack": "nothing in Node speaks DLPack",
+             "fovea_context_options.parallel_for": "JavaScript has one thread",
+             "fovea_context_options.parallel_for_user": "likewise"},
 }
-SOURCES = {
-    "rust": ["rust/fovea/src/*.rs"],
-    "go": ["go/*.go"],
-    "node": ["node/src/*.cpp"],
+
+
+class Binding:
+    """Where a function has to be called for a user to reach it, and where members are set."""
+
+    def __init__(self, calls, members, call):
+        self.calls, self.members, self.call = calls, members, call
+
+    @staticmethod
+    def read(patterns):
+        return "\n".join(path.read_text() for pattern in patterns for path in sorted(FOLDER.glob(pattern)))
+
+    def functions(self, described):
+        text = self.read(self.calls)
+        for function in described["functions"]:
+            if not re.search(self.call(function["name"]), text):
+                yield function["name"]
+
+    def options(self, described):
+        text = self.read(self.members)
+        for struct in filter(lambda struct: struct["options"], described["structs"]):
+            name = struct["name"]
+            literals = "".join(re.findall(rf"\b{name} \{{\n(.*?)\n *\}}[;)]?\n", text, re.S))
+            variables = re.findall(rf"\b{name} [*&]?(\w+)\b", text)
+            for member in struct["members"]:
+                set_here = [f"{variable}{arrow}{member['name']} =" for variable in variables for arrow in (".", "->")]
+                if member["name"] not in ("struct_size", "reserved") and \
+                        not re.search(rf"\b{member['name']}\b", literals) and not any(s in text for s in set_here):
+                    yield f"{name}.{member['name']}"
+
+
+def in_go(name):
+    return rf"\bc{generate_rust.camel(generate_rust.plain(name))}\(|C\.(go_)?{name}\("
+
+
+def in_c(name):
+    return rf"\b{name}\("
+
+
+BINDINGS = {
+    "rust": Binding(["rust/fovea/src/*.rs"], ["rust/fovea/src/*.rs"], lambda name: rf"sys::{name}\("),
+    "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/buffers.go", "go/shim.c"],
+                  ["go/shim.c"], in_go),
 }
 
 
@@ -57,27 +103,22 @@ def check(files):
     return 1 if stale else 0
 
 
-def reach(binding, described):
-    """Every function is called, every member of a struct is named beside its struct."""
-    text = "\n".join(path.read_text() for pattern in SOURCES[binding] for path in sorted(FOLDER.glob(pattern)))
-    left_out = [function["name"] for function in described["functions"]
-                if function["name"] not in NOT_NEEDED[binding] and not re.search(rf"\b(go_)?{function['name']}\b", text)]
-    for struct in described["structs"]:
-        if struct["options"]:
-            left_out += [f"{struct['name']}.{member['name']}" for member in struct["members"]
-                         if member["name"] not in ("struct_size", "reserved") and not re.search(
-                             rf"\b{struct['name']}\b.*?\b{member['name']}\b", text, re.S)]
-    for name in left_out:
-        print(f"{binding} does not reach {name}")
+def reach(name, described):
+    """Every function is there for users, and every member of an options struct is set."""
+    binding = BINDINGS[name]
+    left_out = [one for one in (*binding.functions(described), *binding.options(described)) if one not in NOT_NEEDED[name]]
+    for one in left_out:
+        print(f"{name} does not reach {one}")
     if not left_out:
-        print(f"{binding} reaches {len(described['functions']) - len(NOT_NEEDED[binding])} functions and every option;"
-              f" it does without {', '.join(NOT_NEEDED[binding])}")
+        print(f"{name} reaches every function and option, but for")
+        for one, reason in NOT_NEEDED[name].items():
+            print(f"  {one}: {reason}")
     return 1 if left_out else 0
 
 
 def main():
     described = interface.described()
-    if sys.argv[1:2] == ["--reach"] and sys.argv[2:] and sys.argv[2] in SOURCES:
+    if sys.argv[1:2] == ["--reach"] and sys.argv[2:] and sys.argv[2] in BINDINGS:
         return reach(sys.argv[2], described)
     files = {"interface.json": interface.read_interface().text(), **generated(described)}
     if sys.argv[1:] == ["--check"]:

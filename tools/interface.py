@@ -55,7 +55,7 @@ def macros_and_rest(text):
 
 def comment_text(comment):
     """What a comment says, without its frame."""
-    lines = re.sub(r"\s*\*?\n", "\n", comment[2:-2]).split("\n")
+    lines = re.sub(r"[ \t]*\*?\n", "\n", comment[2:-2]).split("\n")
     return "\n".join(re.sub(r"^\s*\*( |$)", "", line).rstrip() for line in lines).strip()
 
 

@@ -1,0 +1,125 @@
+// Package fovea computes attention on CPUs: exact, tiled, in any strides, through the C library fovea.
+//
+// Shapes, formulas and errors are those of the C interface, whose manual is fovea.h; an operation here has its name there
+// without "fovea_", and its options have the same names.
+//
+//   - A Tensor is laid over a slice and checked against it. It keeps the slice's memory alive, but like a slice it does not
+//     keep others from it: nothing else may write what a call reads or writes meanwhile.
+//   - Tensors, options and contexts that are optional may be nil. A nil *Context is the default one.
+//   - Handles (contexts, plans, caches, packed weights) are freed by Close, or else by the garbage collector. What was
+//     closed is refused.
+//   - Calls may come from any number of goroutines, as long as outputs differ; what changes a cache must be alone with it.
+//
+// SPDX-License-Identifier: Apache-2.0
+package fovea
+
+/*
+#cgo CFLAGS: -std=c99 -O2
+#cgo pkg-config: fovea
+#include "shim.h"
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// Error is a failed call: what kind of failure, and one line that names the argument, its value and what was expected.
+type Error struct {
+	Status  Status
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// String is the status's name in C, "FOVEA_BAD_SHAPE".
+func (s Status) String() string { return C.GoString(C.fovea_status_name(C.fovea_status(s))) }
+
+// The message came with the status, in the C function that made the call: by now this goroutine may be elsewhere.
+func finish(result C.go_result) error {
+	if result.status == C.FOVEA_OK {
+		return nil
+	}
+	message := ""
+	if result.message != nil {
+		message = C.GoString(result.message)
+		C.free(unsafe.Pointer(result.message))
+	}
+	return &Error{Status(result.status), message}
+}
+
+// Version of the library that is loaded.
+func Version() string { return C.GoString(C.fovea_version()) }
+
+// IsaAvailable lists the instruction sets that this machine can run, worst first.
+func IsaAvailable() []string {
+	var names []string
+	for index := C.int32_t(0); ; index++ {
+		name := C.fovea_isa_available(index)
+		if name == nil {
+			return names
+		}
+		names = append(names, C.GoString(name))
+	}
+}
+
+// ContextOptions are what a Context is made with; the zero value is the default.
+type ContextOptions struct {
+	MaxThreads int    // at most this many at once; 0: as many as there are
+	MaxIsa     string // "base", "avx2", "avx512" or "amx"; "": what the environment's FOVEA_ISA says, else the best but "amx"
+}
+
+// Context says where work runs: how many threads, which instruction set. nil is the default one.
+type Context struct{ raw *C.fovea_context }
+
+// NewContext makes a context; options may be nil.
+func NewContext(options *ContextOptions) (*Context, error) {
+	if options == nil {
+		options = &ContextOptions{}
+	}
+	var name *C.char
+	if options.MaxIsa != "" {
+		name = C.CString(options.MaxIsa)
+		defer C.free(unsafe.Pointer(name))
+	}
+	result := C.go_fovea_context_create(C.int32_t(options.MaxThreads), name)
+	if err := finish(result); err != nil {
+		return nil, err
+	}
+	context := &Context{(*C.fovea_context)(result.made)}
+	runtime.SetFinalizer(context, (*Context).Close)
+	return context, nil
+}
+
+// What was closed would be taken for the default one.
+func (c *Context) pointer() *C.fovea_context {
+	if c == nil {
+		return nil
+	}
+	if c.raw == nil {
+		panic("fovea: the context was closed")
+	}
+	return c.raw
+}
+
+// Close frees the context. No call may still be using it, nor a plan that was made with it.
+func (c *Context) Close() {
+	if c.raw != nil {
+		C.fovea_context_destroy(c.raw)
+		c.raw = nil
+	}
+}
+
+// IsaName is the instruction set the context runs.
+func (c *Context) IsaName() string {
+	defer runtime.KeepAlive(c)
+	return C.GoString(C.fovea_isa_name(c.pointer()))
+}
+
+// Threads says how many threads a call may use at once.
+func (c *Context) Threads() int {
+	defer runtime.KeepAlive(c)
+	return int(C.fovea_context_threads(c.pointer()))
+}

@@ -1,0 +1,64 @@
+package fovea
+
+// Sdpa is scaled dot-product attention, out = softmax(score) value.
+func Sdpa(context *Context, query, key, value, out *Tensor, options *AttentionOptions) error {
+	return cSdpa(context, query, key, value, out, options)
+}
+
+// Attention takes any score function; nil is the scaled dot product.
+func Attention(context *Context, score *Score, query, key, value, out *Tensor, options *AttentionOptions) error {
+	return cAttention(context, score, query, key, value, out, options)
+}
+
+// KernelRegression is Nadaraya-Watson regression with a Gaussian kernel.
+func KernelRegression(context *Context, queries, inputs, targets, out *Tensor, options *KernelRegressionOptions) error {
+	return cKernelRegression(context, queries, inputs, targets, out, options)
+}
+
+// MergeStates makes attention over all keys of attention over parts of them. logSumExp may be nil.
+func MergeStates(context *Context, outs, lses, out, logSumExp *Tensor) error {
+	return cMergeStates(context, outs, lses, out, logSumExp)
+}
+
+// MaskedSoftmax is a softmax over the last axis, of the first validLens keys of each row. In place if x is out.
+func MaskedSoftmax(context *Context, x, validLens, out *Tensor, options *MaskedSoftmaxOptions) error {
+	return cMaskedSoftmax(context, x, validLens, out, options)
+}
+
+// Matmul is out = a b.
+func Matmul(context *Context, a, b, out *Tensor) error { return cMatmul(context, a, b, out) }
+
+// Exp is out = e^x, element by element. In place if x is out.
+func Exp(context *Context, x, out *Tensor) error { return cExp(context, x, out) }
+
+// Tanh is out = tanh x, element by element. In place if x is out.
+func Tanh(context *Context, x, out *Tensor) error { return cTanh(context, x, out) }
+
+// PositionalEncoding is the sinusoidal encoding, positions x features.
+func PositionalEncoding(context *Context, out *Tensor, options *PositionalEncodingOptions) error {
+	return cPositionalEncoding(context, out, options)
+}
+
+// AddPositionalEncoding is out = dropout(x + P), P being the encoding. In place if x is out.
+func AddPositionalEncoding(context *Context, x, out *Tensor, options *PositionalEncodingOptions) error {
+	return cAddPositionalEncoding(context, x, out, options)
+}
+
+// Rotary is rotary position embedding. In place if x is out.
+func Rotary(context *Context, x, out *Tensor, options *RotaryOptions) error {
+	return cRotary(context, x, out, options)
+}
+
+// AlibiSlopes writes the slopes of ALiBi, one for each of out's heads.
+func AlibiSlopes(out *Tensor) error { return cAlibiSlopes(out) }
+
+// LayerNorm is layer normalisation over the last axis. In place if x is out.
+func LayerNorm(context *Context, x, out *Tensor, options *LayerNormOptions) error {
+	return cLayerNorm(context, x, out, options)
+}
+
+// MultiHeadAttentionOnce is MhaWeights.Attend with weights that are used once.
+func MultiHeadAttentionOnce(context *Context, parameters *MhaParameters, query, key, value, out *Tensor,
+	options *MhaOptions) error {
+	return cMultiHeadAttentionOnce(context, parameters, query, key, value, out, options)
+}

@@ -1,0 +1,52 @@
+package fovea_test
+
+import (
+	"math"
+	"testing"
+
+	"fovea"
+)
+
+func TestEveryOtherOperationDoesWhatItsNameSays(t *testing.T) {
+	out := make([]float32, 2)
+	ok(t, fovea.AlibiSlopes(view(out)))
+	near(t, out, []float32{1.0 / 16, 1.0 / 256}, 0)
+	ok(t, fovea.Exp(nil, view([]float32{0, 1}), view(out)))
+	near(t, out, []float32{1, math.E}, 1e-6)
+	ok(t, fovea.Tanh(nil, view([]float32{0, 1}), view(out)))
+	near(t, out, []float32{0, 0.7615942}, 1e-6)
+	ok(t, fovea.LayerNorm(nil, view([]float32{1, 3}), view(out), &fovea.LayerNormOptions{Bias: view([]float32{5, 5})}))
+	near(t, out, []float32{4, 6}, 1e-4)
+	ok(t, fovea.Rotary(nil, view([]float32{1, 0}, 1, 2), view(out, 1, 2), &fovea.RotaryOptions{Offset: 1}))
+	near(t, out, []float32{float32(math.Cos(1)), float32(math.Sin(1))}, 1e-6)
+	ok(t, fovea.AddPositionalEncoding(nil, view([]float32{2, 2}, 1, 2), view(out, 1, 2), nil))
+	near(t, out, []float32{2, 3}, 1e-6)
+	total := make([]float32, 1)
+	ok(t, fovea.MergeStates(nil, view([]float32{1, 2, 5, 6}, 2, 1, 2), view([]float32{0, 0}, 2, 1), view(out, 1, 2), view(total)))
+	near(t, append(out, total...), []float32{3, 4, float32(math.Log(2))}, 1e-6)
+	ok(t, fovea.Matmul(nil, view([]float32{1, 2}, 1, 2), view([]float32{3, 4, 5, 6}, 2, 2), view(out[:2], 1, 2)))
+	near(t, out, []float32{13, 16}, 0)
+	packed := fovea.Must(fovea.PackMatrix(nil, view([]float32{3, 4, 5, 6}, 2, 2)))
+	if packed.Size() == 0 {
+		t.Fatal("a packed matrix of no bytes")
+	}
+	ok(t, packed.Multiply(nil, view([]float32{2, 1}, 1, 2), view(out, 1, 2)))
+	near(t, out, []float32{11, 14}, 0)
+	unit := view([]float32{1, 0, 0, 1}, 2, 2)
+	parameters := &fovea.MhaParameters{Heads: 1, QueryWeight: unit, KeyWeight: unit, ValueWeight: unit}
+	cache := fovea.Must(fovea.NewKvCache(fovea.KvCacheSizes{Batch: 1, KvHeads: 1, Capacity: 3, HeadDim: 2}))
+	options := &fovea.MhaOptions{Cache: cache, Rotary: &fovea.RotaryOptions{}}
+	ok(t, fovea.MultiHeadAttentionOnce(nil, parameters, view([]float32{7, 9}, 1, 2), nil, nil, view(out, 1, 2), options))
+	near(t, out, []float32{7, 9}, 1e-5)
+	weights := fovea.Must(fovea.NewMhaWeights(nil, parameters))
+	if cache.Len() != 1 || weights.Size() == 0 {
+		t.Fatal("the cache was not appended to")
+	}
+	plan := fovea.Must(fovea.PlanAttention(nil, &fovea.Score{Kind: fovea.ScoreBilinear, Weight: unit}, unit, unit, unit,
+		view(make([]float32, 4), 2, 2), nil))
+	once, planned, data := make([]float32, 4), make([]float32, 4), []float32{1, 0, 0, 1}
+	ok(t, fovea.Attention(nil, &fovea.Score{Kind: fovea.ScoreBilinear, Weight: unit}, unit, unit, unit, view(once, 2, 2), nil))
+	ok(t, plan.Run(&fovea.Buffers{Query: fovea.Slice(data), Key: fovea.Slice(data), Value: fovea.Slice(data),
+		Weight: fovea.Slice(data), Out: fovea.Slice(planned)}, plan.NewWorkspace()))
+	near(t, planned, once, 0)
+}

@@ -1,0 +1,38 @@
+#!/bin/sh
+# go.sh LIBRARY SOURCE_ROOT WORK_DIRECTORY: vets, tests and runs the example of the Go package against the build's library.
+set -eu
+library=$1
+root=$2
+work=$3
+minimum=19 # of 1.19, Debian 12's
+
+skip() {
+  echo "skipped: $1"
+  exit 77
+}
+
+command -v go >/dev/null 2>&1 || skip "no go here"
+command -v pkg-config >/dev/null 2>&1 || skip "no pkg-config here"
+export GOTOOLCHAIN=local GOPROXY=off GOFLAGS=-trimpath GOWORK=off
+version=$(go version | sed -n 's/^go version go1\.\([0-9]*\).*/\1/p')
+[ "${version:-0}" -ge "$minimum" ] || skip "$(go version) is older than go1.$minimum"
+[ "$(go env CGO_ENABLED)" = 1 ] || skip "go has cgo turned off here, or finds no C compiler"
+
+# The package asks pkg-config for the library: tell it of the one that was built, wherever the build's own packages lie.
+build=$(dirname "${library%/*}")
+mkdir -p "$work/pkgconfig" "$work/cache"
+cat >"$work/pkgconfig/fovea.pc" <<END
+Name: fovea
+Description: as built in $build
+Version: 0
+Cflags: -I$root/include
+Libs: -L${library%/*} -lfovea
+END
+export PKG_CONFIG_PATH="$work/pkgconfig" PKG_CONFIG_DISABLE_UNINSTALLED=1 GOCACHE="$work/cache"
+export LD_LIBRARY_PATH="${library%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export FOVEA_EXAMPLE_DATA="$root/capi/examples/data"
+
+cd "$root/capi/bindings/go"
+go vet ./...
+go test .
+go run ./heatmap
