@@ -1,0 +1,51 @@
+// What one call needs in memory while it runs: views of its tensors, its options structs, the handles it uses.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <new>
+
+#include "handle.hpp"
+#include "view.hpp"
+
+namespace fovea_python {
+
+class Frame {
+ public:
+  Frame() = default;
+  Frame(const Frame &) = delete;
+  Frame &operator=(const Frame &) = delete;
+  ~Frame();
+
+  // Fills a number, a pointer to a view, a struct or a handle into `place`. False with Python's error set.
+  bool fill(const Member &member, PyObject *value, void *place);
+  // The same for what an argument takes.
+  bool fill_argument(const Member &member, PyObject *value, Slot &slot);
+
+  // The handles used so far, as a new tuple.
+  PyObject *handles_used() const;
+
+ private:
+  bool fill_number(const Member &member, PyObject *value, void *place) const;
+  bool fill_text(const Member &member, PyObject *value, void *place);
+  bool fill_view(const Member &member, PyObject *value, void *place);
+  bool fill_struct(const Member &member, PyObject *value, void *place);
+  bool fill_handle(const Member &member, PyObject *value, void *place);
+  bool fill_bytes(const Member &member, PyObject *value, Slot &slot);
+
+  struct Use {
+    Handle *handle;
+    bool changes;
+  };
+
+  static constexpr size_t most_views = 40, most_uses = 8, struct_bytes = 1024;
+  alignas(View) std::byte views_[most_views * sizeof(View)];  // opened one after the other
+  alignas(std::max_align_t) std::byte structs_[struct_bytes];
+  std::array<Use, most_uses> uses_;
+  size_t view_count_ = 0, struct_used_ = 0, use_count_ = 0;
+  Py_buffer bytes_;
+  bool has_bytes_ = false;
+  PyObject *text_ = nullptr;
+};
+
+}  // namespace fovea_python

@@ -1,0 +1,147 @@
+// The functions of the C interface as functions of the module, without "fovea_" and as they stand in the header: arrays for
+// tensors, dicts for options, None for NULL. An argument that is the call's result is left out; a status becomes an
+// exception.
+#include "errors.hpp"
+#include "frame.hpp"
+#include "plan.hpp"
+
+namespace fovea_python {
+namespace {
+
+#include "tables.inc"
+
+constexpr int most_arguments = 12;
+
+// What a status and a new handle become.
+PyObject *result_of(const Function &function, const Slot &result, Slot *slots, const Frame &frame) {
+  for (int n = 0; n < function.count; ++n) {
+    if (function.arguments[n].kind != Kind::new_handle) continue;
+    const int kind = function.arguments[n].handle_kind;
+    const Reference keeps(kind == plan_kind ? frame.handles_used() : nullptr);
+    return new_handle(slots[n].pointer, handle_kinds[kind], keeps.get());
+  }
+  switch (function.result) {
+    case Result::status: Py_RETURN_NONE;
+    case Result::text:
+      if (result.text == nullptr) Py_RETURN_NONE;
+      return PyUnicode_FromString(result.text);
+    case Result::size: return PyLong_FromSize_t(result.size);
+    case Result::i64: return PyLong_FromLongLong(result.i64);
+    case Result::i32: return PyLong_FromLong(result.i32);
+  }
+  return nullptr;
+}
+
+PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t given_count) {
+  const auto &function = *static_cast<const Function *>(PyCapsule_GetPointer(self, nullptr));
+  Slot slots[most_arguments];
+  Frame frame;
+  static PyObject *const nothing = Py_None;
+  Py_ssize_t taken = 0;
+  for (int n = 0; n < function.count; ++n) {
+    const Member &argument = function.arguments[n];
+    if (argument.kind != Kind::new_handle && taken == given_count) {
+      PyErr_Format(PyExc_TypeError, "%s: %s is missing", function.name, argument.name);
+      return nullptr;
+    }
+    PyObject *value = argument.kind == Kind::new_handle ? nothing : given[taken++];
+    if (!frame.fill_argument(argument, value, slots[n])) return nullptr;
+  }
+  if (taken != given_count) {
+    PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, not %zd", function.name, taken, given_count);
+    return nullptr;
+  }
+  Slot result;
+  Py_BEGIN_ALLOW_THREADS;
+  function.call(slots, result);
+  Py_END_ALLOW_THREADS;
+  if (function.result == Result::status && result.status != FOVEA_OK) {
+    raise_status(result.status);
+    return nullptr;
+  }
+  return result_of(function, result, slots, frame);
+}
+
+// A Python function's description has to stay where it is.
+PyMethodDef methods[sizeof functions / sizeof *functions];
+
+bool add_functions(PyObject *module) {
+  int n = 0;
+  for (const Function &function : functions) {
+    static_assert(sizeof(Function *) == sizeof(void *));
+    if (function.count > most_arguments) return false;
+    const Reference self(PyCapsule_New(const_cast<Function *>(&function), nullptr, nullptr));
+    methods[n] = {function.name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL, nullptr};
+    const Reference callable(self ? PyCFunction_New(&methods[n], self.get()) : nullptr);
+    if (!callable || PyModule_AddObjectRef(module, function.name, callable.get()) != 0) return false;
+    ++n;
+  }
+  return true;
+}
+
+bool add_constants(PyObject *module) {
+  for (const Constant &constant : constants) {
+    if (PyModule_AddIntConstant(module, constant.name, constant.value) != 0) return false;
+  }
+  return true;
+}
+
+const char *kind_name(Kind kind) {
+  switch (kind) {
+    case Kind::tensor: return "tensor";
+    case Kind::output: return "output";
+    case Kind::structure: return "struct";
+    case Kind::handle:
+    case Kind::changed_handle: return "handle";
+    case Kind::text: return "text";
+    default: return "number";
+  }
+}
+
+PyObject *members_of(const Struct &structure) {
+  Reference kinds(PyDict_New());
+  for (int n = 0; kinds && n < structure.count; ++n) {
+    const Reference kind(PyUnicode_FromString(kind_name(structure.members[n].kind)));
+    if (!kind || PyDict_SetItemString(kinds.get(), structure.members[n].name, kind.get()) != 0) return nullptr;
+  }
+  return kinds.release();
+}
+
+// {struct: {member: kind}} of all options, so that Python's functions learn of new ones.
+PyObject *members(PyObject *, PyObject *) {
+  Reference all(PyDict_New());
+  if (!all) return nullptr;
+  for (const Function &function : functions) {
+    for (int n = 0; n < function.count; ++n) {
+      const Struct *structure = function.arguments[n].structure;
+      if (structure == nullptr) continue;
+      const Reference kinds(members_of(*structure));
+      if (!kinds || PyDict_SetItemString(all.get(), structure->name, kinds.get()) != 0) return nullptr;
+    }
+  }
+  return all.release();
+}
+
+int set_up(PyObject *module) {
+  constexpr int buffer_count = sizeof plan_buffers / sizeof *plan_buffers;
+  if (!add_handle_type(module) || !add_plan_type(module, plan_buffers, buffer_count)) return -1;
+  return add_functions(module) && add_constants(module) ? 0 : -1;
+}
+
+PyMethodDef own_methods[] = {
+    {"set_errors", set_errors, METH_VARARGS, "set_errors(classes, other): the exception of each status"},
+    {"members", members, METH_NOARGS, "members(): {struct: {member: kind}} of all options"},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef_Slot module_slots[] = {{Py_mod_exec, reinterpret_cast<void *>(set_up)}, {0, nullptr}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "fovea._fovea", "fovea's C interface.", 0, own_methods, module_slots,
+                          nullptr, nullptr, nullptr};
+
+}  // namespace
+
+const char *handle_name(int kind) { return handle_kinds[kind].name; }
+
+}  // namespace fovea_python
+
+PyMODINIT_FUNC PyInit__fovea() { return PyModuleDef_Init(&fovea_python::definition); }

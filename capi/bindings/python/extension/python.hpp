@@ -1,0 +1,42 @@
+// Python's stable ABI, so that one build serves 3.11 and all later ones. No C++ exception is thrown in the extension: what
+// fails sets Python's error and returns false or nullptr.
+#pragma once
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030b0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <fovea/fovea.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fovea_python {
+
+// An owned reference.
+class Reference {
+ public:
+  Reference() = default;
+  explicit Reference(PyObject *object) : object_(object) {}
+  Reference(Reference &&other) noexcept : object_(other.release()) {}
+  Reference &operator=(Reference &&other) noexcept {
+    Py_XDECREF(object_);
+    object_ = other.release();
+    return *this;
+  }
+  ~Reference() { Py_XDECREF(object_); }
+
+  PyObject *get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  PyObject *release() {
+    PyObject *object = object_;
+    object_ = nullptr;
+    return object;
+  }
+
+ private:
+  PyObject *object_ = nullptr;
+};
+
+}  // namespace fovea_python

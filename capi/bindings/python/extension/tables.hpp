@@ -1,0 +1,78 @@
+// What the generated tables consist of.
+#pragma once
+
+#include "python.hpp"
+
+namespace fovea_python {
+
+enum class Kind : uint8_t {
+  i32, u32, i64, u64, size, f32,  // numbers
+  text,                           // str or None
+  tensor, output,                 // an array or None
+  structure,                      // a dict or None
+  handle, changed_handle,         // a Handle or None
+  new_handle,                     // none: the call's result
+  bytes, changed_bytes            // a buffer, and its length
+};
+
+struct Struct;
+
+// A struct's member, or a function's argument.
+struct Member {
+  const char *name;
+  Kind kind;
+  size_t offset;
+  const Struct *structure;
+  int handle_kind;
+};
+
+struct Struct {
+  const char *name;
+  size_t size;
+  const Member *members;
+  int count;
+};
+
+struct Slot {
+  union {
+    int32_t i32;
+    uint32_t u32;
+    int64_t i64;
+    uint64_t u64;
+    float f32;
+    size_t size;
+    void *pointer;
+    const char *text;
+    fovea_status status;
+  };
+  size_t length;
+};
+
+enum class Result : uint8_t { status, text, size, i64, i32 };
+
+struct Function {
+  const char *name;
+  Result result;
+  const Member *arguments;
+  int count;
+  void (*call)(Slot *arguments, Slot &result);
+};
+
+// A member of fovea_attention_buffers.
+struct Buffer {
+  const char *name;
+  size_t offset;
+  bool output;
+};
+
+struct HandleKind {
+  const char *name;
+  void (*destroy)(void *handle);
+};
+
+struct Constant {
+  const char *name;
+  long value;
+};
+
+}  // namespace fovea_python

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fovea: attention kernels for CPUs.
+
+    import fovea
+    out = fovea.attention(query, key, value, is_causal=True)
+
+Arrays are NumPy's, PyTorch's, JAX's (on the CPU) or anything else that speaks DLPack or the buffer protocol; they are read
+and written where they lie. What is returned is of the first argument's library. Errors are `fovea.Error`; bad arguments are
+ValueErrors too. The interpreter's lock is released while the library works.
+"""
+from . import _fovea
+from .attention import (additive_attention, attention, bilinear_attention, concat_attention, gaussian_attention,
+                        kernel_regression, masked_softmax, merge_states, scaled_dot_product_attention)
+from .caches import KVCache, PreparedKeys
+from .contexts import Context, isa_name, isas_available
+from .errors import (BadArgument, BadDtype, BadOption, BadRank, BadShape, BadStride, BadValue, Error, InternalError,
+                     NullPointer, OutOfMemory, Overlap, SizeOverflow, UnknownISA, WorkspaceTooSmall)
+from .heatmaps import show_heatmaps
+from .layers import (PackedMatrix, add_positional_encoding, alibi_slopes, exp, layer_norm, linear, matmul,
+                     positional_encoding, rotary, tanh)
+from .multi_head import MultiHeadAttention
+from .options import AttentionOptions
+from .plans import Plan, plan
+from .scores import Additive, Bilinear, Concat, Dot, Gaussian, Score
+
+__version__ = _fovea.version()
+
+__all__ = [
+    "Additive", "AttentionOptions", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape", "BadStride", "BadValue",
+    "Bilinear", "Concat", "Context", "Dot", "Error", "Gaussian", "InternalError", "KVCache", "MultiHeadAttention",
+    "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan", "PreparedKeys", "Score", "SizeOverflow", "UnknownISA",
+    "WorkspaceTooSmall", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention",
+    "bilinear_attention", "concat_attention", "exp", "gaussian_attention", "isa_name", "isas_available",
+    "kernel_regression", "layer_norm", "linear", "masked_softmax", "matmul", "merge_states", "plan", "positional_encoding",
+    "rotary", "scaled_dot_product_attention", "show_heatmaps", "tanh"]

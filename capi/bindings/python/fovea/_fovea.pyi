@@ -1,0 +1,19 @@
+# The C interface without "fovea_": arrays for tensors, dicts for options, None for NULL. Functions are made from tables.
+from typing import Any
+
+class Handle: ...
+
+class Plan:
+    """A checked call of attention with everything but the data decided; see fovea.plan."""
+
+    def __init__(self, handle: Handle, arrays: list, makers: dict, /) -> None: ...
+    def __call__(self, *arrays: Any, out: Any = None, **buffers: Any) -> Any: ...
+    def describe(self) -> str:
+        """One line: instruction set, path, tiles, tasks, threads, bytes."""
+    @property
+    def workspace_size(self) -> int:
+        """Bytes of scratch memory a run needs."""
+
+def set_errors(classes: dict, other: type) -> None: ...
+def members() -> dict[str, dict[str, str]]: ...
+def __getattr__(name: str) -> Any: ...

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where work runs."""
+from __future__ import annotations
+
+from . import _fovea
+
+
+class Context:
+    """How many threads calls use, and which instruction set.
+
+    max_threads: at most this many at once; 0: as many as there are.
+    max_isa: "base", "avx2", "avx512" or "amx"; None: the environment variable FOVEA_ISA, else the best but "amx".
+
+    Every function takes one as `context`; without, it uses the default: all threads, the best instruction set. Immutable;
+    any number of threads may share one.
+    """
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, *, max_threads: int = 0, max_isa: str | None = None):
+        self._handle = _fovea.context_create({"max_threads": max_threads, "max_isa": max_isa})
+
+    @property
+    def isa(self) -> str:
+        """The instruction set that calls run."""
+        return _fovea.isa_name(self._handle)
+
+    @property
+    def threads(self) -> int:
+        """How many threads a call may use at once."""
+        return _fovea.context_threads(self._handle)
+
+    def __repr__(self) -> str:
+        return f"fovea.Context(max_threads={self.threads}, max_isa={self.isa!r})"
+
+
+def handle_of(context):
+    return None if context is None else context._handle
+
+
+def isa_name() -> str:
+    """The instruction set of calls without a context."""
+    return _fovea.isa_name(None)
+
+
+def isas_available() -> list[str]:
+    """The instruction sets this machine can run, worst first."""
+    names: list[str] = []
+    while (name := _fovea.isa_available(len(names))) is not None:
+        names.append(name)
+    return names

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multi-head attention."""
+from __future__ import annotations
+
+from typing import Unpack
+
+from . import _fovea
+from .arrays import Array, as_array, empty, shape_of
+from .attention import results
+from .caches import KVCache
+from .contexts import Context, handle_of
+from .layers import LAYOUTS, Layout, rotary_options
+from .options import AttentionOptions, choice, read
+from .scores import Score, options_of
+
+
+class MultiHeadAttention:
+    """concat_h(attention(x_q Wq_h, x_k Wk_h, x_v Wv_h)) Wo (Vaswani et al. 2017), with weights that are packed once.
+
+    heads: H; kv_heads: Hkv, a divisor of it. Weights are [out, in], or [in, out] with that layout:
+      query_weight [H D, Eq], key_weight [Hkv Dk, Ek], value_weight [Hkv Dv, Ev], or all three in one, in_weight
+      [(H + 2 Hkv) D, E]; out_weight [Eo, H Dv], None: the heads side by side. Biases are as long as their weight's out.
+    """
+
+    def __init__(self, heads: int, *, query_weight: Array | None = None, key_weight: Array | None = None,
+                 value_weight: Array | None = None, in_weight: Array | None = None, out_weight: Array | None = None,
+                 query_bias: Array | None = None, key_bias: Array | None = None, value_bias: Array | None = None,
+                 in_bias: Array | None = None, out_bias: Array | None = None, kv_heads: int | None = None,
+                 layout: Layout = "out_in", context: Context | None = None):
+        self.heads, self.kv_heads = heads, kv_heads or heads
+        self._parameters = {
+            "layout": choice("layout", layout, LAYOUTS), "heads": heads, "kv_heads": kv_heads or 0,
+            "query_weight": query_weight, "key_weight": key_weight, "value_weight": value_weight, "in_weight": in_weight,
+            "out_weight": out_weight, "query_bias": query_bias, "key_bias": key_bias, "value_bias": value_bias,
+            "in_bias": in_bias, "out_bias": out_bias}
+        self._handle = _fovea.mha_weights_create(handle_of(context), self._parameters)
+        self._context = context
+        self._batch_first = True
+        self.out_features = self._out_features(0 if layout == "out_in" else 1)
+        self._parameters = None  # the library has its own copies
+
+    def _out_features(self, axis: int) -> int:
+        given = self._parameters
+        if given["out_weight"] is not None:
+            return shape_of(given["out_weight"])[axis]
+        if given["value_weight"] is not None:
+            return shape_of(given["value_weight"])[axis] // self.kv_heads * self.heads
+        return shape_of(given["in_weight"])[axis] // (self.heads + 2 * self.kv_heads) * self.heads
+
+    @classmethod
+    def from_torch(cls, module, *, context: Context | None = None) -> MultiHeadAttention:
+        """Of a torch.nn.MultiheadAttention, whose weights are copied. It is called as the module is, with arrays of the
+        same layout: [B, L, E] if it is batch_first, else [L, B, E]."""
+        if module.bias_k is not None or module.add_zero_attn:
+            raise ValueError("module: add_bias_kv and add_zero_attn are not supported")
+        if module.training and module.dropout:
+            raise ValueError("module: it is in training mode and has dropout; call module.eval()")
+
+        def numbers(parameter):
+            return None if parameter is None else parameter.detach().float().cpu()
+
+        separate = module.in_proj_weight is None
+        names = {"query_weight": "q_proj_weight", "key_weight": "k_proj_weight", "value_weight": "v_proj_weight"}
+        weights = {name: numbers(getattr(module, torch_name)) for name, torch_name in names.items()} if separate else {
+            "in_weight": numbers(module.in_proj_weight)}
+        in_bias = numbers(module.in_proj_bias)
+        if separate and in_bias is not None:
+            weights.update(zip(("query_bias", "key_bias", "value_bias"), in_bias.chunk(3)))
+            in_bias = None
+        layer = cls(module.num_heads, out_weight=numbers(module.out_proj.weight), in_bias=in_bias,
+                    out_bias=numbers(module.out_proj.bias), context=context, **weights)
+        layer._batch_first = module.batch_first
+        return layer
+
+    def __call__(self, query: Array, key: Array | None = None, value: Array | None = None, *,
+                 score: Score | None = None, rotary: dict | None = None, cache: KVCache | None = None,
+                 keep_cache: bool = False, out: Array | None = None, context: Context | None = None,
+                 **options: Unpack[AttentionOptions]):
+        """query [B, Q, Eq], key [B, K, Ek], value [B, K, Ev], returns [B, Q, Eo]; or all of rank 2, one sequence.
+
+        key None: query (self-attention); value None: key. score serves all heads. rotary: keyword arguments of
+        fovea.rotary, by which projected queries and keys are turned. cache: projected keys and values are appended to it,
+        and all that it then holds is attended; with keep_cache nothing is appended. options: as in fovea.attention, for
+        query [B, H, Q, D].
+        """
+        query, key, value = (None if x is None else self._rows_inside(as_array(x)) for x in (query, key, value))
+        shape = shape_of(query)
+        if out is None:
+            out = self._rows_inside(empty(self._turned(shape[:-1] + (self.out_features,)), query))
+        else:
+            out = self._rows_inside(out)
+        heads = (shape[0], self.heads) + shape[1:] if len(shape) == 3 else (self.heads,) + shape
+        key_len = 0 if keep_cache else shape_of(query if key is None else key)[-2]
+        key_len += len(cache) if cache is not None else 0
+        attention, outputs = read(options, heads, key_len, query) if options else (None, [])
+        if len(shape) == 2 and options.get("return_weights") == "average":
+            raise ValueError("return_weights: their average asks for queries of rank 3")
+        _fovea.multi_head_attention(
+            handle_of(context or self._context), self._handle, query, key, value, out,
+            {"flags": _fovea.MHA_KEEP_CACHE if keep_cache else 0, "attention": attention, "score": options_of(score),
+             "rotary": None if rotary is None else rotary_options(**rotary),
+             "cache": None if cache is None else cache._handle})
+        return results(query, self._rows_inside(out), outputs)
+
+    def _turned(self, shape):
+        return shape if self._batch_first or len(shape) < 3 else (shape[1], shape[0]) + tuple(shape[2:])
+
+    def _rows_inside(self, x):
+        """[L, B, E] as [B, L, E], or the other way round, where the module it came from is not batch_first."""
+        return x if self._batch_first or len(shape_of(x)) < 3 else x.swapaxes(0, 1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of packed weights."""
+        return _fovea.mha_weights_size(self._handle)

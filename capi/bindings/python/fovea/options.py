@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that all kinds of attention share, and what they are in the C interface."""
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from . import _fovea
+from .arrays import Array, float32, shape_of
+
+
+class AttentionOptions(TypedDict, total=False):
+    """Keyword arguments of `fovea.attention` and of all that attends. B batch, H query heads, Q queries, K keys."""
+
+    valid_lens: Array
+    """[B] or [B, Q], int32 or int64: key j is attended if j < length. Work behind it is skipped."""
+    mask: Array
+    """bool [B, H, Q, K] or [Q, K], true: attend. Axes of size 1 but K's broadcast."""
+    bias: Array
+    """[B, H, Q, K] or [Q, K], added to the scores. Axes of size 1 but K's broadcast."""
+    scale: float
+    """Of the scores; by default 1 / sqrt(D) for the dot product, 1 for other score functions."""
+    softcap: float
+    """The limit that the logits approach, softcap * tanh(score / softcap); 0: none."""
+    is_causal: bool
+    """Attend key j only if j <= position of the query; by default the last query faces the last key."""
+    top_left: bool
+    """Query i stands at position i, whatever K is (PyTorch's is_causal)."""
+    query_offset: int
+    """Query i stands at position query_offset + i."""
+    query_offsets: Array
+    """[B], int32 or int64: query i of entry b stands at position query_offsets[b] + i."""
+    window_left: int
+    """Attend key j only if j >= position - window_left."""
+    window_right: int
+    """Attend key j only if j <= position + window_right."""
+    leave_one_out: bool
+    """Query i does not attend key i."""
+    alibi_slopes: Array
+    """[H], ALiBi (Press et al. 2022)."""
+    sinks: Array
+    """[H], a logit that takes part in the softmax without a value."""
+    empty_rows: Literal["zero", "uniform", "nan"]
+    """What a query with nothing to attend gives: zeros, the mean of all values, or NaN."""
+    dropout: float
+    """Probability that a weight is dropped, in [0, 1)."""
+    dropout_seed: int
+    """The same weights are dropped for the same seed, whatever the threads or the instruction set."""
+    query_invariant: bool
+    """A query's result has the same bits however many queries the call has."""
+    return_log_sum_exp: bool
+    """Return log sum_j exp(score) [B, H, Q], too."""
+    return_weights: bool | Literal["average"]
+    """Return the attention weights [B, H, Q, K], too; "average": their mean over the heads, [B, Q, K]."""
+    return_scores: bool
+    """Return the scores before the softmax [B, H, Q, K], too."""
+
+
+FLAGS = {"is_causal": _fovea.CAUSAL, "top_left": _fovea.TOP_LEFT, "leave_one_out": _fovea.LEAVE_ONE_OUT,
+         "query_invariant": _fovea.QUERY_INVARIANT}
+SET_BY_VALUE = {"query_offset": _fovea.QUERY_OFFSET, "window_left": _fovea.WINDOW_LEFT,
+                "window_right": _fovea.WINDOW_RIGHT}
+EMPTY_ROWS = {"zero": _fovea.EMPTY_ROWS_ZERO, "uniform": _fovea.EMPTY_ROWS_UNIFORM, "nan": _fovea.EMPTY_ROWS_NAN}
+MEMBERS = _fovea.members()["fovea_attention_options"]
+OUTPUTS = [name for name, kind in MEMBERS.items() if kind == "output"]
+"""In the order in which they are returned."""
+
+
+def choice(argument: str, value, choices: dict):
+    """The number of a named choice."""
+    if value not in choices:
+        raise ValueError(f"{argument}: {value!r} is none of {', '.join(map(repr, choices))}")
+    return choices[value]
+
+
+def read(given: dict, query_shape, key_len: int, like) -> tuple[dict, list]:
+    """(members of fovea_attention_options, the outputs beside `out`, which it makes) of keyword arguments. `like`: an array
+    of the library that outputs shall be of."""
+    options: dict = {}
+    flags = 0
+    outputs = []
+    for name, value in given.items():
+        if name in FLAGS:
+            flags |= FLAGS[name] if value else 0
+        elif name == "empty_rows":
+            options[name] = choice(name, value, EMPTY_ROWS)
+        elif name.removeprefix("return_") in OUTPUTS and name.startswith("return_"):
+            flags |= _fovea.AVERAGE_WEIGHTS if value == "average" else 0
+        elif name in MEMBERS and name not in OUTPUTS and name != "flags":
+            if value is None:
+                continue
+            flags |= SET_BY_VALUE.get(name, 0)
+            options[name] = value
+        else:
+            raise TypeError(f"attention has no option {name!r}; it has {', '.join(names())}")
+    for name in OUTPUTS:
+        wanted = given.get("return_" + name)
+        if wanted is None or wanted is False:
+            continue
+        outputs.append(float32(output_shape(name, wanted, query_shape, key_len), like))
+        options[name] = outputs[-1]
+    if flags:
+        options["flags"] = flags
+    return options, outputs
+
+
+def output_shape(name: str, wanted, query_shape, key_len: int) -> tuple:
+    if name == "log_sum_exp":
+        return tuple(query_shape[:-1])
+    rows = tuple(query_shape[:-1])
+    if wanted == "average" and len(rows) == 3:
+        rows = (rows[0], rows[2])
+    return rows + (key_len,)
+
+
+def names() -> list[str]:
+    """The options that this build of the library has."""
+    taken = [name for name in MEMBERS if name not in OUTPUTS and name != "flags"]
+    return list(FLAGS) + taken + ["return_" + name for name in OUTPUTS]
+
+
+def axis(array, index: int) -> int:
+    return shape_of(array)[index]

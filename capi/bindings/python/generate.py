@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the tables through which the extension reaches the C interface: every struct's members, every function's arguments.
+
+usage: generate.py INTERFACE OUTPUT     INTERFACE: interface.json, as tools/interface.py writes it
+
+Offsets and calls are written as C++, so the compiler checks them against the headers. What the extension does itself is not
+in the tables: destroying handles, errors, views, running plans.
+"""
+import json
+import sys
+
+BY_HAND = {"fovea_last_error", "fovea_last_error_copy", "fovea_tensor_contiguous", "fovea_tensor_from_dlpack",
+           "fovea_attention_run"}
+# A Python callable would have to hold the interpreter's lock for every task.
+LEFT_OUT = {"parallel_for", "parallel_for_user"}
+NUMBERS = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "size", "float": "f32",
+           "fovea_dtype": "i32", "fovea_status": "i32"}
+RESULTS = {"fovea_status": "status", "const char *": "text", "size_t": "size", "int64_t": "i64", "int32_t": "i32"}
+
+
+class Tables:
+    def __init__(self, interface):
+        self.interface = interface
+        self.handles = [handle["name"] for handle in interface["handles"]]
+        self.options = {struct["name"]: struct for struct in interface["structs"] if struct["options"]}
+
+    def kind(self, item):
+        """(kind, what it refers to) of an argument or member, None for what no table can describe."""
+        written, base, pointers = item["type"]["c"], item["type"]["base"], item["type"]["pointers"]
+        if pointers == 0:
+            return (NUMBERS[base], "nullptr, 0") if base in NUMBERS else None
+        if written == "const char *":
+            return "text", "nullptr, 0"
+        if base == "fovea_tensor" and pointers == 1:
+            return "output" if item.get("output") else "tensor", "nullptr, 0"
+        if base in self.options and pointers == 1:
+            return "structure", f"&{base}_table, 0"
+        if base in self.handles:
+            which = f"nullptr, {self.handles.index(base)}"
+            if pointers == 2:
+                return "new_handle", which
+            return "handle" if item["type"]["const"] else "changed_handle", which
+        return None
+
+    def struct(self, struct):
+        rows = []
+        for member in struct["members"]:
+            if member["name"] in LEFT_OUT or member["name"] in ("struct_size", "reserved"):
+                continue
+            kind = self.kind(member)
+            if kind is None:
+                raise SystemExit(f"generate.py: no table for {struct['name']}.{member['name']}")
+            place = f"offsetof({struct['name']}, {member['name']})"
+            rows.append(f'    {{"{member["name"]}", Kind::{kind[0]}, {place}, {kind[1]}}},')
+        name = struct["name"]
+        return (f"constexpr Member {name}_members[] = {{\n" + "\n".join(rows) + "\n};\n"
+                f'constexpr Struct {name}_table{{"{name}", sizeof({name}), {name}_members, {len(rows)}}};\n')
+
+    def buffers(self):
+        """The members of fovea_attention_buffers, which runs of plans fill in."""
+        struct = self.options.pop("fovea_attention_buffers")
+        rows = [f'    {{"{m["name"]}", offsetof(fovea_attention_buffers, {m["name"]}), '
+                f'{"false" if m["type"]["const"] else "true"}}},' for m in struct["members"][1:]]
+        return "constexpr Buffer plan_buffers[] = {\n" + "\n".join(rows) + "\n};\n"
+
+    def function(self, function):
+        """(its arguments, its wrapper, its row)"""
+        name, rows, passed = function["name"], [], []
+        arguments = function["arguments"]
+        at = 0
+        while at < len(arguments):
+            argument = arguments[at]
+            kind, place = self.kind(argument), len(rows)
+            of = argument["type"]
+            if of["base"] in ("void", "char") and of["pointers"] == 1 and kind is None:
+                rows.append(f'    {{"{argument["name"]}", Kind::{"bytes" if of["const"] else "changed_bytes"}, 0, nullptr, 0}},')
+                passed += [f"static_cast<{of['c']}>(a[{place}].pointer)", f"a[{place}].length"]
+                at += 2  # its size comes with it
+                continue
+            if kind is None:
+                raise SystemExit(f"generate.py: no table for {name}'s {argument['name']}")
+            rows.append(f'    {{"{argument["name"]}", Kind::{kind[0]}, 0, {kind[1]}}},')
+            passed.append(f"a[{place}].{kind[0]}" if kind[0] in NUMBERS.values() else
+                          f"reinterpret_cast<{of['c']}>(&a[{place}].pointer)" if kind[0] == "new_handle" else
+                          f"static_cast<{of['c']}>(a[{place}].pointer)")
+            at += 1
+        result = RESULTS[function["returns"]["c"]]
+        call = f"{name}({', '.join(passed)})"
+        listed = f"constexpr Member {name}_arguments[] = {{\n" + "\n".join(rows) + "\n};\n" if rows else ""
+        wrapper = f"void call_{name}([[maybe_unused]] Slot *a, Slot &result) {{ result.{result} = {call}; }}\n"
+        row = (f'    {{"{name.removeprefix("fovea_")}", Result::{result}, {name + "_arguments" if rows else "nullptr"}, '
+               f"{len(rows)}, call_{name}}},")
+        return listed + wrapper, row
+
+    def text(self):
+        parts = ["// Written by generate.py from interface.json.\n", self.buffers()]
+        done = set()
+        while len(done) < len(self.options):  # what a struct refers to comes first
+            for struct in self.options.values():
+                needed = {m["type"]["base"] for m in struct["members"]} & set(self.options)
+                if struct["name"] not in done and needed <= done:
+                    parts.append(self.struct(struct))
+                    done.add(struct["name"])
+        destroyers = {handle["destroy"] for handle in self.interface["handles"]}
+        rows = []
+        for function in self.interface["functions"]:
+            if function["name"] in BY_HAND | destroyers:
+                continue
+            wrapper, row = self.function(function)
+            parts.append(wrapper)
+            rows.append(row)
+        parts.append("constexpr Function functions[] = {\n" + "\n".join(rows) + "\n};\n")
+        handles = [f'    {{"{name}", [](void *handle) {{ {name}_destroy(static_cast<{name} *>(handle)); }}}},'
+                   for name in self.handles]
+        parts.append("constexpr HandleKind handle_kinds[] = {\n" + "\n".join(handles) + "\n};\n")
+        parts.append(f"constexpr int plan_kind = {self.handles.index('fovea_plan')};\n")
+        constants = [f'    {{"{value["name"].removeprefix("FOVEA_")}", {value["name"]}}},'
+                     for enum in self.interface["enums"] for value in enum["values"]]
+        parts.append("constexpr Constant constants[] = {\n" + "\n".join(constants) + "\n};\n")
+        return "\n".join(parts)
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    with open(sys.argv[1], encoding="utf-8") as file:
+        text = Tables(json.load(file)).text()
+    with open(sys.argv[2], "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Products, normalisation, positions and multi-head attention against the formulas in float64."""
+import numpy as np
+import pytest
+from reference import attention, close, random
+
+import fovea
+
+
+def test_matmul():
+    a, b = random(3, 4, 5), random(5, 6)
+    close(fovea.matmul(a, b), a.astype(np.float64) @ b)
+    close(fovea.matmul(a[0], b), a[0].astype(np.float64) @ b)
+    close(fovea.matmul(a[0], random(3, 5, 2)), a[0].astype(np.float64) @ random(3, 5, 2))
+    packed = fovea.PackedMatrix(b)
+    assert packed.shape == (5, 6) and packed.nbytes > 0
+    assert np.array_equal(fovea.matmul(a, packed), fovea.matmul(a, b))
+    turned = fovea.PackedMatrix(np.ascontiguousarray(b.T), layout="out_in")
+    assert turned.shape == (5, 6) and np.array_equal(fovea.matmul(a, turned), fovea.matmul(a, b))
+
+
+@pytest.mark.parametrize("activation, formula", [
+    (None, lambda x: x), ("relu", lambda x: np.maximum(x, 0)), ("silu", lambda x: x / (1 + np.exp(-x))),
+    ("gelu_tanh", lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2)])
+def test_linear(activation, formula):
+    x, weight, bias, residual = random(3, 5), random(6, 5), random(6), random(3, 6)
+    wanted = formula(x.astype(np.float64) @ weight.T + bias) + residual
+    close(fovea.linear(x, weight, bias, activation=activation, residual=residual), wanted)
+    close(fovea.linear(x, weight.T.copy(), bias, activation=activation, residual=residual, layout="in_out"), wanted)
+    added = residual.copy()
+    fovea.linear(x, fovea.PackedMatrix(weight, layout="out_in"), bias, activation=activation, residual=added, out=added)
+    close(added, wanted)
+
+
+def test_layer_norm():
+    x, weight, bias, residual = random(2, 3, 8), random(8), random(8, seed=3), random(2, 3, 8, seed=4)
+    y = x.astype(np.float64) + residual
+    normal = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 0.5)
+    close(fovea.layer_norm(x, weight, bias, epsilon=0.5, residual=residual), normal * weight + bias)
+    close(fovea.layer_norm(y.astype(np.float32), epsilon=0.5), normal)
+
+
+def rotated(x, positions, interleaved):
+    half = x.shape[-1] // 2
+    angle = np.asarray(positions, np.float64)[..., None] * 10000.0 ** (-np.arange(half) / half)
+    a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+    a, b = a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)
+    return np.stack([a, b], -1).reshape(x.shape) if interleaved else np.concatenate([a, b], -1)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary(interleaved):
+    x = random(2, 3, 5, 8)
+    out = fovea.rotary(x, interleaved=interleaved, offset=4)
+    close(out, rotated(x, np.arange(4, 9), interleaved), 1e-5)
+    close(fovea.rotary(out, interleaved=interleaved, offset=4, inverse=True), x, 1e-5)
+    close(fovea.rotary(x, interleaved=interleaved, positions=[9, 1, 0, 3, 3]), rotated(x, [9, 1, 0, 3, 3], interleaved), 1e-5)
+    part = fovea.rotary(x, interleaved=interleaved, rotary_dim=4, position_scale=0.5)
+    assert np.array_equal(part[..., 4:], x[..., 4:])
+
+
+def test_add_positional_encoding_and_elements():
+    x = random(2, 5, 6)
+    close(fovea.add_positional_encoding(x, offset=2), x + fovea.positional_encoding(5, 6, offset=2), 1e-6)
+    dropped = fovea.add_positional_encoding(x, dropout=0.5, dropout_seed=3)
+    assert 0.1 < (dropped == 0).mean() < 0.9
+    close(fovea.exp(x), np.exp(x.astype(np.float64)), 1e-6)
+    close(fovea.tanh(x), np.tanh(x.astype(np.float64)), 1e-6)
+
+
+def multi_head(x, y, weights, heads, **options):
+    """The formula: project, split into heads, attend, join, project."""
+    def split(rows, weight):
+        projected = rows.astype(np.float64) @ weight.T
+        return projected.reshape(*rows.shape[:2], -1, weight.shape[0] // heads).swapaxes(1, 2)
+
+    out, _ = attention(split(x, weights[0]), split(y, weights[1]), split(y, weights[2]), **options)
+    return out.swapaxes(1, 2).reshape(*x.shape[:2], -1) @ weights[3].T
+
+
+def test_multi_head_attention():
+    weights = [random(12, 12, seed=n) for n in range(4)]
+    x, y = random(2, 3, 12), random(2, 5, 12)
+    layer = fovea.MultiHeadAttention(4, query_weight=weights[0], key_weight=weights[1], value_weight=weights[2],
+                                     out_weight=weights[3])
+    close(layer(x, y), multi_head(x, y, weights, 4), 1e-4)
+    close(layer(x), multi_head(x, x, weights, 4), 1e-4)
+    close(layer(x[0]), multi_head(x[:1], x[:1], weights, 4)[0], 1e-4)
+    out, average = layer(x, y, return_weights="average")
+    assert average.shape == (2, 3, 5) and layer(x, y, return_weights=True)[1].shape == (2, 4, 3, 5)
+    joined = fovea.MultiHeadAttention(4, in_weight=np.concatenate(weights[:3]), layout="out_in")
+    assert joined(x).shape == (2, 3, 12) and joined.nbytes > 0
+    turned = fovea.MultiHeadAttention(4, in_weight=np.concatenate(weights[:3]).T.copy(), out_weight=weights[3].T.copy(),
+                                      layout="in_out")
+    close(turned(x), layer(x), 1e-5)
+
+
+def test_a_decoder_layer_with_a_cache():
+    weights = np.concatenate([random(16, 16, seed=n) for n in range(3)])
+    layer, x = fovea.MultiHeadAttention(2, in_weight=weights), random(1, 6, 16)
+    whole = layer(x, is_causal=True, rotary={"base": 100.0})
+    cache = fovea.KVCache(1, 2, 6, 8)
+    steps = [layer(x[:, n:n + 1], is_causal=True, rotary={"base": 100.0}, cache=cache) for n in range(6)]
+    close(np.concatenate(steps, 1), whole, 1e-4)
+    assert layer(x[:, 5:], cache=cache, keep_cache=True).shape == (1, 1, 16) and len(cache) == 6

@@ -1,0 +1,171 @@
+"""PyTorch: tensors in and out, the custom operator, and models of transformers with another attention."""
+import numpy as np
+import pytest
+from reference import close, random
+
+torch = pytest.importorskip("torch")
+
+import fovea  # noqa: E402
+import fovea.torch  # noqa: E402
+
+sdpa = torch.nn.functional.scaled_dot_product_attention
+
+
+def tensors(*shapes):
+    return [torch.from_numpy(random(*shape, seed=n)) for n, shape in enumerate(shapes)]
+
+
+Q, K, V = tensors((2, 4, 5, 16), (2, 4, 7, 16), (2, 4, 7, 12))
+MASKS = {"none": None, "bool": torch.from_numpy(random(2, 1, 5, 7) > -0.5), "float": torch.from_numpy(random(5, 7)),
+         "one head": torch.from_numpy(random(1, 1, 1, 7)), "one key": torch.from_numpy(random(5, 1))}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("function", [fovea.scaled_dot_product_attention, fovea.torch.scaled_dot_product_attention])
+def test_the_same_as_pytorch(function, mask):
+    out = function(Q, K, V, MASKS[mask])
+    assert isinstance(out, torch.Tensor)
+    close(out, sdpa(Q, K, V, MASKS[mask]), 1e-5)
+    close(function(Q, K, V, is_causal=True, scale=0.3), sdpa(Q, K, V, is_causal=True, scale=0.3), 1e-5)
+    close(function(Q, K[:, :2], V[:, :2], enable_gqa=True), sdpa(Q, K[:, :2], V[:, :2], enable_gqa=True), 1e-5)
+
+
+def test_leading_axes_and_layouts():
+    for shape in ((), (3,), (2, 3), (2, 2, 3)):
+        q, k, v = tensors(shape + (5, 8), shape + (6, 8), shape + (6, 8))
+        close(fovea.scaled_dot_product_attention(q, k, v), sdpa(q, k, v), 1e-5)
+    inside = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (Q, K, V)]
+    close(fovea.scaled_dot_product_attention(*inside), sdpa(*inside), 1e-5)
+
+
+def test_plans_and_layers_give_tensors():
+    run = fovea.plan(Q, K, V)
+    assert isinstance(run(Q, K, V), torch.Tensor)
+    close(run(Q, K, V), sdpa(Q, K, V), 1e-5)
+    out, weights = fovea.attention(Q, K, V, return_weights=True)
+    assert isinstance(weights, torch.Tensor)
+    close(fovea.layer_norm(Q), torch.nn.functional.layer_norm(Q, (16,)), 1e-5)
+    close(fovea.linear(Q[0], K[0, 0], activation="gelu"), torch.nn.functional.gelu(Q[0] @ K[0, 0].T), 1e-5)
+
+
+def test_no_gradient_is_lost_in_silence():
+    q = Q.clone().requires_grad_()
+    with pytest.raises(RuntimeError, match="no gradients"):
+        fovea.attention(q, K, V)
+    with torch.no_grad():
+        close(fovea.attention(q, K, V), sdpa(Q, K, V), 1e-5)
+    out = fovea.torch.scaled_dot_product_attention(q, K, V)
+    out.sum().backward()  # by PyTorch's own function
+    assert q.grad is not None
+
+
+def test_other_types_are_pytorchs_or_refused():
+    half = [x.double() for x in (Q, K, V)]
+    close(fovea.torch.scaled_dot_product_attention(*half), sdpa(*half), 1e-12)
+    with pytest.raises(fovea.BadDtype, match=r"query \(float64\)"):
+        torch.ops.fovea.sdpa(*half)
+    with pytest.raises(fovea.BadDtype, match="query.dtype"):
+        fovea.attention(Q.long(), K, V)
+
+
+def test_the_operator():
+    torch.library.opcheck(torch.ops.fovea.sdpa, (Q, K, V, MASKS["float"], False, 0.5))
+    torch.library.opcheck(torch.ops.fovea.sdpa, (Q, K, V), {"is_causal": True})
+
+
+def test_the_operator_is_compiled_around():
+    """In one graph, which is what fullgraph insists on."""
+    def layer(q, k, v):
+        return fovea.torch.scaled_dot_product_attention(q * 2, k, v, is_causal=True).transpose(1, 2).reshape(2, 5, -1) + 1
+
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        close(compiled(Q, K, V), sdpa(2 * Q, K, V, is_causal=True).transpose(1, 2).reshape(2, 5, -1) + 1, 1e-5)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("sizes", [{}, {"kdim": 10, "vdim": 14}])
+@pytest.mark.parametrize("bias", [True, False])
+def test_from_torch(batch_first, sizes, bias):
+    torch.manual_seed(1)
+    module = torch.nn.MultiheadAttention(12, 4, bias=bias, batch_first=batch_first, **sizes).eval()
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter)
+    x, = tensors((2, 5, 12))
+    key, value = tensors((2, 7, sizes.get("kdim", 12)), (2, 7, sizes.get("vdim", 12)))
+    if not batch_first:
+        x, key, value = (one.transpose(0, 1).contiguous() for one in (x, key, value))
+    layer = fovea.MultiHeadAttention.from_torch(module)
+    with torch.no_grad():
+        wanted, wanted_weights = module(x, key, value)
+        out, weights = layer(x, key, value, return_weights="average")
+    close(out, wanted, 1e-4)
+    close(weights, wanted_weights, 1e-4)
+    with torch.no_grad():
+        padding = torch.arange(7) >= torch.tensor([[3], [7]])
+        close(layer(x, key, value, valid_lens=torch.tensor([3, 7])), module(x, key, value, key_padding_mask=padding)[0], 1e-4)
+
+
+def test_from_torch_refuses_what_it_would_not_compute():
+    with pytest.raises(ValueError, match="add_bias_kv"):
+        fovea.MultiHeadAttention.from_torch(torch.nn.MultiheadAttention(4, 2, add_bias_kv=True))
+    with pytest.raises(ValueError, match="eval"):
+        fovea.MultiHeadAttention.from_torch(torch.nn.MultiheadAttention(4, 2, dropout=0.5))
+
+
+def small_models():
+    from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(1)
+    bert = BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
+    llama = LlamaConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                        intermediate_size=64)
+    return [("encoder", BertModel(bert).eval()), ("decoder", LlamaForCausalLM(llama).eval())]
+
+
+def test_transformers_models_with_one_line_changed():
+    pytest.importorskip("transformers")
+    fovea.torch.register_with_transformers()
+    tokens, mask = torch.randint(50, (2, 9)), torch.ones(2, 9, dtype=torch.long)
+    for name, model in small_models():
+        padded = mask.clone()
+        padded[0, 6:] = 0
+        if name == "decoder":  # which pads in front
+            padded = padded.flip(1)
+        with torch.no_grad():
+            model.set_attn_implementation("sdpa")
+            wanted = [model(tokens, attention_mask=m)[0] for m in (mask, padded)]
+            model.set_attn_implementation("fovea")
+            calls = []
+            given = [counted(calls, lambda m=m: model(tokens, attention_mask=m)[0]) for m in (mask, padded)]
+        assert len(calls) == 2 * model.config.num_hidden_layers, f"{name}: fovea computed {len(calls)} layers"
+        for one, other, m in zip(given, wanted, (mask, padded)):
+            close(one[m.bool()], other[m.bool()].numpy(), 1e-4)
+
+
+def test_generating():
+    pytest.importorskip("transformers")
+    fovea.torch.register_with_transformers()
+    model, start = small_models()[1][1], torch.randint(50, (2, 4))
+    texts = []
+    for name in ("sdpa", "fovea"):
+        model.set_attn_implementation(name)
+        texts.append(model.generate(start, max_new_tokens=8, do_sample=False, pad_token_id=0).tolist())
+    assert texts[0] == texts[1]
+
+
+def counted(calls, run):
+    """run(), noting each call of the library."""
+    from fovea import _fovea
+
+    real = _fovea.sdpa
+
+    def count(*arguments):
+        calls.append(1)
+        return real(*arguments)
+
+    _fovea.sdpa = count
+    try:
+        return run()
+    finally:
+        _fovea.sdpa = real
