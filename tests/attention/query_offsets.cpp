@@ -51,16 +51,14 @@ const Rule kRules[] = {{"causal", [](AttentionProblem &p) { p.flags = FOVEA_CAUS
                           set_slopes(p);
                         }}};
 
-// Entry b as a problem of its own, at its own FOVEA_QUERY_OFFSET.
+// Entry b as a problem of its own, at its own FOVEA_QUERY_OFFSET; score function and slopes are still `all`'s.
 AttentionProblem entry_of(const AttentionProblem &all, int64_t b, int64_t offset) {
   AttentionProblem one;
   one.sizes = all.sizes;
   one.sizes.batch = 1;
-  one.score = all.score;
   one.query = batch_entry(all.query, b);
   one.key = batch_entry(all.key, b);
   one.value = batch_entry(all.value, b);
-  one.alibi_slopes = all.alibi_slopes;
   one.flags = all.flags | FOVEA_QUERY_OFFSET;
   one.query_offset = offset;
   one.window_left = all.window_left;
@@ -76,7 +74,11 @@ void check_entries(const AttentionProblem &problem, const std::vector<int64_t> &
       CAPTURE(b);
       const AttentionProblem one = entry_of(problem, b, offsets[static_cast<size_t>(b)]);
       const AttentionResult alone = one.make_result(weights);
-      REQUIRE_OK(one.run(context, alone));
+      AttentionArguments call(one, alone);
+      if (problem.score) call.score.emplace(*problem.score);
+      if (problem.alibi_slopes) call.alibi_slopes = problem.alibi_slopes->view();
+      if (problem.alibi_slopes) call.options.alibi_slopes = &call.alibi_slopes;
+      REQUIRE_OK(call.run(context));
       CHECK(same_bits(batch_entry(all.out, b).dense(), alone.out.dense()));
       CHECK(same_bits(batch_entry(*all.log_sum_exp, b).dense(), alone.log_sum_exp->dense()));
       if (weights) CHECK(same_bits(batch_entry(*all.weights, b).dense(), alone.weights->dense()));

@@ -355,8 +355,7 @@ std::string AttentionProblem::describe() const {
   list("value strides", value.strides());
   if (valid_lens32) list("valid_lens i32", valid_lens32->shape());
   if (valid_lens64) list("valid_lens i64", valid_lens64->shape());
-  if (query_offsets32)
-    list("query_offsets i32", Shape{query_offsets32->dense().front(), query_offsets32->dense().back()});
+  if (query_offsets32) list("query_offsets i32", query_offsets32->shape());
   if (mask) list("mask", mask->shape());
   if (bias) list("bias", bias->shape());
   text << (alibi_slopes ? " alibi" : "") << (sinks ? " sinks" : "") << (want_log_sum_exp ? " lse" : "");

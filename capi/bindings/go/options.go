@@ -101,13 +101,12 @@ const (
 
 // AttentionOptions:
 // Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
-// last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise.
-// K is that of the tensor: valid_lens move no position, which is the same for every batch entry. That is right where each
+// last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise,
+// and query_offsets for each batch entry. K is that of the tensor: valid_lens move no position. That is right where each
 // sequence begins at key 0 and has a query for every key (Q = K). It is wrong for the newest Q < K queries of sequences of
 // different lengths padded to one K, as a batch of decoders has them: of lengths {3, 5} the first would stand at position
-// 4, and a window of one key to its left would leave it nothing. What is right there:
-//   causal alone      no flag, and valid_lens [B,Q] with length_b - Q + i + 1 for query i; for Q = 1 that is length_b
-//   windows, ALiBi    a call for each sequence, on views of its own length_b keys (for a window, a mask will do, too)
+// 4, and a window of one key to its left would leave it nothing. What is right there are query_offsets of length_b - Q,
+// with FOVEA_CAUSAL or valid_lens of length_b; for causal alone, valid_lens [B,Q] of length_b - Q + i + 1 will do.
 //
 // score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
 //
@@ -127,7 +126,7 @@ type AttentionOptions struct {
 	Causal bool
 	// query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET
 	TopLeft bool
-	// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)
+	// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
 	LeaveOneOut bool
 	// weights are the mean over the H heads
 	AverageWeights bool
@@ -163,6 +162,8 @@ type AttentionOptions struct {
 	Dropout float32
 	// used with dropout
 	DropoutSeed uint64
+	// [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET
+	QueryOffsets *Tensor
 }
 
 func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
@@ -260,7 +261,7 @@ func (o *Score) raw() *C.go_fovea_score {
 // KernelRegressionOptions:
 // The zero value is the default. In C: fovea_kernel_regression_options.
 type KernelRegressionOptions struct {
-	// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)
+	// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
 	LeaveOneOut bool
 	// the kernel's width, > 0 and finite; 0: 1
 	Sigma float32

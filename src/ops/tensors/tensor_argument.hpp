@@ -27,6 +27,7 @@ class TensorArgument {
 bool set_contiguous(fovea_tensor *tensor);
 
 // What fovea_tensor_contiguous gives.
+FOVEA_NO_ACCESS(1)
 fovea_tensor contiguous_tensor(const void *data, fovea_dtype dtype, int32_t rank, const int64_t *shape);
 
 }  // namespace fovea

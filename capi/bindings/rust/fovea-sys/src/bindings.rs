@@ -51,6 +51,10 @@ pub const FOVEA_INTERNAL_ERROR: fovea_status = 13;
 
 /// IEEE binary32
 pub const FOVEA_F32: fovea_dtype = 1;
+/// IEEE binary16
+pub const FOVEA_F16: fovea_dtype = 2;
+/// bfloat16: the upper half of a binary32
+pub const FOVEA_BF16: fovea_dtype = 3;
 /// signed 32-bit integer
 pub const FOVEA_I32: fovea_dtype = 5;
 /// signed 64-bit integer
@@ -69,13 +73,13 @@ pub const FOVEA_EMPTY_ROWS_NAN: i32 = 2;
 pub const FOVEA_CAUSAL: u32 = 1;
 /// query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET
 pub const FOVEA_TOP_LEFT: u32 = 2;
-/// query i stands at position query_offset + i
+/// query i stands at position query_offset + i; query_offsets: one for each batch entry
 pub const FOVEA_QUERY_OFFSET: u32 = 4;
 /// attend key j only if j >= position - window_left
 pub const FOVEA_WINDOW_LEFT: u32 = 8;
 /// attend key j only if j <= position + window_right
 pub const FOVEA_WINDOW_RIGHT: u32 = 16;
-/// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)
+/// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
 pub const FOVEA_LEAVE_ONE_OUT: u32 = 32;
 /// weights are the mean over the H heads
 pub const FOVEA_AVERAGE_WEIGHTS: u32 = 64;
@@ -205,25 +209,25 @@ impl Default for fovea_context_options {
     }
 }
 
-/// ```text
 /// Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
-/// last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise.
-/// K is that of the tensor: valid_lens move no position, which is the same for every batch entry. That is right where each
+/// last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise,
+/// and query_offsets for each batch entry. K is that of the tensor: valid_lens move no position. That is right where each
 /// sequence begins at key 0 and has a query for every key (Q = K). It is wrong for the newest Q < K queries of sequences of
 /// different lengths padded to one K, as a batch of decoders has them: of lengths {3, 5} the first would stand at position
-/// 4, and a window of one key to its left would leave it nothing. What is right there:
-///   causal alone      no flag, and valid_lens [B,Q] with length_b - Q + i + 1 for query i; for Q = 1 that is length_b
-///   windows, ALiBi    a call for each sequence, on views of its own length_b keys (for a window, a mask will do, too)
+/// 4, and a window of one key to its left would leave it nothing. What is right there are query_offsets of length_b - Q,
+/// with FOVEA_CAUSAL or valid_lens of length_b; for causal alone, valid_lens [B,Q] of length_b - Q + i + 1 will do.
+///
 /// score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
+///
 /// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
 /// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 /// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
 /// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
 /// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
 /// results of fovea_exp may be.
+///
 /// All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
 /// and without B and H where it has rank 2.
-/// ```
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fovea_attention_options {
@@ -262,6 +266,8 @@ pub struct fovea_attention_options {
     pub reserved: i32,
     /// used with dropout
     pub dropout_seed: u64,
+    /// [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET
+    pub query_offsets: *const fovea_tensor,
 }
 
 impl Default for fovea_attention_options {
@@ -280,24 +286,25 @@ impl Default for fovea_attention_options {
 #[derive(Clone, Copy)]
 pub struct fovea_attention_buffers {
     pub struct_size: usize,
-    pub query: *const f32,
-    pub key: *const f32,
-    pub value: *const f32,
-    pub out: *mut f32,
+    pub query: *const c_void,
+    pub key: *const c_void,
+    pub value: *const c_void,
+    pub out: *mut c_void,
     pub valid_lens: *const c_void,
-    pub mask: *const u8,
-    pub bias: *const f32,
-    pub alibi_slopes: *const f32,
-    pub sinks: *const f32,
-    pub log_sum_exp: *mut f32,
-    pub weights: *mut f32,
+    pub mask: *const c_void,
+    pub bias: *const c_void,
+    pub alibi_slopes: *const c_void,
+    pub sinks: *const c_void,
+    pub log_sum_exp: *mut c_void,
+    pub weights: *mut c_void,
     /// the score's parameters
-    pub query_weight: *const f32,
-    pub key_weight: *const f32,
-    pub weight: *const f32,
-    pub score_bias: *const f32,
-    pub score_vector: *const f32,
-    pub sigmas: *const f32,
+    pub query_weight: *const c_void,
+    pub key_weight: *const c_void,
+    pub weight: *const c_void,
+    pub score_bias: *const c_void,
+    pub score_vector: *const c_void,
+    pub sigmas: *const c_void,
+    pub query_offsets: *const c_void,
 }
 
 impl Default for fovea_attention_buffers {
@@ -314,13 +321,16 @@ impl Default for fovea_attention_buffers {
 /// The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
 /// strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
 /// of a query and of a key, may differ where the table below says so, and are in [1, 1024].
+///
 ///   kind      query_weight  key_weight  weight      bias           score_vector   sigma or sigmas    sizes
 ///   DOT                                                                                              Dq = Dk
 ///   BILINEAR                            [Dq,Dk]                                                      any Dq, Dk
 ///   ADDITIVE  [h,Dq]        [h,Dk]                                 [h]                               any Dq, Dk
 ///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 ///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
+///
 /// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+///
 /// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
 /// projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
@@ -670,6 +680,9 @@ extern "C" {
     ///   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
     /// or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]; Q and K at most 2^30. B, Q and
     /// K may be 0. Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out.
+    /// Each of query, key, value, out, options.bias and options.weights may as well be F16 or BF16, in any mix; weights that are
+    /// averaged may not. Everything is computed in float32, with the bits that F32 tensors of these numbers give, and rounded
+    /// once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept.
     /// Scratch memory comes from the context; see fovea_plan for none.
     /// ```
     pub fn fovea_sdpa(
@@ -701,7 +714,7 @@ extern "C" {
         workspace_size: usize,
     ) -> fovea_status;
     /// Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
-    /// [B,H,Q,Dq]. score NULL: the scaled dot product.
+    /// [B,H,Q,Dq]. score NULL: the scaled dot product. Query and key are F32 where the score function has weights.
     pub fn fovea_attention(
         context: *const fovea_context,
         score: *const fovea_score,

@@ -26,6 +26,7 @@ pub(crate) struct Layouts {
     score_bias: Option<Layout>,
     score_vector: Option<Layout>,
     sigmas: Option<Layout>,
+    query_offsets: Option<Layout>,
 }
 
 impl Layouts {
@@ -55,6 +56,7 @@ impl Layouts {
             score_bias: score.and_then(|score| score.bias.as_ref()).map(|tensor| tensor.layout()),
             score_vector: score.and_then(|score| score.score_vector.as_ref()).map(|tensor| tensor.layout()),
             sigmas: score.and_then(|score| score.sigmas.as_ref()).map(|tensor| tensor.layout()),
+            query_offsets: options.query_offsets.as_ref().map(|tensor| tensor.layout()),
         }
     }
 }
@@ -79,6 +81,7 @@ pub struct Buffers<'a> {
     score_bias: Option<Data<'a>>,
     score_vector: Option<Data<'a>>,
     sigmas: Option<Data<'a>>,
+    query_offsets: Option<Data<'a>>,
 }
 
 impl<'a> Buffers<'a> {
@@ -107,6 +110,7 @@ impl<'a> Buffers<'a> {
             score_bias: None,
             score_vector: None,
             sigmas: None,
+            query_offsets: None,
         }
     }
 
@@ -134,6 +138,7 @@ impl<'a> Buffers<'a> {
             score_bias: None,
             score_vector: None,
             sigmas: None,
+            query_offsets: None,
         }
     }
 
@@ -215,6 +220,12 @@ impl<'a> Buffers<'a> {
         self
     }
 
+    /// The data of `options.query_offsets`.
+    pub fn query_offsets(mut self, query_offsets: impl Into<Data<'a>>) -> Self {
+        self.query_offsets = Some(query_offsets.into());
+        self
+    }
+
     /// Refuses what is shorter than was planned, or of another element type.
     #[inline]
     pub(crate) fn raw(self, planned: &Layouts) -> Result<sys::fovea_attention_buffers> {
@@ -237,6 +248,7 @@ impl<'a> Buffers<'a> {
             score_bias: Data::pointer(self.score_bias, &planned.score_bias, "score_bias")?,
             score_vector: Data::pointer(self.score_vector, &planned.score_vector, "score_vector")?,
             sigmas: Data::pointer(self.sigmas, &planned.sigmas, "sigmas")?,
+            query_offsets: Data::pointer(self.query_offsets, &planned.query_offsets, "query_offsets")?,
         })
     }
 }

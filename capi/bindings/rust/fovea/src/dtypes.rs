@@ -8,6 +8,16 @@ unsafe impl Element for f32 {
     const DTYPE: i32 = sys::FOVEA_F32;
 }
 
+#[cfg(feature = "half")]
+unsafe impl Element for half::f16 {
+    const DTYPE: i32 = sys::FOVEA_F16;
+}
+
+#[cfg(feature = "half")]
+unsafe impl Element for half::bf16 {
+    const DTYPE: i32 = sys::FOVEA_BF16;
+}
+
 unsafe impl Element for i32 {
     const DTYPE: i32 = sys::FOVEA_I32;
 }

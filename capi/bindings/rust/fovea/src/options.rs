@@ -66,25 +66,25 @@ pub enum Activation {
     Silu = sys::FOVEA_ACTIVATION_SILU,
 }
 
-/// ```text
 /// Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
-/// last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise.
-/// K is that of the tensor: valid_lens move no position, which is the same for every batch entry. That is right where each
+/// last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise,
+/// and query_offsets for each batch entry. K is that of the tensor: valid_lens move no position. That is right where each
 /// sequence begins at key 0 and has a query for every key (Q = K). It is wrong for the newest Q < K queries of sequences of
 /// different lengths padded to one K, as a batch of decoders has them: of lengths {3, 5} the first would stand at position
-/// 4, and a window of one key to its left would leave it nothing. What is right there:
-///   causal alone      no flag, and valid_lens [B,Q] with length_b - Q + i + 1 for query i; for Q = 1 that is length_b
-///   windows, ALiBi    a call for each sequence, on views of its own length_b keys (for a window, a mask will do, too)
+/// 4, and a window of one key to its left would leave it nothing. What is right there are query_offsets of length_b - Q,
+/// with FOVEA_CAUSAL or valid_lens of length_b; for causal alone, valid_lens [B,Q] of length_b - Q + i + 1 will do.
+///
 /// score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
+///
 /// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
 /// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 /// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
 /// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
 /// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
 /// results of fovea_exp may be.
+///
 /// All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
 /// and without B and H where it has rank 2.
-/// ```
 ///
 /// Every setter left out is a default. In C: `fovea_attention_options`.
 #[derive(Default)]
@@ -105,6 +105,7 @@ pub struct AttentionOptions<'a> {
     pub(crate) weights: Option<TensorMut<'a>>,
     pub(crate) dropout: f32,
     pub(crate) dropout_seed: u64,
+    pub(crate) query_offsets: Option<Tensor<'a>>,
 }
 
 impl<'a> AttentionOptions<'a> {
@@ -206,6 +207,12 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
+    /// [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET
+    pub fn query_offsets(mut self, query_offsets: impl Into<Tensor<'a>>) -> Self {
+        self.query_offsets = Some(query_offsets.into());
+        self
+    }
+
     /// attend key j only if j <= position of the query
     pub fn causal(mut self) -> Self {
         self.flags |= sys::FOVEA_CAUSAL;
@@ -218,7 +225,7 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
-    /// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)
+    /// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
     pub fn leave_one_out(mut self) -> Self {
         self.flags |= sys::FOVEA_LEAVE_ONE_OUT;
         self
@@ -257,6 +264,7 @@ impl<'a> AttentionOptions<'a> {
             dropout: self.dropout,
             reserved: 0,
             dropout_seed: self.dropout_seed,
+            query_offsets: tensor_pointer(&self.query_offsets),
         }
     }
 }
@@ -265,13 +273,16 @@ impl<'a> AttentionOptions<'a> {
 /// The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
 /// strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
 /// of a query and of a key, may differ where the table below says so, and are in [1, 1024].
+///
 ///   kind      query_weight  key_weight  weight      bias           score_vector   sigma or sigmas    sizes
 ///   DOT                                                                                              Dq = Dk
 ///   BILINEAR                            [Dq,Dk]                                                      any Dq, Dk
 ///   ADDITIVE  [h,Dq]        [h,Dk]                                 [h]                               any Dq, Dk
 ///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 ///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
+///
 /// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+///
 /// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
 /// projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
@@ -389,7 +400,7 @@ impl<'a> KernelRegressionOptions<'a> {
         self
     }
 
-    /// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set)
+    /// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
     pub fn leave_one_out(mut self) -> Self {
         self.flags |= sys::FOVEA_LEAVE_ONE_OUT;
         self
