@@ -62,12 +62,14 @@ class Binding:
         text = self.read(self.members)
         for struct in filter(lambda struct: struct["options"], described["structs"]):
             name = struct["name"]
-            literals = "".join(re.findall(rf"\b{name} \{{\n(.*?)\n *\}}[;)]?\n", text, re.S))
-            variables = re.findall(rf"\b{name} [*&]?(\w+)\b", text)
+            # Literals that name every member; and what is set between a variable's declaration and the next return.
+            places = [set(re.findall(r"\w+", one)) for one in re.findall(rf"\b{name} \{{\n(.*?)\n *\}}[;)]?\n", text, re.S)]
+            for variable, rest in re.findall(rf"\b{name} [*&]?(\w+) =(.*?)\breturn\b", text, re.S):
+                places.append(set(re.findall(rf"\b{variable}(?:\.|->)(\w+) \|?=", rest)))
+            places = [place for place in places if place]  # not those that only hold one
             for member in struct["members"]:
-                set_here = [f"{variable}{arrow}{member['name']} =" for variable in variables for arrow in (".", "->")]
                 if member["name"] not in ("struct_size", "reserved") and \
-                        not re.search(rf"\b{member['name']}\b", literals) and not any(s in text for s in set_here):
+                        not (places and all(member["name"] in place for place in places)):
                     yield f"{name}.{member['name']}"
 
 
@@ -75,14 +77,18 @@ def in_go(name):
     return rf"\bc{generate_rust.camel(generate_rust.plain(name))}\(|C\.(go_)?{name}\("
 
 
-def in_c(name):
-    return rf"\b{name}\("
+def in_node(name):
+    if name.endswith("_destroy"):
+        return r"native\.close\("
+    operation = generate_node.operation({"name": name})
+    return rf"native\.{operation}\(|'{operation}'|\b{name}\("
 
 
 BINDINGS = {
     "rust": Binding(["rust/fovea/src/*.rs"], ["rust/fovea/src/*.rs"], lambda name: rf"sys::{name}\("),
     "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/buffers.go", "go/shim.c"],
                   ["go/shim.c"], in_go),
+    "node": Binding(["node/index.js", "node/src/addon.cpp"], ["node/src/*.cpp"], in_node),
 }
 
 

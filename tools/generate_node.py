@@ -1,2 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node from the description of the C interface: for each function that can fail a function that reads its arguments from
+JavaScript, the names of options, and their types for TypeScript."""
+import re
+
+from generate_go import Shape
+from generate_rust import camel, enum_name, plain, planned_buffers
+
+HEAD = "// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.\n// SPDX-License-Identifier: Apache-2.0\n"
+READERS = {"int32_t": "int32", "int64_t": "int64", "uint64_t": "uint64", "float": "float32", "size_t": "size"}
+
+
+def js(name):
+    """snake_case as JavaScript has it."""
+    return re.sub(r"_(\w)", lambda match: match[1].upper(), name)
+
+
+def operation(function):
+    return js(plain(function["name"]))
+
+
+def value_name(enum, value):
+    return js(value["name"][len(enum["prefix"]):].lower())
+
+
+class Addon(Shape):
+    def changes(self, function, argument):
+        """Whether a handle is changed: then no other call may use it meanwhile."""
+        return not argument["type"]["const"]
+
+    # ---- C++ ---------------------------------------------------------------------------------------------------------
+
+    def read_member(self, member, bits):
+        name, base = member["name"], member["type"]["base"]
+        key, target = js(name), f"made->{name}"
+        if base == "fovea_tensor":
+            return f'  {target} = in.tensor(in.get(from, "{key}"), "{key}");\n'
+        if base in self.structs:
+            return f'  {target} = read_{base}(in, in.get(from, "{key}"));\n'
+        if base in self.handles:
+            return f'  {target} = in.handle<{base}>(in.get(from, "{key}"), Kind::{plain(base)}, true, "{key}");\n'
+        enum = self.enums.get(member.get("enum"))
+        if enum and enum["bits"]:
+            return "".join(f'  if (in.flag(in.get(from, "{js(bit)}"), {"true" if bit in bits else "false"}, "{js(bit)}")) '
+                           f"{target} |= {constant};\n" for bit, constant, _ in self.bits_of(member))
+        if enum:
+            names = ", ".join(f'{{"{value_name(enum, value)}", {value["name"]}}}' for value in enum["values"])
+            return f'  {target} = in.choice(in.get(from, "{key}"), {{{names}}}, "{key}");\n'
+        return f'  {target} = in.{READERS[base]}(in.get(from, "{key}"), "{key}");\n'
+
+    def bits_of(self, member):
+        enum = self.enums[member["enum"]]
+        for value in enum["values"]:
+            if value["name"] in member.get("values", [value["name"]]):
+                yield value["name"][len(enum["prefix"]):].lower(), value["name"], value["doc"]
+
+    def reader(self, struct):
+        name = struct["name"]
+        names = {member["name"] for member in struct["members"]}
+        body = "".join(self.read_member(member, names) for member in self.members(struct))
+        return (f"static const {name} *read_{name}(Reader &in, napi_value from) {{\n  if (in.is_none(from)) return nullptr;\n"
+                f"  {name} *made = in.call.make<{name}>();\n  made->struct_size = sizeof({name});\n{body}  return made;\n}}\n")
+
+    def parse(self, function):
+        lines, values, at = [], [], 0
+        for argument in function["arguments"]:
+            kind, name, base = self.kind(argument), argument["name"], argument["type"]["base"]
+            if kind == "made":
+                lines.append(f"  Call *call = &in.call;\n  call->made_kind = Kind::{plain(base)};\n")
+                values.append(f"reinterpret_cast<{base} **>(&call->made)")
+                continue
+            value = f"args[{at}]"
+            at += 1
+            values.append(name)
+            if kind == "tensor":
+                lines.append(f'  const fovea_tensor *{name} = in.tensor({value}, "{name}");\n')
+            elif kind == "options":
+                lines.append(f"  const {base} *{name} = read_{base}(in, {value});\n")
+            elif kind == "handle":
+                changes = "true" if self.changes(function, argument) else "false"
+                lines.append(f'  {argument["type"]["c"]}{name} = in.handle<{base}>({value}, Kind::{plain(base)}, {changes}, '
+                             f'"{name}");\n')
+            elif kind == "bytes":
+                lines.append(f'  uint8_t *{name} = in.bytes({value}, "{name}");\n')
+            elif base == "int32_t" and any(enum["of"].endswith("." + name) for enum in self.enums.values()):
+                enum = next(enum for enum in self.enums.values() if enum["of"].endswith("." + name))
+                names = ", ".join(f'{{"{value_name(enum, one)}", {one["name"]}}}' for one in enum["values"])
+                lines.append(f'  int32_t {name} = in.choice({value}, {{{names}}}, "{name}");\n')
+            else:
+                lines.append(f'  {base} {name} = in.{READERS[base]}({value}, "{name}");\n')
+        if function["name"].endswith("_plan_create"):
+            lines.append(self.layouts(function))
+        body = "".join(lines)
+        return (f"static void parse_{function['name']}(Reader &in, const napi_value *args) {{\n{body}"
+                f"  in.call.run = [=] {{ return {function['name']}({', '.join(values)}); }};\n}}\n"), at
+
+    def layouts(self, function):
+        names = {argument["name"] for argument in function["arguments"]}
+        out = []
+        for _, _, place in planned_buffers(self.described):
+            struct, _, member = place.rpartition(".")
+            if struct:
+                out.append(f"{struct} ? {place.replace('.', '->')} : nullptr" if struct in names else "nullptr")
+            else:
+                out.append(member if member in names else "nullptr")
+        return f"  call->layouts = layouts_of({{{', '.join(out)}}});\n"
+
+    def source(self):
+        kinds = ", ".join(sorted(plain(handle) for handle in self.handles))
+        parsed = [(function, *self.parse(function)) for function in self.functions()]
+        buffers = list(planned_buffers(self.described))
+        table = "".join(f'    {{"{operation(function)}", {count}, parse_{function["name"]}}},\n' for function, _, count in parsed)
+        destroys = "".join(f"    case Kind::{plain(handle)}: return fovea_{plain(handle)}_destroy(static_cast<{handle} *>(raw));\n"
+                           for handle in sorted(self.handles))
+        header = (f"{HEAD}#pragma once\n\n#include <fovea/fovea.h>\n\nenum class Kind {{ {kinds} }};\n\n"
+                  f"constexpr int buffer_count = {len(buffers)};\n\n"
+                  "/* Of a planned run: the pointers in the order of fovea_attention_buffers. */\n"
+                  "fovea_attention_buffers buffers_of(void *const *data);\nvoid destroy(Kind kind, void *raw);\n")
+        sets = "".join(f"  buffers.{name} = static_cast<decltype(buffers.{name})>(data[{n}]);\n"
+                       for n, (name, _, _) in enumerate(buffers))
+        readers = "\n".join(self.reader(struct) for struct in self.structs.values())
+        parses = "\n".join(text for _, text, _ in parsed)
+        source = (f'{HEAD}#include "call.hpp"\n\n{readers}\n{parses}\nconst Operation operations[] = {{\n{table}}};\n'
+                  "const size_t operation_count = sizeof operations / sizeof operations[0];\n\n"
+                  "fovea_attention_buffers buffers_of(void *const *data) {\n  fovea_attention_buffers buffers = {};\n"
+                  f"  buffers.struct_size = sizeof buffers;\n{sets}  return buffers;\n}}\n\n"
+                  f"void destroy(Kind kind, void *raw) {{\n  switch (kind) {{\n{destroys}  }}\n}}\n")
+        return header, source
+
+    # ---- JavaScript and TypeScript -----------------------------------------------------------------------------------
+
+    def keys(self, struct):
+        """(key, its type in TypeScript, comment) for each property."""
+        names = {member["name"] for member in struct["members"]}
+        for member in self.members(struct):
+            base, enum = member["type"]["base"], self.enums.get(member.get("enum"))
+            if enum and enum["bits"]:
+                for bit, _, doc in self.bits_of(member):
+                    if bit not in names:
+                        yield js(bit), "boolean", doc
+                continue
+            kind = "Input" if base == "fovea_tensor" else camel(plain(base)) if base in self.structs | dict.fromkeys(self.handles) \
+                else enum_name(enum) if enum else "number | bigint" if base in ("int64_t", "uint64_t") else "number"
+            yield js(member["name"]), kind, member["doc"]
+
+    def javascript(self):
+        structs = "".join(f"  {camel(plain(struct['name']))}: [{', '.join(repr(key) for key, _, _ in self.keys(struct))}],\n"
+                          for struct in self.structs.values())
+        buffers = ", ".join(repr(js(name)) for name, _, _ in planned_buffers(self.described))
+        dtype = next(enum for enum in self.described["enums"] if enum["of"] == "fovea_dtype")
+        dtypes = ", ".join(f"{value['name'][len('FOVEA_'):]}: {value['value']}n" for value in dtype["values"])
+        return (f"{HEAD}'use strict';\n\nexports.dtypes = {{ {dtypes} }};\n"
+                f"exports.maxRank = {self.described['constants']['FOVEA_MAX_RANK']};\n\n// The properties that each kind of options has.\nexports.options = {{\n{structs}}};\n\n"
+                f"// The data of a planned run, in the order of fovea_attention_buffers.\nexports.buffers = [{buffers}];\n")
+
+    def types(self):
+        out = [HEAD, "import { Input, KvCache } from './index';\n"]
+        for enum in self.described["enums"]:
+            if enum["bits"] or enum["of"] == "fovea_dtype":
+                continue
+            if enum["of"] == "fovea_status":
+                values = " | ".join(f"'{value['name']}'" for value in enum["values"] if value["value"])
+                out.append(f"/** `code` of the errors that are thrown. */\nexport type Status = {values};\n")
+                continue
+            values = " | ".join(f"'{value_name(enum, value)}'" for value in enum["values"])
+            out.append(f"{block(enum['doc'])}export type {enum_name(enum)} = {values};\n")
+        required = {"heads", "batch", "kvHeads", "capacity", "headDim"}
+        for struct in self.structs.values():
+            name = camel(plain(struct["name"]))
+            body = "".join(f"{block(doc, '  ')}  {key}{'' if key in required and name == 'KvCacheSizes' else '?'}: {kind};\n"
+                           for key, kind, doc in self.keys(struct))
+            out.append(f"{block(struct['doc'])}export interface {name} {{\n{body}}}\n")
+        body = "".join(f"  {js(name)}?: Data;\n" for name, _, _ in planned_buffers(self.described)
+                       if name not in ("query", "key", "value", "out"))
+        out.append("export type Data = Float32Array | Int32Array | BigInt64Array | Uint8Array;\n\n"
+                   f"/** The data of a planned run beside query, key, value and out. */\nexport interface Buffers {{\n{body}}}\n")
+        return "\n".join(out)
+
+
+def block(text, indent=""):
+    if not text:
+        return ""
+    lines = text.replace("*/", "* /").split("\n")
+    if len(lines) == 1:
+        return f"{indent}/** {lines[0]} */\n"
+    return f"{indent}/**\n" + "".join(f"{indent} * {line}".rstrip() + "\n" for line in lines) + f"{indent} */\n"
+
+
 def files(described):
-    return {}
+    addon = Addon(described)
+    header, source = addon.source()
+    return {"node/src/shim.hpp": header, "node/src/shim.cpp": source, "node/options.js": addon.javascript(),
+            "node/options.d.ts": addon.types()}

@@ -1,0 +1,141 @@
+// Types of fovea for Node. Those of options are in options.d.ts, which is generated from the C headers.
+// SPDX-License-Identifier: Apache-2.0
+import {
+  AttentionOptions, Buffers, Data, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
+  MaskedSoftmaxOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, RotaryOptions, Score, WeightLayout,
+} from './options';
+export * from './options';
+
+/** A typed array with a shape and strides in elements. It is a view: the array stays whose it is. */
+export class Tensor<T extends Data = Data> {
+  constructor(data: T, shape?: number[], layout?: { strides?: number[]; offset?: number });
+  /** A row-major tensor without data, for plans. */
+  static shapeOnly(shape: number[], arrayType?: Function): Tensor;
+  static zeros(shape: number[]): Tensor<Float32Array>;
+  readonly data: T;
+  readonly shape: readonly number[];
+}
+
+/** A typed array alone is a tensor of rank 1. */
+export type Input = Tensor | Data;
+/** What is written, if not a new tensor; and where the work runs. */
+export interface Extras { out?: Input; context?: Context }
+type Result = Tensor<Float32Array>;
+
+export function sdpaSync(query: Input, key: Input, value: Input, options?: AttentionOptions & Extras): Result;
+export function sdpa(query: Input, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Result>;
+export function attentionSync(score: Score | undefined, query: Input, key: Input, value: Input, options?: AttentionOptions & Extras): Result;
+export function attention(score: Score | undefined, query: Input, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Result>;
+export function kernelRegressionSync(queries: Input, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Result;
+export function kernelRegression(queries: Input, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Promise<Result>;
+export function mergeStatesSync(outs: Input, lses: Input, options?: Extras & { logSumExp?: Input }): Result;
+export function mergeStates(outs: Input, lses: Input, options?: Extras & { logSumExp?: Input }): Promise<Result>;
+export function maskedSoftmaxSync(x: Input, validLens?: Input, options?: MaskedSoftmaxOptions & Extras): Result;
+export function maskedSoftmax(x: Input, validLens?: Input, options?: MaskedSoftmaxOptions & Extras): Promise<Result>;
+export function matmulSync(a: Input, b: Input, options?: Extras): Result;
+export function matmul(a: Input, b: Input, options?: Extras): Promise<Result>;
+export function positionalEncodingSync(shape: number[], options?: PositionalEncodingOptions & Extras): Result;
+export function positionalEncoding(shape: number[], options?: PositionalEncodingOptions & Extras): Promise<Result>;
+export function addPositionalEncodingSync(x: Input, options?: PositionalEncodingOptions & Extras): Result;
+export function addPositionalEncoding(x: Input, options?: PositionalEncodingOptions & Extras): Promise<Result>;
+export function rotarySync(x: Input, options?: RotaryOptions & Extras): Result;
+export function rotary(x: Input, options?: RotaryOptions & Extras): Promise<Result>;
+export function layerNormSync(x: Input, options?: LayerNormOptions & Extras): Result;
+export function layerNorm(x: Input, options?: LayerNormOptions & Extras): Promise<Result>;
+export function expSync(x: Input, options?: Extras): Result;
+export function exp(x: Input, options?: Extras): Promise<Result>;
+export function tanhSync(x: Input, options?: Extras): Result;
+export function tanh(x: Input, options?: Extras): Promise<Result>;
+/** The slopes of ALiBi for that many heads. */
+export function alibiSlopes(heads: number): Result;
+
+interface Owner {
+  /** Frees it, when no call uses it any more. Left out, the garbage collector does. */
+  close(): void;
+}
+
+/** Where work runs. Left out everywhere: all threads, the best instruction set. */
+export class Context implements Owner {
+  constructor(options?: { maxThreads?: number; maxIsa?: 'base' | 'avx2' | 'avx512' | 'amx' });
+  readonly threads: number;
+  readonly isaName: string;
+  close(): void;
+}
+
+/** A right-hand side of products, packed once. */
+export class PackedMatrix implements Owner {
+  static packSync(b: Input, options?: { context?: Context }): PackedMatrix;
+  static pack(b: Input, options?: { context?: Context }): Promise<PackedMatrix>;
+  static packLinearSync(weight: Input, options?: { context?: Context; layout?: WeightLayout }): PackedMatrix;
+  static packLinear(weight: Input, options?: { context?: Context; layout?: WeightLayout }): Promise<PackedMatrix>;
+  multiplySync(a: Input, options: Extras & { out: Input }): Result;
+  multiply(a: Input, options: Extras & { out: Input }): Promise<Result>;
+  linearSync(x: Input, options: LinearOptions & Extras & { out: Input }): Result;
+  linear(x: Input, options: LinearOptions & Extras & { out: Input }): Promise<Result>;
+  readonly size: number;
+  close(): void;
+}
+
+type MhaCall = MhaOptions & Extras & { key?: Input; value?: Input };
+
+/** The weights of a multi-head attention layer, packed once. */
+export class MhaWeights implements Owner {
+  static packSync(parameters: MhaParameters, options?: { context?: Context }): MhaWeights;
+  static pack(parameters: MhaParameters, options?: { context?: Context }): Promise<MhaWeights>;
+  /** key left out is query, value left out is key, out left out has query's shape. */
+  attendSync(query: Input, options?: MhaCall): Result;
+  attend(query: Input, options?: MhaCall): Promise<Result>;
+  readonly size: number;
+  close(): void;
+}
+export function multiHeadAttentionOnceSync(parameters: MhaParameters, query: Input, options?: MhaCall): Result;
+export function multiHeadAttentionOnce(parameters: MhaParameters, query: Input, options?: MhaCall): Promise<Result>;
+
+/** Keys and values of sequences of one length. Asynchronous calls on one take turns, in the order they were made. */
+export class KvCache implements Owner {
+  constructor(sizes: KvCacheSizes);
+  static restore(bytes: Uint8Array, capacity?: number): KvCache;
+  appendSync(key: Input, value: Input, options?: { context?: Context }): void;
+  append(key: Input, value: Input, options?: { context?: Context }): Promise<void>;
+  attendSync(query: Input, options?: AttentionOptions & Extras & { score?: Score }): Result;
+  attend(query: Input, options?: AttentionOptions & Extras & { score?: Score }): Promise<Result>;
+  reorderSync(source: Input, options?: { context?: Context }): void;
+  reorder(source: Input, options?: { context?: Context }): Promise<void>;
+  truncate(length: number): void;
+  save(): Uint8Array;
+  readonly length: number;
+  readonly size: number;
+  close(): void;
+}
+
+/** Keys that are attended again and again, as an additive, concat or bilinear score reads them. */
+export class PreparedKeys implements Owner {
+  constructor(score: Score, sizes: { batch?: number; kvHeads?: number; capacity: number; queryDim: number; keyDim: number; context?: Context });
+  appendSync(key: Input, options?: { context?: Context }): void;
+  append(key: Input, options?: { context?: Context }): Promise<void>;
+  attendSync(query: Input, value: Input, options?: AttentionOptions & Extras): Result;
+  attend(query: Input, value: Input, options?: AttentionOptions & Extras): Promise<Result>;
+  truncate(length: number): void;
+  readonly length: number;
+  readonly size: number;
+  close(): void;
+}
+
+type PlanOptions = AttentionOptions & { context?: Context };
+
+/** A checked call with everything but the data decided. */
+export class Plan implements Owner {
+  static sdpa(query: Input, key: Input, value: Input, out: Input, options?: PlanOptions): Plan;
+  static attention(score: Score | undefined, query: Input, key: Input, value: Input, out: Input, options?: PlanOptions): Plan;
+  static prepared(query: Input, keys: PreparedKeys, value: Input, out: Input, options?: PlanOptions): Plan;
+  /** Runs the call on arrays that begin with their tensor's first element in memory; key undefined over prepared keys. */
+  runSync(query: Data, key: Data | undefined, value: Data, out: Float32Array, buffers?: Buffers): void;
+  run(query: Data, key: Data | undefined, value: Data, out: Float32Array, buffers?: Buffers): Promise<void>;
+  readonly workspaceSize: number;
+  readonly description: string;
+  close(): void;
+}
+
+export const version: string;
+/** The instruction sets that this machine can run, worst first. */
+export function isaAvailable(): string[];

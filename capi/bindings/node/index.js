@@ -1,0 +1,392 @@
+// fovea for Node: the operations of the C library on typed arrays, at once (…Sync) or off the event loop (promises).
+//
+// Shapes, formulas and errors are those of the C interface, whose manual is fovea.h. Errors have the status's name as their
+// code: 'FOVEA_BAD_SHAPE'.
+//
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+const path = require('node:path');
+const native = require(process.env.FOVEA_ADDON || path.join(__dirname, 'build', 'fovea.node'));
+const { options: known, buffers: bufferNames, dtypes, maxRank } = require('./options.js');
+
+const types = new Map([
+  [Float32Array, dtypes.F32], [Int32Array, dtypes.I32], [BigInt64Array, dtypes.I64], [Uint8Array, dtypes.BOOL],
+]);
+
+function refuse(code, message) {
+  throw Object.assign(new Error(message), { code });
+}
+
+function sizeOf(shape) {
+  let count = 1;
+  for (const size of shape) {
+    if (!Number.isInteger(size) || size < 0) refuse('FOVEA_BAD_SHAPE', `shape is [${shape}], expected whole numbers from 0 on`);
+    count *= size;
+  }
+  if (!Number.isSafeInteger(count)) refuse('FOVEA_SIZE_OVERFLOW', `shape [${shape}] has too many elements`);
+  return count;
+}
+
+/** A typed array with a shape and strides in elements. It is a view: the array stays whose it is. */
+class Tensor {
+  constructor(data, shape = [data.length], { strides, offset = 0 } = {}) {
+    const type = types.get(data?.constructor);
+    if (type === undefined) refuse('FOVEA_BAD_DTYPE', 'data must be a Float32Array, Int32Array, BigInt64Array or Uint8Array');
+    const count = sizeOf(shape);
+    if (!strides && count !== data.length) {
+      refuse('FOVEA_BAD_SHAPE', `shape [${shape}] has ${count} elements, the array ${data.length}`);
+    }
+    describe(this, type, shape, strides, offset);
+    this.data = data;
+    Object.freeze(this);
+  }
+
+  /** A row-major tensor without data, for plans. */
+  static shapeOnly(shape, arrayType = Float32Array) {
+    const tensor = Object.create(Tensor.prototype);
+    sizeOf(shape);
+    describe(tensor, types.get(arrayType), shape);
+    return Object.freeze(tensor);
+  }
+
+  static zeros(shape) {
+    return new Tensor(new Float32Array(sizeOf(shape)), shape);
+  }
+}
+
+// What the addon reads: dtype, rank, offset, sizes, strides.
+function describe(tensor, type, shape, strides, offset = 0) {
+  if (shape.length > maxRank) refuse('FOVEA_BAD_RANK', `shape has ${shape.length} axes, expected at most ${maxRank}`);
+  if (strides && strides.length !== shape.length) {
+    refuse('FOVEA_BAD_STRIDE', `${strides.length} strides for ${shape.length} axes`);
+  }
+  const view = new BigInt64Array(3 + 2 * maxRank);
+  view[0] = type;
+  view[1] = BigInt(shape.length);
+  view[2] = BigInt(offset);
+  let step = 1;
+  for (let axis = shape.length - 1; axis >= 0; --axis) {
+    view[3 + axis] = BigInt(shape[axis]);
+    view[3 + maxRank + axis] = BigInt(strides ? strides[axis] : step);
+    step *= Math.max(shape[axis], 1);
+  }
+  tensor.view = view;
+  tensor.shape = Object.freeze([...shape]);
+}
+
+const asTensor = (value) => (ArrayBuffer.isView(value) ? new Tensor(value) : value);
+
+// ---- options ---------------------------------------------------------------------------------------------------------
+
+const nested = { attention: 'AttentionOptions', score: 'Score', rotary: 'RotaryOptions' };
+
+// Options with typed arrays made tensors. A property that there is none of is an error, not passed over.
+function read(kind, given, others = []) {
+  if (given === undefined || given === null) return undefined;
+  const made = {};
+  for (const [key, value] of Object.entries(given)) {
+    if (known[kind].includes(key)) {
+      made[key] = nested[key] && kind === 'MhaOptions' ? read(nested[key], value) : asTensor(value);
+    } else if (!others.includes(key)) {
+      throw new TypeError(`${kind} has no ${key}; it has ${[...known[kind], ...others].join(', ')}`);
+    }
+  }
+  return made;
+}
+
+// ---- calls -----------------------------------------------------------------------------------------------------------
+
+const like = (x) => Tensor.zeros(asTensor(x).shape);
+const withLast = (x, last) => Tensor.zeros([...x.shape.slice(0, -1), last]);
+
+// Asynchronous calls that use a cache or prepared keys are made one after the other, in the order they were asked for.
+function inTurn(users, start) {
+  const waiting = users.filter(Boolean);
+  if (waiting.length === 0) return start();
+  const turn = Promise.all(waiting.map((user) => user.turn)).then(start);
+  for (const user of waiting) user.turn = turn.catch(() => {});
+  return turn;
+}
+
+// An operation in both forms. prepare gives the addon's arguments, what is returned, and which objects are used in turn.
+function both(target, name, operation, prepare) {
+  target[`${name}Sync`] = function (...given) {
+    const { args, result } = prepare.apply(this, given);
+    const made = native[operation](false, ...args);
+    return result instanceof Function ? result(made) : result;
+  };
+  target[name] = async function (...given) {
+    const { args, result, users = [] } = prepare.apply(this, given);
+    const made = await inTurn(users, () => native[operation](true, ...args));
+    return result instanceof Function ? result(made) : result;
+  };
+}
+
+// Of x in place, or into options.out: most operations have this form.
+function elementwise(name, kind) {
+  both(exports, name, name, (x, options = {}) => {
+    const result = asTensor(options.out) ?? like(x);
+    const extra = kind ? [read(kind, options, ['out', 'context'])] : [];
+    return { args: [options.context, asTensor(x), result, ...extra], result };
+  });
+}
+
+const attentionExtras = ['out', 'context'];
+
+both(exports, 'sdpa', 'sdpa', (query, key, value, options = {}) => {
+  const [q, k, v] = [query, key, value].map(asTensor);
+  const result = asTensor(options.out) ?? withLast(q, v.shape.at(-1));
+  return { args: [options.context, q, k, v, result, read('AttentionOptions', options, attentionExtras)], result };
+});
+
+both(exports, 'attention', 'attention', (score, query, key, value, options = {}) => {
+  const [q, k, v] = [query, key, value].map(asTensor);
+  const result = asTensor(options.out) ?? withLast(q, v.shape.at(-1));
+  const [scores, rest] = [read('Score', score), read('AttentionOptions', options, attentionExtras)];
+  return { args: [options.context, scores, q, k, v, result, rest], result };
+});
+
+both(exports, 'kernelRegression', 'kernelRegression', (queries, inputs, targets, options = {}) => {
+  const [q, x, y] = [queries, inputs, targets].map(asTensor);
+  const result = asTensor(options.out) ?? Tensor.zeros([q.shape[0], ...y.shape.slice(1)]);
+  return { args: [options.context, q, x, y, result, read('KernelRegressionOptions', options, attentionExtras)], result };
+});
+
+both(exports, 'mergeStates', 'mergeStates', (outs, lses, options = {}) => {
+  const [parts, sums] = [outs, lses].map(asTensor);
+  const result = asTensor(options.out) ?? Tensor.zeros(parts.shape.slice(1));
+  return { args: [options.context, parts, sums, result, asTensor(options.logSumExp)], result };
+});
+
+both(exports, 'maskedSoftmax', 'maskedSoftmax', (x, validLens, options = {}) => {
+  const result = asTensor(options.out) ?? like(x);
+  const rest = read('MaskedSoftmaxOptions', options, attentionExtras);
+  return { args: [options.context, asTensor(x), asTensor(validLens), result, rest], result };
+});
+
+both(exports, 'matmul', 'matmul', (a, b, options = {}) => {
+  const [left, right] = [asTensor(a), asTensor(b)];
+  const batch = left.shape.length > right.shape.length ? left : right;
+  const shape = [...batch.shape.slice(0, -2), left.shape.at(-2), right.shape.at(-1)];
+  const result = asTensor(options.out) ?? Tensor.zeros(shape);
+  return { args: [options.context, left, right, result], result };
+});
+
+both(exports, 'positionalEncoding', 'positionalEncoding', (shape, options = {}) => {
+  const result = asTensor(options.out) ?? Tensor.zeros(shape);
+  return { args: [options.context, result, read('PositionalEncodingOptions', options, attentionExtras)], result };
+});
+
+elementwise('exp');
+elementwise('tanh');
+elementwise('addPositionalEncoding', 'PositionalEncodingOptions');
+elementwise('rotary', 'RotaryOptions');
+elementwise('layerNorm', 'LayerNormOptions');
+
+function alibiSlopes(heads) {
+  const result = Tensor.zeros([heads]);
+  native.alibiSlopes(false, result);
+  return result;
+}
+
+// ---- what is kept between calls --------------------------------------------------------------------------------------
+
+class Owner {
+  constructor(handle) {
+    this.handle = handle;
+    this.turn = Promise.resolve();
+  }
+
+  /** Frees it, when no call uses it any more. Left out, the garbage collector does. */
+  close() {
+    native.close(this.handle);
+  }
+}
+
+class Context extends Owner {
+  constructor({ maxThreads = 0, maxIsa } = {}) {
+    super(native.contextCreate(maxThreads, maxIsa));
+  }
+
+  get threads() {
+    return native.about('threads', this.handle);
+  }
+
+  get isaName() {
+    return native.about('isaName', this.handle);
+  }
+}
+
+class PackedMatrix extends Owner {
+  get size() {
+    return native.about('size', this.handle);
+  }
+}
+const asPacked = (made) => new PackedMatrix(made);
+both(PackedMatrix, 'pack', 'matmulPack', (b, { context } = {}) => ({ args: [context, asTensor(b)], result: asPacked }));
+both(PackedMatrix, 'packLinear', 'linearPack', (weight, { context, layout } = {}) => ({
+  args: [context, asTensor(weight), layout], result: asPacked,
+}));
+// How many columns there are only its packer knows: out has to be given.
+both(PackedMatrix.prototype, 'multiply', 'matmulPacked', function (a, options) {
+  const result = asTensor(options.out);
+  return { args: [options.context, asTensor(a), this, result], result };
+});
+both(PackedMatrix.prototype, 'linear', 'linear', function (x, options) {
+  const result = asTensor(options.out);
+  return { args: [options.context, asTensor(x), this, result, read('LinearOptions', options, attentionExtras)], result };
+});
+
+class MhaWeights extends Owner {
+  get size() {
+    return native.about('size', this.handle);
+  }
+}
+both(MhaWeights, 'pack', 'mhaWeightsCreate', (parameters, { context } = {}) => ({
+  args: [context, read('MhaParameters', parameters)], result: (made) => new MhaWeights(made),
+}));
+
+const mhaExtras = [...attentionExtras, 'key', 'value'];
+both(MhaWeights.prototype, 'attend', 'multiHeadAttention', function (query, options = {}) {
+  const result = asTensor(options.out) ?? like(query);
+  const inputs = [query, options.key, options.value].map(asTensor);
+  const rest = read('MhaOptions', options, mhaExtras);
+  return { args: [options.context, this, ...inputs, result, rest], result, users: [options.cache] };
+});
+both(exports, 'multiHeadAttentionOnce', 'multiHeadAttentionOnce', (parameters, query, options = {}) => {
+  const result = asTensor(options.out) ?? like(query);
+  const inputs = [query, options.key, options.value].map(asTensor);
+  const all = [read('MhaParameters', parameters), ...inputs, result, read('MhaOptions', options, mhaExtras)];
+  return { args: [options.context, ...all], result, users: [options.cache] };
+});
+
+class KvCache extends Owner {
+  constructor(sizes) {
+    super(sizes instanceof Restored ? sizes.handle : native.kvCacheCreate(false, read('KvCacheSizes', sizes)));
+  }
+
+  /** A cache of what save gave. capacity 0: as it was saved with. */
+  static restore(bytes, capacity = 0) {
+    return new KvCache(new Restored(native.kvCacheRestore(false, bytes, bytes.length, capacity)));
+  }
+
+  get length() {
+    return native.about('length', this.handle);
+  }
+
+  get size() {
+    return native.about('size', this.handle);
+  }
+
+  truncate(length) {
+    native.kvCacheTruncate(false, this, length);
+  }
+
+  save() {
+    const bytes = new Uint8Array(native.about('savedSize', this.handle));
+    native.kvCacheSave(false, this, bytes, bytes.length);
+    return bytes;
+  }
+}
+class Restored {
+  constructor(handle) {
+    this.handle = handle;
+  }
+}
+both(KvCache.prototype, 'append', 'kvCacheAppend', function (key, value, { context } = {}) {
+  return { args: [context, this, asTensor(key), asTensor(value)], result: undefined, users: [this] };
+});
+both(KvCache.prototype, 'reorder', 'kvCacheReorder', function (source, { context } = {}) {
+  return { args: [context, this, asTensor(source)], result: undefined, users: [this] };
+});
+both(KvCache.prototype, 'attend', 'kvCacheAttend', function (query, options = {}) {
+  const result = asTensor(options.out) ?? like(query);
+  const rest = read('AttentionOptions', options, [...attentionExtras, 'score']);
+  return { args: [options.context, this, read('Score', options.score), asTensor(query), result, rest], result, users: [this] };
+});
+
+class PreparedKeys extends Owner {
+  constructor(score, { batch = 1, kvHeads = 1, capacity, queryDim, keyDim, context }) {
+    super(native.preparedKeysCreate(false, context, read('Score', score), batch, kvHeads, capacity, queryDim, keyDim));
+  }
+
+  get length() {
+    return native.about('length', this.handle);
+  }
+
+  get size() {
+    return native.about('size', this.handle);
+  }
+
+  truncate(length) {
+    native.preparedKeysTruncate(false, this, length);
+  }
+}
+both(PreparedKeys.prototype, 'append', 'preparedKeysAppend', function (key, { context } = {}) {
+  return { args: [context, this, asTensor(key)], result: undefined, users: [this] };
+});
+both(PreparedKeys.prototype, 'attend', 'attentionPrepared', function (query, value, options = {}) {
+  const [q, v] = [asTensor(query), asTensor(value)];
+  const result = asTensor(options.out) ?? withLast(q, v.shape.at(-1));
+  const rest = read('AttentionOptions', options, attentionExtras);
+  return { args: [options.context, q, this, v, result, rest], result, users: [this] };
+});
+
+// ---- plans -----------------------------------------------------------------------------------------------------------
+
+const otherBuffers = bufferNames.slice(4);
+
+// In the addon's order.
+function rest(buffers) {
+  if (buffers === undefined) return undefined;
+  const wrong = Object.keys(buffers).find((key) => !otherBuffers.includes(key));
+  if (wrong) throw new TypeError(`a run has no ${wrong}; it has ${otherBuffers.join(', ')}`);
+  return otherBuffers.map((name) => buffers[name]);
+}
+
+class Plan extends Owner {
+  constructor(handle, keys) {
+    super(handle);
+    this.keys = keys;
+    this.workspaceSize = native.about('workspaceSize', handle);
+    this.workspace = new Uint8Array(this.workspaceSize);
+  }
+
+  /** Plans the call that sdpa would make. No data is read: Tensor.shapeOnly will do. */
+  static sdpa(query, key, value, out, options = {}) {
+    const tensors = [query, key, value, out].map(asTensor);
+    return new Plan(native.sdpaPlanCreate(false, options.context, ...tensors, read('AttentionOptions', options, ['context'])));
+  }
+
+  static attention(score, query, key, value, out, options = {}) {
+    const tensors = [query, key, value, out].map(asTensor);
+    const given = [read('Score', score), ...tensors, read('AttentionOptions', options, ['context'])];
+    return new Plan(native.attentionPlanCreate(false, options.context, ...given));
+  }
+
+  static prepared(query, keys, value, out, options = {}) {
+    const given = [asTensor(query), keys, asTensor(value), asTensor(out), read('AttentionOptions', options, ['context'])];
+    return new Plan(native.attentionPreparedPlanCreate(false, options.context, ...given), keys);
+  }
+
+  get description() {
+    return native.about('describe', this.handle);
+  }
+
+  /** Runs the call on typed arrays that begin with their tensor's first element in memory. Writes to out. */
+  runSync(query, key, value, out, buffers) {
+    native.run(false, this.handle, this.workspace, query, key, value, out, buffers && rest(buffers));
+  }
+
+  /** Several runs may be under way at once, each with a workspace of its own. */
+  async run(query, key, value, out, buffers) {
+    const workspace = new Uint8Array(this.workspaceSize);
+    const others = rest(buffers);
+    await inTurn([this.keys], () => native.run(true, this.handle, workspace, query, key, value, out, others));
+  }
+}
+
+Object.assign(exports, {
+  Tensor, Context, Plan, PackedMatrix, MhaWeights, KvCache, PreparedKeys, alibiSlopes,
+  version: native.version, isaAvailable: native.isaAvailable,
+});

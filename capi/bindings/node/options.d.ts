@@ -1,0 +1,268 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+
+import { Input, KvCache } from './index';
+
+/** `code` of the errors that are thrown. */
+export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE' | 'FOVEA_BAD_STRIDE' | 'FOVEA_BAD_DTYPE' | 'FOVEA_BAD_VALUE' | 'FOVEA_BAD_OPTION' | 'FOVEA_OVERLAP' | 'FOVEA_SIZE_OVERFLOW' | 'FOVEA_WORKSPACE_TOO_SMALL' | 'FOVEA_OUT_OF_MEMORY' | 'FOVEA_UNKNOWN_ISA' | 'FOVEA_INTERNAL_ERROR';
+
+/**
+ * What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
+ * an attention sink is never empty: its output is 0 and its log-sum-exp the sink.
+ */
+export type EmptyRows = 'zero' | 'uniform' | 'nan';
+
+/**
+ * How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
+ * fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights,
+ * dropout, plans, strides, threads) is the same for all. No function makes a tensor of B x Q x K, let alone B x Q x K x
+ * hidden.
+ */
+export type ScoreKind = 'dot' | 'bilinear' | 'additive' | 'concat' | 'gaussian';
+
+/** How a weight matrix lies in memory. */
+export type WeightLayout = 'outIn' | 'inOut';
+
+export type Activation = 'none' | 'relu' | 'gelu' | 'geluTanh' | 'silu';
+
+/**
+ * Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
+ * last query faces the last key: "bottom-right") and i if K < Q; FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET set it otherwise,
+ * and query_offsets for each batch entry. K is that of the tensor: valid_lens move no position. That is right where each
+ * sequence begins at key 0 and has a query for every key (Q = K). It is wrong for the newest Q < K queries of sequences of
+ * different lengths padded to one K, as a batch of decoders has them: of lengths {3, 5} the first would stand at position
+ * 4, and a window of one key to its left would leave it nothing. What is right there are query_offsets of length_b - Q,
+ * with FOVEA_CAUSAL or valid_lens of length_b; for causal alone, valid_lens [B,Q] of length_b - Q + i + 1 will do.
+ *
+ * score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
+ *
+ * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
+ * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
+ * for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
+ * output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
+ * queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
+ * results of fovea_exp may be.
+ *
+ * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
+ * and without B and H where it has rank 2.
+ */
+export interface AttentionOptions {
+  /** attend key j only if j <= position of the query */
+  causal?: boolean;
+  /** query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET */
+  topLeft?: boolean;
+  /** query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given) */
+  leaveOneOut?: boolean;
+  /** weights are the mean over the H heads */
+  averageWeights?: boolean;
+  /** a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries */
+  queryInvariant?: boolean;
+  /** FOVEA_EMPTY_ROWS_* */
+  emptyRows?: EmptyRows;
+  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions */
+  scale?: number;
+  /** finite, >= 0; 0: none. The limit that the logits approach (Gemma 2) */
+  softcap?: number;
+  /** used with FOVEA_QUERY_OFFSET; -2^30 to 2^30 */
+  queryOffset?: number | bigint;
+  /** >= 0, used with FOVEA_WINDOW_LEFT */
+  windowLeft?: number | bigint;
+  /** >= 0, used with FOVEA_WINDOW_RIGHT */
+  windowRight?: number | bigint;
+  /** [B] or [B,Q], I32 or I64, each in [0, K]: key j is attended iff j < length. Any strides. One length serves all heads. Positions do not go by it: see there */
+  validLens?: Input;
+  /** BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast. */
+  mask?: Input;
+  /** F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast. */
+  bias?: Input;
+  /** F32 [H], any stride. ALiBi (Press et al. 2022) */
+  alibiSlopes?: Input;
+  /** F32 [H], any stride. A logit that takes part in the softmax without a value */
+  sinks?: Input;
+  /** output F32 [B,H,Q], any strides: log sum_j exp(score), the sink included */
+  logSumExp?: Input;
+  /** output F32 [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS; masked keys get 0 */
+  weights?: Input;
+  /** in [0, 1): probability that a weight is dropped; 0: none. See "Dropout" */
+  dropout?: number;
+  /** used with dropout */
+  dropoutSeed?: number | bigint;
+  /** [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET */
+  queryOffsets?: Input;
+}
+
+/**
+ * The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
+ * strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
+ * of a query and of a key, may differ where the table below says so, and are in [1, 1024].
+ *
+ *   kind      query_weight  key_weight  weight      bias           score_vector   sigma or sigmas    sizes
+ *   DOT                                                                                              Dq = Dk
+ *   BILINEAR                            [Dq,Dk]                                                      any Dq, Dk
+ *   ADDITIVE  [h,Dq]        [h,Dk]                                 [h]                               any Dq, Dk
+ *   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
+ *   GAUSSIAN                                                                      > 0, finite        Dq = Dk
+ *
+ * options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+ *
+ * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
+ * exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
+ * projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
+ * GAUSSIAN are as good as those of the squared difference in float32, and never above 0: where |q|^2 + |k|^2 - 2 q.k would
+ * cancel, the difference itself is taken. An infinity in a query or key of
+ * BILINEAR may give NaN or an infinity: either side may be the one that is projected.
+ */
+export interface Score {
+  /** FOVEA_SCORE_* */
+  kind?: ScoreKind;
+  /** GAUSSIAN: the width; 0 when sigmas is given */
+  sigma?: number;
+  queryWeight?: Input;
+  keyWeight?: Input;
+  weight?: Input;
+  bias?: Input;
+  scoreVector?: Input;
+  /** GAUSSIAN: a width for each query head, F32 [H] */
+  sigmas?: Input;
+}
+
+export interface KernelRegressionOptions {
+  /** query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given) */
+  leaveOneOut?: boolean;
+  /** the kernel's width, > 0 and finite; 0: 1 */
+  sigma?: number;
+  /** output F32 [Q,N], or NULL */
+  weights?: Input;
+}
+
+export interface MaskedSoftmaxOptions {
+  /** FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives */
+  emptyRows?: EmptyRows;
+}
+
+export interface PositionalEncodingOptions {
+  /** > 1 and finite; 0: 10000 */
+  base?: number;
+  /** in [0, 1); for fovea_add_positional_encoding */
+  dropout?: number;
+  /** position of row 0, 0 to 2^30 */
+  offset?: number | bigint;
+  /** used with dropout */
+  dropoutSeed?: number | bigint;
+}
+
+export interface RotaryOptions {
+  /** pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama */
+  interleaved?: boolean;
+  /** rotate back */
+  inverse?: boolean;
+  /** > 1 and finite; 0: 10000 */
+  base?: number;
+  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1 */
+  positionScale?: number;
+  /** the first features, an even number up to D, are rotated, the others copied; 0: D (even) */
+  rotaryDim?: number | bigint;
+  /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34 */
+  offset?: number | bigint;
+  /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
+  positions?: Input;
+}
+
+export interface LinearOptions {
+  /** FOVEA_ACTIVATION_* */
+  activation?: Activation;
+  /** F32 [N], any stride */
+  bias?: Input;
+  /** F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the layer is then added to it */
+  residual?: Input;
+}
+
+export interface LayerNormOptions {
+  /** finite, >= 0; 0: 1e-5 */
+  epsilon?: number;
+  /** F32 [E], contiguous; NULL: ones */
+  weight?: Input;
+  /** F32 [E], contiguous; NULL: zeros */
+  bias?: Input;
+  /** F32, x's shape, last axis contiguous: x + residual is normalised */
+  residual?: Input;
+}
+
+export interface KvCacheSizes {
+  /** B, 0 to 2^30 */
+  batch: number | bigint;
+  /** Hkv, 1 to 2^30 */
+  kvHeads: number | bigint;
+  /** positions, 0 to 2^30 */
+  capacity: number | bigint;
+  /** D, 1 to 1024 */
+  headDim: number | bigint;
+  /** Dv, 1 to 1024; 0: head_dim */
+  valueDim?: number | bigint;
+}
+
+/**
+ * The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
+ * way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none.
+ */
+export interface MhaParameters {
+  /** FOVEA_WEIGHT_*, of all weights */
+  layout?: WeightLayout;
+  /** H, at least 1 */
+  heads?: number | bigint;
+  /** Hkv, a divisor of H; 0: H */
+  kvHeads?: number | bigint;
+  /** [H D, Eq] */
+  queryWeight?: Input;
+  /** [Hkv Dk, Ek]; Dk is D unless the score function takes another */
+  keyWeight?: Input;
+  /** [Hkv Dv, Ev] */
+  valueWeight?: Input;
+  /** [(H + 2 Hkv) D, E], the three in one as nn.MultiheadAttention has them (in_proj), instead of them */
+  inWeight?: Input;
+  /** [Eo, H Dv]; NULL: none, out is the heads side by side, Eo = H Dv */
+  outWeight?: Input;
+  /** [H D] */
+  queryBias?: Input;
+  /** [Hkv Dk] */
+  keyBias?: Input;
+  /** [Hkv Dv] */
+  valueBias?: Input;
+  /** [(H + 2 Hkv) D], together with in_weight */
+  inBias?: Input;
+  /** [Eo], together with out_weight */
+  outBias?: Input;
+}
+
+export interface MhaOptions {
+  /** attend to what the cache holds and append nothing; key and value inputs are NULL */
+  keepCache?: boolean;
+  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults */
+  attention?: AttentionOptions;
+  /** how heads compare; its parameters serve all heads. NULL: scaled dot */
+  score?: Score;
+  /** turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none */
+  rotary?: RotaryOptions;
+  /** projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none */
+  cache?: KvCache;
+}
+
+export type Data = Float32Array | Int32Array | BigInt64Array | Uint8Array;
+
+/** The data of a planned run beside query, key, value and out. */
+export interface Buffers {
+  validLens?: Data;
+  mask?: Data;
+  bias?: Data;
+  alibiSlopes?: Data;
+  sinks?: Data;
+  logSumExp?: Data;
+  weights?: Data;
+  queryWeight?: Data;
+  keyWeight?: Data;
+  weight?: Data;
+  scoreBias?: Data;
+  scoreVector?: Data;
+  sigmas?: Data;
+  queryOffsets?: Data;
+}

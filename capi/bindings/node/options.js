@@ -1,0 +1,24 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+exports.dtypes = { F32: 1n, F16: 2n, BF16: 3n, I32: 5n, I64: 6n, BOOL: 7n };
+exports.maxRank = 6;
+
+// The properties that each kind of options has.
+exports.options = {
+  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets'],
+  Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
+  KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
+  MaskedSoftmaxOptions: ['emptyRows'],
+  PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
+  RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions'],
+  LinearOptions: ['activation', 'bias', 'residual'],
+  LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual'],
+  KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim'],
+  MhaParameters: ['layout', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
+  MhaOptions: ['keepCache', 'attention', 'score', 'rotary', 'cache'],
+};
+
+// The data of a planned run, in the order of fovea_attention_buffers.
+exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets'];

@@ -1,0 +1,130 @@
+// A call on its way from JavaScript to C and back: its arguments as the C interface wants them, on any thread.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <node_api.h>
+
+#include <array>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shim.hpp"
+
+// Where a planned tensor lies in the memory of a run: how many elements that has at least, and which is its first.
+struct Layout {
+  int32_t dtype = 0;
+  int64_t len = 0, first = 0;
+};
+using Layouts = std::array<Layout, buffer_count>;
+
+Layouts layouts_of(std::initializer_list<const fovea_tensor *> tensors);
+
+// An object of the C interface, owned by a JavaScript object. Used on the main thread alone, so its counts are plain.
+struct Handle {
+  Kind kind = {};
+  void *raw = nullptr;
+  int users = 0;          // calls under way
+  bool changing = false;  // one of them changes it, and is then the only one
+  int holders = 0;        // plans that keep using it
+  bool closed = false;
+  std::vector<Handle *> held;
+  Layouts layouts = {};  // of a plan
+
+  void close();
+  void dispose_if_unused();
+  // The JavaScript object is gone.
+  static void finalize(napi_env env, void *handle, void *hint);
+  bool orphan = false;
+};
+
+struct Call {
+  std::function<fovea_status()> run;
+  std::vector<std::shared_ptr<void>> memory;       // the structs that run points to
+  std::vector<std::pair<Handle *, bool>> handles;  // that it uses; whether it changes them
+
+  fovea_status status = FOVEA_OK;
+  std::string message;
+
+  Kind made_kind = {};
+  void *made = nullptr;
+  Layouts layouts = {};
+
+  // Of an asynchronous call: what keeps the arguments, and the promise.
+  napi_ref arguments = nullptr;
+  napi_deferred deferred = nullptr;
+  napi_async_work work = nullptr;
+
+  template <typename Struct>
+  Struct *make() {
+    auto made_here = std::make_shared<Struct>();
+    memory.push_back(made_here);
+    return made_here.get();
+  }
+
+  // Makes the call and copies the message on the thread that failed.
+  void execute();
+  void acquire();
+  void release();
+};
+
+// Reads arguments. The first that is wrong leaves an exception, after which nothing more is read.
+class Reader {
+ public:
+  Reader(napi_env env, Call &call) : call(call), env_(env) {}
+
+  Call &call;
+  bool ok() const { return ok_; }
+  napi_env env() const { return env_; }
+
+  bool is_none(napi_value value);
+  napi_value get(napi_value object, const char *key);
+  const fovea_tensor *tensor(napi_value value, const char *name);
+  bool flag(napi_value value, bool any_value, const char *name);
+  int32_t choice(napi_value value, std::initializer_list<std::pair<const char *, int32_t>> choices, const char *name);
+  int32_t int32(napi_value value, const char *name);
+  int64_t int64(napi_value value, const char *name);
+  uint64_t uint64(napi_value value, const char *name);
+  size_t size(napi_value value, const char *name);
+  float float32(napi_value value, const char *name);
+  uint8_t *bytes(napi_value value, const char *name);
+
+  template <typename Object>
+  Object *handle(napi_value value, Kind kind, bool changes, const char *name) {
+    return static_cast<Object *>(any_handle(value, kind, changes, name));
+  }
+
+  void refuse(const char *code, const std::string &message);
+
+ private:
+  void *any_handle(napi_value value, Kind kind, bool changes, const char *name);
+  napi_valuetype type(napi_value value);
+
+  napi_env env_;
+  bool ok_ = true;
+};
+
+// Of the call before, on this thread.
+std::string last_message();
+
+// What a typed array holds; dtype 0 for a type that no tensor has, or for what is no typed array.
+struct Elements {
+  void *data = nullptr;
+  size_t len = 0;
+  int32_t dtype = 0;
+  size_t size = 0;
+};
+Elements elements_of(napi_env env, napi_value value);
+Handle *handle_of(napi_env env, napi_value value);
+napi_status tag_handle(napi_env env, napi_value object, Handle *handle);
+
+struct Operation {
+  const char *name;
+  size_t arguments;
+  void (*parse)(Reader &in, const napi_value *args);
+};
+extern const Operation operations[];
+extern const size_t operation_count;

@@ -1,0 +1,531 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+#include "call.hpp"
+
+static const fovea_attention_options *read_fovea_attention_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_attention_options *made = in.call.make<fovea_attention_options>();
+  made->struct_size = sizeof(fovea_attention_options);
+  if (in.flag(in.get(from, "causal"), false, "causal")) made->flags |= FOVEA_CAUSAL;
+  if (in.flag(in.get(from, "topLeft"), false, "topLeft")) made->flags |= FOVEA_TOP_LEFT;
+  if (in.flag(in.get(from, "queryOffset"), true, "queryOffset")) made->flags |= FOVEA_QUERY_OFFSET;
+  if (in.flag(in.get(from, "windowLeft"), true, "windowLeft")) made->flags |= FOVEA_WINDOW_LEFT;
+  if (in.flag(in.get(from, "windowRight"), true, "windowRight")) made->flags |= FOVEA_WINDOW_RIGHT;
+  if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
+  if (in.flag(in.get(from, "averageWeights"), false, "averageWeights")) made->flags |= FOVEA_AVERAGE_WEIGHTS;
+  if (in.flag(in.get(from, "queryInvariant"), false, "queryInvariant")) made->flags |= FOVEA_QUERY_INVARIANT;
+  made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
+  made->scale = in.float32(in.get(from, "scale"), "scale");
+  made->softcap = in.float32(in.get(from, "softcap"), "softcap");
+  made->query_offset = in.int64(in.get(from, "queryOffset"), "queryOffset");
+  made->window_left = in.int64(in.get(from, "windowLeft"), "windowLeft");
+  made->window_right = in.int64(in.get(from, "windowRight"), "windowRight");
+  made->valid_lens = in.tensor(in.get(from, "validLens"), "validLens");
+  made->mask = in.tensor(in.get(from, "mask"), "mask");
+  made->bias = in.tensor(in.get(from, "bias"), "bias");
+  made->alibi_slopes = in.tensor(in.get(from, "alibiSlopes"), "alibiSlopes");
+  made->sinks = in.tensor(in.get(from, "sinks"), "sinks");
+  made->log_sum_exp = in.tensor(in.get(from, "logSumExp"), "logSumExp");
+  made->weights = in.tensor(in.get(from, "weights"), "weights");
+  made->dropout = in.float32(in.get(from, "dropout"), "dropout");
+  made->dropout_seed = in.uint64(in.get(from, "dropoutSeed"), "dropoutSeed");
+  made->query_offsets = in.tensor(in.get(from, "queryOffsets"), "queryOffsets");
+  return made;
+}
+
+static const fovea_score *read_fovea_score(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_score *made = in.call.make<fovea_score>();
+  made->struct_size = sizeof(fovea_score);
+  made->kind = in.choice(in.get(from, "kind"), {{"dot", FOVEA_SCORE_DOT}, {"bilinear", FOVEA_SCORE_BILINEAR}, {"additive", FOVEA_SCORE_ADDITIVE}, {"concat", FOVEA_SCORE_CONCAT}, {"gaussian", FOVEA_SCORE_GAUSSIAN}}, "kind");
+  made->sigma = in.float32(in.get(from, "sigma"), "sigma");
+  made->query_weight = in.tensor(in.get(from, "queryWeight"), "queryWeight");
+  made->key_weight = in.tensor(in.get(from, "keyWeight"), "keyWeight");
+  made->weight = in.tensor(in.get(from, "weight"), "weight");
+  made->bias = in.tensor(in.get(from, "bias"), "bias");
+  made->score_vector = in.tensor(in.get(from, "scoreVector"), "scoreVector");
+  made->sigmas = in.tensor(in.get(from, "sigmas"), "sigmas");
+  return made;
+}
+
+static const fovea_kernel_regression_options *read_fovea_kernel_regression_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_kernel_regression_options *made = in.call.make<fovea_kernel_regression_options>();
+  made->struct_size = sizeof(fovea_kernel_regression_options);
+  if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
+  made->sigma = in.float32(in.get(from, "sigma"), "sigma");
+  made->weights = in.tensor(in.get(from, "weights"), "weights");
+  return made;
+}
+
+static const fovea_masked_softmax_options *read_fovea_masked_softmax_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_masked_softmax_options *made = in.call.make<fovea_masked_softmax_options>();
+  made->struct_size = sizeof(fovea_masked_softmax_options);
+  made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
+  return made;
+}
+
+static const fovea_positional_encoding_options *read_fovea_positional_encoding_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_positional_encoding_options *made = in.call.make<fovea_positional_encoding_options>();
+  made->struct_size = sizeof(fovea_positional_encoding_options);
+  made->base = in.float32(in.get(from, "base"), "base");
+  made->dropout = in.float32(in.get(from, "dropout"), "dropout");
+  made->offset = in.int64(in.get(from, "offset"), "offset");
+  made->dropout_seed = in.uint64(in.get(from, "dropoutSeed"), "dropoutSeed");
+  return made;
+}
+
+static const fovea_rotary_options *read_fovea_rotary_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_rotary_options *made = in.call.make<fovea_rotary_options>();
+  made->struct_size = sizeof(fovea_rotary_options);
+  if (in.flag(in.get(from, "interleaved"), false, "interleaved")) made->flags |= FOVEA_ROTARY_INTERLEAVED;
+  if (in.flag(in.get(from, "inverse"), false, "inverse")) made->flags |= FOVEA_ROTARY_INVERSE;
+  made->base = in.float32(in.get(from, "base"), "base");
+  made->position_scale = in.float32(in.get(from, "positionScale"), "positionScale");
+  made->rotary_dim = in.int64(in.get(from, "rotaryDim"), "rotaryDim");
+  made->offset = in.int64(in.get(from, "offset"), "offset");
+  made->positions = in.tensor(in.get(from, "positions"), "positions");
+  return made;
+}
+
+static const fovea_linear_options *read_fovea_linear_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_linear_options *made = in.call.make<fovea_linear_options>();
+  made->struct_size = sizeof(fovea_linear_options);
+  made->activation = in.choice(in.get(from, "activation"), {{"none", FOVEA_ACTIVATION_NONE}, {"relu", FOVEA_ACTIVATION_RELU}, {"gelu", FOVEA_ACTIVATION_GELU}, {"geluTanh", FOVEA_ACTIVATION_GELU_TANH}, {"silu", FOVEA_ACTIVATION_SILU}}, "activation");
+  made->bias = in.tensor(in.get(from, "bias"), "bias");
+  made->residual = in.tensor(in.get(from, "residual"), "residual");
+  return made;
+}
+
+static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_layer_norm_options *made = in.call.make<fovea_layer_norm_options>();
+  made->struct_size = sizeof(fovea_layer_norm_options);
+  made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
+  made->weight = in.tensor(in.get(from, "weight"), "weight");
+  made->bias = in.tensor(in.get(from, "bias"), "bias");
+  made->residual = in.tensor(in.get(from, "residual"), "residual");
+  return made;
+}
+
+static const fovea_kv_cache_sizes *read_fovea_kv_cache_sizes(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_kv_cache_sizes *made = in.call.make<fovea_kv_cache_sizes>();
+  made->struct_size = sizeof(fovea_kv_cache_sizes);
+  made->batch = in.int64(in.get(from, "batch"), "batch");
+  made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
+  made->capacity = in.int64(in.get(from, "capacity"), "capacity");
+  made->head_dim = in.int64(in.get(from, "headDim"), "headDim");
+  made->value_dim = in.int64(in.get(from, "valueDim"), "valueDim");
+  return made;
+}
+
+static const fovea_mha_parameters *read_fovea_mha_parameters(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_mha_parameters *made = in.call.make<fovea_mha_parameters>();
+  made->struct_size = sizeof(fovea_mha_parameters);
+  made->layout = in.choice(in.get(from, "layout"), {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
+  made->heads = in.int64(in.get(from, "heads"), "heads");
+  made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
+  made->query_weight = in.tensor(in.get(from, "queryWeight"), "queryWeight");
+  made->key_weight = in.tensor(in.get(from, "keyWeight"), "keyWeight");
+  made->value_weight = in.tensor(in.get(from, "valueWeight"), "valueWeight");
+  made->in_weight = in.tensor(in.get(from, "inWeight"), "inWeight");
+  made->out_weight = in.tensor(in.get(from, "outWeight"), "outWeight");
+  made->query_bias = in.tensor(in.get(from, "queryBias"), "queryBias");
+  made->key_bias = in.tensor(in.get(from, "keyBias"), "keyBias");
+  made->value_bias = in.tensor(in.get(from, "valueBias"), "valueBias");
+  made->in_bias = in.tensor(in.get(from, "inBias"), "inBias");
+  made->out_bias = in.tensor(in.get(from, "outBias"), "outBias");
+  return made;
+}
+
+static const fovea_mha_options *read_fovea_mha_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_mha_options *made = in.call.make<fovea_mha_options>();
+  made->struct_size = sizeof(fovea_mha_options);
+  if (in.flag(in.get(from, "keepCache"), false, "keepCache")) made->flags |= FOVEA_MHA_KEEP_CACHE;
+  made->attention = read_fovea_attention_options(in, in.get(from, "attention"));
+  made->score = read_fovea_score(in, in.get(from, "score"));
+  made->rotary = read_fovea_rotary_options(in, in.get(from, "rotary"));
+  made->cache = in.handle<fovea_kv_cache>(in.get(from, "cache"), Kind::kv_cache, true, "cache");
+  return made;
+}
+
+static void parse_fovea_sdpa(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *query = in.tensor(args[1], "query");
+  const fovea_tensor *key = in.tensor(args[2], "key");
+  const fovea_tensor *value = in.tensor(args[3], "value");
+  const fovea_tensor *out = in.tensor(args[4], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
+  in.call.run = [=] { return fovea_sdpa(context, query, key, value, out, options); };
+}
+
+static void parse_fovea_sdpa_plan_create(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *query = in.tensor(args[1], "query");
+  const fovea_tensor *key = in.tensor(args[2], "key");
+  const fovea_tensor *value = in.tensor(args[3], "value");
+  const fovea_tensor *out = in.tensor(args[4], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
+  Call *call = &in.call;
+  call->made_kind = Kind::plan;
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr});
+  in.call.run = [=] { return fovea_sdpa_plan_create(context, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
+}
+
+static void parse_fovea_attention(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_score *score = read_fovea_score(in, args[1]);
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_tensor *out = in.tensor(args[5], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
+  in.call.run = [=] { return fovea_attention(context, score, query, key, value, out, options); };
+}
+
+static void parse_fovea_attention_plan_create(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_score *score = read_fovea_score(in, args[1]);
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_tensor *out = in.tensor(args[5], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
+  Call *call = &in.call;
+  call->made_kind = Kind::plan;
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr});
+  in.call.run = [=] { return fovea_attention_plan_create(context, score, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
+}
+
+static void parse_fovea_prepared_keys_create(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_score *score = read_fovea_score(in, args[1]);
+  int64_t batch = in.int64(args[2], "batch");
+  int64_t kv_heads = in.int64(args[3], "kv_heads");
+  int64_t capacity = in.int64(args[4], "capacity");
+  int64_t query_dim = in.int64(args[5], "query_dim");
+  int64_t key_dim = in.int64(args[6], "key_dim");
+  Call *call = &in.call;
+  call->made_kind = Kind::prepared_keys;
+  in.call.run = [=] { return fovea_prepared_keys_create(context, score, batch, kv_heads, capacity, query_dim, key_dim, reinterpret_cast<fovea_prepared_keys **>(&call->made)); };
+}
+
+static void parse_fovea_prepared_keys_append(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  fovea_prepared_keys *keys = in.handle<fovea_prepared_keys>(args[1], Kind::prepared_keys, true, "keys");
+  const fovea_tensor *key = in.tensor(args[2], "key");
+  in.call.run = [=] { return fovea_prepared_keys_append(context, keys, key); };
+}
+
+static void parse_fovea_prepared_keys_truncate(Reader &in, const napi_value *args) {
+  fovea_prepared_keys *keys = in.handle<fovea_prepared_keys>(args[0], Kind::prepared_keys, true, "keys");
+  int64_t length = in.int64(args[1], "length");
+  in.call.run = [=] { return fovea_prepared_keys_truncate(keys, length); };
+}
+
+static void parse_fovea_attention_prepared(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *query = in.tensor(args[1], "query");
+  const fovea_prepared_keys *keys = in.handle<fovea_prepared_keys>(args[2], Kind::prepared_keys, false, "keys");
+  const fovea_tensor *value = in.tensor(args[3], "value");
+  const fovea_tensor *out = in.tensor(args[4], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
+  in.call.run = [=] { return fovea_attention_prepared(context, query, keys, value, out, options); };
+}
+
+static void parse_fovea_attention_prepared_plan_create(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *query = in.tensor(args[1], "query");
+  const fovea_prepared_keys *keys = in.handle<fovea_prepared_keys>(args[2], Kind::prepared_keys, false, "keys");
+  const fovea_tensor *value = in.tensor(args[3], "value");
+  const fovea_tensor *out = in.tensor(args[4], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
+  Call *call = &in.call;
+  call->made_kind = Kind::plan;
+  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr});
+  in.call.run = [=] { return fovea_attention_prepared_plan_create(context, query, keys, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
+}
+
+static void parse_fovea_kernel_regression(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *queries = in.tensor(args[1], "queries");
+  const fovea_tensor *inputs = in.tensor(args[2], "inputs");
+  const fovea_tensor *targets = in.tensor(args[3], "targets");
+  const fovea_tensor *out = in.tensor(args[4], "out");
+  const fovea_kernel_regression_options *options = read_fovea_kernel_regression_options(in, args[5]);
+  in.call.run = [=] { return fovea_kernel_regression(context, queries, inputs, targets, out, options); };
+}
+
+static void parse_fovea_merge_states(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *outs = in.tensor(args[1], "outs");
+  const fovea_tensor *lses = in.tensor(args[2], "lses");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  const fovea_tensor *log_sum_exp = in.tensor(args[4], "log_sum_exp");
+  in.call.run = [=] { return fovea_merge_states(context, outs, lses, out, log_sum_exp); };
+}
+
+static void parse_fovea_masked_softmax(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *valid_lens = in.tensor(args[2], "valid_lens");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  const fovea_masked_softmax_options *options = read_fovea_masked_softmax_options(in, args[4]);
+  in.call.run = [=] { return fovea_masked_softmax(context, x, valid_lens, out, options); };
+}
+
+static void parse_fovea_matmul(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *a = in.tensor(args[1], "a");
+  const fovea_tensor *b = in.tensor(args[2], "b");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_matmul(context, a, b, out); };
+}
+
+static void parse_fovea_matmul_pack(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *b = in.tensor(args[1], "b");
+  Call *call = &in.call;
+  call->made_kind = Kind::packed_matrix;
+  in.call.run = [=] { return fovea_matmul_pack(context, b, reinterpret_cast<fovea_packed_matrix **>(&call->made)); };
+}
+
+static void parse_fovea_matmul_packed(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *a = in.tensor(args[1], "a");
+  const fovea_packed_matrix *b = in.handle<fovea_packed_matrix>(args[2], Kind::packed_matrix, false, "b");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_matmul_packed(context, a, b, out); };
+}
+
+static void parse_fovea_exp(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  in.call.run = [=] { return fovea_exp(context, x, out); };
+}
+
+static void parse_fovea_tanh(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  in.call.run = [=] { return fovea_tanh(context, x, out); };
+}
+
+static void parse_fovea_positional_encoding(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *out = in.tensor(args[1], "out");
+  const fovea_positional_encoding_options *options = read_fovea_positional_encoding_options(in, args[2]);
+  in.call.run = [=] { return fovea_positional_encoding(context, out, options); };
+}
+
+static void parse_fovea_add_positional_encoding(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  const fovea_positional_encoding_options *options = read_fovea_positional_encoding_options(in, args[3]);
+  in.call.run = [=] { return fovea_add_positional_encoding(context, x, out, options); };
+}
+
+static void parse_fovea_rotary(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  const fovea_rotary_options *options = read_fovea_rotary_options(in, args[3]);
+  in.call.run = [=] { return fovea_rotary(context, x, out, options); };
+}
+
+static void parse_fovea_alibi_slopes(Reader &in, const napi_value *args) {
+  const fovea_tensor *out = in.tensor(args[0], "out");
+  in.call.run = [=] { return fovea_alibi_slopes(out); };
+}
+
+static void parse_fovea_linear_pack(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *weight = in.tensor(args[1], "weight");
+  int32_t layout = in.choice(args[2], {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
+  Call *call = &in.call;
+  call->made_kind = Kind::packed_matrix;
+  in.call.run = [=] { return fovea_linear_pack(context, weight, layout, reinterpret_cast<fovea_packed_matrix **>(&call->made)); };
+}
+
+static void parse_fovea_linear(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_packed_matrix *weight = in.handle<fovea_packed_matrix>(args[2], Kind::packed_matrix, false, "weight");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  const fovea_linear_options *options = read_fovea_linear_options(in, args[4]);
+  in.call.run = [=] { return fovea_linear(context, x, weight, out, options); };
+}
+
+static void parse_fovea_layer_norm(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  const fovea_layer_norm_options *options = read_fovea_layer_norm_options(in, args[3]);
+  in.call.run = [=] { return fovea_layer_norm(context, x, out, options); };
+}
+
+static void parse_fovea_kv_cache_create(Reader &in, const napi_value *args) {
+  const fovea_kv_cache_sizes *sizes = read_fovea_kv_cache_sizes(in, args[0]);
+  Call *call = &in.call;
+  call->made_kind = Kind::kv_cache;
+  in.call.run = [=] { return fovea_kv_cache_create(sizes, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
+}
+
+static void parse_fovea_kv_cache_append(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[1], Kind::kv_cache, true, "cache");
+  const fovea_tensor *key = in.tensor(args[2], "key");
+  const fovea_tensor *value = in.tensor(args[3], "value");
+  in.call.run = [=] { return fovea_kv_cache_append(context, cache, key, value); };
+}
+
+static void parse_fovea_kv_cache_attend(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[1], Kind::kv_cache, false, "cache");
+  const fovea_score *score = read_fovea_score(in, args[2]);
+  const fovea_tensor *query = in.tensor(args[3], "query");
+  const fovea_tensor *out = in.tensor(args[4], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
+  in.call.run = [=] { return fovea_kv_cache_attend(context, cache, score, query, out, options); };
+}
+
+static void parse_fovea_kv_cache_truncate(Reader &in, const napi_value *args) {
+  fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[0], Kind::kv_cache, true, "cache");
+  int64_t length = in.int64(args[1], "length");
+  in.call.run = [=] { return fovea_kv_cache_truncate(cache, length); };
+}
+
+static void parse_fovea_kv_cache_reorder(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[1], Kind::kv_cache, true, "cache");
+  const fovea_tensor *source = in.tensor(args[2], "source");
+  in.call.run = [=] { return fovea_kv_cache_reorder(context, cache, source); };
+}
+
+static void parse_fovea_kv_cache_save(Reader &in, const napi_value *args) {
+  const fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[0], Kind::kv_cache, false, "cache");
+  uint8_t *bytes = in.bytes(args[1], "bytes");
+  size_t size = in.size(args[2], "size");
+  in.call.run = [=] { return fovea_kv_cache_save(cache, bytes, size); };
+}
+
+static void parse_fovea_kv_cache_restore(Reader &in, const napi_value *args) {
+  uint8_t *bytes = in.bytes(args[0], "bytes");
+  size_t size = in.size(args[1], "size");
+  int64_t capacity = in.int64(args[2], "capacity");
+  Call *call = &in.call;
+  call->made_kind = Kind::kv_cache;
+  in.call.run = [=] { return fovea_kv_cache_restore(bytes, size, capacity, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
+}
+
+static void parse_fovea_mha_weights_create(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_mha_parameters *parameters = read_fovea_mha_parameters(in, args[1]);
+  Call *call = &in.call;
+  call->made_kind = Kind::mha_weights;
+  in.call.run = [=] { return fovea_mha_weights_create(context, parameters, reinterpret_cast<fovea_mha_weights **>(&call->made)); };
+}
+
+static void parse_fovea_multi_head_attention(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_mha_weights *weights = in.handle<fovea_mha_weights>(args[1], Kind::mha_weights, false, "weights");
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_tensor *out = in.tensor(args[5], "out");
+  const fovea_mha_options *options = read_fovea_mha_options(in, args[6]);
+  in.call.run = [=] { return fovea_multi_head_attention(context, weights, query, key, value, out, options); };
+}
+
+static void parse_fovea_multi_head_attention_once(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_mha_parameters *parameters = read_fovea_mha_parameters(in, args[1]);
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_tensor *out = in.tensor(args[5], "out");
+  const fovea_mha_options *options = read_fovea_mha_options(in, args[6]);
+  in.call.run = [=] { return fovea_multi_head_attention_once(context, parameters, query, key, value, out, options); };
+}
+
+const Operation operations[] = {
+    {"sdpa", 6, parse_fovea_sdpa},
+    {"sdpaPlanCreate", 6, parse_fovea_sdpa_plan_create},
+    {"attention", 7, parse_fovea_attention},
+    {"attentionPlanCreate", 7, parse_fovea_attention_plan_create},
+    {"preparedKeysCreate", 7, parse_fovea_prepared_keys_create},
+    {"preparedKeysAppend", 3, parse_fovea_prepared_keys_append},
+    {"preparedKeysTruncate", 2, parse_fovea_prepared_keys_truncate},
+    {"attentionPrepared", 6, parse_fovea_attention_prepared},
+    {"attentionPreparedPlanCreate", 6, parse_fovea_attention_prepared_plan_create},
+    {"kernelRegression", 6, parse_fovea_kernel_regression},
+    {"mergeStates", 5, parse_fovea_merge_states},
+    {"maskedSoftmax", 5, parse_fovea_masked_softmax},
+    {"matmul", 4, parse_fovea_matmul},
+    {"matmulPack", 2, parse_fovea_matmul_pack},
+    {"matmulPacked", 4, parse_fovea_matmul_packed},
+    {"exp", 3, parse_fovea_exp},
+    {"tanh", 3, parse_fovea_tanh},
+    {"positionalEncoding", 3, parse_fovea_positional_encoding},
+    {"addPositionalEncoding", 4, parse_fovea_add_positional_encoding},
+    {"rotary", 4, parse_fovea_rotary},
+    {"alibiSlopes", 1, parse_fovea_alibi_slopes},
+    {"linearPack", 3, parse_fovea_linear_pack},
+    {"linear", 5, parse_fovea_linear},
+    {"layerNorm", 4, parse_fovea_layer_norm},
+    {"kvCacheCreate", 1, parse_fovea_kv_cache_create},
+    {"kvCacheAppend", 4, parse_fovea_kv_cache_append},
+    {"kvCacheAttend", 6, parse_fovea_kv_cache_attend},
+    {"kvCacheTruncate", 2, parse_fovea_kv_cache_truncate},
+    {"kvCacheReorder", 3, parse_fovea_kv_cache_reorder},
+    {"kvCacheSave", 3, parse_fovea_kv_cache_save},
+    {"kvCacheRestore", 3, parse_fovea_kv_cache_restore},
+    {"mhaWeightsCreate", 2, parse_fovea_mha_weights_create},
+    {"multiHeadAttention", 7, parse_fovea_multi_head_attention},
+    {"multiHeadAttentionOnce", 7, parse_fovea_multi_head_attention_once},
+};
+const size_t operation_count = sizeof operations / sizeof operations[0];
+
+fovea_attention_buffers buffers_of(void *const *data) {
+  fovea_attention_buffers buffers = {};
+  buffers.struct_size = sizeof buffers;
+  buffers.query = static_cast<decltype(buffers.query)>(data[0]);
+  buffers.key = static_cast<decltype(buffers.key)>(data[1]);
+  buffers.value = static_cast<decltype(buffers.value)>(data[2]);
+  buffers.out = static_cast<decltype(buffers.out)>(data[3]);
+  buffers.valid_lens = static_cast<decltype(buffers.valid_lens)>(data[4]);
+  buffers.mask = static_cast<decltype(buffers.mask)>(data[5]);
+  buffers.bias = static_cast<decltype(buffers.bias)>(data[6]);
+  buffers.alibi_slopes = static_cast<decltype(buffers.alibi_slopes)>(data[7]);
+  buffers.sinks = static_cast<decltype(buffers.sinks)>(data[8]);
+  buffers.log_sum_exp = static_cast<decltype(buffers.log_sum_exp)>(data[9]);
+  buffers.weights = static_cast<decltype(buffers.weights)>(data[10]);
+  buffers.query_weight = static_cast<decltype(buffers.query_weight)>(data[11]);
+  buffers.key_weight = static_cast<decltype(buffers.key_weight)>(data[12]);
+  buffers.weight = static_cast<decltype(buffers.weight)>(data[13]);
+  buffers.score_bias = static_cast<decltype(buffers.score_bias)>(data[14]);
+  buffers.score_vector = static_cast<decltype(buffers.score_vector)>(data[15]);
+  buffers.sigmas = static_cast<decltype(buffers.sigmas)>(data[16]);
+  buffers.query_offsets = static_cast<decltype(buffers.query_offsets)>(data[17]);
+  return buffers;
+}
+
+void destroy(Kind kind, void *raw) {
+  switch (kind) {
+    case Kind::context: return fovea_context_destroy(static_cast<fovea_context *>(raw));
+    case Kind::kv_cache: return fovea_kv_cache_destroy(static_cast<fovea_kv_cache *>(raw));
+    case Kind::mha_weights: return fovea_mha_weights_destroy(static_cast<fovea_mha_weights *>(raw));
+    case Kind::packed_matrix: return fovea_packed_matrix_destroy(static_cast<fovea_packed_matrix *>(raw));
+    case Kind::plan: return fovea_plan_destroy(static_cast<fovea_plan *>(raw));
+    case Kind::prepared_keys: return fovea_prepared_keys_destroy(static_cast<fovea_prepared_keys *>(raw));
+  }
+}

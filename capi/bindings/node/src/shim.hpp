@@ -1,0 +1,13 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fovea/fovea.h>
+
+enum class Kind { context, kv_cache, mha_weights, packed_matrix, plan, prepared_keys };
+
+constexpr int buffer_count = 18;
+
+/* Of a planned run: the pointers in the order of fovea_attention_buffers. */
+fovea_attention_buffers buffers_of(void *const *data);
+void destroy(Kind kind, void *raw);
