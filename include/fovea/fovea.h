@@ -265,8 +265,10 @@ typedef struct fovea_attention_options {
   int64_t window_right;     /* >= 0, used with FOVEA_WINDOW_RIGHT                                                     */
   const fovea_tensor *valid_lens;   /* [B] or [B,Q], I32 or I64, each in [0, K]: key j is attended iff j < length.    *
                                      * Any strides. One length serves all heads. Positions do not go by it: see there */
-  const fovea_tensor *mask;         /* BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast.     */
-  const fovea_tensor *bias;         /* F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast. */
+  const fovea_tensor *mask;         /* BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast. The  *
+                                     * last axis may be shorter than K: keys behind it are not attended               */
+  const fovea_tensor *bias;         /* F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast. *
+                                     * The last axis may be shorter than K, as the mask's                             */
   const fovea_tensor *alibi_slopes; /* F32 [H], any stride. ALiBi (Press et al. 2022)                                 */
   const fovea_tensor *sinks;        /* F32 [H], any stride. A logit that takes part in the softmax without a value    */
   const fovea_tensor *log_sum_exp;  /* output F32 [B,H,Q], any strides: log sum_j exp(score), the sink included       */

@@ -131,6 +131,58 @@ std::vector<Option> masks() {
   };
 }
 
+// Positions of each batch entry; masks that end before the keys do.
+std::vector<Option> uneven_batches() {
+  const auto set_offsets = [](AttentionProblem &p, bool wide) {
+    std::vector<int64_t> offsets;
+    for (int64_t b = 0; b < p.sizes.batch; ++b) offsets.push_back(p.sizes.key_len - p.sizes.query_len - 19 * b);
+    p.set_query_offsets(offsets, wide);
+  };
+  return {
+      {"offsets-causal",
+       [=](auto &p, auto &) {
+         p.flags = FOVEA_CAUSAL;
+         set_offsets(p, false);
+       }},
+      {"offsets64-window",
+       [=](auto &p, auto &) {
+         p.flags = FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT;
+         p.window_left = 30;
+         p.window_right = 4;
+         set_offsets(p, true);
+       }},
+      {"offsets-alibi",
+       [=](auto &p, auto &) {
+         p.flags = FOVEA_LEAVE_ONE_OUT;
+         set_slopes(p);
+         set_offsets(p, false);
+       }},
+      {"offsets-empty",
+       [](auto &p, auto &) {
+         p.flags = FOVEA_CAUSAL;
+         std::vector<int64_t> offsets(static_cast<size_t>(p.sizes.batch), 50);
+         offsets.back() = -p.sizes.query_len;
+         p.set_query_offsets(offsets);
+       }},
+      {"mask-short",
+       [](auto &p, auto &n) {
+         p.mask.emplace(Shape{1, p.sizes.heads, p.sizes.query_len, p.sizes.key_len - 41}).fill([&] {
+           return uint8_t{!n.chance(4)};
+         });
+       }},
+      {"bias-short",
+       [](auto &p, auto &n) {
+         set_bias(p, n, {1, 1, p.sizes.query_len, p.sizes.key_len / 2});
+       }},
+      {"mask-short-nan-behind",
+       [](auto &p, auto &) {
+         p.mask.emplace(Shape{p.sizes.batch, 1, 1, p.sizes.key_len - 23}).fill([] { return uint8_t{1}; });
+         spoil(
+             p, [&](auto, auto, int64_t j) { return j >= p.sizes.key_len - 23; }, kNan);
+       }},
+  };
+}
+
 std::vector<Option> scores_and_weights() {
   return {
       {"alibi", [](auto &p, auto &) { set_slopes(p); }},
@@ -345,6 +397,7 @@ void add_heads_and_layouts(BitsRows &rows) {
 void add_option_rows(BitsRows &rows) {
   std::vector<Option> options = masks();
   for (Option &option : scores_and_weights()) options.push_back(std::move(option));
+  for (Option &option : uneven_batches()) options.push_back(std::move(option));
   // Many rows, one, and few of grouped heads; more queries than keys.
   const AttentionSizes many = {
       .batch = 3, .heads = 2, .kv_heads = 1, .query_len = 37, .key_len = 150, .head_dim = 16, .value_dim = 17};

@@ -50,6 +50,16 @@ std::vector<Option> masks() {
            return random.chance(0.2) ? -kInfinity : random.normal();
          });
        }},
+      {"short mask",
+       [](AttentionProblem &p, Random &random) {
+         p.mask.emplace(Shape{1, p.sizes.heads, 1, p.sizes.key_len * 3 / 4}).fill([&] {
+           return static_cast<uint8_t>(random.chance(0.7));
+         });
+       }},
+      {"short bias",
+       [](AttentionProblem &p, Random &random) {
+         p.bias.emplace(Shape{p.sizes.batch, 1, p.sizes.query_len, p.sizes.key_len * 2 / 3}).fill_normal(random);
+       }},
       {"causal", [](AttentionProblem &p, Random &) { p.flags |= FOVEA_CAUSAL; }},
       {"window left",
        [](AttentionProblem &p, Random &) {

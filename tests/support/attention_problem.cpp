@@ -9,10 +9,21 @@
 namespace testing {
 namespace {
 
-// A dense copy over [B,H,Q,K] of a mask or bias whose axes may be 1, whatever its rank.
+// A dense copy over [B,H,Q,K] of a mask or bias whose axes may be 1, whatever its rank; `rest` stands for the keys behind
+// its last.
 template <typename T>
-std::vector<T> broadcast_scores(const Tensor<T> &tensor, const AttentionProblem &problem) {
-  return tensor.dense(problem.shape_of(problem.score_shape()));
+std::vector<T> broadcast_scores(const Tensor<T> &tensor, const AttentionProblem &problem, T rest) {
+  Shape shape = problem.shape_of(problem.score_shape());
+  shape.back() = tensor.shape().back();
+  const std::vector<T> given = tensor.dense(shape);
+  std::vector<T> padded;
+  for (int64_t row = 0; row < element_count(problem.score_shape()) / std::max<int64_t>(problem.sizes.key_len, 1);
+       ++row) {
+    const auto first = given.begin() + row * shape.back();
+    padded.insert(padded.end(), first, first + shape.back());
+    padded.insert(padded.end(), static_cast<size_t>(problem.sizes.key_len - shape.back()), rest);
+  }
+  return padded;
 }
 
 template <typename T>
@@ -230,8 +241,8 @@ reference::AttentionInputs AttentionProblem::reference_inputs() const {
   if (valid_lens64) in.valid_lens = expand_lens(*valid_lens64, sizes);
   if (query_offsets32) in.query_offsets = expand_offsets(*query_offsets32, sizes);
   if (query_offsets64) in.query_offsets = expand_offsets(*query_offsets64, sizes);
-  if (mask) in.mask = broadcast_scores(*mask, *this);
-  if (bias) in.bias = broadcast_scores(*bias, *this);
+  if (mask) in.mask = broadcast_scores(*mask, *this, uint8_t{0});
+  if (bias) in.bias = broadcast_scores(*bias, *this, -kInfinity);
   if (alibi_slopes) in.alibi_slopes = alibi_slopes->dense();
   if (sinks) in.sinks = sinks->dense();
   in.empty_rows = static_cast<reference::EmptyRows>(empty_rows);

@@ -35,6 +35,7 @@ Tensor<T> random_broadcast(const AttentionProblem &problem, Random &random) {
   for (size_t axis = 0; axis + 1 < shape.size(); ++axis) {
     if (random.chance(0.3)) shape[axis] = 1;
   }
+  if (random.chance(0.2)) shape.back() = random.integer(0, shape.back());
   Shape strides = contiguous_strides(shape);
   for (size_t axis = 0; axis + 1 < shape.size(); ++axis) {
     if (random.chance(0.2)) strides[axis] = 0;

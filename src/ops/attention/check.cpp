@@ -178,8 +178,9 @@ Status check_positions(const fovea_attention_options &options, AttentionProblem 
   return FOVEA_OK;
 }
 
-// A mask or bias: [Q,K], or query's axes, any of them but K of size 1.
-Status check_broadcast(const AttentionCall &call, int operand, const AttentionProblem &p, HeadStrides *strides) {
+// A mask or bias: [Q,K], or query's axes, any of them but K of size 1. Keys behind its last are not attended.
+Status check_broadcast(const AttentionCall &call, int operand, AttentionProblem *problem, HeadStrides *strides) {
+  const AttentionProblem &p = *problem;
   if (!call.present[operand]) return FOVEA_OK;
   const fovea_tensor &tensor = call.tensor[operand];
   const char *name = operand_name(call, operand);
@@ -192,8 +193,9 @@ Status check_broadcast(const AttentionCall &call, int operand, const AttentionPr
   const auto or_one = [&](int axis, int64_t size) { return lifted.shape[axis] == 1 ? 1 : size; };
   FOVEA_CHECK(expect_sizes({{name, "batch entries", lifted.shape[0], or_one(0, p.sizes.batch), "as query, or 1"},
                             {name, "heads", lifted.shape[1], or_one(1, p.sizes.heads), "as query, or 1"},
-                            {name, "queries", lifted.shape[2], or_one(2, p.sizes.query_len), "as query, or 1"},
-                            {name, "keys", lifted.shape[3], p.sizes.key_len, "as key"}}));
+                            {name, "queries", lifted.shape[2], or_one(2, p.sizes.query_len), "as query, or 1"}}));
+  FOVEA_CHECK(expect_size_in(name, "keys", lifted.shape[3], 0, p.sizes.key_len));
+  problem->pattern.key_limit = min_of(p.pattern.key_limit, lifted.shape[3]);
   *strides = lifted.head_strides();
   return FOVEA_OK;
 }
@@ -215,8 +217,8 @@ Status check_masks(const AttentionCall &call, AttentionProblem *p) {
     p->pattern.valid_lens_batch_stride = lens.strides[0];
     p->pattern.valid_lens_query_stride = lens.rank == 2 ? lens.strides[1] : 0;
   }
-  FOVEA_CHECK(check_broadcast(call, mask_operand, *p, &p->pattern.mask_strides));
-  FOVEA_CHECK(check_broadcast(call, bias_operand, *p, &p->logits.bias_strides));
+  FOVEA_CHECK(check_broadcast(call, mask_operand, p, &p->pattern.mask_strides));
+  FOVEA_CHECK(check_broadcast(call, bias_operand, p, &p->logits.bias_strides));
   FOVEA_CHECK(check_per_head(call, alibi_slopes_operand, *p, &p->logits.alibi_stride));
   // A sink is always there to attend, so a row with one is never empty.
   if (call.present[sinks_operand]) p->empty_rows = EmptyRows::zero;

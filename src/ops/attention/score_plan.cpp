@@ -76,8 +76,8 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   if (plan->projects_key) {
     const HeadStrides out = packed_strides(p.sizes.kv_heads, p.sizes.key_len, 1);
     const MatmulKernels &product = product_for(context, call, p.sizes.kv_heads * p.sizes.key_len, weights.key);
-    const ProjectionRows keys = {
-        p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, call.present[valid_lens_operand]};
+    const bool fewer = call.present[valid_lens_operand] || p.pattern.key_limit < p.sizes.key_len;
+    const ProjectionRows keys = {p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, fewer};
     if (!plan_projection(product, keys, weights.key, &plan->key) ||
         !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
       return too_large();
