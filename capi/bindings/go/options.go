@@ -146,9 +146,9 @@ type AttentionOptions struct {
 	WindowRight *int64
 	// [B] or [B,Q], I32 or I64, each in [0, K]: key j is attended iff j < length. Any strides. One length serves all heads. Positions do not go by it: see there
 	ValidLens *Tensor
-	// BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast.
+	// BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast. The last axis may be shorter than K: keys behind it are not attended
 	Mask *Tensor
-	// F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast.
+	// F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast. The last axis may be shorter than K, as the mask's
 	Bias *Tensor
 	// F32 [H], any stride. ALiBi (Press et al. 2022)
 	AlibiSlopes *Tensor

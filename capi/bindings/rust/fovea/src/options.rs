@@ -159,13 +159,13 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
-    /// BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast.
+    /// BOOL [B,H,Q,K] (or [Q,K]), true: attend. Axes of size 1 but K's broadcast. The last axis may be shorter than K: keys behind it are not attended
     pub fn mask(mut self, mask: impl Into<Tensor<'a>>) -> Self {
         self.mask = Some(mask.into());
         self
     }
 
-    /// F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast.
+    /// F32 [B,H,Q,K] (or [Q,K]), added to the scores. Axes of size 1 but K's broadcast. The last axis may be shorter than K, as the mask's
     pub fn bias(mut self, bias: impl Into<Tensor<'a>>) -> Self {
         self.bias = Some(bias.into());
         self
