@@ -28,7 +28,15 @@ static_assert(sizeof(void *) != 8 || (offsetof(DlTensor, rank) == 16 && offsetof
                                       offsetof(DlTensor, byte_offset) == 40 && sizeof(DlTensor) == 48));
 
 enum DlDevice : int32_t { dl_cpu = 1, dl_cuda_host = 3, dl_rocm_host = 11 };  // those whose memory the host addresses
-enum DlType : uint8_t { dl_int = 0, dl_uint = 1, dl_float = 2, dl_bool = 6 };
+enum DlType : uint8_t {
+  dl_int = 0,
+  dl_uint = 1,
+  dl_float = 2,
+  dl_bfloat = 4,
+  dl_bool = 6,
+  dl_float8_e4m3fn = 10,
+  dl_float8_e5m2 = 12
+};
 
 Status read_device(const DlTensor &given) {
   if (given.device_type == dl_cpu || given.device_type == dl_cuda_host || given.device_type == dl_rocm_host) {
@@ -45,6 +53,11 @@ Status read_dtype(const DlTensor &given, fovea_tensor *tensor) {
   };
   // Frameworks that are older than DLPack's own code for them hand booleans over as bytes.
   constexpr Known known[] = {{dl_float, 32, FOVEA_F32},
+                             {dl_float, 16, FOVEA_F16},
+                             {dl_bfloat, 16, FOVEA_BF16},
+                             {dl_float8_e4m3fn, 8, FOVEA_F8_E4M3},
+                             {dl_float8_e5m2, 8, FOVEA_F8_E5M2},
+                             {dl_int, 8, FOVEA_I8},
                              {dl_int, 32, FOVEA_I32},
                              {dl_int, 64, FOVEA_I64},
                              {dl_bool, 8, FOVEA_BOOL},
@@ -56,8 +69,8 @@ Status read_dtype(const DlTensor &given, fovea_tensor *tensor) {
   }
   return fail(
       FOVEA_BAD_DTYPE,
-      "dl_tensor.dtype has code %d, bits %d, lanes %d, expected float of 32 bits, int of 32 or 64, bool or uint of "
-      "8, in one lane",
+      "dl_tensor.dtype has code %d, bits %d, lanes %d, expected float of 32 or 16 bits, bfloat of 16, float8_e4m3fn, "
+      "float8_e5m2, int of 8, 32 or 64, bool or uint of 8, in one lane",
       given.type_code, given.type_bits, given.type_lanes);
 }
 

@@ -108,13 +108,18 @@ FOVEA_API size_t fovea_last_error_copy(char *text, size_t size);
 
 typedef int32_t fovea_dtype;
 
+/* Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2. */
 enum {
-  FOVEA_F32 = 1,  /* IEEE binary32                                         */
-  FOVEA_F16 = 2,  /* IEEE binary16                                         */
-  FOVEA_BF16 = 3, /* bfloat16: the upper half of a binary32                */
-  FOVEA_I32 = 5,  /* signed 32-bit integer                                 */
-  FOVEA_I64 = 6,  /* signed 64-bit integer                                 */
-  FOVEA_BOOL = 7  /* one byte, 0 is false and anything else is true        */
+  FOVEA_F32 = 1,      /* IEEE binary32                                                                                */
+  FOVEA_F16 = 2,      /* IEEE binary16                                                                                */
+  FOVEA_BF16 = 3,     /* the upper half of an IEEE binary32                                                           */
+  FOVEA_I32 = 5,      /* signed 32-bit integer                                                                        */
+  FOVEA_I64 = 6,      /* signed 64-bit integer                                                                        */
+  FOVEA_BOOL = 7,     /* one byte, 0 is false and anything else is true                                               */
+  FOVEA_I8 = 8,       /* signed 8-bit integer                                                                         */
+  FOVEA_U8 = 9,       /* unsigned 8-bit integer                                                                       */
+  FOVEA_F8_E4M3 = 10, /* 4 bits of exponent, 3 of mantissa, no infinities, NaN 0x7f and 0xff: OCP's E4M3, "e4m3fn"    */
+  FOVEA_F8_E5M2 = 11  /* the upper half of an IEEE binary16: OCP's E5M2                                               */
 };
 
 #define FOVEA_MAX_RANK 6
@@ -140,8 +145,9 @@ FOVEA_API FOVEA_NO_ACCESS(1) fovea_tensor fovea_tensor_contiguous(const void *da
  *     struct { uint8_t code, bits; uint16_t lanes; } dtype; int64_t *shape, *strides; uint64_t byte_offset; }
  * A DLManagedTensor begins with one; of a DLManagedTensorVersioned pass &managed->dl_tensor. It is only read, and stays
  * whose it was: as long as the view is used, its memory has to live, and must not be freed through its deleter.
- * Host memory only: device_type kDLCPU (1), kDLCUDAHost (3) or kDLROCMHost (11). One lane of float32 gives F32, of int32
- * I32, of int64 I64, of bool or uint8 BOOL. strides may be NULL: contiguous. Read-only or not, DLPack's flag is the
+ * Host memory only: device_type kDLCPU (1), kDLCUDAHost (3) or kDLROCMHost (11). One lane of float32 gives F32, of float16
+ * F16, of bfloat16 BF16, of float8_e4m3fn F8_E4M3, of float8_e5m2 F8_E5M2, of int8 I8, of int32 I32, of int64 I64, of bool
+ * or uint8 BOOL. strides may be NULL: contiguous. Read-only or not, DLPack's flag is the
  * caller's to heed. On failure *tensor stays as it was. Errors: FOVEA_NULL_POINTER, FOVEA_BAD_VALUE (the device),
  * FOVEA_BAD_DTYPE, FOVEA_BAD_RANK, FOVEA_BAD_SHAPE, FOVEA_SIZE_OVERFLOW. */
 FOVEA_API fovea_status fovea_tensor_from_dlpack(const void *dl_tensor, fovea_tensor *tensor);

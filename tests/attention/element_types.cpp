@@ -157,7 +157,7 @@ TEST_SUITE("element types") {
     const Narrowed query(problem.query, FOVEA_BF16, &call.query);
     CHECK_EQ(call.run(nullptr), FOVEA_BAD_DTYPE);
     CHECK_EQ(std::string(fovea_last_error()),
-             "query.dtype is 3, expected 1 (F32) where the score function has weights");
+             "query has dtype FOVEA_BF16, expected FOVEA_F32 where the score function has weights");
     CHECK(result.out.untouched());
 
     AttentionProblem averaged = make_attention({.heads = 2, .kv_heads = 2, .query_len = 3, .key_len = 5}, random);
@@ -166,11 +166,11 @@ TEST_SUITE("element types") {
     AttentionArguments with_weights(averaged, weights);
     const Narrowed narrow(*weights.weights, FOVEA_F16, &with_weights.weights);
     CHECK_EQ(with_weights.run(nullptr), FOVEA_BAD_DTYPE);
-    CHECK_EQ(std::string(fovea_last_error()), "weights.dtype is 2, expected 1 (F32) for averages over heads");
+    CHECK_EQ(std::string(fovea_last_error()), "weights has dtype FOVEA_F16, expected FOVEA_F32 for averages over heads");
 
     AttentionArguments integers(averaged, weights);
     integers.query.dtype = FOVEA_I32;
     CHECK_EQ(integers.run(nullptr), FOVEA_BAD_DTYPE);
-    CHECK_EQ(std::string(fovea_last_error()), "query.dtype is 5, expected 1 (F32), 2 (F16) or 3 (BF16)");
+    CHECK_EQ(std::string(fovea_last_error()), "query has dtype FOVEA_I32, expected FOVEA_F32, FOVEA_F16 or FOVEA_BF16");
   }
 }

@@ -65,7 +65,7 @@ TEST_SUITE("prepared keys") {
       CHECK(fovea_prepared_keys_length(keys.get()) == 8);
     };
     refuse(FOVEA_NULL_POINTER, {"key", "NULL"}, [](fovea_tensor &part) { part.data = nullptr; });
-    refuse(FOVEA_BAD_DTYPE, {"key", "5"}, [](fovea_tensor &part) { part.dtype = FOVEA_I32; });
+    refuse(FOVEA_BAD_DTYPE, {"key has dtype FOVEA_I32"}, [](fovea_tensor &part) { part.dtype = FOVEA_I32; });
     for (int32_t rank : {1, 5}) refuse(FOVEA_BAD_RANK, {"key"}, [&](fovea_tensor &part) { part.rank = rank; });
     for (int axis : {0, 1, 3}) {
       refuse(FOVEA_BAD_SHAPE, {"key"}, [axis](fovea_tensor &part) { --part.shape[axis]; });

@@ -174,15 +174,18 @@ TEST_SUITE("errors") {
 
   TEST_CASE("sdpa: wrong element types") {
     for (const Argument &argument : all_arguments()) {
-      for (fovea_dtype dtype : {0, -1, 99, INT32_MAX, int{FOVEA_F32}, int{FOVEA_F16}, int{FOVEA_BF16}, int{FOVEA_I32},
-                                int{FOVEA_I64}, int{FOVEA_BOOL}}) {
+      for (const fovea_dtype dtype : kDtypes) {
         const std::string name = argument.name;
         const bool integers = name == "valid_lens" || name == "query_offsets";
         const bool floats = name != "mask" && name != "alibi_slopes" && name != "sinks" && name != "log_sum_exp";
         if (floats && !integers && (dtype == FOVEA_F16 || dtype == FOVEA_BF16)) continue;  // are taken
         if (integers && (dtype == FOVEA_I32 || dtype == FOVEA_I64)) continue;
         if (name == "mask" ? dtype == FOVEA_BOOL : dtype == FOVEA_F32 && !integers) continue;
-        refuse(FOVEA_BAD_DTYPE, {name, std::to_string(dtype)},
+        const char *expected = integers         ? "FOVEA_I32 or FOVEA_I64"
+                               : name == "mask" ? "FOVEA_BOOL"
+                               : floats         ? "FOVEA_F32, FOVEA_F16 or FOVEA_BF16"
+                                                : "FOVEA_F32";
+        refuse(FOVEA_BAD_DTYPE, {name + " has dtype " + dtype_name(dtype) + ", expected " + expected},
                [&](Call &call) { tensor_of(call, argument).dtype = dtype; });
       }
     }

@@ -167,7 +167,7 @@ TEST_SUITE("kv cache") {
       };
       const std::string dim = which == 0 ? "5" : "3";
       spoil_one(FOVEA_NULL_POINTER, {name, "NULL"}, [](fovea_tensor &rows) { rows.data = nullptr; });
-      spoil_one(FOVEA_BAD_DTYPE, {name, "5"}, [](fovea_tensor &rows) { rows.dtype = FOVEA_I32; });
+      spoil_one(FOVEA_BAD_DTYPE, {name + " has dtype FOVEA_BF16"}, [](fovea_tensor &rows) { rows.dtype = FOVEA_BF16; });
       for (int32_t rank : {1, 5}) spoil_one(FOVEA_BAD_RANK, {name}, [&](fovea_tensor &rows) { rows.rank = rank; });
       spoil_one(FOVEA_BAD_SHAPE, {name, "1 batch entries", "expected 2"}, [](fovea_tensor &r) { r.shape[0] = 1; });
       spoil_one(FOVEA_BAD_SHAPE, {name, "1 heads", "expected 2"}, [](fovea_tensor &rows) { rows.shape[1] = 1; });
@@ -224,7 +224,8 @@ TEST_SUITE("kv cache") {
     }
     refuse(FOVEA_BAD_SHAPE, {"source.shape[0]", "1", "2"}, [](auto &, fovea_tensor &view) { view.shape[0] = 1; });
     refuse(FOVEA_BAD_SHAPE, {"source.shape[0]", "3", "2"}, [](auto &, fovea_tensor &view) { view.shape[0] = 3; });
-    refuse(FOVEA_BAD_DTYPE, {"source", "1"}, [](auto &, fovea_tensor &view) { view.dtype = FOVEA_F32; });
+    refuse(FOVEA_BAD_DTYPE, {"source has dtype FOVEA_F32, expected FOVEA_I32 or FOVEA_I64"},
+           [](auto &, fovea_tensor &view) { view.dtype = FOVEA_F32; });
     for (int32_t rank : {0, 2}) {
       refuse(FOVEA_BAD_RANK, {"source"}, [rank](auto &, fovea_tensor &view) { view.rank = rank; });
     }

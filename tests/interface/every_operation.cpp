@@ -55,25 +55,28 @@ struct Spoiled {
   std::function<bool(fovea_tensor &)> spoil;  // false: it cannot be, of this tensor
 };
 
-const Spoiled kSpoiled[] = {{"rank -1", FOVEA_BAD_RANK, [](fovea_tensor &t) { return t.rank = -1, true; }},
-                            {"rank 7", FOVEA_BAD_RANK, [](fovea_tensor &t) { return t.rank = 7, true; }},
-                            {"element type", FOVEA_BAD_DTYPE, [](fovea_tensor &t) { return t.dtype = 99, true; }},
-                            {"negative size", FOVEA_BAD_SHAPE, [](fovea_tensor &t) { return t.shape[0] = -3, true; }},
-                            {"no data", FOVEA_NULL_POINTER,
-                             [](fovea_tensor &t) {
-                               t.data = nullptr;
-                               for (int axis = 0; axis < t.rank; ++axis) {
-                                 if (t.shape[axis] == 0) return false;
-                               }
-                               return true;
-                             }},
-                            {"data between elements", FOVEA_BAD_VALUE, [](fovea_tensor &t) {
-                               t.data = static_cast<char *>(t.data) + 1;
-                               for (int axis = 0; axis < t.rank; ++axis) {
-                                 if (t.shape[axis] == 0) return false;
-                               }
-                               return t.dtype != FOVEA_BOOL;
-                             }}};
+const Spoiled kSpoiled[] = {
+    {"rank -1", FOVEA_BAD_RANK, [](fovea_tensor &t) { return t.rank = -1, true; }},
+    {"rank 7", FOVEA_BAD_RANK, [](fovea_tensor &t) { return t.rank = 7, true; }},
+    {"element type", FOVEA_BAD_DTYPE, [](fovea_tensor &t) { return t.dtype = 99, true; }},
+    {"bfloat16 elements", FOVEA_BAD_DTYPE, [](fovea_tensor &t) { return t.dtype = FOVEA_BF16, true; }},
+    {"8-bit elements", FOVEA_BAD_DTYPE, [](fovea_tensor &t) { return t.dtype = FOVEA_U8, true; }},
+    {"negative size", FOVEA_BAD_SHAPE, [](fovea_tensor &t) { return t.shape[0] = -3, true; }},
+    {"no data", FOVEA_NULL_POINTER,
+     [](fovea_tensor &t) {
+       t.data = nullptr;
+       for (int axis = 0; axis < t.rank; ++axis) {
+         if (t.shape[axis] == 0) return false;
+       }
+       return true;
+     }},
+    {"data between elements", FOVEA_BAD_VALUE, [](fovea_tensor &t) {
+       t.data = static_cast<char *>(t.data) + 1;
+       for (int axis = 0; axis < t.rank; ++axis) {
+         if (t.shape[axis] == 0) return false;
+       }
+       return t.dtype != FOVEA_BOOL;
+     }}};
 
 // Every operand of the call spoiled in each way, one at a time.
 void check_refusals(const Operation &operation, const CallSizes &sizes, uint64_t seed) {

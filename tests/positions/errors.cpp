@@ -91,7 +91,7 @@ TEST_SUITE("positions") {
     for (int32_t rank : {-1, 0, 1, 3}) {
       refuse(FOVEA_BAD_RANK, {"out", std::to_string(rank), "2"}, [=](fovea_tensor &bad) { bad.rank = rank; });
     }
-    refuse(FOVEA_BAD_DTYPE, {"out.dtype"}, [](fovea_tensor &bad) { bad.dtype = FOVEA_I32; });
+    refuse(FOVEA_BAD_DTYPE, {"out has dtype"}, [](fovea_tensor &bad) { bad.dtype = FOVEA_I32; });
     refuse(FOVEA_BAD_SHAPE, {"out.shape[0]", "-1"}, [](fovea_tensor &bad) { bad.shape[0] = -1; });
     refuse(FOVEA_BAD_STRIDE, {"out.strides[1]", "2"}, [](fovea_tensor &bad) { bad.strides[1] = 2; });
     refuse(FOVEA_BAD_STRIDE, {"out"}, [](fovea_tensor &bad) { bad.strides[0] = 3; });
@@ -198,7 +198,7 @@ TEST_SUITE("positions") {
     good.fill([] { return 1; });
     fovea_tensor bad = good.view();
     bad.dtype = FOVEA_F32;
-    setting.refuse_positions(FOVEA_BAD_DTYPE, {"positions.dtype", "1"}, bad);
+    setting.refuse_positions(FOVEA_BAD_DTYPE, {"positions has dtype FOVEA_F32"}, bad);
     bad = good.view();
     bad.data = nullptr;
     setting.refuse_positions(FOVEA_NULL_POINTER, {"positions.data"}, bad);
@@ -248,7 +248,7 @@ TEST_SUITE("positions") {
     for (int32_t rank : {-1, 0, 2}) {
       refuse(FOVEA_BAD_RANK, {"out", std::to_string(rank)}, [=](fovea_tensor &bad) { bad.rank = rank; });
     }
-    refuse(FOVEA_BAD_DTYPE, {"out.dtype"}, [](fovea_tensor &bad) { bad.dtype = FOVEA_I64; });
+    refuse(FOVEA_BAD_DTYPE, {"out has dtype"}, [](fovea_tensor &bad) { bad.dtype = FOVEA_I64; });
     refuse(FOVEA_BAD_SHAPE, {"out.shape[0]", "-1"}, [](fovea_tensor &bad) { bad.shape[0] = -1; });
     refuse(FOVEA_BAD_STRIDE, {"out"}, [](fovea_tensor &bad) { bad.strides[0] = 0; });
     refuse(FOVEA_SIZE_OVERFLOW, {"out"}, [](fovea_tensor &bad) { bad.strides[0] = INT64_MAX; });

@@ -322,7 +322,8 @@ TEST_SUITE("linear") {
       const View view = entry.second;
       CAPTURE(name);
       refuse(FOVEA_NULL_POINTER, {name, "NULL"}, [view](Call &call) { (call.*view).data = nullptr; });
-      refuse(FOVEA_BAD_DTYPE, {name, "5"}, [view](Call &call) { (call.*view).dtype = FOVEA_I32; });
+      refuse(FOVEA_BAD_DTYPE, {name, " has dtype FOVEA_F16, expected FOVEA_F32"},
+             [view](Call &call) { (call.*view).dtype = FOVEA_F16; });
       for (int32_t rank : {-1, 0, 4, 7}) {
         refuse(FOVEA_BAD_RANK, {name, std::to_string(rank)}, [view, rank](Call &call) { (call.*view).rank = rank; });
       }

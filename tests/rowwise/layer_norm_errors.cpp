@@ -78,7 +78,7 @@ TEST_SUITE("layer norm") {
       CAPTURE(name);
       const int last = operand.like_x ? 2 : 0;
       setting.refuse(FOVEA_NULL_POINTER, {name + ".data"}, [&] { bad.data = nullptr; });
-      setting.refuse(FOVEA_BAD_DTYPE, {name + ".dtype", "5"}, [&] { bad.dtype = FOVEA_I32; });
+      setting.refuse(FOVEA_BAD_DTYPE, {name + " has dtype FOVEA_F8_E4M3"}, [&] { bad.dtype = FOVEA_F8_E4M3; });
       for (int32_t rank : {-1, 0, 7}) {
         setting.refuse(FOVEA_BAD_RANK, {name, std::to_string(rank)}, [&] { bad.rank = rank; });
       }

@@ -190,8 +190,9 @@ TEST_SUITE("errors") {
         refuse(kind, FOVEA_BAD_RANK, {name, std::to_string(rank)},
                [&](Call &call) { tensor_of(call, parameter).rank = rank; });
       }
-      for (fovea_dtype dtype : {0, -1, 2, 99, int{FOVEA_I32}, int{FOVEA_I64}, int{FOVEA_BOOL}}) {
-        refuse(kind, FOVEA_BAD_DTYPE, {name, std::to_string(dtype)},
+      for (const fovea_dtype dtype : kDtypes) {
+        if (dtype == FOVEA_F32) continue;
+        refuse(kind, FOVEA_BAD_DTYPE, {name + " has dtype " + dtype_name(dtype) + ", expected FOVEA_F32"},
                [&](Call &call) { tensor_of(call, parameter).dtype = dtype; });
       }
     });

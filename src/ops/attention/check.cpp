@@ -108,8 +108,8 @@ Status check_projected(const AttentionCall &call) {
   if (call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN) return FOVEA_OK;
   for (const int operand : {query_operand, key_operand}) {
     if (operand_dtype(call, operand) == Dtype::f32) continue;
-    return fail(FOVEA_BAD_DTYPE, "%s.dtype is %d, expected %d (F32) where the score function has weights",
-                operand_name(call, operand), call.tensor[operand].dtype, FOVEA_F32);
+    return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected FOVEA_F32 where the score function has weights",
+                operand_name(call, operand), DtypeName(call.tensor[operand].dtype).text);
   }
   return FOVEA_OK;
 }
@@ -249,8 +249,8 @@ Status check_weights(const AttentionCall &call, AttentionProblem *p) {
   const int rank = p->outputs.average_weights && query_rank == 4 ? 3 : query_rank;
   FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, weights_operand, rank, rank)));
   if (p->outputs.average_weights && tensor.dtype != FOVEA_F32) {
-    return fail(FOVEA_BAD_DTYPE, "weights.dtype is %d, expected %d (F32) for averages over heads", tensor.dtype,
-                FOVEA_F32);
+    return fail(FOVEA_BAD_DTYPE, "weights has dtype %s, expected FOVEA_F32 for averages over heads",
+                DtypeName(tensor.dtype).text);
   }
   const Lifted lifted = p->outputs.average_weights ? lift_averaged(tensor) : lift_heads(tensor);
   FOVEA_CHECK(

@@ -148,14 +148,8 @@ fovea_tensor lower(const fovea_tensor &rows, int32_t rank) {
 }
 
 Status check_source(const fovea_kv_cache &cache, const fovea_tensor *source) {
-  if (source == nullptr) return fail(FOVEA_NULL_POINTER, "source is NULL, expected a sequence number per sequence");
-  if (source->dtype != FOVEA_I32 && source->dtype != FOVEA_I64) {
-    return fail(FOVEA_BAD_DTYPE, "source.dtype is %d, expected %d (I32) or %d (I64)", source->dtype, FOVEA_I32,
-                FOVEA_I64);
-  }
-  const TensorRule rule = {
-      .name = "source", .dtype = static_cast<Dtype>(source->dtype), .max_rank = 1, .contiguous_last = false};
-  FOVEA_CHECK(check_tensor(source, rule));
+  FOVEA_CHECK(expect_given(source, "source", "a sequence number per sequence"));
+  FOVEA_CHECK(check_integer_tensor(*source, "source", 1, true));
   return check_size(*source, "source", 0, cache.batch, "the cache's batch entries");
 }
 

@@ -155,18 +155,6 @@ Status overlap_of(const NamedTensor &output, const NamedTensor &other) {
 
 }  // namespace
 
-size_t dtype_size(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f16:
-    case Dtype::bf16: return 2;
-    case Dtype::f32:
-    case Dtype::i32: return 4;
-    case Dtype::i64: return 8;
-    case Dtype::boolean: return 1;
-  }
-  return 1;
-}
-
 int64_t element_count(const fovea_tensor &tensor) {
   int64_t count = 1;
   for (int axis = 0; axis < tensor.rank; ++axis) {
@@ -204,14 +192,10 @@ Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule) {
     return fail(FOVEA_BAD_RANK, "%s has rank %d, expected %d to %d", rule.name, tensor->rank, rule.min_rank,
                 rule.max_rank);
   }
-  const bool narrow = rule.narrow && is_narrow(static_cast<Dtype>(tensor->dtype));
-  if (tensor->dtype != static_cast<int32_t>(rule.dtype) && !narrow) {
-    if (rule.narrow) {
-      return fail(FOVEA_BAD_DTYPE, "%s.dtype is %d, expected %d (F32), %d (F16) or %d (BF16)", rule.name, tensor->dtype,
-                  FOVEA_F32, FOVEA_F16, FOVEA_BF16);
-    }
-    return fail(FOVEA_BAD_DTYPE, "%s.dtype is %d, expected %d", rule.name, tensor->dtype,
-                static_cast<int32_t>(rule.dtype));
+  const auto expected = static_cast<int32_t>(rule.dtype);
+  if (tensor->dtype != expected && !(rule.narrow && is_narrow(static_cast<Dtype>(tensor->dtype)))) {
+    return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected %s%s", rule.name, DtypeName(tensor->dtype).text,
+                DtypeName(expected).text, rule.narrow ? ", FOVEA_F16 or FOVEA_BF16" : "");
   }
   for (int axis = 0; axis < tensor->rank; ++axis) {
     if (tensor->shape[axis] < 0) {
@@ -272,8 +256,8 @@ Status check_overlaps(std::span<const NamedTensor> outputs, std::span<const Name
 
 Status check_integer_tensor(const fovea_tensor &tensor, const char *name, int max_rank, bool needs_data) {
   if (tensor.dtype != FOVEA_I32 && tensor.dtype != FOVEA_I64) {
-    return fail(FOVEA_BAD_DTYPE, "%s.dtype is %d, expected %d (I32) or %d (I64)", name, tensor.dtype, FOVEA_I32,
-                FOVEA_I64);
+    return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected FOVEA_I32 or FOVEA_I64", name,
+                DtypeName(tensor.dtype).text);
   }
   return check_tensor(&tensor, {.name = name,
                                 .dtype = static_cast<Dtype>(tensor.dtype),

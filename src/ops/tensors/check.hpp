@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kernels/random/dropout_problem.hpp"
+#include "ops/tensors/dtype.hpp"
 #include "ops/tensors/tensor_argument.hpp"
 #include "read_options.hpp"
 #include "status.hpp"
@@ -75,7 +76,6 @@ struct NamedTensor {
 [[nodiscard]] bool same_memory(const fovea_tensor &a, const fovea_tensor &b);
 
 int64_t element_count(const fovea_tensor &tensor);
-size_t dtype_size(Dtype dtype);
 
 // The element of an I32 or I64 tensor that stands so many elements from its first.
 int64_t integer_at(const fovea_tensor &tensor, int64_t offset);
