@@ -5,9 +5,9 @@
 
 using namespace fovea;
 
-fovea_status fovea_linear_pack(const fovea_context *context, const fovea_tensor *weight, int32_t layout,
-                               fovea_packed_matrix **packed) {
-  return guarded([&] { return linear_pack(context, weight, layout, packed); });
+fovea_status fovea_linear_pack(const fovea_context *context, const fovea_tensor *weight,
+                               const fovea_linear_pack_options *options, fovea_packed_matrix **packed) {
+  return guarded([&] { return linear_pack(context, weight, options, packed); });
 }
 
 fovea_status fovea_linear(const fovea_context *context, const fovea_tensor *x, const fovea_packed_matrix *weight,

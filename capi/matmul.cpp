@@ -10,8 +10,9 @@ fovea_status fovea_matmul(const fovea_context *context, const fovea_tensor *a, c
   return guarded([&] { return matmul(context, a, b, out); });
 }
 
-fovea_status fovea_matmul_pack(const fovea_context *context, const fovea_tensor *b, fovea_packed_matrix **packed) {
-  return guarded([&] { return matmul_pack(context, b, packed); });
+fovea_status fovea_matmul_pack(const fovea_context *context, const fovea_tensor *b,
+                               const fovea_matmul_pack_options *options, fovea_packed_matrix **packed) {
+  return guarded([&] { return matmul_pack(context, b, options, packed); });
 }
 
 void fovea_packed_matrix_destroy(fovea_packed_matrix *packed) { delete packed; }

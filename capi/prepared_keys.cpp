@@ -6,12 +6,9 @@
 
 using namespace fovea;
 
-fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score, int64_t batch,
-                                        int64_t kv_heads, int64_t capacity, int64_t query_dim, int64_t key_dim,
-                                        fovea_prepared_keys **keys) {
-  return guarded([&] {
-    return create_prepared_keys(context, score, {batch, kv_heads, capacity, query_dim, key_dim}, keys);
-  });
+fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score,
+                                        const fovea_prepared_keys_sizes *sizes, fovea_prepared_keys **keys) {
+  return guarded([&] { return create_prepared_keys(context, score, sizes, keys); });
 }
 
 fovea_status fovea_prepared_keys_append(const fovea_context *context, fovea_prepared_keys *keys,

@@ -207,8 +207,11 @@ class Calls:
             pointers = [view.pointer if isinstance(view, Struct) else ctypes.byref(view) for view in views]
             plan = self.make("fovea_attention_plan_create", self._context, *pointers)
             return self.planned(plan, [self.buffers(query, key, value, out, members)], out, views)
-        sizes = [ctypes.c_int64(n) for n in (case.batch, case.heads, case.key_len, case.query_dim, case.key_dim)]
-        keys = self.make("fovea_prepared_keys_create", self._context, score.pointer, *sizes)
+        sizes = Struct(self._library, "fovea_prepared_keys_sizes")
+        for name, size in (("batch", case.batch), ("kv_heads", case.heads), ("capacity", case.key_len),
+                           ("query_dim", case.query_dim), ("key_dim", case.key_dim)):
+            sizes.set(name, size)
+        keys = self.make("fovea_prepared_keys_create", self._context, score.pointer, sizes.pointer)
         self._library.check(self._library.calls.fovea_prepared_keys_append(self._context, keys, ctypes.byref(key_view)))
         plan = self.make("fovea_attention_prepared_plan_create", self._context, ctypes.byref(query_view), keys,
                                   ctypes.byref(value_view), ctypes.byref(out_view), None)
@@ -233,7 +236,7 @@ class Calls:
         (_, a), (_, b) = given["a"], given["b"]
         if not case.packed:
             return self.call("fovea_matmul", out, a, b, out_view)
-        packed = self.make("fovea_matmul_pack", self._context, ctypes.byref(b))
+        packed = self.make("fovea_matmul_pack", self._context, ctypes.byref(b), None)
         if case.operation == "matmul_packed":
             return self.call("fovea_matmul_packed", out, a, packed, out_view)
         options = Struct(self._library, "fovea_linear_options")

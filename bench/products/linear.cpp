@@ -56,7 +56,7 @@ std::function<void()> call(const LinearShape &s, const std::shared_ptr<LinearDat
   const std::shared_ptr<fovea_context> context = make_context(isa, threads);
   fovea_packed_matrix *made = nullptr;
   const fovea_tensor weight = tensor(data->weight.floats(), {s.n, s.k});
-  check(fovea_linear_pack(context.get(), &weight, FOVEA_WEIGHT_OUT_IN, &made));
+  check(fovea_linear_pack(context.get(), &weight, nullptr, &made));
   const std::shared_ptr<fovea_packed_matrix> packed(made, PackedDeleter{});
   return [=] {
     const fovea_tensor x = tensor(data->x.floats(), {s.m, s.k}), out = tensor(data->out.floats(), {s.m, s.n});

@@ -69,7 +69,7 @@ std::function<void()> call(std::shared_ptr<MatmulData> data, const std::string &
   const std::shared_ptr<fovea_context> context = make_context(isa, threads);
   if (!packed) return [=] { check(fovea_matmul(context.get(), &data->a_view, &data->b_view, &data->out_view)); };
   fovea_packed_matrix *matrix = nullptr;
-  check(fovea_matmul_pack(context.get(), &data->b_view, &matrix));
+  check(fovea_matmul_pack(context.get(), &data->b_view, nullptr, &matrix));
   const std::shared_ptr<fovea_packed_matrix> owner(matrix, PackedDeleter{});
   return [=] { check(fovea_matmul_packed(context.get(), &data->a_view, owner.get(), &data->out_view)); };
 }

@@ -78,8 +78,14 @@ static void decoder(void) {
       .struct_size = sizeof score, .kind = FOVEA_SCORE_ADDITIVE, .query_weight = &wq, .key_weight = &wk};
   score.score_vector = &wv;
 
+  const fovea_prepared_keys_sizes sizes = {.struct_size = sizeof sizes,
+                                           .batch = 1,
+                                           .kv_heads = 1,
+                                           .capacity = KEYS,
+                                           .query_dim = QUERY_DIM,
+                                           .key_dim = KEY_DIM};
   fovea_prepared_keys *keys = NULL;
-  check(fovea_prepared_keys_create(NULL, &score, 1, 1, KEYS, QUERY_DIM, KEY_DIM, &keys));
+  check(fovea_prepared_keys_create(NULL, &score, &sizes, &keys));
   fovea_tensor k = matrix(key, KEYS, KEY_DIM), v = matrix(value, KEYS, 1);
   check(fovea_prepared_keys_append(NULL, keys, &k));
 

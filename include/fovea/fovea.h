@@ -410,13 +410,19 @@ FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *context,
  * One call at a time may append or truncate, and none may use the keys meanwhile; any number may attend at once. */
 typedef struct fovea_prepared_keys fovea_prepared_keys;
 
-/* Room for `capacity` keys of each of batch x kv_heads sequences, none of them there yet. score: ADDITIVE, CONCAT or
- * BILINEAR; its data is copied. query_dim and key_dim are needed because CONCAT's weight does not tell them apart. batch
- * and capacity in [0, 2^30], kv_heads in [1, 2^30], query_dim and key_dim in [1, 1024]. The keys serve contexts of the
- * instruction set they were made with; another one: FOVEA_BAD_VALUE. */
-FOVEA_API fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score, int64_t batch,
-                                                  int64_t kv_heads, int64_t capacity, int64_t query_dim,
-                                                  int64_t key_dim, fovea_prepared_keys **keys);
+typedef struct fovea_prepared_keys_sizes {
+  size_t struct_size;
+  int64_t batch;     /* B, 0 to 2^30                                                                                    */
+  int64_t kv_heads;  /* Hkv, 1 to 2^30                                                                                  */
+  int64_t capacity;  /* keys of each sequence, 0 to 2^30                                                                */
+  int64_t query_dim; /* Dq, 1 to 1024: CONCAT's weight does not tell the two apart                                      */
+  int64_t key_dim;   /* Dk, 1 to 1024                                                                                   */
+} fovea_prepared_keys_sizes;
+
+/* Room for keys of these sizes, none of them there yet. score: ADDITIVE, CONCAT or BILINEAR; its data is copied. The keys
+ * serve contexts of the instruction set they were made with; another one: FOVEA_BAD_VALUE. */
+FOVEA_API fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score,
+                                                  const fovea_prepared_keys_sizes *sizes, fovea_prepared_keys **keys);
 
 /* Appends key F32 [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]) to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and
  * nothing is appended. */
@@ -508,9 +514,15 @@ FOVEA_API fovea_status fovea_matmul(const fovea_context *context, const fovea_te
  * laid out for the instruction set of the context it was packed with. */
 typedef struct fovea_packed_matrix fovea_packed_matrix;
 
-/* b F32 [K,N], any strides. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY. */
+typedef struct fovea_matmul_pack_options {
+  size_t struct_size;
+  uint32_t flags;   /* 0 */
+  int32_t reserved; /* 0 */
+} fovea_matmul_pack_options;
+
+/* b F32 [K,N], any strides. options may be NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_matmul_pack(const fovea_context *context, const fovea_tensor *b,
-                                         fovea_packed_matrix **packed);
+                                         const fovea_matmul_pack_options *options, fovea_packed_matrix **packed);
 
 /* NULL is allowed. No call may still be using it. */
 FOVEA_API void fovea_packed_matrix_destroy(fovea_packed_matrix *packed);

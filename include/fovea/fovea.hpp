@@ -247,9 +247,14 @@ class PreparedKeys {
 
   PreparedKeys(const Score &score, const Sizes &sizes, const Context &context = {}) {
     const fovea_score s = detail::c_score(score);
+    auto c = detail::sized<fovea_prepared_keys_sizes>();
+    c.batch = sizes.batch;
+    c.kv_heads = sizes.kv_heads;
+    c.capacity = sizes.capacity;
+    c.query_dim = sizes.query_dim;
+    c.key_dim = sizes.key_dim;
     fovea_prepared_keys *created = nullptr;
-    check(fovea_prepared_keys_create(context.get(), &s, sizes.batch, sizes.kv_heads, sizes.capacity, sizes.query_dim,
-                                     sizes.key_dim, &created));
+    check(fovea_prepared_keys_create(context.get(), &s, &c, &created));
     keys_.reset(created);
   }
 
@@ -422,7 +427,7 @@ class PackedMatrix {
  public:
   explicit PackedMatrix(const Input &b, const Context &context = {}) {
     fovea_packed_matrix *packed = nullptr;
-    check(fovea_matmul_pack(context.get(), b.get(), &packed));
+    check(fovea_matmul_pack(context.get(), b.get(), nullptr, &packed));
     packed_.reset(packed);
   }
   explicit PackedMatrix(fovea_packed_matrix *packed) noexcept : packed_(packed) {}  // which becomes its own

@@ -86,9 +86,15 @@ enum {
 /* Largest error: GELU 7 ulp, GELU_TANH and SILU 3.5 ulp; a result smaller than 1e-35 in magnitude may come out as 0. NaN
  * stays NaN; at -infinity all but NONE give 0. */
 
-/* fovea_matmul_pack for a weight in either layout. weight F32, rank 2, any strides. */
-FOVEA_API fovea_status fovea_linear_pack(const fovea_context *context, const fovea_tensor *weight, int32_t layout,
-                                         fovea_packed_matrix **packed);
+typedef struct fovea_linear_pack_options {
+  size_t struct_size;
+  int32_t layout;   /* FOVEA_WEIGHT_* */
+  int32_t reserved; /* 0              */
+} fovea_linear_pack_options;
+
+/* fovea_matmul_pack for a weight in either layout. weight F32, rank 2, any strides. options may be NULL: [out,in]. */
+FOVEA_API fovea_status fovea_linear_pack(const fovea_context *context, const fovea_tensor *weight,
+                                         const fovea_linear_pack_options *options, fovea_packed_matrix **packed);
 
 typedef struct fovea_linear_options {
   size_t struct_size;

@@ -24,8 +24,10 @@ enum class Activation : std::int32_t {
 
 inline PackedMatrix linear_pack(const Input &weight, WeightLayout layout = WeightLayout::out_in,
                                 const Context &context = {}) {
+  auto c = detail::sized<fovea_linear_pack_options>();
+  c.layout = static_cast<std::int32_t>(layout);
   fovea_packed_matrix *packed = nullptr;
-  check(fovea_linear_pack(context.get(), weight.get(), static_cast<std::int32_t>(layout), &packed));
+  check(fovea_linear_pack(context.get(), weight.get(), &c, &packed));
   return PackedMatrix(packed);
 }
 

@@ -104,6 +104,24 @@ OFFSET(fovea_score, bias, 40);
 OFFSET(fovea_score, score_vector, 48);
 OFFSET(fovea_score, sigmas, 56);
 
+SIZE(fovea_prepared_keys_sizes, 48);
+OFFSET(fovea_prepared_keys_sizes, struct_size, 0);
+OFFSET(fovea_prepared_keys_sizes, batch, 8);
+OFFSET(fovea_prepared_keys_sizes, kv_heads, 16);
+OFFSET(fovea_prepared_keys_sizes, capacity, 24);
+OFFSET(fovea_prepared_keys_sizes, query_dim, 32);
+OFFSET(fovea_prepared_keys_sizes, key_dim, 40);
+
+SIZE(fovea_matmul_pack_options, 16);
+OFFSET(fovea_matmul_pack_options, struct_size, 0);
+OFFSET(fovea_matmul_pack_options, flags, 8);
+OFFSET(fovea_matmul_pack_options, reserved, 12);
+
+SIZE(fovea_linear_pack_options, 16);
+OFFSET(fovea_linear_pack_options, struct_size, 0);
+OFFSET(fovea_linear_pack_options, layout, 8);
+OFFSET(fovea_linear_pack_options, reserved, 12);
+
 SIZE(fovea_kernel_regression_options, 24);
 OFFSET(fovea_kernel_regression_options, flags, 8);
 OFFSET(fovea_kernel_regression_options, sigma, 12);

@@ -3,6 +3,7 @@
 
 #include "errors.hpp"
 #include "support/attention_plan.hpp"
+#include "support/creation.hpp"
 #include "support/prepared_keys.hpp"
 
 using namespace testing;
@@ -14,10 +15,10 @@ TEST_SUITE("prepared keys") {
     fovea_prepared_keys *keys = nullptr;
     const auto create = [&](const fovea_score *score, int64_t batch, int64_t kv_heads, int64_t capacity,
                             int64_t query_dim, int64_t key_dim) {
-      return fovea_prepared_keys_create(nullptr, score, batch, kv_heads, capacity, query_dim, key_dim, &keys);
+      return prepared_keys_create(nullptr, score, batch, kv_heads, capacity, query_dim, key_dim, &keys);
     };
     check_refusal(create(nullptr, 2, 2, 5, 10, 7), FOVEA_NULL_POINTER, {"score", "NULL"});
-    check_refusal(fovea_prepared_keys_create(nullptr, &arguments.score, 2, 2, 5, 10, 7, nullptr), FOVEA_NULL_POINTER,
+    check_refusal(prepared_keys_create(nullptr, &arguments.score, 2, 2, 5, 10, 7, nullptr), FOVEA_NULL_POINTER,
                   {"keys", "NULL"});
     for (int32_t kind : {FOVEA_SCORE_DOT, FOVEA_SCORE_GAUSSIAN}) {
       Random random(base_seed());
@@ -26,7 +27,8 @@ TEST_SUITE("prepared keys") {
       check_refusal(create(&other_arguments.score, 2, 2, 5, 10, 10), FOVEA_BAD_VALUE, {"kind", std::to_string(kind)});
     }
     for (int64_t batch : {int64_t{-1}, (int64_t{1} << 30) + 1}) {
-      check_refusal(create(&arguments.score, batch, 2, 5, 10, 7), FOVEA_BAD_VALUE, {"batch", std::to_string(batch)});
+      check_refusal(create(&arguments.score, batch, 2, 5, 10, 7), FOVEA_BAD_VALUE,
+                    {"sizes.batch", std::to_string(batch)});
     }
     for (int64_t heads : {int64_t{-1}, int64_t{0}, (int64_t{1} << 30) + 1}) {
       check_refusal(create(&arguments.score, 2, heads, 5, 10, 7), FOVEA_BAD_VALUE, {"kv_heads", std::to_string(heads)});
@@ -51,6 +53,8 @@ TEST_SUITE("prepared keys") {
     fovea_score bad = arguments.score;
     bad.key_weight = &no_data;
     check_refusal(create(&bad, 2, 2, 5, 10, 7), FOVEA_NULL_POINTER, {"score.key_weight.data is NULL"});
+    check_refusal(fovea_prepared_keys_create(nullptr, &arguments.score, nullptr, &keys), FOVEA_NULL_POINTER,
+                  {"sizes is NULL"});
     CHECK(keys == nullptr);
   }
 

@@ -32,13 +32,14 @@ static void test_linear(void) {
   const fovea_tensor tx = tensor(x, 2, 0, 0, 1, 2), tw = tensor(weight, 2, 0, 0, 2, 2);
   const fovea_tensor tb = tensor(bias, 1, 0, 0, 0, 2), to = tensor(out, 2, 0, 0, 1, 2);
   const fovea_tensor tr = tensor(residual, 2, 0, 0, 1, 2);
+  const fovea_linear_pack_options in_out = {sizeof in_out, FOVEA_WEIGHT_IN_OUT, 0};
   fovea_linear_options options;
   fovea_packed_matrix *packed = NULL;
-  CHECK(fovea_linear_pack(NULL, &tw, FOVEA_WEIGHT_IN_OUT, &packed) == FOVEA_OK);
+  CHECK(fovea_linear_pack(NULL, &tw, &in_out, &packed) == FOVEA_OK);
   CHECK(fovea_linear(NULL, &tx, packed, &to, NULL) == FOVEA_OK);
   CHECK(out[0] == -5 && out[1] == -6);
   fovea_packed_matrix_destroy(packed);
-  CHECK(fovea_linear_pack(NULL, &tw, FOVEA_WEIGHT_OUT_IN, &packed) == FOVEA_OK);
+  CHECK(fovea_linear_pack(NULL, &tw, NULL, &packed) == FOVEA_OK);
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;
   options.activation = FOVEA_ACTIVATION_RELU;

@@ -3,6 +3,7 @@
 
 #include "support/allocation_count.hpp"
 #include "support/attention_plan.hpp"
+#include "support/creation.hpp"
 #include "support/kv_cache.hpp"
 #include "support/multi_head.hpp"
 #include "support/operation_call.hpp"
@@ -118,8 +119,8 @@ TEST_SUITE("allocations") {
       for (const std::string &isa : instruction_sets()) {
         const fovea_context *context = shared_context(isa, 1);
         fovea_prepared_keys *keys = nullptr;
-        REQUIRE_OK(fovea_prepared_keys_create(context, &score.score, s.batch, s.kv_heads, s.key_len, s.head_dim,
-                                              s.key_size(), &keys));
+        REQUIRE_OK(prepared_keys_create(context, &score.score, s.batch, s.kv_heads, s.key_len, s.head_dim, s.key_size(),
+                                        &keys));
         REQUIRE_OK(fovea_prepared_keys_append(context, keys, &key));
         const AttentionPlan plan(context, problem, keys, result);
         const fovea_attention_buffers buffers = buffers_without_key(problem, result);
@@ -168,7 +169,7 @@ TEST_SUITE("allocations") {
       const Tensor<float> out({40, 60});
       const fovea_tensor x = a.view(), y = b.view(), z = out.view(), bias = c.view();
       fovea_packed_matrix *packed = nullptr;
-      REQUIRE_OK(fovea_matmul_pack(shared_context(isa, 1), &y, &packed));
+      REQUIRE_OK(fovea_matmul_pack(shared_context(isa, 1), &y, nullptr, &packed));
       fovea_status status = FOVEA_OK;
       CHECK(runs_that_allocate([&] { status = fovea_matmul_packed(shared_context(isa, 1), &x, packed, &z); }, 2, 50) ==
             0);

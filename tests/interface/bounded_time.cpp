@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "support/contexts.hpp"
+#include "support/creation.hpp"
 #include "support/operations.hpp"
 
 using namespace testing;
@@ -173,7 +174,7 @@ TEST_SUITE("bounded time") {
         const int64_t inputs = shape[layout == FOVEA_WEIGHT_OUT_IN ? 1 : 0];
         const int64_t outputs = shape[layout == FOVEA_WEIGHT_OUT_IN ? 0 : 1];
         fovea_packed_matrix *packed = nullptr;
-        REQUIRE_OK(fovea_linear_pack(nullptr, &weight, layout, &packed));
+        REQUIRE_OK(linear_pack(nullptr, &weight, layout, &packed));
         CHECK(fovea_packed_matrix_size(packed) == 0);
         const fovea_tensor x = tensor_of(no_page(), {0, inputs}, {}), out = tensor_of(no_page(), {0, outputs}, {});
         const fovea_tensor bias = tensor_of(no_page(), {outputs}, {0});
@@ -183,7 +184,7 @@ TEST_SUITE("bounded time") {
       }
       fovea_packed_matrix *packed = nullptr;
       const fovea_tensor b = tensor_of(nullptr, shape, {});
-      REQUIRE_OK(fovea_matmul_pack(nullptr, &b, &packed));
+      REQUIRE_OK(fovea_matmul_pack(nullptr, &b, nullptr, &packed));
       fovea_packed_matrix_destroy(packed);
     }
   }

@@ -303,27 +303,27 @@ TEST_SUITE("errors") {
     const Tensor<float> out({3, 5});
     const fovea_tensor a_view = a.view(), b_view = b.view(), out_view = out.view();
     fovea_packed_matrix *packed = nullptr;
-    check_refusal(fovea_matmul_pack(nullptr, nullptr, &packed), FOVEA_NULL_POINTER, {"b"});
-    check_refusal(fovea_matmul_pack(nullptr, &b_view, nullptr), FOVEA_NULL_POINTER, {"packed"});
+    check_refusal(fovea_matmul_pack(nullptr, nullptr, nullptr, &packed), FOVEA_NULL_POINTER, {"b"});
+    check_refusal(fovea_matmul_pack(nullptr, &b_view, nullptr, nullptr), FOVEA_NULL_POINTER, {"packed"});
     fovea_tensor bad = b_view;
     bad.rank = 3;
-    check_refusal(fovea_matmul_pack(nullptr, &bad, &packed), FOVEA_BAD_RANK, {"b", "3"});
+    check_refusal(fovea_matmul_pack(nullptr, &bad, nullptr, &packed), FOVEA_BAD_RANK, {"b", "3"});
     bad = b_view;
     bad.dtype = FOVEA_I32;
-    check_refusal(fovea_matmul_pack(nullptr, &bad, &packed), FOVEA_BAD_DTYPE, {"b"});
+    check_refusal(fovea_matmul_pack(nullptr, &bad, nullptr, &packed), FOVEA_BAD_DTYPE, {"b"});
     bad = b_view;
     bad.shape[0] = -1;
-    check_refusal(fovea_matmul_pack(nullptr, &bad, &packed), FOVEA_BAD_SHAPE, {"b.shape[0]", "-1"});
+    check_refusal(fovea_matmul_pack(nullptr, &bad, nullptr, &packed), FOVEA_BAD_SHAPE, {"b.shape[0]", "-1"});
     bad = b_view;
     bad.shape[0] = bad.shape[1] = int64_t{1} << 40;
-    check_refusal(fovea_matmul_pack(nullptr, &bad, &packed), FOVEA_SIZE_OVERFLOW, {"b"});
+    check_refusal(fovea_matmul_pack(nullptr, &bad, nullptr, &packed), FOVEA_SIZE_OVERFLOW, {"b"});
     bad = b_view;
     bad.shape[0] = int64_t{1} << 44;
     bad.strides[0] = 0;  // a small matrix, repeated: its copy would not fit any machine
-    check_refusal(fovea_matmul_pack(nullptr, &bad, &packed), FOVEA_OUT_OF_MEMORY, {});
+    check_refusal(fovea_matmul_pack(nullptr, &bad, nullptr, &packed), FOVEA_OUT_OF_MEMORY, {});
     CHECK(packed == nullptr);
 
-    REQUIRE_OK(fovea_matmul_pack(nullptr, &b_view, &packed));
+    REQUIRE_OK(fovea_matmul_pack(nullptr, &b_view, nullptr, &packed));
     check_refusal(fovea_matmul_packed(nullptr, nullptr, packed, &out_view), FOVEA_NULL_POINTER, {"a"});
     check_refusal(fovea_matmul_packed(nullptr, &a_view, nullptr, &out_view), FOVEA_NULL_POINTER, {"b"});
     check_refusal(fovea_matmul_packed(nullptr, &a_view, packed, nullptr), FOVEA_NULL_POINTER, {"out"});
@@ -353,7 +353,7 @@ TEST_SUITE("errors") {
     const fovea_tensor a_view = a.view(), b_view = b.view(), out_view = out.view();
     const std::string first = instruction_sets().front(), last = instruction_sets().back();
     fovea_packed_matrix *packed = nullptr;
-    REQUIRE_OK(fovea_matmul_pack(shared_context(first), &b_view, &packed));
+    REQUIRE_OK(fovea_matmul_pack(shared_context(first), &b_view, nullptr, &packed));
     check_refusal(fovea_matmul_packed(shared_context(last), &a_view, packed, &out_view), FOVEA_BAD_VALUE,
                   {"b", first, last});
     CHECK(out.untouched());

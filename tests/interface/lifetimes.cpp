@@ -9,6 +9,7 @@
 
 #include "support/attention_plan.hpp"
 #include "support/attention_problem.hpp"
+#include "support/creation.hpp"
 #include "support/multi_head.hpp"
 #include "support/prepared_keys.hpp"
 
@@ -89,8 +90,8 @@ TEST_SUITE("lifetimes") {
         {
           AttentionProblem gone = make_prepared_problem(kind, 3, 20);
           const Perishable<ScoreArguments> score(*gone.score);
-          REQUIRE_OK(fovea_prepared_keys_create(context, &score->score, s.batch, s.kv_heads, s.key_len, s.head_dim,
-                                                s.key_size(), &made));
+          REQUIRE_OK(prepared_keys_create(context, &score->score, s.batch, s.kv_heads, s.key_len, s.head_dim,
+                                          s.key_size(), &made));
           const Perishable<fovea_tensor> key(gone.key.view());
           REQUIRE_OK(fovea_prepared_keys_append(context, made, key.operator->()));
         }
@@ -130,7 +131,7 @@ TEST_SUITE("lifetimes") {
         std::swap(turned.strides[0], turned.strides[1]);
         REQUIRE_OK(fovea_matmul(context, &rows, &turned, &to));
         const Perishable<fovea_tensor> descriptor(weight);
-        REQUIRE_OK(fovea_linear_pack(context, descriptor.operator->(), FOVEA_WEIGHT_OUT_IN, &packed));
+        REQUIRE_OK(linear_pack(context, descriptor.operator->(), FOVEA_WEIGHT_OUT_IN, &packed));
       }
       REQUIRE_OK(layer.run(context, MhaWeights(made), out));
       CHECK(same_bits(out, expected));

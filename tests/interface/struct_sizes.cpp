@@ -160,7 +160,7 @@ TEST_SUITE("errors") {
   TEST_CASE("struct sizes: linear layers, layer normalisation") {
     const Small t;
     fovea_packed_matrix *packed = nullptr;
-    REQUIRE_OK(fovea_matmul_pack(nullptr, &t.y, &packed));
+    REQUIRE_OK(fovea_matmul_pack(nullptr, &t.y, nullptr, &packed));
     auto linear = sized<fovea_linear_options>();
     linear.bias = &t.v;
     linear.residual = &t.z;
@@ -168,6 +168,21 @@ TEST_SUITE("errors") {
       return fovea_linear(nullptr, &t.x, packed, &t.out, given);
     });
     fovea_packed_matrix_destroy(packed);
+    const auto pack = sized<fovea_matmul_pack_options>();
+    check_sizes<fovea_matmul_pack_options>("options", pack, [&](const fovea_matmul_pack_options *given) {
+      fovea_packed_matrix *made = nullptr;
+      const fovea_status status = fovea_matmul_pack(nullptr, &t.y, given, &made);
+      fovea_packed_matrix_destroy(made);
+      return status;
+    });
+    auto layout = sized<fovea_linear_pack_options>();
+    layout.layout = FOVEA_WEIGHT_IN_OUT;
+    check_sizes<fovea_linear_pack_options>("options", layout, [&](const fovea_linear_pack_options *given) {
+      fovea_packed_matrix *made = nullptr;
+      const fovea_status status = fovea_linear_pack(nullptr, &t.y, given, &made);
+      fovea_packed_matrix_destroy(made);
+      return status;
+    });
     auto norm = sized<fovea_layer_norm_options>();
     norm.weight = norm.bias = &t.v;
     norm.residual = &t.y;
@@ -176,7 +191,18 @@ TEST_SUITE("errors") {
     });
   }
 
-  TEST_CASE("struct sizes: caches, multi-head attention") {
+  TEST_CASE("struct sizes: caches, prepared keys, multi-head attention") {
+    const Small small;
+    auto bilinear = sized<fovea_score>();
+    bilinear.kind = FOVEA_SCORE_BILINEAR;
+    bilinear.weight = &small.x;
+    const fovea_prepared_keys_sizes key_sizes = {sizeof key_sizes, 1, 1, 2, 2, 2};
+    check_sizes<fovea_prepared_keys_sizes>("sizes", key_sizes, [&](const fovea_prepared_keys_sizes *given) {
+      fovea_prepared_keys *keys = nullptr;
+      const fovea_status status = fovea_prepared_keys_create(nullptr, &bilinear, given, &keys);
+      fovea_prepared_keys_destroy(keys);
+      return status;
+    });
     const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, 2, 2, 2};
     check_sizes<fovea_kv_cache_sizes>("sizes", sizes, [](const fovea_kv_cache_sizes *given) {
       fovea_kv_cache *cache = nullptr;

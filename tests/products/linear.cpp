@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "errors.hpp"
+#include "support/creation.hpp"
 #include "support/linear_layer.hpp"
 #include "support/same_bits.hpp"
 
@@ -351,12 +352,26 @@ TEST_SUITE("linear") {
                   {"out is NULL"});
     const fovea_tensor weight = call.weight.view();
     fovea_packed_matrix *packed = nullptr;
-    check_refusal(fovea_linear_pack(nullptr, nullptr, FOVEA_WEIGHT_OUT_IN, &packed), FOVEA_NULL_POINTER,
-                  {"weight is NULL"});
-    check_refusal(fovea_linear_pack(nullptr, &weight, FOVEA_WEIGHT_OUT_IN, nullptr), FOVEA_NULL_POINTER,
-                  {"packed is NULL"});
+    check_refusal(linear_pack(nullptr, nullptr, FOVEA_WEIGHT_OUT_IN, &packed), FOVEA_NULL_POINTER, {"weight is NULL"});
+    check_refusal(linear_pack(nullptr, &weight, FOVEA_WEIGHT_OUT_IN, nullptr), FOVEA_NULL_POINTER, {"packed is NULL"});
     CHECK(packed == nullptr);
     CHECK(call.out.untouched());
+  }
+
+  TEST_CASE("layouts, and none for [out,in]") {
+    const Tensor<float> weight(Shape{2, 3});
+    weight.memory().thaw();
+    for (int64_t n = 0; n < 6; ++n) weight.data()[n] = static_cast<float>(n);
+    const fovea_tensor view = weight.view();
+    fovea_packed_matrix *made = nullptr;
+    REQUIRE_OK(fovea_linear_pack(nullptr, &view, nullptr, &made));
+    const Packed packed(made);
+    Tensor<float> x(Shape{1, 3});
+    x.assign({1, 10, 100});
+    const Tensor<float> out(Shape{1, 2});
+    const fovea_tensor x_view = x.view(), out_view = out.view();
+    REQUIRE_OK(fovea_linear(nullptr, &x_view, packed.get(), &out_view, nullptr));
+    CHECK(out.dense() == std::vector<float>{210, 543});
   }
 
   TEST_CASE("weights: layout, rank, dtype, strides") {
@@ -366,12 +381,21 @@ TEST_SUITE("linear") {
       fovea_tensor view = weight.view();
       spoil(view);
       fovea_packed_matrix *packed = nullptr;
-      check_refusal(fovea_linear_pack(nullptr, &view, layout, &packed), expected, words);
+      check_refusal(linear_pack(nullptr, &view, layout, &packed), expected, words);
       CHECK(packed == nullptr);
     };
     for (int32_t layout : {-1, 2, INT32_MAX}) {
-      refuse_weight(FOVEA_BAD_VALUE, {"layout", std::to_string(layout)}, layout, [](fovea_tensor &) {});
+      refuse_weight(FOVEA_BAD_VALUE, {"options.layout", std::to_string(layout)}, layout, [](fovea_tensor &) {});
     }
+    const fovea_tensor good = weight.view();
+    const fovea_linear_pack_options reserved = {sizeof reserved, FOVEA_WEIGHT_IN_OUT, 1};
+    const fovea_matmul_pack_options flagged = {sizeof flagged, 4, 0}, plainly_reserved = {sizeof flagged, 0, -2};
+    fovea_packed_matrix *none = nullptr;
+    check_refusal(fovea_linear_pack(nullptr, &good, &reserved, &none), FOVEA_BAD_OPTION, {"options.reserved", "1"});
+    check_refusal(fovea_matmul_pack(nullptr, &good, &flagged, &none), FOVEA_BAD_OPTION, {"options.flags", "4"});
+    check_refusal(fovea_matmul_pack(nullptr, &good, &plainly_reserved, &none), FOVEA_BAD_OPTION,
+                  {"options.reserved", "-2"});
+    CHECK(none == nullptr);
     for (int32_t layout : {0, 1}) {
       refuse_weight(FOVEA_BAD_RANK, {"weight", "3"}, layout, [](fovea_tensor &view) { view.rank = 3; });
       refuse_weight(FOVEA_BAD_DTYPE, {"weight"}, layout, [](fovea_tensor &view) { view.dtype = FOVEA_I64; });

@@ -22,7 +22,7 @@ using Packed = std::unique_ptr<fovea_packed_matrix, DestroyPacked>;
 Packed pack(const fovea_context *context, const Tensor<float> &b) {
   const fovea_tensor view = b.view();
   fovea_packed_matrix *packed = nullptr;
-  REQUIRE_OK(fovea_matmul_pack(context, &view, &packed));
+  REQUIRE_OK(fovea_matmul_pack(context, &view, nullptr, &packed));
   return Packed(packed);
 }
 

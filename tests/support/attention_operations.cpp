@@ -1,6 +1,7 @@
 // Attention as operations: in one go, planned, over prepared keys; merging, masked softmax, kernel regression.
 #include <memory>
 
+#include "creation.hpp"
 #include "operations.hpp"
 
 namespace testing {
@@ -225,7 +226,7 @@ fovea_status prepared(const CallSizes &given, const Tensors &t) {
   const fovea_score score = score_of(s, t);
   fovea_prepared_keys *made = nullptr;
   fovea_status status =
-      fovea_prepared_keys_create(s.context, &score, s.batch, s.kv_heads, s.keys, s.head_dim, s.key_dim, &made);
+      prepared_keys_create(s.context, &score, s.batch, s.kv_heads, s.keys, s.head_dim, s.key_dim, &made);
   const std::unique_ptr<fovea_prepared_keys, Destroy> keys(made);
   if (status == FOVEA_OK) status = fovea_prepared_keys_append(s.context, made, t[kKey]);
   if (status != FOVEA_OK) return status;

@@ -1,6 +1,7 @@
 // Building blocks and layers as operations, and what is common to all operations.
 #include <memory>
 
+#include "creation.hpp"
 #include "operations.hpp"
 
 namespace testing {
@@ -52,7 +53,7 @@ fovea_status linear(const CallSizes &s, const Tensors &t) {
   const bool plain = packs_plainly(s);
   const int32_t layout = s.choice(1) ? FOVEA_WEIGHT_OUT_IN : FOVEA_WEIGHT_IN_OUT;
   const fovea_status status =
-      plain ? fovea_matmul_pack(s.context, t[1], &made) : fovea_linear_pack(s.context, t[1], layout, &made);
+      plain ? fovea_matmul_pack(s.context, t[1], nullptr, &made) : linear_pack(s.context, t[1], layout, &made);
   const std::unique_ptr<fovea_packed_matrix, Destroy> packed(made);
   if (status != FOVEA_OK) return status;
   if (multiplies_plainly(s)) return fovea_matmul_packed(s.context, t[0], made, t[2]);

@@ -9,6 +9,7 @@
 
 #include "accuracy.hpp"
 #include "contexts.hpp"
+#include "creation.hpp"
 #include "reference.hpp"
 #include "tensor.hpp"
 
@@ -25,7 +26,7 @@ using Packed = std::unique_ptr<fovea_packed_matrix, DestroyPacked>;
 inline Packed pack(const fovea_context *context, const Tensor<float> &weight, int32_t layout = FOVEA_WEIGHT_IN_OUT) {
   const fovea_tensor view = weight.view();
   fovea_packed_matrix *packed = nullptr;
-  REQUIRE_OK(fovea_linear_pack(context, &view, layout, &packed));
+  REQUIRE_OK(linear_pack(context, &view, layout, &packed));
   return Packed(packed);
 }
 

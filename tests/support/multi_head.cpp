@@ -1,4 +1,5 @@
 #include "multi_head.hpp"
+#include "creation.hpp"
 
 #include <cmath>
 
@@ -13,7 +14,7 @@ void linear(const fovea_context *context, const fovea_tensor &x, const Tensor<fl
             const fovea_tensor &out) {
   const fovea_tensor weight_view = weight.view(), bias_view = bias.view();
   fovea_packed_matrix *packed = nullptr;
-  REQUIRE_OK(fovea_linear_pack(context, &weight_view, FOVEA_WEIGHT_OUT_IN, &packed));
+  REQUIRE_OK(linear_pack(context, &weight_view, FOVEA_WEIGHT_OUT_IN, &packed));
   const std::unique_ptr<fovea_packed_matrix, DestroyPacked> owner(packed);
   auto options = sized_options<fovea_linear_options>();
   if (bias.count() > 0) options.bias = &bias_view;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "attention_problem.hpp"
+#include "creation.hpp"
 
 namespace testing {
 
@@ -19,8 +20,8 @@ inline Keys make_keys(const fovea_context *context, const AttentionProblem &prob
   const ScoreArguments score(*problem.score);
   problem.score->freeze();
   fovea_prepared_keys *keys = nullptr;
-  REQUIRE_OK(fovea_prepared_keys_create(context, &score.score, s.batch, s.kv_heads, capacity, s.head_dim, s.key_size(),
-                                        &keys));
+  REQUIRE_OK(
+      prepared_keys_create(context, &score.score, s.batch, s.kv_heads, capacity, s.head_dim, s.key_size(), &keys));
   return Keys(keys);
 }
 

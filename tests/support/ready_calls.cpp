@@ -1,4 +1,5 @@
 #include "ready_calls.hpp"
+#include "creation.hpp"
 
 #include <cstring>
 #include <memory>
@@ -89,8 +90,8 @@ void add_kept_keys(const ReadyCallSizes &sizes, Random &random, std::vector<Read
                        const ScoreArguments score(*call->problem.score);
                        const fovea_tensor key = call->problem.key.view();
                        fovea_prepared_keys *keys = nullptr;
-                       fovea_status status = fovea_prepared_keys_create(context, &score.score, s.batch, s.kv_heads,
-                                                                        s.key_len, s.head_dim, s.key_size(), &keys);
+                       fovea_status status = prepared_keys_create(context, &score.score, s.batch, s.kv_heads, s.key_len,
+                                                                  s.head_dim, s.key_size(), &keys);
                        if (status == FOVEA_OK) status = fovea_prepared_keys_append(context, keys, &key);
                        const Keys owned(keys);
                        return status != FOVEA_OK ? status : attend(context, call->problem, owned, call->result);
@@ -277,7 +278,7 @@ void add_products(const ReadyCallSizes &sizes, Random &random, std::vector<Ready
                      [=](const fovea_context *context) {
                        const fovea_tensor x = a->view(), y = b->view(), c = bias->view(), to = layer_out->view();
                        fovea_packed_matrix *packed = nullptr;
-                       const fovea_status status = fovea_linear_pack(context, &y, FOVEA_WEIGHT_IN_OUT, &packed);
+                       const fovea_status status = linear_pack(context, &y, FOVEA_WEIGHT_IN_OUT, &packed);
                        const Packed owned(packed);
                        const fovea_linear_options options = {sizeof options, activation, 0, &c, nullptr};
                        return status != FOVEA_OK ? status : fovea_linear(context, &x, packed, &to, &options);

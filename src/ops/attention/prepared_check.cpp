@@ -15,7 +15,7 @@ fovea_tensor describe_prepared(const fovea_prepared_keys &keys, int32_t rank) {
   return contiguous_tensor(nullptr, FOVEA_F32, rank, rank == 2 ? shape + 2 : shape);
 }
 
-Status check_sizes(const PreparedSizes &sizes) {
+Status check_sizes(const fovea_prepared_keys_sizes &sizes) {
   const struct {
     const char *name;
     int64_t value, least, most;
@@ -25,7 +25,7 @@ Status check_sizes(const PreparedSizes &sizes) {
                  {"query_dim", sizes.query_dim, 1, largest_head_dim},
                  {"key_dim", sizes.key_dim, 1, largest_head_dim}};
   for (const auto &number : numbers) {
-    FOVEA_CHECK(check_range("", number.name, number.value, number.least, number.most));
+    FOVEA_CHECK(check_range("sizes.", number.name, number.value, number.least, number.most));
   }
   return FOVEA_OK;
 }
@@ -38,15 +38,18 @@ Status check_prepared_for(const fovea_prepared_keys &keys, const Context &contex
               keys.kernels->name, context.kernels->name);
 }
 
-Status check_prepared_creation(const fovea_score *score, const PreparedSizes &sizes, AttentionCall *call) {
-  FOVEA_CHECK(check_sizes(sizes));
+Status check_prepared_creation(const fovea_score *score, const fovea_prepared_keys_sizes *given,
+                               fovea_prepared_keys_sizes *sizes, AttentionCall *call) {
+  FOVEA_CHECK(expect_given(given, "sizes", "the sizes of the keys"));
+  FOVEA_CHECK(read_options("sizes", given, sizes));
+  FOVEA_CHECK(check_sizes(*sizes));
   FOVEA_CHECK(expect_given(score, "score", "a score function with keys to prepare"));
   FOVEA_CHECK(read_score(score, call));
   if (call->score.kind == FOVEA_SCORE_DOT || call->score.kind == FOVEA_SCORE_GAUSSIAN) {
     return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected one with keys to prepare: %d to %d", call->score.kind,
                 FOVEA_SCORE_BILINEAR, FOVEA_SCORE_CONCAT);
   }
-  FOVEA_CHECK(check_score(*call, {.head_dim = sizes.query_dim, .key_dim = sizes.key_dim}));
+  FOVEA_CHECK(check_score(*call, {.head_dim = sizes->query_dim, .key_dim = sizes->key_dim}));
   return check_operand_data(*call, first_score_operand, last_score_operand);
 }
 

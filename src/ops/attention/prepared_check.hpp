@@ -9,8 +9,9 @@ namespace fovea {
 // The keys are laid out for the context's instruction set.
 [[nodiscard]] Status check_prepared_for(const fovea_prepared_keys &keys, const Context &context);
 
-// Sizes, and the score's parameters, with their data, as they would be checked in a call. call becomes what holds them.
-[[nodiscard]] Status check_prepared_creation(const fovea_score *score, const PreparedSizes &sizes, AttentionCall *call);
+// Reads sizes, and the score's parameters, with their data, as they would be checked in a call: into `call`.
+[[nodiscard]] Status check_prepared_creation(const fovea_score *score, const fovea_prepared_keys_sizes *given,
+                                             fovea_prepared_keys_sizes *sizes, AttentionCall *call);
 
 // [B,Hkv,n,Dk], [B,n,Dk] or [n,Dk] as the first, for which there is room.
 [[nodiscard]] Status check_new_keys(const fovea_prepared_keys &keys, const fovea_tensor *key, ProjectionRows *rows);

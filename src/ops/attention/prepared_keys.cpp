@@ -62,13 +62,14 @@ void keep_parameters(const Context &context, const AttentionCall &call, fovea_pr
 
 }  // namespace
 
-Status create_prepared_keys(const fovea_context *given, const fovea_score *score, const PreparedSizes &sizes,
-                            fovea_prepared_keys **keys) {
+Status create_prepared_keys(const fovea_context *given, const fovea_score *score,
+                            const fovea_prepared_keys_sizes *given_sizes, fovea_prepared_keys **keys) {
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(expect_given(keys, "keys", "where to store the prepared keys"));
   AttentionCall call = {};
-  FOVEA_CHECK(check_prepared_creation(score, sizes, &call));
+  fovea_prepared_keys_sizes sizes;
+  FOVEA_CHECK(check_prepared_creation(score, given_sizes, &sizes, &call));
   std::unique_ptr<fovea_prepared_keys> made(new (std::nothrow) fovea_prepared_keys);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for prepared keys");
   made->kernels = context->kernels;

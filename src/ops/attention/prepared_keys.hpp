@@ -5,12 +5,8 @@
 
 namespace fovea {
 
-struct PreparedSizes {
-  int64_t batch, kv_heads, capacity, query_dim, key_dim;
-};
-
 [[nodiscard]] Status create_prepared_keys(const fovea_context *given, const fovea_score *score,
-                                          const PreparedSizes &sizes, fovea_prepared_keys **keys);
+                                          const fovea_prepared_keys_sizes *given_sizes, fovea_prepared_keys **keys);
 [[nodiscard]] Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *keys,
                                           const TensorArgument &key);
 [[nodiscard]] Status truncate_prepared_keys(fovea_prepared_keys *keys, int64_t length);

@@ -190,12 +190,16 @@ Status check_packed_product(const Context &context, const ProductNames &names, c
               weight->kernels->name, context.kernels->name);
 }
 
-Status linear_pack(const Context *given, const TensorArgument &weight, int32_t layout, fovea_packed_matrix **packed) {
-  if (layout != FOVEA_WEIGHT_OUT_IN && layout != FOVEA_WEIGHT_IN_OUT) {
-    return fail(FOVEA_BAD_VALUE, "layout is %d, expected %d (OUT_IN) or %d (IN_OUT)", layout, FOVEA_WEIGHT_OUT_IN,
-                FOVEA_WEIGHT_IN_OUT);
+Status linear_pack(const Context *given, const TensorArgument &weight, const fovea_linear_pack_options *given_options,
+                   fovea_packed_matrix **packed) {
+  fovea_linear_pack_options options;
+  FOVEA_CHECK(read_options("options", given_options, &options));
+  if (options.layout != FOVEA_WEIGHT_OUT_IN && options.layout != FOVEA_WEIGHT_IN_OUT) {
+    return fail(FOVEA_BAD_VALUE, "options.layout is %d, expected %d (OUT_IN) or %d (IN_OUT)", options.layout,
+                FOVEA_WEIGHT_OUT_IN, FOVEA_WEIGHT_IN_OUT);
   }
-  return pack_matrix(given, {weight, "weight", layout == FOVEA_WEIGHT_OUT_IN}, packed);
+  FOVEA_CHECK(check_reserved(options.reserved));
+  return pack_matrix(given, {weight, "weight", options.layout == FOVEA_WEIGHT_OUT_IN}, packed);
 }
 
 Status linear(const Context *given, const TensorArgument &x, const fovea_packed_matrix *weight,

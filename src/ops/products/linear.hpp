@@ -41,8 +41,8 @@ struct ProductNames {
 [[nodiscard]] Status check_packed_product(const Context &context, const ProductNames &names, const fovea_tensor *x,
                                           const fovea_packed_matrix *weight, const fovea_tensor *out);
 
-[[nodiscard]] Status linear_pack(const Context *given, const TensorArgument &weight, int32_t layout,
-                                 fovea_packed_matrix **packed);
+[[nodiscard]] Status linear_pack(const Context *given, const TensorArgument &weight,
+                                 const fovea_linear_pack_options *given_options, fovea_packed_matrix **packed);
 [[nodiscard]] Status linear(const Context *given, const TensorArgument &x, const fovea_packed_matrix *weight,
                             const TensorArgument &out, const fovea_linear_options *options);
 

@@ -170,7 +170,12 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   return FOVEA_OK;
 }
 
-Status matmul_pack(const Context *given, const TensorArgument &b, fovea_packed_matrix **packed) {
+Status matmul_pack(const Context *given, const TensorArgument &b, const fovea_matmul_pack_options *given_options,
+                   fovea_packed_matrix **packed) {
+  fovea_matmul_pack_options options;
+  FOVEA_CHECK(read_options("options", given_options, &options));
+  FOVEA_CHECK(check_no_flags(options.flags));
+  FOVEA_CHECK(check_reserved(options.reserved));
   return pack_matrix(given, {b, names.weight, false}, packed);
 }
 

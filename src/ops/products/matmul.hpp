@@ -33,7 +33,8 @@ struct MatrixToPack {
 };
 
 [[nodiscard]] Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_matrix **packed);
-[[nodiscard]] Status matmul_pack(const Context *given, const TensorArgument &b, fovea_packed_matrix **packed);
+[[nodiscard]] Status matmul_pack(const Context *given, const TensorArgument &b,
+                                 const fovea_matmul_pack_options *given_options, fovea_packed_matrix **packed);
 [[nodiscard]] Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_packed_matrix *b,
                                    const TensorArgument &out);
 

@@ -178,6 +178,11 @@ Status expect_given(const void *pointer, const char *name, const char *expected)
   return fail(FOVEA_NULL_POINTER, "%s is NULL, expected %s", name, expected);
 }
 
+Status check_no_flags(uint32_t flags) {
+  if (flags == 0) return FOVEA_OK;
+  return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected 0", flags);
+}
+
 Status check_reserved(int32_t reserved) {
   if (reserved == 0) return FOVEA_OK;
   return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", reserved);
