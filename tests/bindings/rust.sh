@@ -30,10 +30,10 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 if cargo metadata --format-version 1 --filter-platform "$host" >/dev/null 2>&1; then
   features=--all-features
 else
-  echo "ndarray and rayon are not at hand: their features are left out"
+  echo "half, ndarray and rayon are not at hand: their features are left out"
   features=
-  sed -i '/^ndarray\|^rayon/d' fovea/Cargo.toml
-  printf '\n[features]\nndarray = []\nrayon = []\n' >>fovea/Cargo.toml
+  sed -i '/^half\|^ndarray\|^rayon/d' fovea/Cargo.toml
+  printf '\n[features]\nhalf = []\nndarray = []\nrayon = []\n' >>fovea/Cargo.toml
 fi
 cargo test $features
 cargo run --quiet --example heatmap
