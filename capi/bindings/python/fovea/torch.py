@@ -19,11 +19,7 @@ from .attention import _mask
 FLAGS_TOP_LEFT_CAUSAL = _fovea.CAUSAL | _fovea.TOP_LEFT
 
 
-@torch.library.custom_op("fovea::sdpa", mutates_args=(), device_types="cpu")
-def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None,
-         is_causal: bool = False, scale: Optional[float] = None) -> torch.Tensor:
-    """softmax(query key^T scale + attn_mask) value: query [B, H, Q, D], key [B, Hkv, K, D], value [B, Hkv, K, Dv], H a
-    multiple of Hkv; attn_mask bool (true: attend) or float32, broadcast to [B, H, Q, K]; is_causal as PyTorch has it."""
+def _compute(query, key, value, attn_mask, is_causal, scale):
     # In memory [B, Q, H, Dv], which the next layer's reshape takes as it is.
     batch, heads, query_len, _ = query.shape
     out = torch.empty((batch, query_len, heads, value.shape[-1]), dtype=query.dtype).transpose(1, 2)
@@ -38,6 +34,14 @@ def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask:
     query, key, value = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key, value))
     _fovea.sdpa(None, query, key, value, out, options)
     return out
+
+
+@torch.library.custom_op("fovea::sdpa", mutates_args=(), device_types="cpu")
+def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None,
+         is_causal: bool = False, scale: Optional[float] = None) -> torch.Tensor:
+    """softmax(query key^T scale + attn_mask) value: query [B, H, Q, D], key [B, Hkv, K, D], value [B, Hkv, K, Dv], H a
+    multiple of Hkv; attn_mask bool (true: attend) or float32, broadcast to [B, H, Q, K]; is_causal as PyTorch has it."""
+    return _compute(query, key, value, attn_mask, is_causal, scale)
 
 
 @sdpa.register_fake
@@ -63,6 +67,8 @@ def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: 
                                  enable_gqa: bool = False) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention, computed by fovea where it can be, else by PyTorch."""
     if _is_ours(query, key, value, attn_mask, dropout_p) and (enable_gqa or query.shape[1] == key.shape[1]):
+        if type(query) is torch.Tensor and not torch.compiler.is_compiling() and not torch.jit.is_tracing():
+            return _compute(query, key, value, attn_mask, is_causal, scale)  # the operator takes 10 us more to reach
         return torch.ops.fovea.sdpa(query, key, value, attn_mask, is_causal, scale)
     return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal,
                                                             scale=scale, enable_gqa=enable_gqa)

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A real sentence encoder of transformers, all-MiniLM-L6-v2, with PyTorch's own attention and with fovea's, in turns.
+
+    PYTHONPATH=build/release/capi/bindings/python python minilm.py build/minilm/model
+
+`./dev example minilm` fetches the model. Needs PyTorch, transformers and safetensors. Prints medians of rounds, and beside
+them the attention alone, as the model calls it.
+"""
+import json
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+from safetensors.torch import load_file
+from transformers import BertConfig, BertModel
+
+import fovea.torch
+
+ROUNDS, SECONDS = 15, 0.15
+CASES = [(1, 16), (1, 128), (1, 512), (8, 32), (8, 128), (4, 512)]
+
+
+def load(folder):
+    config = json.loads((folder / "config.json").read_text())
+    model = BertModel(BertConfig(**config), add_pooling_layer=True)
+    weights = {name.removeprefix("bert."): tensor for name, tensor in load_file(folder / "model.safetensors").items()}
+    missing, _ = model.load_state_dict(weights, strict=False)
+    if any("encoder" in name for name in missing):
+        sys.exit(f"{folder} is not the model: it lacks {missing[0]}")
+    return model.eval()
+
+
+def timed(run):
+    """Seconds of a run, the median of as many as fit into a moment."""
+    taken, end = [], time.perf_counter() + SECONDS / 2
+    while time.perf_counter() < end or len(taken) < 3:
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def main(folder):
+    if not torch.cuda.is_available():
+        torch.cuda.is_current_stream_capturing = lambda: False
+    torch.manual_seed(1)
+    fovea.torch.register_with_transformers()
+    model = load(pathlib.Path(folder))
+    print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads; fovea {fovea.__version__} ({fovea.isa_name()})")
+    for batch, length in CASES:
+        tokens = torch.randint(1000, 20000, (batch, length))
+        mask = torch.ones_like(tokens)
+        for entry in range(1, batch):  # sentences of different length, padded to one
+            mask[entry, length - length * entry // (2 * batch):] = 0
+        times, outputs = {"sdpa": [], "fovea": []}, {}
+        with torch.inference_mode():
+            for _ in range(ROUNDS):
+                for name, taken in times.items():
+                    model.set_attn_implementation(name)
+                    outputs[name] = model(tokens, attention_mask=mask)[0]
+                    taken.append(timed(lambda: model(tokens, attention_mask=mask)))
+        error = ((outputs["sdpa"] - outputs["fovea"]) * mask[..., None]).abs().max().item()
+        theirs, ours = (statistics.median(taken) * 1e3 for taken in times.values())
+        ratios = sorted(a / b for a, b in zip(*times.values()))
+        print(f"batch {batch}, {length:3} tokens: PyTorch {theirs:8.2f} ms, fovea {ours:8.2f} ms, {theirs / ours:.2f} times as fast"
+              f" (rounds {ratios[0]:.2f} to {ratios[-1]:.2f}), largest difference {error:.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
