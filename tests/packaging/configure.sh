@@ -49,7 +49,15 @@ printf "[binaries]\ncmake = 'there-is-no-cmake-here'\n" >no-cmake.ini
   PKG_CONFIG_LIBDIR=$scratch/pkgconfig
   PKG_CONFIG_PATH=
   export PKG_CONFIG_LIBDIR PKG_CONFIG_PATH
-  refuses '--native-file no-cmake.ini' 'oneTBB 2021.5' libtbb-dev
+  refuses '--native-file no-cmake.ini' 'oneTBB 2021.5' libtbb-dev -Dthreads=caller
+  # Without its threads none is asked for: the setup gets as far as the folders, which are not here.
+  if meson setup refused top --native-file no-cmake.ini -Dthreads=caller >caller.log 2>&1; then fail "set up without folders"; fi
+  rm -rf refused
+  grep 'ERROR: ' caller.log | grep -q 'include does not exist' || {
+    cat caller.log
+    fail "-Dthreads=caller asks for oneTBB"
+  }
+  echo "ok: -Dthreads=caller without oneTBB"
 )
 
 # The command that README.md shows, up to the build.
