@@ -127,7 +127,8 @@ bool Frame::fill_struct(const Member &member, PyObject *value, void *place) {
   const Struct &structure = *member.structure;
   if (struct_used_ + structure.size > struct_bytes) return too_many();
   std::byte *bytes = structs_ + struct_used_;
-  struct_used_ += (structure.size + alignof(std::max_align_t) - 1) / alignof(std::max_align_t) * alignof(std::max_align_t);
+  struct_used_ +=
+      (structure.size + alignof(std::max_align_t) - 1) / alignof(std::max_align_t) * alignof(std::max_align_t);
   std::memset(bytes, 0, structure.size);
   std::memcpy(bytes, &structure.size, sizeof structure.size);
   Py_ssize_t at = 0;

@@ -7,8 +7,7 @@
 namespace fovea_python {
 
 struct Handle {
-  PyObject_HEAD
-  void *pointer;
+  PyObject_HEAD void *pointer;
   const HandleKind *kind;
   PyObject *keeps;  // handles that must outlive it: a plan's context and prepared keys
   int users;        // calls that read it at this moment, -1: one that changes it

@@ -71,7 +71,8 @@ bool add_functions(PyObject *module) {
     static_assert(sizeof(Function *) == sizeof(void *));
     if (function.count > most_arguments) return false;
     const Reference self(PyCapsule_New(const_cast<Function *>(&function), nullptr, nullptr));
-    methods[n] = {function.name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL, nullptr};
+    methods[n] = {function.name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
+                  nullptr};
     const Reference callable(self ? PyCFunction_New(&methods[n], self.get()) : nullptr);
     if (!callable || PyModule_AddObjectRef(module, function.name, callable.get()) != 0) return false;
     ++n;
@@ -135,8 +136,15 @@ PyMethodDef own_methods[] = {
 
 PyModuleDef_Slot module_slots[] = {{Py_mod_exec, reinterpret_cast<void *>(set_up)}, {0, nullptr}};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "fovea._fovea", "fovea's C interface.", 0, own_methods, module_slots,
-                          nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "fovea._fovea",
+                          "fovea's C interface.",
+                          0,
+                          own_methods,
+                          module_slots,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 

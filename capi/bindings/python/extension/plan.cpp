@@ -27,8 +27,7 @@ struct Entry {
 };
 
 struct Plan {
-  PyObject_HEAD
-  Handle *handle;
+  PyObject_HEAD Handle *handle;
   Entry *entries;
   int count;
   void *workspace;  // nullptr while a run has it
@@ -121,11 +120,12 @@ PyObject *text_of(const fovea_tensor &tensor, const int64_t *numbers) {
   return list ? PyObject_Str(list.get()) : nullptr;
 }
 
-bool differ(const Entry &entry, const fovea_tensor &given, fovea_status status, const char *what, const int64_t *planned,
-            const int64_t *now) {
+bool differ(const Entry &entry, const fovea_tensor &given, fovea_status status, const char *what,
+            const int64_t *planned, const int64_t *now) {
   const Reference wanted(text_of(entry.planned, planned));
   const Reference got(text_of(given, now));
-  const Reference text(wanted && got ? PyUnicode_FromFormat("%s %U, planned with %U", what, got.get(), wanted.get()) : nullptr);
+  const Reference text(wanted && got ? PyUnicode_FromFormat("%s %U, planned with %U", what, got.get(), wanted.get())
+                                     : nullptr);
   const Reference bytes(text ? PyUnicode_AsUTF8String(text.get()) : nullptr);
   if (bytes) raise_status(status, entry.buffer->name, PyBytes_AsString(bytes.get()));
   return false;
@@ -217,7 +217,8 @@ bool execute(Plan &plan, const fovea_attention_buffers &buffers) {
   fovea_status status = FOVEA_OK;
   if (free_to_use) {
     Py_BEGIN_ALLOW_THREADS;
-    status = fovea_attention_run(static_cast<fovea_plan *>(plan.handle->pointer), &buffers, workspace, plan.workspace_size);
+    status =
+        fovea_attention_run(static_cast<fovea_plan *>(plan.handle->pointer), &buffers, workspace, plan.workspace_size);
     Py_END_ALLOW_THREADS;
     end_use(plan.handle, false);
   }
@@ -285,14 +286,15 @@ bool add_plan_type(PyObject *module, const Buffer *buffers, int count) {
   static PyMethodDef methods[] = {
       {"describe", plan_text, METH_NOARGS, "One line: instruction set, path, tiles, tasks, threads, bytes."},
       {nullptr, nullptr, 0, nullptr}};
-  static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(plan_new)},
-                                {Py_tp_dealloc, reinterpret_cast<void *>(plan_free)},
-                                {Py_tp_call, reinterpret_cast<void *>(plan_call)},
-                                {Py_tp_getset, attributes},
-                                {Py_tp_methods, methods},
-                                {Py_tp_doc, const_cast<char *>(
-                                    "A checked call of attention with everything but the data decided; see fovea.plan.")},
-                                {0, nullptr}};
+  static PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void *>(plan_new)},
+      {Py_tp_dealloc, reinterpret_cast<void *>(plan_free)},
+      {Py_tp_call, reinterpret_cast<void *>(plan_call)},
+      {Py_tp_getset, attributes},
+      {Py_tp_methods, methods},
+      {Py_tp_doc,
+       const_cast<char *>("A checked call of attention with everything but the data decided; see fovea.plan.")},
+      {0, nullptr}};
   static PyType_Spec spec = {"fovea._fovea.Plan", sizeof(Plan), 0, Py_TPFLAGS_DEFAULT, slots};
   const Reference type(PyType_FromSpec(&spec));
   return type && PyModule_AddObjectRef(module, "Plan", type.get()) == 0;

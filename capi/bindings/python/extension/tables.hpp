@@ -6,13 +6,21 @@
 namespace fovea_python {
 
 enum class Kind : uint8_t {
-  i32, u32, i64, u64, size, f32,  // numbers
-  text,                           // str or None
-  tensor, output,                 // an array or None
-  structure,                      // a dict or None
-  handle, changed_handle,         // a Handle or None
-  new_handle,                     // none: the call's result
-  bytes, changed_bytes            // a buffer, and its length
+  i32,
+  u32,
+  i64,
+  u64,
+  size,
+  f32,   // numbers
+  text,  // str or None
+  tensor,
+  output,     // an array or None
+  structure,  // a dict or None
+  handle,
+  changed_handle,  // a Handle or None
+  new_handle,      // none: the call's result
+  bytes,
+  changed_bytes  // a buffer, and its length
 };
 
 struct Struct;

@@ -220,7 +220,9 @@ bool View::from_dlpack(PyObject *object, const char *name, bool output) {
   if (!method) {
     PyErr_Clear();
     const Reference type(PyType_GetName(Py_TYPE(object)));
-    if (type) PyErr_Format(PyExc_TypeError, "%s: an array is wanted (NumPy, DLPack, buffer protocol), not %U", name, type.get());
+    if (type)
+      PyErr_Format(PyExc_TypeError, "%s: an array is wanted (NumPy, DLPack, buffer protocol), not %U", name,
+                   type.get());
     return false;
   }
   const Reference none(PyTuple_New(0));
