@@ -226,6 +226,13 @@ enum {
   FOVEA_EMPTY_ROWS_NAN = 2      /* the bare formula: output and weights NaN, log-sum-exp -infinity                    */
 };
 
+/* Which scores fovea_attention_options.scores gets. */
+enum {
+  FOVEA_SCORES_RAW = 0,    /* scale times the score function, of all K keys, masked ones too                              */
+  FOVEA_SCORES_CAPPED = 1, /* the same after the soft-cap                                                                 */
+  FOVEA_SCORES_LOGITS = 2  /* with bias and ALiBi, too: what the softmax is taken of; keys not attended get -infinity     */
+};
+
 /* Bits of fovea_attention_options.flags */
 enum {
   FOVEA_CAUSAL = 1,         /* attend key j only if j <= position of the query                                        */
@@ -285,6 +292,9 @@ typedef struct fovea_attention_options {
   const fovea_tensor *query_offsets; /* [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b  *
                                       * stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or  *
                                       * FOVEA_QUERY_OFFSET                                                            */
+  const fovea_tensor *scores;        /* output F32 [B,H,Q,K]: the scores themselves, by a pass of their own           */
+  int32_t scores_kind;               /* FOVEA_SCORES_*, used with scores                                              */
+  int32_t reserved_2;                /* 0                                                                             */
 } fovea_attention_options;
 
 /* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with
@@ -299,7 +309,7 @@ typedef struct fovea_attention_options {
  *   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
  * or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]; Q and K at most 2^30. B, Q and
  * K may be 0. Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out.
- * Each of query, key, value, out, options.bias and options.weights may as well be F16 or BF16, in any mix; weights that are
+ * Each of query, key, value, out, options.bias, weights and scores may as well be F16 or BF16, in any mix; weights that are
  * averaged may not. Everything is computed in float32, with the bits that F32 tensors of these numbers give, and rounded
  * once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept.
  * Scratch memory comes from the context; see fovea_plan for none. */
@@ -335,6 +345,7 @@ typedef struct fovea_attention_buffers {
   const void *score_vector;
   const void *sigmas;
   const void *query_offsets;
+  void *scores;
 } fovea_attention_buffers;
 
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a

@@ -103,6 +103,12 @@ enum class EmptyRows : std::int32_t {
   nan = FOVEA_EMPTY_ROWS_NAN
 };
 
+enum class ScoresKind : std::int32_t {
+  raw = FOVEA_SCORES_RAW,
+  capped = FOVEA_SCORES_CAPPED,
+  logits = FOVEA_SCORES_LOGITS
+};
+
 // {.causal = true, .window_left = 128}
 struct AttentionOptions {
   bool causal = false;
@@ -126,6 +132,8 @@ struct AttentionOptions {
   float dropout = 0;
   std::uint64_t dropout_seed = 0;
   Integers query_offsets = {};
+  Output scores = {};
+  ScoresKind scores_kind = ScoresKind::raw;
 
   // For the C functions. Points into this object.
   fovea_attention_options c_options() const noexcept {
@@ -157,6 +165,8 @@ struct AttentionOptions {
     c.dropout = dropout;
     c.dropout_seed = dropout_seed;
     c.query_offsets = detail::get(query_offsets);
+    c.scores = scores.get();
+    c.scores_kind = static_cast<std::int32_t>(scores_kind);
     return c;
   }
 };

@@ -1,6 +1,7 @@
 // Attention, by every score function: what they have in common is compiled once.
 #include "isa/unit.hpp"
 #include "kernels/attention/driver.hpp"
+#include "kernels/attention/scores_out.hpp"
 #include "kernels/attention/weights.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/scores/additive_few_rows.hpp"
@@ -36,6 +37,7 @@ constexpr AttentionKernels attention_kernels() {
           .tile = run_worker<AttentionWorker<Tile>>,
           .rows = run_worker<AttentionWorker<Rows>>,
           .weights = run_worker<WeightsWorker<Tile>>,
+          .scores = run_worker<ScoresWorker<Tile>>,
           .score_unit = score_unit,
           .finish_units = nullptr,
           .squared_norms = nullptr};

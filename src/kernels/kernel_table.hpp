@@ -67,12 +67,14 @@ struct AttentionKernels {
   int64_t (*few_rows_keys)(int64_t rows);                      // keys of a tile of `rows`
   int64_t (*few_rows)(int64_t head_dim);                       // up to so many rows `rows` is the faster kernel
   int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one task of `tile`
-  // Of a task of any of the three; `widens`: keys or values have 16 bits.
+  // Of a task of any of the four; `widens`: keys or values have 16 bits.
   int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim, bool widens);
 
   void (*tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
   void (*rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory
   void (*weights)(const AttentionTask &task);  // second pass: weights from row_max and row_sum
+
+  void (*scores)(const AttentionTask &task);  // another one: scores themselves, of a problem without the rest
 
   float (*score_unit)(const AttentionProblem &problem);  // logits are an AttentionPartial's `max` times this
   // What is made of keys beforehand; null where nothing is.

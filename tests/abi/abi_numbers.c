@@ -38,6 +38,9 @@ VALUE(FOVEA_MAX_RANK, 6);
 VALUE(FOVEA_EMPTY_ROWS_ZERO, 0);
 VALUE(FOVEA_EMPTY_ROWS_UNIFORM, 1);
 VALUE(FOVEA_EMPTY_ROWS_NAN, 2);
+VALUE(FOVEA_SCORES_RAW, 0);
+VALUE(FOVEA_SCORES_CAPPED, 1);
+VALUE(FOVEA_SCORES_LOGITS, 2);
 
 VALUE(FOVEA_CAUSAL, 1);
 VALUE(FOVEA_TOP_LEFT, 2);
@@ -72,7 +75,7 @@ OFFSET(fovea_context_options, max_isa, 16);
 OFFSET(fovea_context_options, parallel_for, 24);
 OFFSET(fovea_context_options, parallel_for_user, 32);
 
-SIZE(fovea_attention_options, 128);
+SIZE(fovea_attention_options, 144);
 OFFSET(fovea_attention_options, struct_size, 0);
 OFFSET(fovea_attention_options, flags, 8);
 OFFSET(fovea_attention_options, empty_rows, 12);
@@ -92,6 +95,9 @@ OFFSET(fovea_attention_options, dropout, 104);
 OFFSET(fovea_attention_options, reserved, 108);
 OFFSET(fovea_attention_options, dropout_seed, 112);
 OFFSET(fovea_attention_options, query_offsets, 120);
+OFFSET(fovea_attention_options, scores, 128);
+OFFSET(fovea_attention_options, scores_kind, 136);
+OFFSET(fovea_attention_options, reserved_2, 140);
 
 SIZE(fovea_score, 64);
 OFFSET(fovea_score, struct_size, 0);
@@ -142,7 +148,7 @@ OFFSET(fovea_rotary_options, rotary_dim, 24);
 OFFSET(fovea_rotary_options, offset, 32);
 OFFSET(fovea_rotary_options, positions, 40);
 
-SIZE(fovea_attention_buffers, 152);
+SIZE(fovea_attention_buffers, 160);
 OFFSET(fovea_attention_buffers, struct_size, 0);
 OFFSET(fovea_attention_buffers, query, 8);
 OFFSET(fovea_attention_buffers, key, 16);
@@ -162,6 +168,7 @@ OFFSET(fovea_attention_buffers, score_bias, 120);
 OFFSET(fovea_attention_buffers, score_vector, 128);
 OFFSET(fovea_attention_buffers, sigmas, 136);
 OFFSET(fovea_attention_buffers, query_offsets, 144);
+OFFSET(fovea_attention_buffers, scores, 152);
 
 SIZE(fovea_masked_softmax_options, 16);
 OFFSET(fovea_masked_softmax_options, struct_size, 0);

@@ -22,6 +22,7 @@ enum {
   kSinks,
   kLogSumExp,
   kWeights,
+  kScores,
   kScoreOperands
 };
 
@@ -74,6 +75,8 @@ Operands attention_operands(const CallSizes &given, int64_t key_dim) {
   Shape weights = of_rank(s, s.batch, weighed, {s.queries, s.keys});
   if (averages(s) && rank_of(s) == 4) weights.erase(weights.begin() + 1);
   list.push_back(optional(s.choice(13), {"weights", Role::output, weights}));
+  list.push_back(
+      optional(s.choice(25), {"scores", Role::output, of_rank(s, s.batch, heads, {s.queries, s.keys})}));
   return list;
 }
 
@@ -92,6 +95,7 @@ fovea_attention_options options_of(const CallSizes &s, const Tensors &t) {
   options.sinks = t[kSinks];
   options.log_sum_exp = t[kLogSumExp];
   options.weights = t[kWeights];
+  options.scores = t[kScores];
   return options;
 }
 
@@ -161,6 +165,7 @@ fovea_status run_plan(fovea_plan *made, const Tensors &t, bool has_key) {
   buffers.sinks = data_of(t[kSinks]);
   buffers.log_sum_exp = data_of(t[kLogSumExp]);
   buffers.weights = data_of(t[kWeights]);
+  buffers.scores = data_of(t[kScores]);
   if (t.size() > kScoreOperands && has_key) {
     buffers.query_weight = data_of(t[kScoreOperands]);
     buffers.key_weight = data_of(t[kScoreOperands + 1]);

@@ -87,16 +87,19 @@ struct KeyPattern {
 
 // What becomes of a score before the softmax. Null pointers: nothing is added.
 struct LogitTerms {
-  float scale;    // not 0
-  float softcap;  // 0: none
-  const void *bias;
-  HeadStrides bias_strides;
-  Dtype bias_dtype;
-  const float *alibi_slopes;
-  int64_t alibi_stride;
-  const float *sinks;
-  int64_t sinks_stride;
+  float scale = 0.0f;    // not 0
+  float softcap = 0.0f;  // 0: none
+  const void *bias = nullptr;
+  HeadStrides bias_strides = {};
+  Dtype bias_dtype = Dtype::f32;
+  const float *alibi_slopes = nullptr;
+  int64_t alibi_stride = 0;
+  const float *sinks = nullptr;
+  int64_t sinks_stride = 0;
 };
+
+// The values of FOVEA_SCORES_*.
+enum class ScoresKind : int32_t { raw = 0, capped = 1, logits = 2 };
 
 struct AttentionOutputs {
   void *out;
@@ -109,6 +112,14 @@ struct AttentionOutputs {
   Dtype weights_dtype;          // f32 when averaged
   bool weights_wanted;
   bool average_weights;
+  void *scores;
+  HeadStrides scores_strides;  // position: per query
+  Dtype scores_dtype;
+  bool scores_wanted;
+  ScoresKind scores_kind;
+
+  // Whether keys are wanted that no query attends.
+  bool wants_all_keys() const { return scores_wanted && scores_kind != ScoresKind::logits; }
 };
 
 struct AttentionProblem {

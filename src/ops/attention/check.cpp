@@ -135,6 +135,13 @@ Status check_numbers(const fovea_attention_options &options, int32_t score_kind,
   p->logits.softcap = options.softcap;
   p->outputs.average_weights = (options.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
   FOVEA_CHECK(check_reserved(options.reserved));
+  if (options.reserved_2 != 0) {
+    return fail(FOVEA_BAD_OPTION, "options.reserved_2 is %d, expected 0", options.reserved_2);
+  }
+  if (options.scores_kind < FOVEA_SCORES_RAW || options.scores_kind > FOVEA_SCORES_LOGITS) {
+    return fail(FOVEA_BAD_VALUE, "options.scores_kind is %d, expected %d to %d", options.scores_kind, FOVEA_SCORES_RAW,
+                FOVEA_SCORES_LOGITS);
+  }
   return check_dropout(options.dropout, options.dropout_seed, &p->dropout);
 }
 
@@ -262,6 +269,23 @@ Status check_weights(const AttentionCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
+Status check_scores(const AttentionCall &call, AttentionProblem *p) {
+  p->outputs.scores_wanted = call.present[scores_operand];
+  p->outputs.scores_kind = static_cast<ScoresKind>(call.options.scores_kind);
+  if (!p->outputs.scores_wanted) return FOVEA_OK;
+  const fovea_tensor &tensor = call.tensor[scores_operand];
+  const int rank = call.tensor[query_operand].rank;
+  FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, scores_operand, rank, rank)));
+  const Lifted lifted = lift_heads(tensor);
+  FOVEA_CHECK(expect_sizes({{"scores", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
+                            {"scores", "heads", lifted.shape[1], p->sizes.heads, "as query"},
+                            {"scores", "queries", lifted.shape[2], p->sizes.query_len, "as query"},
+                            {"scores", "keys", lifted.shape[3], p->sizes.key_len, "as key"}}));
+  p->outputs.scores_strides = lifted.head_strides();
+  p->outputs.scores_dtype = operand_dtype(call, scores_operand);
+  return FOVEA_OK;
+}
+
 // Data that must be there, aligned and inside the address space: what check_tensor left out while planning.
 Status check_buffer(const AttentionCall &call, int operand) {
   const fovea_tensor &tensor = call.tensor[operand];
@@ -297,7 +321,8 @@ Status check_attention_call(const AttentionCall &call, AttentionProblem *problem
   FOVEA_CHECK(check_query_offsets(call, problem));
   FOVEA_CHECK(check_masks(call, problem));
   FOVEA_CHECK(check_log_sum_exp(call, problem));
-  return check_weights(call, problem);
+  FOVEA_CHECK(check_weights(call, problem));
+  return check_scores(call, problem);
 }
 
 Status check_operand_data(const AttentionCall &call, int first, int last) {

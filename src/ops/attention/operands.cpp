@@ -60,6 +60,8 @@ constexpr OperandRow operand_rows[operand_count] = {
      any_strides, set<&Problem::outputs, &AttentionOutputs::log_sum_exp>},
     {weights_operand, "weights", "buffers.weights", &Options::weights, &Buffers::weights, floats, contiguous,
      set<&Problem::outputs, &AttentionOutputs::weights>},
+    {scores_operand, "scores", "buffers.scores", &Options::scores, &Buffers::scores, floats, contiguous,
+     set<&Problem::outputs, &AttentionOutputs::scores>},
 };
 // clang-format on
 

@@ -30,6 +30,7 @@ enum Operand : int {
   out_operand,
   log_sum_exp_operand,
   weights_operand,
+  scores_operand,
   operand_count
 };
 

@@ -108,7 +108,8 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   plan->attention = &plan->kernels->attention_of(problem.score.kind);
   plan->rows = problem.sizes.group * problem.sizes.query_len;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
-  const bool few_ways = !problem.outputs.weights_wanted && !invariant;
+  const bool one_pass = !problem.outputs.weights_wanted && !problem.outputs.scores_wanted;
+  const bool few_ways = one_pass && !invariant;
   plan->path = plan->rows <= plan->attention->few_rows(problem.sizes.head_dim) && few_ways ? AttentionPath::rows
                                                                                            : AttentionPath::tile;
   if (plan->path == AttentionPath::tile) {
@@ -142,15 +143,16 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
     const Projection &projected = plan.score.projects_query ? plan.score.query : plan.score.key;
     std::snprintf(projection, sizeof projection, " projection=%s", projected.product->set);
   }
-  const int length = std::snprintf(
-      text, size,
-      "op=%s isa=%s kernels=%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
-      " keys_per_split=%" PRId64 " tasks=%" PRId64
-      " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
-      score_name(plan.score.kind), plan.kernels->name, plan.attention->set, projection, rows ? "rows" : "tile",
-      plan.rows_per_task, rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys,
-      plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks, plan.workers,
-      plan.problem.outputs.weights_wanted ? 2 : 1, dropout, plan.scratch_size, plan.score.size, plan.workspace_size);
+  const int length = std::snprintf(text, size,
+                                   "op=%s isa=%s kernels=%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64
+                                   " splits=%" PRId64 " keys_per_split=%" PRId64 " tasks=%" PRId64
+                                   " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
+                                   score_name(plan.score.kind), plan.kernels->name, plan.attention->set, projection,
+                                   rows ? "rows" : "tile", plan.rows_per_task,
+                                   rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys,
+                                   plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks, plan.workers,
+                                   1 + plan.problem.outputs.weights_wanted + plan.problem.outputs.scores_wanted,
+                                   dropout, plan.scratch_size, plan.score.size, plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

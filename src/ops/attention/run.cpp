@@ -132,6 +132,17 @@ Sharing sharing(const AttentionPlan &plan) {
   return few_heads && plan.path == AttentionPath::tile && plan.splits == 1 ? Sharing::in_order : Sharing::in_ranges;
 }
 
+// The problem whose logits are the scores that are wanted.
+AttentionProblem scores_problem(AttentionProblem problem) {
+  problem.dropout = {};
+  if (!problem.outputs.wants_all_keys()) return problem;
+  problem.pattern = {};
+  problem.pattern.key_limit = problem.sizes.key_len;
+  const bool capped = problem.outputs.scores_kind == ScoresKind::capped;
+  problem.logits = {.scale = problem.logits.scale, .softcap = capped ? problem.logits.softcap : 0.0f};
+  return problem;
+}
+
 void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
   if (task.problem->outputs.average_weights) {
     average_weights(plan, task, index);
@@ -159,12 +170,19 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
     weigh_task(plan, task_of(worker, problem.outputs.average_weights ? 0 : index), index);
   };
   const ScoreTasks score(*plan.kernels, plan.workers, plan.score, call, memory.score, &problem);
+  const AttentionProblem scored = problem.outputs.scores_wanted ? scores_problem(problem) : AttentionProblem();
+  const auto write_scores = [&](int worker, int64_t index) {
+    AttentionTask task = task_of(worker, index);
+    task.problem = &scored;
+    plan.attention->scores(task);
+  };
   TaskList list(sharing(plan));
   score.add_to(&list);
   list.start_stage();
   list.add(plan.tasks, attend);
   list.start_stage();
   if (plan.splits > 1) list.add(problem.sizes.batch * problem.sizes.kv_heads, merge);
+  if (problem.outputs.scores_wanted) list.add(plan.tasks, write_scores);
   if (problem.outputs.weights_wanted) {
     const int64_t blocks = ceil_div(problem.sizes.query_len, plan.rows_per_task);
     list.add(problem.outputs.average_weights ? problem.sizes.batch * blocks : plan.tasks, weigh);

@@ -77,7 +77,8 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
     const HeadStrides out = packed_strides(p.sizes.kv_heads, p.sizes.key_len, 1);
     const MatmulKernels &product = product_for(context, call, p.sizes.kv_heads * p.sizes.key_len, weights.key);
     const bool fewer = call.present[valid_lens_operand] || p.pattern.key_limit < p.sizes.key_len;
-    const ProjectionRows keys = {p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, fewer};
+    const bool valid_only = fewer && !p.outputs.wants_all_keys();
+    const ProjectionRows keys = {p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, valid_only};
     if (!plan_projection(product, keys, weights.key, &plan->key) ||
         !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
       return too_large();

@@ -49,7 +49,8 @@ void NormTasks::run(int64_t task) const {
   const int64_t blocks = ceil_div(problem->sizes.key_len, norms_per_task);
   const int64_t begin = task % blocks * norms_per_task;
   const int64_t head = task / blocks;
-  const int64_t last = longest_valid_len(*problem, head / problem->sizes.kv_heads);
+  const int64_t last = problem->outputs.wants_all_keys() ? problem->sizes.key_len
+                                                         : longest_valid_len(*problem, head / problem->sizes.kv_heads);
   const HeadRows &keys = problem->key;
   kernels->attention_of(ScoreKind::gaussian)
       .squared_norms({.rows = element_at(keys.head(head / problem->sizes.kv_heads, head % problem->sizes.kv_heads),
