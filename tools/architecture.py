@@ -20,7 +20,7 @@ import sys
 import textwrap
 
 SOURCE_FOLDERS = ("include", "capi", "src")
-LEFT_OUT = ("examples",)  # programs around the library
+LEFT_OUT = ("bindings", "examples")  # around the library
 SUFFIXES = {".c", ".cpp", ".h", ".hpp"}
 LIBRARIES = {"xsimd": "xsimd", "tbb": "oneTBB", "oneapi": "oneTBB"}  # by the first word of what is included
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)

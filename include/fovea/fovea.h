@@ -401,7 +401,7 @@ typedef struct fovea_score {
 } fovea_score;
 
 /* Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
- * [B,H,Q,Dq]. score NULL: the scaled dot product. Query and key are F32 where the score function has weights. */
+ * [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters are F32. */
 FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea_score *score,
                                        const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
                                        const fovea_tensor *out, const fovea_attention_options *options);

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "types.hpp"
-
 namespace fovea {
 namespace {
 
@@ -21,17 +19,7 @@ constexpr size_t max_spare_size = size_t{64} << 20;
 
 }  // namespace
 
-bool add_lines(int64_t floats, int64_t *total) {
-  return floats <= INT64_MAX - line_floats && checked_add(*total, round_up(floats, line_floats), total);
-}
-
-float *Lines::take(int64_t floats) {
-  float *part = at;
-  at += round_up(floats, line_floats);
-  return part;
-}
-
-Workspace::Workspace(const Context &context, size_t size) : context_(context) {
+Workspace::Workspace(const Context &context, size_t size) : context_(context), size_(size) {
   if (size == 0) return;
   block_ = context.spare_workspace.exchange(nullptr, std::memory_order_acquire);
   if (block_ != nullptr && block_size(block_) >= size) return;
@@ -50,6 +38,11 @@ Workspace::~Workspace() {
                     context_.spare_workspace.compare_exchange_strong(expected, block_, std::memory_order_release,
                                                                      std::memory_order_relaxed);
   if (!kept) std::free(block_);
+}
+
+Status Workspace::status() const {
+  if (block_ != nullptr || size_ == 0) return FOVEA_OK;
+  return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", size_);
 }
 
 void *Workspace::data() const { return block_ == nullptr ? nullptr : static_cast<char *>(block_) + cache_line; }

@@ -103,17 +103,6 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
-// Queries and keys that a score function projects are float32.
-Status check_projected(const AttentionCall &call) {
-  if (call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_GAUSSIAN) return FOVEA_OK;
-  for (const int operand : {query_operand, key_operand}) {
-    if (operand_dtype(call, operand) == Dtype::f32) continue;
-    return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected FOVEA_F32 where the score function has weights",
-                operand_name(call, operand), DtypeName(call.tensor[operand].dtype).text);
-  }
-  return FOVEA_OK;
-}
-
 Status check_numbers(const fovea_attention_options &options, int32_t score_kind, AttentionProblem *p) {
   if ((options.flags & ~known_flags) != 0) {
     return fail(FOVEA_BAD_OPTION, "options.flags is 0x%x, expected no bits but 0x%x", options.flags, known_flags);
@@ -314,7 +303,6 @@ Status read_attention_call(const AttentionArguments &arguments, AttentionCall *c
 Status check_attention_call(const AttentionCall &call, AttentionProblem *problem) {
   *problem = {};
   FOVEA_CHECK(check_main_tensors(call, problem));
-  FOVEA_CHECK(check_projected(call));
   if (call.prepared == nullptr) FOVEA_CHECK(check_score(call, problem->sizes));
   FOVEA_CHECK(check_numbers(call.options, call.score.kind, problem));
   FOVEA_CHECK(check_positions(call.options, problem));

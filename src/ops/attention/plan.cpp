@@ -5,8 +5,6 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "runtime/workspace.hpp"
-
 namespace fovea {
 namespace {
 
@@ -51,34 +49,25 @@ double estimate_cycles(const AttentionProblem &p) {
   return std::max(pairs * features / 16.0, bytes / 8.0);
 }
 
-bool size_in_lines(int64_t count, int64_t floats_each, size_t *size) {
-  int64_t floats = 0;
-  int64_t bytes = 0;
-  if (!checked_multiply(count, floats_each, &floats) || !checked_multiply(floats, sizeof(float), &bytes)) return false;
-  if (!checked_add(bytes, static_cast<int64_t>(cache_line) - 1, &bytes)) return false;
-  *size = static_cast<size_t>(bytes) / cache_line * cache_line;
-  return true;
-}
-
 Status plan_memory(AttentionPlan *plan) {
-  const AttentionProblem &p = plan->problem;
-  const bool widens = is_narrow(p.key.dtype) || is_narrow(p.value.dtype);
-  const int64_t scratch = plan->attention->scratch_floats(p.sizes.head_dim, p.sizes.value_dim, widens);
-  int64_t all_rows = 0;
-  int64_t partial_rows = 0;
-  int64_t total = 0;
-  const bool fits = checked_multiply(p.sizes.batch * p.sizes.kv_heads, plan->rows, &all_rows) &&
-                    checked_multiply(all_rows, plan->splits > 1 ? plan->splits : 0, &partial_rows) &&
-                    size_in_lines(1, scratch, &plan->scratch_size) &&
-                    size_in_lines(partial_rows, p.sizes.value_dim + 2, &plan->partial_size) &&
-                    size_in_lines(p.outputs.weights_wanted ? all_rows : 0, 2, &plan->statistics_size) &&
-                    checked_multiply(static_cast<int64_t>(plan->scratch_size), plan->workers, &total) &&
-                    checked_add(total, static_cast<int64_t>(plan->partial_size), &total) &&
-                    checked_add(total, static_cast<int64_t>(plan->statistics_size), &total) &&
-                    checked_add(total, static_cast<int64_t>(plan->score.size), &total) &&
-                    checked_add(total, static_cast<int64_t>(cache_line), &total);
-  if (!fits) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
-  plan->workspace_size = static_cast<size_t>(total);
+  const AttentionSizes &sizes = plan->problem.sizes;
+  const bool widens = is_narrow(plan->problem.key.dtype) || is_narrow(plan->problem.value.dtype);
+  const int64_t entries = sizes.batch * sizes.kv_heads;
+  MemoryLayout layout;
+  plan->scratch =
+      layout.add_copies<float>(plan->workers, plan->attention->scratch_floats(sizes.head_dim, sizes.value_dim, widens));
+  if (plan->splits > 1) {
+    plan->partial_out = layout.add<float>({entries, plan->rows, plan->splits, sizes.value_dim});
+    plan->partial_max = layout.add_behind<float>({entries, plan->rows, plan->splits});
+    plan->partial_sum = layout.add_behind<float>({entries, plan->rows, plan->splits});
+  }
+  if (plan->problem.outputs.weights_wanted) {
+    plan->row_max = layout.add<float>({entries, plan->rows});
+    plan->row_scale = layout.add_behind<float>({entries, plan->rows});
+  }
+  plan->score_memory = layout.add<char>(static_cast<int64_t>(plan->score.layout.size()));
+  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
+  plan->workspace_size = layout.size() + cache_line;
   return FOVEA_OK;
 }
 
@@ -152,7 +141,7 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
                                    rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys,
                                    plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks, plan.workers,
                                    1 + plan.problem.outputs.weights_wanted + plan.problem.outputs.scores_wanted,
-                                   dropout, plan.scratch_size, plan.score.size, plan.workspace_size);
+                                   dropout, plan.scratch.copy_size(), plan.score.layout.size(), plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

@@ -6,6 +6,7 @@
 #include "ops/attention/call.hpp"
 #include "ops/attention/score_plan.hpp"
 #include "runtime/context.hpp"
+#include "runtime/memory_layout.hpp"
 
 namespace fovea {
 
@@ -25,11 +26,12 @@ struct AttentionPlan {
   int64_t splits;
   int64_t tasks;
   int workers;
-  // The workspace, in bytes, each part a multiple of a cache line.
-  size_t scratch_size;     // per worker
-  size_t partial_size;     // partial outputs and log-sum-exps of split keys
-  size_t statistics_size;  // row maxima and sums for the weights
-  size_t workspace_size;   // all of it, and room to align
+  // The workspace.
+  MemoryPart<float> scratch;                                // a copy for each worker
+  MemoryPart<float> partial_out, partial_max, partial_sum;  // of split keys
+  MemoryPart<float> row_max, row_scale;                     // for the weights
+  MemoryPart<char> score_memory;
+  size_t workspace_size;  // all of it, and room to align
 };
 
 // call has passed its checks, `checked` is what they made of it.

@@ -9,43 +9,43 @@
 
 #include "ops/attention/prepared_check.hpp"
 #include "ops/tensors/check.hpp"
+#include "runtime/memory_layout.hpp"
 #include "runtime/parallel.hpp"
-#include "runtime/workspace.hpp"
 
 fovea_prepared_keys::~fovea_prepared_keys() { std::free(memory); }
 
 namespace fovea {
 namespace {
 
-// Sizes and places of everything the handle holds; false on overflow.
-bool lay_out(fovea_prepared_keys *keys, bool has_bias) {
-  const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
-  int64_t rows = 0;
-  int64_t row_floats = 0;
-  int64_t total = 0;
-  int64_t bytes = 0;
-  const bool fits = checked_multiply(keys->batch, keys->kv_heads, &rows) &&
-                    checked_multiply(rows, keys->capacity, &rows) &&
-                    checked_multiply(rows, padded_units(keys->units), &row_floats) &&
-                    add_lines(additive ? keys->query.panel_floats : 0, &total) &&
-                    add_lines(keys->key.panel_floats, &total) && add_lines(has_bias ? keys->units : 0, &total) &&
-                    add_lines(additive ? padded_units(keys->units) : 0, &total) && add_lines(row_floats, &total) &&
-                    add_lines(additive ? rows : 0, &total) && checked_multiply(total, sizeof(float), &bytes);
-  if (!fits) return false;
-  keys->size = static_cast<size_t>(bytes);
-  return true;
+// Where everything lies that the handle holds.
+struct Parts {
+  MemoryLayout layout;
+  MemoryPart<float> query_panels, key_panels, bias, score_vector, rows, reach;
+};
+
+Parts lay_out(const fovea_prepared_keys &keys, bool has_bias) {
+  const bool additive = keys.kind != FOVEA_SCORE_BILINEAR;
+  Parts parts;
+  if (additive) parts.query_panels = parts.layout.add<float>(keys.query.panel_floats);
+  parts.key_panels = parts.layout.add<float>(keys.key.panel_floats);
+  if (has_bias) parts.bias = parts.layout.add<float>(keys.units);
+  if (additive) parts.score_vector = parts.layout.add<float>(padded_units(keys.units));
+  parts.rows = parts.layout.add<float>({keys.batch, keys.kv_heads, keys.capacity, padded_units(keys.units)});
+  if (additive) parts.reach = parts.layout.add<float>({keys.batch, keys.kv_heads, keys.capacity});
+  return parts;
 }
 
-void place(fovea_prepared_keys *keys, bool has_bias) {
-  const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
-  Lines parts = {keys->memory};
-  keys->query_panels = parts.take(additive ? keys->query.panel_floats : 0);
-  keys->key_panels = parts.take(keys->key.panel_floats);
-  keys->bias = parts.take(has_bias ? keys->units : 0);
-  if (!has_bias) keys->bias = nullptr;
-  keys->score_vector = parts.take(additive ? padded_units(keys->units) : 0);
-  keys->rows = parts.take(keys->batch * keys->kv_heads * keys->capacity * padded_units(keys->units));
-  keys->reach = parts.take(additive ? keys->batch * keys->kv_heads * keys->capacity : 0);
+Status allocate(const Parts &parts, fovea_prepared_keys *keys) {
+  keys->size = parts.layout.size();
+  keys->memory = std::aligned_alloc(cache_line, std::max(keys->size, cache_line));
+  if (keys->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of prepared keys", keys->size);
+  keys->query_panels = parts.query_panels.in(keys->memory);
+  keys->key_panels = parts.key_panels.in(keys->memory);
+  keys->bias = parts.bias.in(keys->memory);
+  keys->score_vector = parts.score_vector.in(keys->memory);
+  keys->rows = parts.rows.in(keys->memory);
+  keys->reach = parts.reach.in(keys->memory);
+  return FOVEA_OK;
 }
 
 // Packs the weights and copies the vectors.
@@ -81,15 +81,13 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   made->key_dim = sizes.key_dim;
   const ScoreWeights weights = score_weights(call, sizes.query_dim);
   made->units = weights.key.units;
-  const bool has_bias = call.present[score_bias_operand];
   const bool fits = plan_projection(*context->kernels->matmul, {}, weights.key, &made->key) &&
-                    plan_projection(*context->kernels->matmul, {}, weights.query, &made->query) &&
-                    lay_out(made.get(), has_bias);
-  if (!fits)
+                    plan_projection(*context->kernels->matmul, {}, weights.query, &made->query);
+  const Parts parts = lay_out(*made, call.present[score_bias_operand]);
+  if (!fits || !parts.layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW, "capacity is %" PRId64 ", too large for the address space", sizes.capacity);
-  made->memory = static_cast<float *>(std::aligned_alloc(cache_line, std::max(made->size, cache_line)));
-  if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of prepared keys", made->size);
-  place(made.get(), has_bias);
+  }
+  FOVEA_CHECK(allocate(parts, made.get()));
   keep_parameters(*context, call, made.get());
   *keys = made.release();
   return FOVEA_OK;

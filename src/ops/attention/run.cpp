@@ -1,47 +1,26 @@
 // The driver: hands tiles to workers, merges split keys in order, and makes the second pass for the weights.
 #include <cmath>
+#include <optional>
 
 #include "ops/attention/plan.hpp"
 #include "ops/attention/score_tasks.hpp"
 #include "runtime/parallel.hpp"
-#include "runtime/workspace.hpp"
 
 namespace fovea {
 namespace {
 
-// The parts of a workspace.
+// What tasks find in the workspace; null where there is none.
 struct Memory {
-  char *scratch;
   float *partial_out;
   float *partial_max;
   float *partial_sum;
   float *row_max;
   float *row_scale;
-  char *score;
 };
 
-int64_t total_rows(const AttentionPlan &plan) {
-  return plan.problem.sizes.batch * plan.problem.sizes.kv_heads * plan.rows;
-}
-
 Memory divide(const AttentionPlan &plan, void *workspace) {
-  const auto address = reinterpret_cast<uintptr_t>(workspace);
-  char *at = static_cast<char *>(workspace) + (cache_line - address % cache_line) % cache_line;
-  Memory memory = {};
-  memory.scratch = at;
-  at += plan.scratch_size * static_cast<size_t>(plan.workers);
-  if (plan.splits > 1) {
-    memory.partial_out = reinterpret_cast<float *>(at);
-    memory.partial_max = memory.partial_out + total_rows(plan) * plan.splits * plan.problem.sizes.value_dim;
-    memory.partial_sum = memory.partial_max + total_rows(plan) * plan.splits;
-  }
-  at += plan.partial_size;
-  if (plan.problem.outputs.weights_wanted) {
-    memory.row_max = reinterpret_cast<float *>(at);
-    memory.row_scale = memory.row_max + total_rows(plan);
-  }
-  memory.score = at + plan.statistics_size;
-  return memory;
+  return {plan.partial_out.in(workspace), plan.partial_max.in(workspace), plan.partial_sum.in(workspace),
+          plan.row_max.in(workspace), plan.row_scale.in(workspace)};
 }
 
 // Task numbers run over splits, then row blocks, then heads. Of a causal head the longest block comes first, so that
@@ -155,12 +134,13 @@ void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
 
 void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *workspace) {
   if (plan.tasks == 0) return;
-  const Memory memory = divide(plan, workspace);
+  void *block = align_to_line(workspace);
+  const Memory memory = divide(plan, block);
   AttentionProblem problem = plan.problem;
   set_data(call, &problem);
   const auto task_of = [&](int worker, int64_t index) {
     AttentionTask task = make_task(plan, problem, memory, index);
-    task.scratch = memory.scratch + plan.scratch_size * static_cast<size_t>(worker);
+    task.scratch = plan.scratch.in(block, worker);
     return task;
   };
   const auto kernel = plan.path == AttentionPath::rows ? plan.attention->rows : plan.attention->tile;
@@ -169,11 +149,12 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   const auto weigh = [&](int worker, int64_t index) {
     weigh_task(plan, task_of(worker, problem.outputs.average_weights ? 0 : index), index);
   };
-  const ScoreTasks score(*plan.kernels, plan.workers, plan.score, call, memory.score, &problem);
-  const AttentionProblem scored = problem.outputs.scores_wanted ? scores_problem(problem) : AttentionProblem();
+  const ScoreTasks score(*plan.kernels, plan.workers, plan.score, call, plan.score_memory.in(block), &problem);
+  std::optional<AttentionProblem> scored;
+  if (problem.outputs.scores_wanted) scored = scores_problem(problem);
   const auto write_scores = [&](int worker, int64_t index) {
     AttentionTask task = task_of(worker, index);
-    task.problem = &scored;
+    task.problem = &*scored;
     plan.attention->scores(task);
   };
   TaskList list(sharing(plan));

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/workspace.hpp"
-
 namespace fovea {
 namespace {
 
@@ -17,32 +15,27 @@ bool is_additive(int32_t kind) { return kind == FOVEA_SCORE_ADDITIVE || kind == 
 
 Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the projections of this call would exceed the address space"); }
 
-Status total_size(ScorePlan *plan) {
-  int64_t floats = 0;
-  int64_t bytes = 0;
-  bool fits = add_lines(plan->vector_floats, &floats) && add_lines(plan->widths_floats, &floats) &&
-              add_lines(plan->key_scalar_floats, &floats);
-  if (plan->projects_query) {
-    fits = fits && add_lines(plan->query.panel_floats, &floats) && add_lines(plan->query_floats, &floats);
-  }
-  if (plan->projects_key) {
-    fits = fits && add_lines(plan->key.panel_floats, &floats) && add_lines(plan->key_floats, &floats);
-  }
-  if (!fits || !checked_multiply(floats, sizeof(float), &bytes)) return too_large();
-  plan->size = static_cast<size_t>(bytes);
+Status check_fits(const ScorePlan &plan) { return plan.layout.fits() ? FOVEA_OK : too_large(); }
+
+// One number for each key.
+Status add_key_scalars(AttentionProblem *problem, ScorePlan *plan) {
+  const AttentionSizes &sizes = problem->sizes;
+  plan->key_scalars = plan->layout.add<float>({sizes.batch, sizes.kv_heads, sizes.key_len});
+  FOVEA_CHECK(check_fits(*plan));
+  problem->score.key_scalars_strides = packed_strides(sizes.kv_heads, sizes.key_len, 1);
   return FOVEA_OK;
 }
 
 Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   problem->score.kind = ScoreKind::gaussian;
   if (call.present[sigmas_operand]) {
-    plan->widths_floats = problem->sizes.heads;
+    plan->widths = plan->layout.add<float>(problem->sizes.heads);
   } else {
     const double scale =
         static_cast<double>(problem->logits.scale) * static_cast<double>(inverse_square(call.score.sigma));
     problem->logits.scale = static_cast<float>(std::clamp(scale, -1e38, 1e38));
   }
-  return total_size(plan);
+  return check_fits(*plan);
 }
 
 // The kernels for rows of a batch entry: its bits must not depend on how many entries there are, nor on the rows where
@@ -57,6 +50,24 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
   return large && !invariant ? *context.kernels->projection : *context.kernels->matmul;
 }
 
+// Projections take float32: narrower rows are widened before, next to each other.
+void widen_query(int64_t dim, AttentionProblem *problem, ScorePlan *plan) {
+  const AttentionSizes &sizes = problem->sizes;
+  plan->query_dim = dim;
+  if (!is_narrow(problem->query.dtype)) return;
+  plan->narrow_query = problem->query;
+  plan->wide_query = plan->layout.add<float>({sizes.batch, sizes.heads, sizes.query_len, dim});
+  problem->query = {nullptr, packed_strides(sizes.heads, sizes.query_len, dim), Dtype::f32};
+}
+
+void widen_key(AttentionProblem *problem, ScorePlan *plan) {
+  const AttentionSizes &sizes = problem->sizes;
+  if (!is_narrow(problem->key.dtype)) return;
+  plan->narrow_key = problem->key;
+  plan->wide_key = plan->layout.add<float>({sizes.batch, sizes.kv_heads, sizes.key_len, sizes.key_dim});
+  problem->key = {nullptr, packed_strides(sizes.kv_heads, sizes.key_len, sizes.key_dim), Dtype::f32};
+}
+
 // Projects queries or keys (or both) to `units` features and makes these the problem's.
 Status plan_projections(const Context &context, const AttentionCall &call, int64_t units, AttentionProblem *problem,
                         ScorePlan *plan) {
@@ -64,25 +75,29 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   const ScoreWeights weights = score_weights(call, p.sizes.head_dim);
   const int64_t row = padded_units(units);
   if (plan->projects_query) {
+    widen_query(p.sizes.head_dim, problem, plan);
     const HeadStrides out = packed_strides(p.sizes.heads, p.sizes.query_len, 1);
     const MatmulKernels &product = product_for(context, call, p.sizes.heads * p.sizes.query_len, weights.query);
     if (!plan_projection(product, {p.sizes.batch, p.sizes.heads, p.sizes.query_len, p.query.strides, out},
-                         weights.query, &plan->query) ||
-        !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
+                         weights.query, &plan->query)) {
       return too_large();
     }
+    plan->query_panels = plan->layout.add<float>(plan->query.panel_floats);
+    plan->query_rows = plan->layout.add<float>({plan->query.rows, row});
+    FOVEA_CHECK(check_fits(*plan));
     p.query.strides = packed_strides(p.sizes.heads, p.sizes.query_len, row);
   }
   if (plan->projects_key) {
+    widen_key(problem, plan);
     const HeadStrides out = packed_strides(p.sizes.kv_heads, p.sizes.key_len, 1);
     const MatmulKernels &product = product_for(context, call, p.sizes.kv_heads * p.sizes.key_len, weights.key);
     const bool fewer = call.present[valid_lens_operand] || p.pattern.key_limit < p.sizes.key_len;
     const bool valid_only = fewer && !p.outputs.wants_all_keys();
     const ProjectionRows keys = {p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, valid_only};
-    if (!plan_projection(product, keys, weights.key, &plan->key) ||
-        !checked_multiply(plan->key.rows, row, &plan->key_floats)) {
-      return too_large();
-    }
+    if (!plan_projection(product, keys, weights.key, &plan->key)) return too_large();
+    plan->key_panels = plan->layout.add<float>(plan->key.panel_floats);
+    plan->key_rows = plan->layout.add<float>({plan->key.rows, row});
+    FOVEA_CHECK(check_fits(*plan));
     p.key.strides = packed_strides(p.sizes.kv_heads, p.sizes.key_len, row);
   }
   plan->query_dim = p.sizes.head_dim;
@@ -94,11 +109,10 @@ Status plan_additive(const Context &context, const AttentionCall &call, Attentio
   problem->score.kind = ScoreKind::additive;
   const int64_t units = call.tensor[score_vector_operand].shape[0];
   plan->projects_query = plan->projects_key = true;
-  FOVEA_CHECK(plan_projections(context, call, units, problem, plan));
-  plan->vector_floats = 2 * padded_units(units);  // and the bias
-  plan->key_scalar_floats = problem->sizes.batch * problem->sizes.kv_heads * problem->sizes.key_len;
-  problem->score.key_scalars_strides = {problem->sizes.kv_heads * problem->sizes.key_len, problem->sizes.key_len, 1};
-  return total_size(plan);
+  plan->vector = plan->layout.add<float>(padded_units(units));
+  plan->bias = plan->layout.add<float>(padded_units(units));
+  FOVEA_CHECK(add_key_scalars(problem, plan));
+  return plan_projections(context, call, units, problem, plan);
 }
 
 // The side that takes less work is projected; the query's if their number must not matter.
@@ -109,8 +123,7 @@ Status plan_bilinear(const Context &context, const AttentionCall &call, Attentio
   plan->projects_query = queries <= keys || (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   plan->projects_key = !plan->projects_query;
   const int64_t units = plan->projects_query ? problem->sizes.key_dim : problem->sizes.head_dim;
-  FOVEA_CHECK(plan_projections(context, call, units, problem, plan));
-  return total_size(plan);
+  return plan_projections(context, call, units, problem, plan);
 }
 
 // Keys that were prepared before: what is left is the query's side.
@@ -124,17 +137,18 @@ Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem,
   problem->sizes.head_dim = keys.units;
   plan->projects_query = is_additive(keys.kind);
   if (!plan->projects_query) return FOVEA_OK;
+  widen_query(keys.query_dim, problem, plan);
   const HeadStrides out = packed_strides(problem->sizes.heads, problem->sizes.query_len, 1);
   if (!plan_projection(
           *keys.kernels->matmul,
           {problem->sizes.batch, problem->sizes.heads, problem->sizes.query_len, problem->query.strides, out},
-          {keys.units, keys.query_dim, 0, 0}, &plan->query) ||
-      !checked_multiply(plan->query.rows, row, &plan->query_floats)) {
+          {keys.units, keys.query_dim, 0, 0}, &plan->query)) {
     return too_large();
   }
-  plan->query.panel_floats = 0;  // the keys hold them
+  plan->query_rows = plan->layout.add<float>({plan->query.rows, row});  // the keys hold the panels
+  FOVEA_CHECK(check_fits(*plan));
   problem->query.strides = packed_strides(problem->sizes.heads, problem->sizes.query_len, row);
-  return total_size(plan);
+  return FOVEA_OK;
 }
 
 }  // namespace
@@ -201,12 +215,7 @@ float inverse_square(float sigma) {
 
 Status plan_norms(AttentionProblem *problem, ScorePlan *plan) {
   if (problem->score.kind != ScoreKind::gaussian || problem->sizes.head_dim <= most_differences) return FOVEA_OK;
-  plan->takes_norms = true;
-  if (!checked_multiply(problem->sizes.batch * problem->sizes.kv_heads, problem->sizes.key_len,
-                        &plan->key_scalar_floats))
-    return too_large();
-  problem->score.key_scalars_strides = {problem->sizes.kv_heads * problem->sizes.key_len, problem->sizes.key_len, 1};
-  return total_size(plan);
+  return add_key_scalars(problem, plan);
 }
 
 Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {

@@ -6,6 +6,7 @@
 #include "ops/attention/call.hpp"
 #include "ops/products/projection.hpp"
 #include "runtime/context.hpp"
+#include "runtime/memory_layout.hpp"
 
 namespace fovea {
 
@@ -24,7 +25,7 @@ struct fovea_prepared_keys {
   int64_t query_dim = 0, key_dim = 0, units = 0;
   fovea::Projection query, key;  // their rows are those of no call: sizes are set for each one
   size_t size = 0;
-  float *memory = nullptr;  // holds all of the following
+  void *memory = nullptr;  // holds all of the following
   float *query_panels = nullptr;
   float *key_panels = nullptr;
   float *bias = nullptr;          // [units], or null
@@ -41,18 +42,20 @@ struct fovea_prepared_keys {
 
 namespace fovea {
 
-// The parts of a workspace are given in floats, each a multiple of a cache line.
 struct ScorePlan {
   int32_t kind = FOVEA_SCORE_DOT;
-  bool projects_query = false, projects_key = false, takes_norms = false;
+  bool projects_query = false, projects_key = false;
   int64_t query_dim = 0;  // before projection
   Projection query = {}, key = {};
-  int64_t query_floats = 0;  // projected rows
-  int64_t key_floats = 0;
-  int64_t vector_floats = 0;
-  int64_t widths_floats = 0;
-  int64_t key_scalar_floats = 0;
-  size_t size = 0;  // bytes in all
+  // The part of the workspace that it needs.
+  MemoryLayout layout;
+  MemoryPart<float> vector, bias;  // padded
+  MemoryPart<float> widths, key_scalars;
+  MemoryPart<float> query_panels, query_rows;  // projected
+  MemoryPart<float> key_panels, key_rows;
+  // Rows of 16 bits that are projected: as they are given, and as floats.
+  HeadRows narrow_query = {}, narrow_key = {};
+  MemoryPart<float> wide_query, wide_key;
   const fovea_prepared_keys *prepared = nullptr;
 };
 

@@ -1,14 +1,12 @@
 #include "ops/attention/score_tasks.hpp"
 
 #include <algorithm>
-#include <cstring>
-
-#include "runtime/workspace.hpp"
 
 namespace fovea {
 namespace {
 
 constexpr int64_t norms_per_task = 256;
+constexpr int64_t widened_per_task = 256;
 
 void set_score_vector(const float *vector, const ScoreVectorFacts &facts, AttentionProblem *problem) {
   problem->score.vector = vector;
@@ -16,14 +14,11 @@ void set_score_vector(const float *vector, const ScoreVectorFacts &facts, Attent
   problem->score.takes_tangents = facts.takes_tangents;
 }
 
-// The score vector and, behind it, the bias: contiguous and padded. Returns the bias, or null.
-const float *copy_vectors(const AttentionCall &call, int64_t floats, float *vector, AttentionProblem *problem) {
-  std::memset(vector, 0, static_cast<size_t>(floats) * sizeof(float));
+void copy_score_vector(const AttentionCall &call, float *vector, AttentionProblem *problem) {
+  const int64_t units = problem->sizes.head_dim;
+  std::fill(vector + units, vector + padded_units(units), 0.0f);
   gather(call.tensor[score_vector_operand], vector);
-  set_score_vector(vector, score_vector_facts(vector, problem->sizes.head_dim), problem);
-  if (!call.present[score_bias_operand]) return nullptr;
-  gather(call.tensor[score_bias_operand], vector + floats / 2);
-  return vector + floats / 2;
+  set_score_vector(vector, score_vector_facts(vector, units), problem);
 }
 
 void invert_widths(const AttentionCall &call, float *widths, AttentionProblem *problem) {
@@ -62,20 +57,45 @@ void NormTasks::run(int64_t task) const {
                       .out = norms + head * problem->sizes.key_len + begin});
 }
 
+int64_t WidenTasks::count() const { return batch * heads * ceil_div(length, widened_per_task); }
+
+void WidenTasks::run(int64_t task) const {
+  const int64_t blocks = ceil_div(length, widened_per_task);
+  const int64_t begin = task % blocks * widened_per_task;
+  const int64_t head = task / blocks;
+  kernels->rowwise->widen_rows(
+      element_at(from.head(head / heads, head % heads), from.dtype, begin * from.strides.position), from.dtype,
+      from.strides.position, std::min(widened_per_task, length - begin), dim, to + (head * length + begin) * dim, dim);
+}
+
 ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &plan, const AttentionCall &call,
                        char *memory, AttentionProblem *problem) {
-  Lines parts = {reinterpret_cast<float *>(memory)};
-  float *vector = parts.take(plan.vector_floats);
-  float *widths = parts.take(plan.widths_floats);
-  float *key_scalars = parts.take(plan.key_scalar_floats);
-  const float *bias = plan.vector_floats > 0 ? copy_vectors(call, plan.vector_floats, vector, problem) : nullptr;
-  if (plan.widths_floats > 0) invert_widths(call, widths, problem);
-  if (plan.takes_norms) norms_ = {&kernels, problem, key_scalars};
-  if (plan.key_scalar_floats > 0) problem->score.key_scalars = key_scalars;
+  float *key_scalars = plan.key_scalars.in(memory);
+  float *bias = call.present[score_bias_operand] ? plan.bias.in(memory) : nullptr;
+  if (bias != nullptr) gather(call.tensor[score_bias_operand], bias);
+  if (plan.vector) copy_score_vector(call, plan.vector.in(memory), problem);
+  if (plan.widths) invert_widths(call, plan.widths.in(memory), problem);
+  if (plan.key_scalars) problem->score.key_scalars = key_scalars;
+  if (plan.key_scalars && problem->score.kind == ScoreKind::gaussian) norms_ = {&kernels, problem, key_scalars};
   if (plan.prepared != nullptr) use_prepared(*plan.prepared, problem);
+  const AttentionSizes &sizes = problem->sizes;
+  if (plan.wide_query) {
+    HeadRows from = plan.narrow_query;
+    from.data = problem->query.data;
+    float *to = plan.wide_query.in(memory);
+    wide_query_ = {&kernels, from, sizes.batch, sizes.heads, sizes.query_len, plan.query_dim, to};
+    problem->query.data = to;
+  }
+  if (plan.wide_key) {
+    HeadRows from = plan.narrow_key;
+    from.data = problem->key.data;
+    float *to = plan.wide_key.in(memory);
+    wide_key_ = {&kernels, from, sizes.batch, sizes.kv_heads, sizes.key_len, sizes.key_dim, to};
+    problem->key.data = to;
+  }
   if (plan.projects_query) {
-    float *panels = parts.take(plan.query.panel_floats);
-    float *out = parts.take(plan.query_floats);
+    float *panels = plan.query_panels.in(memory);
+    float *out = plan.query_rows.in(memory);
     ProjectionData data = {
         static_cast<const float *>(problem->query.data), nullptr, panels, out, bias, nullptr, nullptr};
     if (plan.prepared == nullptr) {
@@ -88,8 +108,8 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
     problem->query.data = out;
   }
   if (plan.projects_key) {
-    float *panels = parts.take(plan.key.panel_floats);
-    float *out = parts.take(plan.key_floats);
+    float *panels = plan.key_panels.in(memory);
+    float *out = plan.key_rows.in(memory);
     float *reach = problem->score.kind == ScoreKind::additive ? key_scalars : nullptr;
     const float *weight = key_weight_data(call, plan.query_dim);
     const ProjectionData data = {
@@ -100,6 +120,8 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
 }
 
 void ScoreTasks::add_to(TaskList *list) const {
+  if (wide_query_) list->add(wide_query_->count(), TaskBody::of<&WidenTasks::run>(*wide_query_));
+  if (wide_key_) list->add(wide_key_->count(), TaskBody::of<&WidenTasks::run>(*wide_key_));
   if (norms_) list->add(norms_->count(), TaskBody::of<&NormTasks::run>(*norms_));
   add_projections({query_ ? &*query_ : nullptr, key_ ? &*key_ : nullptr}, list);
 }

@@ -17,6 +17,17 @@ struct NormTasks {
   void run(int64_t task) const;
 };
 
+// Rows of 16 bits as floats, [batch][head][length][dim].
+struct WidenTasks {
+  const Kernels *kernels;
+  HeadRows from;
+  int64_t batch, heads, length, dim;
+  float *to;
+
+  int64_t count() const;
+  void run(int64_t task) const;
+};
+
 class ScoreTasks {
  public:
   // Points the problem at what the tasks will make, in plan.size bytes of memory on a cache line.
@@ -27,6 +38,7 @@ class ScoreTasks {
   void add_to(TaskList *list) const;
 
  private:
+  std::optional<WidenTasks> wide_query_, wide_key_;
   std::optional<NormTasks> norms_;
   std::optional<ProjectionTasks> query_, key_;
 };

@@ -23,7 +23,7 @@
 #include "ops/positions/rows.hpp"
 #include "ops/tensors/check.hpp"
 
-fovea_kv_cache::~fovea_kv_cache() { std::free(keys); }
+fovea_kv_cache::~fovea_kv_cache() { std::free(memory); }
 
 namespace fovea {
 namespace {
@@ -57,25 +57,18 @@ bool remove_live(const fovea_kv_cache *cache) {
   return live.set != nullptr && live.set->erase(cache) != 0;
 }
 
-// Sizes of the block and of its keys; false on overflow. What does not depend on the batch or on the capacity has to
-// fit even where these are 0: strides and shapes are computed from it.
-bool lay_out(fovea_kv_cache *cache, int64_t *key_floats) {
-  const int64_t positions = std::max<int64_t>(cache->capacity, 1);
-  const int64_t sequences = std::max<int64_t>(cache->batch, 1);
-  const auto count = [&](int64_t dim, int64_t *floats) {
-    return checked_multiply(positions, dim, floats) && checked_multiply(*floats, cache->kv_heads, floats) &&
-           checked_multiply(*floats, sequences, floats) && *floats <= INT64_MAX - line_floats;
-  };
-  int64_t value_floats = 0;
-  int64_t bytes = 0;
-  if (!count(cache->head_dim, key_floats) || !count(cache->value_dim, &value_floats)) return false;
-  *key_floats = round_up(*key_floats, line_floats);
-  if (!checked_add(*key_floats, round_up(value_floats, line_floats), &bytes)) return false;
-  if (!checked_multiply(bytes, sizeof(float), &bytes)) return false;
-  const bool empty = cache->capacity == 0 || cache->batch == 0;
-  if (empty) *key_floats = 0;
-  cache->size = empty ? 0 : static_cast<size_t>(bytes);
-  return true;
+// The block and where its parts lie. What does not depend on the batch or on the capacity has to fit even where these are
+// 0: strides and shapes are computed from it.
+struct Parts {
+  MemoryLayout layout;
+  MemoryPart<float> keys, values;
+};
+
+Parts lay_out(const fovea_kv_cache &cache, int64_t sequences, int64_t positions) {
+  Parts parts;
+  parts.keys = parts.layout.add<float>({positions, cache.head_dim, cache.kv_heads, sequences});
+  parts.values = parts.layout.add<float>({positions, cache.value_dim, cache.kv_heads, sequences});
+  return parts;
 }
 
 fovea_tensor cached_rows(const fovea_kv_cache &cache, float *rows, int64_t dim, int64_t first, int64_t count) {
@@ -319,16 +312,20 @@ Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache
   made->capacity = wanted.capacity;
   made->head_dim = wanted.head_dim;
   made->value_dim = wanted.value_dim;
-  int64_t key_floats = 0;
-  if (!lay_out(made.get(), &key_floats)) {
+  const int64_t sequences = std::max<int64_t>(wanted.batch, 1);
+  const int64_t positions = std::max<int64_t>(wanted.capacity, 1);
+  if (!lay_out(*made, sequences, positions).layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW,
                 "capacity is %" PRId64 " for %" PRId64 " x %" PRId64 " heads, too large for the address space",
                 wanted.capacity, wanted.batch, wanted.kv_heads);
   }
+  const Parts parts = lay_out(*made, wanted.batch, wanted.capacity);
+  made->size = parts.layout.size();
   // Pages that no position has reached yet cost nothing: the system gives them at the first touch.
-  made->keys = static_cast<float *>(std::aligned_alloc(cache_line, std::max(made->size, cache_line)));
-  if (made->keys == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of a cache", made->size);
-  made->values = made->keys + key_floats;
+  made->memory = std::aligned_alloc(cache_line, std::max(made->size, cache_line));
+  if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of a cache", made->size);
+  made->keys = parts.keys.in(made->memory);
+  made->values = parts.values.in(made->memory);
   add_live(made.get());
   *cache = made.release();
   return FOVEA_OK;
@@ -376,16 +373,18 @@ Status reorder_kv_cache(const Context *given, fovea_kv_cache *cache, const Tenso
   FOVEA_CHECK(check_source(*cache, source));
   if (cache->batch == 0 || cache->length == 0) return FOVEA_OK;
   FOVEA_CHECK(check_integers(*source, "source", cache->batch - 1, "", nullptr));
-  const auto batch = static_cast<size_t>(cache->batch);
-  const size_t size = batch * 2 * sizeof(int32_t) + (batch + batch / 2) * sizeof(Move);
-  const Workspace workspace(*context, size);
-  if (workspace.data() == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", size);
-  auto *next = static_cast<int32_t *>(workspace.data());
-  int32_t *uses = next + batch;
-  auto *moves = reinterpret_cast<Move *>(uses + batch);
-  for (int64_t b = 0; b < cache->batch; ++b)
+  MemoryLayout layout;
+  const auto next_part = layout.add<int32_t>(cache->batch);
+  const auto uses_part = layout.add<int32_t>(cache->batch);
+  const auto moves_part = layout.add<Move>(cache->batch + cache->batch / 2);
+  const Workspace workspace(*context, layout);
+  FOVEA_CHECK(workspace.status());
+  int32_t *next = next_part.in(workspace.data());
+  Move *moves = moves_part.in(workspace.data());
+  for (int64_t b = 0; b < cache->batch; ++b) {
     next[b] = static_cast<int32_t>(integer_at(*source, b * source->strides[0]));
-  const int64_t count = order_moves(static_cast<int32_t>(batch), next, uses, moves);
+  }
+  const int64_t count = order_moves(static_cast<int32_t>(cache->batch), next, uses_part.in(workspace.data()), moves);
   move_sequences(*context, *cache, moves, count);
   return FOVEA_OK;
 }

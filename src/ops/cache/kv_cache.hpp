@@ -10,9 +10,10 @@
 struct fovea_kv_cache {
   int64_t batch = 0, kv_heads = 0, capacity = 0, length = 0;
   int64_t head_dim = 0, value_dim = 0;
-  size_t size = 0;          // bytes
-  float *keys = nullptr;    // owns the block, which holds the values too
-  float *values = nullptr;  // on a cache line, behind the keys
+  size_t size = 0;         // bytes
+  void *memory = nullptr;  // holds keys and values
+  float *keys = nullptr;
+  float *values = nullptr;
 
   fovea_kv_cache() = default;
   fovea_kv_cache(const fovea_kv_cache &) = delete;

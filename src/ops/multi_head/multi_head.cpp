@@ -28,10 +28,12 @@ struct Sequences {
   int64_t batch_stride, row_stride;
 };
 
-// Projected rows in the workspace.
+// Projected rows in the workspace, or some columns of them.
 struct Rows {
-  int64_t offset;  // in floats
-  int64_t row_stride;
+  MemoryPart<float> part;
+  int64_t column, row_stride;
+
+  float *in(void *memory) const { return memory == nullptr ? nullptr : part.in(memory) + column; }
 };
 
 struct Call {
@@ -47,8 +49,9 @@ struct Call {
   bool projects_keys;  // else the cache has them
   bool needs_keys;     // of this call: to attend to, or for the cache
   int64_t key_len;     // with the cache's
+  MemoryLayout layout;
   Rows query_rows, key_rows, value_rows, concat_rows;
-  int64_t floats;  // of all rows
+  MemoryPart<char> attention_memory;
   fovea_plan plan;
 };
 
@@ -157,32 +160,26 @@ Status check_mha_score(const Call &call) {
 // The workspace's rows: side by side where one product writes them.
 Status lay_out(Call *call) {
   const fovea_mha_weights &w = *call->weights;
-  int64_t queries = 0;
-  int64_t keys = 0;
-  bool fits = checked_multiply(call->query.batch, call->query.length, &queries) &&
-              checked_multiply(call->key.batch, call->needs_keys ? call->key.length : 0, &keys);
-  call->floats = 0;
-  const auto take = [&](int64_t rows, int64_t row) {
-    const Rows taken = {call->floats, row};
-    int64_t floats = 0;
-    fits = fits && checked_multiply(rows, row, &floats) && checked_add(floats, 15, &floats) &&
-           checked_add(call->floats, floats / 16 * 16, &call->floats);
-    return taken;
+  const int64_t query_len = call->query.length;
+  const int64_t key_len = call->needs_keys ? call->key.length : 0;
+  const auto take = [&](int64_t batch, int64_t length, int64_t row) {
+    return Rows{call->layout.add<float>({batch, length, row}), 0, row};
   };
-  const auto beside = [](const Rows &rows, int64_t columns) { return Rows{rows.offset + columns, rows.row_stride}; };
+  const auto beside = [](const Rows &rows, int64_t columns) {
+    return Rows{rows.part, rows.column + columns, rows.row_stride};
+  };
   if (call->one_input && call->projects_keys) {
-    call->query_rows = take(queries, w.query.padded + w.key.padded + w.value.padded);
+    call->query_rows = take(call->query.batch, query_len, w.query.padded + w.key.padded + w.value.padded);
     call->key_rows = beside(call->query_rows, w.query.padded);
     call->value_rows = beside(call->key_rows, w.key.padded);
   } else {
-    call->query_rows = take(queries, w.query.padded);
-    call->key_rows = take(keys, call->one_memory ? w.key.padded + w.value.padded : w.key.padded);
-    call->value_rows = call->one_memory ? beside(call->key_rows, w.key.padded) : take(keys, w.value.padded);
+    call->query_rows = take(call->query.batch, query_len, w.query.padded);
+    call->key_rows = take(call->key.batch, key_len, call->one_memory ? w.key.padded + w.value.padded : w.key.padded);
+    call->value_rows =
+        call->one_memory ? beside(call->key_rows, w.key.padded) : take(call->key.batch, key_len, w.value.padded);
   }
-  call->concat_rows = take(w.out.inputs > 0 ? queries : 0, w.heads * w.value_dim);
-  int64_t bytes = 0;
-  if (fits && checked_multiply(call->floats, sizeof(float), &bytes) && checked_add(bytes, 4096, &bytes))
-    return FOVEA_OK;
+  call->concat_rows = take(call->query.batch, w.out.inputs > 0 ? query_len : 0, w.heads * w.value_dim);
+  if (call->layout.fits()) return FOVEA_OK;
   return fail(FOVEA_SIZE_OVERFLOW, "the projections of this call would exceed the address space");
 }
 
@@ -197,15 +194,14 @@ struct HeadTensors {
 };
 
 // memory null: while planning.
-HeadTensors head_tensors(const Call &call, float *memory) {
+HeadTensors head_tensors(const Call &call, void *memory) {
   const fovea_mha_weights &w = *call.weights;
-  const auto at = [&](const Rows &rows) { return memory == nullptr ? nullptr : memory + rows.offset; };
   HeadTensors t = {};
-  t.query = heads_of(at(call.query_rows), call.query, call.query_rows.row_stride, w.heads, w.head_dim);
-  t.new_key = t.key = heads_of(at(call.key_rows), call.key, call.key_rows.row_stride, w.kv_heads, w.key_dim);
+  t.query = heads_of(call.query_rows.in(memory), call.query, call.query_rows.row_stride, w.heads, w.head_dim);
+  t.new_key = t.key = heads_of(call.key_rows.in(memory), call.key, call.key_rows.row_stride, w.kv_heads, w.key_dim);
   t.new_value = t.value =
-      heads_of(at(call.value_rows), call.value, call.value_rows.row_stride, w.kv_heads, w.value_dim);
-  t.out = heads_of(at(call.concat_rows), call.query, call.concat_rows.row_stride, w.heads, w.value_dim);
+      heads_of(call.value_rows.in(memory), call.value, call.value_rows.row_stride, w.kv_heads, w.value_dim);
+  t.out = heads_of(call.concat_rows.in(memory), call.query, call.concat_rows.row_stride, w.heads, w.value_dim);
   if (w.out.inputs == 0) {
     t.out.data = call.out.data;
     t.out.strides[0] = call.out.batch_stride;
@@ -218,16 +214,19 @@ HeadTensors head_tensors(const Call &call, float *memory) {
   return t;
 }
 
-// Everything else about attention itself.
+// Everything else about attention itself, and its part of the workspace.
 Status plan_heads(Call *call) {
   const HeadTensors t = head_tensors(*call, nullptr);
   const Status status = prepare_attention(
       call->context, {call->options.score, &t.query, &t.key, nullptr, &t.value, &t.out, call->options.attention},
       &call->plan);
-  return within("options.attention", status);
+  FOVEA_CHECK(within("options.attention", status));
+  call->attention_memory = call->layout.add<char>(static_cast<int64_t>(call->plan.attention.workspace_size));
+  if (call->layout.fits()) return FOVEA_OK;
+  return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
 }
 
-Status check_heads_data(Call *call, float *memory) {
+Status check_heads_data(Call *call, void *memory) {
   const HeadTensors t = head_tensors(*call, memory);
   AttentionCall &attention = call->plan.call;
   attention.tensor[query_operand].data = t.query.data;
@@ -329,10 +328,10 @@ void project(const Call &call, const Sequences &x, const PackedLinear &first, in
                              .panels_batch_stride = 0});
 }
 
-void project_inputs(const Call &call, float *memory) {
+void project_inputs(const Call &call, void *memory) {
   const fovea_mha_weights &w = *call.weights;
   const auto run = [&](const Sequences &x, const PackedLinear &first, int64_t columns, const Rows &rows) {
-    project(call, x, first, columns, {memory + rows.offset, x.length * rows.row_stride, rows.row_stride});
+    project(call, x, first, columns, {rows.in(memory), x.length * rows.row_stride, rows.row_stride});
   };
   if (!call.needs_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
   // One product for parts that share their input, unless it would spend registers on the padding between them.
@@ -377,26 +376,18 @@ void project_out(const Call &call, float *concat) {
 }
 
 Status run(Call *call, const MultiHeadTensors &tensors) {
-  const size_t rows_size = static_cast<size_t>(call->floats) * sizeof(float);
-  const AttentionPlan &attention = call->plan.attention;
-  if (attention.workspace_size > SIZE_MAX - rows_size) {
-    return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
-  }
-  const size_t size = rows_size + attention.workspace_size;  // 0: nothing to project
-  const Workspace workspace(*call->context, size);
-  if (size > 0 && workspace.data() == nullptr) {
-    return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", size);
-  }
-  auto *memory = static_cast<float *>(workspace.data());
+  const Workspace workspace(*call->context, call->layout);
+  FOVEA_CHECK(workspace.status());
+  void *memory = workspace.data();  // null: nothing to project
   FOVEA_CHECK(check_heads_data(call, memory));
   FOVEA_CHECK(check_tensors_apart(tensors, *call));
-  if (size > 0) project_inputs(*call, memory);
+  if (memory != nullptr) project_inputs(*call, memory);
   FOVEA_CHECK(place_heads(*call, head_tensors(*call, memory)));
   FOVEA_CHECK(check_positions_apart(tensors, *call));
   if (call->options.cache != nullptr) call->options.cache->length = call->key_len;
   if (!call->attends) return FOVEA_OK;
-  run_attention(attention, call->plan.call, memory + call->floats);
-  project_out(*call, memory + call->concat_rows.offset);
+  run_attention(call->plan.attention, call->plan.call, call->attention_memory.in(memory));
+  project_out(*call, call->concat_rows.in(memory));
   return FOVEA_OK;
 }
 
@@ -435,7 +426,7 @@ Status multi_head_attention_once(const Context *given, const fovea_mha_parameter
   call.parameters = parameters;
   FOVEA_CHECK(plan_mha_weights(given, parameters, &weights));
   FOVEA_CHECK(prepare(given, &weights, tensors, options, &call));
-  if (call.floats > 0) {
+  if (call.layout.size() > 0) {
     FOVEA_CHECK(pack_mha_weights(*call.context, *parameters, &weights));
   }
   return run(&call, tensors);

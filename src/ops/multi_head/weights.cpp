@@ -178,32 +178,43 @@ Status read_parameters(const fovea_mha_parameters &given, Sources *sources, fove
   return read_out(p, weights->heads * weights->value_dim, sources);
 }
 
-// Places of the parts in one block of memory; with no memory yet, only the sizes.
-bool lay_out(const Sources &sources, fovea_mha_weights *weights) {
+// The parts of the memory.
+struct Parts {
+  MemoryLayout layout;
+  MemoryPart<float> panels[4], bias[4];
+};
+
+// The sizes of the packed weights, and where they lie.
+Parts lay_out(const Sources &sources, fovea_mha_weights *weights) {
   const int64_t width = weights->kernels->matmul->panel_columns;
   const Source *all[] = {&sources.query, &sources.key, &sources.value, &sources.out};
-  PackedLinear *parts[] = {&weights->query, &weights->key, &weights->value, &weights->out};
+  PackedLinear *packed[] = {&weights->query, &weights->key, &weights->value, &weights->out};
   const bool in_bias = sources.query.bias != nullptr || sources.key.bias != nullptr || sources.value.bias != nullptr;
-  int64_t floats = 0;
+  Parts parts;
   for (int i = 0; i < 4; ++i) {
-    int64_t panels = 0;
-    if (!checked_add(all[i]->sizes.units, width - 1, &panels)) return false;
-    parts[i]->inputs = all[i]->sizes.depth;
-    parts[i]->outputs = all[i]->sizes.units;
-    parts[i]->padded = round_up(all[i]->sizes.units, width);
-    if (!checked_multiply(parts[i]->padded, parts[i]->inputs, &panels)) return false;
-    if (weights->memory != nullptr) parts[i]->panels = weights->memory + floats;
-    if (!checked_add(floats, panels, &floats)) return false;
+    packed[i]->inputs = all[i]->sizes.depth;
+    packed[i]->outputs = all[i]->sizes.units;
+    // The largest sizes there are do not fit, which the layout finds, but must not overflow before.
+    packed[i]->padded = round_up(min_of(all[i]->sizes.units, INT64_MAX - width), width);
+    parts.panels[i] = parts.layout.add_behind<float>({packed[i]->padded, packed[i]->inputs});
   }
   for (int i = 0; i < 4; ++i) {
-    if (i < 3 ? !in_bias : sources.out.bias == nullptr) continue;
-    if (weights->memory != nullptr) parts[i]->bias = weights->memory + floats;
-    if (!checked_add(floats, parts[i]->padded, &floats)) return false;
+    const bool has_bias = i < 3 ? in_bias : sources.out.bias != nullptr;
+    if (has_bias) parts.bias[i] = parts.layout.add_behind<float>({packed[i]->padded});
   }
-  int64_t bytes = 0;
-  if (!checked_multiply(floats, sizeof(float), &bytes) || !checked_add(bytes, cache_line, &bytes)) return false;
-  weights->size = static_cast<size_t>(bytes) / cache_line * cache_line;
-  return true;
+  weights->size = parts.layout.size();
+  return parts;
+}
+
+Status allocate(const Parts &parts, fovea_mha_weights *weights) {
+  weights->memory = allocate_weights(weights->size);
+  if (weights->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", weights->size);
+  PackedLinear *packed[] = {&weights->query, &weights->key, &weights->value, &weights->out};
+  for (int i = 0; i < 4; ++i) {
+    packed[i]->panels = parts.panels[i].in(weights->memory);
+    packed[i]->bias = parts.bias[i].in(weights->memory);
+  }
+  return FOVEA_OK;
 }
 
 bool pack(const Context &context, const Source &source, const PackedLinear &part) {
@@ -230,17 +241,15 @@ Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parame
   Sources sources;
   FOVEA_CHECK(read_parameters(*parameters, &sources, weights));
   weights->kernels = context->kernels;
-  return lay_out(sources, weights) ? FOVEA_OK : too_large();
+  return lay_out(sources, weights).layout.fits() ? FOVEA_OK : too_large();
 }
 
 Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters, fovea_mha_weights *weights) {
   Sources sources;
   FOVEA_CHECK(read_parameters(parameters, &sources, weights));
-  weights->memory = allocate_weights(weights->size);
-  if (weights->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", weights->size);
-  const bool packed = lay_out(sources, weights) && pack(context, sources.query, weights->query) &&
-                      pack(context, sources.key, weights->key) && pack(context, sources.value, weights->value) &&
-                      pack(context, sources.out, weights->out);
+  FOVEA_CHECK(allocate(lay_out(sources, weights), weights));
+  const bool packed = pack(context, sources.query, weights->query) && pack(context, sources.key, weights->key) &&
+                      pack(context, sources.value, weights->value) && pack(context, sources.out, weights->out);
   return packed ? FOVEA_OK : too_large();
 }
 

@@ -24,7 +24,7 @@ struct fovea_mha_weights {
   PackedLinear query, key, value;
   PackedLinear out;  // no inputs: no product
   size_t size = 0;
-  float *memory = nullptr;  // holds all of it
+  void *memory = nullptr;  // holds all of it
 
   fovea_mha_weights() = default;
   fovea_mha_weights(const fovea_mha_weights &) = delete;

@@ -81,7 +81,7 @@ Status run(Call call, const PositionRows &rows) {
   const int64_t block_length = rows.block_length(shared ? call.dim : 1, workers);
   const int64_t pairs = ceil_div(call.dim, 2);
   const PositionScratch scratch(*call.context, pairs, shared ? block_length * call.dim : 0, workers);
-  if (scratch.failed()) return scratch.failure();
+  FOVEA_CHECK(scratch.status());
   fill_frequencies(call.settings.base, call.dim, pairs, call.context->kernels->rowwise->lanes, scratch.frequencies());
   rows.run_blocks(*call.context, workers, block_length, [&](int worker, const PositionBlock &block) {
     if (shared) {

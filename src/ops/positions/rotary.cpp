@@ -60,7 +60,7 @@ Status run(const Call &call, const PositionRows &rows) {
   const int64_t pairs = call.rotary_dim / 2;
   const int64_t block_length = rows.block_length(call.table_stride, call.workers);
   const PositionScratch scratch(*call.context, pairs, block_length * call.table_stride, call.workers);
-  if (scratch.failed()) return scratch.failure();
+  FOVEA_CHECK(scratch.status());
   double *frequencies = scratch.frequencies();
   fill_frequencies(call.base, call.rotary_dim, pairs, lanes, frequencies);
   if ((call.options.flags & FOVEA_ROTARY_INVERSE) != 0) {

@@ -72,15 +72,9 @@ int64_t PositionRows::entry_parts(int64_t blocks, int workers) const {
 }
 
 PositionScratch::PositionScratch(const Context &context, int64_t pairs, int64_t table_floats, int workers)
-    : frequency_count_(round_up(round_up(pairs, context.kernels->rowwise->lanes), cache_line / sizeof(double))),
-      table_floats_(round_up(table_floats, cache_line / sizeof(float))),
-      size_(static_cast<size_t>(frequency_count_) * sizeof(double) +
-            static_cast<size_t>(workers * table_floats_) * sizeof(float)),
-      workspace_(context, size_) {}
-
-Status PositionScratch::failure() const {
-  return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of scratch", size_);
-}
+    : frequencies_(layout_.add<double>(round_up(pairs, context.kernels->rowwise->lanes))),
+      tables_(layout_.add_copies<float>(workers, table_floats)),
+      workspace_(context, layout_) {}
 
 // A power is a product of two, so that most of them cost a multiplication: one query of a decoder is done in
 // microseconds.

@@ -135,17 +135,15 @@ class PositionScratch {
  public:
   PositionScratch(const Context &context, int64_t pairs, int64_t table_floats, int workers);
 
-  bool failed() const { return workspace_.data() == nullptr; }
-  Status failure() const;
-  double *frequencies() const { return static_cast<double *>(workspace_.data()); }
-  float *table(int worker) const {
-    return reinterpret_cast<float *>(frequencies() + frequency_count_) + worker * table_floats_;
-  }
+  [[nodiscard]] Status status() const { return workspace_.status(); }
+  double *frequencies() const { return frequencies_.in(workspace_.data()); }
+  float *table(int worker) const { return tables_.in(workspace_.data(), worker); }
 
  private:
-  int64_t frequency_count_, table_floats_;
-  size_t size_;
-  Workspace workspace_;
+  MemoryLayout layout_;
+  const MemoryPart<double> frequencies_;
+  const MemoryPart<float> tables_;
+  const Workspace workspace_;
 };
 
 // frequencies[j] = base^(-2j / dim) in quarter turns, for `pairs` pairs; then zeros up to whole registers of `lanes`

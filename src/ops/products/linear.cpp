@@ -142,9 +142,8 @@ void add_residual(const fovea_tensor &residual, LinearProduct *product) {
   product->residual_batch_stride = residual.rank == 3 ? residual.strides[0] : 0;
 }
 
-const float *gather_bias(const fovea_tensor &bias, void *memory) {
+const float *gather_bias(const fovea_tensor &bias, float *to) {
   const auto *from = static_cast<const float *>(bias.data);
-  auto *to = static_cast<float *>(memory);
   for (int64_t i = 0; i < bias.shape[0]; ++i) to[i] = from[i * bias.strides[0]];
   return to;
 }
@@ -224,10 +223,11 @@ Status linear(const Context *given, const TensorArgument &x, const fovea_packed_
     run_linear(*context, product);
     return FOVEA_OK;
   }
-  const size_t size = static_cast<size_t>(product.columns) * sizeof(float);  // out's last axis has as many
-  const Workspace workspace(*context, size);
-  if (workspace.data() == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of scratch", size);
-  product.bias = gather_bias(*bias, workspace.data());
+  MemoryLayout layout;
+  const auto contiguous = layout.add<float>(product.columns);  // out's last axis has as many
+  const Workspace workspace(*context, layout);
+  FOVEA_CHECK(workspace.status());
+  product.bias = gather_bias(*bias, contiguous.in(workspace.data()));
   run_linear(*context, product);
   return FOVEA_OK;
 }

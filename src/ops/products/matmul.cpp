@@ -45,10 +45,8 @@ int64_t panels_of(const Kernels &kernels, int64_t columns) { return ceil_div(col
 // Floats that columns of this depth need in panels; false on overflow.
 bool packed_floats(const Kernels &kernels, int64_t depth, int64_t columns, int64_t *floats) {
   int64_t padded = 0;
-  int64_t bytes = 0;
   return checked_add(columns, kernels.matmul->panel_columns - 1, &padded) &&
-         checked_multiply(panels_of(kernels, columns) * kernels.matmul->panel_columns, depth, floats) &&
-         checked_multiply(*floats, sizeof(float), &bytes) && checked_add(bytes, 4096, &bytes);
+         checked_multiply(panels_of(kernels, columns) * kernels.matmul->panel_columns, depth, floats);
 }
 
 // A run of batch entries and of columns that is packed, then multiplied.
@@ -89,8 +87,6 @@ void multiply(const Context &context, const LinearProduct &product, const Slice 
   run_linear(context, part);
 }
 
-Status no_memory(size_t size) { return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of scratch", size); }
-
 Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
   FOVEA_CHECK(check_rows(names, a, out));
   const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = 3, .contiguous_last = false};
@@ -122,15 +118,16 @@ Status matmul(const Context *given, const TensorArgument &a, const TensorArgumen
   const bool shared = product.batch == 1 || right.batch_stride == 0;
   const int64_t most_columns = std::max(width, slice_floats / std::max<int64_t>(product.depth, 1) / width * width);
   int64_t panel_floats = 0;
-  if (!packed_floats(*context->kernels, product.depth, std::min(most_columns, product.columns), &panel_floats)) {
-    return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
-  }
+  const bool counted =
+      packed_floats(*context->kernels, product.depth, std::min(most_columns, product.columns), &panel_floats);
   const int64_t together = std::clamp<int64_t>(slice_floats / std::max<int64_t>(panel_floats, 1), 1, product.batch);
   const int64_t batches = shared ? product.batch : together;
-  const size_t size = static_cast<size_t>(std::max<int64_t>(panel_floats * (shared ? 1 : batches), 1)) * sizeof(float);
-  const Workspace workspace(*context, size);
-  if (workspace.data() == nullptr) return no_memory(size);
-  auto *panels = static_cast<float *>(workspace.data());
+  MemoryLayout layout;
+  const auto panels_part = layout.add<float>({shared ? 1 : batches, panel_floats});
+  if (!counted || !layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
+  const Workspace workspace(*context, layout);
+  FOVEA_CHECK(workspace.status());
+  float *panels = panels_part.in(workspace.data());
   for (int64_t batch = 0; batch < product.batch; batch += batches) {
     for (int64_t column = 0; column < product.columns; column += most_columns) {
       const Slice slice = {batch, std::min(batches, product.batch - batch), column,
@@ -154,7 +151,10 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
     std::swap(b.row_stride, b.column_stride);
   }
   int64_t floats = 0;
-  if (!packed_floats(*context->kernels, b.rows, b.columns, &floats)) {
+  MemoryLayout layout;
+  const bool counted = packed_floats(*context->kernels, b.rows, b.columns, &floats);
+  layout.add<float>(floats);
+  if (!counted || !layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW, "%s's shape is too large to pack", from.name);
   }
   std::unique_ptr<fovea_packed_matrix> made(new (std::nothrow) fovea_packed_matrix{});
@@ -162,9 +162,9 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   made->kernels = context->kernels;
   made->depth = b.rows;
   made->columns = b.columns;
-  made->size = static_cast<size_t>(round_up(floats * static_cast<int64_t>(sizeof(float)), cache_line));
-  made->panels = allocate_weights(made->size);
-  if (made->panels == nullptr) return no_memory(made->size);
+  made->size = layout.size();
+  made->panels = static_cast<float *>(allocate_weights(made->size));
+  if (made->panels == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
   if (floats > 0) pack_panels(*context, b, {0, 1, 0, b.columns, 0}, made->panels);  // else there may be 2^60 columns
   *packed = made.release();
   return FOVEA_OK;
