@@ -311,7 +311,10 @@ typedef struct fovea_attention_options {
  * K may be 0. Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out.
  * Each of query, key, value, out, options.bias, weights and scores may as well be F16 or BF16, in any mix; weights that are
  * averaged may not. Everything is computed in float32, with the bits that F32 tensors of these numbers give, and rounded
- * once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept.
+ * once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept. But
+ * where query, key and value all are BF16, the processor has products of it (AVX-512-BF16; fovea_plan_describe tells) and
+ * there are more than a few rows, each weight is rounded to BF16 before it meets its value: an error of at most
+ * 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0.
  * Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,

@@ -108,6 +108,7 @@ struct RowwiseKernels {
 struct Kernels {
   const char *name;                                // of the limit
   const AttentionKernels *attention[score_kinds];  // by ScoreKind
+  const AttentionKernels *dot_pairs;               // of bfloat16, many rows, where the processor has them; or null
   const MatmulKernels *matmul;
   const MatmulKernels
       *projection;  // of a score function's queries and keys: out has room for whole registers of columns
@@ -126,5 +127,6 @@ FOVEA_KERNELS_OF_SET(avx2);
 FOVEA_KERNELS_OF_SET(avx512);
 #undef FOVEA_KERNELS_OF_SET
 extern const MatmulKernels parts_amx;
+extern const AttentionKernels dot_avx512bf16;
 
 }  // namespace fovea

@@ -18,7 +18,7 @@ namespace fovea {
 #if defined(__x86_64__)
 namespace {
 
-enum Features : int { none = 0, v3 = 1, v4 = 2, amx = 4 };
+enum Features : int { none = 0, v3 = 1, v4 = 2, amx = 4, bfloat16 = 8 };
 
 constexpr bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
 
@@ -75,6 +75,9 @@ int detect() {
   features |= v3;
   if (!all_bits(saved, zmm_state) || !all_bits(b7, leaf7)) return features;
   features |= v4;
+  uint32_t a7 = 0;
+  constexpr uint32_t avx512_bf16 = uint32_t{1} << 5;
+  if (__get_cpuid_count(7, 1, &a7, &b, &c1, &d) != 0 && all_bits(a7, avx512_bf16)) features |= bfloat16;
   return has_amx(saved, d7) ? features | amx : features;
 }
 
@@ -100,9 +103,13 @@ bool cpu_supports(Isa isa) {
   return (features & amx) != 0 && once<tiles_are_granted>() != 0;
 }
 
+bool cpu_has_bfloat16_products() { return (once<detect>() & bfloat16) != 0; }
+
 #else
 
 bool cpu_supports(Isa isa) { return isa == Isa::base; }
+
+bool cpu_has_bfloat16_products() { return false; }
 
 #endif
 

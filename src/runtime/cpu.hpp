@@ -16,4 +16,7 @@ constexpr const char *isa_name(Isa isa) {
 // AMX's tiles when that set is first asked for.
 bool cpu_supports(Isa isa);
 
+// AVX-512's products of pairs of bfloat16, beside the set avx512.
+bool cpu_has_bfloat16_products();
+
 }  // namespace fovea

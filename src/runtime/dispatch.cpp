@@ -31,6 +31,12 @@ constexpr Row<AttentionKernels> dot_rows[] = {FOVEA_ROWS_OF(dot)};
 constexpr Row<AttentionKernels> additive_rows[] = {FOVEA_ROWS_OF(additive)};
 constexpr Row<AttentionKernels> gaussian_rows[] = {FOVEA_ROWS_OF(gaussian)};
 constexpr Row<MatmulKernels> product_rows[] = {FOVEA_ROWS_OF(products)};
+constexpr Row<AttentionKernels> dot_pairs_rows[] = {
+    {Isa::base, nullptr},
+#if defined(__x86_64__)
+    {Isa::avx512, &dot_avx512bf16},
+#endif
+};
 constexpr Row<RowwiseKernels> rowwise_rows[] = {FOVEA_ROWS_OF(rowwise)};
 constexpr Row<MatmulKernels> projection_rows[] = {
     FOVEA_ROWS_OF(products),
@@ -52,6 +58,7 @@ constexpr const Struct *best(const Row<Struct> (&rows)[count], Isa limit) {
 constexpr Kernels choose(Isa limit) {
   return {.name = isa_name(limit),
           .attention = {best(dot_rows, limit), best(additive_rows, limit), best(gaussian_rows, limit)},
+          .dot_pairs = best(dot_pairs_rows, limit),
           .matmul = best(product_rows, limit),
           .projection = best(projection_rows, limit),
           .rowwise = best(rowwise_rows, limit)};

@@ -47,6 +47,9 @@ struct AttentionWorker {
   static_assert(run_keys % keys == 0);
   // Values without masked ones are copied so many at a time: what Path::add_values sums together.
   static constexpr int64_t harmless_keys = Path::value_keys;
+  static constexpr RowForm value_form = Path::few_rows      ? RowForm::given
+                                        : Path::takes_pairs ? RowForm::pairs
+                                                            : RowForm::widened;
 
   struct Band {
     RowTable<rows> table;
@@ -90,7 +93,7 @@ struct AttentionWorker {
       : task(t),
         problem(*t.problem),
         logits(t, widened(t)),
-        values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim,
+        values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim, value_form,
                Path::few_rows ? nullptr : widened(t) + keys * problem.sizes.head_dim),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
@@ -112,25 +115,42 @@ struct AttentionWorker {
     return Path::few_rows && task.row_count == 1 && problem.dropout.threshold == 0;
   }
 
-  // Path::add_values of a single row, with masked values taken as 0.
-  FOVEA_INLINE void add_harmless_values(Band &band, const ScoreTile &tile, const RowSpan &span, const bool *masked) {
+  // The values of a span, or of one as they lie if they are taken in pairs, without the masked ones.
+  FOVEA_INLINE RowSpan harmless_values(const RowSpan &span, const bool *masked) const {
     const int64_t value_dim = problem.sizes.value_dim;
-    const size_t bytes = static_cast<size_t>(value_dim) * sizeof(float);
+    if constexpr (Path::takes_pairs) {
+      auto *rows = reinterpret_cast<uint16_t *>(harmless);
+      for (int64_t j = 0; j < span.count; ++j) {
+        const size_t bytes = static_cast<size_t>(value_dim) * sizeof(uint16_t);
+        uint16_t *to = rows + j * value_dim;
+        if (masked[j]) memset(to, 0, bytes);
+        if (!masked[j]) memcpy(to, span.row_of<uint16_t>(j), bytes);
+      }
+      float *pairs = harmless + harmless_keys / 2 * value_dim;
+      pair_rows(rows, value_dim, span.count, value_dim, pairs);
+      return {pairs, value_dim, span.count};
+    } else {
+      for (int64_t j = 0; j < span.count; ++j) {
+        float *to = harmless + j * value_dim;
+        if (masked[j]) memset(to, 0, static_cast<size_t>(value_dim) * sizeof(float));
+        if (!masked[j]) {
+          widen_rows(element_at(span.data, span.dtype, j * span.stride), span.dtype, 0, 1, value_dim, to, 0);
+        }
+      }
+      return {harmless, value_dim, span.count};
+    }
+  }
+
+  // Path::add_values of a single row, with masked values taken as 0.
+  FOVEA_INLINE void add_harmless_values(Band &band, const ScoreTile &tile, const bool *masked) {
     alignas(64) float rescale[rows] = {band.state.rescale[0]};
     for (int64_t first = 0; first < tile.keys;) {
       ScoreTile part = tile;
       part.scores += first * tile.stride;
       part.key += first;
       part.keys = min_of(harmless_keys - part.key % harmless_keys, tile.keys - first);
-      for (int64_t j = 0; j < part.keys; ++j) {
-        float *to = harmless + j * value_dim;
-        if (masked[first + j]) {
-          memset(to, 0, bytes);
-        } else {
-          widen_rows(element_at(span.data, span.dtype, (first + j) * span.stride), span.dtype, 0, 1, value_dim, to, 0);
-        }
-      }
-      Path::add_values(band.out, {harmless, value_dim, part.keys}, value_dim, 1, part, rescale);
+      const RowSpan given = {values.row(part.key), values.stride, part.keys, values.dtype};
+      Path::add_values(band.out, harmless_values(given, masked + first), problem.sizes.value_dim, 1, part, rescale);
       rescale[0] = 1.0f;
       first += part.keys;
     }
@@ -162,11 +182,11 @@ struct AttentionWorker {
       update_softmax(band.state, tile, exponent);
     }
     if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
-    const RowSpan span = values.span(key, tile.keys);
     if constexpr (repairing) {
-      add_harmless_values(band, tile, span, masked);
+      add_harmless_values(band, tile, masked);
     } else {
-      Path::add_values(band.out, span, problem.sizes.value_dim, band.row_count, tile, band.state.rescale);
+      Path::add_values(band.out, values.span(key, tile.keys), problem.sizes.value_dim, band.row_count, tile,
+                       band.state.rescale);
     }
     for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {
       store(band.total_rescale + r, load(band.total_rescale + r) * load(band.state.rescale + r));

@@ -28,7 +28,7 @@ inline void fill_empty_row(const AttentionProblem &problem, int64_t batch, int64
   for (int64_t d = 0; d < dim; ++d) sums[d] = fill;
   if (mean) {
     alignas(64) float value[largest_value_dim];
-    const HeadSource values(problem.value, batch, kv_head, dim, nullptr);
+    const HeadSource values(problem.value, batch, kv_head, dim, RowForm::given, nullptr);
     for (int64_t j = 0; j < problem.sizes.key_len; ++j) {
       widen_rows(values.row(j), values.dtype, 0, 1, dim, value, 0);
       for (int64_t d = 0; d < dim; ++d) sums[d] += value[d];

@@ -31,6 +31,7 @@ struct FewRowsValues {
   static constexpr int64_t tile_rows = lanes;
   static constexpr int64_t tile_keys = 384;  // at most
   static constexpr bool few_rows = true;
+  static constexpr bool takes_pairs = false;
   static constexpr int64_t max_bands = 1;
 
   // A single row reads a tile once; several do so in passes, which should find it in the caches.

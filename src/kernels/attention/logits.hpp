@@ -24,7 +24,8 @@ struct Logits {
   FOVEA_INLINE Logits(const AttentionTask &t, float *widened)
       : task(t),
         problem(*t.problem),
-        keys(problem.key, task.batch, task.kv_head, problem.sizes.head_dim, widened),
+        keys(problem.key, task.batch, task.kv_head, problem.sizes.head_dim,
+             Path::few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, widened),
         scale(problem) {
     const HeadStrides &strides = problem.score.key_scalars_strides;
     key_scalars = problem.score.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;

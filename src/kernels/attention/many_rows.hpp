@@ -16,6 +16,7 @@ struct ManyRowsValues {
   static constexpr int64_t tile_keys = 96;
   static constexpr int64_t value_keys = tile_keys;
   static constexpr bool few_rows = false;
+  static constexpr bool takes_pairs = false;  // of bfloat16: keys as they lie, values as pairs of keys
   static constexpr int64_t max_bands = 4;
 
   static constexpr int64_t keys_at_once(int64_t) { return tile_keys; }
@@ -40,6 +41,18 @@ struct ManyRowsValues {
     });
   }
 
+  // out = out * rescale + block, of its first row and register.
+  template <int count, int vectors>
+  FOVEA_INLINE static void add_scaled(const Block<count, vectors> &block, float *out, const float *rescale) {
+    unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
+      const Float factor = load(rescale + i * lanes);
+      unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+        float *sum = out + r * tile_rows + i * lanes;
+        store(sum, multiply_add(load(sum), factor, block.at[r * vectors + i]));
+      });
+    });
+  }
+
   // out = out * rescale + weighted values, for `vectors` registers of rows, of keys [first, last) of the tile.
   template <int vectors>
   FOVEA_INLINE static void add_values_vectors(float *out, const RowSpan &values, int64_t value_dim,
@@ -54,14 +67,7 @@ struct ManyRowsValues {
       sum_in_chains(block, start + first, start + last, value_chain, [&](int64_t j, int64_t count) FOVEA_INLINE_BODY {
         accumulate(block, value, weights + (j - start) * tile_rows, tile_rows, count);
       });
-      float *at = out + d * tile_rows + v * lanes;
-      unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
-        const Float factor = load(rescale + (v + i) * lanes);
-        unroll<count>([&](auto r) FOVEA_INLINE_BODY {
-          float *sum = at + r * tile_rows + i * lanes;
-          store(sum, multiply_add(load(sum), factor, block.at[r * vectors + i]));
-        });
-      });
+      add_scaled(block, out + d * tile_rows + v * lanes, rescale + v * lanes);
     });
   }
 

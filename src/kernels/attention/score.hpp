@@ -39,6 +39,7 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   { Path::tile_keys } -> Same<const int64_t &>;   // at most
   { Path::value_keys } -> Same<const int64_t &>;  // summed together
   { Path::few_rows } -> Same<const bool &>;
+  { Path::takes_pairs } -> Same<const bool &>;  // keys as they lie, values as RowForm::pairs
   { Path::max_bands } -> Same<const int64_t &>;
   { Path::keys_at_once(n) } -> Same<int64_t>;  // of a task of n rows
   { Path::bands(n, n) } -> Same<int64_t>;      // of a task, by head_dim and value_dim

@@ -11,6 +11,9 @@
 #include "kernels/attention/problem.hpp"
 #include "kernels/elements.hpp"
 #include "kernels/prefetch.hpp"
+#if defined(__AVX512BF16__)
+#include "beyond_xsimd/bfloat16_pairs.hpp"
+#endif
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -29,31 +32,63 @@ struct RowSpan {
   }
 };
 
+// How rows of 16 bits are given: as they lie, as floats, or (bfloat16) as pairs of rows, [pair][feature] of 32 bits each.
+enum class RowForm { given, widened, pairs };
+
+#if defined(__AVX512BF16__)
+// The last pair of an odd number of rows ends with zeros.
+FOVEA_NOINLINE inline void pair_rows(const void *from, int64_t stride, int64_t count, int64_t dim, float *to) {
+  const auto *rows = static_cast<const uint16_t *>(from);
+  for (int64_t j = 0; j < count; j += 2, to += dim) {
+    const uint16_t *first = rows + j * stride;
+    for (int64_t d = 0; d < dim; d += lanes) {
+      const int64_t width = min_of(lanes, dim - d);
+      const Halves low = load_first_halves(first + d, width);
+      const Halves high = j + 1 < count ? load_first_halves(first + stride + d, width) : _mm256_setzero_si256();
+      store_partial(to + d, Float(_mm512_castsi512_ps(join_rows(low, high))), width);
+    }
+  }
+}
+#else
+FOVEA_INLINE void pair_rows(const void *, int64_t, int64_t, int64_t, float *) {}
+#endif
+
 struct HeadSource {
   const void *first_row;
   int64_t stride;
   int64_t dim;
   Dtype dtype;
-  float *widened;  // room for a tile of rows; null: they are given as they lie
-  int64_t widened_first = 0, widened_last = 0;
+  RowForm form;
+  float *scratch;  // room for a tile of rows, if they are not given as they lie
+  int64_t made_first = 0, made_last = 0;
 
-  FOVEA_INLINE HeadSource(const HeadRows &rows, int64_t batch, int64_t head, int64_t features, float *scratch)
+  FOVEA_INLINE HeadSource(const HeadRows &rows, int64_t batch, int64_t head, int64_t features, RowForm narrow_form,
+                          float *memory)
       : first_row(rows.head(batch, head)),
         stride(rows.strides.position),
         dim(features),
         dtype(rows.dtype),
-        widened(is_narrow(rows.dtype) ? scratch : nullptr) {}
+        form(is_narrow(rows.dtype) ? narrow_form : RowForm::given),
+        scratch(memory) {}
 
   FOVEA_INLINE const void *row(int64_t first) const { return element_at(first_row, dtype, first * stride); }
 
   FOVEA_INLINE RowSpan span(int64_t first, int64_t count) {
-    if (widened == nullptr) return {row(first), stride, count, dtype};
-    if (first < widened_first || first + count > widened_last) {
-      widened_first = first;
-      widened_last = first + count;
-      widen_rows(row(first), dtype, stride, count, dim, widened, dim);
+    if (form == RowForm::given) return {row(first), stride, count, dtype};
+    const int64_t last = first + count;
+    // A pair that only begins within the span must not bring what lies behind it.
+    const bool cuts_pair = form == RowForm::pairs && last != made_last && last % 2 != 0;
+    if (first < made_first || last > made_last || cuts_pair) {
+      made_first = first;
+      made_last = last;
+      if (form == RowForm::pairs) {
+        pair_rows(row(first), stride, count, dim, scratch);
+      } else {
+        widen_rows(row(first), dtype, stride, count, dim, scratch, dim);
+      }
     }
-    return {widened + (first - widened_first) * dim, dim, count, Dtype::f32};
+    const int64_t ahead = (first - made_first) / (form == RowForm::pairs ? 2 : 1);
+    return {scratch + ahead * dim, dim, count, Dtype::f32};
   }
   FOVEA_INLINE Upcoming upcoming(int64_t first, int64_t count) const { return {row(first), dtype, stride, dim, count}; }
 };

@@ -5,6 +5,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "runtime/cpu.hpp"
+
 namespace fovea {
 namespace {
 
@@ -71,6 +73,16 @@ Status plan_memory(AttentionPlan *plan) {
   return FOVEA_OK;
 }
 
+// Whether all that is multiplied is bfloat16 and lies in whole pairs.
+bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem) {
+  if (kernels.dot_pairs == nullptr || problem.score.kind != ScoreKind::dot || !cpu_has_bfloat16_products())
+    return false;
+  for (const HeadRows *rows : {&problem.query, &problem.key, &problem.value}) {
+    if (rows->dtype != Dtype::bf16) return false;
+  }
+  return problem.sizes.head_dim % 2 == 0 && problem.key.strides.position % 2 == 0;
+}
+
 // Without rows there is nothing to project and nothing to keep.
 void plan_nothing(const AttentionCall &call, AttentionPlan *plan) {
   plan->score.kind = call.score.kind;
@@ -101,6 +113,8 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   const bool few_ways = one_pass && !invariant;
   plan->path = plan->rows <= plan->attention->few_rows(problem.sizes.head_dim) && few_ways ? AttentionPath::rows
                                                                                            : AttentionPath::tile;
+  if (plan->path == AttentionPath::tile && takes_pairs(*plan->kernels, problem))
+    plan->attention = plan->kernels->dot_pairs;
   if (plan->path == AttentionPath::tile) {
     FOVEA_CHECK(plan_norms(&problem, &plan->score));
   }

@@ -1,0 +1,80 @@
+// Dot product of bfloat16 queries and keys, many rows, by products of pairs (AVX-512-BF16): two features, and for the values
+// two keys, to an instruction. As bits, a pair is one 32-bit element: queries are transposed, keys broadcast and sums
+// blocked by what serves float32, with half the depth.
+//
+// Bound: half of DotManyRows's multiply-adds, the same softmax. Weights are rounded to bfloat16 before they meet the values
+// (a relative 2^-9 of each, beside the values' own); scores are products of the given numbers, summed in float32, where
+// subnormal terms count as 0.
+#pragma once
+
+#include "beyond_xsimd/bfloat16_pairs.hpp"
+#include "kernels/scores/dot.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct PairProducts {
+  FOVEA_INLINE static Float add(const Float &a, const Float &b, const Float &sum) {
+    return Float(add_pair_products(sum.data, a.data, b.data));
+  }
+};
+
+struct DotPairs : ManyRowsValues {
+  static constexpr bool takes_pairs = true;
+  static_assert(value_chain % 2 == 0 && tile_keys % 2 == 0 && value_keys % 2 == 0);
+
+  static constexpr int64_t query_floats(int64_t head_dim) { return head_dim / 2 * tile_rows; }
+
+  // query[pair of features][row]: pairs of bits are moved like floats.
+  FOVEA_INLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
+                                        float *query) {
+    transpose_queries(table, Dtype::f32, problem.sizes.head_dim / 2, query);
+  }
+
+  FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+    const int64_t depth = job.problem.sizes.head_dim / 2;
+    score_tile(job, [&]<class Scores>(const Scores &scores) FOVEA_INLINE_BODY {
+      Block<Scores::keys, Scores::vectors> block;
+      const int64_t stride = job.keys.stride / 2;
+      const auto *keys = static_cast<const float *>(job.keys.data) + scores.j * stride;
+      sum_rows_by_vectors<PairProducts>(block, keys, stride, job.query + scores.v * lanes, tile_rows, depth,
+                                        feature_chain(depth));
+      scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
+    });
+  }
+
+  // Weights as pairs, in place: scores[pair of keys][row]. Keys that a register's rows do not attend have weight 0.
+  FOVEA_INLINE static void pair_weights(const ScoreTile &tile) {
+    for (int64_t j = 0; j < tile.keys; j += 2) {
+      const float *from = tile.scores + j * tile_rows;
+      float *to = tile.scores + j / 2 * tile_rows;
+      for (int64_t v = 0; v < tile.vectors; ++v) {
+        const Float second = j + 1 < tile.keys ? load(from + tile_rows + v * lanes) : zero();
+        store(to + v * lanes, Float(pairs_of(load(from + v * lanes).data, second.data)));
+      }
+    }
+  }
+
+  FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
+                                        const ScoreTile &tile, const float *rescale) {
+    pair_weights(tile);
+    const int64_t start = tile.key % value_chain / 2;
+    const int64_t last = start + (tile.keys + 1) / 2;
+    for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
+      constexpr int vectors = decltype(group)::value;
+      for_each_block<vectors>(value_dim, [&](auto dims, int64_t d) FOVEA_INLINE_BODY {
+        constexpr int count = decltype(dims)::value;
+        RowPointers<count, Order::column_major> value(values.row(0) + d, values.stride);
+        Block<count, vectors> block;
+        const float *weights = tile.scores + v * lanes;
+        sum_in_chains(block, start, last, value_chain / 2, [&](int64_t j, int64_t pairs) FOVEA_INLINE_BODY {
+          accumulate<PairProducts>(block, value, weights + (j - start) * tile_rows, tile_rows, pairs);
+        });
+        add_scaled(block, out + d * tile_rows + v * lanes, rescale + v * lanes);
+      });
+    });
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
