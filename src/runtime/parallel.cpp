@@ -114,6 +114,11 @@ bool work_together(const Context &context, int workers, Crew *crew) {
 
 }  // namespace
 
+int workers_for(const Context &context, double cycles) {
+  constexpr double worth_a_thread = 65536;
+  return cycles < worth_a_thread ? 1 : worker_limit(context);
+}
+
 void run_tasks(const Context &context, int workers, const TaskList &list) {
   if (workers <= 1 || list.total() <= 1) {
     for (const TaskList::Group &group : list) {

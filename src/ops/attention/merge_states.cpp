@@ -10,8 +10,8 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t task_floats = 16384;      // read by a task
-constexpr int64_t worth_a_thread = 131072;  // floats read; some 20 microseconds of one core
+constexpr int64_t task_floats = 16384;    // read by a task
+constexpr double cycles_per_float = 0.5;  // read
 
 // Offset of a row whose axes start at first_axis of the tensor.
 int64_t row_offset(const fovea_tensor &tensor, int first_axis, int axes, int64_t row) {
@@ -52,7 +52,7 @@ Status merge_states(const Context *given, const TensorArgument &outs, const Tens
   if (element_count(*out) == 0 && (log_sum_exp == nullptr || rows == 0)) return FOVEA_OK;
   const int64_t floats_per_row = outs->shape[0] * (outs->shape[outs->rank - 1] + 1);
   const int64_t rows_per_task = std::max<int64_t>(1, task_floats / floats_per_row);
-  const int workers = rows * floats_per_row < worth_a_thread ? 1 : worker_limit(*context);
+  const int workers = workers_for(*context, cycles_per_float * static_cast<double>(rows * floats_per_row));
   run_tasks(*context, workers, ceil_div(rows, rows_per_task), [&](int, int64_t task) {
     const int64_t end = std::min(rows, (task + 1) * rows_per_task);
     for (int64_t row = task * rows_per_task; row < end; ++row) {

@@ -10,9 +10,6 @@
 namespace fovea {
 namespace {
 
-// Below this many cycles of work, waking another thread costs more than it brings.
-constexpr double worth_a_thread = 60e3;
-
 // A few rows leave cores idle unless the keys are split too, into the fewer spans the more blocks of rows there are.
 // Which rows are few, and where keys are split, depends on a batch entry's shapes alone: neither batch size nor thread
 // count changes a result.
@@ -127,9 +124,8 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
       !checked_multiply(tasks, plan->splits, &plan->tasks)) {
     return fail(FOVEA_SIZE_OVERFLOW, "the number of tiles of this call does not fit 63 bits");
   }
-  const double cycles =
-      estimate_cycles(problem) + projection_cycles(plan->score.query) + projection_cycles(plan->score.key);
-  const int limit = cycles < worth_a_thread ? 1 : worker_limit(context);
+  const double cycles = estimate_cycles(problem) + product_cycles(plan->score.query) + product_cycles(plan->score.key);
+  const int limit = workers_for(context, cycles);
   const bool projects = plan->score.projects_query || plan->score.projects_key;
   plan->workers = static_cast<int>(std::clamp<int64_t>(projects ? limit : plan->tasks, 1, limit));
   return plan_memory(plan);
@@ -143,8 +139,8 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
   }
   char projection[32] = "";
   if (plan.score.projects_query || plan.score.projects_key) {
-    const Projection &projected = plan.score.projects_query ? plan.score.query : plan.score.key;
-    std::snprintf(projection, sizeof projection, " projection=%s", projected.product->set);
+    const Product &projected = plan.score.projects_query ? plan.score.query : plan.score.key;
+    std::snprintf(projection, sizeof projection, " projection=%s", projected.kernels->set);
   }
   const int length = std::snprintf(text, size,
                                    "op=%s isa=%s kernels=%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64

@@ -23,11 +23,12 @@ struct Parts {
   MemoryPart<float> query_panels, key_panels, bias, score_vector, rows, reach;
 };
 
-Parts lay_out(const fovea_prepared_keys &keys, bool has_bias) {
+Parts lay_out(const fovea_prepared_keys &keys, const ScoreWeights &weights, bool has_bias) {
   const bool additive = keys.kind != FOVEA_SCORE_BILINEAR;
   Parts parts;
-  if (additive) parts.query_panels = parts.layout.add<float>(keys.query.panel_floats);
-  parts.key_panels = parts.layout.add<float>(keys.key.panel_floats);
+  const MatmulKernels &kernels = *keys.kernels->matmul;
+  if (additive) parts.query_panels = add_panels(kernels, weights.query, &parts.layout);
+  parts.key_panels = add_panels(kernels, weights.key, &parts.layout);
   if (has_bias) parts.bias = parts.layout.add<float>(keys.units);
   if (additive) parts.score_vector = parts.layout.add<float>(padded_units(keys.units));
   parts.rows = parts.layout.add<float>({keys.batch, keys.kv_heads, keys.capacity, padded_units(keys.units)});
@@ -49,11 +50,12 @@ Status allocate(const Parts &parts, fovea_prepared_keys *keys) {
 }
 
 // Packs the weights and copies the vectors.
-void keep_parameters(const Context &context, const AttentionCall &call, fovea_prepared_keys *keys) {
-  const int workers = worker_limit(context);
-  pack_projection(context, workers, keys->key, key_weight_data(call, keys->query_dim), keys->key_panels);
+void keep_parameters(const Context &context, const AttentionCall &call, const ScoreWeights &weights,
+                     fovea_prepared_keys *keys) {
+  const MatmulKernels &kernels = *context.kernels->matmul;
+  pack_panels(context, kernels, weights.key, key_weight_data(call, keys->query_dim), keys->key_panels);
   if (keys->kind == FOVEA_SCORE_BILINEAR) return;
-  pack_projection(context, workers, keys->query, query_weight_data(call), keys->query_panels);
+  pack_panels(context, kernels, weights.query, query_weight_data(call), keys->query_panels);
   std::memset(keys->score_vector, 0, static_cast<size_t>(padded_units(keys->units)) * sizeof(float));
   gather(call.tensor[score_vector_operand], keys->score_vector);
   keys->score_vector_facts = score_vector_facts(keys->score_vector, keys->units);
@@ -80,15 +82,13 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   made->query_dim = sizes.query_dim;
   made->key_dim = sizes.key_dim;
   const ScoreWeights weights = score_weights(call, sizes.query_dim);
-  made->units = weights.key.units;
-  const bool fits = plan_projection(*context->kernels->matmul, {}, weights.key, &made->key) &&
-                    plan_projection(*context->kernels->matmul, {}, weights.query, &made->query);
-  const Parts parts = lay_out(*made, call.present[score_bias_operand]);
-  if (!fits || !parts.layout.fits()) {
+  made->units = weights.key.columns;
+  const Parts parts = lay_out(*made, weights, call.present[score_bias_operand]);
+  if (!parts.layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW, "capacity is %" PRId64 ", too large for the address space", sizes.capacity);
   }
   FOVEA_CHECK(allocate(parts, made.get()));
-  keep_parameters(*context, call, made.get());
+  keep_parameters(*context, call, weights, made.get());
   *keys = made.release();
   return FOVEA_OK;
 }
@@ -101,21 +101,16 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
   ProjectionRows rows = {};
   FOVEA_CHECK(check_new_keys(*keys, key, &rows));
   rows.out_strides = {keys->kv_heads * keys->capacity, keys->capacity, 1};
-  const ProjectionWeight weight = {keys->units, keys->key_dim, 0, 0};
-  Projection projection;
-  if (!plan_projection(*context->kernels->matmul, rows, weight, &projection)) {
+  Product product;
+  if (!plan_projection(*context->kernels->matmul, rows, {keys->units, keys->key_dim}, &product)) {
     return fail(FOVEA_SIZE_OVERFLOW, "key has more than 2^63 rows");
   }
-  const bool additive = keys->kind != FOVEA_SCORE_BILINEAR;
-  const int workers = projection.rows * keys->units * keys->key_dim < (1 << 20) ? 1 : worker_limit(*context);
-  const ProjectionTasks tasks(*context->kernels, workers, projection,
-                              {.x = static_cast<const float *>(key->data),
-                               .panels = keys->key_panels,
-                               .out = keys->rows + keys->length * padded_units(keys->units),
-                               .reach = additive ? keys->reach + keys->length : nullptr});
-  TaskList list;
-  add_projections({&tasks}, &list);
-  run_tasks(*context, workers, list);
+  float *reach = keys->kind == FOVEA_SCORE_BILINEAR ? nullptr : keys->reach + keys->length;
+  run_product(*context, product,
+              {.x = static_cast<const float *>(key->data),
+               .panels = keys->key_panels,
+               .out = keys->rows + keys->length * padded_units(keys->units),
+               .finish = finish_of(*context->kernels, product, nullptr, reach)});
   keys->length += rows.length;
   return FOVEA_OK;
 }

@@ -41,12 +41,12 @@ Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, Score
 // The kernels for rows of a batch entry: its bits must not depend on how many entries there are, nor on the rows where
 // the call asks for that. Kernels of their own for projections want enough rows, elements and units to fill their blocks.
 const MatmulKernels &product_for(const Context &context, const AttentionCall &call, int64_t rows,
-                                 const ProjectionWeight &weight) {
+                                 const ProductMatrix &weight) {
   constexpr int64_t least_rows = 32;
   constexpr int64_t least_depth = 64;
   constexpr int64_t least_units = 64;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
-  const bool large = rows >= least_rows && weight.depth >= least_depth && weight.units >= least_units;
+  const bool large = rows >= least_rows && weight.depth >= least_depth && weight.columns >= least_units;
   return large && !invariant ? *context.kernels->projection : *context.kernels->matmul;
 }
 
@@ -82,7 +82,7 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
                          weights.query, &plan->query)) {
       return too_large();
     }
-    plan->query_panels = plan->layout.add<float>(plan->query.panel_floats);
+    plan->query_panels = add_panels(product, weights.query, &plan->layout);
     plan->query_rows = plan->layout.add<float>({plan->query.rows, row});
     FOVEA_CHECK(check_fits(*plan));
     p.query.strides = packed_strides(p.sizes.heads, p.sizes.query_len, row);
@@ -95,7 +95,7 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
     const bool valid_only = fewer && !p.outputs.wants_all_keys();
     const ProjectionRows keys = {p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, valid_only};
     if (!plan_projection(product, keys, weights.key, &plan->key)) return too_large();
-    plan->key_panels = plan->layout.add<float>(plan->key.panel_floats);
+    plan->key_panels = add_panels(product, weights.key, &plan->layout);
     plan->key_rows = plan->layout.add<float>({plan->key.rows, row});
     FOVEA_CHECK(check_fits(*plan));
     p.key.strides = packed_strides(p.sizes.kv_heads, p.sizes.key_len, row);

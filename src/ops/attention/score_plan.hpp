@@ -23,7 +23,6 @@ struct fovea_prepared_keys {
   int32_t kind = 0;
   int64_t batch = 0, kv_heads = 0, capacity = 0, length = 0;
   int64_t query_dim = 0, key_dim = 0, units = 0;
-  fovea::Projection query, key;  // their rows are those of no call: sizes are set for each one
   size_t size = 0;
   void *memory = nullptr;  // holds all of the following
   float *query_panels = nullptr;
@@ -46,7 +45,7 @@ struct ScorePlan {
   int32_t kind = FOVEA_SCORE_DOT;
   bool projects_query = false, projects_key = false;
   int64_t query_dim = 0;  // before projection
-  Projection query = {}, key = {};
+  Product query = {}, key = {};
   // The part of the workspace that it needs.
   MemoryLayout layout;
   MemoryPart<float> vector, bias;  // padded
@@ -61,7 +60,7 @@ struct ScorePlan {
 
 // The two weights of a score function that has them. BILINEAR's is one, seen from either side.
 struct ScoreWeights {
-  ProjectionWeight query, key;
+  ProductMatrix query, key;
 };
 
 ScoreWeights score_weights(const AttentionCall &call, int64_t query_dim);

@@ -94,27 +94,29 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
     problem->key.data = to;
   }
   if (plan.projects_query) {
-    float *panels = plan.query_panels.in(memory);
+    const fovea_prepared_keys *prepared = plan.prepared;
     float *out = plan.query_rows.in(memory);
-    ProjectionData data = {
-        static_cast<const float *>(problem->query.data), nullptr, panels, out, bias, nullptr, nullptr};
-    if (plan.prepared == nullptr) {
-      data.weight = query_weight_data(call);
-    } else {
-      data.panels = plan.prepared->query_panels;
-      data.bias = plan.prepared->bias;
-    }
-    query_.emplace(kernels, workers, plan.query, data);
+    query_.emplace(
+        plan.query,
+        ProductData{.x = static_cast<const float *>(problem->query.data),
+                    .matrix = prepared != nullptr ? nullptr : query_weight_data(call),
+                    .panels = prepared != nullptr ? prepared->query_panels : plan.query_panels.in(memory),
+                    .out = out,
+                    .finish = finish_of(kernels, plan.query, prepared != nullptr ? prepared->bias : bias, nullptr)},
+        workers);
     problem->query.data = out;
   }
   if (plan.projects_key) {
-    float *panels = plan.key_panels.in(memory);
     float *out = plan.key_rows.in(memory);
     float *reach = problem->score.kind == ScoreKind::additive ? key_scalars : nullptr;
-    const float *weight = key_weight_data(call, plan.query_dim);
-    const ProjectionData data = {
-        static_cast<const float *>(problem->key.data), weight, panels, out, nullptr, reach, problem};
-    key_.emplace(kernels, workers, plan.key, data);
+    key_.emplace(plan.key,
+                 ProductData{.x = static_cast<const float *>(problem->key.data),
+                             .matrix = key_weight_data(call, plan.query_dim),
+                             .panels = plan.key_panels.in(memory),
+                             .out = out,
+                             .finish = finish_of(kernels, plan.key, nullptr, reach),
+                             .problem = problem},
+                 workers);
     problem->key.data = out;
   }
 }
@@ -123,7 +125,7 @@ void ScoreTasks::add_to(TaskList *list) const {
   if (wide_query_) list->add(wide_query_->count(), TaskBody::of<&WidenTasks::run>(*wide_query_));
   if (wide_key_) list->add(wide_key_->count(), TaskBody::of<&WidenTasks::run>(*wide_key_));
   if (norms_) list->add(norms_->count(), TaskBody::of<&NormTasks::run>(*norms_));
-  add_projections({query_ ? &*query_ : nullptr, key_ ? &*key_ : nullptr}, list);
+  add_products({query_ ? &*query_ : nullptr, key_ ? &*key_ : nullptr}, list);
 }
 
 }  // namespace fovea

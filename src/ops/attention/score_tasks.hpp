@@ -40,7 +40,7 @@ class ScoreTasks {
  private:
   std::optional<WidenTasks> wide_query_, wide_key_;
   std::optional<NormTasks> norms_;
-  std::optional<ProjectionTasks> query_, key_;
+  std::optional<ProductTasks> query_, key_;
 };
 
 }  // namespace fovea

@@ -20,8 +20,10 @@
 #include <unordered_set>
 
 #include "ops/attention/attention.hpp"
-#include "ops/positions/rows.hpp"
 #include "ops/tensors/check.hpp"
+#include "ops/tensors/rows.hpp"
+#include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
 
 fovea_kv_cache::~fovea_kv_cache() { std::free(memory); }
 
@@ -30,6 +32,11 @@ namespace {
 
 constexpr int64_t task_floats = 32768;  // of a copy: some 10 microseconds
 constexpr int64_t piece_floats = 4096;  // of a reordering: 64 sequences' pieces fit in a core's L2
+
+int copying_workers(const Context &context, int64_t floats) {
+  constexpr double cycles_per_float = 0.5;  // from and to a cache
+  return workers_for(context, cycles_per_float * static_cast<double>(floats));
+}
 
 // The caches there are. Constant-initialised, without the guard that another thread may hold when this one forks, and
 // never destroyed: a cache may be a static object's, which is destroyed at any time.
@@ -213,8 +220,8 @@ void move_sequences(const Context &context, const fovea_kv_cache &cache, const M
   const Storage keys = storage_of(cached_keys(cache, 0, cache.length));
   const Storage values = storage_of(cached_values(cache, 0, cache.length));
   const int64_t key_tasks = cache.kv_heads * keys.pieces;
-  const int64_t floats = count * cache.kv_heads * (keys.head_floats + values.head_floats);
-  run_tasks(context, workers_for(context, floats), key_tasks + cache.kv_heads * values.pieces, [&](int, int64_t task) {
+  const int workers = copying_workers(context, count * cache.kv_heads * (keys.head_floats + values.head_floats));
+  run_tasks(context, workers, key_tasks + cache.kv_heads * values.pieces, [&](int, int64_t task) {
     const bool is_key = task < key_tasks;
     move_piece(is_key ? keys : values, is_key ? task : task - key_tasks, moves, count);
   });
@@ -286,7 +293,7 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
   const int64_t tasks = ceil_div(space.count, rows_per_task) * pieces;
   const auto *source = static_cast<const float *>(from.data);
   auto *target = static_cast<float *>(to.data);
-  run_tasks(context, workers_for(context, floats), tasks, [&](int, int64_t task) {
+  run_tasks(context, copying_workers(context, floats), tasks, [&](int, int64_t task) {
     const int64_t begin = task / pieces * rows_per_task;
     const int64_t end = std::min(begin + rows_per_task, space.count);
     const int64_t first = task % pieces * piece;

@@ -12,7 +12,7 @@
 #include "ops/attention/attention.hpp"
 #include "ops/cache/kv_cache.hpp"
 #include "ops/positions/rotary.hpp"
-#include "ops/products/linear.hpp"
+#include "ops/products/product.hpp"
 #include "ops/tensors/check.hpp"
 #include "runtime/workspace.hpp"
 
@@ -308,24 +308,9 @@ struct Destination {
 };
 
 void project(const Call &call, const Sequences &x, const PackedLinear &first, int64_t columns, const Destination &out) {
-  run_linear(*call.context, {.batch = x.batch,
-                             .rows = x.length,
-                             .depth = first.inputs,
-                             .columns = columns,
-                             .x = x.data,
-                             .x_batch_stride = x.batch_stride,
-                             .x_row_stride = x.row_stride,
-                             .x_column_stride = 1,
-                             .panels = first.panels,
-                             .bias = first.bias,
-                             .activation = Activation::none,
-                             .residual = nullptr,
-                             .residual_batch_stride = 0,
-                             .residual_row_stride = 0,
-                             .out = out.data,
-                             .out_batch_stride = out.batch_stride,
-                             .out_row_stride = out.row_stride,
-                             .panels_batch_stride = 0});
+  Product product = {.kernels = call.context->kernels->matmul, .matrix = {.columns = columns, .depth = first.inputs}};
+  set_rows({{x.batch, x.batch_stride, out.batch_stride}, {x.length, x.row_stride, out.row_stride}}, &product);
+  run_product(*call.context, product, {.x = x.data, .panels = first.panels, .out = out.data, .bias = first.bias});
 }
 
 void project_inputs(const Call &call, void *memory) {

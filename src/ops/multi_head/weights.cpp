@@ -5,13 +5,11 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
 
-#include "ops/attention/score_plan.hpp"
-#include "ops/products/projection.hpp"
+#include "ops/products/product.hpp"
 #include "ops/tensors/check.hpp"
 #include "runtime/weight_memory.hpp"
 #include "runtime/workspace.hpp"
@@ -29,7 +27,7 @@ constexpr int64_t most_heads = 65536;
 struct Source {
   const char *name = nullptr, *bias_name = nullptr;
   const fovea_tensor *weight = nullptr, *bias = nullptr;
-  ProjectionWeight sizes = {};
+  ProductMatrix matrix = {};
   const float *data = nullptr;
   const float *bias_data = nullptr;
   int64_t bias_stride = 0;
@@ -91,9 +89,9 @@ Status read_weight(int32_t layout, Source *source) {
   FOVEA_CHECK(check_tensor(weight, rule));
   const int out = layout == FOVEA_WEIGHT_OUT_IN ? 0 : 1;
   source->data = static_cast<const float *>(weight->data);
-  source->sizes = {weight->shape[out], weight->shape[1 - out], weight->strides[out], weight->strides[1 - out]};
-  if (source->sizes.depth >= 1) return FOVEA_OK;
-  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " inputs, expected at least 1", source->name, source->sizes.depth);
+  source->matrix = {weight->shape[out], weight->shape[1 - out], weight->strides[out], weight->strides[1 - out]};
+  if (source->matrix.depth >= 1) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " inputs, expected at least 1", source->name, source->matrix.depth);
 }
 
 Status read_bias(Source *source) {
@@ -103,15 +101,15 @@ Status read_bias(Source *source) {
   FOVEA_CHECK(check_tensor(bias, rule));
   source->bias_data = static_cast<const float *>(bias->data);
   source->bias_stride = bias->strides[0];
-  return check_size(*bias, source->bias_name, 0, source->sizes.units, "its weight's outputs");
+  return check_size(*bias, source->bias_name, 0, source->matrix.columns, "its weight's outputs");
 }
 
 // The size of a head; the outputs must make `heads` equal ones.
 Status check_heads(const Source &source, int64_t heads, int64_t *dim) {
-  *dim = source.sizes.units / heads;
-  if (source.sizes.units == *dim * heads && *dim >= 1 && *dim <= largest_head_dim) return FOVEA_OK;
+  *dim = source.matrix.columns / heads;
+  if (source.matrix.columns == *dim * heads && *dim >= 1 && *dim <= largest_head_dim) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " outputs, expected %" PRId64 " heads of 1 to %" PRId64, source.name,
-              source.sizes.units, heads, largest_head_dim);
+              source.matrix.columns, heads, largest_head_dim);
 }
 
 // in_weight's rows are queries', keys' and values', one after the other.
@@ -124,10 +122,10 @@ Status split_in_weight(const fovea_mha_parameters &p, int64_t kv_heads, Sources 
   int64_t first = 0;
   const auto take = [&](int64_t heads) {
     Source part = in;
-    part.sizes.units = heads * dim;
-    part.data = in.data + first * in.sizes.unit_stride;
+    part.matrix.columns = heads * dim;
+    part.data = in.data + first * in.matrix.column_stride;
     if (in.bias_data != nullptr) part.bias_data = in.bias_data + first * in.bias_stride;
-    first += part.sizes.units;
+    first += part.matrix.columns;
     return part;
   };
   sources->query = take(p.heads);
@@ -157,8 +155,8 @@ Status read_out(const fovea_mha_parameters &p, int64_t inputs, Sources *sources)
   Source &out = sources->out;
   out = {"parameters.out_weight", "parameters.out_bias", p.out_weight, p.out_bias};
   FOVEA_CHECK(read_weight(p.layout, &out));
-  if (out.sizes.units < 1) return fail(FOVEA_BAD_SHAPE, "%s has 0 outputs, expected at least 1", out.name);
-  FOVEA_CHECK(expect_sizes({{out.name, "inputs", out.sizes.depth, inputs, "heads times the size of a value"}}));
+  if (out.matrix.columns < 1) return fail(FOVEA_BAD_SHAPE, "%s has 0 outputs, expected at least 1", out.name);
+  FOVEA_CHECK(expect_sizes({{out.name, "inputs", out.matrix.depth, inputs, "heads times the size of a value"}}));
   return read_bias(&out);
 }
 
@@ -172,9 +170,9 @@ Status read_parameters(const fovea_mha_parameters &given, Sources *sources, fove
   weights->kv_heads = p.kv_heads == 0 ? p.heads : p.kv_heads;
   *sources = {};
   FOVEA_CHECK(read_sources(p, weights->kv_heads, sources));
-  weights->head_dim = sources->query.sizes.units / weights->heads;
-  weights->key_dim = sources->key.sizes.units / weights->kv_heads;
-  weights->value_dim = sources->value.sizes.units / weights->kv_heads;
+  weights->head_dim = sources->query.matrix.columns / weights->heads;
+  weights->key_dim = sources->key.matrix.columns / weights->kv_heads;
+  weights->value_dim = sources->value.matrix.columns / weights->kv_heads;
   return read_out(p, weights->heads * weights->value_dim, sources);
 }
 
@@ -192,10 +190,10 @@ Parts lay_out(const Sources &sources, fovea_mha_weights *weights) {
   const bool in_bias = sources.query.bias != nullptr || sources.key.bias != nullptr || sources.value.bias != nullptr;
   Parts parts;
   for (int i = 0; i < 4; ++i) {
-    packed[i]->inputs = all[i]->sizes.depth;
-    packed[i]->outputs = all[i]->sizes.units;
+    packed[i]->inputs = all[i]->matrix.depth;
+    packed[i]->outputs = all[i]->matrix.columns;
     // The largest sizes there are do not fit, which the layout finds, but must not overflow before.
-    packed[i]->padded = round_up(min_of(all[i]->sizes.units, INT64_MAX - width), width);
+    packed[i]->padded = round_up(min_of(all[i]->matrix.columns, INT64_MAX - width), width);
     parts.panels[i] = parts.layout.add_behind<float>({packed[i]->padded, packed[i]->inputs});
   }
   for (int i = 0; i < 4; ++i) {
@@ -217,20 +215,14 @@ Status allocate(const Parts &parts, fovea_mha_weights *weights) {
   return FOVEA_OK;
 }
 
-bool pack(const Context &context, const Source &source, const PackedLinear &part) {
-  if (part.outputs == 0) return true;
-  Projection projection;
-  if (!plan_projection(*context.kernels->matmul, {}, source.sizes, &projection)) return false;
-  const int workers = part.padded * part.inputs < (1 << 16) ? 1 : worker_limit(context);
-  pack_projection(context, workers, projection, source.data, part.panels);
-  if (part.bias == nullptr) return true;
-  std::memset(part.bias, 0, static_cast<size_t>(part.padded) * sizeof(float));
-  if (source.bias_data == nullptr) return true;
+void pack(const Context &context, const Source &source, const PackedLinear &part) {
+  if (part.outputs == 0) return;
+  pack_panels(context, *context.kernels->matmul, source.matrix, source.data, part.panels);
+  if (part.bias == nullptr) return;
+  std::fill(part.bias, part.bias + part.padded, 0.0f);
+  if (source.bias_data == nullptr) return;
   for (int64_t i = 0; i < part.outputs; ++i) part.bias[i] = source.bias_data[i * source.bias_stride];
-  return true;
 }
-
-Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the weights of parameters would exceed the address space"); }
 
 }  // namespace
 
@@ -241,16 +233,19 @@ Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parame
   Sources sources;
   FOVEA_CHECK(read_parameters(*parameters, &sources, weights));
   weights->kernels = context->kernels;
-  return lay_out(sources, weights).layout.fits() ? FOVEA_OK : too_large();
+  if (lay_out(sources, weights).layout.fits()) return FOVEA_OK;
+  return fail(FOVEA_SIZE_OVERFLOW, "the weights of parameters would exceed the address space");
 }
 
 Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters, fovea_mha_weights *weights) {
   Sources sources;
   FOVEA_CHECK(read_parameters(parameters, &sources, weights));
   FOVEA_CHECK(allocate(lay_out(sources, weights), weights));
-  const bool packed = pack(context, sources.query, weights->query) && pack(context, sources.key, weights->key) &&
-                      pack(context, sources.value, weights->value) && pack(context, sources.out, weights->out);
-  return packed ? FOVEA_OK : too_large();
+  pack(context, sources.query, weights->query);
+  pack(context, sources.key, weights->key);
+  pack(context, sources.value, weights->value);
+  pack(context, sources.out, weights->out);
+  return FOVEA_OK;
 }
 
 Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters, std::initializer_list<NamedTensor> outputs) {

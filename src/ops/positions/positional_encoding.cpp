@@ -75,7 +75,7 @@ void add_block(const Call &call, const PositionRows &rows, const PositionBlock &
 }
 
 Status run(Call call, const PositionRows &rows) {
-  const int workers = workers_for(*call.context, rows.elements());
+  const int workers = rows.workers(*call.context);
   call.distance = rows.distance(workers);
   const bool shared = rows.entries() > 1 || call.settings.dropout.threshold != 0;
   const int64_t block_length = rows.block_length(shared ? call.dim : 1, workers);

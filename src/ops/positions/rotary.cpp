@@ -86,7 +86,7 @@ Status rotary(const Context *given, const TensorArgument &x, const TensorArgumen
   call.width = round_up(call.rotary_dim / 2, call.context->kernels->rowwise->lanes) * (call.interleaved ? 2 : 1);
   call.table_stride = 2 * call.width;
   const PositionRows rows(*x, *out, call.has_positions && call.positions.rank == 2);
-  call.workers = workers_for(*call.context, rows.elements());
+  call.workers = rows.workers(*call.context);
   call.distance = rows.distance(call.workers);
   return run(call, rows);
 }

@@ -15,7 +15,7 @@ constexpr int64_t near_bytes = 1 << 20;
 constexpr int64_t cached_bytes = 16 << 20;
 constexpr int64_t cached_bytes_each = 8 << 20;  // for each worker: one alone is faster when it treats more as memory
 constexpr int64_t blocks_per_worker = 8;        // so that no worker waits long for another
-constexpr int64_t worth_a_thread = 131072;      // elements; some 15 microseconds of one core, from a cache
+constexpr double cycles_per_element = 0.5;      // from a cache
 constexpr int64_t streamed_bytes = 32 << 20;
 
 }  // namespace
@@ -49,6 +49,10 @@ PositionRows::PositionRows(const fovea_tensor &x, const fovea_tensor &out, bool 
   }
   const int inner = entries_.axes - 1;
   along_entries_ = inner >= 0 && (length_ == 1 || std::llabs(entries_.x_strides[inner]) < std::llabs(x_stride_));
+}
+
+int PositionRows::workers(const Context &context) const {
+  return workers_for(context, cycles_per_element * static_cast<double>(elements()));
 }
 
 Distance PositionRows::distance(int workers) const {
@@ -95,10 +99,6 @@ void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, do
 
 bool large_output(const fovea_tensor &x, const fovea_tensor &out) {
   return x.data != out.data && element_count(out) * static_cast<int64_t>(sizeof(float)) >= streamed_bytes;
-}
-
-int workers_for(const Context &context, int64_t elements) {
-  return elements < worth_a_thread ? 1 : worker_limit(context);
 }
 
 }  // namespace fovea

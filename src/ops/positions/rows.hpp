@@ -41,6 +41,8 @@ class PositionRows {
   int64_t entries() const { return entries_.count; }  // in a group
   int64_t elements() const { return groups_ * entries_.count * length_ * dim_; }
 
+  int workers(const Context &context) const;
+
   // Of x and out.
   Distance distance(int workers) const;
 
@@ -152,8 +154,5 @@ void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, do
 
 // Whether an output is so large that it would not be found in a cache later: then it is written past the caches.
 bool large_output(const fovea_tensor &x, const fovea_tensor &out);
-
-// How many workers so many elements keep busy.
-int workers_for(const Context &context, int64_t elements);
 
 }  // namespace fovea

@@ -1,4 +1,3 @@
-// Blocks of rows x a few panels are handed out as tasks, and each finishes what it computes.
 #include "ops/products/linear.hpp"
 
 #include <algorithm>
@@ -8,110 +7,6 @@
 #include "runtime/workspace.hpp"
 
 namespace fovea {
-namespace {
-
-constexpr double worth_a_thread = 60e3;  // cycles
-
-struct Cut {
-  int workers;
-  int64_t rows_per_task, row_blocks;
-  int64_t columns_per_task, chunks;
-};
-
-int count_workers(const Context &context, const LinearProduct &product) {
-  const double weights = static_cast<double>(product.depth) * static_cast<double>(product.columns);
-  const double cycles = static_cast<double>(product.batch) * static_cast<double>(product.rows) * weights / 16.0;
-  return std::max(cycles, weights / 2.0) < worth_a_thread ? 1 : worker_limit(context);
-}
-
-// Into equal parts of at most `most`, in whole steps.
-int64_t even_part(int64_t count, int64_t most, int64_t step) {
-  return round_up(ceil_div(count, ceil_div(count, most)), step);
-}
-
-// Every worker should get several tasks, to even out. A task's rows share what it reads of the weight, so panels are
-// cut apart first, and rows only where there are too few panels.
-Cut cut(const Context &context, const LinearProduct &product) {
-  constexpr int64_t block_rows = 6;  // of the microkernel
-  constexpr int64_t most_rows = 288;
-  constexpr int64_t least_rows = 2 * block_rows;
-  constexpr int64_t most_columns = 512;
-  const int64_t width = context.kernels->matmul->panel_columns;
-  const int64_t panels = ceil_div(product.columns, width);
-  Cut cut = {};
-  cut.workers = count_workers(context, product);
-  const int64_t enough = cut.workers == 1 ? 1 : int64_t{4} * cut.workers;
-  const int64_t wanted_blocks = ceil_div(ceil_div(enough, panels), product.batch);
-  const int64_t wanted_rows = std::clamp(product.rows / wanted_blocks, least_rows, most_rows);
-  cut.rows_per_task = even_part(product.rows, wanted_rows, block_rows);
-  cut.row_blocks = ceil_div(product.rows, cut.rows_per_task);
-  const int64_t row_tasks = product.batch * cut.row_blocks;
-  const int64_t wanted_panels = std::clamp<int64_t>(panels * row_tasks / enough, 1, most_columns / width);
-  cut.columns_per_task = even_part(panels, wanted_panels, 1) * width;
-  cut.chunks = ceil_div(product.columns, cut.columns_per_task);
-  return cut;
-}
-
-// Batch entries that follow each other evenly are rows of one; so are entries of one row, however they lie.
-LinearProduct merge_batch(LinearProduct product) {
-  int64_t rows = 0;
-  if (product.batch == 1 || product.panels_batch_stride != 0 || !checked_multiply(product.batch, product.rows, &rows)) {
-    return product;
-  }
-  if (product.rows == 1) {
-    product.x_row_stride = product.x_batch_stride;
-    product.residual_row_stride = product.residual_batch_stride;
-    product.out_row_stride = product.out_batch_stride;
-  }
-  const auto even = [&](int64_t batch_stride, int64_t row_stride) {
-    return product.rows == 1 || batch_stride == product.rows * row_stride;
-  };
-  if (!even(product.x_batch_stride, product.x_row_stride) || !even(product.out_batch_stride, product.out_row_stride) ||
-      (product.residual != nullptr && !even(product.residual_batch_stride, product.residual_row_stride))) {
-    return product;
-  }
-  product.rows = rows;
-  product.batch = 1;
-  return product;
-}
-
-void run_task(const Context &context, const LinearProduct &product, const Cut &cut, int64_t index) {
-  const int64_t width = context.kernels->matmul->panel_columns;
-  const int64_t column = index % cut.chunks * cut.columns_per_task;
-  const int64_t row = index / cut.chunks % cut.row_blocks * cut.rows_per_task;
-  const int64_t batch = index / cut.chunks / cut.row_blocks;
-  MatmulTask task = {.a = product.x + batch * product.x_batch_stride + row * product.x_row_stride,
-                     .a_row_stride = product.x_row_stride,
-                     .a_column_stride = product.x_column_stride,
-                     .b = product.panels + batch * product.panels_batch_stride + column * product.depth,
-                     .b_panel_stride = width * product.depth,
-                     .b_row_stride = width,
-                     .out = product.out + batch * product.out_batch_stride + row * product.out_row_stride + column,
-                     .out_row_stride = product.out_row_stride,
-                     .rows = std::min(cut.rows_per_task, product.rows - row),
-                     .columns = std::min(cut.columns_per_task, product.columns - column),
-                     .depth = product.depth,
-                     .bias = product.bias == nullptr ? nullptr : product.bias + column,
-                     .activation = product.activation,
-                     .residual = nullptr,
-                     .residual_row_stride = product.residual_row_stride};
-  if (product.residual != nullptr) {
-    task.residual =
-        product.residual + batch * product.residual_batch_stride + row * product.residual_row_stride + column;
-  }
-  context.kernels->matmul->block(task);
-}
-
-}  // namespace
-
-void run_linear(const Context &context, const LinearProduct &given) {
-  if (given.batch == 0 || given.rows == 0 || given.columns == 0) return;
-  const LinearProduct product = merge_batch(given);
-  const Cut tasks = cut(context, product);
-  run_tasks(context, tasks.workers, product.batch * tasks.row_blocks * tasks.chunks,
-            [&](int, int64_t index) { run_task(context, product, tasks, index); });
-}
-
 namespace {
 
 Status check_options(const fovea_linear_options &options, const fovea_tensor &out) {
@@ -136,12 +31,6 @@ Status check_options(const fovea_linear_options &options, const fovea_tensor &ou
   return check_overlaps({{"out", &out}}, {{"residual", other}});
 }
 
-void add_residual(const fovea_tensor &residual, LinearProduct *product) {
-  product->residual = static_cast<const float *>(residual.data);
-  product->residual_row_stride = residual.strides[residual.rank - 2];
-  product->residual_batch_stride = residual.rank == 3 ? residual.strides[0] : 0;
-}
-
 const float *gather_bias(const fovea_tensor &bias, float *to) {
   const auto *from = static_cast<const float *>(bias.data);
   for (int64_t i = 0; i < bias.shape[0]; ++i) to[i] = from[i * bias.strides[0]];
@@ -150,18 +39,25 @@ const float *gather_bias(const fovea_tensor &bias, float *to) {
 
 }  // namespace
 
-LinearProduct make_product(const fovea_tensor &x, const fovea_tensor &out) {
-  return {.batch = out.rank == 3 ? out.shape[0] : 1,
-          .rows = x.shape[x.rank - 2],
-          .depth = x.shape[x.rank - 1],
-          .columns = out.shape[out.rank - 1],
-          .x = static_cast<const float *>(x.data),
-          .x_batch_stride = x.rank == 3 ? x.strides[0] : 0,
-          .x_row_stride = x.strides[x.rank - 2],
-          .x_column_stride = x.shape[x.rank - 1] == 1 ? 1 : x.strides[x.rank - 1],
-          .out = static_cast<float *>(out.data),
-          .out_batch_stride = out.rank == 3 ? out.strides[0] : 0,
-          .out_row_stride = out.strides[out.rank - 2]};
+Product tensor_product(const MatmulKernels &kernels, const ProductMatrix &matrix, const fovea_tensor &x,
+                       const fovea_tensor &out, const fovea_tensor *residual) {
+  const auto axis = [&](int from_last) -> RowAxis {
+    const auto stride = [&](const fovea_tensor &tensor) {
+      return tensor.rank < from_last ? 0 : tensor.strides[tensor.rank - from_last];
+    };
+    const int64_t size = out.rank < from_last ? 1 : out.shape[out.rank - from_last];
+    return {size, stride(x), stride(out), residual == nullptr ? 0 : stride(*residual)};
+  };
+  const int last = x.rank - 1;
+  Product product = {.kernels = &kernels, .matrix = matrix};
+  product.x_column_stride = x.shape[last] == 1 ? 1 : x.strides[last];
+  set_rows({axis(3), axis(2)}, &product);
+  return product;
+}
+
+Product packed_product(const fovea_packed_matrix &matrix, const fovea_tensor &x, const fovea_tensor &out,
+                       const fovea_tensor *residual) {
+  return tensor_product(*matrix.kernels->matmul, {.columns = matrix.columns, .depth = matrix.depth}, x, out, residual);
 }
 
 Status check_rows(const ProductNames &names, const fovea_tensor *x, const fovea_tensor *out) {
@@ -214,21 +110,21 @@ Status linear(const Context *given, const TensorArgument &x, const fovea_packed_
   options.residual = residual;
   FOVEA_CHECK(check_options(options, *out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  LinearProduct product = make_product(*x, *out);
-  product.panels = weight->panels;
-  product.activation = static_cast<Activation>(options.activation);
-  if (residual != nullptr) add_residual(*residual, &product);
-  if (bias == nullptr || bias->shape[0] == 1 || bias->strides[0] == 1) {
-    if (bias != nullptr) product.bias = static_cast<const float *>(bias->data);
-    run_linear(*context, product);
-    return FOVEA_OK;
-  }
+  const Product product = packed_product(*weight, *x, *out, residual);
+  ProductData data = {.x = static_cast<const float *>(x->data),
+                      .panels = weight->panels,
+                      .out = static_cast<float *>(out->data),
+                      .activation = static_cast<Activation>(options.activation),
+                      .residual = residual == nullptr ? nullptr : static_cast<const float *>(residual->data)};
+  const bool strided = bias != nullptr && bias->shape[0] > 1 && bias->strides[0] != 1;
   MemoryLayout layout;
-  const auto contiguous = layout.add<float>(product.columns);  // out's last axis has as many
+  const auto contiguous = layout.add<float>(strided ? bias->shape[0] : 0);
   const Workspace workspace(*context, layout);
   FOVEA_CHECK(workspace.status());
-  product.bias = gather_bias(*bias, contiguous.in(workspace.data()));
-  run_linear(*context, product);
+  if (bias != nullptr) {
+    data.bias = strided ? gather_bias(*bias, contiguous.in(workspace.data())) : static_cast<const float *>(bias->data);
+  }
+  run_product(*context, product, data);
   return FOVEA_OK;
 }
 

@@ -1,5 +1,5 @@
-// Matrix product. b is packed into panels a slice of columns at a time, which products/linear.cpp multiplies by. Every element
-// sums k in the same order however the work is cut, so packed, unpacked and threaded calls agree bit for bit.
+// Matrix product. b is packed into panels a slice of columns at a time. Every element sums k in the same order however the
+// work is cut, so packed, unpacked and threaded calls agree bit for bit.
 #include "ops/products/matmul.hpp"
 
 #include <algorithm>
@@ -8,11 +8,10 @@
 
 #include "ops/products/linear.hpp"
 #include "ops/tensors/check.hpp"
-#include "runtime/parallel.hpp"
 #include "runtime/weight_memory.hpp"
 #include "runtime/workspace.hpp"
 
-fovea_packed_matrix::~fovea_packed_matrix() { std::free(panels); }
+fovea_packed_matrix::~fovea_packed_matrix() { std::free(memory); }
 
 namespace fovea {
 namespace {
@@ -22,69 +21,23 @@ constexpr int64_t slice_floats = int64_t{1} << 20;
 
 constexpr ProductNames names = {"a", "a's rows", "b", "b's rows", "b's columns"};
 
-// b, of one batch entry or many.
-struct Matrix {
-  const float *data;
-  int64_t rows, columns;
-  int64_t row_stride, column_stride;
-  int64_t batch_stride;  // 0 when one matrix serves all
-};
-
-Matrix as_matrix(const fovea_tensor &tensor) {
+ProductMatrix as_matrix(const fovea_tensor &tensor) {
   const int last = tensor.rank - 1;
-  return {static_cast<const float *>(tensor.data),
-          tensor.shape[last - 1],
-          tensor.shape[last],
-          tensor.strides[last - 1],
-          tensor.shape[last] == 1 ? 1 : tensor.strides[last],
-          tensor.rank == 3 ? tensor.strides[0] : 0};
+  return {.columns = tensor.shape[last],
+          .depth = tensor.shape[last - 1],
+          .column_stride = tensor.shape[last] == 1 ? 1 : tensor.strides[last],
+          .depth_stride = tensor.strides[last - 1],
+          .count = 1,
+          .next = tensor.rank == 3 ? tensor.strides[0] : 0};
 }
 
-int64_t panels_of(const Kernels &kernels, int64_t columns) { return ceil_div(columns, kernels.matmul->panel_columns); }
-
-// Floats that columns of this depth need in panels; false on overflow.
-bool packed_floats(const Kernels &kernels, int64_t depth, int64_t columns, int64_t *floats) {
-  int64_t padded = 0;
-  return checked_add(columns, kernels.matmul->panel_columns - 1, &padded) &&
-         checked_multiply(panels_of(kernels, columns) * kernels.matmul->panel_columns, depth, floats);
-}
-
-// A run of batch entries and of columns that is packed, then multiplied.
-struct Slice {
-  int64_t first_batch, batches;
-  int64_t first_column, columns;
-  int64_t panel_floats;  // from one batch entry's panels to the next one's; 0 when b is shared
-};
-
-void pack_panels(const Context &context, const Matrix &b, const Slice &slice, float *out) {
-  constexpr int64_t floats_worth_a_thread = 1 << 16;
-  const Kernels &kernels = *context.kernels;
-  const int64_t width = kernels.matmul->panel_columns;
-  const int64_t panels = ceil_div(slice.columns, width);
-  const int64_t batches = slice.panel_floats == 0 ? 1 : slice.batches;
-  const int workers = batches * panels * width * b.rows < floats_worth_a_thread ? 1 : worker_limit(context);
-  run_tasks(context, workers, batches * panels, [&](int, int64_t index) {
-    const int64_t batch = index / panels;
-    const int64_t column = index % panels * width;
-    kernels.matmul->pack(
-        {.b = b.data + (slice.first_batch + batch) * b.batch_stride + (slice.first_column + column) * b.column_stride,
-         .b_row_stride = b.row_stride,
-         .b_column_stride = b.column_stride,
-         .depth = b.rows,
-         .columns = std::min(width, slice.columns - column),
-         .out = out + batch * slice.panel_floats + column * b.rows});
-  });
-}
-
-void multiply(const Context &context, const LinearProduct &product, const Slice &slice, const float *panels) {
-  LinearProduct part = product;
-  part.batch = slice.batches;
-  part.columns = slice.columns;
-  part.x += slice.first_batch * product.x_batch_stride;
-  part.panels = panels;
-  part.panels_batch_stride = slice.panel_floats;
-  part.out += slice.first_batch * product.out_batch_stride + slice.first_column;
-  run_linear(context, part);
+// Some batch entries of a tensor, or of one without batch all of it.
+fovea_tensor entries_of(const fovea_tensor &tensor, int64_t first, int64_t count) {
+  fovea_tensor entries = tensor;
+  if (tensor.rank < 3) return entries;
+  entries.data = static_cast<float *>(tensor.data) + first * tensor.strides[0];
+  entries.shape[0] = count;
+  return entries;
 }
 
 Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
@@ -105,6 +58,49 @@ Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_te
   return check_overlaps({{"out", out}}, {{"a", a}, {"b", b}});
 }
 
+// Which columns and batch entries are packed together, then multiplied by.
+struct Slices {
+  ProductMatrix matrix;     // the largest slice
+  int64_t batch, together;  // entries
+  bool shared;              // one matrix serves all entries
+
+  Slices(const ProductMatrix &b, int64_t batch_size, int64_t width) : matrix(b), batch(batch_size) {
+    const int64_t most_columns = std::max(width, slice_floats / std::max<int64_t>(b.depth, 1) / width * width);
+    matrix.columns = std::min(most_columns, b.columns);
+    shared = batch == 1 || b.next == 0;
+    // Deeper ones than this are as good as infinitely deep.
+    const int64_t floats = round_up(matrix.columns, width) * std::clamp<int64_t>(b.depth, 1, slice_floats);
+    together = shared ? batch : std::clamp<int64_t>(slice_floats / floats, 1, batch);
+    matrix.count = shared ? 1 : together;
+  }
+};
+
+Status multiply(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out) {
+  const MatmulKernels &kernels = *context.kernels->matmul;
+  const ProductMatrix right = as_matrix(b);
+  const Slices slices(right, out.rank == 3 ? out.shape[0] : 1, kernels.panel_columns);
+  MemoryLayout layout;
+  const auto panels = add_panels(kernels, slices.matrix, &layout);
+  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
+  const Workspace workspace(context, layout);
+  FOVEA_CHECK(workspace.status());
+  for (int64_t entry = 0; entry < slices.batch; entry += slices.together) {
+    const int64_t entries = std::min(slices.together, slices.batch - entry);
+    const fovea_tensor x = entries_of(a, entry, entries), to = entries_of(out, entry, entries);
+    for (int64_t column = 0; column < right.columns; column += slices.matrix.columns) {
+      ProductMatrix slice = slices.matrix;
+      slice.columns = std::min(slice.columns, right.columns - column);
+      slice.count = slices.shared ? 1 : entries;
+      run_product(context, tensor_product(kernels, slice, x, to, nullptr),
+                  {.x = static_cast<const float *>(x.data),
+                   .matrix = static_cast<const float *>(b.data) + entry * slice.next + column * slice.column_stride,
+                   .panels = panels.in(workspace.data()),
+                   .out = static_cast<float *>(to.data) + column});
+    }
+  }
+  return FOVEA_OK;
+}
+
 }  // namespace
 
 Status matmul(const Context *given, const TensorArgument &a, const TensorArgument &b, const TensorArgument &out) {
@@ -112,31 +108,7 @@ Status matmul(const Context *given, const TensorArgument &a, const TensorArgumen
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_matmul(a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  const LinearProduct product = make_product(*a, *out);
-  const Matrix right = as_matrix(*b);
-  const int64_t width = context->kernels->matmul->panel_columns;
-  const bool shared = product.batch == 1 || right.batch_stride == 0;
-  const int64_t most_columns = std::max(width, slice_floats / std::max<int64_t>(product.depth, 1) / width * width);
-  int64_t panel_floats = 0;
-  const bool counted =
-      packed_floats(*context->kernels, product.depth, std::min(most_columns, product.columns), &panel_floats);
-  const int64_t together = std::clamp<int64_t>(slice_floats / std::max<int64_t>(panel_floats, 1), 1, product.batch);
-  const int64_t batches = shared ? product.batch : together;
-  MemoryLayout layout;
-  const auto panels_part = layout.add<float>({shared ? 1 : batches, panel_floats});
-  if (!counted || !layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
-  const Workspace workspace(*context, layout);
-  FOVEA_CHECK(workspace.status());
-  float *panels = panels_part.in(workspace.data());
-  for (int64_t batch = 0; batch < product.batch; batch += batches) {
-    for (int64_t column = 0; column < product.columns; column += most_columns) {
-      const Slice slice = {batch, std::min(batches, product.batch - batch), column,
-                           std::min(most_columns, product.columns - column), shared ? 0 : panel_floats};
-      pack_panels(*context, right, slice, panels);
-      multiply(*context, product, slice, panels);
-    }
-  }
-  return FOVEA_OK;
+  return multiply(*context, *a, *b, *out);
 }
 
 Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_matrix **packed) {
@@ -145,27 +117,27 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   if (packed == nullptr) return fail(FOVEA_NULL_POINTER, "packed is NULL, expected where to store the packed matrix");
   const TensorRule rule = {.name = from.name, .min_rank = 2, .max_rank = 2, .contiguous_last = false};
   FOVEA_CHECK(check_tensor(from.matrix, rule));
-  Matrix b = as_matrix(*from.matrix);
+  const MatmulKernels &kernels = *context->kernels->matmul;
+  ProductMatrix b = as_matrix(*from.matrix);
   if (from.transposed) {
-    std::swap(b.rows, b.columns);
-    std::swap(b.row_stride, b.column_stride);
+    std::swap(b.depth, b.columns);
+    std::swap(b.depth_stride, b.column_stride);
   }
-  int64_t floats = 0;
   MemoryLayout layout;
-  const bool counted = packed_floats(*context->kernels, b.rows, b.columns, &floats);
-  layout.add<float>(floats);
-  if (!counted || !layout.fits()) {
+  const auto panels = add_panels(kernels, b, &layout);
+  if (!layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW, "%s's shape is too large to pack", from.name);
   }
   std::unique_ptr<fovea_packed_matrix> made(new (std::nothrow) fovea_packed_matrix{});
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a packed matrix");
   made->kernels = context->kernels;
-  made->depth = b.rows;
+  made->depth = b.depth;
   made->columns = b.columns;
   made->size = layout.size();
-  made->panels = static_cast<float *>(allocate_weights(made->size));
-  if (made->panels == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
-  if (floats > 0) pack_panels(*context, b, {0, 1, 0, b.columns, 0}, made->panels);  // else there may be 2^60 columns
+  made->memory = allocate_weights(made->size);
+  if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
+  made->panels = panels.in(made->memory);
+  pack_panels(*context, kernels, b, static_cast<const float *>(from.matrix->data), made->panels);
   *packed = made.release();
   return FOVEA_OK;
 }
@@ -185,9 +157,8 @@ Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_packed_product(*context, names, a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  LinearProduct product = make_product(*a, *out);
-  product.panels = b->panels;
-  run_linear(*context, product);
+  run_product(*context, packed_product(*b, *a, *out, nullptr),
+              {.x = static_cast<const float *>(a->data), .panels = b->panels, .out = static_cast<float *>(out->data)});
   return FOVEA_OK;
 }
 

@@ -14,7 +14,8 @@ struct fovea_packed_matrix {
   int64_t depth;
   int64_t columns;
   size_t size;
-  float *panels;
+  void *memory;
+  float *panels;  // in it
 
   fovea_packed_matrix() = default;
   fovea_packed_matrix(const fovea_packed_matrix &) = delete;

@@ -13,8 +13,7 @@ namespace {
 
 using Kernel = void (*)(const float *x, float *out, int64_t count);
 
-constexpr int64_t task_floats = 16384;     // 128 kB in and out: stays in a core's L2
-constexpr int64_t worth_a_thread = 65536;  // elements; some 20 microseconds of one core
+constexpr int64_t task_floats = 16384;  // 128 kB in and out: stays in a core's L2
 
 struct Runs {
   RowSpace rows;
@@ -52,7 +51,8 @@ Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tenso
   const Kernel kernel = context->kernels->rowwise->*function;
   const auto *from = static_cast<const float *>(x->data);
   auto *to = static_cast<float *>(out->data);
-  const int workers = elements < worth_a_thread ? 1 : worker_limit(*context);
+  // A cycle for each element.
+  const int workers = workers_for(*context, static_cast<double>(elements));
   run_tasks(*context, workers, ceil_div(elements, task_floats), [&](int, int64_t task) {
     int64_t left = std::min(task_floats, elements - task * task_floats);
     int64_t column = task * task_floats % runs.length;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int64_t task_floats = 32768;  // with a residual 384 kB read and written: stays in a core's L2
 constexpr int64_t most_rows_per_task = 256;
-constexpr int64_t worth_a_thread = 65536;     // elements; some 10 microseconds of one core
 constexpr int64_t streamed_bytes = 32 << 20;  // an output of this size would not be found in a cache later
 
 const float *floats_of(const fovea_tensor *tensor) {
@@ -56,7 +55,8 @@ Call make_call(const Context &context, const NormOperands &given, double epsilon
 void run(const Call &call) {
   const int64_t dim = call.all.dim;
   const int64_t rows_per_task = std::clamp<int64_t>(task_floats / dim, 1, most_rows_per_task);
-  const int workers = call.rows.count * dim < worth_a_thread ? 1 : worker_limit(*call.context);
+  // A cycle for each element, or less where they come from a cache.
+  const int workers = workers_for(*call.context, static_cast<double>(call.rows.count * dim));
   run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
     NormRow list[most_rows_per_task];
     const int64_t first = task * rows_per_task;

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t task_floats = 32768;  // 256 kB read and written: stays in a core's L2
 constexpr int64_t most_rows_per_task = 256;
-constexpr int64_t worth_a_thread = 65536;     // elements; some 20 microseconds of one core
 constexpr int64_t streamed_bytes = 64 << 20;  // an output of this size would not be found in a cache later
 
 struct Call {
@@ -39,7 +38,8 @@ void run(const Call &call) {
   const int64_t elements = call.rows.count * call.key_len;
   const int64_t rows_per_task = std::clamp<int64_t>(task_floats / call.key_len, 1, most_rows_per_task);
   const bool stream = x != out && elements * static_cast<int64_t>(sizeof(float)) >= streamed_bytes;
-  const int workers = elements < worth_a_thread ? 1 : worker_limit(*call.context);
+  // A cycle for each element.
+  const int workers = workers_for(*call.context, static_cast<double>(elements));
   run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
     SoftmaxRow rows[most_rows_per_task];
     const int64_t count = std::min(rows_per_task, call.rows.count - task * rows_per_task);

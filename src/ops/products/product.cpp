@@ -1,0 +1,233 @@
+#include "ops/products/product.hpp"
+
+#include <algorithm>
+
+namespace fovea {
+namespace {
+
+// Into equal parts of at most `most`, in whole steps.
+int64_t even_part(int64_t count, int64_t most, int64_t step) {
+  return round_up(ceil_div(count, ceil_div(count, most)), step);
+}
+
+bool even(const RowAxis &outer, const RowAxis &inner) {
+  return outer.x_stride == inner.x_stride * inner.size && outer.out_stride == inner.out_stride * inner.size &&
+         outer.residual_stride == inner.residual_stride * inner.size;
+}
+
+// Packing takes a cycle for each float.
+double packing_cycles(const MatmulKernels &kernels, const ProductMatrix &matrix) {
+  return static_cast<double>(round_up(matrix.columns, kernels.panel_columns)) * static_cast<double>(matrix.depth) *
+         static_cast<double>(matrix.count);
+}
+
+void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64_t panel, const float *b,
+                float *panels) {
+  const int64_t panels_each = ceil_div(matrix.columns, kernels.panel_columns);
+  const int64_t column = panel % panels_each * kernels.panel_columns;
+  kernels.pack({.b = b + panel / panels_each * matrix.next + column * matrix.column_stride,
+                .b_row_stride = matrix.depth_stride,
+                .b_column_stride = matrix.column_stride,
+                .depth = matrix.depth,
+                .columns = std::min(kernels.panel_columns, matrix.columns - column),
+                .out = panels + panel * kernels.panel_floats(matrix.depth)});
+}
+
+}  // namespace
+
+void set_rows(std::initializer_list<RowAxis> axes, Product *product) {
+  Product &p = *product;
+  p.rows = 1;
+  p.axes = 0;
+  for (const RowAxis &axis : axes) {
+    p.rows *= axis.size;
+    const bool innermost = &axis == axes.end() - 1;
+    const bool below_matrices = p.matrix.count > 1 && p.axes == 1;  // the axis before this one is not its like
+    if (axis.size == 1 && !(innermost && (below_matrices || p.axes == 0))) continue;
+    const bool alone = p.axes == 0 || below_matrices || (p.head_rows > 0 && innermost);
+    if (alone || !even(p.axis[p.axes - 1], axis)) {
+      p.axis[p.axes++] = axis;
+    } else {
+      const int64_t size = p.axis[p.axes - 1].size;
+      p.axis[p.axes - 1] = axis;
+      p.axis[p.axes - 1].size *= size;
+    }
+  }
+}
+
+double product_cycles(const Product &product) {
+  return static_cast<double>(product.rows) * static_cast<double>(product.matrix.depth) *
+         static_cast<double>(product.matrix.columns) / 16.0;
+}
+
+MemoryPart<float> add_panels(const MatmulKernels &kernels, const ProductMatrix &matrix, MemoryLayout *layout) {
+  if (matrix.columns == 0 || matrix.depth == 0) return layout->add<float>(0);
+  if (matrix.columns > INT64_MAX - kernels.panel_columns || matrix.depth > deepest_product) {
+    return layout->add<float>(INT64_MAX);
+  }
+  return layout->add<float>(
+      {ceil_div(matrix.columns, kernels.panel_columns), kernels.panel_floats(matrix.depth), matrix.count});
+}
+
+ProductTasks::ProductTasks(const Product &product, const ProductData &data, int workers)
+    : product_(product),
+      data_(data),
+      inner_(product.rows == 0 ? 1 : product.axis[product.axes - 1].size),
+      panels_(product.panels()),
+      panel_floats_(product.panel_floats()) {
+  product.cut == Cut::columns ? cut_columns(workers) : cut_rows(workers);
+}
+
+// Every worker should get several tasks, to even out.
+void ProductTasks::cut_columns(int workers) {
+  constexpr int64_t block_rows = 6;  // of the microkernel
+  constexpr int64_t most_rows = 288;
+  constexpr int64_t least_rows = 2 * block_rows;
+  constexpr int64_t most_columns = 512;
+  const int64_t outer = std::max<int64_t>(product_.rows / inner_, 1);
+  const int64_t enough = workers == 1 ? 1 : int64_t{4} * workers;
+  const int64_t wanted_blocks = ceil_div(ceil_div(enough, panels_), outer);
+  rows_per_task_ = even_part(inner_, std::clamp(inner_ / wanted_blocks, least_rows, most_rows), block_rows);
+  blocks_ = ceil_div(inner_, rows_per_task_);
+  row_tasks_ = product_.rows / inner_ * blocks_;
+  const int64_t most_panels = most_columns / product_.kernels->panel_columns;
+  panels_per_task_ = even_part(panels_, std::clamp<int64_t>(panels_ * row_tasks_ / enough, 1, most_panels), 1);
+  chunks_ = ceil_div(panels_, panels_per_task_);
+}
+
+// Few rows are cut alike for all workers, so that what comes next finds in a core's cache what that core multiplied.
+void ProductTasks::cut_rows(int workers) {
+  constexpr int64_t most_rows = 384;
+  constexpr int64_t few_rows = 12;  // still worth the reading of the weight
+  const int64_t least_rows = product_.kernels->block_rows;
+  const int64_t even = ceil_div(product_.rows, int64_t{8} * workers);
+  if (even > least_rows) {
+    rows_per_task_ = std::min(round_up(even, least_rows), most_rows);
+  } else {
+    const int64_t blocks = round_up(ceil_div(inner_, least_rows), workers);
+    const int64_t alike = round_up(ceil_div(inner_, blocks), 2);
+    rows_per_task_ = alike >= few_rows ? alike : least_rows;
+  }
+  rows_per_task_ = std::min(rows_per_task_, inner_);
+  blocks_ = ceil_div(inner_, rows_per_task_);
+  row_tasks_ = product_.rows / inner_ * blocks_;
+  const int64_t enough = int64_t{4} * workers;
+  panels_per_task_ =
+      workers == 1 || row_tasks_ >= enough ? panels_ : std::max<int64_t>(1, panels_ * row_tasks_ / enough);
+  chunks_ = ceil_div(panels_, panels_per_task_);
+}
+
+int64_t ProductTasks::pack_count() const { return data_.matrix == nullptr ? 0 : panels_ * product_.matrix.count; }
+
+// Rows that one task multiplies as a whole are finished there.
+int64_t ProductTasks::finish_count() const { return chunks_ == 1 || data_.finish.kernels == nullptr ? 0 : row_tasks_; }
+
+void ProductTasks::pack(int64_t panel) const {
+  pack_panel(*product_.kernels, product_.matrix, panel, data_.matrix, data_.panels);
+}
+
+void ProductTasks::multiply(int64_t task) const {
+  const Piece part = piece(task);
+  if (part.rows == 0) return;
+  const RowAxis &rows = product_.axis[product_.axes - 1];
+  const bool adds = data_.residual != nullptr;
+  product_.kernels->block({.a = data_.x + part.x,
+                           .a_row_stride = rows.x_stride,
+                           .a_column_stride = product_.x_column_stride,
+                           .b = data_.panels + part.panel,
+                           .b_panel_stride = panel_floats_,
+                           .b_row_stride = product_.kernels->panel_columns,
+                           .out = data_.out + part.out + part.first_column,
+                           .out_row_stride = rows.out_stride,
+                           .rows = part.rows,
+                           .columns = part.columns,
+                           .depth = product_.matrix.depth,
+                           .chain = product_.chain,
+                           .bias = data_.bias == nullptr ? nullptr : data_.bias + part.first_column,
+                           .activation = data_.activation,
+                           .residual = adds ? data_.residual + part.residual + part.first_column : nullptr,
+                           .residual_row_stride = rows.residual_stride});
+  if (chunks_ == 1 && data_.finish.kernels != nullptr) finish_rows(part);
+}
+
+void ProductTasks::finish(int64_t block) const { finish_rows(piece(block * chunks_)); }
+
+void ProductTasks::finish_rows(const Piece &piece) const {
+  const int64_t row_floats = padded_units(product_.matrix.columns);
+  const UnitFinish &finish = data_.finish;
+  finish.kernels->finish_units({.rows = data_.out + piece.out,
+                                .count = piece.rows,
+                                .step = product_.axis[product_.axes - 1].out_stride / row_floats,
+                                .units = product_.matrix.columns,
+                                .bias = finish.bias,
+                                .reach = finish.reach == nullptr ? nullptr : finish.reach + piece.out / row_floats});
+}
+
+ProductTasks::Piece ProductTasks::piece(int64_t index) const {
+  const int last = product_.axes - 1;
+  const int64_t first_panel = index % chunks_ * panels_per_task_;
+  index /= chunks_;
+  const int64_t begin = index % blocks_ * rows_per_task_;
+  int64_t outer = index / blocks_;
+  Piece piece = {.x = begin * product_.axis[last].x_stride,
+                 .out = begin * product_.axis[last].out_stride,
+                 .residual = begin * product_.axis[last].residual_stride,
+                 .panel = first_panel * panel_floats_,
+                 .rows = std::min(rows_per_task_, inner_ - begin),
+                 .columns = 0,
+                 .first_column = first_panel * product_.kernels->panel_columns};
+  piece.columns =
+      std::min(panels_per_task_ * product_.kernels->panel_columns, product_.matrix.columns - piece.first_column);
+  for (int n = last - 1; n >= 0; --n) {
+    const RowAxis &axis = product_.axis[n];
+    const int64_t at = n == 0 ? outer : outer % axis.size;
+    piece.x += at * axis.x_stride;
+    piece.out += at * axis.out_stride;
+    piece.residual += at * axis.residual_stride;
+    if (n == 0 && product_.matrix.count > 1) piece.panel += at * panels_ * panel_floats_;
+    outer /= axis.size;
+  }
+  if (product_.head_rows > 0) piece.rows = wanted_rows(piece);
+  return piece;
+}
+
+int64_t ProductTasks::wanted_rows(const Piece &piece) const {
+  const int64_t row = piece.out / padded_units(product_.matrix.columns);
+  const int64_t entry = row / (product_.head_rows * data_.problem->sizes.kv_heads);
+  const int64_t wanted = longest_valid_len(*data_.problem, entry) - row % product_.head_rows;
+  return std::clamp<int64_t>(wanted, 0, piece.rows);
+}
+
+void add_products(std::initializer_list<const ProductTasks *> products, TaskList *list) {
+  const auto add_stage = [&](const auto &add) {
+    list->start_stage();
+    for (const ProductTasks *p : products) {
+      if (p != nullptr) add(*p);
+    }
+  };
+  add_stage([&](const auto &p) { list->add(p.pack_count(), TaskBody::of<&ProductTasks::pack>(p)); });
+  add_stage([&](const auto &p) { list->add(p.multiply_count(), TaskBody::of<&ProductTasks::multiply>(p)); });
+  add_stage([&](const auto &p) { list->add(p.finish_count(), TaskBody::of<&ProductTasks::finish>(p)); });
+}
+
+void run_product(const Context &context, const Product &product, const ProductData &data) {
+  if (product.rows == 0 || product.matrix.columns == 0) return;
+  const ProductMatrix &matrix = product.matrix;
+  const double reading = static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns) / 2.0;
+  const double packing = data.matrix == nullptr ? 0.0 : packing_cycles(*product.kernels, matrix);
+  const int workers = workers_for(context, std::max(product_cycles(product), reading) + packing);
+  const ProductTasks tasks(product, data, workers);
+  TaskList list;
+  add_products({&tasks}, &list);
+  run_tasks(context, workers, list);
+}
+
+void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const float *data,
+                 float *panels) {
+  if (matrix.columns == 0 || matrix.depth == 0) return;
+  run_tasks(context, workers_for(context, packing_cycles(kernels, matrix)),
+            ceil_div(matrix.columns, kernels.panel_columns) * matrix.count,
+            [&](int, int64_t panel) { pack_panel(kernels, matrix, panel, data, panels); });
+}
+
+}  // namespace fovea

@@ -1,0 +1,132 @@
+// Rows times a matrix in panels, and what is done to a finished row: every matrix product is described, cut into tasks and
+// scheduled here.
+//   out[row][c] = sum_k x[row][k] b[k][c]
+// The kernels fix the order of every sum; the cut only decides who does what.
+#pragma once
+
+#include <initializer_list>
+
+#include "kernels/kernel_table.hpp"
+#include "runtime/context.hpp"
+#include "runtime/memory_layout.hpp"
+#include "runtime/parallel.hpp"
+
+namespace fovea {
+
+// The right-hand side as it is before it is packed: element (k, c) at [k * depth_stride + c * column_stride].
+struct ProductMatrix {
+  int64_t columns, depth;
+  int64_t column_stride = 0, depth_stride = 0;
+  int64_t count = 1;  // more: the rows' first axis has a matrix for each index
+  int64_t next = 0;   // from one matrix to the next
+};
+
+// Strides are in floats.
+struct RowAxis {
+  int64_t size;
+  int64_t x_stride, out_stride;
+  int64_t residual_stride = 0;
+};
+
+// How a product becomes tasks.
+enum class Cut {
+  // Panels are cut apart first, and rows only where there are too few panels: a task's rows share what it reads of them.
+  columns,
+  // Rows are cut apart first, and panels only where there are too few rows: a row is finished where it was multiplied,
+  // while it is in that core's cache, and the next stage, cut alike, finds it there.
+  rows
+};
+
+struct Product {
+  const MatmulKernels *kernels = nullptr;
+  ProductMatrix matrix = {};
+  Cut cut = Cut::columns;
+  int axes = 0;  // of the rows, as few as strides allow
+  RowAxis axis[3] = {};
+  int64_t rows = 0;  // over all axes
+  int64_t x_column_stride = 1;
+  int64_t chain = INT64_MAX;  // as MatmulTask's
+  int64_t head_rows = 0;      // of so many rows of a head only those that some query attends are wanted; 0: all are
+
+  int64_t panels() const { return ceil_div(matrix.columns, kernels->panel_columns); }
+  int64_t panel_floats() const { return kernels->panel_floats(matrix.depth); }
+};
+
+// Sets the rows: axes of size 1 go, neighbours that are evenly spaced on all sides become one, but for positions where not
+// all of a head's are wanted. kernels and matrix are there already, and all sizes together fit.
+void set_rows(std::initializer_list<RowAxis> axes, Product *product);
+
+// A rough count of the cycles that its multiply-adds take one thread.
+double product_cycles(const Product &product);
+
+// Room for the packed matrices. Any sizes: too large ones do not fit the layout.
+MemoryPart<float> add_panels(const MatmulKernels &kernels, const ProductMatrix &matrix, MemoryLayout *layout);
+
+// Bias, padding and reach of hidden units, which lie in rows of padded_units(columns) floats.
+struct UnitFinish {
+  const AttentionKernels *kernels = nullptr;  // null: nothing is to be done
+  const float *bias = nullptr;                // [columns]; null: none
+  float *reach = nullptr;                     // of the row at out + i rows at reach[i]; else as UnitRows
+};
+
+struct ProductData {
+  const float *x = nullptr;
+  const float *matrix = nullptr;  // null: the panels are packed already
+  float *panels = nullptr;        // written only where they are to be packed
+  float *out = nullptr;
+  // What the kernel adds as it stores.
+  const float *bias = nullptr;
+  Activation activation = Activation::none;
+  const float *residual = nullptr;  // may be out
+  // What is done when all columns of a row are there.
+  UnitFinish finish = {};
+  const AttentionProblem *problem = nullptr;  // whose valid lengths they are, if not all rows are wanted
+};
+
+// The tasks of one product, in three stages, any of which may have none. Lists they are put in borrow them, and they the
+// product.
+class ProductTasks {
+ public:
+  ProductTasks(const Product &product, const ProductData &data, int workers);
+
+  int64_t pack_count() const;
+  int64_t multiply_count() const { return row_tasks_ * chunks_; }
+  int64_t finish_count() const;
+  void pack(int64_t panel) const;
+  void multiply(int64_t task) const;
+  void finish(int64_t block) const;
+
+ private:
+  // A block of rows and a run of panels: one task.
+  struct Piece {
+    int64_t x, out, residual, panel;  // where it begins, in floats
+    int64_t rows, columns;
+    int64_t first_column;
+  };
+
+  void cut_columns(int workers);
+  void cut_rows(int workers);
+  Piece piece(int64_t index) const;
+  int64_t wanted_rows(const Piece &piece) const;
+  void finish_rows(const Piece &piece) const;
+
+  const Product &product_;
+  ProductData data_;
+  int64_t inner_;  // rows along the last axis
+  int64_t panels_, panel_floats_;
+  int64_t rows_per_task_, blocks_;
+  int64_t panels_per_task_, chunks_;
+  int64_t row_tasks_;
+};
+
+// All tasks of products (or null) that do not need each other's results, stage by stage.
+void add_products(std::initializer_list<const ProductTasks *> products, TaskList *list);
+
+// Neither fails nor allocates.
+void run_product(const Context &context, const Product &product, const ProductData &data);
+
+// Packing alone.
+void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const float *data,
+                 float *panels);
+
+}  // namespace fovea
