@@ -26,3 +26,8 @@ def test_the_heatmap_example(tmp_path):
     done = run(str(HERE / "examples" / "heatmap.py"), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "happy ->" in done.stdout
+
+
+def test_the_examples_of_the_reference_pages(tmp_path):
+    done = run(str(HERE.parents[2] / "docs" / "reference" / "examples.py"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr

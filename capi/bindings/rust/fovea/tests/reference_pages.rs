@@ -1,0 +1,158 @@
+//! The examples of the reference pages (docs/reference). A page shows what stands between [name] and [end].
+use fovea::*;
+
+// [attention]
+const QUERY: [f32; 4] = [3.0, 0.0, 0.0, 3.0];
+const KEY: [f32; 6] = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0];
+const VALUE: [f32; 6] = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
+// [end]
+
+fn near(found: f32, expected: f32) -> bool {
+    (found - expected).abs() < 1e-3
+}
+
+#[test]
+fn attending() -> Result<()> {
+    // [attention]
+    let (context, mut out) = (Context::default(), [0.0f32; 4]);
+    let (q, k, v) = (Tensor::new(&QUERY, [2, 2])?, Tensor::new(&KEY, [3, 2])?, Tensor::new(&VALUE, [3, 2])?);
+    context.sdpa(q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new().causal())?;
+    context.sdpa(q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?; // [30.00, 40.00, 38.30, 48.30]
+    // [end]
+    assert!(near(out[2], 38.3036));
+    // [score]
+    let (identity, ones) = ([1.0f32, 0.0, 0.0, 1.0], [1.0f32, 1.0]);
+    let score = Score::additive(Tensor::new(&identity, [2, 2])?, Tensor::new(&identity, [2, 2])?, &ones);
+    context.attention(&score, q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
+    // [end]
+    assert!(out[0] > 10.0 && out[0] < 50.0);
+    // [prepared_keys]
+    let sizes = PreparedKeysSizes { batch: 1, kv_heads: 1, capacity: 8, query_dim: 2, key_dim: 2 };
+    let keys = PreparedKeys::new(&context, &score, sizes)?;
+    keys.append(&context, k)?; // projected once
+    context.attention_prepared(q, &keys, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
+    // [end]
+    assert_eq!(keys.len(), 3);
+    // [kv_cache]
+    let mut cache = KvCache::new(KvCacheSizes::new().batch(1).kv_heads(1).capacity(8).head_dim(2))?;
+    cache.append(&context, k, v)?;
+    cache.attend(&context, &Score::dot(), q, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
+    cache.truncate(1)?;
+    // [end]
+    assert!(near(out[2], 38.3036));
+    // [context]
+    let one = Context::new(ContextOptions::new().max_threads(1).max_isa("base"))?;
+    one.sdpa(q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
+    // [end]
+    assert_eq!(one.threads(), 1);
+    // [status]
+    if let Err(error) = context.sdpa(q, k, q, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new()) {
+        println!("{}: {}", error.status().name(), error.message());
+    }
+    // [end]
+    Ok(())
+}
+
+#[test]
+fn planning() -> Result<()> {
+    let mut out = [0.0f32; 4];
+    let context = Context::default();
+    // [plan]
+    let view = TensorMut::new(&mut out, [2, 2])?;
+    let (q, k, v) = (Tensor::new(&QUERY, [2, 2])?, Tensor::new(&KEY, [3, 2])?, Tensor::new(&VALUE, [3, 2])?);
+    let plan = context.sdpa_plan(&q, &k, &v, &view, AttentionOptions::new())?;
+    let mut workspace = plan.workspace();
+    plan.run(Buffers::new(&QUERY, &KEY, &VALUE, &mut out), &mut workspace)?;
+    // [end]
+    assert!(near(out[2], 38.3036));
+    Ok(())
+}
+
+#[test]
+fn reducing() -> Result<()> {
+    let (context, mut out) = (Context::default(), [0.0f32; 4]);
+    // [kernel_regression]
+    let (at, inputs, targets, mut y) = ([1.5f32], [0.0f32, 1.0, 2.0], [0.0f32, 1.0, 4.0], [0.0f32]);
+    context.kernel_regression(&at, &inputs, &targets, &mut y, KernelRegressionOptions::new().sigma(0.3))?;
+    // [end]
+    assert!((y[0] - 2.5).abs() < 0.02);
+    // [merge_states]
+    let (outs, lses) = ([0.0f32; 8], [0.0f32; 4]); // of two parts of the keys, as log_sum_exp returns them
+    let (parts, sums) = (Tensor::new(&outs, [2, 2, 2])?, Tensor::new(&lses, [2, 2])?);
+    context.merge_states(parts, sums, TensorMut::new(&mut out, [2, 2])?, None)?;
+    // [end]
+    assert_eq!(out[0], 0.0);
+    // [masked_softmax]
+    let (mut x, lens) = ([0.0f32; 8], [1i64, 2]);
+    let lens = Tensor::new(&lens, [1, 2])?;
+    context.masked_softmax_in_place(TensorMut::new(&mut x, [1, 2, 4])?, Some(lens), MaskedSoftmaxOptions::new())?;
+    // [end]
+    assert_eq!(x, [1.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0]);
+    // [elementwise]
+    context.tanh(&QUERY, &mut out)?;
+    context.exp_in_place(&mut out)?;
+    // [end]
+    assert_eq!(out[1], 1.0);
+    Ok(())
+}
+
+#[test]
+fn layers() -> Result<()> {
+    let (context, mut out) = (Context::default(), [0.0f32; 4]);
+    // [matmul]
+    let packed = PackedMatrix::new(&context, Tensor::new(&VALUE, [3, 2])?)?;
+    let transposed = Tensor::strided(&KEY, 0, [2, 3], [1, 2])?;
+    context.matmul_packed(transposed, &packed, TensorMut::new(&mut out, [2, 2])?)?;
+    // [end]
+    assert_eq!(out, [60.0, 80.0, 80.0, 100.0]);
+    // [linear]
+    let (x, bias) = (Tensor::new(&QUERY, [2, 2])?, [0.0f32, -1.0]);
+    let weight = PackedMatrix::linear(&context, x, WeightLayout::OutIn)?; // as torch.nn.Linear has it
+    let options = LinearOptions::new().activation(Activation::Relu).bias(&bias);
+    context.linear(x, &weight, TensorMut::new(&mut out, [2, 2])?, options)?;
+    // [end]
+    assert_eq!(out, [9.0, 0.0, 0.0, 8.0]);
+    // [layer_norm]
+    context.layer_norm(x, TensorMut::new(&mut out, [2, 2])?, LayerNormOptions::new().epsilon(1e-5).residual(x))?;
+    // [end]
+    assert!(near(out[0], 1.0) && near(out[1], -1.0));
+    // [multi_head_attention]
+    let identity = [1.0f32, 0.0, 0.0, 1.0];
+    let w = Tensor::new(&identity, [2, 2])?;
+    let parameters = MhaParameters::new().heads(2).query_weight(w).key_weight(w).value_weight(w).out_weight(w);
+    let (weights, mut projected) = (MhaWeights::new(&context, &parameters)?, [0.0f32; 6]);
+    let (x, y) = (Tensor::new(&KEY, [3, 2])?, TensorMut::new(&mut projected, [3, 2])?);
+    context.multi_head_attention(&weights, x, None, None, y, MhaOptions::new())?; // self-attention
+    // [end]
+    assert!(projected[0] > 0.0 && projected[0] < 1.0);
+    Ok(())
+}
+
+#[test]
+fn positions() -> Result<()> {
+    let (context, mut out) = (Context::default(), [0.0f32; 4]);
+    // [positional_encoding]
+    let mut encoding = vec![0.0f32; 60 * 32];
+    context.positional_encoding(TensorMut::new(&mut encoding, [60, 32])?, PositionalEncodingOptions::new())?;
+    let x = TensorMut::new(&mut encoding, [60, 32])?;
+    context.add_positional_encoding_in_place(x, PositionalEncodingOptions::new())?; // twice as much
+    // [end]
+    assert_eq!(encoding[1], 2.0);
+    // [rotary]
+    let (x, turned) = (Tensor::new(&QUERY, [2, 2])?, TensorMut::new(&mut out, [2, 2])?); // [L, D]
+    context.rotary(x, turned, RotaryOptions::new().offset(3))?;
+    // [end]
+    assert!(near(out[0], 3.0 * 3f32.cos()));
+    // [alibi_slopes]
+    let mut slopes = [0.0f32; 4];
+    alibi_slopes(&mut slopes)?; // [1/4, 1/16, 1/64, 1/256]
+    // [end]
+    assert_eq!(slopes[3], 1.0 / 256.0);
+    // [tensor]
+    let mut inside = vec![0.0f32; 2 * 5 * 4 * 64]; // [B, L, H, D] in memory
+    let view = TensorMut::strided(&mut inside, 0, [2, 4, 5, 64], [5 * 4 * 64, 64, 4 * 64, 1])?; // [B, H, L, D]
+    context.tanh_in_place(view)?;
+    // [end]
+    assert_eq!(inside[0], 0.0);
+    Ok(())
+}

@@ -1,0 +1,253 @@
+/* The examples of the reference pages, run by a test. A page shows what stands between [name] and [end].
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <fovea/fovea.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void must(int holds, const char *what) {
+  if (holds) return;
+  printf("FAILED: %s; %s\n", what, fovea_last_error());
+  exit(1);
+}
+#define MUST(holds) must(holds, #holds)
+
+// [attention]
+static float query[2][2] = {{3, 0}, {0, 3}}, key[3][2] = {{1, 0}, {0, 1}, {1, 1}};
+static float value[3][2] = {{10, 20}, {30, 40}, {50, 60}}, out[2][2];
+static const int64_t two[] = {2, 2}, three[] = {3, 2};
+static fovea_tensor q, k, v, o;
+static fovea_status status;
+// [end]
+
+static void attention(void) {
+  // [attention]
+  q = fovea_tensor_contiguous(query, FOVEA_F32, 2, two);
+  k = fovea_tensor_contiguous(key, FOVEA_F32, 2, three);
+  v = fovea_tensor_contiguous(value, FOVEA_F32, 2, three);
+  o = fovea_tensor_contiguous(out, FOVEA_F32, 2, two);
+  fovea_attention_options options = {.struct_size = sizeof options, .flags = FOVEA_CAUSAL};
+  status = fovea_sdpa(NULL, &q, &k, &v, &o, &options);  // NULL for options: {{30.00, 40.00}, {38.30, 48.30}}
+  // [end]
+  MUST(status == FOVEA_OK && fovea_sdpa(NULL, &q, &k, &v, &o, NULL) == FOVEA_OK && fabsf(out[1][0] - 38.3036F) < 1e-3F);
+}
+
+static fovea_score score;
+
+static void score_function(void) {
+  // [score]
+  static float identity[2][2] = {{1, 0}, {0, 1}}, ones[2] = {1, 1};
+  static fovea_tensor weight, vector;
+  weight = fovea_tensor_contiguous(identity, FOVEA_F32, 2, two);
+  vector = fovea_tensor_contiguous(ones, FOVEA_F32, 1, two);
+  score = (fovea_score){.struct_size = sizeof score,
+                        .kind = FOVEA_SCORE_ADDITIVE,
+                        .query_weight = &weight,
+                        .key_weight = &weight,
+                        .score_vector = &vector};
+  status = fovea_attention(NULL, &score, &q, &k, &v, &o, NULL);
+  // [end]
+  MUST(status == FOVEA_OK && out[0][0] > 10 && out[0][0] < 50);
+}
+
+static void plan(void) {
+  // [plan]
+  fovea_plan *plan = NULL;
+  status = fovea_sdpa_plan_create(NULL, &q, &k, &v, &o, NULL, &plan);
+  const size_t size = fovea_plan_workspace_size(plan);
+  void *workspace = malloc(size);
+  fovea_attention_buffers buffers = {
+      .struct_size = sizeof buffers, .query = query[0], .key = key[0], .value = value[0], .out = out[0]};
+  if (status == FOVEA_OK) status = fovea_attention_run(plan, &buffers, workspace, size);
+  fovea_plan_destroy(plan);
+  free(workspace);
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[1][0] - 38.3036F) < 1e-3F);
+}
+
+static void prepared_keys(void) {
+  // [prepared_keys]
+  fovea_prepared_keys *keys = NULL;
+  status = fovea_prepared_keys_create(NULL, &score, 1, 1, 8, 2, 2, &keys);  // batch, kv_heads, capacity, Dq, Dk
+  if (status == FOVEA_OK) status = fovea_prepared_keys_append(NULL, keys, &k);
+  if (status == FOVEA_OK) status = fovea_attention_prepared(NULL, &q, keys, &v, &o, NULL);
+  fovea_prepared_keys_destroy(keys);
+  // [end]
+  MUST(status == FOVEA_OK);
+}
+
+static void kernel_regression(void) {
+  // [kernel_regression]
+  float at[] = {1.5F}, inputs[] = {0, 1, 2}, targets[] = {0, 1, 4}, y[1];
+  const int64_t one[] = {1}, points[] = {3};
+  const fovea_tensor a = fovea_tensor_contiguous(at, FOVEA_F32, 1, one),
+                     r = fovea_tensor_contiguous(y, FOVEA_F32, 1, one);
+  const fovea_tensor i = fovea_tensor_contiguous(inputs, FOVEA_F32, 1, points);
+  const fovea_tensor t = fovea_tensor_contiguous(targets, FOVEA_F32, 1, points);
+  fovea_kernel_regression_options options = {.struct_size = sizeof options, .sigma = 0.3F};
+  status = fovea_kernel_regression(NULL, &a, &i, &t, &r, &options);
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(y[0] - 2.5F) < 0.02F);
+}
+
+static void merge_states(void) {
+  // [merge_states]
+  static float outs[2][2][2], lses[2][2];  // of two parts of the keys, as log_sum_exp returns them
+  const int64_t parts[] = {2, 2, 2};
+  const fovea_tensor all = fovea_tensor_contiguous(outs, FOVEA_F32, 3, parts);
+  const fovea_tensor sums = fovea_tensor_contiguous(lses, FOVEA_F32, 2, parts);
+  status = fovea_merge_states(NULL, &all, &sums, &o, NULL);
+  // [end]
+  MUST(status == FOVEA_OK && out[0][0] == 0);
+}
+
+static void masked_softmax(void) {
+  // [masked_softmax]
+  float x[1][2][4] = {{{0}}};
+  int64_t lens[1][2] = {{1, 2}};
+  const int64_t shape[] = {1, 2, 4};
+  const fovea_tensor rows = fovea_tensor_contiguous(x, FOVEA_F32, 3, shape);
+  const fovea_tensor lengths = fovea_tensor_contiguous(lens, FOVEA_I64, 2, shape);
+  status = fovea_masked_softmax(NULL, &rows, &lengths, &rows, NULL);  // in place: {1, 0, 0, 0}, {0.5, 0.5, 0, 0}
+  // [end]
+  MUST(status == FOVEA_OK && x[0][0][0] == 1 && x[0][1][1] == 0.5F && x[0][1][2] == 0);
+}
+
+static void matmul(void) {
+  // [matmul]
+  fovea_tensor transposed = {.data = key, .dtype = FOVEA_F32, .rank = 2, .shape = {2, 3}, .strides = {1, 2}};
+  fovea_packed_matrix *packed = NULL;
+  status = fovea_matmul_pack(NULL, &v, &packed);
+  if (status == FOVEA_OK) status = fovea_matmul_packed(NULL, &transposed, packed, &o);
+  fovea_packed_matrix_destroy(packed);
+  // [end]
+  MUST(status == FOVEA_OK && out[0][0] == 60 && out[1][1] == 100);
+}
+
+static void elementwise(void) {
+  // [elementwise]
+  status = fovea_tanh(NULL, &q, &o);
+  if (status == FOVEA_OK) status = fovea_exp(NULL, &o, &o);  // in place
+  // [end]
+  MUST(status == FOVEA_OK && out[0][1] == 1);
+}
+
+static void positional_encoding(void) {
+  // [positional_encoding]
+  static float encoding[60][32];
+  const int64_t shape[] = {60, 32};
+  const fovea_tensor p = fovea_tensor_contiguous(encoding, FOVEA_F32, 2, shape);
+  status = fovea_positional_encoding(NULL, &p, NULL);
+  if (status == FOVEA_OK) status = fovea_add_positional_encoding(NULL, &p, &p, NULL);  // in place: twice as much
+  // [end]
+  MUST(status == FOVEA_OK && encoding[0][1] == 2);
+}
+
+static void rotary(void) {
+  // [rotary]
+  fovea_rotary_options options = {.struct_size = sizeof options, .offset = 3};
+  status = fovea_rotary(NULL, &q, &o, &options);  // [L, D]
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[0][0] - 3 * cosf(3)) < 1e-5F);
+}
+
+static void alibi_slopes(void) {
+  // [alibi_slopes]
+  float slopes[4];
+  const int64_t heads[] = {4};
+  const fovea_tensor s = fovea_tensor_contiguous(slopes, FOVEA_F32, 1, heads);
+  status = fovea_alibi_slopes(&s);  // {1/4, 1/16, 1/64, 1/256}
+  // [end]
+  MUST(status == FOVEA_OK && slopes[0] == 0.25F && slopes[3] == 1.0F / 256);
+}
+
+static void linear(void) {
+  // [linear]
+  float added[] = {0, -1};
+  const fovea_tensor bias = fovea_tensor_contiguous(added, FOVEA_F32, 1, two);
+  fovea_packed_matrix *packed = NULL;
+  status = fovea_linear_pack(NULL, &q, FOVEA_WEIGHT_OUT_IN, &packed);  // [out, in], as torch.nn.Linear has it
+  fovea_linear_options options = {.struct_size = sizeof options, .activation = FOVEA_ACTIVATION_RELU, .bias = &bias};
+  if (status == FOVEA_OK) status = fovea_linear(NULL, &q, packed, &o, &options);
+  fovea_packed_matrix_destroy(packed);
+  // [end]
+  MUST(status == FOVEA_OK && out[0][0] == 9 && out[0][1] == 0 && out[1][1] == 8);
+}
+
+static void layer_norm(void) {
+  // [layer_norm]
+  fovea_layer_norm_options options = {.struct_size = sizeof options, .epsilon = 1e-5F, .residual = &q};
+  status = fovea_layer_norm(NULL, &q, &o, &options);
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[0][0] - 1) < 1e-4F && fabsf(out[0][1] + 1) < 1e-4F);
+}
+
+static void kv_cache(void) {
+  // [kv_cache]
+  fovea_kv_cache_sizes sizes = {.struct_size = sizeof sizes, .batch = 1, .kv_heads = 1, .capacity = 8, .head_dim = 2};
+  fovea_kv_cache *cache = NULL;
+  status = fovea_kv_cache_create(&sizes, &cache);
+  if (status == FOVEA_OK) status = fovea_kv_cache_append(NULL, cache, &k, &v);
+  if (status == FOVEA_OK) status = fovea_kv_cache_attend(NULL, cache, NULL, &q, &o, NULL);
+  fovea_kv_cache_destroy(cache);
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[1][0] - 38.3036F) < 1e-3F);
+}
+
+static void multi_head_attention(void) {
+  // [multi_head_attention]
+  static float identity[2][2] = {{1, 0}, {0, 1}}, projected[3][2];
+  const fovea_tensor w = fovea_tensor_contiguous(identity, FOVEA_F32, 2, two);  // [out, in]
+  const fovea_tensor p = fovea_tensor_contiguous(projected, FOVEA_F32, 2, three);
+  fovea_mha_parameters parameters = {.struct_size = sizeof parameters,
+                                     .heads = 2,
+                                     .query_weight = &w,
+                                     .key_weight = &w,
+                                     .value_weight = &w,
+                                     .out_weight = &w};
+  fovea_mha_weights *weights = NULL;
+  status = fovea_mha_weights_create(NULL, &parameters, &weights);
+  if (status == FOVEA_OK) status = fovea_multi_head_attention(NULL, weights, &k, NULL, NULL, &p, NULL);  // of key alone
+  fovea_mha_weights_destroy(weights);
+  // [end]
+  MUST(status == FOVEA_OK && projected[0][0] > 0 && projected[0][0] < 1);
+}
+
+static void tensor(void) {
+  // [tensor]
+  static float inside[2][5][4][64];  // [B, L, H, D] in memory
+  fovea_tensor view = {.data = inside, .dtype = FOVEA_F32, .rank = 4, .shape = {2, 4, 5, 64}};  // [B, H, L, D]
+  const int64_t strides[] = {5 * 4 * 64, 64, 4 * 64, 1};                                        // counted in elements
+  for (int axis = 0; axis < 4; ++axis) view.strides[axis] = strides[axis];
+  status = fovea_tanh(NULL, &view, &view);
+  // [end]
+  MUST(status == FOVEA_OK);
+}
+
+static void context(void) {
+  // [context]
+  fovea_context_options options = {.struct_size = sizeof options, .max_threads = 1, .max_isa = "base"};
+  fovea_context *one = NULL;
+  status = fovea_context_create(&options, &one);
+  if (status == FOVEA_OK) status = fovea_sdpa(one, &q, &k, &v, &o, NULL);
+  fovea_context_destroy(one);
+  // [end]
+  MUST(status == FOVEA_OK);
+}
+
+static void failure(void) {
+  // [status]
+  status = fovea_sdpa(NULL, &q, &k, &q, &o, NULL);
+  if (status != FOVEA_OK) printf("%s: %s\n", fovea_status_name(status), fovea_last_error());
+  // [end]
+  MUST(status == FOVEA_BAD_SHAPE);
+}
+
+int main(void) {
+  attention(), score_function(), plan(), prepared_keys(), kernel_regression(), merge_states(), masked_softmax(),
+      matmul();
+  elementwise(), positional_encoding(), rotary(), alibi_slopes(), linear(), layer_norm(), kv_cache();
+  tensor(), context(), failure(), multi_head_attention();
+  return 0;
+}

@@ -1,0 +1,164 @@
+// The examples of the reference pages, run by a test. A page shows what stands between [name] and [end].
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fovea/fovea.hpp>
+#include <vector>
+
+namespace {
+
+using fovea::Tensor;
+
+void must(bool holds, int line) {
+  if (holds) return;
+  std::printf("FAILED: line %d\n", line);
+  std::exit(1);
+}
+
+bool near(float found, float expected) { return std::abs(found - expected) < 1e-3F; }
+
+// [attention]
+const std::vector<float> query = {3, 0, 0, 3}, key = {1, 0, 0, 1, 1, 1}, value = {10, 20, 30, 40, 50, 60};
+std::vector<float> out(4);
+// [end]
+const std::vector<float> identity = {1, 0, 0, 1}, ones = {1, 1};
+
+void attend() {
+  // [attention]
+  const Tensor q(query, {2, 2}), k(key, {3, 2}), v(value, {3, 2});
+  fovea::sdpa(q, k, v, Tensor(out, {2, 2}), {.causal = true});
+  fovea::sdpa(q, k, v, Tensor(out, {2, 2}));  // {30.00, 40.00, 38.30, 48.30}
+  // [end]
+  must(near(out[2], 38.3036F), __LINE__);
+  // [score]
+  const fovea::Score score = fovea::Additive{
+      .query_weight = Tensor(identity, {2, 2}), .key_weight = Tensor(identity, {2, 2}), .score_vector = Tensor(ones)};
+  fovea::attention(score, q, k, v, Tensor(out, {2, 2}));
+  // [end]
+  must(out[0] > 10 && out[0] < 50, __LINE__);
+  // [plan]
+  const fovea::Plan plan = fovea::Plan::sdpa(q, k, v, Tensor(out, {2, 2}));
+  std::vector<std::byte> workspace(plan.workspace_size());
+  fovea::AttentionBuffers buffers;
+  buffers.query = query.data();
+  buffers.key = key.data();
+  buffers.value = value.data();
+  buffers.out = out.data();
+  plan.run(buffers, workspace);
+  // [end]
+  must(near(out[2], 38.3036F), __LINE__);
+  // [prepared_keys]
+  fovea::PreparedKeys keys(score, {.capacity = 8, .query_dim = 2, .key_dim = 2});
+  keys.append(k);
+  fovea::attention(q, keys, v, Tensor(out, {2, 2}));
+  // [end]
+  must(keys.length() == 3, __LINE__);
+  // [kv_cache]
+  fovea::KvCache cache({.capacity = 8, .head_dim = 2});
+  cache.append(k, v);
+  cache.attend(q, Tensor(out, {2, 2}));
+  cache.truncate(1);
+  // [end]
+  must(near(out[2], 38.3036F), __LINE__);
+  // [context]
+  const fovea::Context one({.max_threads = 1, .max_isa = "base"});
+  fovea::sdpa(q, k, v, Tensor(out, {2, 2}), {}, one);
+  // [end]
+  must(near(out[2], 38.3036F), __LINE__);
+  // [status]
+  try {
+    fovea::sdpa(q, k, q, Tensor(out, {2, 2}));
+  } catch (const fovea::Error &error) {
+    std::puts(error.what());
+  }
+  // [end]
+}
+
+void reduce() {
+  // [kernel_regression]
+  const std::vector<float> at = {1.5F}, inputs = {0, 1, 2}, targets = {0, 1, 4};
+  std::vector<float> y(1);
+  fovea::kernel_regression(Tensor(at), Tensor(inputs), Tensor(targets), Tensor(y), {.sigma = 0.3F});
+  // [end]
+  must(std::abs(y[0] - 2.5F) < 0.02F, __LINE__);
+  // [merge_states]
+  const std::vector<float> outs(8), lses(4);  // of two parts of the keys, as log_sum_exp returns them
+  fovea::merge_states(Tensor(outs, {2, 2, 2}), Tensor(lses, {2, 2}), Tensor(out, {2, 2}));
+  // [end]
+  must(out[0] == 0, __LINE__);
+  // [masked_softmax]
+  std::vector<float> x(8);
+  const std::vector<std::int64_t> lens = {1, 2};
+  fovea::masked_softmax(Tensor(x, {1, 2, 4}), Tensor(lens, {1, 2}), Tensor(x, {1, 2, 4}));  // in place
+  // [end]
+  must(x[0] == 1 && x[5] == 0.5F && x[6] == 0, __LINE__);
+}
+
+void multiply() {
+  // [matmul]
+  const fovea::PackedMatrix packed(Tensor(value, {3, 2}));
+  fovea::matmul(Tensor(key, {2, 3}, {1, 2}), packed, Tensor(out, {2, 2}));  // key transposed, by its strides
+  // [end]
+  must(out[0] == 60 && out[3] == 100, __LINE__);
+  // [linear]
+  const std::vector<float> bias = {0, -1};
+  const fovea::PackedMatrix weight = fovea::linear_pack(Tensor(query, {2, 2}));  // [out, in], as torch.nn.Linear has it
+  fovea::linear(Tensor(query, {2, 2}), weight, Tensor(out, {2, 2}),
+                {.activation = fovea::Activation::relu, .bias = Tensor(bias)});
+  // [end]
+  must(out[0] == 9 && out[1] == 0 && out[3] == 8, __LINE__);
+  // [layer_norm]
+  fovea::layer_norm(Tensor(query, {2, 2}), Tensor(out, {2, 2}), {.epsilon = 1e-5F, .residual = Tensor(query, {2, 2})});
+  // [end]
+  must(near(out[0], 1) && near(out[1], -1), __LINE__);
+  // [multi_head_attention]
+  const Tensor weights(identity, {2, 2});
+  const fovea::MultiHeadWeights packed_weights(
+      {.heads = 2, .query_weight = weights, .key_weight = weights, .value_weight = weights, .out_weight = weights});
+  std::vector<float> projected(6);
+  fovea::self_attention(packed_weights, Tensor(key, {3, 2}), Tensor(projected, {3, 2}),
+                        {.attention = {.causal = true}});
+  // [end]
+  must(projected[0] == 1 && projected[1] == 0, __LINE__);
+}
+
+void place() {
+  // [positional_encoding]
+  std::vector<float> encoding(60 * 32);
+  fovea::positional_encoding(Tensor(encoding, {60, 32}));
+  fovea::add_positional_encoding(Tensor(encoding, {60, 32}), Tensor(encoding, {60, 32}));  // in place: twice as much
+  // [end]
+  must(encoding[1] == 2, __LINE__);
+  // [rotary]
+  fovea::rotary(Tensor(query, {2, 2}), Tensor(out, {2, 2}), {.offset = 3});  // [L, D]
+  // [end]
+  must(near(out[0], 3 * std::cos(3.0F)), __LINE__);
+  // [alibi_slopes]
+  std::vector<float> slopes(4);
+  fovea::alibi_slopes(Tensor(slopes));  // {1/4, 1/16, 1/64, 1/256}
+  // [end]
+  must(slopes[3] == 1.0F / 256, __LINE__);
+  // [elementwise]
+  fovea::tanh(Tensor(query), Tensor(out));
+  fovea::exp(Tensor(out), Tensor(out));  // in place
+  // [end]
+  must(out[1] == 1, __LINE__);
+  // [tensor]
+  std::vector<float> inside(2 * 5 * 4 * 64);                              // [B, L, H, D] in memory
+  const Tensor view(inside, {2, 4, 5, 64}, {5 * 4 * 64, 64, 4 * 64, 1});  // [B, H, L, D]
+  fovea::tanh(view, view);
+  // [end]
+  must(inside[0] == 0, __LINE__);
+}
+
+}  // namespace
+
+int main() {
+  attend();
+  reduce();
+  multiply();
+  place();
+}

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of the reference pages, run by a test. A page shows what stands between [name] and [end]."""
+import numpy as np
+
+import fovea
+
+# [attention]
+query = np.array([[3, 0], [0, 3]], np.float32)
+key = np.array([[1, 0], [0, 1], [1, 1]], np.float32)
+value = np.array([[10, 20], [30, 40], [50, 60]], np.float32)
+out = fovea.attention(query, key, value)                   # [[30.00, 40.00], [38.30, 48.30]]
+causal, weights = fovea.attention(query, key, value, is_causal=True, return_weights=True)
+# [end]
+assert np.allclose(out, [[30, 40], [38.3036, 48.3036]], atol=1e-4) and weights[0, 2] == 0
+
+# [score]
+score = fovea.Additive(query_weight=np.eye(2, dtype="f"), key_weight=np.eye(2, dtype="f"),
+                       score_vector=np.ones(2, "f"))
+out = fovea.attention(query, key, value, score=score)      # or fovea.additive_attention(...)
+near = fovea.gaussian_attention(query, key, value, sigma=0.5)
+# [end]
+assert out.shape == near.shape == (2, 2) and 10 < out[0, 0] < 50
+
+# [plan]
+run = fovea.plan(query, key, value)                        # checked once; any number of threads may run it
+out = run(query, key, value)
+print(run.describe(), run.workspace_size)
+# [end]
+assert np.array_equal(out, fovea.attention(query, key, value))
+
+# [prepared_keys]
+keys = fovea.PreparedKeys(score, batch=1, capacity=8, query_dim=2, key_dim=2)
+keys.append(key)                                           # projected once
+out = keys.attend(query, value)
+# [end]
+assert np.array_equal(out, fovea.attention(query, key, value, score=score))
+
+# [kernel_regression]
+inputs, targets = np.array([0, 1, 2], np.float32), np.array([0, 1, 4], np.float32)
+out = fovea.kernel_regression(np.array([1.5], np.float32), inputs, targets, sigma=0.3)
+# [end]
+assert abs(out[0] - 2.5) < 0.02
+
+# [merge_states]
+first, first_lse = fovea.attention(query, key[:2], value[:2], return_log_sum_exp=True)
+rest, rest_lse = fovea.attention(query, key[2:], value[2:], return_log_sum_exp=True)
+out, log_sum_exp = fovea.merge_states(np.stack([first, rest]), np.stack([first_lse, rest_lse]))
+# [end]
+assert np.allclose(out, fovea.attention(query, key, value), atol=1e-5)
+
+# [masked_softmax]
+x = np.zeros((1, 2, 4), np.float32)
+out = fovea.masked_softmax(x, np.array([[1, 2]]))          # [[[1, 0, 0, 0], [0.5, 0.5, 0, 0]]]
+# [end]
+assert out.tolist() == [[[1, 0, 0, 0], [0.5, 0.5, 0, 0]]]
+
+# [matmul]
+packed = fovea.PackedMatrix(value)                         # [K, N], kept in the kernel's order
+out = fovea.matmul(key.T, packed)                          # fovea.matmul(key.T, value) packs on the way
+# [end]
+assert out.tolist() == [[60, 80], [80, 100]]
+
+# [elementwise]
+out = fovea.tanh(np.array([0, 1], np.float32))
+fovea.exp(out, out=out)                                    # in place
+# [end]
+assert np.allclose(out, [1, np.exp(np.tanh(1))])
+
+# [positional_encoding]
+encoding = fovea.positional_encoding(60, 32)               # [60, 32]
+out = fovea.add_positional_encoding(np.zeros((1, 60, 32), np.float32))
+# [end]
+assert np.array_equal(out[0], encoding)
+
+# [rotary]
+heads = np.ones((1, 2, 5, 8), np.float32)                  # [B, H, L, D]
+turned = fovea.rotary(heads, offset=3, base=10000.0)
+back = fovea.rotary(turned, offset=3, inverse=True)
+# [end]
+assert np.allclose(back, heads, atol=1e-6)
+
+# [alibi_slopes]
+slopes = fovea.alibi_slopes(4)                             # [1/4, 1/16, 1/64, 1/256]
+# [end]
+assert slopes.tolist() == [1 / 4, 1 / 16, 1 / 64, 1 / 256]
+
+# [linear]
+weight, bias = np.array([[1, 0], [0, 1], [1, 1]], np.float32), np.array([0, 0, -1], np.float32)
+out = fovea.linear(query, weight, bias, activation="relu")  # weight [out, in], as torch.nn.Linear has it
+# [end]
+assert out.tolist() == [[3, 0, 2], [0, 3, 2]]
+
+# [layer_norm]
+out = fovea.layer_norm(value, weight=np.ones(2, np.float32), epsilon=1e-5, residual=value)
+# [end]
+assert np.allclose(out, [[-1, 1]] * 3, atol=1e-4)
+
+# [kv_cache]
+cache = fovea.KVCache(batch=1, kv_heads=1, capacity=8, head_dim=2)
+cache.append(key[None, None], value[None, None])           # [B, Hkv, n, D]
+out = cache.attend(query[None, None], is_causal=True)
+cache.truncate(1)
+# [end]
+assert out.shape == (1, 1, 2, 2) and len(cache) == 1
+
+# [multi_head_attention]
+square = np.eye(4, dtype=np.float32)
+layer = fovea.MultiHeadAttention(2, query_weight=square, key_weight=square, value_weight=square, out_weight=square)
+out = layer(np.ones((1, 3, 4), np.float32), is_causal=True)  # self-attention
+# [end]
+assert np.allclose(out, 1)
+
+# [tensor]
+wide = np.zeros((2, 5, 4, 64), np.float32)                 # [B, L, H, D] in memory
+view = wide.swapaxes(1, 2)                                 # [B, H, L, D]: only the strides differ
+out = fovea.attention(view, view, view)
+# [end]
+assert out.shape == (2, 4, 5, 64)
+
+# [context]
+one = fovea.Context(max_threads=1, max_isa="base")
+out = fovea.attention(query, key, value, context=one)
+# [end]
+assert one.threads == 1
+
+# [status]
+try:
+    fovea.attention(query, key, value[:2])
+except fovea.BadShape as error:                            # a ValueError, too
+    print(error, error.status)
+# [end]
