@@ -69,7 +69,9 @@ static void plan(void) {
 static void prepared_keys(void) {
   // [prepared_keys]
   fovea_prepared_keys *keys = NULL;
-  status = fovea_prepared_keys_create(NULL, &score, 1, 1, 8, 2, 2, &keys);  // batch, kv_heads, capacity, Dq, Dk
+  fovea_prepared_keys_sizes sizes = {
+      .struct_size = sizeof sizes, .batch = 1, .kv_heads = 1, .capacity = 8, .query_dim = 2, .key_dim = 2};
+  status = fovea_prepared_keys_create(NULL, &score, &sizes, &keys);
   if (status == FOVEA_OK) status = fovea_prepared_keys_append(NULL, keys, &k);
   if (status == FOVEA_OK) status = fovea_attention_prepared(NULL, &q, keys, &v, &o, NULL);
   fovea_prepared_keys_destroy(keys);
@@ -118,7 +120,7 @@ static void matmul(void) {
   // [matmul]
   fovea_tensor transposed = {.data = key, .dtype = FOVEA_F32, .rank = 2, .shape = {2, 3}, .strides = {1, 2}};
   fovea_packed_matrix *packed = NULL;
-  status = fovea_matmul_pack(NULL, &v, &packed);
+  status = fovea_matmul_pack(NULL, &v, NULL, &packed);
   if (status == FOVEA_OK) status = fovea_matmul_packed(NULL, &transposed, packed, &o);
   fovea_packed_matrix_destroy(packed);
   // [end]
@@ -167,7 +169,7 @@ static void linear(void) {
   float added[] = {0, -1};
   const fovea_tensor bias = fovea_tensor_contiguous(added, FOVEA_F32, 1, two);
   fovea_packed_matrix *packed = NULL;
-  status = fovea_linear_pack(NULL, &q, FOVEA_WEIGHT_OUT_IN, &packed);  // [out, in], as torch.nn.Linear has it
+  status = fovea_linear_pack(NULL, &q, NULL, &packed);  // [out, in], as torch.nn.Linear has it
   fovea_linear_options options = {.struct_size = sizeof options, .activation = FOVEA_ACTIVATION_RELU, .bias = &bias};
   if (status == FOVEA_OK) status = fovea_linear(NULL, &q, packed, &o, &options);
   fovea_packed_matrix_destroy(packed);

@@ -83,8 +83,9 @@ class PreparedKeys:
 
     def __init__(self, score: Score, *, batch: int, kv_heads: int = 1, capacity: int, query_dim: int, key_dim: int,
                  context: Context | None = None):
-        self._handle = _fovea.prepared_keys_create(handle_of(context), options_of(score), batch, kv_heads, capacity,
-                                                   query_dim, key_dim)
+        self._handle = _fovea.prepared_keys_create(
+            handle_of(context), options_of(score), {"batch": batch, "kv_heads": kv_heads, "capacity": capacity,
+                                                    "query_dim": query_dim, "key_dim": key_dim})
 
     def append(self, key: Array, *, context: Context | None = None) -> None:
         """Appends key [B, Hkv, n, Dk]."""

@@ -28,7 +28,7 @@ class PackedMatrix:
 
     def __init__(self, matrix: Array, *, layout: Layout = "in_out", context: Context | None = None):
         matrix = as_array(matrix)
-        self._handle = _fovea.linear_pack(handle_of(context), matrix, choice("layout", layout, LAYOUTS))
+        self._handle = _fovea.linear_pack(handle_of(context), matrix, {"layout": choice("layout", layout, LAYOUTS)})
         shape = shape_of(matrix)
         self.shape: tuple[int, int] = shape if layout == "in_out" else shape[::-1]
 
