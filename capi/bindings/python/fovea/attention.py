@@ -2,7 +2,7 @@
 """Attention of any score function, and what belongs to it."""
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -19,6 +19,7 @@ def attention(query: Array, key: Array, value: Array, *, score: Score | None = N
 
     query [B, H, Q, D], key [B, Hkv, K, Dk], value [B, Hkv, K, Dv], out [B, H, Q, Dv]; H is a multiple of Hkv. Or all of rank
     3, [B, L, D] (one head), or of rank 2, [L, D]. Any strides whose last axis is contiguous. D and Dv are in [1, 1024].
+    float32, float16 or bfloat16; out is of query's type.
 
     score: Dot(), the default, Bilinear, Additive, Concat or Gaussian; see fovea.scores.
     options: see AttentionOptions; masks and lengths, positions, dropout.
@@ -80,7 +81,7 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
 
     query [..., Q, D], key [..., K, D], value [..., K, Dv], returns [..., Q, Dv]; "..." are any number of axes, the last of
     which may be fewer in key and value with enable_gqa. attn_mask broadcasts to [..., Q, K]: bool, true: attend, or
-    float32, added to the scores. is_causal is PyTorch's: query i attends the keys up to i, and no attn_mask beside it.
+    a float type, added to the scores. is_causal is PyTorch's: query i attends the keys up to i, and no attn_mask beside it.
     dropout_p: which weights are dropped follows the random numbers of PyTorch or NumPy. What is not contiguous in its
     last axis is copied; rows that attend nothing give zeros.
     """
@@ -91,9 +92,7 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     if not enable_gqa and len(shape) > 2 and shape[-3] != shape_of(key)[-3]:
         raise ValueError(f"key: {shape_of(key)[-3]} heads where query has {shape[-3]}; see enable_gqa")
     flat = [array if leading < 2 else array.reshape((-1,) + shape_of(array)[-3:]) for array in (query, key, value)]
-    options: AttentionOptions = {}
-    if is_causal:
-        options.update(is_causal=True, top_left=True)
+    options: dict[str, Any] = {"is_causal": True, "top_left": True} if is_causal else {}
     if scale is not None:
         if scale == 0:  # which means the default in the library
             flat[0], scale = flat[0] * 0, 1.0
@@ -102,7 +101,7 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
         options.update(dropout=dropout_p, dropout_seed=_random_seed(query))
     if attn_mask is not None:
         name, mask = _mask(attn_mask, shape, shape_of(key)[-2])
-        options[name] = mask  # type: ignore[literal-required]
+        options[name] = mask
     out = attention(*flat, context=context, **options)
     return out if leading < 2 else out.reshape(shape[:-1] + shape_of(out)[-1:])
 

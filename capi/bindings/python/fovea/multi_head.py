@@ -28,19 +28,17 @@ class MultiHeadAttention:
                  in_bias: Array | None = None, out_bias: Array | None = None, kv_heads: int | None = None,
                  layout: Layout = "out_in", context: Context | None = None):
         self.heads, self.kv_heads = heads, kv_heads or heads
-        self._parameters = {
+        parameters = {
             "layout": choice("layout", layout, LAYOUTS), "heads": heads, "kv_heads": kv_heads or 0,
             "query_weight": query_weight, "key_weight": key_weight, "value_weight": value_weight, "in_weight": in_weight,
             "out_weight": out_weight, "query_bias": query_bias, "key_bias": key_bias, "value_bias": value_bias,
             "in_bias": in_bias, "out_bias": out_bias}
-        self._handle = _fovea.mha_weights_create(handle_of(context), self._parameters)
+        self._handle = _fovea.mha_weights_create(handle_of(context), parameters)
         self._context = context
         self._batch_first = True
-        self.out_features = self._out_features(0 if layout == "out_in" else 1)
-        self._parameters = None  # the library has its own copies
+        self.out_features = self._out_features(parameters, 0 if layout == "out_in" else 1)
 
-    def _out_features(self, axis: int) -> int:
-        given = self._parameters
+    def _out_features(self, given: dict, axis: int) -> int:
         if given["out_weight"] is not None:
             return shape_of(given["out_weight"])[axis]
         if given["value_weight"] is not None:

@@ -2,7 +2,8 @@
 """The options that all kinds of attention share, and what they are in the C interface."""
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
 
 from . import _fovea
 from .arrays import Array, float32, shape_of
@@ -72,7 +73,7 @@ def choice(argument: str, value, choices: dict):
     return choices[value]
 
 
-def read(given: dict, query_shape, key_len: int, like) -> tuple[dict, list]:
+def read(given: Mapping[str, Any], query_shape, key_len: int, like) -> tuple[dict, list]:
     """(members of fovea_attention_options, the outputs beside `out`, which it makes) of keyword arguments. `like`: an array
     of the library that outputs shall be of."""
     options: dict = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from . import _fovea
 from .arrays import Array
@@ -11,6 +12,8 @@ from .arrays import Array
 @dataclass(frozen=True, eq=False)
 class Score:
     """A score function and its parameters; the weights are laid out [out, in] and serve every batch entry and head."""
+
+    _kind: ClassVar[int]
 
     def _options(self) -> dict:
         given = {field.name: getattr(self, field.name) for field in fields(self)}

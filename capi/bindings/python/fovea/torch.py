@@ -4,7 +4,7 @@
     import fovea.torch                                  # torch.ops.fovea.sdpa, which torch.compile takes as it is
     fovea.torch.register_with_transformers()            # then: AutoModel.from_pretrained(..., attn_implementation="fovea")
 
-float32 on the CPU, without gradients. What fovea does not compute (another device or element type, a gradient, dropout) is
+float32, bfloat16 and float16 on the CPU, without gradients. What fovea does not compute (another device or element type, a gradient, dropout) is
 left to PyTorch's own function by `scaled_dot_product_attention` and in transformers; the operator itself refuses it.
 """
 from __future__ import annotations
@@ -17,6 +17,7 @@ from . import _fovea
 from .attention import _mask
 
 FLAGS_TOP_LEFT_CAUSAL = _fovea.CAUSAL | _fovea.TOP_LEFT
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def _compute(query, key, value, attn_mask, is_causal, scale):
@@ -40,7 +41,7 @@ def _compute(query, key, value, attn_mask, is_causal, scale):
 def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None,
          is_causal: bool = False, scale: Optional[float] = None) -> torch.Tensor:
     """softmax(query key^T scale + attn_mask) value: query [B, H, Q, D], key [B, Hkv, K, D], value [B, Hkv, K, Dv], H a
-    multiple of Hkv; attn_mask bool (true: attend) or float32, broadcast to [B, H, Q, K]; is_causal as PyTorch has it."""
+    multiple of Hkv; attn_mask bool (true: attend) or of numbers, broadcast to [B, H, Q, K]; is_causal as PyTorch has it."""
     return _compute(query, key, value, attn_mask, is_causal, scale)
 
 
@@ -54,9 +55,9 @@ def _is_ours(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_m
     tensors = [query, key, value] + ([] if attn_mask is None else [attn_mask])
     if dropout_p or query.dim() != 4 or any(x.device.type != "cpu" for x in tensors):
         return False
-    if any(x.dtype != torch.float32 for x in (query, key, value)):
+    if query.dtype not in DTYPES or key.dtype != query.dtype or value.dtype != query.dtype:
         return False
-    if attn_mask is not None and attn_mask.dtype not in (torch.float32, torch.bool):
+    if attn_mask is not None and attn_mask.dtype not in (*DTYPES, torch.bool):
         return False
     return not (torch.is_grad_enabled() and any(x.requires_grad for x in tensors))
 

@@ -113,20 +113,21 @@ def test_every_status_has_its_exception():
     assert issubclass(fovea.OutOfMemory, MemoryError) and not issubclass(fovea.InternalError, ValueError)
 
 
-def test_bfloat16_comes_to_the_library():
-    """float32 is all it takes today; what it says of others is its own."""
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    from fovea import _fovea
-
-    half = Q.astype(ml_dtypes.bfloat16)
-    if hasattr(_fovea, "BF16"):
-        assert fovea.attention(half, half, half).dtype == half.dtype
-    else:
-        with pytest.raises(fovea.BadDtype, match=r"query \(bfloat16\)"):
-            fovea.attention(half, half, half)
-    if not hasattr(_fovea, "F16"):
-        with pytest.raises(fovea.BadDtype, match=r"query \(float16\)"):
-            fovea.attention(Q.astype(np.float16), Q, Q)
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_precision(name):
+    """As the library takes it: outputs are of query's element type."""
+    dtype = np.dtype(np.float16) if name == "float16" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    half = Q.astype(dtype)
+    out, weights = fovea.attention(half, half, half, return_weights=True)
+    assert out.dtype == dtype and weights.dtype == np.float32
+    wanted = half.astype(np.float64)
+    close(out.astype(np.float64), attention(wanted, wanted, wanted)[0], 2e-3 if name == "float16" else 2e-2)
+    run = fovea.plan(half, half, half)
+    assert run(half, half, half).dtype == dtype
+    with pytest.raises(fovea.BadDtype, match="query"):
+        run(Q, half, half)
+    with pytest.raises(fovea.BadDtype, match="x"):
+        fovea.masked_softmax(half)
 
 
 def test_the_lock_is_released():

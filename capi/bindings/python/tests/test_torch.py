@@ -68,6 +68,17 @@ def test_other_types_are_pytorchs_or_refused():
         fovea.attention(Q.long(), K, V)
 
 
+@pytest.mark.parametrize("dtype, tolerance", [(torch.bfloat16, 3e-2), (torch.float16, 4e-3)])
+def test_half_precision(dtype, tolerance):
+    half = [x.to(dtype) for x in (Q, K, V)]
+    for mask in (None, MASKS["bool"], MASKS["float"].to(dtype)):
+        wanted = sdpa(*(x.double() for x in half), mask.double() if mask is not None and mask.is_floating_point() else mask)
+        for function in (fovea.scaled_dot_product_attention, fovea.torch.scaled_dot_product_attention):
+            out = function(*half, mask)
+            assert out.dtype == dtype
+            close(out.double(), wanted, tolerance)
+
+
 def test_the_operator():
     torch.library.opcheck(torch.ops.fovea.sdpa, (Q, K, V, MASKS["float"], False, 0.5))
     torch.library.opcheck(torch.ops.fovea.sdpa, (Q, K, V), {"is_causal": True})
