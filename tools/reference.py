@@ -117,7 +117,7 @@ class Reference:
     def struct(self, struct, page):
         rows = []
         for member in struct["members"]:
-            if member["name"] == "reserved":
+            if member["name"].startswith("reserved"):
                 continue
             said = "sizeof the struct" if member["name"] == "struct_size" else member["doc"]
             kind = member["type"]["c"] + (f"[{member['type']['array']}]" if "array" in member["type"] else "")

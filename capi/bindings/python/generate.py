@@ -8,6 +8,7 @@ Offsets and calls are written as C++, so the compiler checks them against the he
 in the tables: destroying handles, errors, views, running plans.
 """
 import json
+import re
 import sys
 
 BY_HAND = {"fovea_last_error", "fovea_last_error_copy", "fovea_tensor_contiguous", "fovea_tensor_from_dlpack",
@@ -46,7 +47,7 @@ class Tables:
     def struct(self, struct):
         rows = []
         for member in struct["members"]:
-            if member["name"] in LEFT_OUT or member["name"] in ("struct_size", "reserved"):
+            if member["name"] in LEFT_OUT or re.match("struct_size|reserved", member["name"]):
                 continue
             kind = self.kind(member)
             if kind is None:

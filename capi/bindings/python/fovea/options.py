@@ -52,18 +52,22 @@ class AttentionOptions(TypedDict, total=False):
     """Return log sum_j exp(score) [B, H, Q], too."""
     return_weights: bool | Literal["average"]
     """Return the attention weights [B, H, Q, K], too; "average": their mean over the heads, [B, Q, K]."""
-    return_scores: bool
-    """Return the scores before the softmax [B, H, Q, K], too."""
+    return_scores: bool | Literal["raw", "capped", "logits"]
+    """Return the scores [B, H, Q, K], too: "raw" (or True), after the soft-cap, or as the softmax is taken of them."""
 
 
 FLAGS = {"is_causal": _fovea.CAUSAL, "top_left": _fovea.TOP_LEFT, "leave_one_out": _fovea.LEAVE_ONE_OUT,
          "query_invariant": _fovea.QUERY_INVARIANT}
 SET_BY_VALUE = {"query_offset": _fovea.QUERY_OFFSET, "window_left": _fovea.WINDOW_LEFT,
-                "window_right": _fovea.WINDOW_RIGHT}
+                "window_right": _fovea.WINDOW_RIGHT, "query_offsets": _fovea.QUERY_OFFSET}
 EMPTY_ROWS = {"zero": _fovea.EMPTY_ROWS_ZERO, "uniform": _fovea.EMPTY_ROWS_UNIFORM, "nan": _fovea.EMPTY_ROWS_NAN}
+SCORES = {True: _fovea.SCORES_RAW, "raw": _fovea.SCORES_RAW, "capped": _fovea.SCORES_CAPPED,
+          "logits": _fovea.SCORES_LOGITS}
 MEMBERS = _fovea.members()["fovea_attention_options"]
 OUTPUTS = [name for name, kind in MEMBERS.items() if kind == "output"]
 """In the order in which they are returned."""
+NO_KEYWORD = ("flags", "scores_kind", *OUTPUTS)
+"""Members that other keywords set."""
 
 
 def choice(argument: str, value, choices: dict):
@@ -86,7 +90,7 @@ def read(given: Mapping[str, Any], query_shape, key_len: int, like) -> tuple[dic
             options[name] = choice(name, value, EMPTY_ROWS)
         elif name.removeprefix("return_") in OUTPUTS and name.startswith("return_"):
             flags |= _fovea.AVERAGE_WEIGHTS if value == "average" else 0
-        elif name in MEMBERS and name not in OUTPUTS and name != "flags":
+        elif name in MEMBERS and name not in NO_KEYWORD:
             if value is None:
                 continue
             flags |= SET_BY_VALUE.get(name, 0)
@@ -99,6 +103,8 @@ def read(given: Mapping[str, Any], query_shape, key_len: int, like) -> tuple[dic
             continue
         outputs.append(float32(output_shape(name, wanted, query_shape, key_len), like))
         options[name] = outputs[-1]
+        if name == "scores":
+            options["scores_kind"] = choice("return_scores", wanted, SCORES)
     if flags:
         options["flags"] = flags
     return options, outputs
@@ -115,7 +121,7 @@ def output_shape(name: str, wanted, query_shape, key_len: int) -> tuple:
 
 def names() -> list[str]:
     """The options that this build of the library has."""
-    taken = [name for name in MEMBERS if name not in OUTPUTS and name != "flags"]
+    taken = [name for name in MEMBERS if name not in NO_KEYWORD]
     return list(FLAGS) + taken + ["return_" + name for name in OUTPUTS]
 
 

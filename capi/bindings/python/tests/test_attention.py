@@ -93,6 +93,23 @@ def test_average_weights():
     close(weights, attention(Q, K, V)[1].mean(1))
 
 
+def test_scores():
+    scores = (Q.astype(np.float64).reshape(2, 2, 2, 5, 16) @ K[:, :, None].swapaxes(-1, -2) / 4).reshape(2, 4, 5, 7)
+    for kind, wanted in ((True, scores), ("raw", scores), ("capped", 2 * np.tanh(scores / 2)),
+                         ("logits", np.where(causal(5, 7), 2 * np.tanh(scores / 2), -np.inf))):
+        close(fovea.attention(Q, K, V, is_causal=True, softcap=2.0, return_scores=kind)[1], wanted)
+    assert np.array_equal(fovea.plan(Q, K, V, return_scores=True)(Q, K, V)[1],
+                          fovea.attention(Q, K, V, return_scores=True)[1])
+    with pytest.raises(ValueError, match="return_scores: 'log' is none of"):
+        fovea.attention(Q, K, V, return_scores="log")
+
+
+def test_an_offset_for_each_sequence():
+    out = fovea.attention(Q, K, V, is_causal=True, query_offsets=np.array([0, 2]))
+    for entry, offset in ((0, 0), (1, 2)):
+        close(out[entry], attention(Q, K, V, keep=np.arange(7) <= offset + np.arange(5)[:, None])[0][entry])
+
+
 def test_dropout_is_repeated_by_its_seed():
     def run(seed):
         return fovea.attention(Q, K, V, dropout=0.5, dropout_seed=seed, return_weights=True)[1]
