@@ -54,6 +54,10 @@ want_test_tools() {
 want_all_test_tools() {
   want cmake program cmake
   want rustc program rustc
+  want python3-dev python 'sysconfig; open(sysconfig.get_path("include") + "/Python.h")'
+  want python3-pytest python pytest
+  want python3-matplotlib python matplotlib
+  want abigail-tools program abidw
   want_arm_tools
 }
 

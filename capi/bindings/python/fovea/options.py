@@ -59,7 +59,7 @@ class AttentionOptions(TypedDict, total=False):
 FLAGS = {"is_causal": _fovea.CAUSAL, "top_left": _fovea.TOP_LEFT, "leave_one_out": _fovea.LEAVE_ONE_OUT,
          "query_invariant": _fovea.QUERY_INVARIANT}
 SET_BY_VALUE = {"query_offset": _fovea.QUERY_OFFSET, "window_left": _fovea.WINDOW_LEFT,
-                "window_right": _fovea.WINDOW_RIGHT, "query_offsets": _fovea.QUERY_OFFSET}
+                "window_right": _fovea.WINDOW_RIGHT}
 EMPTY_ROWS = {"zero": _fovea.EMPTY_ROWS_ZERO, "uniform": _fovea.EMPTY_ROWS_UNIFORM, "nan": _fovea.EMPTY_ROWS_NAN}
 SCORES = {True: _fovea.SCORES_RAW, "raw": _fovea.SCORES_RAW, "capped": _fovea.SCORES_CAPPED,
           "logits": _fovea.SCORES_LOGITS}
