@@ -67,9 +67,8 @@ class Binding:
             for variable, rest in re.findall(rf"\b{name} [*&]?(\w+) =(.*?)\breturn\b", text, re.S):
                 places.append(set(re.findall(rf"\b{variable}(?:\.|->)(\w+) \|?=", rest)))
             places = [place for place in places if place]  # not those that only hold one
-            for member in struct["members"]:
-                if member["name"] not in ("struct_size", "reserved") and \
-                        not (places and all(member["name"] in place for place in places)):
+            for member in generate_rust.settable(struct):
+                if not (places and all(member["name"] in place for place in places)):
                     yield f"{name}.{member['name']}"
 
 

@@ -20,6 +20,12 @@ def plain(name):
     return name.replace("fovea_", "", 1)
 
 
+def settable(struct):
+    """The members of an options struct that can be given: flags of which there are none yet are 0, as what is reserved."""
+    return [member for member in struct["members"] if member["name"] not in ("struct_size", "reserved")
+            and (member["name"] != "flags" or member.get("enum"))]
+
+
 def doc(text, indent="", note=""):
     """A doc comment. What is set in columns stays so."""
     if not text:
@@ -168,7 +174,7 @@ class Options:
         self.enums = {enum["of"]: enum for enum in described["enums"]}
         self.options = {s["name"] for s in described["structs"] if s["options"]}
         self.handles = {handle["name"] for handle in described["handles"]}
-        self.members = [m for m in struct["members"] if m["name"] not in ("struct_size", "reserved")]
+        self.members = settable(struct)
 
     def kind(self, member):
         """What is done with a member: flags, enum, number, tensor, output, options, handle."""
@@ -252,8 +258,8 @@ class Options:
             name = member["name"]
             if name == "struct_size":
                 values.append(f"struct_size: std::mem::size_of::<sys::{self.struct['name']}>()")
-            elif name == "reserved":
-                values.append("reserved: 0")
+            elif member not in self.members:
+                values.append(f"{name}: 0")
             else:
                 values.append(f"{name}: " + {
                     "flags": f"self.{name}", "enum": f"self.{name} as i32", "number": f"self.{name}",

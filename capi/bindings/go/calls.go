@@ -58,12 +58,12 @@ func cAttentionPlanCreate(context *Context, score *Score, query *Tensor, key *Te
 	return (*C.fovea_plan)(result.made), finish(result)
 }
 
-func cPreparedKeysCreate(context *Context, score *Score, batch int64, kvHeads int64, capacity int64, queryDim int64, keyDim int64) (*C.fovea_prepared_keys, error) {
+func cPreparedKeysCreate(context *Context, score *Score, sizes *PreparedKeysSizes) (*C.fovea_prepared_keys, error) {
 	scoreAll := score
 	if scoreAll == nil {
 		scoreAll = &Score{}
 	}
-	result := C.go_fovea_prepared_keys_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), C.int64_t(batch), C.int64_t(kvHeads), C.int64_t(capacity), C.int64_t(queryDim), C.int64_t(keyDim))
+	result := C.go_fovea_prepared_keys_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), sizes.raw())
 	runtime.KeepAlive(context)
 	return (*C.fovea_prepared_keys)(result.made), finish(result)
 }
@@ -131,8 +131,8 @@ func cMatmul(context *Context, a *Tensor, b *Tensor, out *Tensor) error {
 	return finish(result)
 }
 
-func cMatmulPack(context *Context, b *Tensor) (*C.fovea_packed_matrix, error) {
-	result := C.go_fovea_matmul_pack(context.pointer(), b.view(), b.bytes())
+func cMatmulPack(context *Context, b *Tensor, options *MatmulPackOptions) (*C.fovea_packed_matrix, error) {
+	result := C.go_fovea_matmul_pack(context.pointer(), b.view(), b.bytes(), options.raw())
 	runtime.KeepAlive(context)
 	return (*C.fovea_packed_matrix)(result.made), finish(result)
 }
@@ -183,8 +183,8 @@ func cAlibiSlopes(out *Tensor) error {
 	return finish(result)
 }
 
-func cLinearPack(context *Context, weight *Tensor, layout int32) (*C.fovea_packed_matrix, error) {
-	result := C.go_fovea_linear_pack(context.pointer(), weight.view(), weight.bytes(), C.int32_t(layout))
+func cLinearPack(context *Context, weight *Tensor, options *LinearPackOptions) (*C.fovea_packed_matrix, error) {
+	result := C.go_fovea_linear_pack(context.pointer(), weight.view(), weight.bytes(), options.raw())
 	runtime.KeepAlive(context)
 	return (*C.fovea_packed_matrix)(result.made), finish(result)
 }

@@ -258,6 +258,34 @@ func (o *Score) raw() *C.go_fovea_score {
 	return raw
 }
 
+// PreparedKeysSizes:
+// The zero value is the default. In C: fovea_prepared_keys_sizes.
+type PreparedKeysSizes struct {
+	// B, 0 to 2^30
+	Batch int64
+	// Hkv, 1 to 2^30
+	KvHeads int64
+	// keys of each sequence, 0 to 2^30
+	Capacity int64
+	// Dq, 1 to 1024: CONCAT's weight does not tell the two apart
+	QueryDim int64
+	// Dk, 1 to 1024
+	KeyDim int64
+}
+
+func (o *PreparedKeysSizes) raw() *C.go_fovea_prepared_keys_sizes {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_prepared_keys_sizes)
+	raw.batch = C.int64_t(o.Batch)
+	raw.kv_heads = C.int64_t(o.KvHeads)
+	raw.capacity = C.int64_t(o.Capacity)
+	raw.query_dim = C.int64_t(o.QueryDim)
+	raw.key_dim = C.int64_t(o.KeyDim)
+	return raw
+}
+
 // KernelRegressionOptions:
 // The zero value is the default. In C: fovea_kernel_regression_options.
 type KernelRegressionOptions struct {
@@ -294,6 +322,19 @@ func (o *MaskedSoftmaxOptions) raw() *C.go_fovea_masked_softmax_options {
 	}
 	raw := new(C.go_fovea_masked_softmax_options)
 	raw.empty_rows = C.int32_t(o.EmptyRows)
+	return raw
+}
+
+// MatmulPackOptions:
+// The zero value is the default. In C: fovea_matmul_pack_options.
+type MatmulPackOptions struct {
+}
+
+func (o *MatmulPackOptions) raw() *C.go_fovea_matmul_pack_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_matmul_pack_options)
 	return raw
 }
 
@@ -356,6 +397,22 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 	raw.position_scale = C.float(o.PositionScale)
 	raw.rotary_dim = C.int64_t(o.RotaryDim)
 	raw.offset = C.int64_t(o.Offset)
+	return raw
+}
+
+// LinearPackOptions:
+// The zero value is the default. In C: fovea_linear_pack_options.
+type LinearPackOptions struct {
+	// FOVEA_WEIGHT_*
+	Layout WeightLayout
+}
+
+func (o *LinearPackOptions) raw() *C.go_fovea_linear_pack_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_linear_pack_options)
+	raw.layout = C.int32_t(o.Layout)
 	return raw
 }
 

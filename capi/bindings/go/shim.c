@@ -221,7 +221,7 @@ go_result go_fovea_attention_plan_create(const fovea_context *context, const go_
   return result;
 }
 
-go_result go_fovea_prepared_keys_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, int64_t batch, int64_t kv_heads, int64_t capacity, int64_t query_dim, int64_t key_dim) {
+go_result go_fovea_prepared_keys_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_fovea_prepared_keys_sizes *sizes) {
   fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
   fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
   fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
@@ -239,8 +239,16 @@ go_result go_fovea_prepared_keys_create(const fovea_context *context, const go_f
     made_score.score_vector = (score_score_vector ? &made_score_score_vector : NULL);
     made_score.sigmas = (score_sigmas ? &made_score_sigmas : NULL);
   }
+  fovea_prepared_keys_sizes made_sizes = {.struct_size = sizeof(made_sizes)};
+  if (sizes) {
+    made_sizes.batch = sizes->batch;
+    made_sizes.kv_heads = sizes->kv_heads;
+    made_sizes.capacity = sizes->capacity;
+    made_sizes.query_dim = sizes->query_dim;
+    made_sizes.key_dim = sizes->key_dim;
+  }
   fovea_prepared_keys *made = NULL;
-  go_result result = go_finish(fovea_prepared_keys_create(context, (score ? &made_score : NULL), batch, kv_heads, capacity, query_dim, key_dim, &made));
+  go_result result = go_finish(fovea_prepared_keys_create(context, (score ? &made_score : NULL), (sizes ? &made_sizes : NULL), &made));
   result.made = made;
   return result;
 }
@@ -368,10 +376,13 @@ go_result go_fovea_matmul(const fovea_context *context, const go_view *a, unsign
   return go_finish(fovea_matmul(context, (a ? &made_a : NULL), (b ? &made_b : NULL), (out ? &made_out : NULL)));
 }
 
-go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data) {
+go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data, const go_fovea_matmul_pack_options *options) {
   fovea_tensor made_b = go_tensor(b, b_data);
+  fovea_matmul_pack_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+  }
   fovea_packed_matrix *made = NULL;
-  go_result result = go_finish(fovea_matmul_pack(context, (b ? &made_b : NULL), &made));
+  go_result result = go_finish(fovea_matmul_pack(context, (b ? &made_b : NULL), (options ? &made_options : NULL), &made));
   result.made = made;
   return result;
 }
@@ -440,10 +451,14 @@ go_result go_fovea_alibi_slopes(const go_view *out, unsigned char *out_data) {
   return go_finish(fovea_alibi_slopes((out ? &made_out : NULL)));
 }
 
-go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, int32_t layout) {
+go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, const go_fovea_linear_pack_options *options) {
   fovea_tensor made_weight = go_tensor(weight, weight_data);
+  fovea_linear_pack_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.layout = options->layout;
+  }
   fovea_packed_matrix *made = NULL;
-  go_result result = go_finish(fovea_linear_pack(context, (weight ? &made_weight : NULL), layout, &made));
+  go_result result = go_finish(fovea_linear_pack(context, (weight ? &made_weight : NULL), (options ? &made_options : NULL), &made));
   result.made = made;
   return result;
 }

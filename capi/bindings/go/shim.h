@@ -36,6 +36,14 @@ typedef struct {
 } go_fovea_score;
 
 typedef struct {
+  int64_t batch;
+  int64_t kv_heads;
+  int64_t capacity;
+  int64_t query_dim;
+  int64_t key_dim;
+} go_fovea_prepared_keys_sizes;
+
+typedef struct {
   uint32_t flags;
   float sigma;
 } go_fovea_kernel_regression_options;
@@ -43,6 +51,10 @@ typedef struct {
 typedef struct {
   int32_t empty_rows;
 } go_fovea_masked_softmax_options;
+
+typedef struct {
+  int32_t unused;
+} go_fovea_matmul_pack_options;
 
 typedef struct {
   float base;
@@ -58,6 +70,10 @@ typedef struct {
   int64_t rotary_dim;
   int64_t offset;
 } go_fovea_rotary_options;
+
+typedef struct {
+  int32_t layout;
+} go_fovea_linear_pack_options;
 
 typedef struct {
   int32_t activation;
@@ -91,7 +107,7 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
 go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data);
 go_result go_fovea_attention(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data);
 go_result go_fovea_attention_plan_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data);
-go_result go_fovea_prepared_keys_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, int64_t batch, int64_t kv_heads, int64_t capacity, int64_t query_dim, int64_t key_dim);
+go_result go_fovea_prepared_keys_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_fovea_prepared_keys_sizes *sizes);
 go_result go_fovea_prepared_keys_append(const fovea_context *context, fovea_prepared_keys *keys, const go_view *key, unsigned char *key_data);
 go_result go_fovea_prepared_keys_truncate(fovea_prepared_keys *keys, int64_t length);
 go_result go_fovea_attention_prepared(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data);
@@ -100,7 +116,7 @@ go_result go_fovea_kernel_regression(const fovea_context *context, const go_view
 go_result go_fovea_merge_states(const fovea_context *context, const go_view *outs, unsigned char *outs_data, const go_view *lses, unsigned char *lses_data, const go_view *out, unsigned char *out_data, const go_view *log_sum_exp, unsigned char *log_sum_exp_data);
 go_result go_fovea_masked_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *valid_lens, unsigned char *valid_lens_data, const go_view *out, unsigned char *out_data, const go_fovea_masked_softmax_options *options);
 go_result go_fovea_matmul(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data);
-go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data);
+go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data, const go_fovea_matmul_pack_options *options);
 go_result go_fovea_matmul_packed(const fovea_context *context, const go_view *a, unsigned char *a_data, const fovea_packed_matrix *b, const go_view *out, unsigned char *out_data);
 go_result go_fovea_exp(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data);
 go_result go_fovea_tanh(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data);
@@ -108,7 +124,7 @@ go_result go_fovea_positional_encoding(const fovea_context *context, const go_vi
 go_result go_fovea_add_positional_encoding(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_positional_encoding_options *options);
 go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rotary_options *options, const go_view *options_positions, unsigned char *options_positions_data);
 go_result go_fovea_alibi_slopes(const go_view *out, unsigned char *out_data);
-go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, int32_t layout);
+go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, const go_fovea_linear_pack_options *options);
 go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsigned char *x_data, const fovea_packed_matrix *weight, const go_view *out, unsigned char *out_data, const go_fovea_linear_options *options, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data);
 go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data);
 go_result go_fovea_kv_cache_create(const go_fovea_kv_cache_sizes *sizes);

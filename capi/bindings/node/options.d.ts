@@ -126,6 +126,19 @@ export interface Score {
   sigmas?: Input;
 }
 
+export interface PreparedKeysSizes {
+  /** B, 0 to 2^30 */
+  batch?: number | bigint;
+  /** Hkv, 1 to 2^30 */
+  kvHeads?: number | bigint;
+  /** keys of each sequence, 0 to 2^30 */
+  capacity?: number | bigint;
+  /** Dq, 1 to 1024: CONCAT's weight does not tell the two apart */
+  queryDim?: number | bigint;
+  /** Dk, 1 to 1024 */
+  keyDim?: number | bigint;
+}
+
 export interface KernelRegressionOptions {
   /** query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given) */
   leaveOneOut?: boolean;
@@ -138,6 +151,9 @@ export interface KernelRegressionOptions {
 export interface MaskedSoftmaxOptions {
   /** FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives */
   emptyRows?: EmptyRows;
+}
+
+export interface MatmulPackOptions {
 }
 
 export interface PositionalEncodingOptions {
@@ -166,6 +182,11 @@ export interface RotaryOptions {
   offset?: number | bigint;
   /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
   positions?: Input;
+}
+
+export interface LinearPackOptions {
+  /** FOVEA_WEIGHT_* */
+  layout?: WeightLayout;
 }
 
 export interface LinearOptions {

@@ -2,17 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-exports.dtypes = { F32: 1n, F16: 2n, BF16: 3n, I32: 5n, I64: 6n, BOOL: 7n };
+exports.dtypes = { F32: 1n, F16: 2n, BF16: 3n, I32: 5n, I64: 6n, BOOL: 7n, I8: 8n, U8: 9n, F8_E4M3: 10n, F8_E5M2: 11n };
 exports.maxRank = 6;
 
 // The properties that each kind of options has.
 exports.options = {
   AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets'],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
+  PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim'],
   KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
   MaskedSoftmaxOptions: ['emptyRows'],
+  MatmulPackOptions: [],
   PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
   RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions'],
+  LinearPackOptions: ['layout'],
   LinearOptions: ['activation', 'bias', 'residual'],
   LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual'],
   KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim'],

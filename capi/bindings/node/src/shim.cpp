@@ -48,6 +48,18 @@ static const fovea_score *read_fovea_score(Reader &in, napi_value from) {
   return made;
 }
 
+static const fovea_prepared_keys_sizes *read_fovea_prepared_keys_sizes(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_prepared_keys_sizes *made = in.call.make<fovea_prepared_keys_sizes>();
+  made->struct_size = sizeof(fovea_prepared_keys_sizes);
+  made->batch = in.int64(in.get(from, "batch"), "batch");
+  made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
+  made->capacity = in.int64(in.get(from, "capacity"), "capacity");
+  made->query_dim = in.int64(in.get(from, "queryDim"), "queryDim");
+  made->key_dim = in.int64(in.get(from, "keyDim"), "keyDim");
+  return made;
+}
+
 static const fovea_kernel_regression_options *read_fovea_kernel_regression_options(Reader &in, napi_value from) {
   if (in.is_none(from)) return nullptr;
   fovea_kernel_regression_options *made = in.call.make<fovea_kernel_regression_options>();
@@ -63,6 +75,13 @@ static const fovea_masked_softmax_options *read_fovea_masked_softmax_options(Rea
   fovea_masked_softmax_options *made = in.call.make<fovea_masked_softmax_options>();
   made->struct_size = sizeof(fovea_masked_softmax_options);
   made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
+  return made;
+}
+
+static const fovea_matmul_pack_options *read_fovea_matmul_pack_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_matmul_pack_options *made = in.call.make<fovea_matmul_pack_options>();
+  made->struct_size = sizeof(fovea_matmul_pack_options);
   return made;
 }
 
@@ -88,6 +107,14 @@ static const fovea_rotary_options *read_fovea_rotary_options(Reader &in, napi_va
   made->rotary_dim = in.int64(in.get(from, "rotaryDim"), "rotaryDim");
   made->offset = in.int64(in.get(from, "offset"), "offset");
   made->positions = in.tensor(in.get(from, "positions"), "positions");
+  return made;
+}
+
+static const fovea_linear_pack_options *read_fovea_linear_pack_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_linear_pack_options *made = in.call.make<fovea_linear_pack_options>();
+  made->struct_size = sizeof(fovea_linear_pack_options);
+  made->layout = in.choice(in.get(from, "layout"), {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
   return made;
 }
 
@@ -207,14 +234,10 @@ static void parse_fovea_attention_plan_create(Reader &in, const napi_value *args
 static void parse_fovea_prepared_keys_create(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_score *score = read_fovea_score(in, args[1]);
-  int64_t batch = in.int64(args[2], "batch");
-  int64_t kv_heads = in.int64(args[3], "kv_heads");
-  int64_t capacity = in.int64(args[4], "capacity");
-  int64_t query_dim = in.int64(args[5], "query_dim");
-  int64_t key_dim = in.int64(args[6], "key_dim");
+  const fovea_prepared_keys_sizes *sizes = read_fovea_prepared_keys_sizes(in, args[2]);
   Call *call = &in.call;
   call->made_kind = Kind::prepared_keys;
-  in.call.run = [=] { return fovea_prepared_keys_create(context, score, batch, kv_heads, capacity, query_dim, key_dim, reinterpret_cast<fovea_prepared_keys **>(&call->made)); };
+  in.call.run = [=] { return fovea_prepared_keys_create(context, score, sizes, reinterpret_cast<fovea_prepared_keys **>(&call->made)); };
 }
 
 static void parse_fovea_prepared_keys_append(Reader &in, const napi_value *args) {
@@ -292,9 +315,10 @@ static void parse_fovea_matmul(Reader &in, const napi_value *args) {
 static void parse_fovea_matmul_pack(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_tensor *b = in.tensor(args[1], "b");
+  const fovea_matmul_pack_options *options = read_fovea_matmul_pack_options(in, args[2]);
   Call *call = &in.call;
   call->made_kind = Kind::packed_matrix;
-  in.call.run = [=] { return fovea_matmul_pack(context, b, reinterpret_cast<fovea_packed_matrix **>(&call->made)); };
+  in.call.run = [=] { return fovea_matmul_pack(context, b, options, reinterpret_cast<fovea_packed_matrix **>(&call->made)); };
 }
 
 static void parse_fovea_matmul_packed(Reader &in, const napi_value *args) {
@@ -350,10 +374,10 @@ static void parse_fovea_alibi_slopes(Reader &in, const napi_value *args) {
 static void parse_fovea_linear_pack(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_tensor *weight = in.tensor(args[1], "weight");
-  int32_t layout = in.choice(args[2], {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
+  const fovea_linear_pack_options *options = read_fovea_linear_pack_options(in, args[2]);
   Call *call = &in.call;
   call->made_kind = Kind::packed_matrix;
-  in.call.run = [=] { return fovea_linear_pack(context, weight, layout, reinterpret_cast<fovea_packed_matrix **>(&call->made)); };
+  in.call.run = [=] { return fovea_linear_pack(context, weight, options, reinterpret_cast<fovea_packed_matrix **>(&call->made)); };
 }
 
 static void parse_fovea_linear(Reader &in, const napi_value *args) {
@@ -462,7 +486,7 @@ const Operation operations[] = {
     {"sdpaPlanCreate", 6, parse_fovea_sdpa_plan_create},
     {"attention", 7, parse_fovea_attention},
     {"attentionPlanCreate", 7, parse_fovea_attention_plan_create},
-    {"preparedKeysCreate", 7, parse_fovea_prepared_keys_create},
+    {"preparedKeysCreate", 3, parse_fovea_prepared_keys_create},
     {"preparedKeysAppend", 3, parse_fovea_prepared_keys_append},
     {"preparedKeysTruncate", 2, parse_fovea_prepared_keys_truncate},
     {"attentionPrepared", 6, parse_fovea_attention_prepared},
@@ -471,7 +495,7 @@ const Operation operations[] = {
     {"mergeStates", 5, parse_fovea_merge_states},
     {"maskedSoftmax", 5, parse_fovea_masked_softmax},
     {"matmul", 4, parse_fovea_matmul},
-    {"matmulPack", 2, parse_fovea_matmul_pack},
+    {"matmulPack", 3, parse_fovea_matmul_pack},
     {"matmulPacked", 4, parse_fovea_matmul_packed},
     {"exp", 3, parse_fovea_exp},
     {"tanh", 3, parse_fovea_tanh},

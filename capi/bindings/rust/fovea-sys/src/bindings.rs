@@ -53,7 +53,7 @@ pub const FOVEA_INTERNAL_ERROR: fovea_status = 13;
 pub const FOVEA_F32: fovea_dtype = 1;
 /// IEEE binary16
 pub const FOVEA_F16: fovea_dtype = 2;
-/// bfloat16: the upper half of a binary32
+/// the upper half of an IEEE binary32
 pub const FOVEA_BF16: fovea_dtype = 3;
 /// signed 32-bit integer
 pub const FOVEA_I32: fovea_dtype = 5;
@@ -61,6 +61,14 @@ pub const FOVEA_I32: fovea_dtype = 5;
 pub const FOVEA_I64: fovea_dtype = 6;
 /// one byte, 0 is false and anything else is true
 pub const FOVEA_BOOL: fovea_dtype = 7;
+/// signed 8-bit integer
+pub const FOVEA_I8: fovea_dtype = 8;
+/// unsigned 8-bit integer
+pub const FOVEA_U8: fovea_dtype = 9;
+/// 4 bits of exponent, 3 of mantissa, no infinities, NaN 0x7f and 0xff: OCP's E4M3, "e4m3fn"
+pub const FOVEA_F8_E4M3: fovea_dtype = 10;
+/// the upper half of an IEEE binary16: OCP's E5M2
+pub const FOVEA_F8_E5M2: fovea_dtype = 11;
 
 /// output 0, weights 0, log-sum-exp -infinity
 pub const FOVEA_EMPTY_ROWS_ZERO: i32 = 0;
@@ -367,6 +375,32 @@ impl Default for fovea_score {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct fovea_prepared_keys_sizes {
+    pub struct_size: usize,
+    /// B, 0 to 2^30
+    pub batch: i64,
+    /// Hkv, 1 to 2^30
+    pub kv_heads: i64,
+    /// keys of each sequence, 0 to 2^30
+    pub capacity: i64,
+    /// Dq, 1 to 1024: CONCAT's weight does not tell the two apart
+    pub query_dim: i64,
+    /// Dk, 1 to 1024
+    pub key_dim: i64,
+}
+
+impl Default for fovea_prepared_keys_sizes {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct fovea_kernel_regression_options {
     pub struct_size: usize,
     /// FOVEA_LEAVE_ONE_OUT: query i does not attend training input i
@@ -398,6 +432,26 @@ pub struct fovea_masked_softmax_options {
 }
 
 impl Default for fovea_masked_softmax_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_matmul_pack_options {
+    pub struct_size: usize,
+    /// 0
+    pub flags: u32,
+    /// 0
+    pub reserved: i32,
+}
+
+impl Default for fovea_matmul_pack_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -451,6 +505,26 @@ pub struct fovea_rotary_options {
 }
 
 impl Default for fovea_rotary_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_linear_pack_options {
+    pub struct_size: usize,
+    /// FOVEA_WEIGHT_*
+    pub layout: i32,
+    /// 0
+    pub reserved: i32,
+}
+
+impl Default for fovea_linear_pack_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -637,8 +711,9 @@ extern "C" {
     ///     struct { uint8_t code, bits; uint16_t lanes; } dtype; int64_t *shape, *strides; uint64_t byte_offset; }
     /// A DLManagedTensor begins with one; of a DLManagedTensorVersioned pass &managed->dl_tensor. It is only read, and stays
     /// whose it was: as long as the view is used, its memory has to live, and must not be freed through its deleter.
-    /// Host memory only: device_type kDLCPU (1), kDLCUDAHost (3) or kDLROCMHost (11). One lane of float32 gives F32, of int32
-    /// I32, of int64 I64, of bool or uint8 BOOL. strides may be NULL: contiguous. Read-only or not, DLPack's flag is the
+    /// Host memory only: device_type kDLCPU (1), kDLCUDAHost (3) or kDLROCMHost (11). One lane of float32 gives F32, of float16
+    /// F16, of bfloat16 BF16, of float8_e4m3fn F8_E4M3, of float8_e5m2 F8_E5M2, of int8 I8, of int32 I32, of int64 I64, of bool
+    /// or uint8 BOOL. strides may be NULL: contiguous. Read-only or not, DLPack's flag is the
     /// caller's to heed. On failure *tensor stays as it was. Errors: FOVEA_NULL_POINTER, FOVEA_BAD_VALUE (the device),
     /// FOVEA_BAD_DTYPE, FOVEA_BAD_RANK, FOVEA_BAD_SHAPE, FOVEA_SIZE_OVERFLOW.
     /// ```
@@ -739,18 +814,12 @@ extern "C" {
         options: *const fovea_attention_options,
         plan: *mut *mut fovea_plan,
     ) -> fovea_status;
-    /// Room for `capacity` keys of each of batch x kv_heads sequences, none of them there yet. score: ADDITIVE, CONCAT or
-    /// BILINEAR; its data is copied. query_dim and key_dim are needed because CONCAT's weight does not tell them apart. batch
-    /// and capacity in [0, 2^30], kv_heads in [1, 2^30], query_dim and key_dim in [1, 1024]. The keys serve contexts of the
-    /// instruction set they were made with; another one: FOVEA_BAD_VALUE.
+    /// Room for keys of these sizes, none of them there yet. score: ADDITIVE, CONCAT or BILINEAR; its data is copied. The keys
+    /// serve contexts of the instruction set they were made with; another one: FOVEA_BAD_VALUE.
     pub fn fovea_prepared_keys_create(
         context: *const fovea_context,
         score: *const fovea_score,
-        batch: i64,
-        kv_heads: i64,
-        capacity: i64,
-        query_dim: i64,
-        key_dim: i64,
+        sizes: *const fovea_prepared_keys_sizes,
         keys: *mut *mut fovea_prepared_keys,
     ) -> fovea_status;
     /// Appends key F32 [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]) to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and
@@ -847,10 +916,11 @@ extern "C" {
         b: *const fovea_tensor,
         out: *const fovea_tensor,
     ) -> fovea_status;
-    /// b F32 [K,N], any strides. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
+    /// b F32 [K,N], any strides. options may be NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
     pub fn fovea_matmul_pack(
         context: *const fovea_context,
         b: *const fovea_tensor,
+        options: *const fovea_matmul_pack_options,
         packed: *mut *mut fovea_packed_matrix,
     ) -> fovea_status;
     /// NULL is allowed. No call may still be using it.
@@ -915,11 +985,11 @@ extern "C" {
     /// The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
     /// the power of two P below, then every other one of 2P heads. out F32 [H], any stride.
     pub fn fovea_alibi_slopes(out: *const fovea_tensor) -> fovea_status;
-    /// fovea_matmul_pack for a weight in either layout. weight F32, rank 2, any strides.
+    /// fovea_matmul_pack for a weight in either layout. weight F32, rank 2, any strides. options may be NULL: [out,in].
     pub fn fovea_linear_pack(
         context: *const fovea_context,
         weight: *const fovea_tensor,
-        layout: i32,
+        options: *const fovea_linear_pack_options,
         packed: *mut *mut fovea_packed_matrix,
     ) -> fovea_status;
     /// ```text

@@ -81,6 +81,13 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_score, bias), 40);
     assert_eq!(offset!(fovea_score, score_vector), 48);
     assert_eq!(offset!(fovea_score, sigmas), 56);
+    assert_eq!((size_of::<fovea_prepared_keys_sizes>(), align_of::<fovea_prepared_keys_sizes>()), (48, 8));
+    assert_eq!(offset!(fovea_prepared_keys_sizes, struct_size), 0);
+    assert_eq!(offset!(fovea_prepared_keys_sizes, batch), 8);
+    assert_eq!(offset!(fovea_prepared_keys_sizes, kv_heads), 16);
+    assert_eq!(offset!(fovea_prepared_keys_sizes, capacity), 24);
+    assert_eq!(offset!(fovea_prepared_keys_sizes, query_dim), 32);
+    assert_eq!(offset!(fovea_prepared_keys_sizes, key_dim), 40);
     assert_eq!((size_of::<fovea_kernel_regression_options>(), align_of::<fovea_kernel_regression_options>()), (24, 8));
     assert_eq!(offset!(fovea_kernel_regression_options, struct_size), 0);
     assert_eq!(offset!(fovea_kernel_regression_options, flags), 8);
@@ -90,6 +97,10 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_masked_softmax_options, struct_size), 0);
     assert_eq!(offset!(fovea_masked_softmax_options, empty_rows), 8);
     assert_eq!(offset!(fovea_masked_softmax_options, reserved), 12);
+    assert_eq!((size_of::<fovea_matmul_pack_options>(), align_of::<fovea_matmul_pack_options>()), (16, 8));
+    assert_eq!(offset!(fovea_matmul_pack_options, struct_size), 0);
+    assert_eq!(offset!(fovea_matmul_pack_options, flags), 8);
+    assert_eq!(offset!(fovea_matmul_pack_options, reserved), 12);
     assert_eq!((size_of::<fovea_positional_encoding_options>(), align_of::<fovea_positional_encoding_options>()), (32, 8));
     assert_eq!(offset!(fovea_positional_encoding_options, struct_size), 0);
     assert_eq!(offset!(fovea_positional_encoding_options, base), 8);
@@ -105,6 +116,10 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_rotary_options, rotary_dim), 24);
     assert_eq!(offset!(fovea_rotary_options, offset), 32);
     assert_eq!(offset!(fovea_rotary_options, positions), 40);
+    assert_eq!((size_of::<fovea_linear_pack_options>(), align_of::<fovea_linear_pack_options>()), (16, 8));
+    assert_eq!(offset!(fovea_linear_pack_options, struct_size), 0);
+    assert_eq!(offset!(fovea_linear_pack_options, layout), 8);
+    assert_eq!(offset!(fovea_linear_pack_options, reserved), 12);
     assert_eq!((size_of::<fovea_linear_options>(), align_of::<fovea_linear_options>()), (32, 8));
     assert_eq!(offset!(fovea_linear_options, struct_size), 0);
     assert_eq!(offset!(fovea_linear_options, activation), 8);

@@ -33,3 +33,7 @@ unsafe impl Element for bool {
 unsafe impl Element for u8 {
     const DTYPE: i32 = sys::FOVEA_BOOL;
 }
+
+unsafe impl Element for i8 {
+    const DTYPE: i32 = sys::FOVEA_I8;
+}

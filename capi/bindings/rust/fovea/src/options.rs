@@ -374,6 +374,65 @@ impl<'a> Score<'a> {
     }
 }
 
+/// Every setter left out is a default. In C: `fovea_prepared_keys_sizes`.
+#[derive(Default)]
+pub struct PreparedKeysSizes {
+    pub(crate) batch: i64,
+    pub(crate) kv_heads: i64,
+    pub(crate) capacity: i64,
+    pub(crate) query_dim: i64,
+    pub(crate) key_dim: i64,
+}
+
+impl PreparedKeysSizes {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// B, 0 to 2^30
+    pub fn batch(mut self, batch: i64) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// Hkv, 1 to 2^30
+    pub fn kv_heads(mut self, kv_heads: i64) -> Self {
+        self.kv_heads = kv_heads;
+        self
+    }
+
+    /// keys of each sequence, 0 to 2^30
+    pub fn capacity(mut self, capacity: i64) -> Self {
+        self.capacity = capacity;
+        self
+    }
+
+    /// Dq, 1 to 1024: CONCAT's weight does not tell the two apart
+    pub fn query_dim(mut self, query_dim: i64) -> Self {
+        self.query_dim = query_dim;
+        self
+    }
+
+    /// Dk, 1 to 1024
+    pub fn key_dim(mut self, key_dim: i64) -> Self {
+        self.key_dim = key_dim;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_prepared_keys_sizes {
+        sys::fovea_prepared_keys_sizes {
+            struct_size: std::mem::size_of::<sys::fovea_prepared_keys_sizes>(),
+            batch: self.batch,
+            kv_heads: self.kv_heads,
+            capacity: self.capacity,
+            query_dim: self.query_dim,
+            key_dim: self.key_dim,
+        }
+    }
+}
+
 /// Every setter left out is a default. In C: `fovea_kernel_regression_options`.
 #[derive(Default)]
 pub struct KernelRegressionOptions<'a> {
@@ -440,6 +499,28 @@ impl MaskedSoftmaxOptions {
         sys::fovea_masked_softmax_options {
             struct_size: std::mem::size_of::<sys::fovea_masked_softmax_options>(),
             empty_rows: self.empty_rows as i32,
+            reserved: 0,
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_matmul_pack_options`.
+#[derive(Default)]
+pub struct MatmulPackOptions {
+}
+
+impl MatmulPackOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_matmul_pack_options {
+        sys::fovea_matmul_pack_options {
+            struct_size: std::mem::size_of::<sys::fovea_matmul_pack_options>(),
+            flags: 0,
             reserved: 0,
         }
     }
@@ -566,6 +647,34 @@ impl<'a> RotaryOptions<'a> {
             rotary_dim: self.rotary_dim,
             offset: self.offset,
             positions: tensor_pointer(&self.positions),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_linear_pack_options`.
+#[derive(Default)]
+pub struct LinearPackOptions {
+    pub(crate) layout: WeightLayout,
+}
+
+impl LinearPackOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_WEIGHT_*
+    pub fn layout(mut self, layout: WeightLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_linear_pack_options {
+        sys::fovea_linear_pack_options {
+            struct_size: std::mem::size_of::<sys::fovea_linear_pack_options>(),
+            layout: self.layout as i32,
+            reserved: 0,
         }
     }
 }
