@@ -114,26 +114,12 @@ impl Drop for Keys {
     }
 }
 
-/// Of which sequences [`PreparedKeys`] are.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PreparedKeysSizes {
-    pub batch: usize,
-    pub kv_heads: usize,
-    pub capacity: usize,
-    pub query_dim: usize,
-    pub key_dim: usize,
-}
-
 impl PreparedKeys {
     /// Room for keys, none of them there yet. The score's parameters are copied.
     pub fn new(context: &Context, score: &Score<'_>, sizes: PreparedKeysSizes) -> Result<Self> {
-        let size = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
-        let PreparedKeysSizes { batch, kv_heads, capacity, query_dim, key_dim } = sizes;
-        let (batch, kv_heads, capacity) = (size(batch), size(kv_heads), size(capacity));
-        let (query_dim, key_dim, score, mut raw) = (size(query_dim), size(key_dim), score.raw(), null_mut());
+        let mut raw = null_mut();
         check(unsafe {
-            let context = context.raw();
-            sys::fovea_prepared_keys_create(context, &score, batch, kv_heads, capacity, query_dim, key_dim, &mut raw)
+            sys::fovea_prepared_keys_create(context.raw(), &score.raw(), &sizes.raw(), &mut raw)
         })?;
         Ok(PreparedKeys(Arc::new(Keys { raw, lock: RwLock::new(()) })))
     }

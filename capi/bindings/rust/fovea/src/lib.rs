@@ -27,7 +27,8 @@
 //! - Whatever fails is an [`Error`] with a [`Status`] and the library's line of text, and leaves outputs as they were.
 //! - [`Plan`], [`PackedMatrix`], [`MhaWeights`], [`PreparedKeys`], [`KvCache`] and [`Context`] are `Send` and `Sync`.
 //!
-//! Features: `rayon` runs the library's work on rayon's threads, `ndarray` makes tensors of its arrays.
+//! Features: `rayon` runs the library's work on rayon's threads, `ndarray` makes tensors of its arrays, `half` of slices of
+//! its `f16` and `bf16`.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 pub use fovea_sys as sys;
@@ -54,7 +55,7 @@ mod tensor;
 mod weights;
 
 pub use buffers::Buffers;
-pub use caches::{KvCache, PreparedKeys, PreparedKeysSizes};
+pub use caches::{KvCache, PreparedKeys};
 pub use context::{isa_available, version, Context, ContextOptions};
 pub use error::{Error, Result};
 pub use operations::alibi_slopes;

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use std::os::raw::c_void;
 use std::ptr::{null, null_mut};
 
-/// What tensors are made of: `f32`, integers for lengths and positions, `bool` or `u8` for masks.
+/// What tensors are made of: `f32`, with the feature `half` its `f16` and `bf16`; integers for lengths and positions, `bool` or
+/// `u8` for masks. Which of them an argument takes is the operation's to say.
 ///
 /// # Safety
 /// `DTYPE` is the number of a type with this size and alignment, of which every bit pattern that the library writes is a

@@ -18,16 +18,20 @@ unsafe impl Sync for MhaWeights {}
 
 impl PackedMatrix {
     /// Packs b `[K, N]` for [`Context::matmul_packed`].
-    pub fn new<'a>(context: &Context, b: impl Into<Tensor<'a>>) -> Result<Self> {
+    pub fn new<'a>(context: &Context, b: impl Into<Tensor<'a>>, options: MatmulPackOptions) -> Result<Self> {
         let (b, mut packed) = (b.into(), null_mut());
-        check(unsafe { sys::fovea_matmul_pack(context.raw(), b.raw(), &mut packed) })?;
+        check(unsafe { sys::fovea_matmul_pack(context.raw(), b.raw(), &options.raw(), &mut packed) })?;
         Ok(PackedMatrix(packed))
     }
 
-    /// Packs a weight in either layout for [`Context::linear`].
-    pub fn linear<'a>(context: &Context, weight: impl Into<Tensor<'a>>, layout: WeightLayout) -> Result<Self> {
+    /// Packs a weight, `[out, in]` unless the options say otherwise, for [`Context::linear`].
+    pub fn linear<'a>(
+        context: &Context,
+        weight: impl Into<Tensor<'a>>,
+        options: LinearPackOptions,
+    ) -> Result<Self> {
         let (weight, mut packed) = (weight.into(), null_mut());
-        check(unsafe { sys::fovea_linear_pack(context.raw(), weight.raw(), layout as i32, &mut packed) })?;
+        check(unsafe { sys::fovea_linear_pack(context.raw(), weight.raw(), &options.raw(), &mut packed) })?;
         Ok(PackedMatrix(packed))
     }
 

@@ -79,7 +79,7 @@ fn prepared_keys_give_what_the_whole_call_gives_planned_and_not() {
     let out = TensorMut::new(&mut expected, [2, 2]).unwrap();
     context.attention(&score, q, k, values, out, AttentionOptions::new()).unwrap();
 
-    let sizes = PreparedKeysSizes { batch: 1, kv_heads: 1, capacity: 8, query_dim: 4, key_dim: 5 };
+    let sizes = PreparedKeysSizes::new().batch(1).kv_heads(1).capacity(8).query_dim(4).key_dim(5);
     let prepared = PreparedKeys::new(&context, &score, sizes).unwrap();
     prepared.append(&context, k).unwrap();
     assert_eq!((prepared.len(), prepared.size() > 0), (7, true));
@@ -126,7 +126,8 @@ fn planned_scores_take_their_parameters_in_each_run() {
 fn packed_weights_serve_many_threads() {
     let (weight, bias, x) = (ramp(12 * 7), ramp(12), ramp(5 * 7));
     let context = Context::default();
-    let packed = PackedMatrix::linear(&context, Tensor::new(&weight, [12, 7]).unwrap(), WeightLayout::OutIn).unwrap();
+    let packed =
+        PackedMatrix::linear(&context, Tensor::new(&weight, [12, 7]).unwrap(), LinearPackOptions::new()).unwrap();
     assert!(packed.size() > 0);
     let apply = |add: bool| {
         let mut out = vec![1.0f32; 60];
