@@ -23,13 +23,13 @@ func newPackedMatrix(raw *C.fovea_packed_matrix, err error) (*PackedMatrix, erro
 }
 
 // PackMatrix packs b [K,N] for Multiply.
-func PackMatrix(context *Context, b *Tensor) (*PackedMatrix, error) {
-	return newPackedMatrix(cMatmulPack(context, b))
+func PackMatrix(context *Context, b *Tensor, options *MatmulPackOptions) (*PackedMatrix, error) {
+	return newPackedMatrix(cMatmulPack(context, b, options))
 }
 
-// PackLinear packs a weight in either layout for Linear.
-func PackLinear(context *Context, weight *Tensor, layout WeightLayout) (*PackedMatrix, error) {
-	return newPackedMatrix(cLinearPack(context, weight, int32(layout)))
+// PackLinear packs a weight, [out,in] unless the options say otherwise, for Linear.
+func PackLinear(context *Context, weight *Tensor, options *LinearPackOptions) (*PackedMatrix, error) {
+	return newPackedMatrix(cLinearPack(context, weight, options))
 }
 
 func (p *PackedMatrix) pointer() *C.fovea_packed_matrix {
@@ -173,13 +173,9 @@ func (c *KvCache) Close() {
 // a time may append or truncate, and none may use them meanwhile; any number may attend at once.
 type PreparedKeys struct{ raw *C.fovea_prepared_keys }
 
-// PreparedKeysSizes say of which sequences they are.
-type PreparedKeysSizes struct{ Batch, KvHeads, Capacity, QueryDim, KeyDim int }
-
 // NewPreparedKeys makes room for keys, none of them there yet. The score's parameters are copied.
 func NewPreparedKeys(context *Context, score *Score, sizes PreparedKeysSizes) (*PreparedKeys, error) {
-	raw, err := cPreparedKeysCreate(context, score, int64(sizes.Batch), int64(sizes.KvHeads), int64(sizes.Capacity),
-		int64(sizes.QueryDim), int64(sizes.KeyDim))
+	raw, err := cPreparedKeysCreate(context, score, &sizes)
 	if err != nil {
 		return nil, err
 	}

@@ -26,11 +26,14 @@ func TestEveryOtherOperationDoesWhatItsNameSays(t *testing.T) {
 	near(t, append(out, total...), []float32{3, 4, float32(math.Log(2))}, 1e-6)
 	ok(t, fovea.Matmul(nil, view([]float32{1, 2}, 1, 2), view([]float32{3, 4, 5, 6}, 2, 2), view(out[:2], 1, 2)))
 	near(t, out, []float32{13, 16}, 0)
-	packed := fovea.Must(fovea.PackMatrix(nil, view([]float32{3, 4, 5, 6}, 2, 2)))
+	packed := fovea.Must(fovea.PackMatrix(nil, view([]float32{3, 4, 5, 6}, 2, 2), nil))
 	if packed.Size() == 0 {
 		t.Fatal("a packed matrix of no bytes")
 	}
 	ok(t, packed.Multiply(nil, view([]float32{2, 1}, 1, 2), view(out, 1, 2)))
+	near(t, out, []float32{11, 14}, 0)
+	turned := fovea.Must(fovea.PackLinear(nil, view([]float32{3, 4, 5, 6}, 2, 2), &fovea.LinearPackOptions{Layout: fovea.WeightInOut}))
+	ok(t, turned.Linear(nil, view([]float32{2, 1}, 1, 2), view(out, 1, 2), nil))
 	near(t, out, []float32{11, 14}, 0)
 	unit := view([]float32{1, 0, 0, 1}, 2, 2)
 	parameters := &fovea.MhaParameters{Heads: 1, QueryWeight: unit, KeyWeight: unit, ValueWeight: unit}

@@ -223,7 +223,7 @@ func TestPreparedKeysGiveWhatTheWholeCallGives(t *testing.T) {
 
 func TestPackedWeightsServeManyGoroutines(t *testing.T) {
 	weight, bias, x := ramp(12*7), ramp(12), ramp(5*7)
-	packed := fovea.Must(fovea.PackLinear(nil, view(weight, 12, 7), fovea.WeightOutIn))
+	packed := fovea.Must(fovea.PackLinear(nil, view(weight, 12, 7), nil))
 	apply := func() []float32 {
 		out := make([]float32, 60)
 		ok(t, packed.Linear(nil, view(x, 5, 7), view(out, 5, 12), &fovea.LinearOptions{Bias: view(bias), Activation: fovea.ActivationRelu}))

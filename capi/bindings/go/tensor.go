@@ -11,9 +11,10 @@ import (
 	"unsafe"
 )
 
-// Element is what tensors are made of: float32, integers for lengths and positions, bool or bytes for masks.
+// Element is what tensors are made of: float32, Float16 and BFloat16, integers for lengths and positions, bool or bytes for
+// masks. Which of them an argument takes is the operation's to say.
 type Element interface {
-	float32 | int32 | int64 | bool | uint8
+	float32 | Float16 | BFloat16 | int32 | int64 | bool | uint8
 }
 
 // Tensor is a view of a slice: its data, shape and strides in elements.
@@ -26,6 +27,10 @@ func dtypeOf[T Element]() C.int32_t {
 	switch any(*new(T)).(type) {
 	case float32:
 		return C.FOVEA_F32
+	case Float16:
+		return C.FOVEA_F16
+	case BFloat16:
+		return C.FOVEA_BF16
 	case int32:
 		return C.FOVEA_I32
 	case int64:
