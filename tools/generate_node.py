@@ -164,15 +164,18 @@ class Addon(Shape):
                 continue
             values = " | ".join(f"'{value_name(enum, value)}'" for value in enum["values"])
             out.append(f"{block(enum['doc'])}export type {enum_name(enum)} = {values};\n")
-        required = {"heads", "batch", "kvHeads", "capacity", "headDim"}
+        required = {"KvCacheSizes": {"batch", "kvHeads", "capacity", "headDim"},
+                    "PreparedKeysSizes": {"capacity", "queryDim", "keyDim"}}
         for struct in self.structs.values():
             name = camel(plain(struct["name"]))
-            body = "".join(f"{block(doc, '  ')}  {key}{'' if key in required and name == 'KvCacheSizes' else '?'}: {kind};\n"
+            body = "".join(f"{block(doc, '  ')}  {key}{'' if key in required.get(name, ()) else '?'}: {kind};\n"
                            for key, kind, doc in self.keys(struct))
             out.append(f"{block(struct['doc'])}export interface {name} {{\n{body}}}\n")
         body = "".join(f"  {js(name)}?: Data;\n" for name, _, _ in planned_buffers(self.described)
                        if name not in ("query", "key", "value", "out"))
-        out.append("export type Data = Float32Array | Int32Array | BigInt64Array | Uint8Array;\n\n"
+        out.append("/** Node 24's Float16Array, where TypeScript knows it. */\n"
+                   "export type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T : never;\n"
+                   "export type Data = Float32Array | Float16 | Uint16Array | Int32Array | BigInt64Array | Uint8Array;\n\n"
                    f"/** The data of a planned run beside query, key, value and out. */\nexport interface Buffers {{\n{body}}}\n")
         return "\n".join(out)
 

@@ -1,31 +1,39 @@
 // Types of fovea for Node. Those of options are in options.d.ts, which is generated from the C headers.
 // SPDX-License-Identifier: Apache-2.0
 import {
-  AttentionOptions, Buffers, Data, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
-  MaskedSoftmaxOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, RotaryOptions, Score, WeightLayout,
+  AttentionOptions, Buffers, Data, Float16, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
+  LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions,
+  PreparedKeysSizes, RotaryOptions, Score,
 } from './options';
 export * from './options';
 
 /** A typed array with a shape and strides in elements. It is a view: the array stays whose it is. */
 export class Tensor<T extends Data = Data> {
-  constructor(data: T, shape?: number[], layout?: { strides?: number[]; offset?: number });
+  constructor(data: T, shape?: number[], layout?: { strides?: number[]; offset?: number; dtype?: Half });
   /** A row-major tensor without data, for plans. */
-  static shapeOnly(shape: number[], arrayType?: Function): Tensor;
+  static shapeOnly(shape: number[], arrayType?: Function, layout?: { dtype?: Half }): Tensor;
   static zeros(shape: number[]): Tensor<Float32Array>;
+  static zeros<T extends Data>(shape: number[], arrayType: new (length: number) => T, layout?: { dtype?: Half }): Tensor<T>;
   readonly data: T;
+  readonly dtype: Half | undefined;
   readonly shape: readonly number[];
 }
+
+/** What the elements of a Uint16Array are. */
+export type Half = 'f16' | 'bf16';
 
 /** A typed array alone is a tensor of rank 1. */
 export type Input = Tensor | Data;
 /** What is written, if not a new tensor; and where the work runs. */
 export interface Extras { out?: Input; context?: Context }
 type Result = Tensor<Float32Array>;
+/** Attention's, which has its query's element type. */
+type Attended<Q> = Q extends Tensor<infer T> ? Tensor<T extends Uint16Array | Float16 ? T : Float32Array> : Result;
 
-export function sdpaSync(query: Input, key: Input, value: Input, options?: AttentionOptions & Extras): Result;
-export function sdpa(query: Input, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Result>;
-export function attentionSync(score: Score | undefined, query: Input, key: Input, value: Input, options?: AttentionOptions & Extras): Result;
-export function attention(score: Score | undefined, query: Input, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Result>;
+export function sdpaSync<Q extends Input>(query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Attended<Q>;
+export function sdpa<Q extends Input>(query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Attended<Q>>;
+export function attentionSync<Q extends Input>(score: Score | undefined, query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Attended<Q>;
+export function attention<Q extends Input>(score: Score | undefined, query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Attended<Q>>;
 export function kernelRegressionSync(queries: Input, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Result;
 export function kernelRegression(queries: Input, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Promise<Result>;
 export function mergeStatesSync(outs: Input, lses: Input, options?: Extras & { logSumExp?: Input }): Result;
@@ -64,10 +72,10 @@ export class Context implements Owner {
 
 /** A right-hand side of products, packed once. */
 export class PackedMatrix implements Owner {
-  static packSync(b: Input, options?: { context?: Context }): PackedMatrix;
-  static pack(b: Input, options?: { context?: Context }): Promise<PackedMatrix>;
-  static packLinearSync(weight: Input, options?: { context?: Context; layout?: WeightLayout }): PackedMatrix;
-  static packLinear(weight: Input, options?: { context?: Context; layout?: WeightLayout }): Promise<PackedMatrix>;
+  static packSync(b: Input, options?: MatmulPackOptions & { context?: Context }): PackedMatrix;
+  static pack(b: Input, options?: MatmulPackOptions & { context?: Context }): Promise<PackedMatrix>;
+  static packLinearSync(weight: Input, options?: LinearPackOptions & { context?: Context }): PackedMatrix;
+  static packLinear(weight: Input, options?: LinearPackOptions & { context?: Context }): Promise<PackedMatrix>;
   multiplySync(a: Input, options: Extras & { out: Input }): Result;
   multiply(a: Input, options: Extras & { out: Input }): Promise<Result>;
   linearSync(x: Input, options: LinearOptions & Extras & { out: Input }): Result;
@@ -110,7 +118,8 @@ export class KvCache implements Owner {
 
 /** Keys that are attended again and again, as an additive, concat or bilinear score reads them. */
 export class PreparedKeys implements Owner {
-  constructor(score: Score, sizes: { batch?: number; kvHeads?: number; capacity: number; queryDim: number; keyDim: number; context?: Context });
+  /** batch and kvHeads left out are 1. */
+  constructor(score: Score, sizes: PreparedKeysSizes & { context?: Context });
   appendSync(key: Input, options?: { context?: Context }): void;
   append(key: Input, options?: { context?: Context }): Promise<void>;
   attendSync(query: Input, value: Input, options?: AttentionOptions & Extras): Result;
@@ -129,8 +138,8 @@ export class Plan implements Owner {
   static attention(score: Score | undefined, query: Input, key: Input, value: Input, out: Input, options?: PlanOptions): Plan;
   static prepared(query: Input, keys: PreparedKeys, value: Input, out: Input, options?: PlanOptions): Plan;
   /** Runs the call on arrays that begin with their tensor's first element in memory; key undefined over prepared keys. */
-  runSync(query: Data, key: Data | undefined, value: Data, out: Float32Array, buffers?: Buffers): void;
-  run(query: Data, key: Data | undefined, value: Data, out: Float32Array, buffers?: Buffers): Promise<void>;
+  runSync(query: Data, key: Data | undefined, value: Data, out: Data, buffers?: Buffers): void;
+  run(query: Data, key: Data | undefined, value: Data, out: Data, buffers?: Buffers): Promise<void>;
   readonly workspaceSize: number;
   readonly description: string;
   close(): void;

@@ -9,9 +9,26 @@ const path = require('node:path');
 const native = require(process.env.FOVEA_ADDON || path.join(__dirname, 'build', 'fovea.node'));
 const { options: known, buffers: bufferNames, dtypes, maxRank } = require('./options.js');
 
+const Float16 = globalThis.Float16Array; // of Node 24
 const types = new Map([
   [Float32Array, dtypes.F32], [Int32Array, dtypes.I32], [BigInt64Array, dtypes.I64], [Uint8Array, dtypes.BOOL],
+  ...(Float16 ? [[Float16, dtypes.F16]] : []),
 ]);
+const halves = new Map([['f16', dtypes.F16], ['bf16', dtypes.BF16]]);
+
+// The number of an element type. A Uint16Array's elements are what dtype says.
+function typeOf(arrayType, dtype) {
+  const type = arrayType === Uint16Array ? halves.get(dtype) : types.get(arrayType);
+  if (type !== undefined && (dtype === undefined || halves.get(dtype) === type)) return type;
+  if (arrayType === Uint16Array) return refuse('FOVEA_BAD_DTYPE', "dtype must say what a Uint16Array holds: 'f16' or 'bf16'");
+  if (type !== undefined) return refuse('FOVEA_BAD_DTYPE', `dtype ${dtype} is of a Uint16Array, not of a ${arrayType.name}`);
+  return refuse('FOVEA_BAD_DTYPE', 'data must be a Float32Array, Uint16Array, Int32Array, BigInt64Array or Uint8Array');
+}
+
+// What the addon is given. A Float16Array, which N-API has no name for, goes as an Int16Array over the same memory: nothing
+// else is one, so that it is not taken for bfloat16, as a Uint16Array may be.
+const memoryOf = !Float16 ? (data) => data
+  : (data) => (data instanceof Float16 ? new Int16Array(data.buffer, data.byteOffset, data.length) : data);
 
 function refuse(code, message) {
   throw Object.assign(new Error(message), { code });
@@ -29,28 +46,34 @@ function sizeOf(shape) {
 
 /** A typed array with a shape and strides in elements. It is a view: the array stays whose it is. */
 class Tensor {
-  constructor(data, shape = [data.length], { strides, offset = 0 } = {}) {
-    const type = types.get(data?.constructor);
-    if (type === undefined) refuse('FOVEA_BAD_DTYPE', 'data must be a Float32Array, Int32Array, BigInt64Array or Uint8Array');
+  constructor(data, shape = [data.length], { strides, offset = 0, dtype } = {}) {
+    const type = typeOf(data?.constructor, dtype);
     const count = sizeOf(shape);
     if (!strides && count !== data.length) {
       refuse('FOVEA_BAD_SHAPE', `shape [${shape}] has ${count} elements, the array ${data.length}`);
     }
     describe(this, type, shape, strides, offset);
     this.data = data;
+    this.memory = memoryOf(data);
     Object.freeze(this);
   }
 
   /** A row-major tensor without data, for plans. */
-  static shapeOnly(shape, arrayType = Float32Array) {
+  static shapeOnly(shape, arrayType = Float32Array, { dtype } = {}) {
     const tensor = Object.create(Tensor.prototype);
     sizeOf(shape);
-    describe(tensor, types.get(arrayType), shape);
+    describe(tensor, typeOf(arrayType, dtype), shape);
     return Object.freeze(tensor);
   }
 
-  static zeros(shape) {
-    return new Tensor(new Float32Array(sizeOf(shape)), shape);
+  static zeros(shape, arrayType = Float32Array, { dtype } = {}) {
+    return new Tensor(new arrayType(sizeOf(shape)), shape, { dtype });
+  }
+
+  /** 'f16' or 'bf16' of 16-bit elements, else undefined. */
+  get dtype() {
+    for (const [name, type] of halves) if (this.view[0] === type) return name;
+    return undefined;
   }
 }
 
@@ -97,7 +120,13 @@ function read(kind, given, others = []) {
 // ---- calls -----------------------------------------------------------------------------------------------------------
 
 const like = (x) => Tensor.zeros(asTensor(x).shape);
-const withLast = (x, last) => Tensor.zeros([...x.shape.slice(0, -1), last]);
+// What attention returns has its query's element type.
+function withLast(query, last) {
+  const shape = [...query.shape.slice(0, -1), last];
+  const { dtype } = query;
+  if (dtype === undefined) return Tensor.zeros(shape);
+  return query.data instanceof Uint16Array ? Tensor.zeros(shape, Uint16Array, { dtype }) : Tensor.zeros(shape, Float16);
+}
 
 // Asynchronous calls that use a cache or prepared keys are made one after the other, in the order they were asked for.
 function inTurn(users, start) {
@@ -223,9 +252,11 @@ class PackedMatrix extends Owner {
   }
 }
 const asPacked = (made) => new PackedMatrix(made);
-both(PackedMatrix, 'pack', 'matmulPack', (b, { context } = {}) => ({ args: [context, asTensor(b)], result: asPacked }));
-both(PackedMatrix, 'packLinear', 'linearPack', (weight, { context, layout } = {}) => ({
-  args: [context, asTensor(weight), layout], result: asPacked,
+both(PackedMatrix, 'pack', 'matmulPack', (b, options = {}) => ({
+  args: [options.context, asTensor(b), read('MatmulPackOptions', options, ['context'])], result: asPacked,
+}));
+both(PackedMatrix, 'packLinear', 'linearPack', (weight, options = {}) => ({
+  args: [options.context, asTensor(weight), read('LinearPackOptions', options, ['context'])], result: asPacked,
 }));
 // How many columns there are only its packer knows: out has to be given.
 both(PackedMatrix.prototype, 'multiply', 'matmulPacked', function (a, options) {
@@ -306,8 +337,9 @@ both(KvCache.prototype, 'attend', 'kvCacheAttend', function (query, options = {}
 });
 
 class PreparedKeys extends Owner {
-  constructor(score, { batch = 1, kvHeads = 1, capacity, queryDim, keyDim, context }) {
-    super(native.preparedKeysCreate(false, context, read('Score', score), batch, kvHeads, capacity, queryDim, keyDim));
+  constructor(score, options) {
+    const sizes = read('PreparedKeysSizes', { batch: 1, kvHeads: 1, ...options }, ['context']);
+    super(native.preparedKeysCreate(false, options.context, read('Score', score), sizes));
   }
 
   get length() {
@@ -341,7 +373,7 @@ function rest(buffers) {
   if (buffers === undefined) return undefined;
   const wrong = Object.keys(buffers).find((key) => !otherBuffers.includes(key));
   if (wrong) throw new TypeError(`a run has no ${wrong}; it has ${otherBuffers.join(', ')}`);
-  return otherBuffers.map((name) => buffers[name]);
+  return otherBuffers.map((name) => memoryOf(buffers[name]));
 }
 
 class Plan extends Owner {
@@ -375,14 +407,16 @@ class Plan extends Owner {
 
   /** Runs the call on typed arrays that begin with their tensor's first element in memory. Writes to out. */
   runSync(query, key, value, out, buffers) {
-    native.run(false, this.handle, this.workspace, query, key, value, out, buffers && rest(buffers));
+    native.run(false, this.handle, this.workspace, memoryOf(query), memoryOf(key), memoryOf(value), memoryOf(out),
+      buffers && rest(buffers));
   }
 
   /** Several runs may be under way at once, each with a workspace of its own. */
   async run(query, key, value, out, buffers) {
     const workspace = new Uint8Array(this.workspaceSize);
+    const data = [query, key, value, out].map(memoryOf);
     const others = rest(buffers);
-    await inTurn([this.keys], () => native.run(true, this.handle, workspace, query, key, value, out, others));
+    await inTurn([this.keys], () => native.run(true, this.handle, workspace, ...data, others));
   }
 }
 

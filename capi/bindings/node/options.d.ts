@@ -132,11 +132,11 @@ export interface PreparedKeysSizes {
   /** Hkv, 1 to 2^30 */
   kvHeads?: number | bigint;
   /** keys of each sequence, 0 to 2^30 */
-  capacity?: number | bigint;
+  capacity: number | bigint;
   /** Dq, 1 to 1024: CONCAT's weight does not tell the two apart */
-  queryDim?: number | bigint;
+  queryDim: number | bigint;
   /** Dk, 1 to 1024 */
-  keyDim?: number | bigint;
+  keyDim: number | bigint;
 }
 
 export interface KernelRegressionOptions {
@@ -268,7 +268,9 @@ export interface MhaOptions {
   cache?: KvCache;
 }
 
-export type Data = Float32Array | Int32Array | BigInt64Array | Uint8Array;
+/** Node 24's Float16Array, where TypeScript knows it. */
+export type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T : never;
+export type Data = Float32Array | Float16 | Uint16Array | Int32Array | BigInt64Array | Uint8Array;
 
 /** The data of a planned run beside query, key, value and out. */
 export interface Buffers {

@@ -129,7 +129,7 @@ napi_value context_create(napi_env env, napi_callback_info info) {
 // A buffer that is as long as the plan wants it, as a pointer to its tensor's first element. none: left out.
 bool place(Reader &in, napi_value value, const Layout &planned, int which, void *&pointer) {
   const Elements found = elements_of(in.env(), value);
-  if (found.dtype == planned.dtype && static_cast<int64_t>(found.len) >= planned.len && found.dtype != 0) {
+  if (found.may_hold(planned.dtype) && static_cast<int64_t>(found.len) >= planned.len) {
     pointer = static_cast<char *>(found.data) + planned.first * static_cast<int64_t>(found.size);
     return true;
   }
@@ -137,7 +137,7 @@ bool place(Reader &in, napi_value value, const Layout &planned, int which, void 
   const std::string name = "buffer " + std::to_string(which);
   if (planned.dtype == 0) {
     in.refuse("FOVEA_BAD_VALUE", name + " was not planned");
-  } else if (found.dtype != planned.dtype) {
+  } else if (!found.may_hold(planned.dtype)) {
     in.refuse("FOVEA_BAD_DTYPE", name + " holds elements of another type than was planned");
   } else {
     in.refuse("FOVEA_BAD_SHAPE",

@@ -50,6 +50,8 @@ Elements elements_of(napi_env env, napi_value value) {
     case napi_int32_array: found.dtype = FOVEA_I32, found.size = 4; break;
     case napi_bigint64_array: found.dtype = FOVEA_I64, found.size = 8; break;
     case napi_uint8_array: found.dtype = FOVEA_BOOL, found.size = 1; break;
+    case napi_int16_array: found.dtype = FOVEA_F16, found.size = 2; break;  // a Float16Array: see index.js
+    case napi_uint16_array: found.dtype = FOVEA_F16, found.other_dtype = FOVEA_BF16, found.size = 2; break;
     default: break;
   }
   if (found.len == 0) found.data = &nothing;
@@ -94,13 +96,13 @@ napi_value Reader::get(napi_value object, const char *key) {
   return found;
 }
 
-// A tensor is { data, view }: a typed array and a BigInt64Array of dtype, rank, offset, six sizes and six strides. data may
-// be missing in plans.
+// A tensor is { memory, view }: a typed array and a BigInt64Array of dtype, rank, offset, six sizes and six strides. memory
+// may be missing in plans.
 const fovea_tensor *Reader::tensor(napi_value value, const char *name) {
   if (is_none(value)) return nullptr;
   fovea_tensor &made = *call.make<fovea_tensor>();
   Elements view = elements_of(env_, get(value, "view"));
-  const napi_value data_value = get(value, "data");
+  const napi_value data_value = get(value, "memory");
   if (!ok_) return nullptr;
   if (view.dtype != FOVEA_I64 || view.len != 3 + 2 * FOVEA_MAX_RANK) {
     refuse("ERR_INVALID_ARG_TYPE", std::string(name) + " is no tensor");
@@ -117,7 +119,7 @@ const fovea_tensor *Reader::tensor(napi_value value, const char *name) {
   const int64_t offset = numbers[2], len = static_cast<int64_t>(data.len);
   int64_t lowest, highest;
   const bool empty = is_empty(made);
-  if (data.dtype != made.dtype) {
+  if (!data.may_hold(made.dtype)) {
     refuse("FOVEA_BAD_DTYPE", std::string(name) + " holds elements of another type than it was made with");
   } else if (!empty && (!reach(made, lowest, highest) || offset < 0 || offset >= len || offset + lowest < 0 ||
                         highest >= len - offset)) {

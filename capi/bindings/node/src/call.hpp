@@ -114,8 +114,10 @@ std::string last_message();
 struct Elements {
   void *data = nullptr;
   size_t len = 0;
-  int32_t dtype = 0;
+  int32_t dtype = 0, other_dtype = 0;  // a Uint16Array holds either
   size_t size = 0;
+
+  bool may_hold(int32_t wanted) const { return wanted != 0 && (wanted == dtype || wanted == other_dtype); }
 };
 Elements elements_of(napi_env env, napi_value value);
 Handle *handle_of(napi_env env, napi_value value);
