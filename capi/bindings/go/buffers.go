@@ -31,6 +31,7 @@ type Buffers struct {
 	ScoreVector Data
 	Sigmas Data
 	QueryOffsets Data
+	Scores Data
 }
 
 // Where the planned tensors lie in the slices of a run.
@@ -53,6 +54,7 @@ type layouts struct {
 	scoreVector layout
 	sigmas layout
 	queryOffsets layout
+	scores layout
 }
 
 func layoutsOf(score *Score, query, key, value, out *Tensor, options *AttentionOptions) layouts {
@@ -81,6 +83,7 @@ func layoutsOf(score *Score, query, key, value, out *Tensor, options *AttentionO
 		scoreVector: score.ScoreVector.layout(),
 		sigmas: score.Sigmas.layout(),
 		queryOffsets: options.QueryOffsets.layout(),
+		scores: options.Scores.layout(),
 	}
 }
 
@@ -139,11 +142,14 @@ func (b *Buffers) check(planned *layouts) error {
 	if err := b.QueryOffsets.check(&planned.queryOffsets, "query_offsets"); err != nil {
 		return err
 	}
+	if err := b.Scores.check(&planned.scores, "scores"); err != nil {
+		return err
+	}
 	return nil
 }
 
 func (b *Buffers) run(plan *C.fovea_plan, planned *layouts, workspace *C.uchar, size int) error {
-	result := C.go_fovea_attention_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), workspace, C.size_t(size))
+	result := C.go_fovea_attention_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), workspace, C.size_t(size))
 	runtime.KeepAlive(b)
 	return finish(result)
 }

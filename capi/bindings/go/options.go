@@ -53,6 +53,19 @@ const (
 	EmptyRowsNan EmptyRows = C.FOVEA_EMPTY_ROWS_NAN
 )
 
+// ScoresScoresKind:
+// Which scores fovea_attention_options.scores gets.
+type ScoresScoresKind int32
+
+const (
+	// scale times the score function, of all K keys, masked ones too
+	ScoresScoresRaw ScoresScoresKind = C.FOVEA_SCORES_RAW
+	// the same after the soft-cap
+	ScoresScoresCapped ScoresScoresKind = C.FOVEA_SCORES_CAPPED
+	// with bias and ALiBi, too: what the softmax is taken of; keys not attended get -infinity
+	ScoresScoresLogits ScoresScoresKind = C.FOVEA_SCORES_LOGITS
+)
+
 // ScoreKind:
 // How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
 // fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights,
@@ -164,6 +177,12 @@ type AttentionOptions struct {
 	DropoutSeed uint64
 	// [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET
 	QueryOffsets *Tensor
+	// output F32 [B,H,Q,K]: the scores themselves, by a pass of their own
+	Scores *Tensor
+	// FOVEA_SCORES_*, used with scores
+	ScoresKind ScoresScoresKind
+	// 0
+	Reserved2 int32
 }
 
 func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
@@ -209,6 +228,8 @@ func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
 	}
 	raw.dropout = C.float(o.Dropout)
 	raw.dropout_seed = C.uint64_t(o.DropoutSeed)
+	raw.scores_kind = C.int32_t(o.ScoresKind)
+	raw.reserved_2 = C.int32_t(o.Reserved2)
 	return raw
 }
 

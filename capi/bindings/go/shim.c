@@ -37,7 +37,7 @@ go_result go_fovea_context_create(int32_t max_threads, const char *max_isa) {
   return result;
 }
 
-go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data) {
+go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
@@ -50,6 +50,7 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
   fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -61,6 +62,8 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
     made_options.window_right = options->window_right;
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -69,11 +72,12 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
     made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
   }
   return go_finish(fovea_sdpa(context, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data) {
+go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
@@ -86,6 +90,7 @@ go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view 
   fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -97,6 +102,8 @@ go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view 
     made_options.window_right = options->window_right;
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -105,6 +112,7 @@ go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view 
     made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
   }
   fovea_plan *made = NULL;
   go_result result = go_finish(fovea_sdpa_plan_create(context, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), &made));
@@ -112,7 +120,7 @@ go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view 
   return result;
 }
 
-go_result go_fovea_attention(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data) {
+go_result go_fovea_attention(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
   fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
   fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
   fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
@@ -142,6 +150,7 @@ go_result go_fovea_attention(const fovea_context *context, const go_fovea_score 
   fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -153,6 +162,8 @@ go_result go_fovea_attention(const fovea_context *context, const go_fovea_score 
     made_options.window_right = options->window_right;
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -161,11 +172,12 @@ go_result go_fovea_attention(const fovea_context *context, const go_fovea_score 
     made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
   }
   return go_finish(fovea_attention(context, (score ? &made_score : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_attention_plan_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data) {
+go_result go_fovea_attention_plan_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
   fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
   fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
   fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
@@ -195,6 +207,7 @@ go_result go_fovea_attention_plan_create(const fovea_context *context, const go_
   fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -206,6 +219,8 @@ go_result go_fovea_attention_plan_create(const fovea_context *context, const go_
     made_options.window_right = options->window_right;
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -214,6 +229,7 @@ go_result go_fovea_attention_plan_create(const fovea_context *context, const go_
     made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
   }
   fovea_plan *made = NULL;
   go_result result = go_finish(fovea_attention_plan_create(context, (score ? &made_score : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), &made));
@@ -262,7 +278,7 @@ go_result go_fovea_prepared_keys_truncate(fovea_prepared_keys *keys, int64_t len
   return go_finish(fovea_prepared_keys_truncate(keys, length));
 }
 
-go_result go_fovea_attention_prepared(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data) {
+go_result go_fovea_attention_prepared(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_value = go_tensor(value, value_data);
   fovea_tensor made_out = go_tensor(out, out_data);
@@ -274,6 +290,7 @@ go_result go_fovea_attention_prepared(const fovea_context *context, const go_vie
   fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -285,6 +302,8 @@ go_result go_fovea_attention_prepared(const fovea_context *context, const go_vie
     made_options.window_right = options->window_right;
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -293,11 +312,12 @@ go_result go_fovea_attention_prepared(const fovea_context *context, const go_vie
     made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
   }
   return go_finish(fovea_attention_prepared(context, (query ? &made_query : NULL), keys, (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data) {
+go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_value = go_tensor(value, value_data);
   fovea_tensor made_out = go_tensor(out, out_data);
@@ -309,6 +329,7 @@ go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, 
   fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -320,6 +341,8 @@ go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, 
     made_options.window_right = options->window_right;
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -328,6 +351,7 @@ go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, 
     made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
   }
   fovea_plan *made = NULL;
   go_result result = go_finish(fovea_attention_prepared_plan_create(context, (query ? &made_query : NULL), keys, (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), &made));
@@ -514,7 +538,7 @@ go_result go_fovea_kv_cache_append(const fovea_context *context, fovea_kv_cache 
   return go_finish(fovea_kv_cache_append(context, cache, (key ? &made_key : NULL), (value ? &made_value : NULL)));
 }
 
-go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_cache *cache, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data) {
+go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_cache *cache, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
   fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
   fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
   fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
@@ -542,6 +566,7 @@ go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_
   fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -553,6 +578,8 @@ go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_
     made_options.window_right = options->window_right;
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -561,6 +588,7 @@ go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_
     made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
   }
   return go_finish(fovea_kv_cache_attend(context, cache, (score ? &made_score : NULL), (query ? &made_query : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
@@ -618,7 +646,7 @@ go_result go_fovea_mha_weights_create(const fovea_context *context, const go_fov
   return result;
 }
 
-go_result go_fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, fovea_kv_cache *options_cache) {
+go_result go_fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, fovea_kv_cache *options_cache) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
@@ -631,6 +659,7 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
   fovea_tensor made_options_attention_log_sum_exp = go_tensor(options_attention_log_sum_exp, options_attention_log_sum_exp_data);
   fovea_tensor made_options_attention_weights = go_tensor(options_attention_weights, options_attention_weights_data);
   fovea_tensor made_options_attention_query_offsets = go_tensor(options_attention_query_offsets, options_attention_query_offsets_data);
+  fovea_tensor made_options_attention_scores = go_tensor(options_attention_scores, options_attention_scores_data);
   fovea_attention_options made_options_attention = {.struct_size = sizeof(made_options_attention)};
   if (options_attention) {
     made_options_attention.flags = options_attention->flags;
@@ -642,6 +671,8 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_attention.window_right = options_attention->window_right;
     made_options_attention.dropout = options_attention->dropout;
     made_options_attention.dropout_seed = options_attention->dropout_seed;
+    made_options_attention.scores_kind = options_attention->scores_kind;
+    made_options_attention.reserved_2 = options_attention->reserved_2;
     made_options_attention.valid_lens = (options_attention_valid_lens ? &made_options_attention_valid_lens : NULL);
     made_options_attention.mask = (options_attention_mask ? &made_options_attention_mask : NULL);
     made_options_attention.bias = (options_attention_bias ? &made_options_attention_bias : NULL);
@@ -650,6 +681,7 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_attention.log_sum_exp = (options_attention_log_sum_exp ? &made_options_attention_log_sum_exp : NULL);
     made_options_attention.weights = (options_attention_weights ? &made_options_attention_weights : NULL);
     made_options_attention.query_offsets = (options_attention_query_offsets ? &made_options_attention_query_offsets : NULL);
+    made_options_attention.scores = (options_attention_scores ? &made_options_attention_scores : NULL);
   }
   fovea_tensor made_options_score_query_weight = go_tensor(options_score_query_weight, options_score_query_weight_data);
   fovea_tensor made_options_score_key_weight = go_tensor(options_score_key_weight, options_score_key_weight_data);
@@ -689,7 +721,7 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
   return go_finish(fovea_multi_head_attention(context, weights, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, fovea_kv_cache *options_cache) {
+go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, fovea_kv_cache *options_cache) {
   fovea_tensor made_parameters_query_weight = go_tensor(parameters_query_weight, parameters_query_weight_data);
   fovea_tensor made_parameters_key_weight = go_tensor(parameters_key_weight, parameters_key_weight_data);
   fovea_tensor made_parameters_value_weight = go_tensor(parameters_value_weight, parameters_value_weight_data);
@@ -728,6 +760,7 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
   fovea_tensor made_options_attention_log_sum_exp = go_tensor(options_attention_log_sum_exp, options_attention_log_sum_exp_data);
   fovea_tensor made_options_attention_weights = go_tensor(options_attention_weights, options_attention_weights_data);
   fovea_tensor made_options_attention_query_offsets = go_tensor(options_attention_query_offsets, options_attention_query_offsets_data);
+  fovea_tensor made_options_attention_scores = go_tensor(options_attention_scores, options_attention_scores_data);
   fovea_attention_options made_options_attention = {.struct_size = sizeof(made_options_attention)};
   if (options_attention) {
     made_options_attention.flags = options_attention->flags;
@@ -739,6 +772,8 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_attention.window_right = options_attention->window_right;
     made_options_attention.dropout = options_attention->dropout;
     made_options_attention.dropout_seed = options_attention->dropout_seed;
+    made_options_attention.scores_kind = options_attention->scores_kind;
+    made_options_attention.reserved_2 = options_attention->reserved_2;
     made_options_attention.valid_lens = (options_attention_valid_lens ? &made_options_attention_valid_lens : NULL);
     made_options_attention.mask = (options_attention_mask ? &made_options_attention_mask : NULL);
     made_options_attention.bias = (options_attention_bias ? &made_options_attention_bias : NULL);
@@ -747,6 +782,7 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_attention.log_sum_exp = (options_attention_log_sum_exp ? &made_options_attention_log_sum_exp : NULL);
     made_options_attention.weights = (options_attention_weights ? &made_options_attention_weights : NULL);
     made_options_attention.query_offsets = (options_attention_query_offsets ? &made_options_attention_query_offsets : NULL);
+    made_options_attention.scores = (options_attention_scores ? &made_options_attention_scores : NULL);
   }
   fovea_tensor made_options_score_query_weight = go_tensor(options_score_query_weight, options_score_query_weight_data);
   fovea_tensor made_options_score_key_weight = go_tensor(options_score_key_weight, options_score_key_weight_data);
@@ -786,7 +822,7 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
   return go_finish(fovea_multi_head_attention_once(context, (parameters ? &made_parameters : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *workspace, size_t size) {
+go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *workspace, size_t size) {
   fovea_attention_buffers buffers = {.struct_size = sizeof(buffers)};
   buffers.query = (void *)query;
   buffers.key = (void *)key;
@@ -806,5 +842,6 @@ go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, u
   buffers.score_vector = (void *)score_vector;
   buffers.sigmas = (void *)sigmas;
   buffers.query_offsets = (void *)query_offsets;
+  buffers.scores = (void *)scores;
   return go_finish(fovea_attention_run(plan, &buffers, workspace, size));
 }

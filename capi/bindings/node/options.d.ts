@@ -12,6 +12,9 @@ export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE'
  */
 export type EmptyRows = 'zero' | 'uniform' | 'nan';
 
+/** Which scores fovea_attention_options.scores gets. */
+export type ScoresScoresKind = 'raw' | 'capped' | 'logits';
+
 /**
  * How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
  * fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights,
@@ -89,6 +92,12 @@ export interface AttentionOptions {
   dropoutSeed?: number | bigint;
   /** [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET */
   queryOffsets?: Input;
+  /** output F32 [B,H,Q,K]: the scores themselves, by a pass of their own */
+  scores?: Input;
+  /** FOVEA_SCORES_*, used with scores */
+  scoresKind?: ScoresScoresKind;
+  /** 0 */
+  reserved2?: number;
 }
 
 /**
@@ -288,4 +297,5 @@ export interface Buffers {
   scoreVector?: Data;
   sigmas?: Data;
   queryOffsets?: Data;
+  scores?: Data;
 }

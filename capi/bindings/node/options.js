@@ -7,7 +7,7 @@ exports.maxRank = 6;
 
 // The properties that each kind of options has.
 exports.options = {
-  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets'],
+  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'reserved2'],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
   PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim'],
   KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
@@ -24,4 +24,4 @@ exports.options = {
 };
 
 // The data of a planned run, in the order of fovea_attention_buffers.
-exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets'];
+exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets', 'scores'];

@@ -30,6 +30,9 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   made->dropout = in.float32(in.get(from, "dropout"), "dropout");
   made->dropout_seed = in.uint64(in.get(from, "dropoutSeed"), "dropoutSeed");
   made->query_offsets = in.tensor(in.get(from, "queryOffsets"), "queryOffsets");
+  made->scores = in.tensor(in.get(from, "scores"), "scores");
+  made->scores_kind = in.choice(in.get(from, "scoresKind"), {{"raw", FOVEA_SCORES_RAW}, {"capped", FOVEA_SCORES_CAPPED}, {"logits", FOVEA_SCORES_LOGITS}}, "scoresKind");
+  made->reserved_2 = in.int32(in.get(from, "reserved2"), "reserved2");
   return made;
 }
 
@@ -202,7 +205,7 @@ static void parse_fovea_sdpa_plan_create(Reader &in, const napi_value *args) {
   const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr});
   in.call.run = [=] { return fovea_sdpa_plan_create(context, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -227,7 +230,7 @@ static void parse_fovea_attention_plan_create(Reader &in, const napi_value *args
   const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr});
   in.call.run = [=] { return fovea_attention_plan_create(context, score, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -272,7 +275,7 @@ static void parse_fovea_attention_prepared_plan_create(Reader &in, const napi_va
   const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr});
+  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr});
   in.call.run = [=] { return fovea_attention_prepared_plan_create(context, query, keys, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -540,6 +543,7 @@ fovea_attention_buffers buffers_of(void *const *data) {
   buffers.score_vector = static_cast<decltype(buffers.score_vector)>(data[15]);
   buffers.sigmas = static_cast<decltype(buffers.sigmas)>(data[16]);
   buffers.query_offsets = static_cast<decltype(buffers.query_offsets)>(data[17]);
+  buffers.scores = static_cast<decltype(buffers.scores)>(data[18]);
   return buffers;
 }
 

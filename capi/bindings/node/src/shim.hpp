@@ -6,7 +6,7 @@
 
 enum class Kind { context, kv_cache, mha_weights, packed_matrix, plan, prepared_keys };
 
-constexpr int buffer_count = 18;
+constexpr int buffer_count = 19;
 
 /* Of a planned run: the pointers in the order of fovea_attention_buffers. */
 fovea_attention_buffers buffers_of(void *const *data);

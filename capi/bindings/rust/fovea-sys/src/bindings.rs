@@ -77,6 +77,13 @@ pub const FOVEA_EMPTY_ROWS_UNIFORM: i32 = 1;
 /// the bare formula: output and weights NaN, log-sum-exp -infinity
 pub const FOVEA_EMPTY_ROWS_NAN: i32 = 2;
 
+/// scale times the score function, of all K keys, masked ones too
+pub const FOVEA_SCORES_RAW: i32 = 0;
+/// the same after the soft-cap
+pub const FOVEA_SCORES_CAPPED: i32 = 1;
+/// with bias and ALiBi, too: what the softmax is taken of; keys not attended get -infinity
+pub const FOVEA_SCORES_LOGITS: i32 = 2;
+
 /// attend key j only if j <= position of the query
 pub const FOVEA_CAUSAL: u32 = 1;
 /// query i stands at position i, whatever K is; not together with FOVEA_QUERY_OFFSET
@@ -276,6 +283,12 @@ pub struct fovea_attention_options {
     pub dropout_seed: u64,
     /// [B], I32 or I64, each in [-2^30, 2^30], any stride: query i of batch entry b stands at position query_offsets[b] + i. Not together with FOVEA_TOP_LEFT or FOVEA_QUERY_OFFSET
     pub query_offsets: *const fovea_tensor,
+    /// output F32 [B,H,Q,K]: the scores themselves, by a pass of their own
+    pub scores: *const fovea_tensor,
+    /// FOVEA_SCORES_*, used with scores
+    pub scores_kind: i32,
+    /// 0
+    pub reserved_2: i32,
 }
 
 impl Default for fovea_attention_options {
@@ -313,6 +326,7 @@ pub struct fovea_attention_buffers {
     pub score_vector: *const c_void,
     pub sigmas: *const c_void,
     pub query_offsets: *const c_void,
+    pub scores: *mut c_void,
 }
 
 impl Default for fovea_attention_buffers {
@@ -755,9 +769,12 @@ extern "C" {
     ///   query F32 [B,H,Q,D]   key F32 [B,Hkv,K,D]   value F32 [B,Hkv,K,Dv]   out F32 [B,H,Q,Dv]
     /// or all of rank 3, [B,L,D] (one head), or all of rank 2, [L,D]. D and Dv in [1, 1024]; Q and K at most 2^30. B, Q and
     /// K may be 0. Query head h uses key/value head h / (H / Hkv). Asking for weights may change the last bits of out.
-    /// Each of query, key, value, out, options.bias and options.weights may as well be F16 or BF16, in any mix; weights that are
+    /// Each of query, key, value, out, options.bias, weights and scores may as well be F16 or BF16, in any mix; weights that are
     /// averaged may not. Everything is computed in float32, with the bits that F32 tensors of these numbers give, and rounded
-    /// once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept.
+    /// once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept. But
+    /// where query, key and value all are BF16, the processor has products of it (AVX-512-BF16; fovea_plan_describe tells) and
+    /// there are more than a few rows, each weight is rounded to BF16 before it meets its value: an error of at most
+    /// 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0.
     /// Scratch memory comes from the context; see fovea_plan for none.
     /// ```
     pub fn fovea_sdpa(
@@ -789,7 +806,7 @@ extern "C" {
         workspace_size: usize,
     ) -> fovea_status;
     /// Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
-    /// [B,H,Q,Dq]. score NULL: the scaled dot product. Query and key are F32 where the score function has weights.
+    /// [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters are F32.
     pub fn fovea_attention(
         context: *const fovea_context,
         score: *const fovea_score,

@@ -31,7 +31,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_context_options, max_isa), 16);
     assert_eq!(offset!(fovea_context_options, parallel_for), 24);
     assert_eq!(offset!(fovea_context_options, parallel_for_user), 32);
-    assert_eq!((size_of::<fovea_attention_options>(), align_of::<fovea_attention_options>()), (128, 8));
+    assert_eq!((size_of::<fovea_attention_options>(), align_of::<fovea_attention_options>()), (144, 8));
     assert_eq!(offset!(fovea_attention_options, struct_size), 0);
     assert_eq!(offset!(fovea_attention_options, flags), 8);
     assert_eq!(offset!(fovea_attention_options, empty_rows), 12);
@@ -51,7 +51,10 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_attention_options, reserved), 108);
     assert_eq!(offset!(fovea_attention_options, dropout_seed), 112);
     assert_eq!(offset!(fovea_attention_options, query_offsets), 120);
-    assert_eq!((size_of::<fovea_attention_buffers>(), align_of::<fovea_attention_buffers>()), (152, 8));
+    assert_eq!(offset!(fovea_attention_options, scores), 128);
+    assert_eq!(offset!(fovea_attention_options, scores_kind), 136);
+    assert_eq!(offset!(fovea_attention_options, reserved_2), 140);
+    assert_eq!((size_of::<fovea_attention_buffers>(), align_of::<fovea_attention_buffers>()), (160, 8));
     assert_eq!(offset!(fovea_attention_buffers, struct_size), 0);
     assert_eq!(offset!(fovea_attention_buffers, query), 8);
     assert_eq!(offset!(fovea_attention_buffers, key), 16);
@@ -71,6 +74,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_attention_buffers, score_vector), 128);
     assert_eq!(offset!(fovea_attention_buffers, sigmas), 136);
     assert_eq!(offset!(fovea_attention_buffers, query_offsets), 144);
+    assert_eq!(offset!(fovea_attention_buffers, scores), 152);
     assert_eq!((size_of::<fovea_score>(), align_of::<fovea_score>()), (64, 8));
     assert_eq!(offset!(fovea_score, struct_size), 0);
     assert_eq!(offset!(fovea_score, kind), 8);

@@ -27,6 +27,7 @@ pub(crate) struct Layouts {
     score_vector: Option<Layout>,
     sigmas: Option<Layout>,
     query_offsets: Option<Layout>,
+    scores: Option<Layout>,
 }
 
 impl Layouts {
@@ -57,6 +58,7 @@ impl Layouts {
             score_vector: score.and_then(|score| score.score_vector.as_ref()).map(|tensor| tensor.layout()),
             sigmas: score.and_then(|score| score.sigmas.as_ref()).map(|tensor| tensor.layout()),
             query_offsets: options.query_offsets.as_ref().map(|tensor| tensor.layout()),
+            scores: options.scores.as_ref().map(|tensor| tensor.layout()),
         }
     }
 }
@@ -82,6 +84,7 @@ pub struct Buffers<'a> {
     score_vector: Option<Data<'a>>,
     sigmas: Option<Data<'a>>,
     query_offsets: Option<Data<'a>>,
+    scores: Option<DataMut<'a>>,
 }
 
 impl<'a> Buffers<'a> {
@@ -111,6 +114,7 @@ impl<'a> Buffers<'a> {
             score_vector: None,
             sigmas: None,
             query_offsets: None,
+            scores: None,
         }
     }
 
@@ -139,6 +143,7 @@ impl<'a> Buffers<'a> {
             score_vector: None,
             sigmas: None,
             query_offsets: None,
+            scores: None,
         }
     }
 
@@ -226,6 +231,12 @@ impl<'a> Buffers<'a> {
         self
     }
 
+    /// The data of `options.scores`.
+    pub fn scores(mut self, scores: impl Into<DataMut<'a>>) -> Self {
+        self.scores = Some(scores.into());
+        self
+    }
+
     /// Refuses what is shorter than was planned, or of another element type.
     #[inline]
     pub(crate) fn raw(self, planned: &Layouts) -> Result<sys::fovea_attention_buffers> {
@@ -249,6 +260,7 @@ impl<'a> Buffers<'a> {
             score_vector: Data::pointer(self.score_vector, &planned.score_vector, "score_vector")?,
             sigmas: Data::pointer(self.sigmas, &planned.sigmas, "sigmas")?,
             query_offsets: Data::pointer(self.query_offsets, &planned.query_offsets, "query_offsets")?,
+            scores: DataMut::pointer(self.scores, &planned.scores, "scores")?,
         })
     }
 }

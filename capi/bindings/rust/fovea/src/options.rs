@@ -20,6 +20,19 @@ pub enum EmptyRows {
     Nan = sys::FOVEA_EMPTY_ROWS_NAN,
 }
 
+/// Which scores fovea_attention_options.scores gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum ScoresScoresKind {
+    /// scale times the score function, of all K keys, masked ones too
+    #[default]
+    Raw = sys::FOVEA_SCORES_RAW,
+    /// the same after the soft-cap
+    Capped = sys::FOVEA_SCORES_CAPPED,
+    /// with bias and ALiBi, too: what the softmax is taken of; keys not attended get -infinity
+    Logits = sys::FOVEA_SCORES_LOGITS,
+}
+
 /// How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
 /// fovea_sdpa, under another name. Everything else (masks, valid lengths, empty rows, log-sum-exp, returned weights,
 /// dropout, plans, strides, threads) is the same for all. No function makes a tensor of B x Q x K, let alone B x Q x K x
@@ -106,6 +119,9 @@ pub struct AttentionOptions<'a> {
     pub(crate) dropout: f32,
     pub(crate) dropout_seed: u64,
     pub(crate) query_offsets: Option<Tensor<'a>>,
+    pub(crate) scores: Option<TensorMut<'a>>,
+    pub(crate) scores_kind: ScoresScoresKind,
+    pub(crate) reserved_2: i32,
 }
 
 impl<'a> AttentionOptions<'a> {
@@ -213,6 +229,24 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
+    /// output F32 [B,H,Q,K]: the scores themselves, by a pass of their own
+    pub fn scores(mut self, scores: impl Into<TensorMut<'a>>) -> Self {
+        self.scores = Some(scores.into());
+        self
+    }
+
+    /// FOVEA_SCORES_*, used with scores
+    pub fn scores_kind(mut self, scores_kind: ScoresScoresKind) -> Self {
+        self.scores_kind = scores_kind;
+        self
+    }
+
+    /// 0
+    pub fn reserved_2(mut self, reserved_2: i32) -> Self {
+        self.reserved_2 = reserved_2;
+        self
+    }
+
     /// attend key j only if j <= position of the query
     pub fn causal(mut self) -> Self {
         self.flags |= sys::FOVEA_CAUSAL;
@@ -265,6 +299,9 @@ impl<'a> AttentionOptions<'a> {
             reserved: 0,
             dropout_seed: self.dropout_seed,
             query_offsets: tensor_pointer(&self.query_offsets),
+            scores: output_pointer(&self.scores),
+            scores_kind: self.scores_kind as i32,
+            reserved_2: self.reserved_2,
         }
     }
 }
