@@ -162,7 +162,7 @@ static void test_building_blocks(const fovea_context *context) {
   fovea_packed_matrix *packed = NULL;
   CHECK(fovea_matmul(context, &ta, &tb, &tc) == FOVEA_OK);
   CHECK(c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50);
-  CHECK(fovea_matmul_pack(context, &tb, nullptr, &packed) == FOVEA_OK);
+  CHECK(fovea_matmul_pack(context, &tb, NULL, &packed) == FOVEA_OK);
   CHECK(fovea_packed_matrix_size(packed) > 0);
   memset(c, 0, sizeof c);
   CHECK(fovea_matmul_packed(context, &ta, packed, &tc) == FOVEA_OK);
