@@ -2,13 +2,17 @@
 # Runs the Python package's tests on the package as it lies in the build tree. Exits with 77, naming it, where something is
 # missing.
 #
-# usage: run.sh PACKAGE INTERFACE TESTS PYTHON...
+# usage: run.sh PACKAGE INTERFACE TESTS PYTHON...      or: run.sh --without WHAT
 #   PACKAGE    the folder that holds fovea/
 #   INTERFACE  interface.json
 #   PYTHON     interpreters, the first of which that has NumPy and pytest is taken; before them FOVEA_PYTHON from the
 #              environment, for one that has PyTorch and transformers too
 set -eu
 
+if [ "$1" = --without ]; then
+  echo "skipped: no $2 when this was built"
+  exit 77
+fi
 package=$1
 interface=$2
 tests=$3
