@@ -27,7 +27,7 @@ fn attending() -> Result<()> {
     // [end]
     assert!(out[0] > 10.0 && out[0] < 50.0);
     // [prepared_keys]
-    let sizes = PreparedKeysSizes { batch: 1, kv_heads: 1, capacity: 8, query_dim: 2, key_dim: 2 };
+    let sizes = PreparedKeysSizes::new().batch(1).kv_heads(1).capacity(8).query_dim(2).key_dim(2);
     let keys = PreparedKeys::new(&context, &score, sizes)?;
     keys.append(&context, k)?; // projected once
     context.attention_prepared(q, &keys, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
