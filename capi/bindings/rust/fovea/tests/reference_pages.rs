@@ -100,14 +100,14 @@ fn reducing() -> Result<()> {
 fn layers() -> Result<()> {
     let (context, mut out) = (Context::default(), [0.0f32; 4]);
     // [matmul]
-    let packed = PackedMatrix::new(&context, Tensor::new(&VALUE, [3, 2])?)?;
+    let packed = PackedMatrix::new(&context, Tensor::new(&VALUE, [3, 2])?, MatmulPackOptions::new())?;
     let transposed = Tensor::strided(&KEY, 0, [2, 3], [1, 2])?;
     context.matmul_packed(transposed, &packed, TensorMut::new(&mut out, [2, 2])?)?;
     // [end]
     assert_eq!(out, [60.0, 80.0, 80.0, 100.0]);
     // [linear]
     let (x, bias) = (Tensor::new(&QUERY, [2, 2])?, [0.0f32, -1.0]);
-    let weight = PackedMatrix::linear(&context, x, WeightLayout::OutIn)?; // as torch.nn.Linear has it
+    let weight = PackedMatrix::linear(&context, x, LinearPackOptions::new())?; // as torch.nn.Linear has it
     let options = LinearOptions::new().activation(Activation::Relu).bias(&bias);
     context.linear(x, &weight, TensorMut::new(&mut out, [2, 2])?, options)?;
     // [end]
