@@ -26,5 +26,5 @@ package=$root/capi/bindings/node
 export FOVEA_LIB_DIR="${library%/*}" FOVEA_ADDON="$work/fovea.node" FOVEA_EXAMPLE_DATA="$root/capi/examples/data"
 CXXFLAGS="-Wall -Wextra -Werror" node "$package/build.js" "$FOVEA_ADDON"
 cd "$package"
-node --test test/
+node --test test/*.test.js
 node heatmap.js

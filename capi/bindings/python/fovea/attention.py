@@ -23,7 +23,9 @@ def attention(query: Array, key: Array, value: Array, *, score: Score | None = N
 
     score: Dot(), the default, Bilinear, Additive, Concat or Gaussian; see fovea.scores.
     options: see AttentionOptions; masks and lengths, positions, dropout.
-    out: an array to write to. Without it one of query's library is made: NumPy's, PyTorch's, JAX's.
+    out: an array to write to. Without it one of query's library and element type is made: NumPy's, PyTorch's, JAX's.
+    Elements are float32; any of query, key, value, out and bias may as well be float16 or bfloat16 (PyTorch's, or
+    ml_dtypes' in NumPy).
 
     Returns out; with return_log_sum_exp, return_weights, ... a tuple of out and these, in this order.
     """

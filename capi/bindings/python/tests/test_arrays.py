@@ -130,6 +130,45 @@ def test_half_precision(name):
         fovea.masked_softmax(half)
 
 
+def same(given, wanted):
+    """Of one element type, and the same bits."""
+    assert given.dtype == wanted.dtype
+    assert np.array_equal(given.view(np.uint16), wanted.view(np.uint16))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_precision_is_float32_rounded_once(name):
+    """Where no products of bfloat16 are taken, which are the library's to choose on some processors."""
+    dtype = np.dtype(np.float16) if name == "float16" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    base = fovea.Context(max_isa="base")
+    q, k, v = (random(2, 4, n, 16).astype(dtype) for n in (5, 7, 8))
+    v = v[:, :, :7]
+    wide, bias = [x.astype(np.float32) for x in (q, k, v)], random(5, 7).astype(dtype)
+    wanted = fovea.attention(*wide, context=base)
+    rounded = wanted.astype(dtype)
+    assert not np.array_equal(rounded.astype(np.float32), wanted)
+    same(fovea.attention(q, k, v, context=base), rounded)
+    same(fovea.scaled_dot_product_attention(q, k, v, context=base), rounded)
+    same(fovea.plan(q, k, v, context=base)(q, k, v), rounded)
+    assert np.array_equal(fovea.attention(q, k, v, out=np.zeros_like(wanted), context=base), wanted)
+    same(fovea.gaussian_attention(q, k, v, 2.0, context=base),
+         fovea.gaussian_attention(*wide, 2.0, context=base).astype(dtype))
+    same(fovea.attention(q, k, v, bias=bias, context=base),
+         fovea.attention(*wide, bias=bias.astype(np.float32), context=base).astype(dtype))
+
+
+def test_float16_through_dlpack_and_buffers():
+    half = Q.astype(np.float16)
+    wanted = fovea.attention(half, half, half)
+    for source in (OnlyDlpack(half), OnlyDlpack(half, False), memoryview(half)):
+        target = np.zeros_like(half)
+        fovea.attention(source, source, source, out=OnlyDlpack(target))
+        same(target, wanted)
+    target = np.zeros_like(half)
+    fovea.attention(half, half, half, out=memoryview(target))
+    same(target, wanted)
+
+
 def test_the_lock_is_released():
     """While a long call runs another thread goes on."""
     big = random(1, 8, 2048, 64)
