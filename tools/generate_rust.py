@@ -21,9 +21,8 @@ def plain(name):
 
 
 def settable(struct):
-    """The members of an options struct that can be given: flags of which there are none yet are 0, as what is reserved."""
-    return [member for member in struct["members"] if member["name"] not in ("struct_size", "reserved")
-            and (member["name"] != "flags" or member.get("enum"))]
+    """The members of an options struct that can be given."""
+    return [member for member in struct["members"] if member["name"] != "struct_size" and not member.get("reserved")]
 
 
 def doc(text, indent="", note=""):
@@ -150,7 +149,7 @@ def dtypes(described):
 def enum_name(enum):
     """EmptyRows, Activation; ScoreKind and WeightLayout, whose prefix alone does not tell what is numbered."""
     name, member = camel(enum["prefix"].lower()[len("fovea_"):]), camel(enum["of"].split(".")[-1])
-    return name if member in name else name + member
+    return name if member in name else member if member.startswith(name) else name + member
 
 
 def public_enum(enum):

@@ -16,7 +16,8 @@ declaration. What it meets and does not know is an error, never left out. The fi
   handles                    opaque structs, and the function that destroys each
   structs                    members with their types, offsets and sizes where pointers have 64 bits; "options": begins with
                              struct_size; "zero": what a member's 0 or NULL means, "output": the tensor is written,
-                             "enum": whose numbers it holds, and "values" if it takes no others of them
+                             "enum": whose numbers it holds, and "values" if it takes no others of them,
+                             "reserved": nothing but 0 yet
   functions                  arguments with their types
   sections                   the names of all these, and what stands between them ("note"), in the headers' order
 
@@ -251,6 +252,8 @@ class Interface:
         zero = re.search(rf"(?:^|[\s(;]){nothing}: ([^.;]+)", member["doc"])
         if zero:
             member["zero"] = zero[1].strip()
+        if member["doc"] == "0":
+            member["reserved"] = True
         if member["doc"].startswith("output"):
             member["output"] = True
 

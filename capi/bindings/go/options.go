@@ -53,17 +53,17 @@ const (
 	EmptyRowsNan EmptyRows = C.FOVEA_EMPTY_ROWS_NAN
 )
 
-// ScoresScoresKind:
+// ScoresKind:
 // Which scores fovea_attention_options.scores gets.
-type ScoresScoresKind int32
+type ScoresKind int32
 
 const (
 	// scale times the score function, of all K keys, masked ones too
-	ScoresScoresRaw ScoresScoresKind = C.FOVEA_SCORES_RAW
+	ScoresRaw ScoresKind = C.FOVEA_SCORES_RAW
 	// the same after the soft-cap
-	ScoresScoresCapped ScoresScoresKind = C.FOVEA_SCORES_CAPPED
+	ScoresCapped ScoresKind = C.FOVEA_SCORES_CAPPED
 	// with bias and ALiBi, too: what the softmax is taken of; keys not attended get -infinity
-	ScoresScoresLogits ScoresScoresKind = C.FOVEA_SCORES_LOGITS
+	ScoresLogits ScoresKind = C.FOVEA_SCORES_LOGITS
 )
 
 // ScoreKind:
@@ -180,9 +180,7 @@ type AttentionOptions struct {
 	// output F32 [B,H,Q,K]: the scores themselves, by a pass of their own
 	Scores *Tensor
 	// FOVEA_SCORES_*, used with scores
-	ScoresKind ScoresScoresKind
-	// 0
-	Reserved2 int32
+	ScoresKind ScoresKind
 }
 
 func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
@@ -229,7 +227,6 @@ func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
 	raw.dropout = C.float(o.Dropout)
 	raw.dropout_seed = C.uint64_t(o.DropoutSeed)
 	raw.scores_kind = C.int32_t(o.ScoresKind)
-	raw.reserved_2 = C.int32_t(o.Reserved2)
 	return raw
 }
 

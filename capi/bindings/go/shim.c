@@ -63,7 +63,6 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
-    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -103,7 +102,6 @@ go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view 
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
-    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -163,7 +161,6 @@ go_result go_fovea_attention(const fovea_context *context, const go_fovea_score 
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
-    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -220,7 +217,6 @@ go_result go_fovea_attention_plan_create(const fovea_context *context, const go_
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
-    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -303,7 +299,6 @@ go_result go_fovea_attention_prepared(const fovea_context *context, const go_vie
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
-    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -342,7 +337,6 @@ go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, 
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
-    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -579,7 +573,6 @@ go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
-    made_options.reserved_2 = options->reserved_2;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -672,7 +665,6 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_attention.dropout = options_attention->dropout;
     made_options_attention.dropout_seed = options_attention->dropout_seed;
     made_options_attention.scores_kind = options_attention->scores_kind;
-    made_options_attention.reserved_2 = options_attention->reserved_2;
     made_options_attention.valid_lens = (options_attention_valid_lens ? &made_options_attention_valid_lens : NULL);
     made_options_attention.mask = (options_attention_mask ? &made_options_attention_mask : NULL);
     made_options_attention.bias = (options_attention_bias ? &made_options_attention_bias : NULL);
@@ -773,7 +765,6 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_attention.dropout = options_attention->dropout;
     made_options_attention.dropout_seed = options_attention->dropout_seed;
     made_options_attention.scores_kind = options_attention->scores_kind;
-    made_options_attention.reserved_2 = options_attention->reserved_2;
     made_options_attention.valid_lens = (options_attention_valid_lens ? &made_options_attention_valid_lens : NULL);
     made_options_attention.mask = (options_attention_mask ? &made_options_attention_mask : NULL);
     made_options_attention.bias = (options_attention_bias ? &made_options_attention_bias : NULL);

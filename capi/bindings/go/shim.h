@@ -29,7 +29,6 @@ typedef struct {
   float dropout;
   uint64_t dropout_seed;
   int32_t scores_kind;
-  int32_t reserved_2;
 } go_fovea_attention_options;
 
 typedef struct {

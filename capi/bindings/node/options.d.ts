@@ -13,7 +13,7 @@ export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE'
 export type EmptyRows = 'zero' | 'uniform' | 'nan';
 
 /** Which scores fovea_attention_options.scores gets. */
-export type ScoresScoresKind = 'raw' | 'capped' | 'logits';
+export type ScoresKind = 'raw' | 'capped' | 'logits';
 
 /**
  * How a query and a key are compared. Attention with any of these is fovea_attention; with the scaled dot product it is
@@ -95,9 +95,7 @@ export interface AttentionOptions {
   /** output F32 [B,H,Q,K]: the scores themselves, by a pass of their own */
   scores?: Input;
   /** FOVEA_SCORES_*, used with scores */
-  scoresKind?: ScoresScoresKind;
-  /** 0 */
-  reserved2?: number;
+  scoresKind?: ScoresKind;
 }
 
 /**

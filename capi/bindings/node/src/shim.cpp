@@ -32,7 +32,6 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   made->query_offsets = in.tensor(in.get(from, "queryOffsets"), "queryOffsets");
   made->scores = in.tensor(in.get(from, "scores"), "scores");
   made->scores_kind = in.choice(in.get(from, "scoresKind"), {{"raw", FOVEA_SCORES_RAW}, {"capped", FOVEA_SCORES_CAPPED}, {"logits", FOVEA_SCORES_LOGITS}}, "scoresKind");
-  made->reserved_2 = in.int32(in.get(from, "reserved2"), "reserved2");
   return made;
 }
 

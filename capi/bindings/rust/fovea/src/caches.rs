@@ -118,9 +118,7 @@ impl PreparedKeys {
     /// Room for keys, none of them there yet. The score's parameters are copied.
     pub fn new(context: &Context, score: &Score<'_>, sizes: PreparedKeysSizes) -> Result<Self> {
         let mut raw = null_mut();
-        check(unsafe {
-            sys::fovea_prepared_keys_create(context.raw(), &score.raw(), &sizes.raw(), &mut raw)
-        })?;
+        check(unsafe { sys::fovea_prepared_keys_create(context.raw(), &score.raw(), &sizes.raw(), &mut raw) })?;
         Ok(PreparedKeys(Arc::new(Keys { raw, lock: RwLock::new(()) })))
     }
 

@@ -67,3 +67,8 @@ pub use plan::{Plan, Workspace};
 pub use status::Status;
 pub use tensor::{Data, DataMut, Element, Slice, Tensor, TensorMut, View};
 pub use weights::{MhaWeights, PackedMatrix};
+
+// The page's program, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -23,7 +23,7 @@ pub enum EmptyRows {
 /// Which scores fovea_attention_options.scores gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
-pub enum ScoresScoresKind {
+pub enum ScoresKind {
     /// scale times the score function, of all K keys, masked ones too
     #[default]
     Raw = sys::FOVEA_SCORES_RAW,
@@ -120,8 +120,7 @@ pub struct AttentionOptions<'a> {
     pub(crate) dropout_seed: u64,
     pub(crate) query_offsets: Option<Tensor<'a>>,
     pub(crate) scores: Option<TensorMut<'a>>,
-    pub(crate) scores_kind: ScoresScoresKind,
-    pub(crate) reserved_2: i32,
+    pub(crate) scores_kind: ScoresKind,
 }
 
 impl<'a> AttentionOptions<'a> {
@@ -236,14 +235,8 @@ impl<'a> AttentionOptions<'a> {
     }
 
     /// FOVEA_SCORES_*, used with scores
-    pub fn scores_kind(mut self, scores_kind: ScoresScoresKind) -> Self {
+    pub fn scores_kind(mut self, scores_kind: ScoresKind) -> Self {
         self.scores_kind = scores_kind;
-        self
-    }
-
-    /// 0
-    pub fn reserved_2(mut self, reserved_2: i32) -> Self {
-        self.reserved_2 = reserved_2;
         self
     }
 
@@ -301,7 +294,7 @@ impl<'a> AttentionOptions<'a> {
             query_offsets: tensor_pointer(&self.query_offsets),
             scores: output_pointer(&self.scores),
             scores_kind: self.scores_kind as i32,
-            reserved_2: self.reserved_2,
+            reserved_2: 0,
         }
     }
 }

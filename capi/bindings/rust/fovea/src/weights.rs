@@ -25,11 +25,7 @@ impl PackedMatrix {
     }
 
     /// Packs a weight, `[out, in]` unless the options say otherwise, for [`Context::linear`].
-    pub fn linear<'a>(
-        context: &Context,
-        weight: impl Into<Tensor<'a>>,
-        options: LinearPackOptions,
-    ) -> Result<Self> {
+    pub fn linear<'a>(context: &Context, weight: impl Into<Tensor<'a>>, options: LinearPackOptions) -> Result<Self> {
         let (weight, mut packed) = (weight.into(), null_mut());
         check(unsafe { sys::fovea_linear_pack(context.raw(), weight.raw(), &options.raw(), &mut packed) })?;
         Ok(PackedMatrix(packed))
