@@ -53,7 +53,10 @@ want_test_tools() {
 
 want_all_test_tools() {
   want cmake program cmake
-  want rustc program rustc
+  want cargo program cargo
+  want golang-go program go
+  want nodejs program node
+  want libnode-dev header node/node_api.h
   want python3-dev python 'sysconfig; open(sysconfig.get_path("include") + "/Python.h")'
   want python3-pytest python pytest
   want python3-matplotlib python matplotlib
