@@ -11,13 +11,11 @@
 //   order      memory is read row after row, as hardware prefetchers expect: keys as four streams a quarter of a tile
 //              apart, values as one. Neighbouring keys side by side, or values column by column, look like no stream.
 //   length     of the tiles of one query: each change from keys to values and back stops the streams, and the softmax
-//              between reads nothing. Measured on Zen 4 with AVX-512, tiles of 384 keys take 0.80 to 0.87 of the time of
-//              tiles of 48 from memory, 0.92 from the third-level cache.
+//              between reads nothing.
 //   prefetch   every pass asks for what it or a later one will read, so that memory has work to do also while a pass
 //              finds its own data in a cache. It asks into the second-level cache: prefetches into the first hold its
 //              few miss buffers until memory answers, and the reads themselves wait behind them. And it asks for no
-//              more than it must: with AVX-512 and one query, one line in 16 takes 0.89 to 1.00 of the time of every
-//              line of a key and every second of a value; with AVX2, from memory, 1.0 to 1.4 times that of every line.
+//              more than it must: with AVX-512 and one query, one line in 16 does.
 #pragma once
 
 #include "kernels/attention/online_softmax.hpp"

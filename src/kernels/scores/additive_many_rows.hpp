@@ -9,8 +9,7 @@
 //
 // Blocks are one register of rows by several keys: each load of a query's registers serves all the keys of a block, and
 // a key's unit is broadcast by the addition that uses it. That is not only fewer instructions: with one full-width load
-// for each multiply-add the core ran at a lower clock (measured with AVX-512 on an Intel machine: 18.0 giga-units a
-// second against 21.4 with a quarter of the loads).
+// for each multiply-add some cores run at a lower clock.
 //
 // A chunk of units passes over the whole tile: first the keys of each form in blocks, then one by one those that ask for
 // a form of their own. Each row gets what it and the key ask for, so no score depends on which rows or keys it is
