@@ -36,3 +36,13 @@ cd "$root/capi/bindings/go"
 go vet ./...
 go test .
 go run ./heatmap
+
+# README's program, in a module of its own that the install line made.
+rm -rf "$work/readme"
+mkdir -p "$work/readme"
+awk '/^```go$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$work/readme/main.go"
+cd "$work/readme"
+go mod init readme 2>/dev/null
+go mod edit -require fovea@v0.0.0 -replace fovea="$root/capi/bindings/go"
+said=$(go run .)
+[ "$said" = "[30.00 40.00 38.30 48.30]" ] || { echo "README's program said $said" && exit 1; }

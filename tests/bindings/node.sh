@@ -28,3 +28,13 @@ CXXFLAGS="-Wall -Wextra -Werror" node "$package/build.js" "$FOVEA_ADDON"
 cd "$package"
 node --test test/*.test.js
 node heatmap.js
+
+# README's program, where the package is installed.
+mkdir -p "$work/node_modules"
+ln -sfn "$package" "$work/node_modules/fovea"
+awk '/^```js$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$work/readme.js"
+said=$(node "$work/readme.js" | tr -s ' \n' ' ')
+case $said in
+  "Float32Array(4) [ 30, 40, 38.30"*", 48.30"*) ;;
+  *) echo "README's program said $said" && exit 1 ;;
+esac

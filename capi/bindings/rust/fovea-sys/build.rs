@@ -37,9 +37,18 @@ fn link_folder(folder: &Path, wants_static: bool) {
         return;
     }
     println!("cargo:rustc-link-lib=static=fovea");
-    for library in ["tbb", "stdc++", "m"] {
+    if uses_tbb(&folder.join("libfovea.a")) {
+        println!("cargo:rustc-link-lib=dylib=tbb");
+    }
+    for library in ["stdc++", "m"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
+}
+
+/// Built with -Dthreads=caller it does without oneTBB, whose names all begin like this.
+fn uses_tbb(archive: &Path) -> bool {
+    let name = b"_ZN3tbb";
+    std::fs::read(archive).map_or(true, |bytes| bytes.windows(name.len()).any(|window| window == name))
 }
 
 fn link_package(wants_static: bool) -> Result<(), String> {
