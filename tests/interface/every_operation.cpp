@@ -91,6 +91,7 @@ void check_refusals(const Operation &operation, const CallSizes &sizes, uint64_t
       OperationCall call(operation.operands(sizes), seed);
       const std::vector<unsigned char> before = call.outputs();
       if (!bad.spoil(call.tensors[n])) continue;
+      if (call.tensors[n].dtype == FOVEA_BF16 && call.operands[n].narrow) continue;
       check_refusal(call.run(operation, sizes), bad.expected, {name_in_messages(name)});
       CHECK(call.outputs() == before);
     }

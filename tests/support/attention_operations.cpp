@@ -75,8 +75,13 @@ Operands attention_operands(const CallSizes &given, int64_t key_dim) {
   Shape weights = of_rank(s, s.batch, weighed, {s.queries, s.keys});
   if (averages(s) && rank_of(s) == 4) weights.erase(weights.begin() + 1);
   list.push_back(optional(s.choice(13), {"weights", Role::output, weights}));
-  list.push_back(
-      optional(s.choice(25), {"scores", Role::output, of_rank(s, s.batch, heads, {s.queries, s.keys})}));
+  list.push_back(optional(s.choice(25), {"scores", Role::output, of_rank(s, s.batch, heads, {s.queries, s.keys})}));
+  for (Operand &operand : list) {
+    const bool averaged = operand.name == "weights" && averages(s);
+    for (const char *name : {"query", "key", "value", "out", "bias", "weights", "scores"}) {
+      if (operand.name == name && !averaged) operand.narrow = true;
+    }
+  }
   return list;
 }
 

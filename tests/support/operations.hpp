@@ -39,7 +39,8 @@ struct Operand {
   Shape shape;
   bool any_stride = false;  // along the last axis too
   fovea_dtype dtype = FOVEA_F32;
-  int64_t most = 0;  // of integers
+  int64_t most = 0;     // of integers
+  bool narrow = false;  // F16 and BF16 are taken, too
 };
 
 using Operands = std::vector<Operand>;
