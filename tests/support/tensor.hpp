@@ -139,13 +139,14 @@ class Tensor {
 
   std::vector<T> dense() const { return dense(shape_); }
 
-  // Row-major copy, with axes of size 1 repeated up to the wanted shape (same rank).
+  // Row-major copy, with axes of size 1, and those that are missing before the first, repeated up to the wanted shape.
   std::vector<T> dense(const Shape &wanted) const {
     std::vector<T> values;
     values.reserve(static_cast<size_t>(element_count(wanted)));
     Shape source(shape_.size());
     for_each_index(wanted, [&](const Shape &index) {
-      for (size_t axis = 0; axis < shape_.size(); ++axis) source[axis] = shape_[axis] == 1 ? 0 : index[axis];
+      const size_t missing = wanted.size() - shape_.size();
+      for (size_t axis = 0; axis < shape_.size(); ++axis) source[axis] = shape_[axis] == 1 ? 0 : index[missing + axis];
       values.push_back(at(source));
     });
     return values;
