@@ -128,8 +128,8 @@ fovea_status norm(const CallSizes &s, const Tensors &t) {
 Operands cache_operands(const CallSizes &s) {
   return {{"key", Role::copied, {s.batch, s.kv_heads, s.keys, s.head_dim}},
           {"value", Role::copied, {s.batch, s.kv_heads, s.keys, s.value_dim}},
-          {"query", Role::input, {s.batch, s.heads(), s.queries, s.head_dim}},
-          {"out", Role::output, {s.batch, s.heads(), s.queries, s.value_dim}},
+          {"query", Role::input, {s.batch, s.heads(), s.queries, s.head_dim}, false, FOVEA_F32, 0, true},
+          {"out", Role::output, {s.batch, s.heads(), s.queries, s.value_dim}, false, FOVEA_F32, 0, true},
           {"source", Role::input, {s.batch}, true, s.choice(0) ? FOVEA_I32 : FOVEA_I64, s.batch - 1}};
 }
 
