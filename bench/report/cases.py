@@ -45,8 +45,20 @@ LEFT_OUT_WHEN_QUICK = (
 # Measured with the second best instruction set, too.
 BOTH_WHEN_QUICK = ("sdpa/f32/bert_base", "sdpa/f32/gpt2", "sdpa/f32/decode", "additive/f32/nmt", "exp/f32/4096")
 
-# What others are asked for in a quick run.
-QUICK_PEERS = ("sdpa/f32/bert_base", "sdpa/f32/gpt2", "sdpa/f32/decode", "additive/f32/nmt")
+# What others are asked for: one or more for each operation that one of them has; in a quick run.
+CHOSEN_PEERS = (
+    "sdpa/f32/bert_base",
+    "sdpa/f32/gpt2",
+    "sdpa/f32/decode",
+    "additive/f32/long",
+    "additive/f32/seq2seq",
+    "gaussian/f32/bert_base",
+    "multi_head/f32/b8_l128_768_12",
+    "masked_softmax/f32/512x512x512_per_sequence",
+    "matmul_packed/f32/2048x768x768",
+    "exp/f32/4096",
+)
+QUICK_PEERS = ("sdpa/f32/bert_base", "sdpa/f32/decode", "additive/f32/nmt")
 
 
 def pattern_of(names):

@@ -63,7 +63,8 @@ class AttentionOptions(ctypes.Structure):
             for name in ("valid_lens", "mask", "bias", "alibi_slopes", "sinks", "log_sum_exp", "weights")
         ]
         + [("dropout", ctypes.c_float), ("reserved", ctypes.c_int32), ("dropout_seed", ctypes.c_uint64)]
-        + [("query_offsets", ctypes.POINTER(Tensor))]
+        + [("query_offsets", ctypes.POINTER(Tensor)), ("scores", ctypes.POINTER(Tensor))]
+        + [("scores_kind", ctypes.c_int32), ("reserved_2", ctypes.c_int32)]
     )
 
 
@@ -96,6 +97,7 @@ class Buffers(ctypes.Structure):
             "score_vector",
             "sigmas",
             "query_offsets",
+            "scores",
         )
     ]
 

@@ -165,7 +165,7 @@ class Run:
 
     def measure_peers(self, progress, _):
         quick, chosen = self.arguments.quick, self.arguments.chosen
-        only = cases.pattern_of(cases.QUICK_PEERS if quick else cases.CHOSEN) if quick or chosen else ""
+        only = cases.pattern_of(cases.QUICK_PEERS if quick else cases.CHOSEN_PEERS) if quick or chosen else ""
         target = self.folder / "peers.json"
         self.results["peers"] = collect.peers(self.arguments.peers, target, only, quick, progress)
 

@@ -78,7 +78,7 @@ def check_cases(root, bench):
     kept, _ = readme.newest(root)
     stored = {row["case"] for row in kept["bench"] + kept["peers"]}
     for case in sorted(
-        {*cases.CHOSEN, *cases.LEFT_OUT_WHEN_QUICK, *cases.BOTH_WHEN_QUICK, *cases.QUICK_PEERS, *stored} - known
+        {*cases.CHOSEN, *cases.LEFT_OUT_WHEN_QUICK, *cases.BOTH_WHEN_QUICK, *cases.QUICK_PEERS, *cases.CHOSEN_PEERS, *stored} - known
     ):
         fail(f"the bench has no case {case}")
     if not stored & set(cases.CHOSEN):
