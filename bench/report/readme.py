@@ -44,6 +44,19 @@ def some_of(row, names):
     return {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in kept.items()}
 
 
+def plain_version(text):
+    """Without what it was built from: "2026.4.1" of "2026.4.1-22982-e213a147257"."""
+    return re.match(r"[\d.]*", text)[0] or text
+
+
+def keep_peers(of_peers, root):
+    """Others measured again, in the run that README.md shows."""
+    kept, name = newest(root)
+    kept["versions"] = of_peers.get("versions", {})
+    kept["peers"] = [some_of(row, PEER_FIELDS) for row in of_peers.get("results", ()) if row.get("status") == "ok"]
+    (folder_of(root) / name).write_text(line_by_line(kept), encoding="utf-8")
+
+
 def keep(results, root):
     """What README.md shows of a run, as a file of its own."""
     if results.get("quick"):
@@ -185,7 +198,7 @@ def peers(kept):
     if not by_case:
         return ["Other libraries were not measured in this run."]
     libraries = list(dict.fromkeys(row["library"] for row in kept["peers"]))
-    versions = {name: version.split("+")[0] for name, version in kept["versions"].items()}
+    versions = {name: plain_version(version) for name, version in kept["versions"].items()}
     lines = [
         "| case | shape | " + " | ".join(f"{name} {versions.get(name, '')}".strip() for name in libraries) + " |",
         "|---|---|" + "---|" * len(libraries),

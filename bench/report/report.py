@@ -264,7 +264,10 @@ def main():
         import readme
 
         root = pathlib.Path(__file__).resolve().parents[2]
-        readme.keep(results, root)
+        if arguments.only == ["peers"]:
+            readme.keep_peers(results["peers"], root)
+        else:
+            readme.keep(results, root)
         readme.draw(root)
         for changed in readme.rewrite(root):
             print(f"written: {changed}")
