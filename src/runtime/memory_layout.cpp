@@ -1,5 +1,7 @@
 #include "runtime/memory_layout.hpp"
 
+#include <cstdlib>
+
 #include "types.hpp"
 
 namespace fovea {
@@ -31,6 +33,12 @@ int64_t MemoryLayout::copy_size(int64_t count, size_t element) {
   one.take({count}, element);
   fits_ = fits_ && one.fits();
   return static_cast<int64_t>(one.size());
+}
+
+void *allocate_lines(size_t size) {
+  if (size > static_cast<size_t>(largest_size)) return nullptr;
+  const size_t lines = (size + cache_line - 1) / cache_line;
+  return std::aligned_alloc(cache_line, (lines == 0 ? 1 : lines) * cache_line);
 }
 
 void *align_to_line(void *block) {

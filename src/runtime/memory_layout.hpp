@@ -55,7 +55,7 @@ class MemoryLayout {
     return add<T>({count});
   }
 
-  // A part right behind the last one, of a type no larger than that one's.
+  // A part right behind the last one, of a type that wants no stricter alignment.
   template <class T>
   MemoryPart<T> add_behind(Sizes sizes) {
     MemoryPart<T> part;
@@ -84,6 +84,9 @@ class MemoryLayout {
   int64_t end_ = 0;
   bool fits_ = true;
 };
+
+// Memory on a cache line, to be given to std::free, even of no bytes; null when there is none.
+void *allocate_lines(size_t size);
 
 // The first cache line that begins in a block; blocks of a caller's own have room for it.
 void *align_to_line(void *block);

@@ -25,10 +25,9 @@ Workspace::Workspace(const Context &context, size_t size) : context_(context), s
   if (block_ != nullptr && block_size(block_) >= size) return;
   std::free(block_);
   block_ = nullptr;
-  if (size > SIZE_MAX - 2 * cache_line) return;
-  const size_t rounded = (size + cache_line - 1) / cache_line * cache_line;
-  block_ = std::aligned_alloc(cache_line, rounded + cache_line);
-  if (block_ != nullptr) std::memcpy(block_, &rounded, sizeof rounded);
+  if (size > SIZE_MAX - cache_line) return;
+  block_ = allocate_lines(size + cache_line);
+  if (block_ != nullptr) std::memcpy(block_, &size, sizeof size);
 }
 
 Workspace::~Workspace() {

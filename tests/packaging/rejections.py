@@ -23,11 +23,6 @@ ELSEWHERE = {
     "src/runtime/dispatch.cpp": "names of instruction sets",
     "capi/guard.hpp": "exceptions that were not expected",
     "capi/tensor.cpp": "another library's descriptors are refused while they are translated",
-    "src/ops/products/linear.cpp": "its checks come before its tasks, in one file",
-    "src/ops/products/matmul.cpp": "its checks come before its tasks, in one file",
-    "src/ops/multi_head/multi_head.cpp": "its checks come before its tasks, in one file",
-    "src/ops/multi_head/weights.cpp": "its checks come before its tasks, in one file",
-    "src/ops/cache/kv_cache.cpp": "its checks come before its tasks, in one file",
     "src/ops/cache/bytes.cpp": "bytes are refused while they are read",
 }
 

@@ -5,6 +5,8 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "ops/tensors/lift.hpp"
+
 namespace fovea {
 namespace {
 
@@ -12,40 +14,10 @@ constexpr uint32_t known_flags = FOVEA_CAUSAL | FOVEA_TOP_LEFT | FOVEA_QUERY_OFF
                                  FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT | FOVEA_AVERAGE_WEIGHTS |
                                  FOVEA_QUERY_INVARIANT;
 
-// Sizes and strides along B, H, L and the last axis.
-struct Lifted {
-  int64_t shape[4];
-  int64_t strides[4];
-
-  HeadStrides head_strides() const { return {strides[0], strides[1], strides[2]}; }
-};
-
-// Puts tensor axis i at `place[i]` of [B,H,L,X]; the other axes have size 1.
-Lifted lift(const fovea_tensor &tensor, std::initializer_list<int> places) {
-  Lifted lifted = {{1, 1, 1, 1}, {0, 0, 0, 0}};
-  int axis = 0;
-  for (const int place : places) {
-    lifted.shape[place] = tensor.shape[axis];
-    lifted.strides[place] = tensor.strides[axis];
-    ++axis;
-  }
-  return lifted;
-}
-
-Lifted lift_heads(const fovea_tensor &tensor) {
-  if (tensor.rank == 4) return lift(tensor, {0, 1, 2, 3});
-  if (tensor.rank == 3) return lift(tensor, {0, 2, 3});
-  return lift(tensor, {2, 3});
-}
-
-Lifted lift_log_sum_exp(const fovea_tensor &tensor) {
+fovea_tensor lift_log_sum_exp(const fovea_tensor &tensor) {
   if (tensor.rank == 3) return lift(tensor, {0, 1, 2});
   if (tensor.rank == 2) return lift(tensor, {0, 2});
   return lift(tensor, {2});
-}
-
-Lifted lift_averaged(const fovea_tensor &tensor) {
-  return tensor.rank == 3 ? lift(tensor, {0, 2, 3}) : lift(tensor, {2, 3});
 }
 
 Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
@@ -55,10 +27,10 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
     const TensorRule rule = operand_rule(call, operand, first ? 2 : rank, first ? 4 : rank);
     FOVEA_CHECK(check_tensor(&call.tensor[operand], rule));
   }
-  const Lifted query = lift_heads(call.tensor[query_operand]);
-  const Lifted key = lift_heads(call.tensor[key_operand]);
-  const Lifted value = lift_heads(call.tensor[value_operand]);
-  const Lifted out = lift_heads(call.tensor[out_operand]);
+  const fovea_tensor query = lift_heads(call.tensor[query_operand]);
+  const fovea_tensor key = lift_heads(call.tensor[key_operand]);
+  const fovea_tensor value = lift_heads(call.tensor[value_operand]);
+  const fovea_tensor out = lift_heads(call.tensor[out_operand]);
   FOVEA_CHECK(expect_size_in("query", "features", query.shape[3], 1, largest_head_dim));
   FOVEA_CHECK(expect_size_in("key", "features", key.shape[3], 1, largest_head_dim));
   FOVEA_CHECK(expect_size_in("value", "features", value.shape[3], 1, largest_head_dim));
@@ -93,10 +65,10 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
       !checked_multiply(p->sizes.batch, p->sizes.kv_heads, &rows)) {
     return fail(FOVEA_SIZE_OVERFLOW, "query has more than 2^63 rows");
   }
-  p->query = {nullptr, query.head_strides(), operand_dtype(call, query_operand)};
-  p->key = {nullptr, key.head_strides(), operand_dtype(call, key_operand)};
-  p->value = {nullptr, value.head_strides(), operand_dtype(call, value_operand)};
-  p->outputs.out_strides = out.head_strides();
+  p->query = {nullptr, head_strides(query), operand_dtype(call, query_operand)};
+  p->key = {nullptr, head_strides(key), operand_dtype(call, key_operand)};
+  p->value = {nullptr, head_strides(value), operand_dtype(call, value_operand)};
+  p->outputs.out_strides = head_strides(out);
   p->outputs.out_dtype = operand_dtype(call, out_operand);
   p->logits.bias_dtype = operand_dtype(call, bias_operand);
   p->outputs.weights_dtype = operand_dtype(call, weights_operand);
@@ -185,14 +157,14 @@ Status check_broadcast(const AttentionCall &call, int operand, AttentionProblem 
   if (tensor.rank != 2 && tensor.rank != rank) {
     return fail(FOVEA_BAD_RANK, "%s has rank %d, expected 2 or query's %d", name, tensor.rank, rank);
   }
-  const Lifted lifted = lift_heads(tensor);
+  const fovea_tensor lifted = lift_heads(tensor);
   const auto or_one = [&](int axis, int64_t size) { return lifted.shape[axis] == 1 ? 1 : size; };
   FOVEA_CHECK(expect_sizes({{name, "batch entries", lifted.shape[0], or_one(0, p.sizes.batch), "as query, or 1"},
                             {name, "heads", lifted.shape[1], or_one(1, p.sizes.heads), "as query, or 1"},
                             {name, "queries", lifted.shape[2], or_one(2, p.sizes.query_len), "as query, or 1"}}));
   FOVEA_CHECK(expect_size_in(name, "keys", lifted.shape[3], 0, p.sizes.key_len));
   problem->pattern.key_limit = min_of(p.pattern.key_limit, lifted.shape[3]);
-  *strides = lifted.head_strides();
+  *strides = head_strides(lifted);
   return FOVEA_OK;
 }
 
@@ -226,11 +198,11 @@ Status check_log_sum_exp(const AttentionCall &call, AttentionProblem *p) {
   const fovea_tensor &tensor = call.tensor[log_sum_exp_operand];
   const int rank = call.tensor[query_operand].rank - 1;
   FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, log_sum_exp_operand, rank, rank)));
-  const Lifted lifted = lift_log_sum_exp(tensor);
+  const fovea_tensor lifted = lift_log_sum_exp(tensor);
   FOVEA_CHECK(expect_sizes({{"log_sum_exp", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
                             {"log_sum_exp", "heads", lifted.shape[1], p->sizes.heads, "as query"},
                             {"log_sum_exp", "queries", lifted.shape[2], p->sizes.query_len, "as query"}}));
-  p->outputs.log_sum_exp_strides = lifted.head_strides();
+  p->outputs.log_sum_exp_strides = head_strides(lifted);
   return FOVEA_OK;
 }
 
@@ -248,13 +220,13 @@ Status check_weights(const AttentionCall &call, AttentionProblem *p) {
     return fail(FOVEA_BAD_DTYPE, "weights has dtype %s, expected FOVEA_F32 for averages over heads",
                 DtypeName(tensor.dtype).text);
   }
-  const Lifted lifted = p->outputs.average_weights ? lift_averaged(tensor) : lift_heads(tensor);
+  const fovea_tensor lifted = lift_heads(tensor);
   FOVEA_CHECK(
       expect_sizes({{"weights", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
                     {"weights", "heads", lifted.shape[1], p->outputs.average_weights ? 1 : p->sizes.heads, "as query"},
                     {"weights", "queries", lifted.shape[2], p->sizes.query_len, "as query"},
                     {"weights", "keys", lifted.shape[3], p->sizes.key_len, "as key"}}));
-  p->outputs.weights_strides = lifted.head_strides();
+  p->outputs.weights_strides = head_strides(lifted);
   return FOVEA_OK;
 }
 
@@ -265,12 +237,12 @@ Status check_scores(const AttentionCall &call, AttentionProblem *p) {
   const fovea_tensor &tensor = call.tensor[scores_operand];
   const int rank = call.tensor[query_operand].rank;
   FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, scores_operand, rank, rank)));
-  const Lifted lifted = lift_heads(tensor);
+  const fovea_tensor lifted = lift_heads(tensor);
   FOVEA_CHECK(expect_sizes({{"scores", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
                             {"scores", "heads", lifted.shape[1], p->sizes.heads, "as query"},
                             {"scores", "queries", lifted.shape[2], p->sizes.query_len, "as query"},
                             {"scores", "keys", lifted.shape[3], p->sizes.key_len, "as key"}}));
-  p->outputs.scores_strides = lifted.head_strides();
+  p->outputs.scores_strides = head_strides(lifted);
   p->outputs.scores_dtype = operand_dtype(call, scores_operand);
   return FOVEA_OK;
 }

@@ -2,6 +2,8 @@
 
 #include <cinttypes>
 
+#include "ops/tensors/lift.hpp"
+
 namespace fovea {
 namespace {
 
@@ -56,22 +58,15 @@ Status check_prepared_creation(const fovea_score *score, const fovea_prepared_ke
 Status check_new_keys(const fovea_prepared_keys &keys, const fovea_tensor *key, ProjectionRows *rows) {
   const TensorRule rule = {.name = "key", .min_rank = 2, .max_rank = 4};
   FOVEA_CHECK(check_tensor(key, rule));
-  const int last = key->rank - 1;
-  rows->batch = rows->heads = 1;
-  rows->length = key->shape[last - 1];
-  rows->strides.position = key->strides[last - 1];
-  if (key->rank >= 3) {
-    rows->batch = key->shape[0];
-    rows->strides.batch = key->strides[0];
-  }
-  if (key->rank == 4) {
-    rows->heads = key->shape[1];
-    rows->strides.head = key->strides[1];
-  }
+  const fovea_tensor lifted = lift_heads(*key);
+  rows->batch = lifted.shape[0];
+  rows->heads = lifted.shape[1];
+  rows->length = lifted.shape[2];
+  rows->strides = head_strides(lifted);
   constexpr const char *as_created = "as the keys were created";
   FOVEA_CHECK(expect_sizes({{"key", "batch entries", rows->batch, keys.batch, as_created},
                             {"key", "heads", rows->heads, keys.kv_heads, as_created},
-                            {"key", "features", key->shape[last], keys.key_dim, as_created}}));
+                            {"key", "features", lifted.shape[3], keys.key_dim, as_created}}));
   if (rows->length > keys.capacity - keys.length) {
     return fail(FOVEA_BAD_SHAPE,
                 "key has %" PRId64 " positions, expected at most %" PRId64 " (what is left of %" PRId64 ")",

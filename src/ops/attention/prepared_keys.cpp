@@ -1,6 +1,5 @@
 #include "ops/attention/prepared_keys.hpp"
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +8,7 @@
 
 #include "ops/attention/prepared_check.hpp"
 #include "ops/tensors/check.hpp"
+#include "ops/tensors/copy.hpp"
 #include "runtime/memory_layout.hpp"
 #include "runtime/parallel.hpp"
 
@@ -38,7 +38,7 @@ Parts lay_out(const fovea_prepared_keys &keys, const ScoreWeights &weights, bool
 
 Status allocate(const Parts &parts, fovea_prepared_keys *keys) {
   keys->size = parts.layout.size();
-  keys->memory = std::aligned_alloc(cache_line, std::max(keys->size, cache_line));
+  keys->memory = allocate_lines(keys->size);
   if (keys->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of prepared keys", keys->size);
   keys->query_panels = parts.query_panels.in(keys->memory);
   keys->key_panels = parts.key_panels.in(keys->memory);

@@ -189,12 +189,6 @@ const char *score_name(int32_t kind) {
   return names[kind];
 }
 
-void gather(const fovea_tensor &vector, float *to) {
-  for (int64_t i = 0; i < vector.shape[0]; ++i) {
-    to[i] = static_cast<const float *>(vector.data)[i * vector.strides[0]];
-  }
-}
-
 ScoreVectorFacts score_vector_facts(const float *vector, int64_t units) {
   float largest = 0.0f;
   bool finite = true;

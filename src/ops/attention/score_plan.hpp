@@ -78,9 +78,6 @@ const float *key_weight_data(const AttentionCall &call, int64_t query_dim);
 
 const char *score_name(int32_t kind);
 
-// Copies a vector of any stride.
-void gather(const fovea_tensor &vector, float *to);
-
 ScoreVectorFacts score_vector_facts(const float *vector, int64_t units);
 
 // 1 / sigma^2, at most the largest float.

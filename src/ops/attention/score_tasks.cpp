@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/tensors/copy.hpp"
+
 namespace fovea {
 namespace {
 

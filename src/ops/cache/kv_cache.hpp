@@ -37,9 +37,6 @@ bool is_kv_cache(const fovea_kv_cache *cache);
 fovea_tensor cached_keys(const fovea_kv_cache &cache, int64_t first, int64_t count);
 fovea_tensor cached_values(const fovea_kv_cache &cache, int64_t first, int64_t count);
 
-// Copies a [B,H,L,X] tensor with any strides whose last axis is contiguous to another of the same shape.
-void copy_rows(const Context &context, const fovea_tensor &from, const fovea_tensor &to);
-
 [[nodiscard]] Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache);
 void destroy_kv_cache(fovea_kv_cache *cache);
 [[nodiscard]] Status append_kv_cache(const Context *given, fovea_kv_cache *cache, const TensorArgument &key,

@@ -16,16 +16,6 @@ Product tensor_product(const MatmulKernels &kernels, const ProductMatrix &matrix
 Product packed_product(const fovea_packed_matrix &matrix, const fovea_tensor &x, const fovea_tensor &out,
                        const fovea_tensor *residual);
 
-// What a call's operands are named in messages.
-struct ProductNames {
-  const char *x, *x_rows;
-  const char *weight, *inputs, *outputs;
-};
-
-[[nodiscard]] Status check_rows(const ProductNames &names, const fovea_tensor *x, const fovea_tensor *out);
-[[nodiscard]] Status check_packed_product(const Context &context, const ProductNames &names, const fovea_tensor *x,
-                                          const fovea_packed_matrix *weight, const fovea_tensor *out);
-
 [[nodiscard]] Status linear_pack(const Context *given, const TensorArgument &weight,
                                  const fovea_linear_pack_options *given_options, fovea_packed_matrix **packed);
 [[nodiscard]] Status linear(const Context *given, const TensorArgument &x, const fovea_packed_matrix *weight,

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "ops/products/check.hpp"
 #include "ops/products/linear.hpp"
-#include "ops/tensors/check.hpp"
 #include "runtime/weight_memory.hpp"
 #include "runtime/workspace.hpp"
 
@@ -18,8 +18,6 @@ namespace {
 
 // A slice of b is packed and used before the next one, so that scratch memory does not grow with n.
 constexpr int64_t slice_floats = int64_t{1} << 20;
-
-constexpr ProductNames names = {"a", "a's rows", "b", "b's rows", "b's columns"};
 
 ProductMatrix as_matrix(const fovea_tensor &tensor) {
   const int last = tensor.rank - 1;
@@ -38,24 +36,6 @@ fovea_tensor entries_of(const fovea_tensor &tensor, int64_t first, int64_t count
   entries.data = static_cast<float *>(tensor.data) + first * tensor.strides[0];
   entries.shape[0] = count;
   return entries;
-}
-
-Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
-  FOVEA_CHECK(check_rows(names, a, out));
-  const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = 3, .contiguous_last = false};
-  FOVEA_CHECK(check_tensor(b, rule));
-  if (out->rank == 2 && (a->rank == 3 || b->rank == 3)) {
-    return fail(FOVEA_BAD_RANK, "out has rank 2, expected 3 like %s", a->rank == 3 ? "a" : "b");
-  }
-  const int64_t batch = out->rank == 3 ? out->shape[0] : 1;
-  for (const bool left : {true, false}) {
-    const fovea_tensor &operand = left ? *a : *b;
-    if (operand.rank == 2) continue;
-    FOVEA_CHECK(check_size(operand, left ? "a" : "b", 0, batch, "out's batch size"));
-  }
-  FOVEA_CHECK(check_size(*a, "a", a->rank - 1, b->shape[b->rank - 2], names.inputs));
-  FOVEA_CHECK(check_size(*out, "out", out->rank - 1, b->shape[b->rank - 1], names.outputs));
-  return check_overlaps({{"out", out}}, {{"a", a}, {"b", b}});
 }
 
 // Which columns and batch entries are packed together, then multiplied by.
@@ -114,7 +94,7 @@ Status matmul(const Context *given, const TensorArgument &a, const TensorArgumen
 Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_matrix **packed) {
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
-  if (packed == nullptr) return fail(FOVEA_NULL_POINTER, "packed is NULL, expected where to store the packed matrix");
+  FOVEA_CHECK(expect_given(packed, "packed", "where to store the packed matrix"));
   const TensorRule rule = {.name = from.name, .min_rank = 2, .max_rank = 2, .contiguous_last = false};
   FOVEA_CHECK(check_tensor(from.matrix, rule));
   const MatmulKernels &kernels = *context->kernels->matmul;
@@ -148,14 +128,14 @@ Status matmul_pack(const Context *given, const TensorArgument &b, const fovea_ma
   FOVEA_CHECK(read_options("options", given_options, &options));
   FOVEA_CHECK(check_no_flags(options.flags));
   FOVEA_CHECK(check_reserved(options.reserved));
-  return pack_matrix(given, {b, names.weight, false}, packed);
+  return pack_matrix(given, {b, matmul_names.weight, false}, packed);
 }
 
 Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_packed_matrix *b,
                      const TensorArgument &out) {
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
-  FOVEA_CHECK(check_packed_product(*context, names, a, b, out));
+  FOVEA_CHECK(check_packed_product(*context, matmul_names, a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
   run_product(*context, packed_product(*b, *a, *out, nullptr),
               {.x = static_cast<const float *>(a->data), .panels = b->panels, .out = static_cast<float *>(out->data)});

@@ -15,25 +15,6 @@ using Kernel = void (*)(const float *x, float *out, int64_t count);
 
 constexpr int64_t task_floats = 16384;  // 128 kB in and out: stays in a core's L2
 
-struct Runs {
-  RowSpace rows;
-  int64_t length = 1;
-};
-
-Runs join_axes(const fovea_tensor &x, const fovea_tensor &out) {
-  Runs runs;
-  int axis = x.rank - 1;
-  for (; axis >= 0; --axis) {
-    const bool follows = x.strides[axis] == runs.length && out.strides[axis] == runs.length;
-    if (x.shape[axis] != 1 && !follows) break;
-    runs.length *= x.shape[axis];
-  }
-  for (int outer = 0; outer <= axis; ++outer) {
-    runs.rows.add_axis(x.shape[outer], x.strides[outer], out.strides[outer]);
-  }
-  return runs;
-}
-
 Status check_arguments(const fovea_tensor *x, const fovea_tensor *out) {
   FOVEA_CHECK(check_tensor(x, {.name = "x"}));
   FOVEA_CHECK(check_like_x(out, "out", *x, true));

@@ -24,6 +24,14 @@ struct RowSpace {
   }
 };
 
+// The elements of two tensors of one shape as runs of elements that follow each other in both.
+struct Runs {
+  RowSpace rows;
+  int64_t length = 1;
+};
+
+Runs join_axes(const fovea_tensor &x, const fovea_tensor &out);
+
 // Stands at a row, in row-major order. Offsets are in elements.
 class RowCursor {
  public:

@@ -1,0 +1,134 @@
+// Caches are handles, looked up in a table of live ones before anything is read through one, so that a stale one is an
+// error and not a crash.
+#include <pthread.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <unordered_set>
+
+#include "ops/cache/kv_cache.hpp"
+#include "ops/tensors/check.hpp"
+#include "runtime/memory_layout.hpp"
+
+fovea_kv_cache::~fovea_kv_cache() { std::free(memory); }
+
+namespace fovea {
+namespace {
+
+// The caches there are. Constant-initialised, without the guard that another thread may hold when this one forks, and
+// never destroyed: a cache may be a static object's, which is destroyed at any time.
+struct LiveCaches {
+  std::shared_mutex mutex;
+  std::unordered_set<const fovea_kv_cache *> *set = nullptr;  // made with the first cache
+};
+constinit LiveCaches live;
+
+// A child is forked while no other thread holds the lock, which nobody there could release. Nor could the child: it is
+// another thread than the one that took it.
+void before_fork() { live.mutex.lock(); }
+void after_fork_in_parent() { live.mutex.unlock(); }
+void after_fork_in_child() { new (&live.mutex) std::shared_mutex; }
+[[maybe_unused]] const int forks_are_handled = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+
+void add_live(const fovea_kv_cache *cache) {
+  const std::unique_lock lock(live.mutex);
+  if (live.set == nullptr) live.set = new std::unordered_set<const fovea_kv_cache *>;
+  live.set->insert(cache);
+}
+
+bool remove_live(const fovea_kv_cache *cache) {
+  const std::unique_lock lock(live.mutex);
+  return live.set != nullptr && live.set->erase(cache) != 0;
+}
+
+// The block and where its parts lie. What does not depend on the batch or on the capacity has to fit even where these are
+// 0: strides and shapes are computed from it.
+struct Parts {
+  MemoryLayout layout;
+  MemoryPart<float> keys, values;
+};
+
+Parts lay_out(const fovea_kv_cache &cache, int64_t sequences, int64_t positions) {
+  Parts parts;
+  parts.keys = parts.layout.add<float>({positions, cache.head_dim, cache.kv_heads, sequences});
+  parts.values = parts.layout.add<float>({positions, cache.value_dim, cache.kv_heads, sequences});
+  return parts;
+}
+
+fovea_tensor cached_rows(const fovea_kv_cache &cache, float *rows, int64_t dim, int64_t first, int64_t count) {
+  const int64_t shape[] = {cache.batch, cache.kv_heads, count, dim};
+  fovea_tensor tensor = contiguous_tensor(rows + first * dim, FOVEA_F32, 4, shape);
+  tensor.strides[1] = cache.capacity * dim;
+  tensor.strides[0] = cache.kv_heads * tensor.strides[1];
+  return tensor;
+}
+
+}  // namespace
+
+bool is_kv_cache(const fovea_kv_cache *cache) {
+  const std::shared_lock lock(live.mutex);
+  return live.set != nullptr && live.set->count(cache) != 0;
+}
+
+fovea_tensor cached_keys(const fovea_kv_cache &cache, int64_t first, int64_t count) {
+  return cached_rows(cache, cache.keys, cache.head_dim, first, count);
+}
+
+fovea_tensor cached_values(const fovea_kv_cache &cache, int64_t first, int64_t count) {
+  return cached_rows(cache, cache.values, cache.value_dim, first, count);
+}
+
+Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache) {
+  FOVEA_CHECK(expect_given(sizes, "sizes", "the sizes of a cache"));
+  FOVEA_CHECK(expect_given(cache, "cache", "where to store the cache"));
+  fovea_kv_cache_sizes wanted;
+  FOVEA_CHECK(read_options("sizes", sizes, &wanted));
+  if (wanted.value_dim == 0) wanted.value_dim = wanted.head_dim;
+  FOVEA_CHECK(check_kv_cache_sizes("sizes.", wanted));
+  std::unique_ptr<fovea_kv_cache> made(new (std::nothrow) fovea_kv_cache);
+  if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a cache");
+  made->batch = wanted.batch;
+  made->kv_heads = wanted.kv_heads;
+  made->capacity = wanted.capacity;
+  made->head_dim = wanted.head_dim;
+  made->value_dim = wanted.value_dim;
+  const int64_t sequences = std::max<int64_t>(wanted.batch, 1);
+  const int64_t positions = std::max<int64_t>(wanted.capacity, 1);
+  if (!lay_out(*made, sequences, positions).layout.fits()) {
+    return fail(FOVEA_SIZE_OVERFLOW,
+                "capacity is %" PRId64 " for %" PRId64 " x %" PRId64 " heads, too large for the address space",
+                wanted.capacity, wanted.batch, wanted.kv_heads);
+  }
+  const Parts parts = lay_out(*made, wanted.batch, wanted.capacity);
+  made->size = parts.layout.size();
+  // Pages that no position has reached yet cost nothing: the system gives them at the first touch.
+  made->memory = allocate_lines(made->size);
+  if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of a cache", made->size);
+  made->keys = parts.keys.in(made->memory);
+  made->values = parts.values.in(made->memory);
+  add_live(made.get());
+  *cache = made.release();
+  return FOVEA_OK;
+}
+
+void destroy_kv_cache(fovea_kv_cache *cache) {
+  if (remove_live(cache)) delete cache;
+}
+
+Status truncate_kv_cache(fovea_kv_cache *cache, int64_t length) {
+  FOVEA_CHECK(check_kv_cache(cache));
+  FOVEA_CHECK(check_range("", "length", length, 0, cache->length));
+  cache->length = length;
+  return FOVEA_OK;
+}
+
+int64_t kv_cache_length(const fovea_kv_cache *cache) { return is_kv_cache(cache) ? cache->length : 0; }
+
+size_t kv_cache_size(const fovea_kv_cache *cache) { return is_kv_cache(cache) ? cache->size : 0; }
+
+}  // namespace fovea

@@ -1,0 +1,56 @@
+// Multi-head attention as it was called, and how it will be carried out.
+#pragma once
+
+#include "ops/attention/plan.hpp"
+#include "ops/cache/kv_cache.hpp"
+#include "ops/multi_head/multi_head.hpp"
+#include "runtime/memory_layout.hpp"
+
+namespace fovea {
+
+// An input or output, [B,L,E].
+struct Sequences {
+  float *data;
+  int64_t batch, length, features;
+  int64_t batch_stride, row_stride;
+};
+
+// Projected rows in the workspace, or some columns of them.
+struct ProjectedRows {
+  MemoryPart<float> part;
+  int64_t column, row_stride;
+
+  float *in(void *memory) const { return memory == nullptr ? nullptr : part.in(memory) + column; }
+};
+
+struct MultiHeadCall {
+  const Context *context;
+  const fovea_mha_weights *weights;
+  const fovea_mha_parameters *parameters;  // of weights that are used once; else null
+  fovea_mha_options options;
+  fovea_rotary_options rotary;
+  Sequences query, key, value, out;
+  bool one_input;      // of all three projections
+  bool one_memory;     // of keys and values
+  bool attends;        // there are queries
+  bool projects_keys;  // else the cache has them
+  bool needs_keys;     // of this call: to attend to, or for the cache
+  int64_t key_len;     // with the cache's
+  MemoryLayout layout;
+  ProjectedRows query_rows, key_rows, value_rows, concat_rows;
+  MemoryPart<char> attention_memory;
+  fovea_plan plan;
+};
+
+struct HeadTensors {
+  fovea_tensor query, key, value, out;
+  fovea_tensor new_key, new_value;  // of this call, in the workspace
+};
+
+// The rows as attention sees them; memory null: while planning.
+HeadTensors head_tensors(const MultiHeadCall &call, void *memory);
+
+// Memory, and attention itself, of a call that has been checked but for attention's options.
+[[nodiscard]] Status plan_multi_head(MultiHeadCall *call);
+
+}  // namespace fovea

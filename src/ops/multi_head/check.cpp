@@ -1,0 +1,210 @@
+#include "ops/multi_head/check.hpp"
+
+#include <cinttypes>
+
+#include "ops/cache/check.hpp"
+
+namespace fovea {
+namespace {
+
+Status read_input(const fovea_tensor *tensor, const char *name, bool output, int rank, Sequences *sequences) {
+  const TensorRule rule = {
+      .name = name, .min_rank = rank == 0 ? 2 : rank, .max_rank = rank == 0 ? 3 : rank, .output = output};
+  FOVEA_CHECK(check_tensor(tensor, rule));
+  const int last = tensor->rank - 1;
+  const bool batched = tensor->rank == 3;
+  *sequences = {
+      static_cast<float *>(tensor->data), batched ? tensor->shape[0] : 1, tensor->shape[last - 1], tensor->shape[last],
+      batched ? tensor->strides[0] : 0,   tensor->strides[last - 1]};
+  return FOVEA_OK;
+}
+
+Status read_options(const fovea_mha_options *options, const MultiHeadTensors &tensors, MultiHeadCall *call) {
+  FOVEA_CHECK(fovea::read_options("options", options, &call->options));
+  const fovea_mha_options &o = call->options;
+  if ((o.flags & ~uint32_t{FOVEA_MHA_KEEP_CACHE}) != 0) {
+    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_MHA_KEEP_CACHE only", o.flags);
+  }
+  if (o.reserved != 0) return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", o.reserved);
+  if (o.cache != nullptr) {
+    FOVEA_CHECK(within("options", check_kv_cache(o.cache)));
+  }
+  call->projects_keys = (o.flags & FOVEA_MHA_KEEP_CACHE) == 0;
+  if (call->projects_keys) return FOVEA_OK;
+  if (o.cache == nullptr) return fail(FOVEA_NULL_POINTER, "options.cache is NULL, expected a cache to keep");
+  if (tensors.key == nullptr && tensors.value == nullptr) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "%s is set, expected NULL with FOVEA_MHA_KEEP_CACHE",
+              tensors.key != nullptr ? "key" : "value");
+}
+
+Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
+  const fovea_mha_weights &w = *call->weights;
+  FOVEA_CHECK(read_input(tensors.query, "query", false, 0, &call->query));
+  const int rank = tensors.query->rank;
+  const Sequences &query = call->query;
+  call->attends = query.batch > 0 && query.length > 0;
+  call->needs_keys = call->projects_keys && (call->attends || call->options.cache != nullptr);
+  call->key = query;
+  if (tensors.key != nullptr) {
+    FOVEA_CHECK(read_input(tensors.key, "key", false, rank, &call->key));
+  }
+  call->value = call->key;
+  if (tensors.value != nullptr) {
+    FOVEA_CHECK(read_input(tensors.value, "value", false, rank, &call->value));
+  }
+  FOVEA_CHECK(read_input(tensors.out, "out", true, rank, &call->out));
+  const auto same = [](const fovea_tensor *a, const fovea_tensor *b) { return a == nullptr || same_memory(*a, *b); };
+  const fovea_tensor *key = tensors.key == nullptr ? tensors.query : tensors.key;
+  call->one_memory = same(tensors.value, key);
+  call->one_input = call->one_memory && same(tensors.key, tensors.query);
+  const int64_t outputs = w.out.inputs > 0 ? w.out.outputs : w.heads * w.value_dim;
+  FOVEA_CHECK(expect_sizes({{"query", "features", query.features, w.query.inputs, "as query_weight takes"},
+                            {"out", "features", call->out.features, outputs, "as the weights give"},
+                            {"out", "positions", call->out.length, query.length, "as query"},
+                            {"out", "batch entries", call->out.batch, query.batch, "as query"}}));
+  FOVEA_CHECK(expect_size_in("query", "positions", query.length, 0, largest_length));
+  if (!call->projects_keys) return FOVEA_OK;
+  const char *key_name = tensors.key != nullptr ? "key" : "query";
+  const char *value_name = tensors.value != nullptr ? "value" : key_name;
+  FOVEA_CHECK(expect_sizes({{key_name, "features", call->key.features, w.key.inputs, "as key_weight takes"},
+                            {value_name, "features", call->value.features, w.value.inputs, "as value_weight takes"},
+                            {"key", "batch entries", call->key.batch, query.batch, "as query"},
+                            {"value", "batch entries", call->value.batch, query.batch, "as query"},
+                            {"value", "positions", call->value.length, call->key.length, "as key"}}));
+  return expect_size_in(key_name, "positions", call->key.length, 0, largest_length);
+}
+
+Status check_cache(MultiHeadCall *call) {
+  call->key_len = call->projects_keys ? call->key.length : 0;
+  const fovea_kv_cache *cache = call->options.cache;
+  if (cache == nullptr) return FOVEA_OK;
+  const fovea_mha_weights &w = *call->weights;
+  constexpr const char *name = "options.cache";
+  FOVEA_CHECK(expect_sizes({{name, "sequences", cache->batch, call->query.batch, "query's batch entries"},
+                            {name, "heads", cache->kv_heads, w.kv_heads, "key/value heads of the weights"},
+                            {name, "features in a key", cache->head_dim, w.key_dim, "as the weights give"},
+                            {name, "features in a value", cache->value_dim, w.value_dim, "as the weights give"}}));
+  if (call->projects_keys) {
+    FOVEA_CHECK(within(name, check_room(*cache, call->key.length)));
+  }
+  call->key_len += cache->length;
+  return FOVEA_OK;
+}
+
+// The score function with its data, and whether it takes the heads of these weights. Attention's own checks would look
+// for it in options.attention, and blame a key.
+Status check_mha_score(const MultiHeadCall &call) {
+  const fovea_mha_weights &w = *call.weights;
+  const AttentionSizes sizes = {.heads = w.heads, .head_dim = w.head_dim, .key_dim = w.key_dim};
+  AttentionCall attention = {};
+  Status status = read_score(call.options.score, &attention);
+  if (status == FOVEA_OK) status = check_score(attention, sizes);
+  if (status == FOVEA_OK) status = check_operand_data(attention, first_score_operand, last_score_operand);
+  if (status == FOVEA_OK && call.attends) status = check_score_data(attention);
+  FOVEA_CHECK(within("options", status));
+  const int32_t kind = attention.score.kind;
+  if (w.key_dim == w.head_dim || (kind != FOVEA_SCORE_DOT && kind != FOVEA_SCORE_GAUSSIAN)) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE,
+              "key_weight gives heads of %" PRId64 ", expected %" PRId64 " as query's with this score function",
+              w.key_dim, w.head_dim);
+}
+
+Status read_rotary(MultiHeadCall *call) {
+  if (call->options.rotary == nullptr) return FOVEA_OK;
+  const fovea_mha_weights &w = *call->weights;
+  FOVEA_CHECK(fovea::read_options("options.rotary", call->options.rotary, &call->rotary));
+  call->rotary.struct_size = sizeof call->rotary;
+  if (call->projects_keys && w.key_dim != w.head_dim) {
+    return fail(FOVEA_BAD_SHAPE,
+                "key_weight gives heads of %" PRId64 ", expected %" PRId64 " as query's with options.rotary", w.key_dim,
+                w.head_dim);
+  }
+  if (call->rotary.positions != nullptr) {
+    if (!call->projects_keys) return FOVEA_OK;
+    return expect_sizes(
+        {{"key", "positions", call->key.length, call->query.length, "as query, with options.rotary.positions"}});
+  }
+  if (call->options.cache == nullptr) return FOVEA_OK;
+  int64_t offset = 0;
+  if (!checked_add(call->rotary.offset, call->options.cache->length, &offset)) {
+    return fail(FOVEA_BAD_VALUE, "options.rotary.offset is %" PRId64 ", expected 0 to 2^30", call->rotary.offset);
+  }
+  call->rotary.offset = offset;
+  return FOVEA_OK;
+}
+
+Status check_heads_data(void *memory, MultiHeadCall *call) {
+  const HeadTensors t = head_tensors(*call, memory);
+  AttentionCall &attention = call->plan.call;
+  attention.tensor[query_operand].data = t.query.data;
+  attention.tensor[key_operand].data = t.key.data;
+  attention.tensor[value_operand].data = t.value.data;
+  attention.tensor[out_operand].data = t.out.data;
+  // Without queries the keys that would have been projected have no data.
+  return within("options.attention", call->attends
+                                         ? check_attention_data(attention, call->plan.attention.problem)
+                                         : check_operand_data(attention, valid_lens_operand, operand_count - 1));
+}
+
+struct Outputs {
+  NamedTensor out, log_sum_exp, weights;
+};
+
+Outputs outputs_of(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
+  const AttentionCall &attention = call.plan.call;
+  const auto named = [&](int operand) -> NamedTensor {
+    return {operand_name(attention, operand), attention.present[operand] ? &attention.tensor[operand] : nullptr};
+  };
+  return {{"out", tensors.out}, named(log_sum_exp_operand), named(weights_operand)};
+}
+
+// Of what the caller gave: the rows of attention are the workspace's.
+Status check_tensors_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
+  const struct {
+    int operand;
+    const fovea_tensor *tensor;
+  } given[] = {{query_operand, tensors.query},
+               {key_operand, tensors.key},
+               {value_operand, tensors.value},
+               {out_operand, tensors.out}};
+  AttentionCall attention = call.plan.call;
+  for (const auto &[operand, tensor] : given) {
+    attention.present[operand] = tensor != nullptr;
+    if (tensor != nullptr) attention.tensor[operand] = *tensor;
+  }
+  FOVEA_CHECK(check_attention_overlaps(attention));
+  if (call.parameters == nullptr) return FOVEA_OK;
+  const Outputs outputs = outputs_of(tensors, call);
+  return check_mha_weights_overlaps(*call.parameters, {outputs.out, outputs.log_sum_exp, outputs.weights});
+}
+
+}  // namespace
+
+Status check_multi_head(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
+                        const fovea_mha_options *options, MultiHeadCall *call) {
+  FOVEA_CHECK(resolve_context(given, &call->context));
+  FOVEA_CHECK(expect_given(weights, "weights", "weights"));
+  if (weights->kernels != call->context->kernels) {
+    return fail(FOVEA_BAD_VALUE, "weights were packed for %s, expected %s, the context's instruction set",
+                weights->kernels->name, call->context->kernels->name);
+  }
+  call->weights = weights;
+  FOVEA_CHECK(read_options(options, tensors, call));
+  FOVEA_CHECK(read_tensors(tensors, call));
+  FOVEA_CHECK(check_cache(call));
+  FOVEA_CHECK(check_mha_score(*call));
+  return read_rotary(call);
+}
+
+Status check_multi_head_data(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
+  FOVEA_CHECK(check_heads_data(memory, call));
+  return check_tensors_apart(tensors, *call);
+}
+
+Status check_positions_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
+  const TensorArgument positions(call.options.rotary == nullptr ? nullptr : call.rotary.positions);
+  const Outputs outputs = outputs_of(tensors, call);
+  return check_overlaps({outputs.out, outputs.log_sum_exp, outputs.weights}, {{"options.rotary.positions", positions}});
+}
+
+}  // namespace fovea

@@ -1,0 +1,20 @@
+// The checks of multi-head attention.
+#pragma once
+
+#include "ops/multi_head/call.hpp"
+
+namespace fovea {
+
+// All that needs no data of queries, keys and values, but attention's options; of the weights only the sizes. Fills in the
+// call as far as planning.
+[[nodiscard]] Status check_multi_head(const Context *given, const fovea_mha_weights *weights,
+                                      const MultiHeadTensors &tensors, const fovea_mha_options *options,
+                                      MultiHeadCall *call);
+
+// Of a call that has been planned: its data, with that of its workspace, which the plan is given too.
+[[nodiscard]] Status check_multi_head_data(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);
+
+// After rotary has checked them as a tensor.
+[[nodiscard]] Status check_positions_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call);
+
+}  // namespace fovea

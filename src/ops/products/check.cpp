@@ -1,0 +1,81 @@
+#include "ops/products/check.hpp"
+
+namespace fovea {
+namespace {
+
+Status check_rows(const ProductNames &names, const fovea_tensor *x, const fovea_tensor *out) {
+  const TensorRule x_rule = {.name = names.x, .min_rank = 2, .max_rank = 3, .contiguous_last = false};
+  const TensorRule out_rule = {.name = "out", .min_rank = 2, .max_rank = 3, .output = true};
+  FOVEA_CHECK(check_tensor(x, x_rule));
+  FOVEA_CHECK(check_tensor(out, out_rule));
+  return check_size(*out, "out", out->rank - 2, x->shape[x->rank - 2], names.x_rows);
+}
+
+}  // namespace
+
+Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
+  FOVEA_CHECK(check_rows(matmul_names, a, out));
+  const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = 3, .contiguous_last = false};
+  FOVEA_CHECK(check_tensor(b, rule));
+  if (out->rank == 2 && (a->rank == 3 || b->rank == 3)) {
+    return fail(FOVEA_BAD_RANK, "out has rank 2, expected 3 like %s", a->rank == 3 ? "a" : "b");
+  }
+  const int64_t batch = out->rank == 3 ? out->shape[0] : 1;
+  for (const bool left : {true, false}) {
+    const fovea_tensor &operand = left ? *a : *b;
+    if (operand.rank == 2) continue;
+    FOVEA_CHECK(check_size(operand, left ? "a" : "b", 0, batch, "out's batch size"));
+  }
+  FOVEA_CHECK(check_size(*a, "a", a->rank - 1, b->shape[b->rank - 2], matmul_names.inputs));
+  FOVEA_CHECK(check_size(*out, "out", out->rank - 1, b->shape[b->rank - 1], matmul_names.outputs));
+  return check_overlaps({{"out", out}}, {{"a", a}, {"b", b}});
+}
+
+Status check_packed_product(const Context &context, const ProductNames &names, const fovea_tensor *x,
+                            const fovea_packed_matrix *weight, const fovea_tensor *out) {
+  FOVEA_CHECK(expect_given(weight, names.weight, "a packed matrix"));
+  FOVEA_CHECK(check_rows(names, x, out));
+  if (out->rank == 2 && x->rank == 3) return fail(FOVEA_BAD_RANK, "out has rank 2, expected 3 like %s", names.x);
+  const int64_t batch = out->rank == 3 ? out->shape[0] : 1;
+  if (x->rank == 3) {
+    FOVEA_CHECK(check_size(*x, names.x, 0, batch, "out's batch size"));
+  }
+  FOVEA_CHECK(check_size(*x, names.x, x->rank - 1, weight->depth, names.inputs));
+  FOVEA_CHECK(check_size(*out, "out", out->rank - 1, weight->columns, names.outputs));
+  FOVEA_CHECK(check_overlaps({{"out", out}}, {{names.x, x}}));
+  if (weight->kernels == context.kernels) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "%s was packed for %s, expected %s, the context's instruction set", names.weight,
+              weight->kernels->name, context.kernels->name);
+}
+
+Status check_linear_pack_options(const fovea_linear_pack_options &options) {
+  if (options.layout != FOVEA_WEIGHT_OUT_IN && options.layout != FOVEA_WEIGHT_IN_OUT) {
+    return fail(FOVEA_BAD_VALUE, "options.layout is %d, expected %d (OUT_IN) or %d (IN_OUT)", options.layout,
+                FOVEA_WEIGHT_OUT_IN, FOVEA_WEIGHT_IN_OUT);
+  }
+  return check_reserved(options.reserved);
+}
+
+Status check_linear_options(const fovea_linear_options &options, const fovea_tensor &out) {
+  if (options.activation < FOVEA_ACTIVATION_NONE || options.activation > FOVEA_ACTIVATION_SILU) {
+    return fail(FOVEA_BAD_VALUE, "options.activation is %d, expected %d to %d (FOVEA_ACTIVATION_*)", options.activation,
+                FOVEA_ACTIVATION_NONE, FOVEA_ACTIVATION_SILU);
+  }
+  FOVEA_CHECK(check_reserved(options.reserved));
+  if (options.bias != nullptr) {
+    const TensorRule rule = {.name = "bias", .max_rank = 1, .contiguous_last = false};
+    FOVEA_CHECK(check_tensor(options.bias, rule));
+    FOVEA_CHECK(check_size(*options.bias, "bias", 0, out.shape[out.rank - 1], "weight's outputs"));
+  }
+  FOVEA_CHECK(check_overlaps({{"out", &out}}, {{"bias", options.bias}}));
+  if (options.residual == nullptr) return FOVEA_OK;
+  const TensorRule rule = {.name = "residual", .min_rank = out.rank, .max_rank = out.rank};
+  FOVEA_CHECK(check_tensor(options.residual, rule));
+  for (int axis = 0; axis < out.rank; ++axis) {
+    FOVEA_CHECK(check_size(*options.residual, "residual", axis, out.shape[axis], "out's shape"));
+  }
+  const fovea_tensor *other = same_memory(*options.residual, out) ? nullptr : options.residual;
+  return check_overlaps({{"out", &out}}, {{"residual", other}});
+}
+
+}  // namespace fovea

@@ -1,0 +1,26 @@
+// The checks of matrix products and linear layers.
+#pragma once
+
+#include "ops/products/matmul.hpp"
+#include "ops/tensors/check.hpp"
+
+namespace fovea {
+
+// What a call's operands are named in messages.
+struct ProductNames {
+  const char *x, *x_rows;
+  const char *weight, *inputs, *outputs;
+};
+
+constexpr ProductNames matmul_names = {"a", "a's rows", "b", "b's rows", "b's columns"};
+constexpr ProductNames linear_names = {"x", "x's rows", "weight", "weight's inputs", "weight's outputs"};
+
+[[nodiscard]] Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out);
+[[nodiscard]] Status check_packed_product(const Context &context, const ProductNames &names, const fovea_tensor *x,
+                                          const fovea_packed_matrix *weight, const fovea_tensor *out);
+[[nodiscard]] Status check_linear_pack_options(const fovea_linear_pack_options &options);
+
+// Those of a product with that output.
+[[nodiscard]] Status check_linear_options(const fovea_linear_options &options, const fovea_tensor &out);
+
+}  // namespace fovea

@@ -1,0 +1,21 @@
+// Copies of vectors and of rows.
+#pragma once
+
+#include <cstdint>
+
+#include "fovea/fovea.h"
+#include "runtime/context.hpp"
+
+namespace fovea {
+
+// A vector of any stride becomes a contiguous one.
+void gather(const float *from, int64_t stride, int64_t count, float *to);
+void gather(const fovea_tensor &vector, float *to);
+
+// A tensor with any strides whose last axis is contiguous, to another of the same shape.
+void copy_rows(const Context &context, const fovea_tensor &from, const fovea_tensor &to);
+
+// How many workers to give a copy.
+int copying_workers(const Context &context, int64_t floats);
+
+}  // namespace fovea
