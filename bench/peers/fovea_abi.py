@@ -12,7 +12,7 @@ SIZES = {"size_t": ctypes.c_size_t, "int32_t": ctypes.c_int32, "uint32_t": ctype
 
 
 def read_headers(folder):
-    text = "\n".join((pathlib.Path(folder) / name).read_text() for name in ("fovea.h", "layers.h"))
+    text = "\n".join(path.read_text() for path in sorted(pathlib.Path(folder).glob("*.h")))
     return re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
 
 

@@ -5,101 +5,50 @@ them one after the other on one core: so the work that many workers make of a ca
 """
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
+import pathlib
+import sys
 import time
 
 import numpy as np
 
-DTYPES = {np.dtype(np.float32): 1, np.dtype(np.int32): 5, np.dtype(np.int64): 6, np.dtype(np.bool_): 7}
-ADDITIVE = 2
-CAUSAL = 1
+BENCH = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(BENCH / "peers"))
+import fovea_abi  # noqa: E402
+
+HEADERS = fovea_abi.read_headers(BENCH.parent / "include" / "fovea")
+CONSTANTS = fovea_abi.constants(HEADERS)
+STRUCTS = fovea_abi.structs(HEADERS)
+DTYPES = {
+    np.dtype(numpy_type): CONSTANTS[name]
+    for numpy_type, name in (
+        (np.float32, "FOVEA_F32"),
+        (np.int32, "FOVEA_I32"),
+        (np.int64, "FOVEA_I64"),
+        (np.bool_, "FOVEA_BOOL"),
+    )
+}
 
 WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, WORK, ctypes.c_void_p)
 
 
-class Tensor(ctypes.Structure):
+def options(name, **members):
+    """An options struct; what is not named is 0."""
+    struct = STRUCTS[name]
+    return struct(struct_size=ctypes.sizeof(struct), **members)
+
+
+def tensor(array):
     """fovea_tensor: a view of a NumPy array of any strides, which it keeps."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("dtype", ctypes.c_int32),
-        ("rank", ctypes.c_int32),
-        ("shape", ctypes.c_int64 * 6),
-        ("strides", ctypes.c_int64 * 6),
-    ]
-
-    def __init__(self, array):
-        self.array = array
-        super().__init__(array.ctypes.data, DTYPES[array.dtype], array.ndim)
-        self.shape[: array.ndim] = array.shape
-        self.strides[: array.ndim] = [stride // array.itemsize for stride in array.strides]
+    view = STRUCTS["fovea_tensor"](data=array.ctypes.data, dtype=DTYPES[array.dtype], rank=array.ndim)
+    view.array = array
+    view.shape[: array.ndim] = array.shape
+    view.strides[: array.ndim] = [stride // array.itemsize for stride in array.strides]
+    return view
 
 
-class ContextOptions(ctypes.Structure):
-    _fields_ = [
-        ("struct_size", ctypes.c_size_t),
-        ("max_threads", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
-        ("max_isa", ctypes.c_char_p),
-        ("parallel_for", PARALLEL_FOR),
-        ("user", ctypes.c_void_p),
-    ]
-
-
-class AttentionOptions(ctypes.Structure):
-    _fields_ = (
-        [
-            ("struct_size", ctypes.c_size_t),
-            ("flags", ctypes.c_uint32),
-            ("empty_rows", ctypes.c_int32),
-            ("scale", ctypes.c_float),
-            ("softcap", ctypes.c_float),
-            ("query_offset", ctypes.c_int64),
-            ("window_left", ctypes.c_int64),
-            ("window_right", ctypes.c_int64),
-        ]
-        + [
-            (name, ctypes.POINTER(Tensor))
-            for name in ("valid_lens", "mask", "bias", "alibi_slopes", "sinks", "log_sum_exp", "weights")
-        ]
-        + [("dropout", ctypes.c_float), ("reserved", ctypes.c_int32), ("dropout_seed", ctypes.c_uint64)]
-        + [("query_offsets", ctypes.POINTER(Tensor)), ("scores", ctypes.POINTER(Tensor))]
-        + [("scores_kind", ctypes.c_int32), ("reserved_2", ctypes.c_int32)]
-    )
-
-
-class Score(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("kind", ctypes.c_int32), ("sigma", ctypes.c_float)] + [
-        (name, ctypes.POINTER(Tensor))
-        for name in ("query_weight", "key_weight", "weight", "bias", "score_vector", "sigmas")
-    ]
-
-
-class Buffers(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t)] + [
-        (name, ctypes.c_void_p)
-        for name in (
-            "query",
-            "key",
-            "value",
-            "out",
-            "valid_lens",
-            "mask",
-            "bias",
-            "alibi_slopes",
-            "sinks",
-            "log_sum_exp",
-            "weights",
-            "query_weight",
-            "key_weight",
-            "weight",
-            "score_bias",
-            "score_vector",
-            "sigmas",
-            "query_offsets",
-            "scores",
-        )
-    ]
+def address(struct):
+    return ctypes.cast(ctypes.pointer(struct), ctypes.c_void_p)
 
 
 class Library:
@@ -141,11 +90,15 @@ class Context:
                 work(data, worker)
 
         self.loop = PARALLEL_FOR(run_in_turn) if in_turn else PARALLEL_FOR()
-        options = ContextOptions(
-            struct_size=ctypes.sizeof(ContextOptions), max_threads=threads, max_isa=isa.encode(), parallel_for=self.loop
+        name = isa.encode()
+        created = options(
+            "fovea_context_options",
+            max_threads=threads,
+            max_isa=ctypes.cast(ctypes.c_char_p(name), ctypes.c_void_p),
+            parallel_for=ctypes.cast(self.loop, ctypes.c_void_p),
         )
         self.handle = ctypes.c_void_p()
-        library.check(library.calls.fovea_context_create(ctypes.byref(options), ctypes.byref(self.handle)))
+        library.check(library.calls.fovea_context_create(ctypes.byref(created), ctypes.byref(self.handle)))
 
     def __del__(self):
         self.library.calls.fovea_context_destroy(self.handle)
@@ -157,39 +110,25 @@ class Attention:
     def __init__(self, context, query, key, value, causal=False, parameters=None):
         self.context, self.calls = context, context.library.calls
         self.out = np.empty(query.shape[:-1] + value.shape[-1:], np.float32)
-        tensors = [Tensor(array) for array in (query, key, value, self.out)]
-        options = AttentionOptions(struct_size=ctypes.sizeof(AttentionOptions), flags=CAUSAL if causal else 0)
-        arguments = [ctypes.byref(each) for each in (*tensors, options)]
-        self.buffers = Buffers(
-            struct_size=ctypes.sizeof(Buffers),
-            query=query.ctypes.data,
-            key=key.ctypes.data,
-            value=value.ctypes.data,
-            out=self.out.ctypes.data,
-        )
+        tensors = [tensor(array) for array in (query, key, value, self.out)]
+        chosen = options("fovea_attention_options", flags=CONSTANTS["FOVEA_CAUSAL"] if causal else 0)
+        data = {name: view.data for name, view in zip(("query", "key", "value", "out"), tensors)}
+        self.kept = list(tensors)
+        score = options("fovea_score", kind=CONSTANTS["FOVEA_SCORE_DOT"])
+        if parameters is not None:
+            names = ("query_weight", "key_weight", "score_vector")
+            views = {name: tensor(array) for name, array in zip(names, parameters)}
+            data.update((name, view.data) for name, view in views.items())
+            self.kept += views.values()
+            additive = CONSTANTS["FOVEA_SCORE_ADDITIVE"]
+            score = options("fovea_score", kind=additive, **{name: address(view) for name, view in views.items()})
+        self.buffers = options("fovea_attention_buffers", **data)
         self.plan = ctypes.c_void_p()
-        if parameters is None:
-            self.kept = tensors
-            status = self.calls.fovea_sdpa_plan_create(context.handle, *arguments, ctypes.byref(self.plan))
-        else:
-            views = [Tensor(array) for array in parameters]
-            score = Score(
-                ctypes.sizeof(Score),
-                ADDITIVE,
-                0,
-                ctypes.pointer(views[0]),
-                ctypes.pointer(views[1]),
-                None,
-                None,
-                ctypes.pointer(views[2]),
-            )
-            self.buffers.query_weight, self.buffers.key_weight, self.buffers.score_vector = [
-                array.ctypes.data for array in parameters
-            ]
-            self.kept = tensors + views
-            status = self.calls.fovea_attention_plan_create(
-                context.handle, ctypes.byref(score), *arguments, ctypes.byref(self.plan)
-            )
+        status = self.calls.fovea_attention_plan_create(
+            context.handle,
+            *[ctypes.byref(each) for each in (score, *tensors, chosen)],
+            ctypes.byref(self.plan),
+        )
         context.library.check(status)
         self.workspace_size = self.calls.fovea_plan_workspace_size(self.plan)
         self.workspace = np.empty(self.workspace_size, np.uint8)

@@ -1,80 +1,13 @@
-// Every argument of fovea_sdpa and fovea_sdpa_plan_create, made bad in every way: the code, the words of the message,
+// Every tensor of fovea_sdpa and fovea_sdpa_plan_create, made bad in every way: the code, the words of the message,
 // and outputs that stay as they were.
-#include <cmath>
 #include <cstddef>
-#include <cstring>
-#include <functional>
 #include <vector>
 
-#include "errors.hpp"
-#include "support/attention_problem.hpp"
+#include "spoilt_sdpa.hpp"
 
 using namespace testing;
 
 namespace {
-
-// A good call with every tensor there is, to be spoiled.
-struct Call {
-  explicit Call(bool per_query_lens = false) {
-    Random random(base_seed());
-    problem = make_attention(
-        {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 3, .key_len = 5, .head_dim = 6, .value_dim = 7}, random);
-    problem.set_valid_lens(per_query_lens ? std::vector<int64_t>{5, 4, 3, 2, 1, 0} : std::vector<int64_t>{5, 4});
-    problem.set_query_offsets({2, 1});
-    problem.set_mask([](int64_t, int64_t, int64_t, int64_t) { return true; });
-    problem.bias.emplace(problem.score_shape()).fill_normal(random);
-    problem.alibi_slopes.emplace(Shape{4}).fill_normal(random);
-    problem.sinks.emplace(Shape{4}).fill_normal(random);
-    result = problem.make_result();
-    arguments.emplace(problem, result);
-  }
-
-  fovea_status run() { return fovea_sdpa(nullptr, query, key, value, out, options); }
-  fovea_status plan() {
-    fovea_plan *const before = reinterpret_cast<fovea_plan *>(this);
-    fovea_plan *plan = before;
-    const fovea_status status = fovea_sdpa_plan_create(nullptr, query, key, value, out, options, &plan);
-    if (status == FOVEA_OK) {
-      fovea_plan_destroy(plan);
-    } else {
-      CHECK(plan == before);
-    }
-    return status;
-  }
-
-  bool outputs_untouched() const {
-    return result.out.untouched() && result.log_sum_exp->untouched() && result.weights->untouched();
-  }
-
-  AttentionProblem problem;
-  AttentionResult result;
-  std::optional<AttentionArguments> arguments;
-  const fovea_tensor *query = nullptr, *key = nullptr, *value = nullptr, *out = nullptr;
-  const fovea_attention_options *options = nullptr;
-};
-
-// The arguments live in an optional inside the call, so their addresses are set once the call stands still.
-void settle(Call &call) {
-  call.query = &call.arguments->query;
-  call.key = &call.arguments->key;
-  call.value = &call.arguments->value;
-  call.out = &call.arguments->out;
-  call.options = &call.arguments->options;
-}
-
-using Spoil = std::function<void(Call &)>;
-
-enum class Where { kCallAndPlan, kCallOnly };
-
-void refuse(fovea_status expected, std::initializer_list<std::string> words, const Spoil &spoil,
-            Where where = Where::kCallAndPlan, bool per_query_lens = false) {
-  Call call(per_query_lens);
-  settle(call);
-  spoil(call);
-  check_refusal(call.run(), expected, words);
-  CHECK(call.outputs_untouched());
-  if (where == Where::kCallAndPlan) check_refusal(call.plan(), expected, words);
-}
 
 struct Argument {
   const char *name;
@@ -101,14 +34,14 @@ std::vector<Argument> all_arguments() {
   return all;
 }
 
-fovea_tensor &tensor_of(Call &call, const Argument &argument) { return (*call.arguments).*(argument.tensor); }
+fovea_tensor &tensor_of(SpoiltSdpa &call, const Argument &argument) { return (*call.arguments).*(argument.tensor); }
 
 }  // namespace
 
 TEST_SUITE("errors") {
   TEST_CASE("sdpa: the unspoiled call is accepted") {
     for (bool per_query_lens : {false, true}) {
-      Call call(per_query_lens);
+      SpoiltSdpa call(per_query_lens);
       settle(call);
       REQUIRE_OK(call.plan());
       CHECK(call.outputs_untouched());
@@ -118,11 +51,11 @@ TEST_SUITE("errors") {
   }
 
   TEST_CASE("sdpa: required pointers that are NULL") {
-    refuse(FOVEA_NULL_POINTER, {"query", "NULL"}, [](Call &call) { call.query = nullptr; });
-    refuse(FOVEA_NULL_POINTER, {"key", "NULL"}, [](Call &call) { call.key = nullptr; });
-    refuse(FOVEA_NULL_POINTER, {"value", "NULL"}, [](Call &call) { call.value = nullptr; });
-    refuse(FOVEA_NULL_POINTER, {"out", "NULL"}, [](Call &call) { call.out = nullptr; });
-    Call call;
+    refuse(FOVEA_NULL_POINTER, {"query", "NULL"}, [](SpoiltSdpa &call) { call.query = nullptr; });
+    refuse(FOVEA_NULL_POINTER, {"key", "NULL"}, [](SpoiltSdpa &call) { call.key = nullptr; });
+    refuse(FOVEA_NULL_POINTER, {"value", "NULL"}, [](SpoiltSdpa &call) { call.value = nullptr; });
+    refuse(FOVEA_NULL_POINTER, {"out", "NULL"}, [](SpoiltSdpa &call) { call.out = nullptr; });
+    SpoiltSdpa call;
     settle(call);
     check_refusal(fovea_sdpa_plan_create(nullptr, call.query, call.key, call.value, call.out, call.options, nullptr),
                   FOVEA_NULL_POINTER, {"plan", "NULL"});
@@ -131,8 +64,8 @@ TEST_SUITE("errors") {
   TEST_CASE("sdpa: data pointers that are NULL") {
     for (const Argument &argument : all_arguments()) {
       refuse(
-          FOVEA_NULL_POINTER, {argument.name, "NULL"}, [&](Call &call) { tensor_of(call, argument).data = nullptr; },
-          Where::kCallOnly);
+          FOVEA_NULL_POINTER, {argument.name, "NULL"},
+          [&](SpoiltSdpa &call) { tensor_of(call, argument).data = nullptr; }, Where::kCallOnly);
     }
   }
 
@@ -141,7 +74,7 @@ TEST_SUITE("errors") {
       if (std::string(argument.name) == "mask") continue;
       refuse(
           FOVEA_BAD_VALUE, {argument.name},
-          [&](Call &call) {
+          [&](SpoiltSdpa &call) {
             fovea_tensor &tensor = tensor_of(call, argument);
             tensor.data = static_cast<char *>(tensor.data) + 1;
           },
@@ -154,13 +87,13 @@ TEST_SUITE("errors") {
       for (int32_t rank : {-1, 0, argument.rank + 1, 7, 1000, INT32_MIN, INT32_MAX}) {
         if (std::string(argument.name) == "valid_lens" && rank == 2) continue;
         refuse(FOVEA_BAD_RANK, {argument.name, std::to_string(rank)},
-               [&](Call &call) { tensor_of(call, argument).rank = rank; });
+               [&](SpoiltSdpa &call) { tensor_of(call, argument).rank = rank; });
       }
     }
     for (const char *name : {"key", "value", "out", "mask", "bias", "weights"}) {
       for (const Argument &argument : all_arguments()) {
         if (argument.name != std::string(name)) continue;
-        refuse(FOVEA_BAD_RANK, {name, "3"}, [&](Call &call) {
+        refuse(FOVEA_BAD_RANK, {name, "3"}, [&](SpoiltSdpa &call) {
           fovea_tensor &tensor = tensor_of(call, argument);
           tensor.rank = 3;  // a good tensor but for its rank: the first entry of the batch
           for (int axis = 0; axis < 3; ++axis) {
@@ -186,7 +119,7 @@ TEST_SUITE("errors") {
                                : floats         ? "FOVEA_F32, FOVEA_F16 or FOVEA_BF16"
                                                 : "FOVEA_F32";
         refuse(FOVEA_BAD_DTYPE, {name + " has dtype " + dtype_name(dtype) + ", expected " + expected},
-               [&](Call &call) { tensor_of(call, argument).dtype = dtype; });
+               [&](SpoiltSdpa &call) { tensor_of(call, argument).dtype = dtype; });
       }
     }
   }
@@ -196,7 +129,7 @@ TEST_SUITE("errors") {
       for (int axis = 0; axis < argument.rank; ++axis) {
         for (int64_t size : {int64_t{-1}, int64_t{-1000000}, INT64_MIN}) {
           refuse(FOVEA_BAD_SHAPE, {axis_of(argument.name, "shape", axis), std::to_string(size)},
-                 [&](Call &call) { tensor_of(call, argument).shape[axis] = size; });
+                 [&](SpoiltSdpa &call) { tensor_of(call, argument).shape[axis] = size; });
         }
       }
     }
@@ -207,11 +140,11 @@ TEST_SUITE("errors") {
       const bool output = name == "out" || name == "log_sum_exp" || name == "weights";
       for (int axis = 0; axis < argument.rank; ++axis) {
         if (name == "query" || (name == "key" && (axis == 1 || axis == 2)) || (name == "value" && axis == 3)) continue;
-        Call sizes;
+        SpoiltSdpa sizes;
         settle(sizes);
         const int64_t size = tensor_of(sizes, argument).shape[axis] + (output ? -1 : 1);
         refuse(FOVEA_BAD_SHAPE, {name, std::to_string(size)},
-               [&](Call &call) { tensor_of(call, argument).shape[axis] = size; });
+               [&](SpoiltSdpa &call) { tensor_of(call, argument).shape[axis] = size; });
       }
     }
   }
@@ -219,7 +152,7 @@ TEST_SUITE("errors") {
   TEST_CASE("sdpa: heads that are no multiple, feature sizes out of range") {
     for (int64_t heads : {0, 3, 8}) {
       const std::string message = "query has 4 heads, expected a multiple of key's " + std::to_string(heads);
-      refuse(FOVEA_BAD_SHAPE, {message}, [heads](Call &call) {
+      refuse(FOVEA_BAD_SHAPE, {message}, [heads](SpoiltSdpa &call) {
         for (fovea_tensor *tensor : {&call.arguments->key, &call.arguments->value}) {
           tensor->shape[1] = heads;
           tensor->strides[1] = 0;
@@ -228,10 +161,10 @@ TEST_SUITE("errors") {
     }
     for (int64_t dim : {int64_t{0}, int64_t{1025}, int64_t{1} << 20}) {
       const std::string message = " has " + std::to_string(dim) + " features, expected 1 to 1024";
-      refuse(FOVEA_BAD_SHAPE, {"query" + message}, [dim](Call &call) {
+      refuse(FOVEA_BAD_SHAPE, {"query" + message}, [dim](SpoiltSdpa &call) {
         for (fovea_tensor *tensor : {&call.arguments->query, &call.arguments->key}) tensor->shape[3] = dim;
       });
-      refuse(FOVEA_BAD_SHAPE, {"value" + message}, [dim](Call &call) {
+      refuse(FOVEA_BAD_SHAPE, {"value" + message}, [dim](SpoiltSdpa &call) {
         for (fovea_tensor *tensor : {&call.arguments->value, &call.arguments->out}) {
           tensor->shape[3] = dim;
           for (int axis = 0; axis < 3; ++axis) tensor->strides[axis] = tensor->strides[axis] / 7 * dim;
@@ -272,7 +205,7 @@ TEST_SUITE("errors") {
         for (int64_t stride : {huge, -huge, INT64_MAX, INT64_MIN}) {
           if (argument.name == std::string("mask") && std::abs(stride / 2) <= huge / 2)
             continue;  // bytes: it would fit
-          Call call;
+          SpoiltSdpa call;
           settle(call);
           fovea_tensor &tensor = tensor_of(call, argument);
           tensor.strides[axis] = stride;
@@ -285,7 +218,7 @@ TEST_SUITE("errors") {
       }
     }
     for (int64_t size : {huge, INT64_MAX}) {
-      Call call;
+      SpoiltSdpa call;
       settle(call);
       for (int axis = 0; axis < 3; ++axis) {
         for (fovea_tensor *tensor : {&call.arguments->query, &call.arguments->out}) tensor->shape[axis] = size;
@@ -294,7 +227,7 @@ TEST_SUITE("errors") {
       CHECK(call.outputs_untouched());
     }
     // Fits 63 bits as a count, but no machine has it: data + strides leaves the address space.
-    Call call;
+    SpoiltSdpa call;
     settle(call);
     call.arguments->query.strides[0] = (int64_t{1} << 60) - 1;
     call.arguments->query.shape[0] = 2;
@@ -309,7 +242,7 @@ TEST_SUITE("errors") {
       if (name == "log_sum_exp" || argument.rank == 1) continue;
       for (int64_t stride : {2, 0, -1}) {
         refuse(FOVEA_BAD_STRIDE, {axis_of(name, "strides", argument.rank - 1), std::to_string(stride)},
-               [&](Call &call) { tensor_of(call, argument).strides[argument.rank - 1] = stride; });
+               [&](SpoiltSdpa &call) { tensor_of(call, argument).strides[argument.rank - 1] = stride; });
       }
     }
     for (const Argument &argument : kOutputs) {  // outputs that repeat themselves
@@ -317,7 +250,7 @@ TEST_SUITE("errors") {
         for (int64_t stride : {0, 1}) {
           if (std::string(argument.name) == "log_sum_exp" && stride == 1) continue;
           refuse(FOVEA_BAD_STRIDE, {argument.name},
-                 [&](Call &call) { tensor_of(call, argument).strides[axis] = stride; });
+                 [&](SpoiltSdpa &call) { tensor_of(call, argument).strides[axis] = stride; });
         }
       }
     }
@@ -329,7 +262,7 @@ TEST_SUITE("errors") {
         if (output.name == other.name) continue;
         // Both ends of the other tensor: its first element, and its last.
         for (bool last : {false, true}) {
-          Call call;
+          SpoiltSdpa call;
           settle(call);
           const fovea_tensor &target = tensor_of(call, other);
           const size_t size = other.name == std::string("mask") ? 1 : 4;
@@ -368,140 +301,5 @@ TEST_SUITE("errors") {
     // One element further and the out of the last head runs into the next row's query.
     views[3].data = static_cast<float *>(views[3].data) + 1;
     check_refusal(fovea_sdpa(nullptr, &views[0], &views[1], &views[2], &views[3], nullptr), FOVEA_OVERLAP, {"out"});
-  }
-
-  TEST_CASE("sdpa: option values out of range") {
-    for (float bad : {kNan, kInfinity, -kInfinity}) {
-      refuse(FOVEA_BAD_VALUE, {"scale"}, [bad](Call &call) { call.arguments->options.scale = bad; });
-      refuse(FOVEA_BAD_VALUE, {"softcap"}, [bad](Call &call) { call.arguments->options.softcap = bad; });
-    }
-    refuse(FOVEA_BAD_VALUE, {"softcap", "-1.5"}, [](Call &call) { call.arguments->options.softcap = -1.5f; });
-    for (int32_t policy : {-1, 3, INT32_MAX}) {
-      refuse(FOVEA_BAD_VALUE, {"empty_rows", std::to_string(policy)},
-             [policy](Call &call) { call.arguments->options.empty_rows = policy; });
-    }
-    refuse(FOVEA_BAD_VALUE, {"flags", "FOVEA_TOP_LEFT", "FOVEA_QUERY_OFFSET"},
-           [](Call &call) { call.arguments->options.flags = FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET; });
-    for (int64_t reach : {int64_t{-1}, INT64_MIN}) {
-      refuse(FOVEA_BAD_VALUE, {"window_left", std::to_string(reach)}, [reach](Call &call) {
-        call.arguments->options.flags = FOVEA_WINDOW_LEFT;
-        call.arguments->options.window_left = reach;
-      });
-      refuse(FOVEA_BAD_VALUE, {"window_right", std::to_string(reach)}, [reach](Call &call) {
-        call.arguments->options.flags = FOVEA_WINDOW_RIGHT;
-        call.arguments->options.window_right = reach;
-      });
-    }
-  }
-
-  // There were weights left unwritten, whatever the memory held.
-  TEST_CASE("sdpa: weights averaged over no heads") {
-    refuse(FOVEA_BAD_SHAPE, {"query has 0 heads"}, [](Call &call) {
-      AttentionArguments &arguments = *call.arguments;
-      for (fovea_tensor *tensor : {&arguments.query, &arguments.key, &arguments.value, &arguments.out}) {
-        tensor->shape[1] = 0;
-      }
-      fovea_attention_options &options = arguments.options;
-      options.mask = options.bias = options.alibi_slopes = options.sinks = options.log_sum_exp = nullptr;
-      options.flags = FOVEA_AVERAGE_WEIGHTS;
-      fovea_tensor &weights = arguments.weights;  // [2,3,5]
-      weights.rank = 3;
-      for (int axis = 1; axis < 3; ++axis) {
-        weights.shape[axis] = weights.shape[axis + 1];
-        weights.strides[axis] = weights.strides[axis + 1];
-      }
-    });
-  }
-
-  TEST_CASE("sdpa: extreme query offsets are refused or answered, never undefined") {
-    for (int64_t offset : {INT64_MIN, INT64_MIN + 1, INT64_MAX - 1, INT64_MAX}) {
-      for (uint32_t flags : {uint32_t{FOVEA_QUERY_OFFSET | FOVEA_CAUSAL},
-                             uint32_t{FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT},
-                             uint32_t{FOVEA_QUERY_OFFSET | FOVEA_LEAVE_ONE_OUT}}) {
-        Call call;
-        settle(call);
-        call.arguments->options.flags = flags;
-        call.arguments->options.query_offsets = nullptr;
-        call.arguments->options.query_offset = offset;
-        call.arguments->options.window_left = INT64_MAX;
-        call.arguments->options.window_right = INT64_MAX;
-        const fovea_status status = call.run();
-        CHECK((status == FOVEA_OK || status == FOVEA_BAD_VALUE));
-        if (status != FOVEA_OK) CHECK(call.outputs_untouched());
-      }
-    }
-  }
-
-  TEST_CASE("sdpa: unknown flags and struct sizes") {
-    for (uint32_t bit = 256; bit != 0; bit <<= 1) {
-      refuse(FOVEA_BAD_OPTION, {"flags"}, [bit](Call &call) { call.arguments->options.flags = bit; });
-    }
-    constexpr size_t first_version = offsetof(fovea_attention_options, dropout);
-    for (size_t size : {size_t{0}, size_t{1}, first_version - 1, size_t{1} << 40, SIZE_MAX}) {
-      refuse(FOVEA_BAD_OPTION, {"struct_size", std::to_string(size)},
-             [size](Call &call) { call.arguments->options.struct_size = size; });
-    }
-    // A caller that was compiled before a member existed: what stands behind its struct is not looked at.
-    Call older;
-    settle(older);
-    fovea_attention_options options = older.arguments->options;
-    options.struct_size = first_version;
-    options.dropout = 2.0f;
-    older.options = &options;
-    REQUIRE_OK(older.plan());
-    REQUIRE_OK(older.run());
-    struct Newer {
-      fovea_attention_options known;
-      unsigned char unknown[40];
-    };
-    for (size_t set = 0; set <= 40; ++set) {
-      Call call;
-      settle(call);
-      Newer newer{};
-      newer.known = call.arguments->options;
-      newer.known.struct_size = sizeof newer;
-      if (set > 0) newer.unknown[set - 1] = 1;
-      call.options = &newer.known;
-      if (set == 0) {
-        REQUIRE_OK(call.plan());
-        REQUIRE_OK(call.run());
-      } else {
-        check_refusal(call.run(), FOVEA_BAD_OPTION, {"options"});
-        CHECK(call.outputs_untouched());
-        check_refusal(call.plan(), FOVEA_BAD_OPTION, {"options"});
-      }
-    }
-  }
-
-  TEST_CASE("sdpa: valid lengths below 0 and above K, int32 and int64, name their index") {
-    for (bool wide : {false, true}) {
-      for (int64_t bad : {int64_t{-1}, int64_t{6}, wide ? INT64_MIN : INT32_MIN, wide ? INT64_MAX : INT32_MAX}) {
-        refuse(
-            FOVEA_BAD_VALUE, {"valid_lens[1]", std::to_string(bad), "5"},
-            [&](Call &call) {
-              call.problem.set_valid_lens({5, bad}, wide);
-              call.arguments.emplace(call.problem, call.result);
-              settle(call);
-            },
-            Where::kCallOnly);
-        refuse(
-            FOVEA_BAD_VALUE, {"valid_lens[1,2]", std::to_string(bad), "5"},
-            [&](Call &call) {
-              call.problem.set_valid_lens({5, 4, 3, 2, 1, bad}, wide);
-              call.arguments.emplace(call.problem, call.result);
-              settle(call);
-            },
-            Where::kCallOnly, true);
-      }
-    }
-    // Just above the range of int32: must not be cut to a good one.
-    refuse(
-        FOVEA_BAD_VALUE, {"valid_lens[0]", "4294967298"},
-        [&](Call &call) {
-          call.problem.set_valid_lens({(int64_t{1} << 32) + 2, 3}, true);
-          call.arguments.emplace(call.problem, call.result);
-          settle(call);
-        },
-        Where::kCallOnly);
   }
 }
