@@ -6,7 +6,7 @@ import re
 from generate_go import Shape
 from generate_rust import camel, enum_name, plain, planned_buffers
 
-HEAD = "// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.\n// SPDX-License-Identifier: Apache-2.0\n"
+HEAD = "// Written by tools/bindings.py from the headers in include/fovea.\n// SPDX-License-Identifier: Apache-2.0\n"
 READERS = {"int32_t": "int32", "int64_t": "int64", "uint64_t": "uint64", "float": "float32", "size_t": "size"}
 
 

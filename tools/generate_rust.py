@@ -2,7 +2,7 @@
 """Rust from the description of the C interface: the declarations of fovea-sys, and the options of the crate fovea."""
 import re
 
-HEAD = """// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+HEAD = """// Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 """
 TYPES = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "usize", "float": "f32",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface as data: what include/fovea/fovea.h and layers.h declare, for bindings and reference pages.
+"""The C interface as data: what the headers in include/fovea declare, for bindings and reference pages.
 
 usage: interface.py            writes capi/bindings/interface.json
        interface.py --check    fails if that file is not what the headers say
@@ -30,7 +30,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["fovea.h", "layers.h"]
+HEADERS = ["fovea.h", "scores.h", "layers.h"]
 OUTPUT = ROOT / "capi" / "bindings" / "interface.json"
 SIZES = {"char": 1, "uint8_t": 1, "int32_t": 4, "uint32_t": 4, "float": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8}
 COMMENT = re.compile(r"/\*.*?\*/", re.S)

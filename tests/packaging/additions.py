@@ -46,7 +46,7 @@ def operands():
 
 
 def scores():
-    names = re.findall(r"\bFOVEA_SCORE_(\w+) = ", text("include/fovea/fovea.h"))
+    names = re.findall(r"\bFOVEA_SCORE_(\w+) = ", text("include/fovea/scores.h"))
     for place in ("src/ops/attention/score_check.cpp", "tests/support/score_function.hpp"):
         content = text(place)
         yield from missing(names, place, lambda name: f"FOVEA_SCORE_{name}" in content)
@@ -76,7 +76,7 @@ def instruction_sets():
 
 def operations():
     """Functions that compute: they take a context and return a status."""
-    headers = text("include/fovea/fovea.h", "include/fovea/layers.h")
+    headers = text("include/fovea/fovea.h", "include/fovea/scores.h", "include/fovea/layers.h")
     names = re.findall(r"FOVEA_API fovea_status\s+(fovea_\w+)\(\s*const fovea_context", headers)
     capi = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "capi").glob("*.cpp")))
     yield from missing(names, "capi/", lambda name: f"{name}(" in capi)

@@ -17,6 +17,7 @@ import sys
 
 TABLES = {
     "fovea.md": ["fovea.h"],
+    "scores.md": ["scores.h"],
     "layers.md": ["layers.h"],
     "cpp.md": ["fovea.hpp", "layers.hpp", "tensor.hpp"],
 }

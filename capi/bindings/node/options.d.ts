@@ -1,4 +1,4 @@
-// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 
 import { Input, KvCache } from './index';
@@ -98,6 +98,14 @@ export interface AttentionOptions {
   scoresKind?: ScoresKind;
 }
 
+export interface MaskedSoftmaxOptions {
+  /** FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives */
+  emptyRows?: EmptyRows;
+}
+
+export interface MatmulPackOptions {
+}
+
 /**
  * The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
  * strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
@@ -153,14 +161,6 @@ export interface KernelRegressionOptions {
   sigma?: number;
   /** output F32 [Q,N], or NULL */
   weights?: Input;
-}
-
-export interface MaskedSoftmaxOptions {
-  /** FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives */
-  emptyRows?: EmptyRows;
-}
-
-export interface MatmulPackOptions {
 }
 
 export interface PositionalEncodingOptions {

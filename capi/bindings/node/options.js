@@ -1,4 +1,4 @@
-// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
@@ -8,11 +8,11 @@ exports.maxRank = 6;
 // The properties that each kind of options has.
 exports.options = {
   AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind'],
+  MaskedSoftmaxOptions: ['emptyRows'],
+  MatmulPackOptions: [],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
   PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim'],
   KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
-  MaskedSoftmaxOptions: ['emptyRows'],
-  MatmulPackOptions: [],
   PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
   RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions'],
   LinearPackOptions: ['layout'],

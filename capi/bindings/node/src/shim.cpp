@@ -1,4 +1,4 @@
-// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
 
@@ -32,6 +32,21 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   made->query_offsets = in.tensor(in.get(from, "queryOffsets"), "queryOffsets");
   made->scores = in.tensor(in.get(from, "scores"), "scores");
   made->scores_kind = in.choice(in.get(from, "scoresKind"), {{"raw", FOVEA_SCORES_RAW}, {"capped", FOVEA_SCORES_CAPPED}, {"logits", FOVEA_SCORES_LOGITS}}, "scoresKind");
+  return made;
+}
+
+static const fovea_masked_softmax_options *read_fovea_masked_softmax_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_masked_softmax_options *made = in.call.make<fovea_masked_softmax_options>();
+  made->struct_size = sizeof(fovea_masked_softmax_options);
+  made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
+  return made;
+}
+
+static const fovea_matmul_pack_options *read_fovea_matmul_pack_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_matmul_pack_options *made = in.call.make<fovea_matmul_pack_options>();
+  made->struct_size = sizeof(fovea_matmul_pack_options);
   return made;
 }
 
@@ -69,21 +84,6 @@ static const fovea_kernel_regression_options *read_fovea_kernel_regression_optio
   if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
   made->sigma = in.float32(in.get(from, "sigma"), "sigma");
   made->weights = in.tensor(in.get(from, "weights"), "weights");
-  return made;
-}
-
-static const fovea_masked_softmax_options *read_fovea_masked_softmax_options(Reader &in, napi_value from) {
-  if (in.is_none(from)) return nullptr;
-  fovea_masked_softmax_options *made = in.call.make<fovea_masked_softmax_options>();
-  made->struct_size = sizeof(fovea_masked_softmax_options);
-  made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
-  return made;
-}
-
-static const fovea_matmul_pack_options *read_fovea_matmul_pack_options(Reader &in, napi_value from) {
-  if (in.is_none(from)) return nullptr;
-  fovea_matmul_pack_options *made = in.call.make<fovea_matmul_pack_options>();
-  made->struct_size = sizeof(fovea_matmul_pack_options);
   return made;
 }
 
@@ -208,6 +208,63 @@ static void parse_fovea_sdpa_plan_create(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_sdpa_plan_create(context, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
+static void parse_fovea_merge_states(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *outs = in.tensor(args[1], "outs");
+  const fovea_tensor *lses = in.tensor(args[2], "lses");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  const fovea_tensor *log_sum_exp = in.tensor(args[4], "log_sum_exp");
+  in.call.run = [=] { return fovea_merge_states(context, outs, lses, out, log_sum_exp); };
+}
+
+static void parse_fovea_masked_softmax(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *valid_lens = in.tensor(args[2], "valid_lens");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  const fovea_masked_softmax_options *options = read_fovea_masked_softmax_options(in, args[4]);
+  in.call.run = [=] { return fovea_masked_softmax(context, x, valid_lens, out, options); };
+}
+
+static void parse_fovea_matmul(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *a = in.tensor(args[1], "a");
+  const fovea_tensor *b = in.tensor(args[2], "b");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_matmul(context, a, b, out); };
+}
+
+static void parse_fovea_matmul_pack(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *b = in.tensor(args[1], "b");
+  const fovea_matmul_pack_options *options = read_fovea_matmul_pack_options(in, args[2]);
+  Call *call = &in.call;
+  call->made_kind = Kind::packed_matrix;
+  in.call.run = [=] { return fovea_matmul_pack(context, b, options, reinterpret_cast<fovea_packed_matrix **>(&call->made)); };
+}
+
+static void parse_fovea_matmul_packed(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *a = in.tensor(args[1], "a");
+  const fovea_packed_matrix *b = in.handle<fovea_packed_matrix>(args[2], Kind::packed_matrix, false, "b");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_matmul_packed(context, a, b, out); };
+}
+
+static void parse_fovea_exp(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  in.call.run = [=] { return fovea_exp(context, x, out); };
+}
+
+static void parse_fovea_tanh(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  in.call.run = [=] { return fovea_tanh(context, x, out); };
+}
+
 static void parse_fovea_attention(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_score *score = read_fovea_score(in, args[1]);
@@ -286,63 +343,6 @@ static void parse_fovea_kernel_regression(Reader &in, const napi_value *args) {
   const fovea_tensor *out = in.tensor(args[4], "out");
   const fovea_kernel_regression_options *options = read_fovea_kernel_regression_options(in, args[5]);
   in.call.run = [=] { return fovea_kernel_regression(context, queries, inputs, targets, out, options); };
-}
-
-static void parse_fovea_merge_states(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  const fovea_tensor *outs = in.tensor(args[1], "outs");
-  const fovea_tensor *lses = in.tensor(args[2], "lses");
-  const fovea_tensor *out = in.tensor(args[3], "out");
-  const fovea_tensor *log_sum_exp = in.tensor(args[4], "log_sum_exp");
-  in.call.run = [=] { return fovea_merge_states(context, outs, lses, out, log_sum_exp); };
-}
-
-static void parse_fovea_masked_softmax(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  const fovea_tensor *x = in.tensor(args[1], "x");
-  const fovea_tensor *valid_lens = in.tensor(args[2], "valid_lens");
-  const fovea_tensor *out = in.tensor(args[3], "out");
-  const fovea_masked_softmax_options *options = read_fovea_masked_softmax_options(in, args[4]);
-  in.call.run = [=] { return fovea_masked_softmax(context, x, valid_lens, out, options); };
-}
-
-static void parse_fovea_matmul(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  const fovea_tensor *a = in.tensor(args[1], "a");
-  const fovea_tensor *b = in.tensor(args[2], "b");
-  const fovea_tensor *out = in.tensor(args[3], "out");
-  in.call.run = [=] { return fovea_matmul(context, a, b, out); };
-}
-
-static void parse_fovea_matmul_pack(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  const fovea_tensor *b = in.tensor(args[1], "b");
-  const fovea_matmul_pack_options *options = read_fovea_matmul_pack_options(in, args[2]);
-  Call *call = &in.call;
-  call->made_kind = Kind::packed_matrix;
-  in.call.run = [=] { return fovea_matmul_pack(context, b, options, reinterpret_cast<fovea_packed_matrix **>(&call->made)); };
-}
-
-static void parse_fovea_matmul_packed(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  const fovea_tensor *a = in.tensor(args[1], "a");
-  const fovea_packed_matrix *b = in.handle<fovea_packed_matrix>(args[2], Kind::packed_matrix, false, "b");
-  const fovea_tensor *out = in.tensor(args[3], "out");
-  in.call.run = [=] { return fovea_matmul_packed(context, a, b, out); };
-}
-
-static void parse_fovea_exp(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  const fovea_tensor *x = in.tensor(args[1], "x");
-  const fovea_tensor *out = in.tensor(args[2], "out");
-  in.call.run = [=] { return fovea_exp(context, x, out); };
-}
-
-static void parse_fovea_tanh(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  const fovea_tensor *x = in.tensor(args[1], "x");
-  const fovea_tensor *out = in.tensor(args[2], "out");
-  in.call.run = [=] { return fovea_tanh(context, x, out); };
 }
 
 static void parse_fovea_positional_encoding(Reader &in, const napi_value *args) {
@@ -486,6 +486,13 @@ static void parse_fovea_multi_head_attention_once(Reader &in, const napi_value *
 const Operation operations[] = {
     {"sdpa", 6, parse_fovea_sdpa},
     {"sdpaPlanCreate", 6, parse_fovea_sdpa_plan_create},
+    {"mergeStates", 5, parse_fovea_merge_states},
+    {"maskedSoftmax", 5, parse_fovea_masked_softmax},
+    {"matmul", 4, parse_fovea_matmul},
+    {"matmulPack", 3, parse_fovea_matmul_pack},
+    {"matmulPacked", 4, parse_fovea_matmul_packed},
+    {"exp", 3, parse_fovea_exp},
+    {"tanh", 3, parse_fovea_tanh},
     {"attention", 7, parse_fovea_attention},
     {"attentionPlanCreate", 7, parse_fovea_attention_plan_create},
     {"preparedKeysCreate", 3, parse_fovea_prepared_keys_create},
@@ -494,13 +501,6 @@ const Operation operations[] = {
     {"attentionPrepared", 6, parse_fovea_attention_prepared},
     {"attentionPreparedPlanCreate", 6, parse_fovea_attention_prepared_plan_create},
     {"kernelRegression", 6, parse_fovea_kernel_regression},
-    {"mergeStates", 5, parse_fovea_merge_states},
-    {"maskedSoftmax", 5, parse_fovea_masked_softmax},
-    {"matmul", 4, parse_fovea_matmul},
-    {"matmulPack", 3, parse_fovea_matmul_pack},
-    {"matmulPacked", 4, parse_fovea_matmul_packed},
-    {"exp", 3, parse_fovea_exp},
-    {"tanh", 3, parse_fovea_tanh},
     {"positionalEncoding", 3, parse_fovea_positional_encoding},
     {"addPositionalEncoding", 4, parse_fovea_add_positional_encoding},
     {"rotary", 4, parse_fovea_rotary},

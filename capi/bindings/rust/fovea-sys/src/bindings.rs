@@ -1,4 +1,4 @@
-// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 
 use core::marker::{PhantomData, PhantomPinned};
@@ -151,19 +151,19 @@ pub struct fovea_plan {
     _not_send: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
+/// A right-hand side stored once in the order the kernel reads it. Immutable and shareable; holds its own copy of b,
+/// laid out for the instruction set of the context it was packed with.
+#[repr(C)]
+pub struct fovea_packed_matrix {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
 /// Keys that are attended again and again (a decoder asks the same encoder states at every step), kept in the form that
 /// the kernel reads: projected, and for ADDITIVE and CONCAT exponentiated. Holds copies of the score's parameters too.
 /// One call at a time may append or truncate, and none may use the keys meanwhile; any number may attend at once.
 #[repr(C)]
 pub struct fovea_prepared_keys {
-    _opaque: [u8; 0],
-    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
-}
-
-/// A right-hand side stored once in the order the kernel reads it. Immutable and shareable; holds its own copy of b,
-/// laid out for the instruction set of the context it was packed with.
-#[repr(C)]
-pub struct fovea_packed_matrix {
     _opaque: [u8; 0],
     _not_send: PhantomData<(*mut u8, PhantomPinned)>,
 }
@@ -339,6 +339,46 @@ impl Default for fovea_attention_buffers {
     }
 }
 
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_masked_softmax_options {
+    pub struct_size: usize,
+    /// FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives
+    pub empty_rows: i32,
+    /// 0
+    pub reserved: i32,
+}
+
+impl Default for fovea_masked_softmax_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_matmul_pack_options {
+    pub struct_size: usize,
+    /// 0
+    pub flags: u32,
+    /// 0
+    pub reserved: i32,
+}
+
+impl Default for fovea_matmul_pack_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
 /// ```text
 /// The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
 /// strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
@@ -426,46 +466,6 @@ pub struct fovea_kernel_regression_options {
 }
 
 impl Default for fovea_kernel_regression_options {
-    /// Zeros, which are the defaults, and struct_size.
-    fn default() -> Self {
-        // Zeros are a value of every member: numbers and pointers that may be null.
-        let mut options: Self = unsafe { core::mem::zeroed() };
-        options.struct_size = core::mem::size_of::<Self>();
-        options
-    }
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct fovea_masked_softmax_options {
-    pub struct_size: usize,
-    /// FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives
-    pub empty_rows: i32,
-    /// 0
-    pub reserved: i32,
-}
-
-impl Default for fovea_masked_softmax_options {
-    /// Zeros, which are the defaults, and struct_size.
-    fn default() -> Self {
-        // Zeros are a value of every member: numbers and pointers that may be null.
-        let mut options: Self = unsafe { core::mem::zeroed() };
-        options.struct_size = core::mem::size_of::<Self>();
-        options
-    }
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct fovea_matmul_pack_options {
-    pub struct_size: usize,
-    /// 0
-    pub flags: u32,
-    /// 0
-    pub reserved: i32,
-}
-
-impl Default for fovea_matmul_pack_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -805,6 +805,74 @@ extern "C" {
         workspace: *mut c_void,
         workspace_size: usize,
     ) -> fovea_status;
+    /// ```text
+    /// Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):
+    ///   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
+    /// outs F32 [S,...,Dv], lses F32 [S,...], out F32 [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
+    /// for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
+    /// 0 and -infinity. S >= 1. In place is not allowed.
+    /// ```
+    pub fn fovea_merge_states(
+        context: *const fovea_context,
+        outs: *const fovea_tensor,
+        lses: *const fovea_tensor,
+        out: *const fovea_tensor,
+        log_sum_exp: *const fovea_tensor,
+    ) -> fovea_status;
+    /// ```text
+    /// Softmax over the last axis, of the first valid_lens keys of each row; the others are exactly 0.
+    ///   x F32 [...,Q,K], rank 2 to 6, out the same shape; in place allowed when data and strides are the same.
+    ///   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
+    /// options may be NULL.
+    /// ```
+    pub fn fovea_masked_softmax(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        valid_lens: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_masked_softmax_options,
+    ) -> fovea_status;
+    /// out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
+    /// batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
+    /// Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
+    pub fn fovea_matmul(
+        context: *const fovea_context,
+        a: *const fovea_tensor,
+        b: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// b F32 [K,N], any strides. options may be NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
+    pub fn fovea_matmul_pack(
+        context: *const fovea_context,
+        b: *const fovea_tensor,
+        options: *const fovea_matmul_pack_options,
+        packed: *mut *mut fovea_packed_matrix,
+    ) -> fovea_status;
+    /// NULL is allowed. No call may still be using it.
+    pub fn fovea_packed_matrix_destroy(packed: *mut fovea_packed_matrix);
+    /// Bytes held; 0 for NULL.
+    pub fn fovea_packed_matrix_size(packed: *const fovea_packed_matrix) -> usize;
+    /// out = a b with b packed before, without allocating. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] ->
+    /// [B,M,N]. The same bits as fovea_matmul. The context must run the instruction set that b was packed for.
+    pub fn fovea_matmul_packed(
+        context: *const fovea_context,
+        a: *const fovea_tensor,
+        b: *const fovea_packed_matrix,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = e^x, element by element. F32, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data and
+    /// strides are the same. At most 1.6 ulp; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept.
+    pub fn fovea_exp(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = tanh x, likewise. At most 1.4 ulp; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN.
+    pub fn fovea_tanh(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
     /// Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
     /// [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters are F32.
     pub fn fovea_attention(
@@ -896,74 +964,6 @@ extern "C" {
         targets: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_kernel_regression_options,
-    ) -> fovea_status;
-    /// ```text
-    /// Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):
-    ///   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
-    /// outs F32 [S,...,Dv], lses F32 [S,...], out F32 [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
-    /// for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
-    /// 0 and -infinity. S >= 1. In place is not allowed.
-    /// ```
-    pub fn fovea_merge_states(
-        context: *const fovea_context,
-        outs: *const fovea_tensor,
-        lses: *const fovea_tensor,
-        out: *const fovea_tensor,
-        log_sum_exp: *const fovea_tensor,
-    ) -> fovea_status;
-    /// ```text
-    /// Softmax over the last axis, of the first valid_lens keys of each row; the others are exactly 0.
-    ///   x F32 [...,Q,K], rank 2 to 6, out the same shape; in place allowed when data and strides are the same.
-    ///   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
-    /// options may be NULL.
-    /// ```
-    pub fn fovea_masked_softmax(
-        context: *const fovea_context,
-        x: *const fovea_tensor,
-        valid_lens: *const fovea_tensor,
-        out: *const fovea_tensor,
-        options: *const fovea_masked_softmax_options,
-    ) -> fovea_status;
-    /// out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
-    /// batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
-    /// Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
-    pub fn fovea_matmul(
-        context: *const fovea_context,
-        a: *const fovea_tensor,
-        b: *const fovea_tensor,
-        out: *const fovea_tensor,
-    ) -> fovea_status;
-    /// b F32 [K,N], any strides. options may be NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
-    pub fn fovea_matmul_pack(
-        context: *const fovea_context,
-        b: *const fovea_tensor,
-        options: *const fovea_matmul_pack_options,
-        packed: *mut *mut fovea_packed_matrix,
-    ) -> fovea_status;
-    /// NULL is allowed. No call may still be using it.
-    pub fn fovea_packed_matrix_destroy(packed: *mut fovea_packed_matrix);
-    /// Bytes held; 0 for NULL.
-    pub fn fovea_packed_matrix_size(packed: *const fovea_packed_matrix) -> usize;
-    /// out = a b with b packed before, without allocating. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] ->
-    /// [B,M,N]. The same bits as fovea_matmul. The context must run the instruction set that b was packed for.
-    pub fn fovea_matmul_packed(
-        context: *const fovea_context,
-        a: *const fovea_tensor,
-        b: *const fovea_packed_matrix,
-        out: *const fovea_tensor,
-    ) -> fovea_status;
-    /// out = e^x, element by element. F32, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data and
-    /// strides are the same. At most 1.6 ulp; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept.
-    pub fn fovea_exp(
-        context: *const fovea_context,
-        x: *const fovea_tensor,
-        out: *const fovea_tensor,
-    ) -> fovea_status;
-    /// out = tanh x, likewise. At most 1.4 ulp; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN.
-    pub fn fovea_tanh(
-        context: *const fovea_context,
-        x: *const fovea_tensor,
-        out: *const fovea_tensor,
     ) -> fovea_status;
     /// ```text
     /// The sinusoidal encoding (Vaswani et al. 2017), positions x features:

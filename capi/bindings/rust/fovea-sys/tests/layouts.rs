@@ -1,4 +1,4 @@
-// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 
 #![cfg_attr(rustfmt, rustfmt_skip)]
@@ -75,6 +75,14 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_attention_buffers, sigmas), 136);
     assert_eq!(offset!(fovea_attention_buffers, query_offsets), 144);
     assert_eq!(offset!(fovea_attention_buffers, scores), 152);
+    assert_eq!((size_of::<fovea_masked_softmax_options>(), align_of::<fovea_masked_softmax_options>()), (16, 8));
+    assert_eq!(offset!(fovea_masked_softmax_options, struct_size), 0);
+    assert_eq!(offset!(fovea_masked_softmax_options, empty_rows), 8);
+    assert_eq!(offset!(fovea_masked_softmax_options, reserved), 12);
+    assert_eq!((size_of::<fovea_matmul_pack_options>(), align_of::<fovea_matmul_pack_options>()), (16, 8));
+    assert_eq!(offset!(fovea_matmul_pack_options, struct_size), 0);
+    assert_eq!(offset!(fovea_matmul_pack_options, flags), 8);
+    assert_eq!(offset!(fovea_matmul_pack_options, reserved), 12);
     assert_eq!((size_of::<fovea_score>(), align_of::<fovea_score>()), (64, 8));
     assert_eq!(offset!(fovea_score, struct_size), 0);
     assert_eq!(offset!(fovea_score, kind), 8);
@@ -97,14 +105,6 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_kernel_regression_options, flags), 8);
     assert_eq!(offset!(fovea_kernel_regression_options, sigma), 12);
     assert_eq!(offset!(fovea_kernel_regression_options, weights), 16);
-    assert_eq!((size_of::<fovea_masked_softmax_options>(), align_of::<fovea_masked_softmax_options>()), (16, 8));
-    assert_eq!(offset!(fovea_masked_softmax_options, struct_size), 0);
-    assert_eq!(offset!(fovea_masked_softmax_options, empty_rows), 8);
-    assert_eq!(offset!(fovea_masked_softmax_options, reserved), 12);
-    assert_eq!((size_of::<fovea_matmul_pack_options>(), align_of::<fovea_matmul_pack_options>()), (16, 8));
-    assert_eq!(offset!(fovea_matmul_pack_options, struct_size), 0);
-    assert_eq!(offset!(fovea_matmul_pack_options, flags), 8);
-    assert_eq!(offset!(fovea_matmul_pack_options, reserved), 12);
     assert_eq!((size_of::<fovea_positional_encoding_options>(), align_of::<fovea_positional_encoding_options>()), (32, 8));
     assert_eq!(offset!(fovea_positional_encoding_options, struct_size), 0);
     assert_eq!(offset!(fovea_positional_encoding_options, base), 8);

@@ -1,4 +1,4 @@
-// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 
 use crate::options::{AttentionOptions, Score};

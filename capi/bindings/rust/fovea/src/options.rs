@@ -1,4 +1,4 @@
-// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 
 use crate::sys;
@@ -299,6 +299,56 @@ impl<'a> AttentionOptions<'a> {
     }
 }
 
+/// Every setter left out is a default. In C: `fovea_masked_softmax_options`.
+#[derive(Default)]
+pub struct MaskedSoftmaxOptions {
+    pub(crate) empty_rows: EmptyRows,
+}
+
+impl MaskedSoftmaxOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives
+    pub fn empty_rows(mut self, empty_rows: EmptyRows) -> Self {
+        self.empty_rows = empty_rows;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_masked_softmax_options {
+        sys::fovea_masked_softmax_options {
+            struct_size: std::mem::size_of::<sys::fovea_masked_softmax_options>(),
+            empty_rows: self.empty_rows as i32,
+            reserved: 0,
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_matmul_pack_options`.
+#[derive(Default)]
+pub struct MatmulPackOptions {
+}
+
+impl MatmulPackOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_matmul_pack_options {
+        sys::fovea_matmul_pack_options {
+            struct_size: std::mem::size_of::<sys::fovea_matmul_pack_options>(),
+            flags: 0,
+            reserved: 0,
+        }
+    }
+}
+
 /// ```text
 /// The parameters of a score function; those of other kinds must be NULL or 0. Weights are laid out [out,in], have any
 /// strides, and serve every batch entry and head. h is the number of hidden units, in [1, 65536]. Dq and Dk, the sizes
@@ -502,56 +552,6 @@ impl<'a> KernelRegressionOptions<'a> {
             flags: self.flags,
             sigma: self.sigma,
             weights: output_pointer(&self.weights),
-        }
-    }
-}
-
-/// Every setter left out is a default. In C: `fovea_masked_softmax_options`.
-#[derive(Default)]
-pub struct MaskedSoftmaxOptions {
-    pub(crate) empty_rows: EmptyRows,
-}
-
-impl MaskedSoftmaxOptions {
-    /// The defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives
-    pub fn empty_rows(mut self, empty_rows: EmptyRows) -> Self {
-        self.empty_rows = empty_rows;
-        self
-    }
-
-
-    pub(crate) fn raw(&self) -> sys::fovea_masked_softmax_options {
-        sys::fovea_masked_softmax_options {
-            struct_size: std::mem::size_of::<sys::fovea_masked_softmax_options>(),
-            empty_rows: self.empty_rows as i32,
-            reserved: 0,
-        }
-    }
-}
-
-/// Every setter left out is a default. In C: `fovea_matmul_pack_options`.
-#[derive(Default)]
-pub struct MatmulPackOptions {
-}
-
-impl MatmulPackOptions {
-    /// The defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-
-
-    pub(crate) fn raw(&self) -> sys::fovea_matmul_pack_options {
-        sys::fovea_matmul_pack_options {
-            struct_size: std::mem::size_of::<sys::fovea_matmul_pack_options>(),
-            flags: 0,
-            reserved: 0,
         }
     }
 }
