@@ -172,7 +172,8 @@ TEST_SUITE("plan") {
       return std::min(query_rows * key_dim, key_rows * query_dim) + query_dim * key_dim;
     };
     for (int32_t kind : kScoreKinds) {
-      for (const auto &[queries, keys] : {std::pair<int64_t, int64_t>{40, 500}, {500, 40}, {1, 900}, {300, 300}}) {
+      for (const auto &lengths : {std::pair<int64_t, int64_t>{40, 500}, {500, 40}, {1, 900}, {300, 300}}) {
+        const int64_t queries = lengths.first, keys = lengths.second;  // Clang 14 captures no structured bindings
         CAPTURE(kind);
         CAPTURE(queries);
         CAPTURE(keys);

@@ -50,22 +50,27 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
   return large && !invariant ? *context.kernels->projection : *context.kernels->matmul;
 }
 
-// Projections take float32: narrower rows are widened before, next to each other.
+// Makes `rows` those of a copy, unless they have its type already.
+void plan_copy(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout, RowCopy *planned) {
+  if (rows->dtype == copy.dtype) return;
+  copy.given = *rows;
+  copy.memory = layout->add<char>({batch, copy.heads, copy.length, copy.dim, is_narrow(copy.dtype) ? 2 : 4});
+  *rows = {nullptr, packed_strides(copy.heads, copy.length, copy.dim), copy.dtype};
+  *planned = copy;
+}
+
+// Projections take float32.
 void widen_query(int64_t dim, AttentionProblem *problem, ScorePlan *plan) {
   const AttentionSizes &sizes = problem->sizes;
   plan->query_dim = dim;
-  if (!is_narrow(problem->query.dtype)) return;
-  plan->narrow_query = problem->query;
-  plan->wide_query = plan->layout.add<float>({sizes.batch, sizes.heads, sizes.query_len, dim});
-  problem->query = {nullptr, packed_strides(sizes.heads, sizes.query_len, dim), Dtype::f32};
+  plan_copy({.heads = sizes.heads, .length = sizes.query_len, .dim = dim}, sizes.batch, &problem->query, &plan->layout,
+            &plan->query_copy);
 }
 
 void widen_key(AttentionProblem *problem, ScorePlan *plan) {
   const AttentionSizes &sizes = problem->sizes;
-  if (!is_narrow(problem->key.dtype)) return;
-  plan->narrow_key = problem->key;
-  plan->wide_key = plan->layout.add<float>({sizes.batch, sizes.kv_heads, sizes.key_len, sizes.key_dim});
-  problem->key = {nullptr, packed_strides(sizes.kv_heads, sizes.key_len, sizes.key_dim), Dtype::f32};
+  plan_copy({.heads = sizes.kv_heads, .length = sizes.key_len, .dim = sizes.key_dim}, sizes.batch, &problem->key,
+            &plan->layout, &plan->key_copy);
 }
 
 // Projects queries or keys (or both) to `units` features and makes these the problem's.

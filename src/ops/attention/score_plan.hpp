@@ -41,6 +41,14 @@ struct fovea_prepared_keys {
 
 namespace fovea {
 
+// Rows that are read in another element type than they are given in: copied first, next to each other.
+struct RowCopy {
+  HeadRows given = {};  // without data
+  Dtype dtype = Dtype::f32;
+  int64_t heads = 0, length = 0, dim = 0;
+  MemoryPart<char> memory = {};
+};
+
 struct ScorePlan {
   int32_t kind = FOVEA_SCORE_DOT;
   bool projects_query = false, projects_key = false;
@@ -52,9 +60,7 @@ struct ScorePlan {
   MemoryPart<float> widths, key_scalars;
   MemoryPart<float> query_panels, query_rows;  // projected
   MemoryPart<float> key_panels, key_rows;
-  // Rows of 16 bits that are projected: as they are given, and as floats.
-  HeadRows narrow_query = {}, narrow_key = {};
-  MemoryPart<float> wide_query, wide_key;
+  RowCopy query_copy, key_copy;  // projections take float32
   const fovea_prepared_keys *prepared = nullptr;
 };
 

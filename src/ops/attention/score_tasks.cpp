@@ -8,7 +8,7 @@ namespace fovea {
 namespace {
 
 constexpr int64_t norms_per_task = 256;
-constexpr int64_t widened_per_task = 256;
+constexpr int64_t copied_per_task = 256;
 
 void set_score_vector(const float *vector, const ScoreVectorFacts &facts, AttentionProblem *problem) {
   problem->score.vector = vector;
@@ -59,15 +59,19 @@ void NormTasks::run(int64_t task) const {
                       .out = norms + head * problem->sizes.key_len + begin});
 }
 
-int64_t WidenTasks::count() const { return batch * heads * ceil_div(length, widened_per_task); }
+int64_t CopyTasks::count() const { return batch * copy.heads * ceil_div(copy.length, copied_per_task); }
 
-void WidenTasks::run(int64_t task) const {
-  const int64_t blocks = ceil_div(length, widened_per_task);
-  const int64_t begin = task % blocks * widened_per_task;
+void CopyTasks::run(int64_t task) const {
+  const int64_t blocks = ceil_div(copy.length, copied_per_task);
+  const int64_t begin = task % blocks * copied_per_task;
   const int64_t head = task / blocks;
-  kernels->rowwise->widen_rows(
-      element_at(from.head(head / heads, head % heads), from.dtype, begin * from.strides.position), from.dtype,
-      from.strides.position, std::min(widened_per_task, length - begin), dim, to + (head * length + begin) * dim, dim);
+  HeadRows given = copy.given;
+  given.data = data;
+  const int64_t stride = given.strides.position;
+  const void *from = element_at(given.head(head / copy.heads, head % copy.heads), given.dtype, begin * stride);
+  void *rows = element_at(to, copy.dtype, (head * copy.length + begin) * copy.dim);
+  kernels->rowwise->widen_rows(from, given.dtype, stride, std::min(copied_per_task, copy.length - begin), copy.dim,
+                               static_cast<float *>(rows), copy.dim);
 }
 
 ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &plan, const AttentionCall &call,
@@ -80,21 +84,14 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
   if (plan.key_scalars) problem->score.key_scalars = key_scalars;
   if (plan.key_scalars && problem->score.kind == ScoreKind::gaussian) norms_ = {&kernels, problem, key_scalars};
   if (plan.prepared != nullptr) use_prepared(*plan.prepared, problem);
-  const AttentionSizes &sizes = problem->sizes;
-  if (plan.wide_query) {
-    HeadRows from = plan.narrow_query;
-    from.data = problem->query.data;
-    float *to = plan.wide_query.in(memory);
-    wide_query_ = {&kernels, from, sizes.batch, sizes.heads, sizes.query_len, plan.query_dim, to};
-    problem->query.data = to;
-  }
-  if (plan.wide_key) {
-    HeadRows from = plan.narrow_key;
-    from.data = problem->key.data;
-    float *to = plan.wide_key.in(memory);
-    wide_key_ = {&kernels, from, sizes.batch, sizes.kv_heads, sizes.key_len, sizes.key_dim, to};
-    problem->key.data = to;
-  }
+  const auto copies = [&](const RowCopy &copy, HeadRows *rows, std::optional<CopyTasks> *tasks) {
+    if (!copy.memory) return;
+    void *to = copy.memory.in(memory);
+    *tasks = {&kernels, copy, rows->data, problem->sizes.batch, to};
+    rows->data = to;
+  };
+  copies(plan.query_copy, &problem->query, &query_copy_);
+  copies(plan.key_copy, &problem->key, &key_copy_);
   if (plan.projects_query) {
     const fovea_prepared_keys *prepared = plan.prepared;
     float *out = plan.query_rows.in(memory);
@@ -124,8 +121,9 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
 }
 
 void ScoreTasks::add_to(TaskList *list) const {
-  if (wide_query_) list->add(wide_query_->count(), TaskBody::of<&WidenTasks::run>(*wide_query_));
-  if (wide_key_) list->add(wide_key_->count(), TaskBody::of<&WidenTasks::run>(*wide_key_));
+  for (const std::optional<CopyTasks> *copy : {&query_copy_, &key_copy_}) {
+    if (*copy) list->add((*copy)->count(), TaskBody::of<&CopyTasks::run>(**copy));
+  }
   if (norms_) list->add(norms_->count(), TaskBody::of<&NormTasks::run>(*norms_));
   add_products({query_ ? &*query_ : nullptr, key_ ? &*key_ : nullptr}, list);
 }

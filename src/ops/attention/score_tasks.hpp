@@ -17,12 +17,13 @@ struct NormTasks {
   void run(int64_t task) const;
 };
 
-// Rows of 16 bits as floats, [batch][head][length][dim].
-struct WidenTasks {
+// Rows in another element type, [batch][head][length][dim].
+struct CopyTasks {
   const Kernels *kernels;
-  HeadRows from;
-  int64_t batch, heads, length, dim;
-  float *to;
+  RowCopy copy;
+  const void *data;  // of what is given
+  int64_t batch;
+  void *to;
 
   int64_t count() const;
   void run(int64_t task) const;
@@ -38,7 +39,7 @@ class ScoreTasks {
   void add_to(TaskList *list) const;
 
  private:
-  std::optional<WidenTasks> wide_query_, wide_key_;
+  std::optional<CopyTasks> query_copy_, key_copy_;
   std::optional<NormTasks> norms_;
   std::optional<ProductTasks> query_, key_;
 };
