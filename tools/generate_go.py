@@ -141,7 +141,7 @@ class Shape:
                   "/* What a call gave: its status, for any but FOVEA_OK the message, to be freed, and the handle it made. */\n"
                   "typedef struct {\n  fovea_status status;\n  char *message;\n  void *made;\n} go_result;\n\n"
                   f"{structs}go_result go_finish(fovea_status status);\n"
-                  "go_result go_fovea_context_create(int32_t max_threads, const char *max_isa);\n"
+                  "go_result go_fovea_context_create(int32_t max_threads, int32_t precision, const char *max_isa);\n"
                   + "".join(f"{signature};\n" for signature, _ in both) + "\n#endif\n")
         source = (HEAD + '#include "shim.h"\n\n#include <stdlib.h>\n\n'
                   "/* Copies the message before the goroutine can move to another thread. */\n"
@@ -154,9 +154,9 @@ class Shape:
                   "  tensor.rank = view->rank;\n  for (int axis = 0; axis < FOVEA_MAX_RANK; ++axis) {\n"
                   "    tensor.shape[axis] = view->shape[axis];\n    tensor.strides[axis] = view->strides[axis];\n  }\n"
                   "  return tensor;\n}\n\n"
-                  "go_result go_fovea_context_create(int32_t max_threads, const char *max_isa) {\n"
+                  "go_result go_fovea_context_create(int32_t max_threads, int32_t precision, const char *max_isa) {\n"
                   "  fovea_context_options options = {.struct_size = sizeof(options)};\n"
-                  "  options.max_threads = max_threads;\n  options.max_isa = max_isa;\n  fovea_context *made = NULL;\n"
+                  "  options.max_threads = max_threads;\n  options.precision = precision;\n  options.max_isa = max_isa;\n  fovea_context *made = NULL;\n"
                   "  go_result result = go_finish(fovea_context_create(&options, &made));\n  result.made = made;\n"
                   "  return result;\n}\n\n" + "\n".join(body for _, body in both))
         return header, source

@@ -166,10 +166,21 @@ typedef void (*fovea_work)(void *work_data, int64_t index);
  * any kind will do, one after the other too, but a call must not be interrupted to run another on the same thread. */
 typedef void (*fovea_parallel_for)(void *user, int64_t count, fovea_work work, void *work_data);
 
+/* How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
+ * shape does not gain by it, the result is that of a higher precision. */
+enum {
+  FOVEA_PRECISION_DEFAULT = 0, /* of a call: its context's; of a context: highest                                     */
+  FOVEA_PRECISION_HIGHEST = 1, /* float32                                                                             */
+  FOVEA_PRECISION_HIGH = 2,    /* at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32,    *
+                                * until a processor is known on which that is quicker                                 */
+  FOVEA_PRECISION_MEDIUM = 3   /* factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for     *
+                                * more than a few queries in the scaled dot product, on processors with AVX-512-BF16  */
+};
+
 typedef struct fovea_context_options {
   size_t struct_size;
   int32_t max_threads;             /* at most this many at once; 0: as many as the arena (or 1 if parallel_for is given) */
-  int32_t reserved;                /* 0                                                                                  */
+  int32_t precision;               /* FOVEA_PRECISION_* of calls that do not say their own                               */
   const char *max_isa;             /* "base", "avx2", "avx512" or "amx"; NULL: FOVEA_ISA, else the best but "amx"         */
   fovea_parallel_for parallel_for; /* NULL: oneTBB. Set max_threads to the number of threads it has.                     */
   void *parallel_for_user;         /* passed through to parallel_for                                                     */
@@ -294,7 +305,7 @@ typedef struct fovea_attention_options {
                                       * FOVEA_QUERY_OFFSET                                                            */
   const fovea_tensor *scores;        /* output F32 [B,H,Q,K]: the scores themselves, by a pass of their own           */
   int32_t scores_kind;               /* FOVEA_SCORES_*, used with scores                                              */
-  int32_t reserved_2;                /* 0                                                                             */
+  int32_t precision;                 /* FOVEA_PRECISION_*, of F32 queries, keys and values                            */
 } fovea_attention_options;
 
 /* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with
@@ -315,6 +326,8 @@ typedef struct fovea_attention_options {
  * where query, key and value all are BF16, the processor has products of it (AVX-512-BF16; fovea_plan_describe tells) and
  * there are more than a few rows, each weight is rounded to BF16 before it meets its value: an error of at most
  * 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0.
+ * With FOVEA_PRECISION_MEDIUM, F32 query, key and value are rounded to BF16 in the workspace where that row of kernels takes
+ * them, and the result is that of such tensors.
  * Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,

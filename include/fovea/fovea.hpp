@@ -57,11 +57,19 @@ Options sized() noexcept {
 
 // ---- context --------------------------------------------------------------------------------------------------------
 
+enum class Precision : std::int32_t {
+  unset = FOVEA_PRECISION_DEFAULT,  // the context's
+  highest = FOVEA_PRECISION_HIGHEST,
+  high = FOVEA_PRECISION_HIGH,
+  medium = FOVEA_PRECISION_MEDIUM
+};
+
 struct ContextOptions {
   std::int32_t max_threads = 0;               // 0: as many as there are
   const char *max_isa = nullptr;              // "base", "avx2", "avx512", "amx"
   fovea_parallel_for parallel_for = nullptr;  // the caller's own loop; must not throw
   void *parallel_for_user = nullptr;
+  Precision precision = Precision::highest;
 };
 
 class Context {
@@ -70,6 +78,7 @@ class Context {
   explicit Context(const ContextOptions &options) {
     auto c = detail::sized<fovea_context_options>();
     c.max_threads = options.max_threads;
+    c.precision = static_cast<std::int32_t>(options.precision);
     c.max_isa = options.max_isa;
     c.parallel_for = options.parallel_for;
     c.parallel_for_user = options.parallel_for_user;
@@ -134,6 +143,7 @@ struct AttentionOptions {
   Integers query_offsets = {};
   Output scores = {};
   ScoresKind scores_kind = ScoresKind::raw;
+  Precision precision = Precision::unset;
 
   // For the C functions. Points into this object.
   fovea_attention_options c_options() const noexcept {
@@ -167,6 +177,7 @@ struct AttentionOptions {
     c.query_offsets = detail::get(query_offsets);
     c.scores = scores.get();
     c.scores_kind = static_cast<std::int32_t>(scores_kind);
+    c.precision = static_cast<std::int32_t>(precision);
     return c;
   }
 };

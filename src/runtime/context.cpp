@@ -45,19 +45,29 @@ Status create_context(const fovea_context_options *options, Context **context) {
   if (settings.max_threads < 0) {
     return fail(FOVEA_BAD_VALUE, "options.max_threads is %d, expected 0 or more", settings.max_threads);
   }
-  if (settings.reserved != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", settings.reserved);
-  }
+  FOVEA_CHECK(check_precision(settings.precision));
   const Kernels *kernels = nullptr;
   FOVEA_CHECK(select_kernels(settings.max_isa, "options.max_isa", &kernels));
   auto *created = new (std::nothrow) Context;
   if (created == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a context");
   created->kernels = kernels;
   created->max_threads = settings.max_threads;
+  created->precision = settings.precision;
   created->parallel_for = settings.parallel_for;
   created->parallel_for_user = settings.parallel_for_user;
   *context = created;
   return FOVEA_OK;
+}
+
+Status check_precision(int32_t precision) {
+  if (precision >= FOVEA_PRECISION_DEFAULT && precision <= FOVEA_PRECISION_MEDIUM) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "options.precision is %d, expected %d to %d", precision, FOVEA_PRECISION_DEFAULT,
+              FOVEA_PRECISION_MEDIUM);
+}
+
+int32_t precision_of(const Context &context, int32_t asked) {
+  const int32_t precision = asked == FOVEA_PRECISION_DEFAULT ? context.precision : asked;
+  return precision == FOVEA_PRECISION_DEFAULT ? FOVEA_PRECISION_HIGHEST : precision;
 }
 
 int worker_limit(const Context &context) {

@@ -11,6 +11,7 @@
 struct fovea_context {
   const fovea::Kernels *kernels = nullptr;
   int max_threads = 0;  // 0: as many as the arena
+  int32_t precision = FOVEA_PRECISION_HIGHEST;
   fovea_parallel_for parallel_for = nullptr;
   void *parallel_for_user = nullptr;
   // A one-shot call's scratch memory is kept here for the next one, so that a loop of calls does not pay for fresh
@@ -31,6 +32,12 @@ using Context = fovea_context;
 [[nodiscard]] Status resolve_context(const Context *given, const Context **context);
 
 [[nodiscard]] Status create_context(const fovea_context_options *options, Context **context);
+
+// FOVEA_PRECISION_* of a call that asks for `asked`.
+int32_t precision_of(const Context &context, int32_t asked);
+
+// options.precision is one of FOVEA_PRECISION_*.
+[[nodiscard]] Status check_precision(int32_t precision);
 
 // How many workers a call may use at once, at least 1.
 int worker_limit(const Context &context);

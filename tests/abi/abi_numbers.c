@@ -70,7 +70,7 @@ OFFSET(fovea_tensor, strides, 64);
 SIZE(fovea_context_options, 40);
 OFFSET(fovea_context_options, struct_size, 0);
 OFFSET(fovea_context_options, max_threads, 8);
-OFFSET(fovea_context_options, reserved, 12);
+OFFSET(fovea_context_options, precision, 12);
 OFFSET(fovea_context_options, max_isa, 16);
 OFFSET(fovea_context_options, parallel_for, 24);
 OFFSET(fovea_context_options, parallel_for_user, 32);
@@ -97,7 +97,7 @@ OFFSET(fovea_attention_options, dropout_seed, 112);
 OFFSET(fovea_attention_options, query_offsets, 120);
 OFFSET(fovea_attention_options, scores, 128);
 OFFSET(fovea_attention_options, scores_kind, 136);
-OFFSET(fovea_attention_options, reserved_2, 140);
+OFFSET(fovea_attention_options, precision, 140);
 
 SIZE(fovea_score, 64);
 OFFSET(fovea_score, struct_size, 0);

@@ -206,8 +206,5 @@ TEST_SUITE("scores output") {
     fovea_tensor overlapping = scores.view();
     overlapping.data = result.out.data();
     refused(overlapping, 0, FOVEA_OVERLAP, "scores");
-    AttentionArguments call(problem, result);
-    call.options.reserved_2 = 1;
-    check_refusal(call.run(nullptr), FOVEA_BAD_OPTION, {"options.reserved_2 is 1, expected 0"});
   }
 }

@@ -176,6 +176,22 @@ TEST_CASE("errors carry status and message, and leave the output alone") {
   check_error(FOVEA_UNKNOWN_ISA, "max_isa", [] { fovea::Context({.max_isa = "abacus"}); });
 }
 
+TEST_CASE("precision: a context's, and a call's own") {
+  const fovea::Context medium({.precision = fovea::Precision::medium});
+  Floats query(70 * 32), out(query.size()), highest(query.size()), own(query.size());
+  for (size_t n = 0; n < query.size(); ++n) query[n] = std::sin(static_cast<float>(n));
+  const auto run = [&](const fovea::Context &context, Floats &result, fovea::Precision precision) {
+    const fovea::Input x{query, {70, 32}};
+    fovea::sdpa(x, x, x, {result, {70, 32}}, {.precision = precision}, context);
+  };
+  run({}, highest, fovea::Precision::unset);
+  run(medium, out, fovea::Precision::unset);
+  run({}, own, fovea::Precision::medium);
+  CHECK(out == own);  // rounded to bfloat16 or not, as the processor has it
+  run(medium, own, fovea::Precision::highest);
+  CHECK(highest == own);
+}
+
 TEST_CASE("context: options, moves, the default one") {
   CHECK_EQ(fovea::version(), fovea_version());
   REQUIRE_FALSE(fovea::isa_available().empty());

@@ -67,8 +67,9 @@ func IsaAvailable() []string {
 
 // ContextOptions are what a Context is made with; the zero value is the default.
 type ContextOptions struct {
-	MaxThreads int    // at most this many at once; 0: as many as there are
-	MaxIsa     string // "base", "avx2", "avx512" or "amx"; "": what the environment's FOVEA_ISA says, else the best but "amx"
+	MaxThreads int       // at most this many at once; 0: as many as there are
+	Precision  Precision // of calls that do not say their own
+	MaxIsa     string    // "base", "avx2", "avx512" or "amx"; "": what the environment's FOVEA_ISA says, else the best but "amx"
 }
 
 // Context says where work runs: how many threads, which instruction set. nil is the default one.
@@ -84,7 +85,7 @@ func NewContext(options *ContextOptions) (*Context, error) {
 		name = C.CString(options.MaxIsa)
 		defer C.free(unsafe.Pointer(name))
 	}
-	result := C.go_fovea_context_create(C.int32_t(options.MaxThreads), name)
+	result := C.go_fovea_context_create(C.int32_t(options.MaxThreads), C.int32_t(options.Precision), name)
 	if err := finish(result); err != nil {
 		return nil, err
 	}

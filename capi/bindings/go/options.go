@@ -39,6 +39,22 @@ const (
 	InternalError Status = C.FOVEA_INTERNAL_ERROR
 )
 
+// Precision:
+// How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
+// shape does not gain by it, the result is that of a higher precision.
+type Precision int32
+
+const (
+	// of a call: its context's; of a context: highest
+	PrecisionDefault Precision = C.FOVEA_PRECISION_DEFAULT
+	// float32
+	PrecisionHighest Precision = C.FOVEA_PRECISION_HIGHEST
+	// at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known on which that is quicker
+	PrecisionHigh Precision = C.FOVEA_PRECISION_HIGH
+	// factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for more than a few queries in the scaled dot product, on processors with AVX-512-BF16
+	PrecisionMedium Precision = C.FOVEA_PRECISION_MEDIUM
+)
+
 // EmptyRows:
 // What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
 // an attention sink is never empty: its output is 0 and its log-sum-exp the sink.
@@ -181,6 +197,8 @@ type AttentionOptions struct {
 	Scores *Tensor
 	// FOVEA_SCORES_*, used with scores
 	ScoresKind ScoresKind
+	// FOVEA_PRECISION_*, of F32 queries, keys and values
+	Precision Precision
 }
 
 func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
@@ -227,6 +245,7 @@ func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
 	raw.dropout = C.float(o.Dropout)
 	raw.dropout_seed = C.uint64_t(o.DropoutSeed)
 	raw.scores_kind = C.int32_t(o.ScoresKind)
+	raw.precision = C.int32_t(o.Precision)
 	return raw
 }
 

@@ -27,9 +27,10 @@ static fovea_tensor go_tensor(const go_view *view, unsigned char *data) {
   return tensor;
 }
 
-go_result go_fovea_context_create(int32_t max_threads, const char *max_isa) {
+go_result go_fovea_context_create(int32_t max_threads, int32_t precision, const char *max_isa) {
   fovea_context_options options = {.struct_size = sizeof(options)};
   options.max_threads = max_threads;
+  options.precision = precision;
   options.max_isa = max_isa;
   fovea_context *made = NULL;
   go_result result = go_finish(fovea_context_create(&options, &made));
@@ -63,6 +64,7 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -102,6 +104,7 @@ go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view 
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -216,6 +219,7 @@ go_result go_fovea_attention(const fovea_context *context, const go_fovea_score 
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -272,6 +276,7 @@ go_result go_fovea_attention_plan_create(const fovea_context *context, const go_
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -354,6 +359,7 @@ go_result go_fovea_attention_prepared(const fovea_context *context, const go_vie
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -392,6 +398,7 @@ go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, 
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -573,6 +580,7 @@ go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_
     made_options.dropout = options->dropout;
     made_options.dropout_seed = options->dropout_seed;
     made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
     made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
     made_options.mask = (options_mask ? &made_options_mask : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
@@ -665,6 +673,7 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_attention.dropout = options_attention->dropout;
     made_options_attention.dropout_seed = options_attention->dropout_seed;
     made_options_attention.scores_kind = options_attention->scores_kind;
+    made_options_attention.precision = options_attention->precision;
     made_options_attention.valid_lens = (options_attention_valid_lens ? &made_options_attention_valid_lens : NULL);
     made_options_attention.mask = (options_attention_mask ? &made_options_attention_mask : NULL);
     made_options_attention.bias = (options_attention_bias ? &made_options_attention_bias : NULL);
@@ -765,6 +774,7 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_attention.dropout = options_attention->dropout;
     made_options_attention.dropout_seed = options_attention->dropout_seed;
     made_options_attention.scores_kind = options_attention->scores_kind;
+    made_options_attention.precision = options_attention->precision;
     made_options_attention.valid_lens = (options_attention_valid_lens ? &made_options_attention_valid_lens : NULL);
     made_options_attention.mask = (options_attention_mask ? &made_options_attention_mask : NULL);
     made_options_attention.bias = (options_attention_bias ? &made_options_attention_bias : NULL);

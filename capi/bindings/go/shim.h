@@ -29,6 +29,7 @@ typedef struct {
   float dropout;
   uint64_t dropout_seed;
   int32_t scores_kind;
+  int32_t precision;
 } go_fovea_attention_options;
 
 typedef struct {
@@ -103,7 +104,7 @@ typedef struct {
 } go_fovea_mha_options;
 
 go_result go_finish(fovea_status status);
-go_result go_fovea_context_create(int32_t max_threads, const char *max_isa);
+go_result go_fovea_context_create(int32_t max_threads, int32_t precision, const char *max_isa);
 go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data);
 go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data);
 go_result go_fovea_merge_states(const fovea_context *context, const go_view *outs, unsigned char *outs_data, const go_view *lses, unsigned char *lses_data, const go_view *out, unsigned char *out_data, const go_view *log_sum_exp, unsigned char *log_sum_exp_data);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import {
   AttentionOptions, Buffers, Data, Float16, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
-  LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions,
+  LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, Precision,
   PreparedKeysSizes, RotaryOptions, Score,
 } from './options';
 export * from './options';
@@ -64,7 +64,7 @@ interface Owner {
 
 /** Where work runs. Left out everywhere: all threads, the best instruction set. */
 export class Context implements Owner {
-  constructor(options?: { maxThreads?: number; maxIsa?: 'base' | 'avx2' | 'avx512' | 'amx' });
+  constructor(options?: { maxThreads?: number; maxIsa?: 'base' | 'avx2' | 'avx512' | 'amx'; precision?: Precision });
   readonly threads: number;
   readonly isaName: string;
   close(): void;

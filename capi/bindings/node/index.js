@@ -233,8 +233,8 @@ class Owner {
 }
 
 class Context extends Owner {
-  constructor({ maxThreads = 0, maxIsa } = {}) {
-    super(native.contextCreate(maxThreads, maxIsa));
+  constructor({ maxThreads = 0, maxIsa, precision } = {}) {
+    super(native.contextCreate(maxThreads, maxIsa, precision));
   }
 
   get threads() {

@@ -7,6 +7,12 @@ import { Input, KvCache } from './index';
 export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE' | 'FOVEA_BAD_STRIDE' | 'FOVEA_BAD_DTYPE' | 'FOVEA_BAD_VALUE' | 'FOVEA_BAD_OPTION' | 'FOVEA_OVERLAP' | 'FOVEA_SIZE_OVERFLOW' | 'FOVEA_WORKSPACE_TOO_SMALL' | 'FOVEA_OUT_OF_MEMORY' | 'FOVEA_UNKNOWN_ISA' | 'FOVEA_INTERNAL_ERROR';
 
 /**
+ * How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
+ * shape does not gain by it, the result is that of a higher precision.
+ */
+export type Precision = 'default' | 'highest' | 'high' | 'medium';
+
+/**
  * What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
  * an attention sink is never empty: its output is 0 and its log-sum-exp the sink.
  */
@@ -96,6 +102,8 @@ export interface AttentionOptions {
   scores?: Input;
   /** FOVEA_SCORES_*, used with scores */
   scoresKind?: ScoresKind;
+  /** FOVEA_PRECISION_*, of F32 queries, keys and values */
+  precision?: Precision;
 }
 
 export interface MaskedSoftmaxOptions {

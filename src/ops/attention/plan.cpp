@@ -70,14 +70,15 @@ Status plan_memory(AttentionPlan *plan) {
   return FOVEA_OK;
 }
 
-// Whether all that is multiplied is bfloat16 and lies in whole pairs.
-bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem) {
+// Whether all that is multiplied is bfloat16, or may be rounded to it, and lies in whole pairs.
+bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
   if (kernels.dot_pairs == nullptr || problem.score.kind != ScoreKind::dot || !cpu_has_bfloat16_products())
     return false;
   for (const HeadRows *rows : {&problem.query, &problem.key, &problem.value}) {
-    if (rows->dtype != Dtype::bf16) return false;
+    if (rows->dtype != Dtype::bf16 && !(narrows && rows->dtype == Dtype::f32)) return false;
   }
-  return problem.sizes.head_dim % 2 == 0 && problem.key.strides.position % 2 == 0;
+  const bool key_is_copied = problem.key.dtype == Dtype::f32;
+  return problem.sizes.head_dim % 2 == 0 && (key_is_copied || problem.key.strides.position % 2 == 0);
 }
 
 // Without rows there is nothing to project and nothing to keep.
@@ -110,8 +111,12 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   const bool few_ways = one_pass && !invariant;
   plan->path = plan->rows <= plan->attention->few_rows(problem.sizes.head_dim) && few_ways ? AttentionPath::rows
                                                                                            : AttentionPath::tile;
-  if (plan->path == AttentionPath::tile && takes_pairs(*plan->kernels, problem))
+  const bool narrows = call.score.kind == FOVEA_SCORE_DOT && call.prepared == nullptr &&
+                       precision_of(context, call.options.precision) == FOVEA_PRECISION_MEDIUM;
+  if (plan->path == AttentionPath::tile && takes_pairs(*plan->kernels, problem, narrows)) {
     plan->attention = plan->kernels->dot_pairs;
+    FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
+  }
   if (plan->path == AttentionPath::tile) {
     FOVEA_CHECK(plan_norms(&problem, &plan->score));
   }

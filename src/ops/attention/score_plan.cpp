@@ -217,6 +217,17 @@ Status plan_norms(AttentionProblem *problem, ScorePlan *plan) {
   return add_key_scalars(problem, plan);
 }
 
+Status plan_narrowing(AttentionProblem *problem, ScorePlan *plan) {
+  const AttentionSizes &s = problem->sizes;
+  const auto narrow = [&](int64_t heads, int64_t length, int64_t dim, HeadRows *rows, RowCopy *copy) {
+    plan_copy({.dtype = Dtype::bf16, .heads = heads, .length = length, .dim = dim}, s.batch, rows, &plan->layout, copy);
+  };
+  narrow(s.heads, s.query_len, s.head_dim, &problem->query, &plan->query_copy);
+  narrow(s.kv_heads, s.key_len, s.head_dim, &problem->key, &plan->key_copy);
+  narrow(s.kv_heads, s.key_len, s.value_dim, &problem->value, &plan->value_copy);
+  return check_fits(*plan);
+}
+
 Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   *plan = {};
   if (call.prepared != nullptr) return plan_prepared(*call.prepared, problem, plan);

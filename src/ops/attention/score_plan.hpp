@@ -60,7 +60,7 @@ struct ScorePlan {
   MemoryPart<float> widths, key_scalars;
   MemoryPart<float> query_panels, query_rows;  // projected
   MemoryPart<float> key_panels, key_rows;
-  RowCopy query_copy, key_copy;  // projections take float32
+  RowCopy query_copy, key_copy, value_copy;  // projections take float32, products of pairs bfloat16
   const fovea_prepared_keys *prepared = nullptr;
 };
 
@@ -81,6 +81,9 @@ const float *key_weight_data(const AttentionCall &call, int64_t query_dim);
 
 // What GAUSSIAN needs besides where many rows ask: the norms of its keys.
 [[nodiscard]] Status plan_norms(AttentionProblem *problem, ScorePlan *plan);
+
+// Queries, keys and values as bfloat16.
+[[nodiscard]] Status plan_narrowing(AttentionProblem *problem, ScorePlan *plan);
 
 const char *score_name(int32_t kind);
 

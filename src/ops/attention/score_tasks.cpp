@@ -70,8 +70,15 @@ void CopyTasks::run(int64_t task) const {
   const int64_t stride = given.strides.position;
   const void *from = element_at(given.head(head / copy.heads, head % copy.heads), given.dtype, begin * stride);
   void *rows = element_at(to, copy.dtype, (head * copy.length + begin) * copy.dim);
-  kernels->rowwise->widen_rows(from, given.dtype, stride, std::min(copied_per_task, copy.length - begin), copy.dim,
-                               static_cast<float *>(rows), copy.dim);
+  const int64_t count = std::min(copied_per_task, copy.length - begin);
+  if (copy.dtype == Dtype::f32) {
+    kernels->rowwise->widen_rows(from, given.dtype, stride, count, copy.dim, static_cast<float *>(rows), copy.dim);
+    return;
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    kernels->rowwise->narrow_row(static_cast<const float *>(from) + r * stride, copy.dim,
+                                 element_at(rows, copy.dtype, r * copy.dim), copy.dtype);
+  }
 }
 
 ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &plan, const AttentionCall &call,
@@ -92,6 +99,7 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
   };
   copies(plan.query_copy, &problem->query, &query_copy_);
   copies(plan.key_copy, &problem->key, &key_copy_);
+  copies(plan.value_copy, &problem->value, &value_copy_);
   if (plan.projects_query) {
     const fovea_prepared_keys *prepared = plan.prepared;
     float *out = plan.query_rows.in(memory);
@@ -121,7 +129,7 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
 }
 
 void ScoreTasks::add_to(TaskList *list) const {
-  for (const std::optional<CopyTasks> *copy : {&query_copy_, &key_copy_}) {
+  for (const std::optional<CopyTasks> *copy : {&query_copy_, &key_copy_, &value_copy_}) {
     if (*copy) list->add((*copy)->count(), TaskBody::of<&CopyTasks::run>(**copy));
   }
   if (norms_) list->add(norms_->count(), TaskBody::of<&NormTasks::run>(*norms_));

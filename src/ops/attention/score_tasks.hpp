@@ -39,7 +39,7 @@ class ScoreTasks {
   void add_to(TaskList *list) const;
 
  private:
-  std::optional<CopyTasks> query_copy_, key_copy_;
+  std::optional<CopyTasks> query_copy_, key_copy_, value_copy_;
   std::optional<NormTasks> norms_;
   std::optional<ProductTasks> query_, key_;
 };

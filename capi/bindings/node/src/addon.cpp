@@ -102,8 +102,8 @@ napi_value operate(napi_env env, napi_callback_info info) {
 }
 
 napi_value context_create(napi_env env, napi_callback_info info) {
-  napi_value args[2];
-  size_t count = 2;
+  napi_value args[3];
+  size_t count = 3;
   napi_get_cb_info(env, info, &count, args, nullptr, nullptr);
   Call call;
   Reader in(env, call);
@@ -117,6 +117,12 @@ napi_value context_create(napi_env env, napi_callback_info info) {
       in.refuse("ERR_INVALID_ARG_TYPE", "maxIsa must be a string");
     options.max_isa = name;
   }
+  options.precision = in.choice(args[2],
+                                {{"default", FOVEA_PRECISION_DEFAULT},
+                                 {"highest", FOVEA_PRECISION_HIGHEST},
+                                 {"high", FOVEA_PRECISION_HIGH},
+                                 {"medium", FOVEA_PRECISION_MEDIUM}},
+                                "precision");
   if (!in.ok()) return nullptr;
   call.made_kind = Kind::context;
   call.run = [&] { return fovea_context_create(&options, reinterpret_cast<fovea_context **>(&call.made)); };

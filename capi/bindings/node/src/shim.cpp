@@ -32,6 +32,7 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   made->query_offsets = in.tensor(in.get(from, "queryOffsets"), "queryOffsets");
   made->scores = in.tensor(in.get(from, "scores"), "scores");
   made->scores_kind = in.choice(in.get(from, "scoresKind"), {{"raw", FOVEA_SCORES_RAW}, {"capped", FOVEA_SCORES_CAPPED}, {"logits", FOVEA_SCORES_LOGITS}}, "scoresKind");
+  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
   return made;
 }
 

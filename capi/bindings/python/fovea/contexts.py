@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _fovea
+from .options import PRECISIONS, choice
 
 
 class Context:
@@ -10,6 +11,7 @@ class Context:
 
     max_threads: at most this many at once; 0: as many as there are.
     max_isa: "base", "avx2", "avx512" or "amx"; None: the environment variable FOVEA_ISA, else the best but "amx".
+    precision: of calls that do not say their own, as torch.set_float32_matmul_precision: "highest", "high" or "medium".
 
     Every function takes one as `context`; without, it uses the default: all threads, the best instruction set. Immutable;
     any number of threads may share one.
@@ -17,8 +19,9 @@ class Context:
 
     __slots__ = ("_handle",)
 
-    def __init__(self, *, max_threads: int = 0, max_isa: str | None = None):
-        self._handle = _fovea.context_create({"max_threads": max_threads, "max_isa": max_isa})
+    def __init__(self, *, max_threads: int = 0, max_isa: str | None = None, precision: str = "highest"):
+        self._handle = _fovea.context_create({"max_threads": max_threads, "max_isa": max_isa,
+                                              "precision": choice("precision", precision, PRECISIONS)})
 
     @property
     def isa(self) -> str:

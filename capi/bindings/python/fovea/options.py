@@ -48,6 +48,8 @@ class AttentionOptions(TypedDict, total=False):
     """The same weights are dropped for the same seed, whatever the threads or the instruction set."""
     query_invariant: bool
     """A query's result has the same bits however many queries the call has."""
+    precision: Literal["default", "highest", "high", "medium"]
+    """How exactly float32 arrays are multiplied; "medium": their numbers may be rounded to bfloat16. Default: the context's."""
     return_log_sum_exp: bool
     """Return log sum_j exp(score) [B, H, Q], too."""
     return_weights: bool | Literal["average"]
@@ -61,6 +63,8 @@ FLAGS = {"is_causal": _fovea.CAUSAL, "top_left": _fovea.TOP_LEFT, "leave_one_out
 SET_BY_VALUE = {"query_offset": _fovea.QUERY_OFFSET, "window_left": _fovea.WINDOW_LEFT,
                 "window_right": _fovea.WINDOW_RIGHT}
 EMPTY_ROWS = {"zero": _fovea.EMPTY_ROWS_ZERO, "uniform": _fovea.EMPTY_ROWS_UNIFORM, "nan": _fovea.EMPTY_ROWS_NAN}
+PRECISIONS = {"default": _fovea.PRECISION_DEFAULT, "highest": _fovea.PRECISION_HIGHEST, "high": _fovea.PRECISION_HIGH,
+              "medium": _fovea.PRECISION_MEDIUM}
 SCORES = {True: _fovea.SCORES_RAW, "raw": _fovea.SCORES_RAW, "capped": _fovea.SCORES_CAPPED,
           "logits": _fovea.SCORES_LOGITS}
 MEMBERS = _fovea.members()["fovea_attention_options"]
@@ -88,6 +92,8 @@ def read(given: Mapping[str, Any], query_shape, key_len: int, like) -> tuple[dic
             flags |= FLAGS[name] if value else 0
         elif name == "empty_rows":
             options[name] = choice(name, value, EMPTY_ROWS)
+        elif name == "precision":
+            options[name] = choice(name, value, PRECISIONS)
         elif name.removeprefix("return_") in OUTPUTS and name.startswith("return_"):
             flags |= _fovea.AVERAGE_WEIGHTS if value == "average" else 0
         elif name in MEMBERS and name not in NO_KEYWORD:

@@ -72,6 +72,15 @@ def test_alibi_and_sinks():
     close(out, attention(Q, K, V)[0] * np.exp(plain - lse)[..., None])
 
 
+def test_precision():
+    medium = fovea.attention(Q, K, V, precision="medium")
+    close(medium, fovea.attention(Q, K, V), 0.05)
+    context = fovea.Context(precision="medium")
+    np.testing.assert_array_equal(fovea.attention(Q, K, V, context=context), medium)
+    with pytest.raises(ValueError, match="precision: 'low' is none of 'default', 'highest', 'high', 'medium'"):
+        fovea.attention(Q, K, V, precision="low")
+
+
 def test_empty_rows():
     lens = np.array([0, 7])
     assert (fovea.attention(Q, K, V, valid_lens=lens)[0] == 0).all()

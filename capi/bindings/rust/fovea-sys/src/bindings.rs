@@ -70,6 +70,15 @@ pub const FOVEA_F8_E4M3: fovea_dtype = 10;
 /// the upper half of an IEEE binary16: OCP's E5M2
 pub const FOVEA_F8_E5M2: fovea_dtype = 11;
 
+/// of a call: its context's; of a context: highest
+pub const FOVEA_PRECISION_DEFAULT: i32 = 0;
+/// float32
+pub const FOVEA_PRECISION_HIGHEST: i32 = 1;
+/// at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known on which that is quicker
+pub const FOVEA_PRECISION_HIGH: i32 = 2;
+/// factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for more than a few queries in the scaled dot product, on processors with AVX-512-BF16
+pub const FOVEA_PRECISION_MEDIUM: i32 = 3;
+
 /// output 0, weights 0, log-sum-exp -infinity
 pub const FOVEA_EMPTY_ROWS_ZERO: i32 = 0;
 /// as if every score were -1e6: weights 1/K over all K keys, masked ones too, so that NaN or infinity in the value of a masked key reaches such a row
@@ -204,8 +213,8 @@ pub struct fovea_context_options {
     pub struct_size: usize,
     /// at most this many at once; 0: as many as the arena (or 1 if parallel_for is given)
     pub max_threads: i32,
-    /// 0
-    pub reserved: i32,
+    /// FOVEA_PRECISION_* of calls that do not say their own
+    pub precision: i32,
     /// "base", "avx2", "avx512" or "amx"; NULL: FOVEA_ISA, else the best but "amx"
     pub max_isa: *const c_char,
     /// NULL: oneTBB. Set max_threads to the number of threads it has.
@@ -287,8 +296,8 @@ pub struct fovea_attention_options {
     pub scores: *const fovea_tensor,
     /// FOVEA_SCORES_*, used with scores
     pub scores_kind: i32,
-    /// 0
-    pub reserved_2: i32,
+    /// FOVEA_PRECISION_*, of F32 queries, keys and values
+    pub precision: i32,
 }
 
 impl Default for fovea_attention_options {
@@ -775,6 +784,8 @@ extern "C" {
     /// where query, key and value all are BF16, the processor has products of it (AVX-512-BF16; fovea_plan_describe tells) and
     /// there are more than a few rows, each weight is rounded to BF16 before it meets its value: an error of at most
     /// 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0.
+    /// With FOVEA_PRECISION_MEDIUM, F32 query, key and value are rounded to BF16 in the workspace where that row of kernels takes
+    /// them, and the result is that of such tensors.
     /// Scratch memory comes from the context; see fovea_plan for none.
     /// ```
     pub fn fovea_sdpa(

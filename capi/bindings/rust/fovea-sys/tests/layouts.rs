@@ -27,7 +27,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<fovea_context_options>(), align_of::<fovea_context_options>()), (40, 8));
     assert_eq!(offset!(fovea_context_options, struct_size), 0);
     assert_eq!(offset!(fovea_context_options, max_threads), 8);
-    assert_eq!(offset!(fovea_context_options, reserved), 12);
+    assert_eq!(offset!(fovea_context_options, precision), 12);
     assert_eq!(offset!(fovea_context_options, max_isa), 16);
     assert_eq!(offset!(fovea_context_options, parallel_for), 24);
     assert_eq!(offset!(fovea_context_options, parallel_for_user), 32);
@@ -53,7 +53,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_attention_options, query_offsets), 120);
     assert_eq!(offset!(fovea_attention_options, scores), 128);
     assert_eq!(offset!(fovea_attention_options, scores_kind), 136);
-    assert_eq!(offset!(fovea_attention_options, reserved_2), 140);
+    assert_eq!(offset!(fovea_attention_options, precision), 140);
     assert_eq!((size_of::<fovea_attention_buffers>(), align_of::<fovea_attention_buffers>()), (160, 8));
     assert_eq!(offset!(fovea_attention_buffers, struct_size), 0);
     assert_eq!(offset!(fovea_attention_buffers, query), 8);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::check;
 use crate::parallel::{parallel_for, ParallelLoop};
-use crate::{sys, Error, Result, Status};
+use crate::{sys, Error, Precision, Result, Status};
 
 /// Where work runs, and all operations as its methods. The default one takes the calling thread's oneTBB arena and the
 /// best instruction set, and costs nothing to make. Clones are the same context.
@@ -33,6 +33,7 @@ impl Drop for Inner {
 #[derive(Default)]
 pub struct ContextOptions {
     max_threads: i32,
+    precision: Precision,
     max_isa: Option<String>,
     parallel_loop: Option<Box<Box<dyn ParallelLoop>>>,
 }
@@ -45,6 +46,12 @@ impl ContextOptions {
     /// At most this many threads at once; 0: as many as the arena, or as the parallel loop has.
     pub fn max_threads(mut self, max_threads: i32) -> Self {
         self.max_threads = max_threads;
+        self
+    }
+
+    /// Of calls that do not say their own.
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
         self
     }
 
@@ -69,7 +76,7 @@ impl ContextOptions {
 
 impl Context {
     pub fn new(options: ContextOptions) -> Result<Self> {
-        let ContextOptions { max_threads, max_isa, parallel_loop } = options;
+        let ContextOptions { max_threads, precision, max_isa, parallel_loop } = options;
         let max_isa = max_isa
             .map(CString::new)
             .transpose()
@@ -78,7 +85,7 @@ impl Context {
         let raw_options = sys::fovea_context_options {
             struct_size: std::mem::size_of::<sys::fovea_context_options>(),
             max_threads: if max_threads == 0 { threads } else { max_threads },
-            reserved: 0,
+            precision: precision as i32,
             max_isa: max_isa.as_ref().map_or(null(), |name| name.as_ptr()),
             parallel_for: if parallel_loop.is_some() { Some(parallel_for) } else { None },
             parallel_for_user: parallel_loop

@@ -6,6 +6,22 @@ use crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};
 use crate::KvCache;
 use std::ptr::{null, null_mut};
 
+/// How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
+/// shape does not gain by it, the result is that of a higher precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Precision {
+    /// of a call: its context's; of a context: highest
+    #[default]
+    Default = sys::FOVEA_PRECISION_DEFAULT,
+    /// float32
+    Highest = sys::FOVEA_PRECISION_HIGHEST,
+    /// at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known on which that is quicker
+    High = sys::FOVEA_PRECISION_HIGH,
+    /// factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for more than a few queries in the scaled dot product, on processors with AVX-512-BF16
+    Medium = sys::FOVEA_PRECISION_MEDIUM,
+}
+
 /// What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
 /// an attention sink is never empty: its output is 0 and its log-sum-exp the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,6 +137,7 @@ pub struct AttentionOptions<'a> {
     pub(crate) query_offsets: Option<Tensor<'a>>,
     pub(crate) scores: Option<TensorMut<'a>>,
     pub(crate) scores_kind: ScoresKind,
+    pub(crate) precision: Precision,
 }
 
 impl<'a> AttentionOptions<'a> {
@@ -240,6 +257,12 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
+    /// FOVEA_PRECISION_*, of F32 queries, keys and values
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
     /// attend key j only if j <= position of the query
     pub fn causal(mut self) -> Self {
         self.flags |= sys::FOVEA_CAUSAL;
@@ -294,7 +317,7 @@ impl<'a> AttentionOptions<'a> {
             query_offsets: tensor_pointer(&self.query_offsets),
             scores: output_pointer(&self.scores),
             scores_kind: self.scores_kind as i32,
-            reserved_2: 0,
+            precision: self.precision as i32,
         }
     }
 }
