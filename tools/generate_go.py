@@ -214,9 +214,9 @@ class Shape:
     def options(self):
         out = [HEAD, "package fovea\n" + PREAMBLE]
         for enum in self.described["enums"]:
-            if enum["bits"] or enum["of"] == "fovea_dtype":
+            if enum["bits"]:
                 continue
-            name = "Status" if enum["of"] == "fovea_status" else enum_name(enum)
+            name = enum_name(enum)
             about = comment(enum["doc"]) or ""
             values = "".join(comment(value["doc"], "\t") + f"\t{value_name(name, enum, value)} {name} = C.{value['name']}\n"
                              for value in enum["values"])

@@ -44,7 +44,8 @@ class Addon(Shape):
             return "".join(f'  if (in.flag(in.get(from, "{js(bit)}"), {"true" if bit in bits else "false"}, "{js(bit)}")) '
                            f"{target} |= {constant};\n" for bit, constant, _ in self.bits_of(member))
         if enum:
-            names = ", ".join(f'{{"{value_name(enum, value)}", {value["name"]}}}' for value in enum["values"])
+            names = ", ".join(f'{{"{value_name(enum, value)}", {value["name"]}}}' for value in enum["values"]
+                              if value["name"] in member.get("values", [value["name"]]))
             return f'  {target} = in.choice(in.get(from, "{key}"), {{{names}}}, "{key}");\n'
         return f'  {target} = in.{READERS[base]}(in.get(from, "{key}"), "{key}");\n'
 
@@ -156,13 +157,15 @@ class Addon(Shape):
     def types(self):
         out = [HEAD, "import { Input, KvCache } from './index';\n"]
         for enum in self.described["enums"]:
-            if enum["bits"] or enum["of"] == "fovea_dtype":
+            if enum["bits"]:
                 continue
             if enum["of"] == "fovea_status":
                 values = " | ".join(f"'{value['name']}'" for value in enum["values"] if value["value"])
                 out.append(f"/** `code` of the errors that are thrown. */\nexport type Status = {values};\n")
                 continue
-            values = " | ".join(f"'{value_name(enum, value)}'" for value in enum["values"])
+            taken = next((m["values"] for s in self.structs.values() for m in s["members"]
+                          if m.get("enum") == enum["of"] and "values" in m), [value["name"] for value in enum["values"]])
+            values = " | ".join(f"'{value_name(enum, value)}'" for value in enum["values"] if value["name"] in taken)
             out.append(f"{block(enum['doc'])}export type {enum_name(enum)} = {values};\n")
         required = {"KvCacheSizes": {"batch", "kvHeads", "capacity", "headDim"},
                     "PreparedKeysSizes": {"capacity", "queryDim", "keyDim"}}

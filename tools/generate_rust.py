@@ -147,7 +147,9 @@ def dtypes(described):
 # ---- fovea: enums and options ----------------------------------------------------------------------------------------
 
 def enum_name(enum):
-    """EmptyRows, Activation; ScoreKind and WeightLayout, whose prefix alone does not tell what is numbered."""
+    """Dtype, EmptyRows, Activation; ScoreKind and WeightLayout, whose prefix alone does not tell what is numbered."""
+    if "." not in enum["of"]:
+        return camel(plain(enum["of"]))
     name, member = camel(enum["prefix"].lower()[len("fovea_"):]), camel(enum["of"].split(".")[-1])
     return name if member in name else member if member.startswith(name) else name + member
 
@@ -279,7 +281,7 @@ NO_LIFETIME = set()
 def public_options(described):
     structs = [Options(s, described) for s in described["structs"] if s["options"] and s["name"] not in BY_HAND]
     NO_LIFETIME.update(options.struct["name"] for options in structs if not options.borrows())
-    enums = [enum for enum in described["enums"] if not enum["bits"] and "." in enum["of"]]
+    enums = [enum for enum in described["enums"] if not enum["bits"] and enum["of"] != "fovea_status"]
     return "\n".join([HEAD, "use crate::sys;\nuse crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};\n"
                       "use crate::KvCache;\nuse std::ptr::{null, null_mut};\n",
                       *map(public_enum, enums), *(options.text() for options in structs)])

@@ -291,6 +291,8 @@ class Interface:
             some = [value for value in values if re.search(value + r"\b", member["doc"])]
             if enum["of"] == name or (enum["prefix"] != "FOVEA_" and enum["prefix"] + "*" in member["doc"]):
                 member["enum"] = enum["of"]
+            elif member["type"]["base"] == enum["of"] and some:
+                member["enum"], member["values"] = enum["of"], some
             elif member["name"] == "flags" and enum["bits"] and some and "..." not in member["doc"]:
                 member["enum"], member["values"] = enum["of"], some
 

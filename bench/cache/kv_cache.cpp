@@ -32,7 +32,7 @@ struct CacheData {
       : rows(normals(batch * count * row_bytes / 8)),
         probe_from(zeros(std::min(batch * capacity * row_bytes, probe_bytes) / 4)),
         probe_to(zeros(std::min(batch * capacity * row_bytes, probe_bytes) / 4)) {
-    const fovea_kv_cache_sizes sizes = {sizeof sizes, batch, kv_heads, capacity, head_dim, head_dim};
+    const fovea_kv_cache_sizes sizes = {sizeof sizes, batch, kv_heads, capacity, head_dim, head_dim, FOVEA_F32, 0};
     fovea_kv_cache *created = nullptr;
     check(fovea_kv_cache_create(&sizes, &created));
     cache.reset(created);

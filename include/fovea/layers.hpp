@@ -73,6 +73,7 @@ class KvCache {
     std::int64_t capacity = 0;
     std::int64_t head_dim = 0;
     std::int64_t value_dim = 0;  // 0: head_dim
+    fovea_dtype dtype = FOVEA_F32;
   };
 
   explicit KvCache(const Sizes &sizes) {
@@ -82,6 +83,7 @@ class KvCache {
     c.capacity = sizes.capacity;
     c.head_dim = sizes.head_dim;
     c.value_dim = sizes.value_dim;
+    c.dtype = sizes.dtype;
     fovea_kv_cache *created = nullptr;
     check(fovea_kv_cache_create(&c, &created));
     cache_.reset(created);

@@ -241,7 +241,8 @@ void run_with_options(const fovea_context *context, const MultiHead &layer, Dige
 // A decoder, `step` positions at a time.
 void decode(const fovea_context *context, const MultiHead &layer, int64_t step, Digest &digest) {
   const MultiHeadSizes &s = layer.sizes;
-  const fovea_kv_cache_sizes sizes = {sizeof sizes, s.batch, s.kv_heads, s.query_len, s.key_size(), s.value_dim};
+  const fovea_kv_cache_sizes sizes = {sizeof sizes, s.batch,     s.kv_heads, s.query_len,
+                                      s.key_size(), s.value_dim, FOVEA_F32,  0};
   fovea_kv_cache *made = nullptr;
   REQUIRE_OK(fovea_kv_cache_create(&sizes, &made));
   const KvCache cache(made);

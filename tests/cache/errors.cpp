@@ -45,7 +45,7 @@ TEST_SUITE("kv cache") {
   TEST_CASE("bad arguments: create") {
     fovea_kv_cache *cache = nullptr;
     const auto refuse = [&](fovea_status expected, std::initializer_list<std::string> words, auto spoil) {
-      fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 2, 5, 10, 7};
+      fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 2, 5, 10, 7, FOVEA_F32, 0};
       spoil(sizes);
       check_refusal(fovea_kv_cache_create(&sizes, &cache), expected, words);
       CHECK(cache == nullptr);
@@ -76,13 +76,13 @@ TEST_SUITE("kv cache") {
     });
     refuse(FOVEA_OUT_OF_MEMORY, {"memory"}, [](auto &sizes) { sizes.batch = sizes.capacity = most / 64; });
     check_refusal(fovea_kv_cache_create(nullptr, &cache), FOVEA_NULL_POINTER, {"sizes", "NULL"});
-    const fovea_kv_cache_sizes good = {sizeof good, 2, 2, 5, 10, 0};
+    const fovea_kv_cache_sizes good = {sizeof good, 2, 2, 5, 10, 0, 0, 0};
     check_refusal(fovea_kv_cache_create(&good, nullptr), FOVEA_NULL_POINTER, {"cache", "NULL"});
   }
 
   TEST_CASE("size and length; a value_dim of 0 is head_dim") {
     const auto make = [](int64_t capacity, int64_t value_dim) {
-      const fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 3, capacity, 16, value_dim};
+      const fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 3, capacity, 16, value_dim, FOVEA_F32, 0};
       fovea_kv_cache *cache = nullptr;
       REQUIRE_OK(fovea_kv_cache_create(&sizes, &cache));
       return KvCache(cache);
@@ -103,7 +103,7 @@ TEST_SUITE("kv cache") {
       return pages * sysconf(_SC_PAGESIZE);
     };
     const long before = resident();
-    const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, int64_t{1} << 20, 64, 64};
+    const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, int64_t{1} << 20, 64, 64, FOVEA_F32, 0};
     fovea_kv_cache *made = nullptr;
     REQUIRE_OK(fovea_kv_cache_create(&sizes, &made));
     const KvCache cache(made);
@@ -167,7 +167,7 @@ TEST_SUITE("kv cache") {
       };
       const std::string dim = which == 0 ? "5" : "3";
       spoil_one(FOVEA_NULL_POINTER, {name, "NULL"}, [](fovea_tensor &rows) { rows.data = nullptr; });
-      spoil_one(FOVEA_BAD_DTYPE, {name + " has dtype FOVEA_BF16"}, [](fovea_tensor &rows) { rows.dtype = FOVEA_BF16; });
+      spoil_one(FOVEA_BAD_DTYPE, {name + " has dtype FOVEA_I32"}, [](fovea_tensor &rows) { rows.dtype = FOVEA_I32; });
       for (int32_t rank : {1, 5}) spoil_one(FOVEA_BAD_RANK, {name}, [&](fovea_tensor &rows) { rows.rank = rank; });
       spoil_one(FOVEA_BAD_SHAPE, {name, "1 batch entries", "expected 2"}, [](fovea_tensor &r) { r.shape[0] = 1; });
       spoil_one(FOVEA_BAD_SHAPE, {name, "1 heads", "expected 2"}, [](fovea_tensor &rows) { rows.shape[1] = 1; });

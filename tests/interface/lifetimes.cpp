@@ -153,7 +153,8 @@ TEST_SUITE("lifetimes") {
       options->struct_size = sizeof(fovea_context_options);
       options->max_isa = name->text;
       REQUIRE_OK(fovea_context_create(options.operator->(), &context));
-      const Perishable<fovea_kv_cache_sizes> sizes(fovea_kv_cache_sizes{sizeof(fovea_kv_cache_sizes), 1, 1, 3, 2, 2});
+      const Perishable<fovea_kv_cache_sizes> sizes(
+          fovea_kv_cache_sizes{sizeof(fovea_kv_cache_sizes), 1, 1, 3, 2, 2, FOVEA_F32, 0});
       REQUIRE_OK(fovea_kv_cache_create(sizes.operator->(), &cache));
     }
     CHECK_EQ(std::string(fovea_isa_name(context)), "base");

@@ -203,7 +203,7 @@ TEST_SUITE("errors") {
       fovea_prepared_keys_destroy(keys);
       return status;
     });
-    const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, 2, 2, 2};
+    const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, 2, 2, 2, FOVEA_F32, 0};
     check_sizes<fovea_kv_cache_sizes>("sizes", sizes, [](const fovea_kv_cache_sizes *given) {
       fovea_kv_cache *cache = nullptr;
       const fovea_status status = fovea_kv_cache_create(given, &cache);

@@ -4,25 +4,25 @@
 
 #include "accuracy.hpp"
 #include "errors.hpp"
+#include "support/kv_cache.hpp"
 #include "support/multi_head.hpp"
+#include "support/narrow.hpp"
 #include "support/same_bits.hpp"
 
 using namespace testing;
 
 namespace {
 
-struct DestroyCache {
-  void operator()(fovea_kv_cache *cache) const { fovea_kv_cache_destroy(cache); }
-};
-using Cache = std::unique_ptr<fovea_kv_cache, DestroyCache>;
+using Cache = KvCache;
 
-Cache make_cache(const MultiHeadSizes &s, int64_t capacity) {
+Cache make_cache(const MultiHeadSizes &s, int64_t capacity, fovea_dtype dtype = FOVEA_F32) {
   auto sizes = sized_options<fovea_kv_cache_sizes>();
   sizes.batch = s.batch;
   sizes.kv_heads = s.kv_heads;
   sizes.capacity = capacity;
   sizes.head_dim = s.key_size();
   sizes.value_dim = s.value_dim;
+  sizes.dtype = dtype;
   fovea_kv_cache *cache = nullptr;
   REQUIRE_OK(fovea_kv_cache_create(&sizes, &cache));
   return Cache(cache);
@@ -131,6 +131,53 @@ TEST_SUITE("multi head") {
         layer.compose(context, expected, &options.attention, nullptr, turns ? &options.rotary : nullptr);
         CHECK(same_bits(out, expected));
       });
+    }
+  }
+
+  TEST_CASE("a cache of 16 bits: what a cache of float32 holds, turned first and then rounded once, is attended") {
+    const MultiHead layer = make_decoder(21);
+    for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+      for (bool turns : {false, true}) {
+        Options options(turns);
+        for_each_isa([&](const fovea_context *context) {
+          const MhaWeights weights = layer.make_weights(context);
+          const Cache wide = make_cache(layer.sizes, 21), narrow = make_cache(layer.sizes, 21, dtype);
+          const Tensor<float> out = layer.make_out(), expected = layer.make_out();
+          const auto run = [&](const Cache &cache, uint32_t flags, int64_t begin, int64_t end,
+                               const Tensor<float> &to) {
+            const fovea_tensor x = part(layer.query, begin, end), o = part(to, begin, end);
+            options.options.cache = cache.get();
+            options.options.flags = flags;
+            REQUIRE_OK(fovea_multi_head_attention(context, weights.get(), &x, nullptr, nullptr, &o, &options.options));
+          };
+          for (int64_t begin : {0, 7, 14}) {
+            run(wide, 0, begin, begin + 7, expected);
+            run(narrow, 0, begin, begin + 7, out);
+          }
+          // The float32 cache's numbers, rounded: as bytes, and appended to a cache of float32 of their own.
+          const std::vector<float> held = contents(wide);
+          std::vector<float> rounded(held.size());
+          std::vector<unsigned char> bytes;
+          for (size_t n = 0; n < held.size(); ++n) {
+            const uint16_t bits = narrowed(held[n], dtype);
+            rounded[n] = widened(bits, dtype);
+            bytes.push_back(static_cast<unsigned char>(bits & 255));
+            bytes.push_back(static_cast<unsigned char>(bits >> 8));
+          }
+          const std::vector<unsigned char> saved = save(narrow);
+          CHECK(std::vector<unsigned char>(saved.begin() + kSavedHeader, saved.end()) == bytes);
+          const Cache same = make_cache(layer.sizes, 21);
+          const int64_t keys[] = {2, 2, 21, 16}, values[] = {2, 2, 21, 12};
+          const fovea_tensor key = fovea_tensor_contiguous(rounded.data(), FOVEA_F32, 4, keys);
+          const fovea_tensor value =
+              fovea_tensor_contiguous(rounded.data() + size_t{2} * 2 * 21 * 16, FOVEA_F32, 4, values);
+          REQUIRE_OK(fovea_kv_cache_append(context, same.get(), &key, &value));
+          run(same, FOVEA_MHA_KEEP_CACHE, 14, 21, expected);
+          run(narrow, FOVEA_MHA_KEEP_CACHE, 14, 21, out);
+          CHECK(std::memcmp(&out.at({1, 14, 0}), &expected.at({1, 14, 0}), 7 * 30 * sizeof(float)) == 0);
+          CHECK(std::memcmp(&out.at({0, 14, 0}), &expected.at({0, 14, 0}), 7 * 30 * sizeof(float)) == 0);
+        });
+      }
     }
   }
 

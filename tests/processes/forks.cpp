@@ -56,7 +56,7 @@ std::string outcomes(int children, Body body) {
 }
 
 bool use_cache(const fovea_context *context) {
-  const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, 4, 8, 8};
+  const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, 4, 8, 8, FOVEA_F32, 0};
   const int64_t shape[] = {2, 8};
   float in[16] = {1}, out[16];
   const fovea_tensor x = fovea_tensor_contiguous(in, FOVEA_F32, 2, shape);

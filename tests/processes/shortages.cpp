@@ -308,7 +308,7 @@ TEST_SUITE("shortages") {
                                              .outputs = 10},
                                             Inputs::kOne, random);
     const Tensor<float> out = layer.make_out();
-    const fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 2, 100, 6, 5};
+    const fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 2, 100, 6, 5, FOVEA_F32, 0};
     fovea_kv_cache *made = nullptr;
     REQUIRE_OK(fovea_kv_cache_create(&sizes, &made));
     const KvCache cache(made);

@@ -17,13 +17,14 @@ struct DestroyKvCache {
 };
 using KvCache = std::unique_ptr<fovea_kv_cache, DestroyKvCache>;
 
-inline fovea_kv_cache_sizes cache_sizes(const AttentionProblem &problem, int64_t capacity) {
+inline fovea_kv_cache_sizes cache_sizes(const AttentionProblem &problem, int64_t capacity,
+                                        fovea_dtype dtype = FOVEA_F32) {
   const AttentionSizes &s = problem.sizes;
-  return {sizeof(fovea_kv_cache_sizes), s.batch, s.kv_heads, capacity, s.key_size(), s.value_dim};
+  return {sizeof(fovea_kv_cache_sizes), s.batch, s.kv_heads, capacity, s.key_size(), s.value_dim, dtype, 0};
 }
 
-inline KvCache make_cache(const AttentionProblem &problem, int64_t capacity) {
-  const fovea_kv_cache_sizes sizes = cache_sizes(problem, capacity);
+inline KvCache make_cache(const AttentionProblem &problem, int64_t capacity, fovea_dtype dtype = FOVEA_F32) {
+  const fovea_kv_cache_sizes sizes = cache_sizes(problem, capacity, dtype);
   fovea_kv_cache *cache = nullptr;
   REQUIRE_OK(fovea_kv_cache_create(&sizes, &cache));
   return KvCache(cache);

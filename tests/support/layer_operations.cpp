@@ -143,7 +143,7 @@ fovea_status save_and_restore(const fovea_kv_cache *cache) {
 }
 
 fovea_status cache(const CallSizes &s, const Tensors &t) {
-  const fovea_kv_cache_sizes sizes = {sizeof sizes, s.batch, s.kv_heads, s.keys, s.head_dim, s.value_dim};
+  const fovea_kv_cache_sizes sizes = {sizeof sizes, s.batch, s.kv_heads, s.keys, s.head_dim, s.value_dim, FOVEA_F32, 0};
   fovea_kv_cache *made = nullptr;
   fovea_status status = fovea_kv_cache_create(&sizes, &made);
   const std::unique_ptr<fovea_kv_cache, Destroy> owner(made);
@@ -233,7 +233,8 @@ fovea_status mha(const CallSizes &s, const Tensors &t) {
   fovea_kv_cache *cache = nullptr;
   if (with_cache(s)) {
     const int64_t dim = s.head_dim + s.head_dim % 2;
-    const fovea_kv_cache_sizes sizes = {sizeof sizes, s.choice(0) ? s.batch : 1, s.few_heads, s.keys, dim, s.value_dim};
+    const fovea_kv_cache_sizes sizes = {
+        sizeof sizes, s.choice(0) ? s.batch : 1, s.few_heads, s.keys, dim, s.value_dim, FOVEA_F32, 0};
     status = fovea_kv_cache_create(&sizes, &cache);
   }
   const std::unique_ptr<fovea_kv_cache, Destroy> owner(cache);

@@ -39,6 +39,33 @@ const (
 	InternalError Status = C.FOVEA_INTERNAL_ERROR
 )
 
+// Dtype:
+// Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2.
+type Dtype int32
+
+const (
+	// IEEE binary32
+	DtypeF32 Dtype = C.FOVEA_F32
+	// IEEE binary16
+	DtypeF16 Dtype = C.FOVEA_F16
+	// the upper half of an IEEE binary32
+	DtypeBf16 Dtype = C.FOVEA_BF16
+	// signed 32-bit integer
+	DtypeI32 Dtype = C.FOVEA_I32
+	// signed 64-bit integer
+	DtypeI64 Dtype = C.FOVEA_I64
+	// one byte, 0 is false and anything else is true
+	DtypeBool Dtype = C.FOVEA_BOOL
+	// signed 8-bit integer
+	DtypeI8 Dtype = C.FOVEA_I8
+	// unsigned 8-bit integer
+	DtypeU8 Dtype = C.FOVEA_U8
+	// 4 bits of exponent, 3 of mantissa, no infinities, NaN 0x7f and 0xff: OCP's E4M3, "e4m3fn"
+	DtypeF8E4m3 Dtype = C.FOVEA_F8_E4M3
+	// the upper half of an IEEE binary16: OCP's E5M2
+	DtypeF8E5m2 Dtype = C.FOVEA_F8_E5M2
+)
+
 // Precision:
 // How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
 // shape does not gain by it, the result is that of a higher precision.
@@ -508,6 +535,8 @@ type KvCacheSizes struct {
 	HeadDim int64
 	// Dv, 1 to 1024; 0: head_dim
 	ValueDim int64
+	// FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32
+	Dtype Dtype
 }
 
 func (o *KvCacheSizes) raw() *C.go_fovea_kv_cache_sizes {
@@ -520,6 +549,7 @@ func (o *KvCacheSizes) raw() *C.go_fovea_kv_cache_sizes {
 	raw.capacity = C.int64_t(o.Capacity)
 	raw.head_dim = C.int64_t(o.HeadDim)
 	raw.value_dim = C.int64_t(o.ValueDim)
+	raw.dtype = C.fovea_dtype(o.Dtype)
 	return raw
 }
 

@@ -526,6 +526,7 @@ go_result go_fovea_kv_cache_create(const go_fovea_kv_cache_sizes *sizes) {
     made_sizes.capacity = sizes->capacity;
     made_sizes.head_dim = sizes->head_dim;
     made_sizes.value_dim = sizes->value_dim;
+    made_sizes.dtype = sizes->dtype;
   }
   fovea_kv_cache *made = NULL;
   go_result result = go_finish(fovea_kv_cache_create((sizes ? &made_sizes : NULL), &made));

@@ -91,6 +91,7 @@ typedef struct {
   int64_t capacity;
   int64_t head_dim;
   int64_t value_dim;
+  fovea_dtype dtype;
 } go_fovea_kv_cache_sizes;
 
 typedef struct {

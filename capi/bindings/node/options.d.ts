@@ -6,6 +6,9 @@ import { Input, KvCache } from './index';
 /** `code` of the errors that are thrown. */
 export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE' | 'FOVEA_BAD_STRIDE' | 'FOVEA_BAD_DTYPE' | 'FOVEA_BAD_VALUE' | 'FOVEA_BAD_OPTION' | 'FOVEA_OVERLAP' | 'FOVEA_SIZE_OVERFLOW' | 'FOVEA_WORKSPACE_TOO_SMALL' | 'FOVEA_OUT_OF_MEMORY' | 'FOVEA_UNKNOWN_ISA' | 'FOVEA_INTERNAL_ERROR';
 
+/** Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2. */
+export type Dtype = 'f32' | 'f16' | 'bf16';
+
 /**
  * How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
  * shape does not gain by it, the result is that of a higher precision.
@@ -235,6 +238,8 @@ export interface KvCacheSizes {
   headDim: number | bigint;
   /** Dv, 1 to 1024; 0: head_dim */
   valueDim?: number | bigint;
+  /** FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32 */
+  dtype?: Dtype;
 }
 
 /**

@@ -18,7 +18,7 @@ exports.options = {
   LinearPackOptions: ['layout'],
   LinearOptions: ['activation', 'bias', 'residual'],
   LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual'],
-  KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim'],
+  KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim', 'dtype'],
   MhaParameters: ['layout', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
   MhaOptions: ['keepCache', 'attention', 'score', 'rotary', 'cache'],
 };

@@ -1,4 +1,4 @@
-// Appending to a cache, and attending to what it holds.
+// Appending to a cache, narrowed or widened to its type on the way, and attending to what it holds.
 #include <algorithm>
 
 #include "ops/attention/attention.hpp"

@@ -3,12 +3,13 @@
 //   offset  bytes
 //        0      8  magic: 0x89 "foveakv"; the first byte is no text, so that a text-mode transfer shows
 //        8      4  version of this format, 1
-//       12      4  element type, FOVEA_F32
+//       12      4  element type: FOVEA_F32, FOVEA_F16 or FOVEA_BF16
 //       16   4x 8  batch, kv_heads, capacity, length
 //       48   2x 4  head_dim, value_dim
 //       56      4  0
 //       60      4  CRC-32C of the 60 bytes before it and all bytes after it
-//       64         keys [batch][kv_heads][length][head_dim], then values [batch][kv_heads][length][value_dim]
+//       64         keys [batch][kv_heads][length][head_dim], then values [batch][kv_heads][length][value_dim], of that
+//                  type
 //
 // CRC-32C (Castagnoli, Bräuer and Herrmann 1993), as iSCSI and ext4 use it: it finds every error within 32 consecutive
 // bits, is defined by a number and a test vector, and sixteen tables take sixteen bytes a step (Kounavis and Berry 2008).
@@ -31,7 +32,7 @@ constexpr size_t checksum_at = 60;
 constexpr size_t header_size = 64;
 
 struct Header {
-  uint32_t version, dtype, reserved, checksum;
+  uint32_t version, reserved, checksum;
   int64_t length;
   fovea_kv_cache_sizes sizes;
 };
@@ -95,31 +96,24 @@ uint32_t checksum_of(const unsigned char *bytes, size_t size) {
   return crc.value();
 }
 
-// The bytes of `count` floats. They may lie anywhere.
-void put_floats(const float *floats, int64_t count, unsigned char *bytes) {
-  if constexpr (std::endian::native == std::endian::little) {
-    std::memcpy(bytes, floats, static_cast<size_t>(count) * sizeof(float));
-  } else {
-    for (int64_t n = 0; n < count; ++n) put_number(std::bit_cast<uint32_t>(floats[n]), bytes + 4 * n);
+// `size` bytes of elements, from memory to what is saved or back: little-endian in the latter.
+void copy_elements(const void *from, size_t size, Dtype dtype, void *to) {
+  std::memcpy(to, from, size);
+  if constexpr (std::endian::native == std::endian::big) {
+    const size_t element = dtype_size(dtype);
+    auto *bytes = static_cast<unsigned char *>(to);
+    for (size_t at = 0; at < size; at += element) std::reverse(bytes + at, bytes + at + element);
   }
 }
 
-void get_floats(const unsigned char *bytes, int64_t count, float *floats) {
-  if constexpr (std::endian::native == std::endian::little) {
-    std::memcpy(floats, bytes, static_cast<size_t>(count) * sizeof(float));
-  } else {
-    for (int64_t n = 0; n < count; ++n) floats[n] = std::bit_cast<float>(get_number<uint32_t>(bytes + 4 * n));
-  }
-}
-
-// Calls visit(floats, count) for the runs of a cache, in the order in which they are saved.
+// Calls visit(elements, bytes) for the runs of a cache, in the order in which they are saved.
 template <class Visit>
 void for_each_run(const fovea_kv_cache &cache, const Visit &visit) {
   if (cache.length == 0) return;  // sizes that hold nothing may be huge
   for (const fovea_tensor &rows : {cached_keys(cache, 0, cache.length), cached_values(cache, 0, cache.length)}) {
-    const int64_t count = cache.length * rows.shape[3];
+    const size_t size = static_cast<size_t>(cache.length * rows.shape[3]) * dtype_size(cache.dtype);
     for (int64_t head = 0; head < cache.batch * cache.kv_heads; ++head) {
-      visit(static_cast<float *>(rows.data) + head * rows.strides[1], count);
+      visit(element_at(rows.data, cache.dtype, head * rows.strides[1]), size);
     }
   }
 }
@@ -127,18 +121,26 @@ void for_each_run(const fovea_kv_cache &cache, const Visit &visit) {
 // Header and payload in bytes; false on overflow.
 bool total_size(const fovea_kv_cache_sizes &sizes, int64_t length, int64_t *size) {
   return checked_multiply(sizes.batch, sizes.kv_heads, size) && checked_multiply(*size, length, size) &&
-         checked_multiply(*size, (sizes.head_dim + sizes.value_dim) * static_cast<int64_t>(sizeof(float)), size) &&
+         checked_multiply(*size, sizes.head_dim + sizes.value_dim, size) &&
+         checked_multiply(*size, static_cast<int64_t>(dtype_size(static_cast<Dtype>(sizes.dtype))), size) &&
          checked_add(*size, header_size, size);
 }
 
 fovea_kv_cache_sizes sizes_of(const fovea_kv_cache &cache) {
-  return {sizeof(fovea_kv_cache_sizes), cache.batch, cache.kv_heads, cache.capacity, cache.head_dim, cache.value_dim};
+  return {.struct_size = sizeof(fovea_kv_cache_sizes),
+          .batch = cache.batch,
+          .kv_heads = cache.kv_heads,
+          .capacity = cache.capacity,
+          .head_dim = cache.head_dim,
+          .value_dim = cache.value_dim,
+          .dtype = static_cast<fovea_dtype>(cache.dtype),
+          .reserved = 0};
 }
 
 void put_header(const fovea_kv_cache &cache, unsigned char *bytes) {
   std::memcpy(bytes, magic, sizeof magic);
   put_number(version, bytes + 8);
-  put_number(uint32_t{FOVEA_F32}, bytes + 12);
+  put_number(static_cast<uint32_t>(cache.dtype), bytes + 12);
   put_number(static_cast<uint64_t>(cache.batch), bytes + 16);
   put_number(static_cast<uint64_t>(cache.kv_heads), bytes + 24);
   put_number(static_cast<uint64_t>(cache.capacity), bytes + 32);
@@ -152,7 +154,6 @@ Header get_header(const unsigned char *bytes) {
   const auto long_at = [&](size_t at) { return static_cast<int64_t>(get_number<uint64_t>(bytes + at)); };
   const auto word_at = [&](size_t at) { return get_number<uint32_t>(bytes + at); };
   return {.version = word_at(8),
-          .dtype = word_at(12),
           .reserved = word_at(56),
           .checksum = word_at(checksum_at),
           .length = long_at(40),
@@ -161,7 +162,9 @@ Header get_header(const unsigned char *bytes) {
                     .kv_heads = long_at(24),
                     .capacity = long_at(32),
                     .head_dim = word_at(48),
-                    .value_dim = word_at(52)}};
+                    .value_dim = word_at(52),
+                    .dtype = static_cast<fovea_dtype>(word_at(12)),
+                    .reserved = 0}};
 }
 
 Status check_word(const char *what, uint32_t value, uint32_t expected) {
@@ -171,7 +174,10 @@ Status check_word(const char *what, uint32_t value, uint32_t expected) {
 
 Status check_header(const Header &header, size_t size) {
   FOVEA_CHECK(check_word("version", header.version, version));
-  FOVEA_CHECK(check_word("dtype", header.dtype, FOVEA_F32));
+  if (!is_cached_dtype(header.sizes.dtype)) {
+    return fail(FOVEA_BAD_VALUE, "bytes have dtype %" PRId32 ", expected %d, %d or %d", header.sizes.dtype, FOVEA_F32,
+                FOVEA_F16, FOVEA_BF16);
+  }
   FOVEA_CHECK(check_word("a reserved word of", header.reserved, 0));
   FOVEA_CHECK(check_kv_cache_sizes("bytes' ", header.sizes));
   if (header.length < 0 || header.length > header.sizes.capacity) {
@@ -218,9 +224,9 @@ Status save_kv_cache(const fovea_kv_cache *cache, void *bytes, size_t size) {
   auto *begin = static_cast<unsigned char *>(bytes);
   put_header(*cache, begin);
   unsigned char *at = begin + header_size;
-  for_each_run(*cache, [&](const float *floats, int64_t count) {
-    put_floats(floats, count, at);
-    at += count * static_cast<int64_t>(sizeof(float));
+  for_each_run(*cache, [&](const void *elements, size_t run) {
+    copy_elements(elements, run, cache->dtype, at);
+    at += run;
   });
   put_number(checksum_of(begin, needed), begin + checksum_at);
   return FOVEA_OK;
@@ -241,9 +247,9 @@ Status restore_kv_cache(const void *bytes, size_t size, int64_t capacity, fovea_
   FOVEA_CHECK(create_kv_cache(&header.sizes, &made));
   made->length = header.length;
   const unsigned char *at = begin + header_size;
-  for_each_run(*made, [&](float *floats, int64_t count) {
-    get_floats(at, count, floats);
-    at += count * static_cast<int64_t>(sizeof(float));
+  for_each_run(*made, [&](void *elements, size_t run) {
+    copy_elements(at, run, made->dtype, elements);
+    at += run;
   });
   *cache = made;
   return FOVEA_OK;

@@ -39,12 +39,17 @@ Status check_kv_cache_sizes(const char *where, const fovea_kv_cache_sizes &sizes
   for (const auto &number : numbers) {
     FOVEA_CHECK(check_range(where, number.name, number.value, number.least, number.most));
   }
-  return FOVEA_OK;
+  if (!is_cached_dtype(sizes.dtype)) {
+    return fail(FOVEA_BAD_DTYPE, "%sdtype is %s, expected FOVEA_F32, FOVEA_F16 or FOVEA_BF16", where,
+                DtypeName(sizes.dtype).text);
+  }
+  if (sizes.reserved == 0) return FOVEA_OK;
+  return fail(FOVEA_BAD_OPTION, "%sreserved is %d, expected 0", where, sizes.reserved);
 }
 
 Status check_new_rows(const fovea_kv_cache &cache, const fovea_tensor *key, const fovea_tensor *value) {
-  FOVEA_CHECK(check_tensor(key, {.name = "key", .min_rank = 2, .max_rank = 4}));
-  const TensorRule value_rule = {.name = "value", .min_rank = key->rank, .max_rank = key->rank};
+  FOVEA_CHECK(check_tensor(key, {.name = "key", .min_rank = 2, .max_rank = 4, .narrow = true}));
+  const TensorRule value_rule = {.name = "value", .min_rank = key->rank, .max_rank = key->rank, .narrow = true};
   FOVEA_CHECK(check_tensor(value, value_rule));
   const fovea_tensor keys = lift_heads(*key);
   const fovea_tensor values = lift_heads(*value);

@@ -13,6 +13,7 @@
 
 #include "ops/cache/kv_cache.hpp"
 #include "ops/tensors/check.hpp"
+#include "ops/tensors/dtype.hpp"
 #include "runtime/memory_layout.hpp"
 
 fovea_kv_cache::~fovea_kv_cache() { std::free(memory); }
@@ -50,19 +51,21 @@ bool remove_live(const fovea_kv_cache *cache) {
 // 0: strides and shapes are computed from it.
 struct Parts {
   MemoryLayout layout;
-  MemoryPart<float> keys, values;
+  MemoryPart<char> keys, values;
 };
 
 Parts lay_out(const fovea_kv_cache &cache, int64_t sequences, int64_t positions) {
+  const auto size = static_cast<int64_t>(dtype_size(cache.dtype));
   Parts parts;
-  parts.keys = parts.layout.add<float>({positions, cache.head_dim, cache.kv_heads, sequences});
-  parts.values = parts.layout.add<float>({positions, cache.value_dim, cache.kv_heads, sequences});
+  parts.keys = parts.layout.add<char>({positions, cache.head_dim, cache.kv_heads, sequences, size});
+  parts.values = parts.layout.add<char>({positions, cache.value_dim, cache.kv_heads, sequences, size});
   return parts;
 }
 
-fovea_tensor cached_rows(const fovea_kv_cache &cache, float *rows, int64_t dim, int64_t first, int64_t count) {
+fovea_tensor cached_rows(const fovea_kv_cache &cache, void *rows, int64_t dim, int64_t first, int64_t count) {
   const int64_t shape[] = {cache.batch, cache.kv_heads, count, dim};
-  fovea_tensor tensor = contiguous_tensor(rows + first * dim, FOVEA_F32, 4, shape);
+  fovea_tensor tensor =
+      contiguous_tensor(element_at(rows, cache.dtype, first * dim), static_cast<fovea_dtype>(cache.dtype), 4, shape);
   tensor.strides[1] = cache.capacity * dim;
   tensor.strides[0] = cache.kv_heads * tensor.strides[1];
   return tensor;
@@ -89,6 +92,7 @@ Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache
   fovea_kv_cache_sizes wanted;
   FOVEA_CHECK(read_options("sizes", sizes, &wanted));
   if (wanted.value_dim == 0) wanted.value_dim = wanted.head_dim;
+  if (wanted.dtype == 0) wanted.dtype = FOVEA_F32;
   FOVEA_CHECK(check_kv_cache_sizes("sizes.", wanted));
   std::unique_ptr<fovea_kv_cache> made(new (std::nothrow) fovea_kv_cache);
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a cache");
@@ -97,6 +101,7 @@ Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache
   made->capacity = wanted.capacity;
   made->head_dim = wanted.head_dim;
   made->value_dim = wanted.value_dim;
+  made->dtype = static_cast<Dtype>(wanted.dtype);
   const int64_t sequences = std::max<int64_t>(wanted.batch, 1);
   const int64_t positions = std::max<int64_t>(wanted.capacity, 1);
   if (!lay_out(*made, sequences, positions).layout.fits()) {

@@ -1,5 +1,5 @@
-// Keys and values kept from step to step: [batch][kv_head][capacity][dim], rows that the attention kernels read where
-// they lie.
+// Keys and values kept from step to step: [batch][kv_head][capacity][dim] of float32, float16 or bfloat16, rows that
+// the attention kernels read where they lie.
 #pragma once
 
 #include "ops/tensors/tensor_argument.hpp"
@@ -10,10 +10,11 @@
 struct fovea_kv_cache {
   int64_t batch = 0, kv_heads = 0, capacity = 0, length = 0;
   int64_t head_dim = 0, value_dim = 0;
+  fovea::Dtype dtype = fovea::Dtype::f32;
   size_t size = 0;         // bytes
   void *memory = nullptr;  // holds keys and values
-  float *keys = nullptr;
-  float *values = nullptr;
+  void *keys = nullptr;
+  void *values = nullptr;
 
   fovea_kv_cache() = default;
   fovea_kv_cache(const fovea_kv_cache &) = delete;
@@ -30,8 +31,13 @@ bool is_kv_cache(const fovea_kv_cache *cache);
 // There is room for `count` more positions.
 [[nodiscard]] Status check_room(const fovea_kv_cache &cache, int64_t count);
 
-// Each size is in its range; `where` is what they are members of, in a message. A value_dim of 0 is none of them.
+// Each size is in its range; `where` is what they are members of, in a message. A value_dim or dtype of 0 is none of them.
 [[nodiscard]] Status check_kv_cache_sizes(const char *where, const fovea_kv_cache_sizes &sizes);
+
+// The types that keys and values may be kept in.
+constexpr bool is_cached_dtype(fovea_dtype dtype) {
+  return dtype == FOVEA_F32 || dtype == FOVEA_F16 || dtype == FOVEA_BF16;
+}
 
 // Positions [first, first + count) of the keys, or of the values, as [B,Hkv,count,dim].
 fovea_tensor cached_keys(const fovea_kv_cache &cache, int64_t first, int64_t count);

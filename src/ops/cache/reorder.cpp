@@ -13,7 +13,7 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t piece_floats = 4096;  // 64 sequences' pieces fit in a core's L2
+constexpr int64_t piece_bytes = 16384;  // 64 sequences' pieces fit in a core's L2
 
 // Sequence numbers are below 2^30.
 constexpr int32_t spare = -1;
@@ -56,22 +56,23 @@ int64_t order_moves(int32_t batch, int32_t *next, int32_t *uses, Move *moves) {
 
 // Keys or values of the cache, in pieces of each head.
 struct Storage {
-  float *rows;
-  int64_t sequence_stride, head_stride;
-  int64_t head_floats, pieces;
+  char *rows;
+  int64_t sequence_stride, head_stride;  // bytes
+  int64_t head_bytes, pieces;
 };
 
 Storage storage_of(const fovea_tensor &rows) {
-  const int64_t head_floats = rows.shape[2] * rows.shape[3];
-  return {static_cast<float *>(rows.data), rows.strides[0], rows.strides[1], head_floats,
-          ceil_div(head_floats, piece_floats)};
+  const auto size = static_cast<int64_t>(dtype_size(static_cast<Dtype>(rows.dtype)));
+  const int64_t head_bytes = rows.shape[2] * rows.shape[3] * size;
+  return {static_cast<char *>(rows.data), rows.strides[0] * size, rows.strides[1] * size, head_bytes,
+          ceil_div(head_bytes, piece_bytes)};
 }
 
 void move_piece(const Storage &storage, int64_t index, const Move *moves, int64_t count) {
-  const int64_t first = index % storage.pieces * piece_floats;
-  const size_t size = static_cast<size_t>(std::min(piece_floats, storage.head_floats - first)) * sizeof(float);
-  float *rows = storage.rows + index / storage.pieces * storage.head_stride + first;
-  alignas(cache_line) float kept[piece_floats];
+  const int64_t first = index % storage.pieces * piece_bytes;
+  const auto size = static_cast<size_t>(std::min(piece_bytes, storage.head_bytes - first));
+  char *rows = storage.rows + index / storage.pieces * storage.head_stride + first;
+  alignas(cache_line) char kept[piece_bytes];
   const auto at = [&](int32_t sequence) {
     return sequence == spare ? kept : rows + sequence * storage.sequence_stride;
   };
@@ -82,7 +83,9 @@ void move_sequences(const Context &context, const fovea_kv_cache &cache, const M
   const Storage keys = storage_of(cached_keys(cache, 0, cache.length));
   const Storage values = storage_of(cached_values(cache, 0, cache.length));
   const int64_t key_tasks = cache.kv_heads * keys.pieces;
-  const int workers = copying_workers(context, count * cache.kv_heads * (keys.head_floats + values.head_floats));
+  constexpr int64_t float_bytes = sizeof(float);
+  const int64_t bytes = count * cache.kv_heads * (keys.head_bytes + values.head_bytes);
+  const int workers = copying_workers(context, bytes / float_bytes);
   run_tasks(context, workers, key_tasks + cache.kv_heads * values.pieces, [&](int, int64_t task) {
     const bool is_key = task < key_tasks;
     move_piece(is_key ? keys : values, is_key ? task : task - key_tasks, moves, count);

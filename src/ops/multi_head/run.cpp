@@ -45,8 +45,8 @@ void project_inputs(const MultiHeadCall &call, void *memory) {
   run(call.value, w.value, w.value.outputs, call.value_rows);
 }
 
-// Turns queries and keys, and puts what is new into the cache, past its length: the only step that can still fail is
-// the first.
+// Turns queries and keys, and puts what is new into the cache, past its length and in its type: the only step that can
+// still fail is the first.
 Status place_heads(const MultiHeadCall &call, const HeadTensors &t) {
   fovea_kv_cache *cache = call.projects_keys ? call.options.cache : nullptr;
   if (call.options.rotary != nullptr) {
@@ -56,12 +56,12 @@ Status place_heads(const MultiHeadCall &call, const HeadTensors &t) {
   if (!call.needs_keys) return FOVEA_OK;
   const int64_t count = call.key.length;
   const fovea_tensor to = cache == nullptr ? t.new_key : cached_keys(*cache, cache->length, count);
+  const bool narrows = to.dtype != t.new_key.dtype;  // once they are turned
   if (call.options.rotary != nullptr) {
-    const Status status = rotary(call.context, &t.new_key, &to, &call.rotary);
+    const Status status = rotary(call.context, &t.new_key, narrows ? &t.new_key : &to, &call.rotary);
     FOVEA_CHECK(within("options.rotary", status));
-  } else if (cache != nullptr) {
-    copy_rows(*call.context, t.new_key, to);
   }
+  if (cache != nullptr && (narrows || call.options.rotary == nullptr)) copy_rows(*call.context, t.new_key, to);
   if (cache != nullptr) copy_rows(*call.context, t.new_value, cached_values(*cache, cache->length, count));
   return FOVEA_OK;
 }

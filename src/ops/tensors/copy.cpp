@@ -4,10 +4,35 @@
 #include <cstring>
 
 #include "ops/tensors/check.hpp"
+#include "ops/tensors/dtype.hpp"
 #include "ops/tensors/rows.hpp"
+#include "runtime/memory_layout.hpp"
 #include "runtime/parallel.hpp"
 
 namespace fovea {
+namespace {
+
+// Elements that follow each other. Between two types of 16 bits they are floats on the way, which is exact.
+void convert(const RowwiseKernels &kernels, const void *from, Dtype from_dtype, int64_t count, void *to,
+             Dtype to_dtype) {
+  constexpr int64_t most = 1024;
+  alignas(cache_line) float floats[most];
+  if (from_dtype == to_dtype) {
+    std::memcpy(to, from, static_cast<size_t>(count) * dtype_size(to_dtype));
+  } else if (from_dtype == Dtype::f32) {
+    kernels.narrow_row(static_cast<const float *>(from), count, to, to_dtype);
+  } else if (to_dtype == Dtype::f32) {
+    kernels.widen_rows(from, from_dtype, 0, 1, count, static_cast<float *>(to), 0);
+  } else {
+    for (int64_t first = 0; first < count; first += most) {
+      const int64_t some = std::min(most, count - first);
+      kernels.widen_rows(element_at(from, from_dtype, first), from_dtype, 0, 1, some, floats, 0);
+      kernels.narrow_row(floats, some, element_at(to, to_dtype, first), to_dtype);
+    }
+  }
+}
+
+}  // namespace
 
 void gather(const float *from, int64_t stride, int64_t count, float *to) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
@@ -17,30 +42,31 @@ void gather(const fovea_tensor &vector, float *to) {
   gather(static_cast<const float *>(vector.data), vector.strides[0], vector.shape[0], to);
 }
 
-int copying_workers(const Context &context, int64_t floats) {
-  constexpr double cycles_per_float = 0.5;  // from and to a cache
-  return workers_for(context, cycles_per_float * static_cast<double>(floats));
+int copying_workers(const Context &context, int64_t elements) {
+  constexpr double cycles_per_element = 0.5;  // from and to a cache
+  return workers_for(context, cycles_per_element * static_cast<double>(elements));
 }
 
 void copy_rows(const Context &context, const fovea_tensor &from, const fovea_tensor &to) {
-  constexpr int64_t task_floats = 32768;  // some 10 microseconds
-  const int64_t floats = element_count(from);
-  if (floats == 0) return;
+  constexpr int64_t task_elements = 32768;  // some 10 microseconds
+  const int64_t elements = element_count(from);
+  if (elements == 0) return;
   const Runs runs = join_axes(from, to);
-  const int64_t pieces = ceil_div(runs.length, task_floats);
+  const int64_t pieces = ceil_div(runs.length, task_elements);
   const int64_t piece = ceil_div(runs.length, pieces);
-  const int64_t rows_per_task = std::max<int64_t>(1, task_floats / runs.length);
+  const int64_t rows_per_task = std::max<int64_t>(1, task_elements / runs.length);
   const int64_t tasks = ceil_div(runs.rows.count, rows_per_task) * pieces;
-  const auto *source = static_cast<const float *>(from.data);
-  auto *target = static_cast<float *>(to.data);
-  run_tasks(context, copying_workers(context, floats), tasks, [&](int, int64_t task) {
+  const auto from_dtype = static_cast<Dtype>(from.dtype);
+  const auto to_dtype = static_cast<Dtype>(to.dtype);
+  run_tasks(context, copying_workers(context, elements), tasks, [&](int, int64_t task) {
     const int64_t begin = task / pieces * rows_per_task;
     const int64_t end = std::min(begin + rows_per_task, runs.rows.count);
     const int64_t first = task % pieces * piece;
-    const size_t size = static_cast<size_t>(std::min(piece, runs.length - first)) * sizeof(float);
+    const int64_t count = std::min(piece, runs.length - first);
     RowCursor cursor(runs.rows, begin);
     for (int64_t row = begin; row < end; ++row, cursor.next()) {
-      std::memcpy(target + cursor.out_offset() + first, source + cursor.x_offset() + first, size);
+      convert(*context.kernels->rowwise, element_at(from.data, from_dtype, cursor.x_offset() + first), from_dtype,
+              count, element_at(to.data, to_dtype, cursor.out_offset() + first), to_dtype);
     }
   });
 }

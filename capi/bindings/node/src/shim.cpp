@@ -151,6 +151,7 @@ static const fovea_kv_cache_sizes *read_fovea_kv_cache_sizes(Reader &in, napi_va
   made->capacity = in.int64(in.get(from, "capacity"), "capacity");
   made->head_dim = in.int64(in.get(from, "headDim"), "headDim");
   made->value_dim = in.int64(in.get(from, "valueDim"), "valueDim");
+  made->dtype = in.choice(in.get(from, "dtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}}, "dtype");
   return made;
 }
 

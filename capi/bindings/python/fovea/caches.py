@@ -14,17 +14,28 @@ from .options import AttentionOptions, read
 from .scores import Score, options_of
 
 
+def _number_of(dtype):
+    """Of an element type: NumPy's, PyTorch's, ml_dtypes', or its name."""
+    name = getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+    numbers = {"float32": _fovea.F32, "float16": _fovea.F16, "bfloat16": _fovea.BF16}
+    if name not in numbers:
+        raise ValueError(f"dtype is {dtype}, expected float32, float16 or bfloat16")
+    return numbers[name]
+
+
 class KVCache:
     """Keys and values of B sequences of one length, [B, Hkv, capacity, D] and [..., Dv], as a decoder needs them.
 
-    A step appends its keys and values, then attends to all there are. Changing a cache while another thread uses it is an
+    A step appends its keys and values, then attends to all there are. They are kept in `dtype`, float32, float16 or
+    bfloat16, whatever they and the queries come in. Changing a cache while another thread uses it is an
     error.
     """
 
-    def __init__(self, batch: int, kv_heads: int, capacity: int, head_dim: int, value_dim: int | None = None):
+    def __init__(self, batch: int, kv_heads: int, capacity: int, head_dim: int, value_dim: int | None = None, dtype="float32"):
         self._value_dim = value_dim or head_dim
         self._handle = _fovea.kv_cache_create({"batch": batch, "kv_heads": kv_heads, "capacity": capacity,
-                                               "head_dim": head_dim, "value_dim": self._value_dim})
+                                               "head_dim": head_dim, "value_dim": self._value_dim,
+                                               "dtype": _number_of(dtype)})
 
     def append(self, key: Array, value: Array, *, context: Context | None = None) -> None:
         """Appends key [B, Hkv, n, D] and value [B, Hkv, n, Dv]."""

@@ -111,6 +111,17 @@ def test_a_cache_step_by_step():
         fovea.KVCache.restore(b"x" * 100)
 
 
+def test_a_cache_of_16_bits():
+    wide, narrow = (fovea.KVCache(2, 2, 10, 16, 12, dtype=dtype) for dtype in ("float32", np.float16))
+    for cache in (wide, narrow):
+        cache.append(K, V)
+    assert narrow.nbytes * 2 == wide.nbytes and fovea.KVCache(2, 2, 10, 16, 12, "bfloat16").nbytes == narrow.nbytes
+    assert np.array_equal(narrow.attend(Q), fovea.attention(Q, K.astype(np.float16), V.astype(np.float16)))
+    assert np.array_equal(pickle.loads(pickle.dumps(narrow)).attend(Q), narrow.attend(Q))
+    with pytest.raises(ValueError, match="float32, float16 or bfloat16"):
+        fovea.KVCache(1, 1, 1, 1, dtype=np.float64)
+
+
 def test_a_cache_in_use_is_not_changed():
     """What the library leaves to its callers, and would crash on, is an error here."""
     cache = fovea.KVCache(1, 8, 8192, 64)

@@ -177,10 +177,10 @@ pub struct fovea_prepared_keys {
     _not_send: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
-/// The keys and values of B sequences of one length, in memory of its own, as the kernel reads them: [B,Hkv,capacity,D].
-/// A decoder appends to it at every step and attends to all it holds. One call at a time may change a cache, and none
-/// may use it meanwhile; any number may attend at once. A handle that was destroyed is refused, unless its address
-/// serves another cache by then.
+/// The keys and values of B sequences of one length, in memory of its own, as the kernel reads them: [B,Hkv,capacity,D], of
+/// one element type: in 16 bits they take half the memory. A decoder appends to it at every step and attends to all it
+/// holds. One call at a time may change a cache, and none may use it meanwhile; any number may attend at once. A handle that
+/// was destroyed is refused, unless its address serves another cache by then.
 #[repr(C)]
 pub struct fovea_kv_cache {
     _opaque: [u8; 0],
@@ -621,6 +621,10 @@ pub struct fovea_kv_cache_sizes {
     pub head_dim: i64,
     /// Dv, 1 to 1024; 0: head_dim
     pub value_dim: i64,
+    /// FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32
+    pub dtype: fovea_dtype,
+    /// 0
+    pub reserved: i32,
 }
 
 impl Default for fovea_kv_cache_sizes {
@@ -1053,18 +1057,19 @@ extern "C" {
     ) -> fovea_status;
     /// NULL is allowed, and so is a handle that was destroyed. No call may still be using it.
     pub fn fovea_kv_cache_destroy(cache: *mut fovea_kv_cache);
-    /// Appends key F32 [B,Hkv,n,D] and value F32 [B,Hkv,n,Dv], both of one rank ([B,n,D], [n,D] as in fovea_sdpa), to every
-    /// sequence. Past the capacity: FOVEA_BAD_SHAPE, and the cache is as before.
+    /// Appends key [B,Hkv,n,D] and value [B,Hkv,n,Dv], both of one rank ([B,n,D], [n,D] as in fovea_sdpa), to every sequence.
+    /// Each is F32, F16 or BF16, whatever the cache's type: kept bit by bit where that is its own, else rounded once, to nearest,
+    /// ties to even, past the largest number to infinity. Past the capacity: FOVEA_BAD_SHAPE, and the cache is as before.
     pub fn fovea_kv_cache_append(
         context: *const fovea_context,
         cache: *mut fovea_kv_cache,
         key: *const fovea_tensor,
         value: *const fovea_tensor,
     ) -> fovea_status;
-    /// fovea_attention over all that the cache holds: K = fovea_kv_cache_length(cache). query F32 [B,H,Q,D], out F32
-    /// [B,H,Q,Dv] (or of rank 3, 2 as in fovea_sdpa). With FOVEA_CAUSAL the last query faces the last key, which is what a
-    /// decoder wants. score NULL: the scaled dot product; one that projects keys projects all of them in every call (see
-    /// fovea_prepared_keys for once).
+    /// fovea_attention over all that the cache holds: K = fovea_kv_cache_length(cache). query [B,H,Q,D], out [B,H,Q,Dv] (or of
+    /// rank 3, 2 as in fovea_sdpa), F32, F16 or BF16 whatever the cache's type. With FOVEA_CAUSAL the last query faces the last
+    /// key, which is what a decoder wants. score NULL: the scaled dot product; one that projects keys projects all of them in
+    /// every call (see fovea_prepared_keys for once).
     pub fn fovea_kv_cache_attend(
         context: *const fovea_context,
         cache: *const fovea_kv_cache,
@@ -1087,30 +1092,30 @@ extern "C" {
     pub fn fovea_kv_cache_length(cache: *const fovea_kv_cache) -> i64;
     /// Positions held; bytes held. 0 for NULL and for a handle that was destroyed.
     pub fn fovea_kv_cache_size(cache: *const fovea_kv_cache) -> usize;
-    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the sizes and
-    /// a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save writes exactly
-    /// fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is FOVEA_WORKSPACE_TOO_SMALL
-    /// and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved with), though never of fewer
-    /// than it holds; `size` is what save wrote. Bytes that are cut off, altered or of another version are
-    /// FOVEA_BAD_VALUE.
+    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the type, the
+    /// sizes and a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save
+    /// writes exactly fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is
+    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved
+    /// with), though never of fewer than it holds, and of the type that was saved; `size` is what save wrote. Bytes that are
+    /// cut off, altered or of another version are FOVEA_BAD_VALUE.
     pub fn fovea_kv_cache_saved_size(cache: *const fovea_kv_cache) -> usize;
-    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the sizes and
-    /// a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save writes exactly
-    /// fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is FOVEA_WORKSPACE_TOO_SMALL
-    /// and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved with), though never of fewer
-    /// than it holds; `size` is what save wrote. Bytes that are cut off, altered or of another version are
-    /// FOVEA_BAD_VALUE.
+    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the type, the
+    /// sizes and a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save
+    /// writes exactly fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is
+    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved
+    /// with), though never of fewer than it holds, and of the type that was saved; `size` is what save wrote. Bytes that are
+    /// cut off, altered or of another version are FOVEA_BAD_VALUE.
     pub fn fovea_kv_cache_save(
         cache: *const fovea_kv_cache,
         bytes: *mut c_void,
         size: usize,
     ) -> fovea_status;
-    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the sizes and
-    /// a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save writes exactly
-    /// fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is FOVEA_WORKSPACE_TOO_SMALL
-    /// and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved with), though never of fewer
-    /// than it holds; `size` is what save wrote. Bytes that are cut off, altered or of another version are
-    /// FOVEA_BAD_VALUE.
+    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the type, the
+    /// sizes and a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save
+    /// writes exactly fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is
+    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved
+    /// with), though never of fewer than it holds, and of the type that was saved; `size` is what save wrote. Bytes that are
+    /// cut off, altered or of another version are FOVEA_BAD_VALUE.
     pub fn fovea_kv_cache_restore(
         bytes: *const c_void,
         size: usize,

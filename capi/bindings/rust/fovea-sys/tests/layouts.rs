@@ -137,13 +137,15 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_layer_norm_options, weight), 16);
     assert_eq!(offset!(fovea_layer_norm_options, bias), 24);
     assert_eq!(offset!(fovea_layer_norm_options, residual), 32);
-    assert_eq!((size_of::<fovea_kv_cache_sizes>(), align_of::<fovea_kv_cache_sizes>()), (48, 8));
+    assert_eq!((size_of::<fovea_kv_cache_sizes>(), align_of::<fovea_kv_cache_sizes>()), (56, 8));
     assert_eq!(offset!(fovea_kv_cache_sizes, struct_size), 0);
     assert_eq!(offset!(fovea_kv_cache_sizes, batch), 8);
     assert_eq!(offset!(fovea_kv_cache_sizes, kv_heads), 16);
     assert_eq!(offset!(fovea_kv_cache_sizes, capacity), 24);
     assert_eq!(offset!(fovea_kv_cache_sizes, head_dim), 32);
     assert_eq!(offset!(fovea_kv_cache_sizes, value_dim), 40);
+    assert_eq!(offset!(fovea_kv_cache_sizes, dtype), 48);
+    assert_eq!(offset!(fovea_kv_cache_sizes, reserved), 52);
     assert_eq!((size_of::<fovea_mha_parameters>(), align_of::<fovea_mha_parameters>()), (112, 8));
     assert_eq!(offset!(fovea_mha_parameters, struct_size), 0);
     assert_eq!(offset!(fovea_mha_parameters, layout), 8);

@@ -6,6 +6,33 @@ use crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};
 use crate::KvCache;
 use std::ptr::{null, null_mut};
 
+/// Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Dtype {
+    /// IEEE binary32
+    #[default]
+    F32 = sys::FOVEA_F32,
+    /// IEEE binary16
+    F16 = sys::FOVEA_F16,
+    /// the upper half of an IEEE binary32
+    Bf16 = sys::FOVEA_BF16,
+    /// signed 32-bit integer
+    I32 = sys::FOVEA_I32,
+    /// signed 64-bit integer
+    I64 = sys::FOVEA_I64,
+    /// one byte, 0 is false and anything else is true
+    Bool = sys::FOVEA_BOOL,
+    /// signed 8-bit integer
+    I8 = sys::FOVEA_I8,
+    /// unsigned 8-bit integer
+    U8 = sys::FOVEA_U8,
+    /// 4 bits of exponent, 3 of mantissa, no infinities, NaN 0x7f and 0xff: OCP's E4M3, "e4m3fn"
+    F8E4m3 = sys::FOVEA_F8_E4M3,
+    /// the upper half of an IEEE binary16: OCP's E5M2
+    F8E5m2 = sys::FOVEA_F8_E5M2,
+}
+
 /// How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
 /// shape does not gain by it, the result is that of a higher precision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -836,6 +863,7 @@ pub struct KvCacheSizes {
     pub(crate) capacity: i64,
     pub(crate) head_dim: i64,
     pub(crate) value_dim: i64,
+    pub(crate) dtype: Dtype,
 }
 
 impl KvCacheSizes {
@@ -874,6 +902,12 @@ impl KvCacheSizes {
         self
     }
 
+    /// FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32
+    pub fn dtype(mut self, dtype: Dtype) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_kv_cache_sizes {
         sys::fovea_kv_cache_sizes {
@@ -883,6 +917,8 @@ impl KvCacheSizes {
             capacity: self.capacity,
             head_dim: self.head_dim,
             value_dim: self.value_dim,
+            dtype: self.dtype as i32,
+            reserved: 0,
         }
     }
 }
