@@ -14,6 +14,7 @@ import re
 import sys
 
 import generate_go
+import generate_java
 import generate_node
 import generate_rust
 import interface
@@ -38,6 +39,12 @@ NOT_NEEDED = {
              "fovea_tensor_contiguous": VIEWS,
              "fovea_tensor_from_dlpack": "nothing in Node speaks DLPack",
              "fovea_context_options.parallel_for": "JavaScript has one thread",
+             "fovea_context_options.parallel_for_user": "likewise"},
+    "java": {"fovea_last_error": "fovea_last_error_copy instead",
+             "fovea_status_name": "the enum Status has the names",
+             "fovea_tensor_contiguous": VIEWS,
+             "fovea_tensor_from_dlpack": "tensors of other libraries come as memory segments and strides",
+             "fovea_context_options.parallel_for": "an exception that is thrown in a call from C ends the virtual machine",
              "fovea_context_options.parallel_for_user": "likewise"},
 }
 
@@ -72,6 +79,26 @@ class Binding:
                     yield f"{name}.{member['name']}"
 
 
+class Java(Binding):
+    """A member is set where the class of its struct puts it into the layout; what of that a user can call, the compiler knows."""
+
+    def options(self, described):
+        text = self.read(self.members)
+        for struct in filter(lambda struct: struct["options"], described["structs"]):
+            for member in generate_rust.settable(struct):
+                if not re.search(rf"raw\.set\(\w+, Layouts\.{struct['name']}\.{member['name']},", text) and \
+                        struct["name"] != "fovea_attention_buffers":
+                    yield f"{struct['name']}.{member['name']}"
+        runs = struct_named(described, "fovea_attention_buffers")
+        for member in generate_rust.settable(runs):
+            if not re.search(rf"public Buffers {generate_node.js(member['name'])}\(", text):
+                yield f"fovea_attention_buffers.{member['name']}"
+
+
+def struct_named(described, name):
+    return next(struct for struct in described["structs"] if struct["name"] == name)
+
+
 def in_go(name):
     return rf"\bc{generate_rust.camel(generate_rust.plain(name))}\(|C\.(go_)?{name}\("
 
@@ -87,6 +114,8 @@ BINDINGS = {
     "rust": Binding(["rust/fovea/src/*.rs"], ["rust/fovea/src/*.rs"], lambda name: rf"sys::{name}\("),
     "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/buffers.go", "go/shim.c"],
                   ["go/shim.c"], in_go),
+    "java": Java(["java/src/main/java/fovea/[!N]*.java"], ["java/src/main/java/fovea/*.java"],
+                 lambda name: rf"Native(\.|::){name}\b"),
     "node": Binding(["node/index.js", "node/src/addon.cpp"], ["node/src/*.cpp"], in_node),
 }
 
@@ -94,7 +123,7 @@ BINDINGS = {
 def generated(described):
     """{path below capi/bindings: text}"""
     files = {}
-    for module in (generate_rust, generate_go, generate_node):
+    for module in (generate_rust, generate_go, generate_node, generate_java):
         files.update(module.files(described))
     return files
 

@@ -1,0 +1,379 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+package fovea;
+
+import java.lang.foreign.MemorySegment;
+
+/**
+ * The data of a planned run: for every tensor that was planned a segment or an array that begins with the first
+ * element of it in memory. In C: {@code fovea_attention_buffers}.
+ */
+public final class Buffers {
+  static final int COUNT = 19;
+  static final String[] NAMES = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores"};
+  static final boolean[] WRITES = {false, false, false, true, false, false, false, false, false, true, true, false, false, false, false, false, false, false, true};
+
+  final MemorySegment[] data = new MemorySegment[COUNT];
+
+  public Buffers() {}
+
+  /** The data of {@code query}. */
+  public Buffers query(MemorySegment query) {
+    data[0] = query;
+    return this;
+  }
+
+  /** The data of {@code query}. */
+  public Buffers query(float[] query) {
+    data[0] = MemorySegment.ofArray(query);
+    return this;
+  }
+
+  /** The data of {@code query}. */
+  public Buffers query(short[] query) {
+    data[0] = MemorySegment.ofArray(query);
+    return this;
+  }
+
+  /** The data of {@code key}. */
+  public Buffers key(MemorySegment key) {
+    data[1] = key;
+    return this;
+  }
+
+  /** The data of {@code key}. */
+  public Buffers key(float[] key) {
+    data[1] = MemorySegment.ofArray(key);
+    return this;
+  }
+
+  /** The data of {@code key}. */
+  public Buffers key(short[] key) {
+    data[1] = MemorySegment.ofArray(key);
+    return this;
+  }
+
+  /** The data of {@code value}. */
+  public Buffers value(MemorySegment value) {
+    data[2] = value;
+    return this;
+  }
+
+  /** The data of {@code value}. */
+  public Buffers value(float[] value) {
+    data[2] = MemorySegment.ofArray(value);
+    return this;
+  }
+
+  /** The data of {@code value}. */
+  public Buffers value(short[] value) {
+    data[2] = MemorySegment.ofArray(value);
+    return this;
+  }
+
+  /** The data of {@code out}. */
+  public Buffers out(MemorySegment out) {
+    data[3] = out;
+    return this;
+  }
+
+  /** The data of {@code out}. */
+  public Buffers out(float[] out) {
+    data[3] = MemorySegment.ofArray(out);
+    return this;
+  }
+
+  /** The data of {@code out}. */
+  public Buffers out(short[] out) {
+    data[3] = MemorySegment.ofArray(out);
+    return this;
+  }
+
+  /** The data of {@code options.valid_lens}. */
+  public Buffers validLens(MemorySegment validLens) {
+    data[4] = validLens;
+    return this;
+  }
+
+  /** The data of {@code options.valid_lens}. */
+  public Buffers validLens(int[] validLens) {
+    data[4] = MemorySegment.ofArray(validLens);
+    return this;
+  }
+
+  /** The data of {@code options.valid_lens}. */
+  public Buffers validLens(long[] validLens) {
+    data[4] = MemorySegment.ofArray(validLens);
+    return this;
+  }
+
+  /** The data of {@code options.mask}. */
+  public Buffers mask(MemorySegment mask) {
+    data[5] = mask;
+    return this;
+  }
+
+  /** The data of {@code options.mask}. */
+  public Buffers mask(byte[] mask) {
+    data[5] = MemorySegment.ofArray(mask);
+    return this;
+  }
+
+  /** The data of {@code options.bias}. */
+  public Buffers bias(MemorySegment bias) {
+    data[6] = bias;
+    return this;
+  }
+
+  /** The data of {@code options.bias}. */
+  public Buffers bias(float[] bias) {
+    data[6] = MemorySegment.ofArray(bias);
+    return this;
+  }
+
+  /** The data of {@code options.bias}. */
+  public Buffers bias(short[] bias) {
+    data[6] = MemorySegment.ofArray(bias);
+    return this;
+  }
+
+  /** The data of {@code options.alibi_slopes}. */
+  public Buffers alibiSlopes(MemorySegment alibiSlopes) {
+    data[7] = alibiSlopes;
+    return this;
+  }
+
+  /** The data of {@code options.alibi_slopes}. */
+  public Buffers alibiSlopes(float[] alibiSlopes) {
+    data[7] = MemorySegment.ofArray(alibiSlopes);
+    return this;
+  }
+
+  /** The data of {@code options.alibi_slopes}. */
+  public Buffers alibiSlopes(short[] alibiSlopes) {
+    data[7] = MemorySegment.ofArray(alibiSlopes);
+    return this;
+  }
+
+  /** The data of {@code options.sinks}. */
+  public Buffers sinks(MemorySegment sinks) {
+    data[8] = sinks;
+    return this;
+  }
+
+  /** The data of {@code options.sinks}. */
+  public Buffers sinks(float[] sinks) {
+    data[8] = MemorySegment.ofArray(sinks);
+    return this;
+  }
+
+  /** The data of {@code options.sinks}. */
+  public Buffers sinks(short[] sinks) {
+    data[8] = MemorySegment.ofArray(sinks);
+    return this;
+  }
+
+  /** The data of {@code options.log_sum_exp}. */
+  public Buffers logSumExp(MemorySegment logSumExp) {
+    data[9] = logSumExp;
+    return this;
+  }
+
+  /** The data of {@code options.log_sum_exp}. */
+  public Buffers logSumExp(float[] logSumExp) {
+    data[9] = MemorySegment.ofArray(logSumExp);
+    return this;
+  }
+
+  /** The data of {@code options.log_sum_exp}. */
+  public Buffers logSumExp(short[] logSumExp) {
+    data[9] = MemorySegment.ofArray(logSumExp);
+    return this;
+  }
+
+  /** The data of {@code options.weights}. */
+  public Buffers weights(MemorySegment weights) {
+    data[10] = weights;
+    return this;
+  }
+
+  /** The data of {@code options.weights}. */
+  public Buffers weights(float[] weights) {
+    data[10] = MemorySegment.ofArray(weights);
+    return this;
+  }
+
+  /** The data of {@code options.weights}. */
+  public Buffers weights(short[] weights) {
+    data[10] = MemorySegment.ofArray(weights);
+    return this;
+  }
+
+  /** The data of {@code score.query_weight}. */
+  public Buffers queryWeight(MemorySegment queryWeight) {
+    data[11] = queryWeight;
+    return this;
+  }
+
+  /** The data of {@code score.query_weight}. */
+  public Buffers queryWeight(float[] queryWeight) {
+    data[11] = MemorySegment.ofArray(queryWeight);
+    return this;
+  }
+
+  /** The data of {@code score.query_weight}. */
+  public Buffers queryWeight(short[] queryWeight) {
+    data[11] = MemorySegment.ofArray(queryWeight);
+    return this;
+  }
+
+  /** The data of {@code score.key_weight}. */
+  public Buffers keyWeight(MemorySegment keyWeight) {
+    data[12] = keyWeight;
+    return this;
+  }
+
+  /** The data of {@code score.key_weight}. */
+  public Buffers keyWeight(float[] keyWeight) {
+    data[12] = MemorySegment.ofArray(keyWeight);
+    return this;
+  }
+
+  /** The data of {@code score.key_weight}. */
+  public Buffers keyWeight(short[] keyWeight) {
+    data[12] = MemorySegment.ofArray(keyWeight);
+    return this;
+  }
+
+  /** The data of {@code score.weight}. */
+  public Buffers weight(MemorySegment weight) {
+    data[13] = weight;
+    return this;
+  }
+
+  /** The data of {@code score.weight}. */
+  public Buffers weight(float[] weight) {
+    data[13] = MemorySegment.ofArray(weight);
+    return this;
+  }
+
+  /** The data of {@code score.weight}. */
+  public Buffers weight(short[] weight) {
+    data[13] = MemorySegment.ofArray(weight);
+    return this;
+  }
+
+  /** The data of {@code score.bias}. */
+  public Buffers scoreBias(MemorySegment scoreBias) {
+    data[14] = scoreBias;
+    return this;
+  }
+
+  /** The data of {@code score.bias}. */
+  public Buffers scoreBias(float[] scoreBias) {
+    data[14] = MemorySegment.ofArray(scoreBias);
+    return this;
+  }
+
+  /** The data of {@code score.bias}. */
+  public Buffers scoreBias(short[] scoreBias) {
+    data[14] = MemorySegment.ofArray(scoreBias);
+    return this;
+  }
+
+  /** The data of {@code score.score_vector}. */
+  public Buffers scoreVector(MemorySegment scoreVector) {
+    data[15] = scoreVector;
+    return this;
+  }
+
+  /** The data of {@code score.score_vector}. */
+  public Buffers scoreVector(float[] scoreVector) {
+    data[15] = MemorySegment.ofArray(scoreVector);
+    return this;
+  }
+
+  /** The data of {@code score.score_vector}. */
+  public Buffers scoreVector(short[] scoreVector) {
+    data[15] = MemorySegment.ofArray(scoreVector);
+    return this;
+  }
+
+  /** The data of {@code score.sigmas}. */
+  public Buffers sigmas(MemorySegment sigmas) {
+    data[16] = sigmas;
+    return this;
+  }
+
+  /** The data of {@code score.sigmas}. */
+  public Buffers sigmas(float[] sigmas) {
+    data[16] = MemorySegment.ofArray(sigmas);
+    return this;
+  }
+
+  /** The data of {@code score.sigmas}. */
+  public Buffers sigmas(short[] sigmas) {
+    data[16] = MemorySegment.ofArray(sigmas);
+    return this;
+  }
+
+  /** The data of {@code options.query_offsets}. */
+  public Buffers queryOffsets(MemorySegment queryOffsets) {
+    data[17] = queryOffsets;
+    return this;
+  }
+
+  /** The data of {@code options.query_offsets}. */
+  public Buffers queryOffsets(int[] queryOffsets) {
+    data[17] = MemorySegment.ofArray(queryOffsets);
+    return this;
+  }
+
+  /** The data of {@code options.query_offsets}. */
+  public Buffers queryOffsets(long[] queryOffsets) {
+    data[17] = MemorySegment.ofArray(queryOffsets);
+    return this;
+  }
+
+  /** The data of {@code options.scores}. */
+  public Buffers scores(MemorySegment scores) {
+    data[18] = scores;
+    return this;
+  }
+
+  /** The data of {@code options.scores}. */
+  public Buffers scores(float[] scores) {
+    data[18] = MemorySegment.ofArray(scores);
+    return this;
+  }
+
+  /** The data of {@code options.scores}. */
+  public Buffers scores(short[] scores) {
+    data[18] = MemorySegment.ofArray(scores);
+    return this;
+  }
+
+  /** The tensors of a planned call, in the order of their data here. */
+  static Tensor[] planned(Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
+    return new Tensor[] {
+      query,
+      key,
+      value,
+      out,
+      options == null ? null : options.validLens(),
+      options == null ? null : options.mask(),
+      options == null ? null : options.bias(),
+      options == null ? null : options.alibiSlopes(),
+      options == null ? null : options.sinks(),
+      options == null ? null : options.logSumExp(),
+      options == null ? null : options.weights(),
+      score == null ? null : score.queryWeight(),
+      score == null ? null : score.keyWeight(),
+      score == null ? null : score.weight(),
+      score == null ? null : score.bias(),
+      score == null ? null : score.scoreVector(),
+      score == null ? null : score.sigmas(),
+      options == null ? null : options.queryOffsets(),
+      options == null ? null : options.scores()};
+  }
+}

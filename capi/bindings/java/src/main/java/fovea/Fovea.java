@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+package fovea;
+
+import java.lang.foreign.MemorySegment;
+
+/**
+ * The operations. Each is there in full, with a context (or null) and the tensor that is written, and in short, with a result
+ * of its first tensor's element type. Shapes, formulas and errors are those of the C interface, whose manual is fovea.h;
+ * options may be null. What is refused throws a FoveaException with the library's message, and leaves outputs as they were.
+ */
+public final class Fovea {
+  private Fovea() {}
+
+  /** The version of the library that is loaded. */
+  public static String version() {
+    return Library.text(Native.fovea_version());
+  }
+
+  // ---- attention ----------------------------------------------------------------------------------------------------
+
+  /** softmax(query keyᵀ / √D) value, for query [B,H,Q,D], key [B,Hkv,K,D], value [B,Hkv,K,Dv]; or without B and H. */
+  public static Tensor sdpa(Tensor query, Tensor key, Tensor value) {
+    return sdpa(query, key, value, null);
+  }
+
+  public static Tensor sdpa(Tensor query, Tensor key, Tensor value, AttentionOptions options) {
+    Tensor out = Tensor.zeros(query.dtype, query.withLast(value.last()));
+    sdpa(null, query, key, value, out, options);
+    return out;
+  }
+
+  public static void sdpa(Context context, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), q = call.in(query), k = call.in(key), v = call.in(value), o = call.out(out);
+      MemorySegment raw = AttentionOptions.raw(options, call);
+      call.run(() -> Native.fovea_sdpa(c, q, k, v, o, raw));
+    }
+  }
+
+  /** Attention with any score function; score null: the scaled dot product. */
+  public static Tensor attention(Score score, Tensor query, Tensor key, Tensor value, AttentionOptions options) {
+    Tensor out = Tensor.zeros(query.dtype, query.withLast(value.last()));
+    attention(null, score, query, key, value, out, options);
+    return out;
+  }
+
+  public static void attention(Context context, Score score, Tensor query, Tensor key, Tensor value, Tensor out,
+      AttentionOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key), v = call.in(value);
+      MemorySegment o = call.out(out), raw = AttentionOptions.raw(options, call);
+      call.run(() -> Native.fovea_attention(c, s, q, k, v, o, raw));
+    }
+  }
+
+  /** Attention with the score v · tanh(Wq q + Wk k). */
+  public static Tensor additiveAttention(Tensor query, Tensor key, Tensor value, Tensor queryWeight, Tensor keyWeight,
+      Tensor scoreVector, AttentionOptions options) {
+    Score score = new Score().kind(ScoreKind.ADDITIVE).queryWeight(queryWeight).keyWeight(keyWeight).scoreVector(scoreVector);
+    return attention(score, query, key, value, options);
+  }
+
+  /** Nadaraya-Watson regression with a Gaussian kernel. */
+  public static Tensor kernelRegression(Tensor queries, Tensor inputs, Tensor targets, KernelRegressionOptions options) {
+    long[] shape = targets.shape();
+    if (shape.length > 0 && queries.shape.length > 0) shape[0] = queries.shape[0];
+    Tensor out = Tensor.zeros(queries.dtype, shape);
+    kernelRegression(null, queries, inputs, targets, out, options);
+    return out;
+  }
+
+  public static void kernelRegression(Context context, Tensor queries, Tensor inputs, Tensor targets, Tensor out,
+      KernelRegressionOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), q = call.in(queries), x = call.in(inputs), y = call.in(targets), o = call.out(out);
+      MemorySegment raw = KernelRegressionOptions.raw(options, call);
+      call.run(() -> Native.fovea_kernel_regression(c, q, x, y, o, raw));
+    }
+  }
+
+  /** Attention over all keys from attention over parts of them; logSumExp may be null. */
+  public static void mergeStates(Context context, Tensor outs, Tensor lses, Tensor out, Tensor logSumExp) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), parts = call.in(outs), sums = call.in(lses), o = call.out(out), l = call.out(logSumExp);
+      call.run(() -> Native.fovea_merge_states(c, parts, sums, o, l));
+    }
+  }
+
+  /** Softmax over the last axis up to a valid length, [B] or [B,Q] or null; what is behind it is 0. */
+  public static Tensor maskedSoftmax(Tensor x, Tensor validLens) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    maskedSoftmax(null, x, validLens, out, null);
+    return out;
+  }
+
+  public static void maskedSoftmax(Context context, Tensor x, Tensor validLens, Tensor out, MaskedSoftmaxOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), lens = call.in(validLens), o = call.out(out);
+      MemorySegment raw = MaskedSoftmaxOptions.raw(options, call);
+      call.run(() -> Native.fovea_masked_softmax(c, input, lens, o, raw));
+    }
+  }
+
+  // ---- products and rows --------------------------------------------------------------------------------------------
+
+  /** a b for a [M,K] or [B,M,K] and b [K,N] or [B,K,N]. */
+  public static Tensor matmul(Tensor a, Tensor b) {
+    long[] shape = (a.shape.length >= b.shape.length ? a : b).shape();
+    if (a.shape.length >= 2 && shape.length >= 2) shape[shape.length - 2] = a.shape[a.shape.length - 2];
+    if (shape.length > 0) shape[shape.length - 1] = b.last();
+    Tensor out = Tensor.zeros(a.dtype, shape);
+    matmul(null, a, b, out);
+    return out;
+  }
+
+  public static void matmul(Context context, Tensor a, Tensor b, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), left = call.in(a), right = call.in(b), o = call.out(out);
+      call.run(() -> Native.fovea_matmul(c, left, right, o));
+    }
+  }
+
+  /** Layer normalisation over the last axis. */
+  public static Tensor layerNorm(Tensor x, LayerNormOptions options) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    layerNorm(null, x, out, options);
+    return out;
+  }
+
+  public static void layerNorm(Context context, Tensor x, Tensor out, LayerNormOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out), raw = LayerNormOptions.raw(options, call);
+      call.run(() -> Native.fovea_layer_norm(c, input, o, raw));
+    }
+  }
+
+  public static Tensor exp(Tensor x) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    exp(null, x, out);
+    return out;
+  }
+
+  public static void exp(Context context, Tensor x, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
+      call.run(() -> Native.fovea_exp(c, input, o));
+    }
+  }
+
+  public static Tensor tanh(Tensor x) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    tanh(null, x, out);
+    return out;
+  }
+
+  public static void tanh(Context context, Tensor x, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
+      call.run(() -> Native.fovea_tanh(c, input, o));
+    }
+  }
+
+  // ---- positions ----------------------------------------------------------------------------------------------------
+
+  /** The sinusoidal encoding, positions x features. */
+  public static Tensor positionalEncoding(long positions, long features) {
+    Tensor out = Tensor.zeros(positions, features);
+    positionalEncoding(null, out, null);
+    return out;
+  }
+
+  public static void positionalEncoding(Context context, Tensor out, PositionalEncodingOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), o = call.out(out), raw = PositionalEncodingOptions.raw(options, call);
+      call.run(() -> Native.fovea_positional_encoding(c, o, raw));
+    }
+  }
+
+  /** x plus the encoding, with dropout if asked for. */
+  public static Tensor addPositionalEncoding(Tensor x, PositionalEncodingOptions options) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    addPositionalEncoding(null, x, out, options);
+    return out;
+  }
+
+  public static void addPositionalEncoding(Context context, Tensor x, Tensor out, PositionalEncodingOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out), raw = PositionalEncodingOptions.raw(options, call);
+      call.run(() -> Native.fovea_add_positional_encoding(c, input, o, raw));
+    }
+  }
+
+  /** Rotary position embedding of x [...,L,D]. */
+  public static Tensor rotary(Tensor x, RotaryOptions options) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    rotary(null, x, out, options);
+    return out;
+  }
+
+  public static void rotary(Context context, Tensor x, Tensor out, RotaryOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out), raw = RotaryOptions.raw(options, call);
+      call.run(() -> Native.fovea_rotary(c, input, o, raw));
+    }
+  }
+
+  /** The slopes of ALiBi for that many heads. */
+  public static Tensor alibiSlopes(long heads) {
+    Tensor out = Tensor.zeros(heads);
+    try (Call call = new Call()) {
+      MemorySegment o = call.out(out);
+      call.run(() -> Native.fovea_alibi_slopes(o));
+    }
+    return out;
+  }
+}

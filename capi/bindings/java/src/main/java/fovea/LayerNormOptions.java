@@ -1,0 +1,64 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+package fovea;
+
+import static java.lang.foreign.ValueLayout.*;
+
+import java.lang.foreign.MemorySegment;
+
+/** Whatever is left out has its default. In C: {@code fovea_layer_norm_options}. */
+public final class LayerNormOptions {
+  private float epsilon;
+  private Tensor weight;
+  private Tensor bias;
+  private Tensor residual;
+
+  public LayerNormOptions() {}
+
+  /** finite, &gt;= 0; 0: 1e-5 */
+  public LayerNormOptions epsilon(float epsilon) {
+    this.epsilon = epsilon;
+    return this;
+  }
+
+  /** F32 [E], contiguous; NULL: ones */
+  public LayerNormOptions weight(Tensor weight) {
+    this.weight = weight;
+    return this;
+  }
+
+  /** F32 [E], contiguous; NULL: zeros */
+  public LayerNormOptions bias(Tensor bias) {
+    this.bias = bias;
+    return this;
+  }
+
+  /** F32, x's shape, last axis contiguous: x + residual is normalised */
+  public LayerNormOptions residual(Tensor residual) {
+    this.residual = residual;
+    return this;
+  }
+
+  Tensor weight() {
+    return weight;
+  }
+
+  Tensor bias() {
+    return bias;
+  }
+
+  Tensor residual() {
+    return residual;
+  }
+
+  static MemorySegment raw(LayerNormOptions options, Call call) {
+    if (options == null) return MemorySegment.NULL;
+    MemorySegment raw = call.allocate(Layouts.fovea_layer_norm_options.SIZE);
+    raw.set(JAVA_LONG, Layouts.fovea_layer_norm_options.struct_size, Layouts.fovea_layer_norm_options.SIZE);
+    raw.set(JAVA_FLOAT, Layouts.fovea_layer_norm_options.epsilon, options.epsilon);
+    raw.set(ADDRESS, Layouts.fovea_layer_norm_options.weight, call.in(options.weight));
+    raw.set(ADDRESS, Layouts.fovea_layer_norm_options.bias, call.in(options.bias));
+    raw.set(ADDRESS, Layouts.fovea_layer_norm_options.residual, call.in(options.residual));
+    return raw;
+  }
+}

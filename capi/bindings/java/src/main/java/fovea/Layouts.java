@@ -1,0 +1,435 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+package fovea;
+
+import static java.lang.foreign.ValueLayout.*;
+
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemoryLayout.PathElement;
+import java.lang.foreign.StructLayout;
+
+/** The C structs, under their names there. */
+final class Layouts {
+  static final int MAX_RANK = 6;
+
+  private Layouts() {}
+
+  static final class fovea_tensor {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        ADDRESS.withName("data"),
+        JAVA_INT.withName("dtype"),
+        JAVA_INT.withName("rank"),
+        MemoryLayout.sequenceLayout(6, JAVA_LONG).withName("shape"),
+        MemoryLayout.sequenceLayout(6, JAVA_LONG).withName("strides"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long data = place("data");
+    static final long dtype = place("dtype");
+    static final long rank = place("rank");
+    static final long shape = place("shape");
+    static final long strides = place("strides");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_context_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("max_threads"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("max_isa"),
+        ADDRESS.withName("parallel_for"),
+        ADDRESS.withName("parallel_for_user"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long max_threads = place("max_threads");
+    static final long reserved = place("reserved");
+    static final long max_isa = place("max_isa");
+    static final long parallel_for = place("parallel_for");
+    static final long parallel_for_user = place("parallel_for_user");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_attention_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_INT.withName("empty_rows"),
+        JAVA_FLOAT.withName("scale"),
+        JAVA_FLOAT.withName("softcap"),
+        JAVA_LONG.withName("query_offset"),
+        JAVA_LONG.withName("window_left"),
+        JAVA_LONG.withName("window_right"),
+        ADDRESS.withName("valid_lens"),
+        ADDRESS.withName("mask"),
+        ADDRESS.withName("bias"),
+        ADDRESS.withName("alibi_slopes"),
+        ADDRESS.withName("sinks"),
+        ADDRESS.withName("log_sum_exp"),
+        ADDRESS.withName("weights"),
+        JAVA_FLOAT.withName("dropout"),
+        JAVA_INT.withName("reserved"),
+        JAVA_LONG.withName("dropout_seed"),
+        ADDRESS.withName("query_offsets"),
+        ADDRESS.withName("scores"),
+        JAVA_INT.withName("scores_kind"),
+        JAVA_INT.withName("reserved_2"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long empty_rows = place("empty_rows");
+    static final long scale = place("scale");
+    static final long softcap = place("softcap");
+    static final long query_offset = place("query_offset");
+    static final long window_left = place("window_left");
+    static final long window_right = place("window_right");
+    static final long valid_lens = place("valid_lens");
+    static final long mask = place("mask");
+    static final long bias = place("bias");
+    static final long alibi_slopes = place("alibi_slopes");
+    static final long sinks = place("sinks");
+    static final long log_sum_exp = place("log_sum_exp");
+    static final long weights = place("weights");
+    static final long dropout = place("dropout");
+    static final long reserved = place("reserved");
+    static final long dropout_seed = place("dropout_seed");
+    static final long query_offsets = place("query_offsets");
+    static final long scores = place("scores");
+    static final long scores_kind = place("scores_kind");
+    static final long reserved_2 = place("reserved_2");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_attention_buffers {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("query"),
+        ADDRESS.withName("key"),
+        ADDRESS.withName("value"),
+        ADDRESS.withName("out"),
+        ADDRESS.withName("valid_lens"),
+        ADDRESS.withName("mask"),
+        ADDRESS.withName("bias"),
+        ADDRESS.withName("alibi_slopes"),
+        ADDRESS.withName("sinks"),
+        ADDRESS.withName("log_sum_exp"),
+        ADDRESS.withName("weights"),
+        ADDRESS.withName("query_weight"),
+        ADDRESS.withName("key_weight"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("score_bias"),
+        ADDRESS.withName("score_vector"),
+        ADDRESS.withName("sigmas"),
+        ADDRESS.withName("query_offsets"),
+        ADDRESS.withName("scores"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long query = place("query");
+    static final long key = place("key");
+    static final long value = place("value");
+    static final long out = place("out");
+    static final long valid_lens = place("valid_lens");
+    static final long mask = place("mask");
+    static final long bias = place("bias");
+    static final long alibi_slopes = place("alibi_slopes");
+    static final long sinks = place("sinks");
+    static final long log_sum_exp = place("log_sum_exp");
+    static final long weights = place("weights");
+    static final long query_weight = place("query_weight");
+    static final long key_weight = place("key_weight");
+    static final long weight = place("weight");
+    static final long score_bias = place("score_bias");
+    static final long score_vector = place("score_vector");
+    static final long sigmas = place("sigmas");
+    static final long query_offsets = place("query_offsets");
+    static final long scores = place("scores");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_score {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("kind"),
+        JAVA_FLOAT.withName("sigma"),
+        ADDRESS.withName("query_weight"),
+        ADDRESS.withName("key_weight"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("bias"),
+        ADDRESS.withName("score_vector"),
+        ADDRESS.withName("sigmas"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long kind = place("kind");
+    static final long sigma = place("sigma");
+    static final long query_weight = place("query_weight");
+    static final long key_weight = place("key_weight");
+    static final long weight = place("weight");
+    static final long bias = place("bias");
+    static final long score_vector = place("score_vector");
+    static final long sigmas = place("sigmas");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_prepared_keys_sizes {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_LONG.withName("batch"),
+        JAVA_LONG.withName("kv_heads"),
+        JAVA_LONG.withName("capacity"),
+        JAVA_LONG.withName("query_dim"),
+        JAVA_LONG.withName("key_dim"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long batch = place("batch");
+    static final long kv_heads = place("kv_heads");
+    static final long capacity = place("capacity");
+    static final long query_dim = place("query_dim");
+    static final long key_dim = place("key_dim");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_kernel_regression_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_FLOAT.withName("sigma"),
+        ADDRESS.withName("weights"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long sigma = place("sigma");
+    static final long weights = place("weights");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_masked_softmax_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("empty_rows"),
+        JAVA_INT.withName("reserved"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long empty_rows = place("empty_rows");
+    static final long reserved = place("reserved");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_matmul_pack_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_INT.withName("reserved"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long reserved = place("reserved");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_positional_encoding_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_FLOAT.withName("base"),
+        JAVA_FLOAT.withName("dropout"),
+        JAVA_LONG.withName("offset"),
+        JAVA_LONG.withName("dropout_seed"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long base = place("base");
+    static final long dropout = place("dropout");
+    static final long offset = place("offset");
+    static final long dropout_seed = place("dropout_seed");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_rotary_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_FLOAT.withName("base"),
+        JAVA_FLOAT.withName("position_scale"),
+        JAVA_INT.withName("reserved"),
+        JAVA_LONG.withName("rotary_dim"),
+        JAVA_LONG.withName("offset"),
+        ADDRESS.withName("positions"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long base = place("base");
+    static final long position_scale = place("position_scale");
+    static final long reserved = place("reserved");
+    static final long rotary_dim = place("rotary_dim");
+    static final long offset = place("offset");
+    static final long positions = place("positions");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_linear_pack_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("layout"),
+        JAVA_INT.withName("reserved"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long layout = place("layout");
+    static final long reserved = place("reserved");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_linear_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("activation"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("bias"),
+        ADDRESS.withName("residual"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long activation = place("activation");
+    static final long reserved = place("reserved");
+    static final long bias = place("bias");
+    static final long residual = place("residual");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_layer_norm_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_FLOAT.withName("epsilon"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("bias"),
+        ADDRESS.withName("residual"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long epsilon = place("epsilon");
+    static final long reserved = place("reserved");
+    static final long weight = place("weight");
+    static final long bias = place("bias");
+    static final long residual = place("residual");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_kv_cache_sizes {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_LONG.withName("batch"),
+        JAVA_LONG.withName("kv_heads"),
+        JAVA_LONG.withName("capacity"),
+        JAVA_LONG.withName("head_dim"),
+        JAVA_LONG.withName("value_dim"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long batch = place("batch");
+    static final long kv_heads = place("kv_heads");
+    static final long capacity = place("capacity");
+    static final long head_dim = place("head_dim");
+    static final long value_dim = place("value_dim");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_mha_parameters {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("layout"),
+        JAVA_INT.withName("reserved"),
+        JAVA_LONG.withName("heads"),
+        JAVA_LONG.withName("kv_heads"),
+        ADDRESS.withName("query_weight"),
+        ADDRESS.withName("key_weight"),
+        ADDRESS.withName("value_weight"),
+        ADDRESS.withName("in_weight"),
+        ADDRESS.withName("out_weight"),
+        ADDRESS.withName("query_bias"),
+        ADDRESS.withName("key_bias"),
+        ADDRESS.withName("value_bias"),
+        ADDRESS.withName("in_bias"),
+        ADDRESS.withName("out_bias"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long layout = place("layout");
+    static final long reserved = place("reserved");
+    static final long heads = place("heads");
+    static final long kv_heads = place("kv_heads");
+    static final long query_weight = place("query_weight");
+    static final long key_weight = place("key_weight");
+    static final long value_weight = place("value_weight");
+    static final long in_weight = place("in_weight");
+    static final long out_weight = place("out_weight");
+    static final long query_bias = place("query_bias");
+    static final long key_bias = place("key_bias");
+    static final long value_bias = place("value_bias");
+    static final long in_bias = place("in_bias");
+    static final long out_bias = place("out_bias");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_mha_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("attention"),
+        ADDRESS.withName("score"),
+        ADDRESS.withName("rotary"),
+        ADDRESS.withName("cache"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long reserved = place("reserved");
+    static final long attention = place("attention");
+    static final long score = place("score");
+    static final long rotary = place("rotary");
+    static final long cache = place("cache");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+}

@@ -1,0 +1,59 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+package fovea;
+
+import static java.lang.foreign.ValueLayout.*;
+
+import java.lang.foreign.MemorySegment;
+
+/** Whatever is left out has its default. In C: {@code fovea_linear_options}. */
+public final class LinearOptions {
+  private Activation activation;
+  private Tensor bias;
+  private Tensor residual;
+
+  public LinearOptions() {}
+
+  /** FOVEA_ACTIVATION_* */
+  public LinearOptions activation(Activation activation) {
+    this.activation = activation;
+    return this;
+  }
+
+  /** F32 [N], any stride */
+  public LinearOptions bias(Tensor bias) {
+    this.bias = bias;
+    return this;
+  }
+
+  /**
+   * F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the
+   * layer is then added to it
+   */
+  public LinearOptions residual(Tensor residual) {
+    this.residual = residual;
+    return this;
+  }
+
+  Activation activation() {
+    return activation;
+  }
+
+  Tensor bias() {
+    return bias;
+  }
+
+  Tensor residual() {
+    return residual;
+  }
+
+  static MemorySegment raw(LinearOptions options, Call call) {
+    if (options == null) return MemorySegment.NULL;
+    MemorySegment raw = call.allocate(Layouts.fovea_linear_options.SIZE);
+    raw.set(JAVA_LONG, Layouts.fovea_linear_options.struct_size, Layouts.fovea_linear_options.SIZE);
+    if (options.activation != null) raw.set(JAVA_INT, Layouts.fovea_linear_options.activation, options.activation.number);
+    raw.set(ADDRESS, Layouts.fovea_linear_options.bias, call.in(options.bias));
+    raw.set(ADDRESS, Layouts.fovea_linear_options.residual, call.in(options.residual));
+    return raw;
+  }
+}

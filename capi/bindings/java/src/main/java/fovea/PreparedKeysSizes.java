@@ -1,0 +1,60 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+package fovea;
+
+import static java.lang.foreign.ValueLayout.*;
+
+import java.lang.foreign.MemorySegment;
+
+/** Whatever is left out has its default. In C: {@code fovea_prepared_keys_sizes}. */
+public final class PreparedKeysSizes {
+  private long batch;
+  private long kvHeads;
+  private long capacity;
+  private long queryDim;
+  private long keyDim;
+
+  public PreparedKeysSizes() {}
+
+  /** B, 0 to 2^30 */
+  public PreparedKeysSizes batch(long batch) {
+    this.batch = batch;
+    return this;
+  }
+
+  /** Hkv, 1 to 2^30 */
+  public PreparedKeysSizes kvHeads(long kvHeads) {
+    this.kvHeads = kvHeads;
+    return this;
+  }
+
+  /** keys of each sequence, 0 to 2^30 */
+  public PreparedKeysSizes capacity(long capacity) {
+    this.capacity = capacity;
+    return this;
+  }
+
+  /** Dq, 1 to 1024: CONCAT's weight does not tell the two apart */
+  public PreparedKeysSizes queryDim(long queryDim) {
+    this.queryDim = queryDim;
+    return this;
+  }
+
+  /** Dk, 1 to 1024 */
+  public PreparedKeysSizes keyDim(long keyDim) {
+    this.keyDim = keyDim;
+    return this;
+  }
+
+  static MemorySegment raw(PreparedKeysSizes options, Call call) {
+    if (options == null) return MemorySegment.NULL;
+    MemorySegment raw = call.allocate(Layouts.fovea_prepared_keys_sizes.SIZE);
+    raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.struct_size, Layouts.fovea_prepared_keys_sizes.SIZE);
+    raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.batch, options.batch);
+    raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.kv_heads, options.kvHeads);
+    raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.capacity, options.capacity);
+    raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.query_dim, options.queryDim);
+    raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.key_dim, options.keyDim);
+    return raw;
+  }
+}
