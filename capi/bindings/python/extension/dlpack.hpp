@@ -41,7 +41,8 @@ enum : uint64_t { kDlReadOnly = 1 };
 struct DlExchange {
   uint32_t major, minor;
   DlExchange *older;
-  void *allocate, *from_object, *to_object;
+  void *allocate, *from_object;
+  int (*to_object)(DlManagedVersioned *managed, void **object);  // which owns it from then on
   int (*look)(void *object, DlTensor *out);
 };
 

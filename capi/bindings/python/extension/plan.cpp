@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "errors.hpp"
+#include "made.hpp"
 #include "view.hpp"
 
 namespace fovea_python {
@@ -24,6 +25,7 @@ struct Entry {
   fovea_tensor planned;
   PyObject *kept;               // an array that runs take if they are given no other
   PyObject *maker, *arguments;  // an output's
+  const DlExchange *exchange;   // the quicker way to make it, or nullptr
 };
 
 struct Plan {
@@ -59,7 +61,8 @@ bool read_maker(Entry &entry, PyObject *makers) {
   }
   Py_INCREF(entry.maker);
   Py_INCREF(entry.arguments);
-  return true;
+  entry.exchange = exchange_for(entry.maker, entry.arguments, entry.planned);
+  return PyErr_Occurred() == nullptr;
 }
 
 // (name, array, whether runs take this very array)
@@ -188,11 +191,22 @@ bool take_named(const Plan &plan, PyObject *named, Run &run) {
   return true;
 }
 
+void set_buffer(const Entry &entry, void *data, fovea_attention_buffers &buffers) {
+  std::memcpy(reinterpret_cast<char *>(&buffers) + entry.buffer->offset, &data, sizeof data);
+}
+
 bool fill_buffers(const Plan &plan, Run &run, View *views, fovea_attention_buffers &buffers) {
   for (int n = 0; n < plan.count; ++n) {
     const Entry &entry = plan.entries[n];
     PyObject *&array = run.arrays[n];
     if (array == nullptr) array = entry.kept;
+    if (array == nullptr && entry.exchange != nullptr) {
+      void *data = nullptr;
+      array = run.made[n] = make_array(*entry.exchange, entry.planned, &data);
+      if (array == nullptr) return false;
+      set_buffer(entry, data, buffers);
+      continue;
+    }
     if (array == nullptr && entry.maker != nullptr) {
       array = run.made[n] = PyObject_CallObject(entry.maker, entry.arguments);
       if (array == nullptr) return false;
@@ -203,7 +217,7 @@ bool fill_buffers(const Plan &plan, Run &run, View *views, fovea_attention_buffe
     }
     if (!views[n].open(array, entry.buffer->name, entry.buffer->output)) return false;
     if (!as_planned(entry, views[n].tensor)) return false;
-    std::memcpy(reinterpret_cast<char *>(&buffers) + entry.buffer->offset, &views[n].tensor.data, sizeof(void *));
+    set_buffer(entry, views[n].tensor.data, buffers);
   }
   return true;
 }

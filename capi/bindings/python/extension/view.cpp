@@ -29,7 +29,7 @@ bool is_numpy_type(PyObject *type) {
   return PyObject_IsSubclass(type, array.get()) == 1;
 }
 
-DlExchange *exchange_of(PyObject *type) {
+DlExchange *find_exchange(PyObject *type) {
   const Reference capsule(PyObject_GetAttrString(type, "__dlpack_c_exchange_api__"));
   auto *exchange =
       capsule ? static_cast<DlExchange *>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api")) : nullptr;
@@ -47,7 +47,7 @@ const KnownType &known(PyObject *type) {
   KnownType &one = types[next++ % types.size()];
   Py_INCREF(type);  // as long as it is listed, no other type can have its address
   Py_XDECREF(one.type);
-  one = {type, exchange_of(type), is_numpy_type(type)};
+  one = {type, find_exchange(type), is_numpy_type(type)};
   return one;
 }
 
@@ -101,6 +101,8 @@ bool in_elements(int rank, const Py_ssize_t *bytes, Py_ssize_t item_size, int64_
 constexpr int most_axes = 64;
 
 }  // namespace
+
+const DlExchange *exchange_of(PyTypeObject *type) { return known(reinterpret_cast<PyObject *>(type)).exchange; }
 
 bool View::open(PyObject *object, const char *name, bool output) {
   const KnownType &type = known(reinterpret_cast<PyObject *>(Py_TYPE(object)));

@@ -7,6 +7,9 @@
 
 namespace fovea_python {
 
+// How objects of a type are exchanged without Python objects between; nullptr if that type has no such way.
+const DlExchange *exchange_of(PyTypeObject *type);
+
 class View {
  public:
   View() = default;

@@ -1,4 +1,7 @@
 """PyTorch: tensors in and out, the custom operator, and models of transformers with another attention."""
+import gc
+import threading
+
 import numpy as np
 import pytest
 from reference import close, random
@@ -46,6 +49,36 @@ def test_plans_and_layers_give_tensors():
     assert isinstance(weights, torch.Tensor)
     close(fovea.layer_norm(Q), torch.nn.functional.layer_norm(Q, (16,)), 1e-5)
     close(fovea.linear(Q[0], K[0, 0], activation="gelu"), torch.nn.functional.gelu(Q[0] @ K[0, 0].T), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_run_makes_tensors_that_are_its_callers(dtype, monkeypatch):
+    """Memory of our own as PyTorch's tensors: each a new one, freed with its tensor, whatever becomes of the plan."""
+    made = []
+
+    def counting(maker):
+        def counted_maker(shape, like, *others):
+            make, arguments = maker(shape, like, *others)
+            return (lambda *given: made.append(1) or make(*given)), arguments
+        return counted_maker
+
+    monkeypatch.setattr(fovea.plans, "maker", counting(fovea.plans.maker))
+    query, key, value = (x.to(dtype) for x in (Q, K, V))
+    run = fovea.plan(query, key, value, return_weights=True)
+    before = len(made)
+    outs = [run(query * n, key, value) for n in range(4)]
+    assert len(made) == before  # PyTorch's own function is slow to ask
+    expected = [fovea.attention(query * n, key, value, return_weights=True) for n in range(4)]
+    del run
+    gc.collect()
+    for found, wanted in zip(outs, expected):
+        for ours, theirs in zip(found, wanted):
+            assert type(ours) is torch.Tensor and torch.equal(ours, theirs)
+            assert ours.stride() == theirs.stride() and ours.dtype == theirs.dtype and ours.data_ptr() % 64 == 0
+    assert len({out.data_ptr() for out, _ in outs}) == 4
+    thread = threading.Thread(target=outs.clear)  # freed there
+    thread.start()
+    thread.join()
 
 
 def test_no_gradient_is_lost_in_silence():
