@@ -4,7 +4,9 @@ import importlib.util
 import json
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 import types
 
 source, version = pathlib.Path(sys.argv[1]), sys.argv[2]
@@ -55,6 +57,26 @@ def conda():
         assert any(line.startswith(requirement) for line in described["requirements"]["host"])
 
 
-for check in (conan, vcpkg, conda):
+def pip():
+    """A wheel carries oneTBB, and so the licence it came under: the index's own, a distribution's, else ours to say."""
+    program = source / "capi" / "bindings" / "python" / "licence_of.py"
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        places = {"index": ("lib/libtbb.so.12", "lib/python3.11/site-packages/tbb-2022.1.0.dist-info/LICENSE.txt"),
+                  "debian": ("usr/lib/x86_64-linux-gnu/libtbb.so.12", "usr/share/doc/libtbb12/copyright"),
+                  "unknown": ("lib/libtbb.so.12", None)}
+        for name, files in places.items():
+            for file in filter(None, files):
+                (root / name / file).parent.mkdir(parents=True, exist_ok=True)
+                (root / name / file).write_text("")
+            said = subprocess.run([sys.executable, "-B", program, root / name / files[0], "other"], check=True,
+                                  capture_output=True, text=True).stdout.strip()
+            wanted = str((root / name / files[1]).resolve()) if files[1] else "other"
+            assert said == wanted, f"the licence of {name}'s oneTBB: {said}"
+    text = (program.parent / "fovea" / "meson.build").read_text()
+    assert "rename: 'oneTBB-LICENSE.txt'" in text, "the wheel carries no licence of oneTBB"
+
+
+for check in (conan, vcpkg, conda, pip):
     check()
     print(f"ok: {check.__name__}'s recipe")
