@@ -126,8 +126,8 @@ fovea_status norm(const CallSizes &s, const Tensors &t) {
 // ---- key/value caches ------------------------------------------------------------------------------------------------
 
 Operands cache_operands(const CallSizes &s) {
-  return {{"key", Role::copied, {s.batch, s.kv_heads, s.keys, s.head_dim}},
-          {"value", Role::copied, {s.batch, s.kv_heads, s.keys, s.value_dim}},
+  return {{"key", Role::copied, {s.batch, s.kv_heads, s.keys, s.head_dim}, false, FOVEA_F32, 0, true},
+          {"value", Role::copied, {s.batch, s.kv_heads, s.keys, s.value_dim}, false, FOVEA_F32, 0, true},
           {"query", Role::input, {s.batch, s.heads(), s.queries, s.head_dim}, false, FOVEA_F32, 0, true},
           {"out", Role::output, {s.batch, s.heads(), s.queries, s.value_dim}, false, FOVEA_F32, 0, true},
           {"source", Role::input, {s.batch}, true, s.choice(0) ? FOVEA_I32 : FOVEA_I64, s.batch - 1}};
