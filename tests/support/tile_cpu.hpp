@@ -1,0 +1,17 @@
+// What the library is told of tiles, in programs that have tile_cpu.cpp in place of the library's runtime/cpu.cpp.
+#pragma once
+
+namespace testing {
+
+enum class TileAccess { granted, absent };
+
+void set_tile_access(TileAccess now);
+
+// Makes tile instructions work in this process: natively, or by emulation. False: this machine can do neither. To be called
+// in each test case, after the test framework has taken the signals it reports.
+bool take_tiles();
+
+// By a tile unit, so that nothing is counted.
+bool tiles_are_native();
+
+}  // namespace testing
