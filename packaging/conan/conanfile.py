@@ -6,6 +6,7 @@ import re
 from conan import ConanFile
 from conan.tools.files import copy, load, rmdir
 from conan.tools.gnu import PkgConfigDeps
+from conan.tools.layout import basic_layout
 from conan.tools.meson import Meson, MesonToolchain
 
 required_conan_version = ">=2.0"
@@ -24,6 +25,9 @@ class FoveaConan(ConanFile):
     @property
     def _root(self):
         return os.path.join(self.recipe_folder, "..", "..")
+
+    def layout(self):
+        basic_layout(self)  # Meson does not build in the folder of the sources
 
     def set_version(self):
         self.version = re.search(r"version: '([^']+)'", load(self, os.path.join(self._root, "meson.build")))[1]

@@ -19,7 +19,9 @@ def conan():
     class ConanFile:
         recipe_folder = str(packaging / "conan")
 
+    laid_out = []
     modules = {"conan": {"ConanFile": ConanFile}, "conan.tools": {}, "conan.tools.gnu": {"PkgConfigDeps": None},
+               "conan.tools.layout": {"basic_layout": lambda recipe: laid_out.append(recipe)},
                "conan.tools.meson": {"Meson": None, "MesonToolchain": None},
                "conan.tools.files": {"copy": None, "rmdir": None, "load": lambda _self, path: pathlib.Path(path).read_text()}}
     for name, content in modules.items():
@@ -29,6 +31,8 @@ def conan():
     recipe = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(recipe)
     fovea = recipe.FoveaConan()
+    fovea.layout()
+    assert laid_out == [fovea], "Meson would be asked to build in the folder of the sources, which it refuses"
     fovea.set_version()
     assert fovea.version == version, f"Conan's recipe finds version {fovea.version}"
     assert re.findall(r"\w+", options["threads"]) == fovea.options["threads"], "Conan's option threads is not Meson's"

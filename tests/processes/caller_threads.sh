@@ -1,10 +1,10 @@
 #!/bin/sh
 # The program runs, and needs nothing but the C and C++ runtimes.
 #
-# usage: caller_threads.sh PROGRAM
+# usage: caller_threads.sh PROGRAM ARGUMENT...
 set -eu
 
-"$1"
+"$@"
 if ! command -v readelf >/dev/null 2>&1; then exit 0; fi
 needed=$(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 for library in $needed; do
