@@ -46,6 +46,7 @@ public final class AttentionOptions {
   private Tensor queryOffsets;
   private Tensor scores;
   private ScoresKind scoresKind;
+  private Precision precision;
 
   public AttentionOptions() {}
 
@@ -208,6 +209,12 @@ public final class AttentionOptions {
     return this;
   }
 
+  /** FOVEA_PRECISION_*, of F32 queries, keys and values */
+  public AttentionOptions precision(Precision precision) {
+    this.precision = precision;
+    return this;
+  }
+
   EmptyRows emptyRows() {
     return emptyRows;
   }
@@ -252,6 +259,10 @@ public final class AttentionOptions {
     return scoresKind;
   }
 
+  Precision precision() {
+    return precision;
+  }
+
   static MemorySegment raw(AttentionOptions options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_attention_options.SIZE);
@@ -275,6 +286,7 @@ public final class AttentionOptions {
     raw.set(ADDRESS, Layouts.fovea_attention_options.query_offsets, call.in(options.queryOffsets));
     raw.set(ADDRESS, Layouts.fovea_attention_options.scores, call.out(options.scores));
     if (options.scoresKind != null) raw.set(JAVA_INT, Layouts.fovea_attention_options.scores_kind, options.scoresKind.number);
+    if (options.precision != null) raw.set(JAVA_INT, Layouts.fovea_attention_options.precision, options.precision.number);
     return raw;
   }
 }

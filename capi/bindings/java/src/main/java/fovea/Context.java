@@ -15,15 +15,21 @@ public final class Context extends Handle {
 
   /** At most so many threads at once; 0: all. */
   public static Context of(int maxThreads) {
-    return of(maxThreads, null);
+    return of(maxThreads, null, null);
   }
 
   /** maxIsa: "base", "avx2", "avx512" or "amx"; null: the best but "amx". */
   public static Context of(int maxThreads, String maxIsa) {
+    return of(maxThreads, maxIsa, null);
+  }
+
+  /** precision: of calls that do not say their own; null: highest. */
+  public static Context of(int maxThreads, String maxIsa, Precision precision) {
     try (Call call = new Call()) {
       MemorySegment raw = call.allocate(Layouts.fovea_context_options.SIZE);
       raw.set(JAVA_LONG, Layouts.fovea_context_options.struct_size, Layouts.fovea_context_options.SIZE);
       raw.set(JAVA_INT, Layouts.fovea_context_options.max_threads, maxThreads);
+      if (precision != null) raw.set(JAVA_INT, Layouts.fovea_context_options.precision, precision.number);
       if (maxIsa != null) {
         MemorySegment text = call.allocate(4L * maxIsa.length() + 1);
         text.setString(0, maxIsa);

@@ -13,6 +13,7 @@ public final class KvCacheSizes {
   private long capacity;
   private long headDim;
   private long valueDim;
+  private Dtype dtype;
 
   public KvCacheSizes() {}
 
@@ -46,6 +47,16 @@ public final class KvCacheSizes {
     return this;
   }
 
+  /** FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32 */
+  public KvCacheSizes dtype(Dtype dtype) {
+    this.dtype = dtype;
+    return this;
+  }
+
+  Dtype dtype() {
+    return dtype;
+  }
+
   static MemorySegment raw(KvCacheSizes options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_kv_cache_sizes.SIZE);
@@ -55,6 +66,7 @@ public final class KvCacheSizes {
     raw.set(JAVA_LONG, Layouts.fovea_kv_cache_sizes.capacity, options.capacity);
     raw.set(JAVA_LONG, Layouts.fovea_kv_cache_sizes.head_dim, options.headDim);
     raw.set(JAVA_LONG, Layouts.fovea_kv_cache_sizes.value_dim, options.valueDim);
+    if (options.dtype != null) raw.set(JAVA_INT, Layouts.fovea_kv_cache_sizes.dtype, options.dtype.number);
     return raw;
   }
 }

@@ -37,14 +37,14 @@ final class Layouts {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
         JAVA_INT.withName("max_threads"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("precision"),
         ADDRESS.withName("max_isa"),
         ADDRESS.withName("parallel_for"),
         ADDRESS.withName("parallel_for_user"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long max_threads = place("max_threads");
-    static final long reserved = place("reserved");
+    static final long precision = place("precision");
     static final long max_isa = place("max_isa");
     static final long parallel_for = place("parallel_for");
     static final long parallel_for_user = place("parallel_for_user");
@@ -77,7 +77,7 @@ final class Layouts {
         ADDRESS.withName("query_offsets"),
         ADDRESS.withName("scores"),
         JAVA_INT.withName("scores_kind"),
-        JAVA_INT.withName("reserved_2"));
+        JAVA_INT.withName("precision"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long flags = place("flags");
@@ -100,7 +100,7 @@ final class Layouts {
     static final long query_offsets = place("query_offsets");
     static final long scores = place("scores");
     static final long scores_kind = place("scores_kind");
-    static final long reserved_2 = place("reserved_2");
+    static final long precision = place("precision");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -150,6 +150,36 @@ final class Layouts {
     static final long sigmas = place("sigmas");
     static final long query_offsets = place("query_offsets");
     static final long scores = place("scores");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_masked_softmax_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("empty_rows"),
+        JAVA_INT.withName("reserved"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long empty_rows = place("empty_rows");
+    static final long reserved = place("reserved");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_matmul_pack_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_INT.withName("reserved"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long reserved = place("reserved");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -215,36 +245,6 @@ final class Layouts {
     static final long flags = place("flags");
     static final long sigma = place("sigma");
     static final long weights = place("weights");
-
-    private static long place(String member) {
-      return LAYOUT.byteOffset(PathElement.groupElement(member));
-    }
-  }
-
-  static final class fovea_masked_softmax_options {
-    static final StructLayout LAYOUT = MemoryLayout.structLayout(
-        JAVA_LONG.withName("struct_size"),
-        JAVA_INT.withName("empty_rows"),
-        JAVA_INT.withName("reserved"));
-    static final long SIZE = LAYOUT.byteSize();
-    static final long struct_size = place("struct_size");
-    static final long empty_rows = place("empty_rows");
-    static final long reserved = place("reserved");
-
-    private static long place(String member) {
-      return LAYOUT.byteOffset(PathElement.groupElement(member));
-    }
-  }
-
-  static final class fovea_matmul_pack_options {
-    static final StructLayout LAYOUT = MemoryLayout.structLayout(
-        JAVA_LONG.withName("struct_size"),
-        JAVA_INT.withName("flags"),
-        JAVA_INT.withName("reserved"));
-    static final long SIZE = LAYOUT.byteSize();
-    static final long struct_size = place("struct_size");
-    static final long flags = place("flags");
-    static final long reserved = place("reserved");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -357,7 +357,9 @@ final class Layouts {
         JAVA_LONG.withName("kv_heads"),
         JAVA_LONG.withName("capacity"),
         JAVA_LONG.withName("head_dim"),
-        JAVA_LONG.withName("value_dim"));
+        JAVA_LONG.withName("value_dim"),
+        JAVA_INT.withName("dtype"),
+        JAVA_INT.withName("reserved"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long batch = place("batch");
@@ -365,6 +367,8 @@ final class Layouts {
     static final long capacity = place("capacity");
     static final long head_dim = place("head_dim");
     static final long value_dim = place("value_dim");
+    static final long dtype = place("dtype");
+    static final long reserved = place("reserved");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

@@ -194,6 +194,123 @@ final class Native {
     }
   }
 
+  private static final class MergeStates {
+    static final MethodHandle CALL = Library.function(
+        "fovea_merge_states", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_merge_states(MemorySegment context, MemorySegment outs, MemorySegment lses, MemorySegment out, MemorySegment logSumExp) {
+    try {
+      return (int) MergeStates.CALL.invokeExact(context, outs, lses, out, logSumExp);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MaskedSoftmax {
+    static final MethodHandle CALL = Library.function(
+        "fovea_masked_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_masked_softmax(MemorySegment context, MemorySegment x, MemorySegment validLens, MemorySegment out, MemorySegment options) {
+    try {
+      return (int) MaskedSoftmax.CALL.invokeExact(context, x, validLens, out, options);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class Matmul {
+    static final MethodHandle CALL = Library.function(
+        "fovea_matmul", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_matmul(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out) {
+    try {
+      return (int) Matmul.CALL.invokeExact(context, a, b, out);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MatmulPack {
+    static final MethodHandle CALL = Library.function(
+        "fovea_matmul_pack", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_matmul_pack(MemorySegment context, MemorySegment b, MemorySegment options, MemorySegment packed) {
+    try {
+      return (int) MatmulPack.CALL.invokeExact(context, b, options, packed);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class PackedMatrixDestroy {
+    static final MethodHandle CALL = Library.function(
+        "fovea_packed_matrix_destroy", FunctionDescriptor.ofVoid(ADDRESS));
+  }
+
+  static void fovea_packed_matrix_destroy(MemorySegment packed) {
+    try {
+      PackedMatrixDestroy.CALL.invokeExact(packed);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class PackedMatrixSize {
+    static final MethodHandle CALL = Library.function(
+        "fovea_packed_matrix_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
+  }
+
+  static long fovea_packed_matrix_size(MemorySegment packed) {
+    try {
+      return (long) PackedMatrixSize.CALL.invokeExact(packed);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MatmulPacked {
+    static final MethodHandle CALL = Library.function(
+        "fovea_matmul_packed", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_matmul_packed(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out) {
+    try {
+      return (int) MatmulPacked.CALL.invokeExact(context, a, b, out);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class Exp {
+    static final MethodHandle CALL = Library.function(
+        "fovea_exp", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_exp(MemorySegment context, MemorySegment x, MemorySegment out) {
+    try {
+      return (int) Exp.CALL.invokeExact(context, x, out);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class Tanh {
+    static final MethodHandle CALL = Library.function(
+        "fovea_tanh", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_tanh(MemorySegment context, MemorySegment x, MemorySegment out) {
+    try {
+      return (int) Tanh.CALL.invokeExact(context, x, out);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
   private static final class Attention {
     static final MethodHandle CALL = Library.function(
         "fovea_attention", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
@@ -332,123 +449,6 @@ final class Native {
   static int fovea_kernel_regression(MemorySegment context, MemorySegment queries, MemorySegment inputs, MemorySegment targets, MemorySegment out, MemorySegment options) {
     try {
       return (int) KernelRegression.CALL.invokeExact(context, queries, inputs, targets, out, options);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class MergeStates {
-    static final MethodHandle CALL = Library.function(
-        "fovea_merge_states", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-  }
-
-  static int fovea_merge_states(MemorySegment context, MemorySegment outs, MemorySegment lses, MemorySegment out, MemorySegment logSumExp) {
-    try {
-      return (int) MergeStates.CALL.invokeExact(context, outs, lses, out, logSumExp);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class MaskedSoftmax {
-    static final MethodHandle CALL = Library.function(
-        "fovea_masked_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-  }
-
-  static int fovea_masked_softmax(MemorySegment context, MemorySegment x, MemorySegment validLens, MemorySegment out, MemorySegment options) {
-    try {
-      return (int) MaskedSoftmax.CALL.invokeExact(context, x, validLens, out, options);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class Matmul {
-    static final MethodHandle CALL = Library.function(
-        "fovea_matmul", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-  }
-
-  static int fovea_matmul(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out) {
-    try {
-      return (int) Matmul.CALL.invokeExact(context, a, b, out);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class MatmulPack {
-    static final MethodHandle CALL = Library.function(
-        "fovea_matmul_pack", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-  }
-
-  static int fovea_matmul_pack(MemorySegment context, MemorySegment b, MemorySegment options, MemorySegment packed) {
-    try {
-      return (int) MatmulPack.CALL.invokeExact(context, b, options, packed);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class PackedMatrixDestroy {
-    static final MethodHandle CALL = Library.function(
-        "fovea_packed_matrix_destroy", FunctionDescriptor.ofVoid(ADDRESS));
-  }
-
-  static void fovea_packed_matrix_destroy(MemorySegment packed) {
-    try {
-      PackedMatrixDestroy.CALL.invokeExact(packed);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class PackedMatrixSize {
-    static final MethodHandle CALL = Library.function(
-        "fovea_packed_matrix_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
-  }
-
-  static long fovea_packed_matrix_size(MemorySegment packed) {
-    try {
-      return (long) PackedMatrixSize.CALL.invokeExact(packed);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class MatmulPacked {
-    static final MethodHandle CALL = Library.function(
-        "fovea_matmul_packed", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
-  }
-
-  static int fovea_matmul_packed(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out) {
-    try {
-      return (int) MatmulPacked.CALL.invokeExact(context, a, b, out);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class Exp {
-    static final MethodHandle CALL = Library.function(
-        "fovea_exp", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-  }
-
-  static int fovea_exp(MemorySegment context, MemorySegment x, MemorySegment out) {
-    try {
-      return (int) Exp.CALL.invokeExact(context, x, out);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class Tanh {
-    static final MethodHandle CALL = Library.function(
-        "fovea_tanh", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
-  }
-
-  static int fovea_tanh(MemorySegment context, MemorySegment x, MemorySegment out) {
-    try {
-      return (int) Tanh.CALL.invokeExact(context, x, out);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }

@@ -55,6 +55,12 @@ final class StateTest {
 
   static void contexts() {
     refused(Status.UNKNOWN_ISA, () -> Context.of(0, "nonsense"), "nonsense");
+    refused(Status.BAD_VALUE, () -> Context.of(-1), "max_threads", "-1");
+    try (Context medium = Context.of(1, null, Precision.MEDIUM)) {
+      Tensor x = Tensor.of(some(64, 1), 8, 8);
+      near(Fovea.sdpa(x, x, x, new AttentionOptions().precision(Precision.MEDIUM)).toFloats(), Fovea.sdpa(x, x, x).toFloats(), 0.05);
+      that(medium.threads() == 1, "threads");
+    }
     Context context = Context.of(1, "base");
     same(context.threads(), 1);
     same(context.isaName(), "base");
@@ -101,6 +107,20 @@ final class StateTest {
       refused(Status.BAD_VALUE, () -> KvCache.restore(Arrays.copyOf(saved, 20), 0));
     }
     refused(IllegalStateException.class, () -> closed.truncate(1), "KvCache was closed");
+  }
+
+  /** A cache of 16 bits keeps what is appended in them bit by bit, and gives what the same numbers give. */
+  static void cachesHaveAnElementType() {
+    for (Dtype dtype : new Dtype[] {Dtype.F16, Dtype.BF16}) {
+      Tensor k = Tensor.rounded(dtype, some(24, 1), 3, 8), v = Tensor.rounded(dtype, some(24, 2), 3, 8), q = Tensor.of(some(8, 3), 1, 8);
+      KvCacheSizes sizes = new KvCacheSizes().batch(1).kvHeads(1).capacity(3).headDim(8).dtype(dtype);
+      try (KvCache cache = KvCache.of(sizes)) {
+        cache.append(k, v);
+        same(cache.attend(q, null).toFloats(), Fovea.sdpa(q, k, v).toFloats());
+        that(cache.size() > 0, cache.size());
+      }
+    }
+    refused(Status.BAD_DTYPE, () -> KvCache.of(new KvCacheSizes().batch(1).kvHeads(1).capacity(1).headDim(1).dtype(Dtype.I32)), "dtype");
   }
 
   static void reorderingCopiesSequences() {

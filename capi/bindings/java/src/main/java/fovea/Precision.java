@@ -1,0 +1,30 @@
+// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.
+// SPDX-License-Identifier: Apache-2.0
+package fovea;
+
+/**
+ * How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way,
+ * or the shape does not gain by it, the result is that of a higher precision.
+ */
+public enum Precision {
+  /** of a call: its context's; of a context: highest */
+  DEFAULT(0),
+  /** float32 */
+  HIGHEST(1),
+  /**
+   * at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known
+   * on which that is quicker
+   */
+  HIGH(2),
+  /**
+   * factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for more than a few queries in
+   * the scaled dot product, on processors with AVX-512-BF16
+   */
+  MEDIUM(3);
+
+  final int number;
+
+  Precision(int number) {
+    this.number = number;
+  }
+}
