@@ -27,33 +27,34 @@ export type Input = Tensor | Data;
 /** What is written, if not a new tensor; and where the work runs. */
 export interface Extras { out?: Input; context?: Context }
 type Result = Tensor<Float32Array>;
-/** Attention's, which has its query's element type. */
-type Attended<Q> = Q extends Tensor<infer T> ? Tensor<T extends Uint16Array | Float16 ? T : Float32Array> : Result;
+/** One that has the element type of the first tensor. */
+type Like<Q> = Q extends Tensor<infer T> ? Tensor<T extends Uint16Array | Float16 ? T : Float32Array>
+  : Q extends Float16 ? Tensor<Float16> : Result;
 
-export function sdpaSync<Q extends Input>(query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Attended<Q>;
-export function sdpa<Q extends Input>(query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Attended<Q>>;
-export function attentionSync<Q extends Input>(score: Score | undefined, query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Attended<Q>;
-export function attention<Q extends Input>(score: Score | undefined, query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Attended<Q>>;
-export function kernelRegressionSync(queries: Input, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Result;
-export function kernelRegression(queries: Input, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Promise<Result>;
-export function mergeStatesSync(outs: Input, lses: Input, options?: Extras & { logSumExp?: Input }): Result;
-export function mergeStates(outs: Input, lses: Input, options?: Extras & { logSumExp?: Input }): Promise<Result>;
-export function maskedSoftmaxSync(x: Input, validLens?: Input, options?: MaskedSoftmaxOptions & Extras): Result;
-export function maskedSoftmax(x: Input, validLens?: Input, options?: MaskedSoftmaxOptions & Extras): Promise<Result>;
-export function matmulSync(a: Input, b: Input, options?: Extras): Result;
-export function matmul(a: Input, b: Input, options?: Extras): Promise<Result>;
+export function sdpaSync<Q extends Input>(query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Like<Q>;
+export function sdpa<Q extends Input>(query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Like<Q>>;
+export function attentionSync<Q extends Input>(score: Score | undefined, query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Like<Q>;
+export function attention<Q extends Input>(score: Score | undefined, query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Like<Q>>;
+export function kernelRegressionSync<Q extends Input>(queries: Q, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Like<Q>;
+export function kernelRegression<Q extends Input>(queries: Q, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Promise<Like<Q>>;
+export function mergeStatesSync<Q extends Input>(outs: Q, lses: Input, options?: Extras & { logSumExp?: Input }): Like<Q>;
+export function mergeStates<Q extends Input>(outs: Q, lses: Input, options?: Extras & { logSumExp?: Input }): Promise<Like<Q>>;
+export function maskedSoftmaxSync<Q extends Input>(x: Q, validLens?: Input, options?: MaskedSoftmaxOptions & Extras): Like<Q>;
+export function maskedSoftmax<Q extends Input>(x: Q, validLens?: Input, options?: MaskedSoftmaxOptions & Extras): Promise<Like<Q>>;
+export function matmulSync<Q extends Input>(a: Q, b: Input, options?: Extras): Like<Q>;
+export function matmul<Q extends Input>(a: Q, b: Input, options?: Extras): Promise<Like<Q>>;
 export function positionalEncodingSync(shape: number[], options?: PositionalEncodingOptions & Extras): Result;
 export function positionalEncoding(shape: number[], options?: PositionalEncodingOptions & Extras): Promise<Result>;
-export function addPositionalEncodingSync(x: Input, options?: PositionalEncodingOptions & Extras): Result;
-export function addPositionalEncoding(x: Input, options?: PositionalEncodingOptions & Extras): Promise<Result>;
-export function rotarySync(x: Input, options?: RotaryOptions & Extras): Result;
-export function rotary(x: Input, options?: RotaryOptions & Extras): Promise<Result>;
-export function layerNormSync(x: Input, options?: LayerNormOptions & Extras): Result;
-export function layerNorm(x: Input, options?: LayerNormOptions & Extras): Promise<Result>;
-export function expSync(x: Input, options?: Extras): Result;
-export function exp(x: Input, options?: Extras): Promise<Result>;
-export function tanhSync(x: Input, options?: Extras): Result;
-export function tanh(x: Input, options?: Extras): Promise<Result>;
+export function addPositionalEncodingSync<Q extends Input>(x: Q, options?: PositionalEncodingOptions & Extras): Like<Q>;
+export function addPositionalEncoding<Q extends Input>(x: Q, options?: PositionalEncodingOptions & Extras): Promise<Like<Q>>;
+export function rotarySync<Q extends Input>(x: Q, options?: RotaryOptions & Extras): Like<Q>;
+export function rotary<Q extends Input>(x: Q, options?: RotaryOptions & Extras): Promise<Like<Q>>;
+export function layerNormSync<Q extends Input>(x: Q, options?: LayerNormOptions & Extras): Like<Q>;
+export function layerNorm<Q extends Input>(x: Q, options?: LayerNormOptions & Extras): Promise<Like<Q>>;
+export function expSync<Q extends Input>(x: Q, options?: Extras): Like<Q>;
+export function exp<Q extends Input>(x: Q, options?: Extras): Promise<Like<Q>>;
+export function tanhSync<Q extends Input>(x: Q, options?: Extras): Like<Q>;
+export function tanh<Q extends Input>(x: Q, options?: Extras): Promise<Like<Q>>;
 /** The slopes of ALiBi for that many heads. */
 export function alibiSlopes(heads: number): Result;
 
@@ -91,13 +92,13 @@ export class MhaWeights implements Owner {
   static packSync(parameters: MhaParameters, options?: { context?: Context }): MhaWeights;
   static pack(parameters: MhaParameters, options?: { context?: Context }): Promise<MhaWeights>;
   /** key left out is query, value left out is key, out left out has query's shape. */
-  attendSync(query: Input, options?: MhaCall): Result;
-  attend(query: Input, options?: MhaCall): Promise<Result>;
+  attendSync<Q extends Input>(query: Q, options?: MhaCall): Like<Q>;
+  attend<Q extends Input>(query: Q, options?: MhaCall): Promise<Like<Q>>;
   readonly size: number;
   close(): void;
 }
-export function multiHeadAttentionOnceSync(parameters: MhaParameters, query: Input, options?: MhaCall): Result;
-export function multiHeadAttentionOnce(parameters: MhaParameters, query: Input, options?: MhaCall): Promise<Result>;
+export function multiHeadAttentionOnceSync<Q extends Input>(parameters: MhaParameters, query: Q, options?: MhaCall): Like<Q>;
+export function multiHeadAttentionOnce<Q extends Input>(parameters: MhaParameters, query: Q, options?: MhaCall): Promise<Like<Q>>;
 
 /** Keys and values of sequences of one length. Asynchronous calls on one take turns, in the order they were made. */
 export class KvCache implements Owner {
@@ -105,8 +106,8 @@ export class KvCache implements Owner {
   static restore(bytes: Uint8Array, capacity?: number): KvCache;
   appendSync(key: Input, value: Input, options?: { context?: Context }): void;
   append(key: Input, value: Input, options?: { context?: Context }): Promise<void>;
-  attendSync(query: Input, options?: AttentionOptions & Extras & { score?: Score }): Result;
-  attend(query: Input, options?: AttentionOptions & Extras & { score?: Score }): Promise<Result>;
+  attendSync<Q extends Input>(query: Q, options?: AttentionOptions & Extras & { score?: Score }): Like<Q>;
+  attend<Q extends Input>(query: Q, options?: AttentionOptions & Extras & { score?: Score }): Promise<Like<Q>>;
   reorderSync(source: Input, options?: { context?: Context }): void;
   reorder(source: Input, options?: { context?: Context }): Promise<void>;
   truncate(length: number): void;
@@ -122,8 +123,8 @@ export class PreparedKeys implements Owner {
   constructor(score: Score, sizes: PreparedKeysSizes & { context?: Context });
   appendSync(key: Input, options?: { context?: Context }): void;
   append(key: Input, options?: { context?: Context }): Promise<void>;
-  attendSync(query: Input, value: Input, options?: AttentionOptions & Extras): Result;
-  attend(query: Input, value: Input, options?: AttentionOptions & Extras): Promise<Result>;
+  attendSync<Q extends Input>(query: Q, value: Input, options?: AttentionOptions & Extras): Like<Q>;
+  attend<Q extends Input>(query: Q, value: Input, options?: AttentionOptions & Extras): Promise<Like<Q>>;
   truncate(length: number): void;
   readonly length: number;
   readonly size: number;

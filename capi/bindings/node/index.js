@@ -119,14 +119,14 @@ function read(kind, given, others = []) {
 
 // ---- calls -----------------------------------------------------------------------------------------------------------
 
-const like = (x) => Tensor.zeros(asTensor(x).shape);
-// What attention returns has its query's element type.
-function withLast(query, last) {
-  const shape = [...query.shape.slice(0, -1), last];
-  const { dtype } = query;
+// What is returned has the element type of an operation's first tensor; which types it takes the library says.
+function zerosOf(tensor, shape = tensor.shape) {
+  const { dtype } = tensor;
   if (dtype === undefined) return Tensor.zeros(shape);
-  return query.data instanceof Uint16Array ? Tensor.zeros(shape, Uint16Array, { dtype }) : Tensor.zeros(shape, Float16);
+  return tensor.data instanceof Uint16Array ? Tensor.zeros(shape, Uint16Array, { dtype }) : Tensor.zeros(shape, Float16);
 }
+const like = (x) => zerosOf(asTensor(x));
+const withLast = (query, last) => zerosOf(query, [...query.shape.slice(0, -1), last]);
 
 // Asynchronous calls that use a cache or prepared keys are made one after the other, in the order they were asked for.
 function inTurn(users, start) {
@@ -177,13 +177,13 @@ both(exports, 'attention', 'attention', (score, query, key, value, options = {})
 
 both(exports, 'kernelRegression', 'kernelRegression', (queries, inputs, targets, options = {}) => {
   const [q, x, y] = [queries, inputs, targets].map(asTensor);
-  const result = asTensor(options.out) ?? Tensor.zeros([q.shape[0], ...y.shape.slice(1)]);
+  const result = asTensor(options.out) ?? zerosOf(q, [q.shape[0], ...y.shape.slice(1)]);
   return { args: [options.context, q, x, y, result, read('KernelRegressionOptions', options, attentionExtras)], result };
 });
 
 both(exports, 'mergeStates', 'mergeStates', (outs, lses, options = {}) => {
   const [parts, sums] = [outs, lses].map(asTensor);
-  const result = asTensor(options.out) ?? Tensor.zeros(parts.shape.slice(1));
+  const result = asTensor(options.out) ?? zerosOf(parts, parts.shape.slice(1));
   return { args: [options.context, parts, sums, result, asTensor(options.logSumExp)], result };
 });
 
@@ -197,7 +197,7 @@ both(exports, 'matmul', 'matmul', (a, b, options = {}) => {
   const [left, right] = [asTensor(a), asTensor(b)];
   const batch = left.shape.length > right.shape.length ? left : right;
   const shape = [...batch.shape.slice(0, -2), left.shape.at(-2), right.shape.at(-1)];
-  const result = asTensor(options.out) ?? Tensor.zeros(shape);
+  const result = asTensor(options.out) ?? zerosOf(left, shape);
   return { args: [options.context, left, right, result], result };
 });
 

@@ -102,3 +102,27 @@ def test_a_decoder_layer_with_a_cache():
     steps = [layer(x[:, n:n + 1], is_causal=True, rotary={"base": 100.0}, cache=cache) for n in range(6)]
     close(np.concatenate(steps, 1), whole, 1e-4)
     assert layer(x[:, 5:], cache=cache, keep_cache=True).shape == (1, 1, 16) and len(cache) == 6
+
+
+SIXTEEN_BITS = {
+    "matmul": lambda x: fovea.matmul(x, x), "packed": lambda x: fovea.matmul(x, fovea.PackedMatrix(x)),
+    "linear": lambda x: fovea.linear(x, x, x[0], residual=x), "masked_softmax": lambda x: fovea.masked_softmax(x),
+    "layer_norm": lambda x: fovea.layer_norm(x, x[0], x[1]), "rotary": fovea.rotary, "exp": fovea.exp, "tanh": fovea.tanh,
+    "add_positional_encoding": fovea.add_positional_encoding, "kernel_regression": lambda x: fovea.kernel_regression(x, x, x),
+    "additive_attention": lambda x: fovea.additive_attention(x, x, x, x, x, x[0]),
+    "multi_head": lambda x: fovea.MultiHeadAttention(2, query_weight=x, key_weight=x, value_weight=x)(x)}
+
+
+@pytest.mark.parametrize("name", SIXTEEN_BITS)
+def test_every_operation_is_handed_16_bits(name):
+    """Nothing is decided in Python: what the library takes comes back in 16 bits, and what it does not yet is refused in
+    its words."""
+    narrow = random(8, 8).astype(np.float16)
+    wide = SIXTEEN_BITS[name](narrow.astype(np.float32))
+    try:
+        found = SIXTEEN_BITS[name](narrow)
+    except fovea.BadDtype as refused:
+        assert "expected" in str(refused)
+        return
+    assert found.dtype == np.float16
+    close(found, wide, 1e-2 + np.abs(wide).max() / 64)

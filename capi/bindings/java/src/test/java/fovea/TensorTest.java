@@ -6,6 +6,8 @@ import static fovea.Check.*;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Map;
+import java.util.function.UnaryOperator;
 
 /** Views: of arrays and segments, of any strides, of 16 bits; and those that are refused. */
 final class TensorTest {
@@ -122,6 +124,40 @@ final class TensorTest {
         same(Tensor.of(dtype, bits, 80).toFloats(), found.toFloats());
       }
     }
+  }
+
+  /** Nothing is decided here: what the library takes comes back in 16 bits, and what it does not yet is refused in its words. */
+  static void everyOperationIsHandedSixteenBits() {
+    Map<String, UnaryOperator<Tensor>> calls = Map.ofEntries(Map.entry("matmul", x -> Fovea.matmul(x, x)),
+        Map.entry("packed", x -> PackedMatrix.pack(x).multiply(x)),
+        Map.entry("linear", x -> PackedMatrix.packLinear(x).linear(x, new LinearOptions().bias(row(x)).residual(x))),
+        Map.entry("masked softmax", x -> Fovea.maskedSoftmax(x, null)), Map.entry("layer norm", x -> Fovea.layerNorm(x, null)),
+        Map.entry("rotary", x -> Fovea.rotary(x, null)), Map.entry("encoding", x -> Fovea.addPositionalEncoding(x, null)),
+        Map.entry("exp", Fovea::exp), Map.entry("tanh", Fovea::tanh),
+        Map.entry("kernel regression", x -> Fovea.kernelRegression(x, x, x, null)),
+        Map.entry("additive", x -> Fovea.additiveAttention(x, x, x, x, x, row(x), null)),
+        Map.entry("multi-head", x -> MhaWeights.pack(new MhaParameters().heads(2).queryWeight(x).keyWeight(x).valueWeight(x)).attend(x, null)));
+    for (Dtype dtype : new Dtype[] {Dtype.F16, Dtype.BF16}) {
+      Tensor narrow = Tensor.rounded(dtype, some(64, 3), 8, 8), wide = Tensor.of(narrow.toFloats(), 8, 8);
+      calls.forEach((name, call) -> {
+        float[] expected = call.apply(wide).toFloats();
+        Tensor found;
+        try {
+          found = call.apply(narrow);
+        } catch (FoveaException refused) {
+          that(refused.status() == Status.BAD_DTYPE && refused.getMessage().contains("expected"), name + ": " + refused.getMessage());
+          return;
+        }
+        same(found.dtype(), dtype);
+        float[] numbers = found.toFloats();
+        for (int i = 0; i < 64; ++i)
+          that(Math.abs(numbers[i] - expected[i]) <= Math.abs(expected[i]) / 64 + 1e-2, name + ": " + numbers[i] + " is not " + expected[i]);
+      });
+    }
+  }
+
+  private static Tensor row(Tensor x) {
+    return Tensor.strided(x.dtype(), x.data(), new long[] {8}, new long[] {1}, 0);
   }
 
   static void roundingIsToNearestAndTiesToEven() {
