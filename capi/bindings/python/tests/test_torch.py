@@ -1,5 +1,7 @@
 """PyTorch: tensors in and out, the custom operator, and models of transformers with another attention."""
+import copy
 import gc
+import pickle
 import threading
 
 import numpy as np
@@ -158,6 +160,44 @@ def test_from_torch_refuses_what_it_would_not_compute():
         fovea.MultiHeadAttention.from_torch(torch.nn.MultiheadAttention(4, 2, add_bias_kv=True))
     with pytest.raises(ValueError, match="eval"):
         fovea.MultiHeadAttention.from_torch(torch.nn.MultiheadAttention(4, 2, dropout=0.5))
+
+
+def test_packed_linear_layers_are_the_models_own():
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(12, 20), torch.nn.GELU(), torch.nn.Linear(20, 8, bias=False)).eval()
+    names, packed = list(model.state_dict()), fovea.torch.pack_linear_layers(copy.deepcopy(model))
+    assert list(packed.state_dict()) == names and isinstance(packed[0], torch.nn.Linear)
+    with torch.no_grad():
+        for shape in ((12,), (3, 12), (2, 3, 12), (2, 0, 12), (2, 1, 3, 12)):
+            x = torch.from_numpy(random(*shape))
+            close(packed(x), model(x), 1e-5)
+            assert packed(x).shape == model(x).shape
+        turned = torch.from_numpy(random(12, 3)).T
+        close(packed(turned), model(turned), 1e-5)
+        assert packed[0]._packed is not None
+        packed[0].weight.mul_(2)
+        model[0].weight.mul_(2)
+        close(packed(turned), model(turned), 1e-5)
+        for other in (copy.deepcopy(packed), pickle.loads(pickle.dumps(packed))):
+            assert other[0]._packed is None
+            close(other(turned), model(turned), 1e-5)
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            packed(torch.zeros(3, 11))
+    with torch.inference_mode():
+        close(packed(turned), model(turned), 1e-5)
+
+
+def test_packed_linear_layers_leave_to_pytorch_what_is_not_theirs():
+    layer = fovea.torch.pack_linear_layers(torch.nn.Sequential(torch.nn.Linear(4, 3)))
+    layer(torch.ones(2, 4)).sum().backward()
+    assert layer[0].weight.grad is not None and layer[0]._packed is None
+    with torch.no_grad():
+        assert layer.double()(torch.ones(2, 4, dtype=torch.float64)).dtype == torch.float64
+        half = layer.bfloat16()(torch.ones(2, 4, dtype=torch.bfloat16))  # the library's to take or to leave
+        assert half.dtype == torch.bfloat16
+        close(half.float(), layer.float()(torch.ones(2, 4)), 2e-2)
+    attention = torch.nn.MultiheadAttention(8, 2)
+    assert type(fovea.torch.pack_linear_layers(attention).out_proj) is type(torch.nn.MultiheadAttention(8, 2).out_proj)
 
 
 def small_models():
