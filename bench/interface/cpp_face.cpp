@@ -52,9 +52,7 @@ Both planned(const std::shared_ptr<CppFaceData> &data) {
   buffers.key = buffers.value = data->key.floats();
   buffers.out = data->out.floats();
   return {[=] { check(fovea_attention_run(plan->get(), &buffers, workspace->data(), workspace->bytes())); },
-          [=] {
-            plan->run(buffers, std::span(static_cast<std::byte *>(workspace->data()), workspace->bytes()));
-          }};
+          [=] { plan->run(buffers, std::span(static_cast<std::byte *>(workspace->data()), workspace->bytes())); }};
 }
 
 Both one_shot(const std::shared_ptr<CppFaceData> &data) {

@@ -124,8 +124,17 @@ fi
 # Setting a subproject up resolves the dependency by its name; building it would only build fovea once more.
 if pkg-config --atleast-version=13.2 xsimd; then
   mkdir -p meson/subprojects
-  ln -s "$source" meson/subprojects/fovea
   cp readme.c meson/
+  # By the wrap file of packaging/README.md, on the clone at hand; where that is none, by the folder itself.
+  if git -C "$source" rev-parse HEAD >/dev/null 2>&1; then
+    awk '/^```ini$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$source/packaging/README.md" |
+      sed -e "s|^url = .*|url = file://$source|" -e "s|^revision = .*|revision = $(git -C "$source" rev-parse HEAD)|" \
+        >meson/subprojects/fovea.wrap
+    grep -q '^url = file:' meson/subprojects/fovea.wrap || fail "packaging/README.md shows no wrap file"
+  else
+    echo "left out: the wrap file, as the sources are no git repository"
+    ln -s "$source" meson/subprojects/fovea
+  fi
   cat >meson/meson.build <<'END'
 project('consumer', 'c', 'cpp', default_options: ['cpp_std=c++20'])
 executable('meson_shared', 'readme.c', dependencies: dependency('fovea', fallback: 'fovea'))

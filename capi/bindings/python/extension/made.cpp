@@ -23,7 +23,8 @@ struct ElementType {
   fovea_dtype dtype;
   uint8_t code, bits;
 };
-constexpr ElementType element_types[] = {{FOVEA_F32, kDlFloat, 32}, {FOVEA_F16, kDlFloat, 16}, {FOVEA_BF16, kDlBfloat, 16}};
+constexpr ElementType element_types[] = {
+    {FOVEA_F32, kDlFloat, 32}, {FOVEA_F16, kDlFloat, 16}, {FOVEA_BF16, kDlBfloat, 16}};
 
 const ElementType *element_type(fovea_dtype dtype) {
   for (const ElementType &one : element_types) {
