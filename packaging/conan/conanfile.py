@@ -26,6 +26,10 @@ class FoveaConan(ConanFile):
     def _root(self):
         return os.path.join(self.recipe_folder, "..", "..")
 
+    def configure(self):
+        # The library's own is C++20, whatever the profile's: what its users link is C.
+        self.settings.rm_safe("compiler.cppstd")
+
     def layout(self):
         basic_layout(self)  # Meson does not build in the folder of the sources
 

@@ -31,6 +31,10 @@ def conan():
     recipe = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(recipe)
     fovea = recipe.FoveaConan()
+    removed = []
+    fovea.settings = types.SimpleNamespace(rm_safe=removed.append)
+    fovea.configure()
+    assert removed == ["compiler.cppstd"], "a profile of an older C++ would be what fovea is compiled as"
     fovea.layout()
     assert laid_out == [fovea], "Meson would be asked to build in the folder of the sources, which it refuses"
     fovea.set_version()
