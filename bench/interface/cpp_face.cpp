@@ -44,8 +44,10 @@ struct CppFaceData {
 using Both = std::pair<std::function<void()>, std::function<void()>>;
 
 Both planned(const std::shared_ptr<CppFaceData> &data) {
-  const auto plan = std::make_shared<fovea::Plan>(
-      fovea::Plan::sdpa(data->queries(), data->keys(), data->keys(), data->outs(), {}, data->context));
+  // The plan uses data's context and memory, and so do both calls.
+  const auto plan = std::shared_ptr<fovea::Plan>(
+      new fovea::Plan(fovea::Plan::sdpa(data->queries(), data->keys(), data->keys(), data->outs(), {}, data->context)),
+      [data](fovea::Plan *made) { delete made; });
   const auto workspace = std::make_shared<Buffer>(plan->workspace_size());
   fovea::AttentionBuffers buffers;  // C's own struct
   buffers.query = data->query.floats();
