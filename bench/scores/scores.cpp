@@ -170,7 +170,8 @@ class PreparedCall {
   PreparedCall(std::shared_ptr<ScoreData> data, const std::string &isa, int threads)
       : data_(std::move(data)), context_(make_context(isa, threads)) {
     const ScoreShape &s = data_->shape;
-    const fovea_prepared_keys_sizes sizes = {sizeof sizes, s.batch, s.heads, s.key_len, s.query_dim, s.key_dim};
+    const fovea_prepared_keys_sizes sizes = {sizeof sizes, s.batch,   s.heads,   s.key_len,
+                                             s.query_dim,  s.key_dim, FOVEA_F32, 0};
     fovea_prepared_keys *keys = nullptr;
     check(fovea_prepared_keys_create(context_.get(), &data_->score, &sizes, &keys));
     keys_.reset(keys);

@@ -264,6 +264,7 @@ class PreparedKeys {
     std::int64_t capacity = 0;
     std::int64_t query_dim = 0;
     std::int64_t key_dim = 0;
+    fovea_dtype dtype = FOVEA_F32;
   };
 
   PreparedKeys(const Score &score, const Sizes &sizes, const Context &context = {}) {
@@ -274,6 +275,7 @@ class PreparedKeys {
     c.capacity = sizes.capacity;
     c.query_dim = sizes.query_dim;
     c.key_dim = sizes.key_dim;
+    c.dtype = sizes.dtype;
     fovea_prepared_keys *created = nullptr;
     check(fovea_prepared_keys_create(context.get(), &s, &c, &created));
     keys_.reset(created);

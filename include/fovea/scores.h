@@ -84,14 +84,17 @@ typedef struct fovea_prepared_keys_sizes {
   int64_t capacity;  /* keys of each sequence, 0 to 2^30                                                                */
   int64_t query_dim; /* Dq, 1 to 1024: CONCAT's weight does not tell the two apart                                      */
   int64_t key_dim;   /* Dk, 1 to 1024                                                                                   */
+  fovea_dtype dtype; /* FOVEA_F32; for BILINEAR FOVEA_F16 or FOVEA_BF16, too; 0: FOVEA_F32                              */
+  int32_t reserved;  /* 0                                                                                               */
 } fovea_prepared_keys_sizes;
 
-/* Room for keys of these sizes, none of them there yet. score: ADDITIVE, CONCAT or BILINEAR; its data is copied. The keys
- * serve contexts of the instruction set they were made with; another one: FOVEA_BAD_VALUE. */
+/* Room for keys of these sizes, none of them there yet. score: ADDITIVE, CONCAT or BILINEAR; its data is copied.
+ * BILINEAR's keys are projected ones, which may be kept in 16 bits: half the memory, each number rounded once. Those of
+ * ADDITIVE and CONCAT are factors of exponentials, whose errors no softmax evens out, and stay in float32. The keys serve contexts of the instruction set they were made with; another one: FOVEA_BAD_VALUE. */
 FOVEA_API fovea_status fovea_prepared_keys_create(const fovea_context *context, const fovea_score *score,
                                                   const fovea_prepared_keys_sizes *sizes, fovea_prepared_keys **keys);
 
-/* Appends key F32 [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]) to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and
+/* Appends key [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]), F32, F16 or BF16, to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and
  * nothing is appended. */
 FOVEA_API fovea_status fovea_prepared_keys_append(const fovea_context *context, fovea_prepared_keys *keys,
                                                   const fovea_tensor *key);
@@ -110,7 +113,7 @@ FOVEA_API void fovea_prepared_keys_destroy(fovea_prepared_keys *keys);
 
 /* Attention over prepared keys: as fovea_attention with all the keys appended so far; with ADDITIVE and CONCAT the same
  * bits (BILINEAR's one-shot call may project the queries instead, and with "amx" large one-shot calls without
- * FOVEA_QUERY_INVARIANT project on tiles). value F32 [B,Hkv,K,Dv] with K = fovea_prepared_keys_length(keys). */
+ * FOVEA_QUERY_INVARIANT project on tiles). value [B,Hkv,K,Dv] with K = fovea_prepared_keys_length(keys). */
 FOVEA_API fovea_status fovea_attention_prepared(const fovea_context *context, const fovea_tensor *query,
                                                 const fovea_prepared_keys *keys, const fovea_tensor *value,
                                                 const fovea_tensor *out, const fovea_attention_options *options);

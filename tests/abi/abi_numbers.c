@@ -110,13 +110,15 @@ OFFSET(fovea_score, bias, 40);
 OFFSET(fovea_score, score_vector, 48);
 OFFSET(fovea_score, sigmas, 56);
 
-SIZE(fovea_prepared_keys_sizes, 48);
+SIZE(fovea_prepared_keys_sizes, 56);
 OFFSET(fovea_prepared_keys_sizes, struct_size, 0);
 OFFSET(fovea_prepared_keys_sizes, batch, 8);
 OFFSET(fovea_prepared_keys_sizes, kv_heads, 16);
 OFFSET(fovea_prepared_keys_sizes, capacity, 24);
 OFFSET(fovea_prepared_keys_sizes, query_dim, 32);
 OFFSET(fovea_prepared_keys_sizes, key_dim, 40);
+OFFSET(fovea_prepared_keys_sizes, dtype, 48);
+OFFSET(fovea_prepared_keys_sizes, reserved, 52);
 
 SIZE(fovea_matmul_pack_options, 16);
 OFFSET(fovea_matmul_pack_options, struct_size, 0);

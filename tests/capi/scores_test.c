@@ -125,7 +125,7 @@ static void test_plan(void) {
 
 static fovea_prepared_keys *prepare(void) {
   const fovea_score score = additive();
-  const fovea_prepared_keys_sizes sizes = {sizeof sizes, 1, 1, 4, 2, 1};
+  const fovea_prepared_keys_sizes sizes = {sizeof sizes, 1, 1, 4, 2, 1, FOVEA_F32, 0};
   fovea_prepared_keys *keys = NULL;
   CHECK(fovea_prepared_keys_create(NULL, &score, &sizes, &keys) == FOVEA_OK);
   CHECK(fovea_prepared_keys_length(keys) == 0 && fovea_prepared_keys_size(keys) >= 4 * 2 * sizeof(float));

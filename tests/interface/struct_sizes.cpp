@@ -196,7 +196,7 @@ TEST_SUITE("errors") {
     auto bilinear = sized<fovea_score>();
     bilinear.kind = FOVEA_SCORE_BILINEAR;
     bilinear.weight = &small.x;
-    const fovea_prepared_keys_sizes key_sizes = {sizeof key_sizes, 1, 1, 2, 2, 2};
+    const fovea_prepared_keys_sizes key_sizes = {sizeof key_sizes, 1, 1, 2, 2, 2, 0, 0};
     check_sizes<fovea_prepared_keys_sizes>("sizes", key_sizes, [&](const fovea_prepared_keys_sizes *given) {
       fovea_prepared_keys *keys = nullptr;
       const fovea_status status = fovea_prepared_keys_create(nullptr, &bilinear, given, &keys);

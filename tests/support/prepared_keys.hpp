@@ -15,13 +15,14 @@ struct DestroyKeys {
 };
 using Keys = std::unique_ptr<fovea_prepared_keys, DestroyKeys>;
 
-inline Keys make_keys(const fovea_context *context, const AttentionProblem &problem, int64_t capacity) {
+inline Keys make_keys(const fovea_context *context, const AttentionProblem &problem, int64_t capacity,
+                      fovea_dtype dtype = FOVEA_F32) {
   const AttentionSizes &s = problem.sizes;
   const ScoreArguments score(*problem.score);
   problem.score->freeze();
   fovea_prepared_keys *keys = nullptr;
-  REQUIRE_OK(
-      prepared_keys_create(context, &score.score, s.batch, s.kv_heads, capacity, s.head_dim, s.key_size(), &keys));
+  REQUIRE_OK(prepared_keys_create(context, &score.score, s.batch, s.kv_heads, capacity, s.head_dim, s.key_size(), &keys,
+                                  dtype));
   return Keys(keys);
 }
 

@@ -364,6 +364,8 @@ type PreparedKeysSizes struct {
 	QueryDim int64
 	// Dk, 1 to 1024
 	KeyDim int64
+	// FOVEA_F32; for BILINEAR FOVEA_F16 or FOVEA_BF16, too; 0: FOVEA_F32
+	Dtype Dtype
 }
 
 func (o *PreparedKeysSizes) raw() *C.go_fovea_prepared_keys_sizes {
@@ -376,6 +378,7 @@ func (o *PreparedKeysSizes) raw() *C.go_fovea_prepared_keys_sizes {
 	raw.capacity = C.int64_t(o.Capacity)
 	raw.query_dim = C.int64_t(o.QueryDim)
 	raw.key_dim = C.int64_t(o.KeyDim)
+	raw.dtype = C.fovea_dtype(o.Dtype)
 	return raw
 }
 

@@ -318,6 +318,7 @@ go_result go_fovea_prepared_keys_create(const fovea_context *context, const go_f
     made_sizes.capacity = sizes->capacity;
     made_sizes.query_dim = sizes->query_dim;
     made_sizes.key_dim = sizes->key_dim;
+    made_sizes.dtype = sizes->dtype;
   }
   fovea_prepared_keys *made = NULL;
   go_result result = go_finish(fovea_prepared_keys_create(context, (score ? &made_score : NULL), (sizes ? &made_sizes : NULL), &made));

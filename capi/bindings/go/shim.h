@@ -51,6 +51,7 @@ typedef struct {
   int64_t capacity;
   int64_t query_dim;
   int64_t key_dim;
+  fovea_dtype dtype;
 } go_fovea_prepared_keys_sizes;
 
 typedef struct {

@@ -163,6 +163,8 @@ export interface PreparedKeysSizes {
   queryDim: number | bigint;
   /** Dk, 1 to 1024 */
   keyDim: number | bigint;
+  /** FOVEA_F32; for BILINEAR FOVEA_F16 or FOVEA_BF16, too; 0: FOVEA_F32 */
+  dtype?: Dtype;
 }
 
 export interface KernelRegressionOptions {

@@ -11,7 +11,7 @@ exports.options = {
   MaskedSoftmaxOptions: ['emptyRows'],
   MatmulPackOptions: [],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
-  PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim'],
+  PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim', 'dtype'],
   KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
   PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
   RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions'],

@@ -29,7 +29,15 @@ Status check_sizes(const fovea_prepared_keys_sizes &sizes) {
   for (const auto &number : numbers) {
     FOVEA_CHECK(check_range("sizes.", number.name, number.value, number.least, number.most));
   }
-  return FOVEA_OK;
+  if (sizes.reserved == 0) return FOVEA_OK;
+  return fail(FOVEA_BAD_OPTION, "sizes.reserved is %d, expected 0", sizes.reserved);
+}
+
+Status check_dtype(fovea_dtype dtype, int32_t kind) {
+  const bool may_be_narrow = kind == FOVEA_SCORE_BILINEAR;
+  if (dtype == FOVEA_F32 || (may_be_narrow && is_narrow(static_cast<Dtype>(dtype)))) return FOVEA_OK;
+  return fail(FOVEA_BAD_DTYPE, "sizes.dtype is %s, expected %s", DtypeName(dtype).text,
+              may_be_narrow ? "FOVEA_F32, FOVEA_F16 or FOVEA_BF16" : "FOVEA_F32: hidden units are kept in it");
 }
 
 }  // namespace
@@ -51,26 +59,24 @@ Status check_prepared_creation(const fovea_score *score, const fovea_prepared_ke
     return fail(FOVEA_BAD_VALUE, "score.kind is %d, expected one with keys to prepare: %d to %d", call->score.kind,
                 FOVEA_SCORE_BILINEAR, FOVEA_SCORE_CONCAT);
   }
+  if (sizes->dtype == 0) sizes->dtype = FOVEA_F32;
+  FOVEA_CHECK(check_dtype(sizes->dtype, call->score.kind));
   FOVEA_CHECK(check_score(*call, {.head_dim = sizes->query_dim, .key_dim = sizes->key_dim}));
   return check_operand_data(*call, first_score_operand, last_score_operand);
 }
 
-Status check_new_keys(const fovea_prepared_keys &keys, const fovea_tensor *key, ProjectionRows *rows) {
-  const TensorRule rule = {.name = "key", .min_rank = 2, .max_rank = 4};
+Status check_new_keys(const fovea_prepared_keys &keys, const fovea_tensor *key) {
+  const TensorRule rule = {.name = "key", .min_rank = 2, .max_rank = 4, .narrow = true};
   FOVEA_CHECK(check_tensor(key, rule));
   const fovea_tensor lifted = lift_heads(*key);
-  rows->batch = lifted.shape[0];
-  rows->heads = lifted.shape[1];
-  rows->length = lifted.shape[2];
-  rows->strides = head_strides(lifted);
   constexpr const char *as_created = "as the keys were created";
-  FOVEA_CHECK(expect_sizes({{"key", "batch entries", rows->batch, keys.batch, as_created},
-                            {"key", "heads", rows->heads, keys.kv_heads, as_created},
+  FOVEA_CHECK(expect_sizes({{"key", "batch entries", lifted.shape[0], keys.batch, as_created},
+                            {"key", "heads", lifted.shape[1], keys.kv_heads, as_created},
                             {"key", "features", lifted.shape[3], keys.key_dim, as_created}}));
-  if (rows->length > keys.capacity - keys.length) {
+  if (lifted.shape[2] > keys.capacity - keys.length) {
     return fail(FOVEA_BAD_SHAPE,
                 "key has %" PRId64 " positions, expected at most %" PRId64 " (what is left of %" PRId64 ")",
-                rows->length, keys.capacity - keys.length, keys.capacity);
+                lifted.shape[2], keys.capacity - keys.length, keys.capacity);
   }
   return FOVEA_OK;
 }

@@ -14,7 +14,7 @@ namespace fovea {
                                              fovea_prepared_keys_sizes *sizes, AttentionCall *call);
 
 // [B,Hkv,n,Dk], [B,n,Dk] or [n,Dk] as the first, for which there is room.
-[[nodiscard]] Status check_new_keys(const fovea_prepared_keys &keys, const fovea_tensor *key, ProjectionRows *rows);
+[[nodiscard]] Status check_new_keys(const fovea_prepared_keys &keys, const fovea_tensor *key);
 
 // What attention's own checks would blame on a key, which a call over prepared keys does not have. Reads them into the
 // call, in place of a key.

@@ -9,8 +9,11 @@
 #include "ops/attention/prepared_check.hpp"
 #include "ops/tensors/check.hpp"
 #include "ops/tensors/copy.hpp"
+#include "ops/tensors/dtype.hpp"
+#include "ops/tensors/lift.hpp"
 #include "runtime/memory_layout.hpp"
 #include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
 
 fovea_prepared_keys::~fovea_prepared_keys() { std::free(memory); }
 
@@ -20,7 +23,8 @@ namespace {
 // Where everything lies that the handle holds.
 struct Parts {
   MemoryLayout layout;
-  MemoryPart<float> query_panels, key_panels, bias, score_vector, rows, reach;
+  MemoryPart<float> query_panels, key_panels, bias, score_vector, reach;
+  MemoryPart<char> rows;
 };
 
 Parts lay_out(const fovea_prepared_keys &keys, const ScoreWeights &weights, bool has_bias) {
@@ -31,7 +35,8 @@ Parts lay_out(const fovea_prepared_keys &keys, const ScoreWeights &weights, bool
   parts.key_panels = add_panels(kernels, weights.key, &parts.layout);
   if (has_bias) parts.bias = parts.layout.add<float>(keys.units);
   if (additive) parts.score_vector = parts.layout.add<float>(padded_units(keys.units));
-  parts.rows = parts.layout.add<float>({keys.batch, keys.kv_heads, keys.capacity, padded_units(keys.units)});
+  const auto element = static_cast<int64_t>(dtype_size(keys.dtype));
+  parts.rows = parts.layout.add<char>({keys.batch, keys.kv_heads, keys.capacity, padded_units(keys.units), element});
   if (additive) parts.reach = parts.layout.add<float>({keys.batch, keys.kv_heads, keys.capacity});
   return parts;
 }
@@ -62,6 +67,48 @@ void keep_parameters(const Context &context, const AttentionCall &call, const Sc
   if (keys->bias != nullptr) gather(call.tensor[score_bias_operand], keys->bias);
 }
 
+// Rows of new keys that are floats for a while: the keys themselves, or their projections until they are narrowed.
+struct FloatRows {
+  MemoryPart<float> keys, projected;
+
+  FloatRows(const fovea_prepared_keys &prepared, const fovea_tensor &key, MemoryLayout *layout) {
+    const int64_t length = key.shape[2];
+    if (is_narrow(static_cast<Dtype>(key.dtype)))
+      keys = layout->add<float>({prepared.batch, prepared.kv_heads, length, prepared.key_dim});
+    if (is_narrow(prepared.dtype))
+      projected = layout->add<float>({prepared.batch, prepared.kv_heads, length, padded_units(prepared.units)});
+  }
+};
+
+// `length` rows of the handle's form, from `first` on, of which every sequence has room for `capacity`.
+fovea_tensor rows_of(const fovea_prepared_keys &keys, void *data, Dtype dtype, int64_t capacity, int64_t first,
+                     int64_t length) {
+  const int64_t dim = padded_units(keys.units);
+  const int64_t shape[] = {keys.batch, keys.kv_heads, length, dim};
+  fovea_tensor rows =
+      contiguous_tensor(element_at(data, dtype, first * dim), static_cast<fovea_dtype>(dtype), 4, shape);
+  rows.strides[1] = capacity * dim;
+  rows.strides[0] = keys.kv_heads * rows.strides[1];
+  return rows;
+}
+
+// x: the keys as floats; to: their projections.
+Status project(const Context &context, const fovea_prepared_keys &keys, const fovea_tensor &x, int64_t capacity,
+               float *to, float *reach) {
+  const ProjectionRows rows = {
+      x.shape[0], x.shape[1], x.shape[2], head_strides(x), {keys.kv_heads * capacity, capacity, 1}};
+  Product product;
+  if (!plan_projection(*context.kernels->matmul, rows, {keys.units, keys.key_dim}, &product)) {
+    return fail(FOVEA_SIZE_OVERFLOW, "key has more than 2^63 rows");
+  }
+  run_product(context, product,
+              {.x = static_cast<const float *>(x.data),
+               .panels = keys.key_panels,
+               .out = to,
+               .finish = finish_of(*context.kernels, product, nullptr, reach)});
+  return FOVEA_OK;
+}
+
 }  // namespace
 
 Status create_prepared_keys(const fovea_context *given, const fovea_score *score,
@@ -76,6 +123,7 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   if (made == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for prepared keys");
   made->kernels = context->kernels;
   made->kind = call.score.kind;
+  made->dtype = static_cast<Dtype>(sizes.dtype);
   made->batch = sizes.batch;
   made->kv_heads = sizes.kv_heads;
   made->capacity = sizes.capacity;
@@ -98,20 +146,34 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(expect_given(keys, "keys", "prepared keys"));
   FOVEA_CHECK(check_prepared_for(*keys, *context));
-  ProjectionRows rows = {};
-  FOVEA_CHECK(check_new_keys(*keys, key, &rows));
-  rows.out_strides = {keys->kv_heads * keys->capacity, keys->capacity, 1};
-  Product product;
-  if (!plan_projection(*context->kernels->matmul, rows, {keys->units, keys->key_dim}, &product)) {
-    return fail(FOVEA_SIZE_OVERFLOW, "key has more than 2^63 rows");
+  FOVEA_CHECK(check_new_keys(*keys, key));
+  const fovea_tensor rows = lift_heads(*key);
+  const int64_t length = rows.shape[2];
+  if (element_count(rows) == 0) {
+    keys->length += length;
+    return FOVEA_OK;
   }
-  float *reach = keys->kind == FOVEA_SCORE_BILINEAR ? nullptr : keys->reach + keys->length;
-  run_product(*context, product,
-              {.x = static_cast<const float *>(key->data),
-               .panels = keys->key_panels,
-               .out = keys->rows + keys->length * padded_units(keys->units),
-               .finish = finish_of(*context->kernels, product, nullptr, reach)});
-  keys->length += rows.length;
+  MemoryLayout layout;
+  const FloatRows floats(*keys, rows, &layout);
+  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "key has more rows than fit the address space as floats");
+  const Workspace workspace(*context, layout);
+  FOVEA_CHECK(workspace.status());
+  fovea_tensor x = rows;
+  if (floats.keys) {
+    x = contiguous_tensor(floats.keys.in(workspace.data()), FOVEA_F32, 4, rows.shape);
+    copy_rows(*context, rows, x);
+  }
+  if (!floats.projected) {
+    float *reach = keys->kind == FOVEA_SCORE_BILINEAR ? nullptr : keys->reach + keys->length;
+    const fovea_tensor to = rows_of(*keys, keys->rows, Dtype::f32, keys->capacity, keys->length, length);
+    FOVEA_CHECK(project(*context, *keys, x, keys->capacity, static_cast<float *>(to.data), reach));
+  } else {
+    float *projected = floats.projected.in(workspace.data());
+    FOVEA_CHECK(project(*context, *keys, x, length, projected, nullptr));
+    copy_rows(*context, rows_of(*keys, projected, Dtype::f32, length, 0, length),
+              rows_of(*keys, keys->rows, keys->dtype, keys->capacity, keys->length, length));
+  }
+  keys->length += length;
   return FOVEA_OK;
 }
 

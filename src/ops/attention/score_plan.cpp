@@ -138,6 +138,7 @@ Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem,
   problem->score.kind = is_additive(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
   const int64_t row = padded_units(keys.units);
   problem->key.strides = packed_strides(keys.kv_heads, keys.capacity, row);
+  problem->key.dtype = keys.dtype;
   problem->score.key_scalars_strides = {keys.kv_heads * keys.capacity, keys.capacity, 1};
   problem->sizes.head_dim = keys.units;
   plan->projects_query = is_additive(keys.kind);

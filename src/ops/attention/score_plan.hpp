@@ -17,10 +17,13 @@ struct ScoreVectorFacts {
 
 }  // namespace fovea
 
-// Keys in the form the kernel reads; see fovea.h. Rows [batch][kv_head][capacity] of padded_units(units) floats.
+// Keys in the form the kernel reads; see fovea.h. Rows [batch][kv_head][capacity] of padded_units(units)
+// elements: projected keys (BILINEAR) are compared by a dot product, which reads narrow rows as they lie, and by AVX-512's
+// products of bfloat16 in pairs of neighbours; hidden units are floats.
 struct fovea_prepared_keys {
   const fovea::Kernels *kernels = nullptr;
   int32_t kind = 0;
+  fovea::Dtype dtype = fovea::Dtype::f32;
   int64_t batch = 0, kv_heads = 0, capacity = 0, length = 0;
   int64_t query_dim = 0, key_dim = 0, units = 0;
   size_t size = 0;
@@ -30,7 +33,7 @@ struct fovea_prepared_keys {
   float *bias = nullptr;          // [units], or null
   float *score_vector = nullptr;  // padded
   fovea::ScoreVectorFacts score_vector_facts;
-  float *rows = nullptr;
+  void *rows = nullptr;
   float *reach = nullptr;  // [batch][kv_head][capacity]
 
   fovea_prepared_keys() = default;

@@ -75,6 +75,7 @@ static const fovea_prepared_keys_sizes *read_fovea_prepared_keys_sizes(Reader &i
   made->capacity = in.int64(in.get(from, "capacity"), "capacity");
   made->query_dim = in.int64(in.get(from, "queryDim"), "queryDim");
   made->key_dim = in.int64(in.get(from, "keyDim"), "keyDim");
+  made->dtype = in.choice(in.get(from, "dtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}}, "dtype");
   return made;
 }
 

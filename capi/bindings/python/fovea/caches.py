@@ -89,14 +89,16 @@ class KVCache:
 class PreparedKeys:
     """Keys that are attended again and again, projected once by an Additive, Concat or Bilinear score.
 
-    Room for `capacity` keys of each of batch x kv_heads sequences; the score's weights are copied.
+    Room for `capacity` keys of each of batch x kv_heads sequences; the score's weights are copied. A Bilinear score's may be
+    kept in `dtype` float16 or bfloat16.
     """
 
     def __init__(self, score: Score, *, batch: int, kv_heads: int = 1, capacity: int, query_dim: int, key_dim: int,
-                 context: Context | None = None):
+                 dtype="float32", context: Context | None = None):
         self._handle = _fovea.prepared_keys_create(
             handle_of(context), options_of(score), {"batch": batch, "kv_heads": kv_heads, "capacity": capacity,
-                                                    "query_dim": query_dim, "key_dim": key_dim})
+                                                    "query_dim": query_dim, "key_dim": key_dim,
+                                                    "dtype": _number_of(dtype)})
 
     def append(self, key: Array, *, context: Context | None = None) -> None:
         """Appends key [B, Hkv, n, Dk]."""

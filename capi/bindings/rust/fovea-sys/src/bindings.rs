@@ -450,6 +450,10 @@ pub struct fovea_prepared_keys_sizes {
     pub query_dim: i64,
     /// Dk, 1 to 1024
     pub key_dim: i64,
+    /// FOVEA_F32; for BILINEAR FOVEA_F16 or FOVEA_BF16, too; 0: FOVEA_F32
+    pub dtype: fovea_dtype,
+    /// 0
+    pub reserved: i32,
 }
 
 impl Default for fovea_prepared_keys_sizes {
@@ -914,15 +918,16 @@ extern "C" {
         options: *const fovea_attention_options,
         plan: *mut *mut fovea_plan,
     ) -> fovea_status;
-    /// Room for keys of these sizes, none of them there yet. score: ADDITIVE, CONCAT or BILINEAR; its data is copied. The keys
-    /// serve contexts of the instruction set they were made with; another one: FOVEA_BAD_VALUE.
+    /// Room for keys of these sizes, none of them there yet. score: ADDITIVE, CONCAT or BILINEAR; its data is copied.
+    /// BILINEAR's keys are projected ones, which may be kept in 16 bits: half the memory, each number rounded once. Those of
+    /// ADDITIVE and CONCAT are factors of exponentials, whose errors no softmax evens out, and stay in float32. The keys serve contexts of the instruction set they were made with; another one: FOVEA_BAD_VALUE.
     pub fn fovea_prepared_keys_create(
         context: *const fovea_context,
         score: *const fovea_score,
         sizes: *const fovea_prepared_keys_sizes,
         keys: *mut *mut fovea_prepared_keys,
     ) -> fovea_status;
-    /// Appends key F32 [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]) to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and
+    /// Appends key [B,Hkv,n,Dk] (or [B,n,Dk], or [n,Dk]), F32, F16 or BF16, to every sequence. Past the capacity: FOVEA_BAD_SHAPE, and
     /// nothing is appended.
     pub fn fovea_prepared_keys_append(
         context: *const fovea_context,
@@ -942,7 +947,7 @@ extern "C" {
     pub fn fovea_prepared_keys_destroy(keys: *mut fovea_prepared_keys);
     /// Attention over prepared keys: as fovea_attention with all the keys appended so far; with ADDITIVE and CONCAT the same
     /// bits (BILINEAR's one-shot call may project the queries instead, and with "amx" large one-shot calls without
-    /// FOVEA_QUERY_INVARIANT project on tiles). value F32 [B,Hkv,K,Dv] with K = fovea_prepared_keys_length(keys).
+    /// FOVEA_QUERY_INVARIANT project on tiles). value [B,Hkv,K,Dv] with K = fovea_prepared_keys_length(keys).
     pub fn fovea_attention_prepared(
         context: *const fovea_context,
         query: *const fovea_tensor,

@@ -93,13 +93,15 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_score, bias), 40);
     assert_eq!(offset!(fovea_score, score_vector), 48);
     assert_eq!(offset!(fovea_score, sigmas), 56);
-    assert_eq!((size_of::<fovea_prepared_keys_sizes>(), align_of::<fovea_prepared_keys_sizes>()), (48, 8));
+    assert_eq!((size_of::<fovea_prepared_keys_sizes>(), align_of::<fovea_prepared_keys_sizes>()), (56, 8));
     assert_eq!(offset!(fovea_prepared_keys_sizes, struct_size), 0);
     assert_eq!(offset!(fovea_prepared_keys_sizes, batch), 8);
     assert_eq!(offset!(fovea_prepared_keys_sizes, kv_heads), 16);
     assert_eq!(offset!(fovea_prepared_keys_sizes, capacity), 24);
     assert_eq!(offset!(fovea_prepared_keys_sizes, query_dim), 32);
     assert_eq!(offset!(fovea_prepared_keys_sizes, key_dim), 40);
+    assert_eq!(offset!(fovea_prepared_keys_sizes, dtype), 48);
+    assert_eq!(offset!(fovea_prepared_keys_sizes, reserved), 52);
     assert_eq!((size_of::<fovea_kernel_regression_options>(), align_of::<fovea_kernel_regression_options>()), (24, 8));
     assert_eq!(offset!(fovea_kernel_regression_options, struct_size), 0);
     assert_eq!(offset!(fovea_kernel_regression_options, flags), 8);

@@ -512,6 +512,7 @@ pub struct PreparedKeysSizes {
     pub(crate) capacity: i64,
     pub(crate) query_dim: i64,
     pub(crate) key_dim: i64,
+    pub(crate) dtype: Dtype,
 }
 
 impl PreparedKeysSizes {
@@ -550,6 +551,12 @@ impl PreparedKeysSizes {
         self
     }
 
+    /// FOVEA_F32; for BILINEAR FOVEA_F16 or FOVEA_BF16, too; 0: FOVEA_F32
+    pub fn dtype(mut self, dtype: Dtype) -> Self {
+        self.dtype = dtype;
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_prepared_keys_sizes {
         sys::fovea_prepared_keys_sizes {
@@ -559,6 +566,8 @@ impl PreparedKeysSizes {
             capacity: self.capacity,
             query_dim: self.query_dim,
             key_dim: self.key_dim,
+            dtype: self.dtype as i32,
+            reserved: 0,
         }
     }
 }

@@ -220,7 +220,9 @@ final class Layouts {
         JAVA_LONG.withName("kv_heads"),
         JAVA_LONG.withName("capacity"),
         JAVA_LONG.withName("query_dim"),
-        JAVA_LONG.withName("key_dim"));
+        JAVA_LONG.withName("key_dim"),
+        JAVA_INT.withName("dtype"),
+        JAVA_INT.withName("reserved"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long batch = place("batch");
@@ -228,6 +230,8 @@ final class Layouts {
     static final long capacity = place("capacity");
     static final long query_dim = place("query_dim");
     static final long key_dim = place("key_dim");
+    static final long dtype = place("dtype");
+    static final long reserved = place("reserved");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

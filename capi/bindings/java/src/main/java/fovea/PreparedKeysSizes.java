@@ -13,6 +13,7 @@ public final class PreparedKeysSizes {
   private long capacity;
   private long queryDim;
   private long keyDim;
+  private Dtype dtype;
 
   public PreparedKeysSizes() {}
 
@@ -46,6 +47,16 @@ public final class PreparedKeysSizes {
     return this;
   }
 
+  /** FOVEA_F32; for BILINEAR FOVEA_F16 or FOVEA_BF16, too; 0: FOVEA_F32 */
+  public PreparedKeysSizes dtype(Dtype dtype) {
+    this.dtype = dtype;
+    return this;
+  }
+
+  Dtype dtype() {
+    return dtype;
+  }
+
   static MemorySegment raw(PreparedKeysSizes options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_prepared_keys_sizes.SIZE);
@@ -55,6 +66,7 @@ public final class PreparedKeysSizes {
     raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.capacity, options.capacity);
     raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.query_dim, options.queryDim);
     raw.set(JAVA_LONG, Layouts.fovea_prepared_keys_sizes.key_dim, options.keyDim);
+    if (options.dtype != null) raw.set(JAVA_INT, Layouts.fovea_prepared_keys_sizes.dtype, options.dtype.number);
     return raw;
   }
 }

@@ -89,7 +89,7 @@ final class LayoutsTest {
     check("fovea_score.bias", Layouts.fovea_score.bias, 40);
     check("fovea_score.score_vector", Layouts.fovea_score.score_vector, 48);
     check("fovea_score.sigmas", Layouts.fovea_score.sigmas, 56);
-    check("fovea_prepared_keys_sizes", Layouts.fovea_prepared_keys_sizes.SIZE, 48);
+    check("fovea_prepared_keys_sizes", Layouts.fovea_prepared_keys_sizes.SIZE, 56);
     check("alignment of fovea_prepared_keys_sizes", Layouts.fovea_prepared_keys_sizes.LAYOUT.byteAlignment(), 8);
     check("fovea_prepared_keys_sizes.struct_size", Layouts.fovea_prepared_keys_sizes.struct_size, 0);
     check("fovea_prepared_keys_sizes.batch", Layouts.fovea_prepared_keys_sizes.batch, 8);
@@ -97,6 +97,8 @@ final class LayoutsTest {
     check("fovea_prepared_keys_sizes.capacity", Layouts.fovea_prepared_keys_sizes.capacity, 24);
     check("fovea_prepared_keys_sizes.query_dim", Layouts.fovea_prepared_keys_sizes.query_dim, 32);
     check("fovea_prepared_keys_sizes.key_dim", Layouts.fovea_prepared_keys_sizes.key_dim, 40);
+    check("fovea_prepared_keys_sizes.dtype", Layouts.fovea_prepared_keys_sizes.dtype, 48);
+    check("fovea_prepared_keys_sizes.reserved", Layouts.fovea_prepared_keys_sizes.reserved, 52);
     check("fovea_kernel_regression_options", Layouts.fovea_kernel_regression_options.SIZE, 24);
     check("alignment of fovea_kernel_regression_options", Layouts.fovea_kernel_regression_options.LAYOUT.byteAlignment(), 8);
     check("fovea_kernel_regression_options.struct_size", Layouts.fovea_kernel_regression_options.struct_size, 0);
