@@ -12,6 +12,9 @@
  * Strides   count elements, not bytes. The last axis must be contiguous (stride 1) unless said otherwise. A stride of 0
  *           repeats an input along that axis; outputs must not overlap themselves. A stride that is never stepped along, of
  *           an axis of size 0 or 1 or of a tensor without elements, may be anything. Data is aligned to its element size.
+ * Elements  Where a declaration says F for an element type, F32, F16 and BF16 are taken, each tensor's its own choice. What
+ *           is computed is float32, with the bits that F32 tensors of these numbers give, and rounded once when it is
+ *           stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers and NaN are kept.
  * Empty     A call whose outputs have no elements is checked like any other, but for the values in its tensors: no data is
  *           looked at, and it takes neither memory nor time, however large its other sizes are.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
@@ -375,7 +378,7 @@ FOVEA_API fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_a
 
 /* Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):
  *   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
- * outs F32 [S,...,Dv], lses F32 [S,...], out F32 [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
+ * outs F [S,...,Dv], lses F32 [S,...], out F [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
  * for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
  * 0 and -infinity. S >= 1. In place is not allowed. */
 FOVEA_API fovea_status fovea_merge_states(const fovea_context *context, const fovea_tensor *outs,
@@ -391,7 +394,7 @@ typedef struct fovea_masked_softmax_options {
 } fovea_masked_softmax_options;
 
 /* Softmax over the last axis, of the first valid_lens keys of each row; the others are exactly 0.
- *   x F32 [...,Q,K], rank 2 to 6, out the same shape; in place allowed when data and strides are the same.
+ *   x F [...,Q,K], rank 2 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
  *   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
  * options may be NULL. */
 FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const fovea_tensor *x,
@@ -431,11 +434,11 @@ FOVEA_API size_t fovea_packed_matrix_size(const fovea_packed_matrix *packed);
 FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const fovea_tensor *a,
                                            const fovea_packed_matrix *b, const fovea_tensor *out);
 
-/* out = e^x, element by element. F32, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data and
- * strides are the same. At most 1.6 ulp; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept. */
+/* out = e^x, element by element. F, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data, strides
+ * and types are the same. At most 1.6 ulp of float32; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept. */
 FOVEA_API fovea_status fovea_exp(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out);
 
-/* out = tanh x, likewise. At most 1.4 ulp; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN. */
+/* out = tanh x, likewise. At most 1.4 ulp of float32; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN. */
 FOVEA_API fovea_status fovea_tanh(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out);
 
 #ifdef __cplusplus

@@ -24,13 +24,13 @@ typedef struct fovea_positional_encoding_options {
 
 /* The sinusoidal encoding (Vaswani et al. 2017), positions x features:
  *   out[i,2j] = sin((offset + i) / base^(2j/d)),  out[i,2j+1] = cos((offset + i) / base^(2j/d))
- * out F32 [L,d]; an odd d ends with a sine. Angles are reduced in float64: within 1e-6 of the formula's value up to
- * position 10^6. options may be NULL; its dropout must be 0. */
+ * out F [L,d]; an odd d ends with a sine. Angles are reduced in float64: before it is rounded to its type, a number is
+ * within 1e-6 of the formula's value up to position 10^6. options may be NULL; its dropout must be 0. */
 FOVEA_API fovea_status fovea_positional_encoding(const fovea_context *context, const fovea_tensor *out,
                                                  const fovea_positional_encoding_options *options);
 
-/* out = dropout(x + P), P as above, for x F32 [...,L,d], rank 2 to 6, out the same shape; in place allowed when data
- * and strides are the same. Element (b, i, c), b counting the axes before L in row-major order, is dropped as a weight
+/* out = dropout(x + P), P as above, for x F [...,L,d], rank 2 to 6, out F of the same shape; in place allowed when data,
+ * strides and types are the same. Element (b, i, c), b counting the axes before L in row-major order, is dropped as a weight
  * is (see "Dropout") with batch b, head 0, query i (not offset + i) and key c. */
 FOVEA_API fovea_status fovea_add_positional_encoding(const fovea_context *context, const fovea_tensor *x,
                                                      const fovea_tensor *out,
@@ -56,9 +56,9 @@ typedef struct fovea_rotary_options {
 
 /* Rotary position embedding (Su et al. 2021): pair j of row i turns by the angle position(i) * base^(-2j/rotary_dim):
  *   (x, y) -> (x cos - y sin, x sin + y cos)
- * x F32 [...,L,D], rank 2 to 6, out the same shape, last axis contiguous; in place allowed when data and strides are
- * the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: each of a
- * pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
+ * x F [...,L,D], rank 2 to 6, out F of the same shape, last axis contiguous; in place allowed when data, strides and
+ * types are the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: before it is
+ * rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
  * options may be NULL. */
 FOVEA_API fovea_status fovea_rotary(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                     const fovea_rotary_options *options);
@@ -118,15 +118,15 @@ typedef struct fovea_layer_norm_options {
   size_t struct_size;
   float epsilon;                /* finite, >= 0; 0: 1e-5                                                               */
   int32_t reserved;             /* 0                                                                                   */
-  const fovea_tensor *weight;   /* F32 [E], contiguous; NULL: ones                                                     */
-  const fovea_tensor *bias;     /* F32 [E], contiguous; NULL: zeros                                                    */
-  const fovea_tensor *residual; /* F32, x's shape, last axis contiguous: x + residual is normalised                    */
+  const fovea_tensor *weight;   /* F [E], contiguous; NULL: ones                                                       */
+  const fovea_tensor *bias;     /* F [E], contiguous; NULL: zeros                                                      */
+  const fovea_tensor *residual; /* F, x's shape, last axis contiguous: x + residual is normalised                      */
 } fovea_layer_norm_options;
 
 /* Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
  *   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
- * x F32 [...,E], rank 1 to 6, E >= 1, out the same shape; in place allowed when data and strides are the same, for
- * residual too. options may be NULL. */
+ * x F [...,E], rank 1 to 6, E >= 1, out F of the same shape; in place allowed when data, strides and types are the same,
+ * for residual too. options may be NULL. */
 FOVEA_API fovea_status fovea_layer_norm(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                         const fovea_layer_norm_options *options);
 

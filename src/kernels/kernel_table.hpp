@@ -11,14 +11,25 @@
 
 namespace fovea {
 
+// Elements that follow each other; out may be x where their types are the same.
+struct ElementRun {
+  const void *x;
+  Dtype x_type;
+  void *out;
+  Dtype out_type;
+  int64_t count;
+};
+
 struct SoftmaxRow {
-  const float *x;
-  float *out;         // may be x
+  const void *x;
+  void *out;          // may be x where their types are the same
   int64_t valid_len;  // keys that take part; the others get 0
 };
 
 struct SoftmaxRows {
   const SoftmaxRow *row;
+  Dtype x_type;
+  Dtype out_type;
   int64_t count;
   int64_t key_len;
   EmptyRows empty_rows;
@@ -26,13 +37,15 @@ struct SoftmaxRows {
 };
 
 struct MergeRow {
-  const float *outs;  // part s at outs + s * out_stride
+  const void *outs;  // part s stands s * out_stride elements from the first
+  Dtype outs_type;
   const float *lses;  // part s at lses[s * lse_stride]
   // Null, or the parts' sums, with lses' stride: then lses are their largest scores in `unit`, and a part's log-sum-exp is
   // unit * lses[s] + log sums[s], which would be rounded to its own size.
   const float *sums;
   float unit;
-  float *out;
+  void *out;
+  Dtype out_type;
   float *log_sum_exp;  // may be null
   int64_t parts;
   int64_t value_dim;
@@ -85,9 +98,9 @@ struct AttentionKernels {
 // Operations that take elements and rows one by one.
 struct RowwiseKernels {
   const char *set;
-  int64_t lanes;                                            // floats in a register
-  void (*exp)(const float *x, float *out, int64_t count);   // in place allowed
-  void (*tanh)(const float *x, float *out, int64_t count);  // in place allowed
+  int64_t lanes;  // floats in a register
+  void (*exp)(const ElementRun &run);
+  void (*tanh)(const ElementRun &run);
   void (*softmax_rows)(const SoftmaxRows &rows);
   void (*merge_row)(const MergeRow &row);
   void (*norm_rows)(const NormRows &rows);  // at least one

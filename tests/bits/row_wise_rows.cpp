@@ -2,6 +2,7 @@
 #include "bits.hpp"
 
 #include "support/contexts.hpp"
+#include "support/narrow.hpp"
 
 namespace testing {
 namespace {
@@ -205,6 +206,48 @@ void add_merges(BitsRows &rows) {
       rows);
 }
 
+// ---- 16 bits -----------------------------------------------------------------------------------------------------------
+
+// The same calls on elements of 16 bits, from one type to another too: what comes out, widened.
+void add_typed(const std::string &name, const Shape &shape, fovea_dtype x_type, fovea_dtype out_type, const Call &call,
+               BitsRows &rows) {
+  const auto make = [=] {
+    Numbers numbers(name);
+    const auto x = std::make_shared<NarrowTensor>(numbers.tensor(shape, 4), x_type);
+    return [=](const fovea_context *context, Digest &digest) {
+      const NarrowTensor out(Tensor<float>(shape), out_type);
+      REQUIRE_OK(call(context, x->view(), out.view()));
+      for_each_index(shape, [&](const Shape &index) { digest.add(widened(out.at(index), out_type)); });
+    };
+  };
+  rows.push_back({name, make});
+}
+
+void add_types(BitsRows &rows) {
+  const Call calls[] = {
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) { return fovea_exp(c, &x, &out); },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) { return fovea_tanh(c, &x, &out); },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_masked_softmax(c, &x, nullptr, &out, nullptr);
+      },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_layer_norm(c, &x, &out, nullptr);
+      },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_rotary(c, &x, &out, nullptr);
+      },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_add_positional_encoding(c, &x, &out, nullptr);
+      }};
+  const char *const names[] = {"exp", "tanh", "masked-softmax", "layer-norm", "rotary", "encoding-added"};
+  for (size_t n = 0; n < std::size(names); ++n) {
+    const std::string name = std::string(names[n]) + ".16-bits.";
+    add_typed(name + "half", {3, 9, 70}, FOVEA_F16, FOVEA_F16, calls[n], rows);
+    add_typed(name + "brain", {3, 9, 70}, FOVEA_BF16, FOVEA_BF16, calls[n], rows);
+    add_typed(name + "brain-to-half", {2, 3, 2100}, FOVEA_BF16, FOVEA_F16, calls[n], rows);
+  }
+}
+
 }  // namespace
 
 void add_row_wise_rows(BitsRows &rows) {
@@ -212,6 +255,7 @@ void add_row_wise_rows(BitsRows &rows) {
   add_softmaxes(rows);
   add_norms(rows);
   add_merges(rows);
+  add_types(rows);
 }
 
 }  // namespace testing

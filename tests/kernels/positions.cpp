@@ -39,8 +39,10 @@ void check_rotation(const fovea::Kernels &table, const Rotation &r, Random &rand
   table.rowwise->rotary_table(
       {frequencies.data(), turns.data(), r.count, pairs, r.interleaved, width, rotations.data()});
   table.rowwise->rotate_rows({.x = r.in_place ? out.data() : x.data(),
+                              .x_type = fovea::Dtype::f32,
                               .x_stride = r.head_dim,
                               .out = out.data(),
+                              .out_type = fovea::Dtype::f32,
                               .out_stride = r.head_dim,
                               .table = rotations.data(),
                               .table_stride = r.one_position ? 0 : 2 * width,
@@ -97,16 +99,20 @@ TEST_SUITE("kernels positions") {
         std::vector<double> truth;
         for (size_t n = 0; n < encoding.size(); ++n) truth.push_back(encoding[n] + static_cast<double>(x.data()[n]));
         for (const bool stream : {false, true}) {
-          table.rowwise->encode_rows({frequencies.data(), turns.data(), 4, dim, nullptr, 0, made.data(), dim, stream});
+          constexpr fovea::Dtype f32 = fovea::Dtype::f32;
+          table.rowwise->encode_rows(
+              {frequencies.data(), turns.data(), 4, dim, nullptr, f32, 0, made.data(), f32, dim, stream});
           CHECK_WITHIN(made.values(), encoding, roundings(encoding, 0, 4));
           table.rowwise->encode_rows(
-              {frequencies.data(), turns.data(), 4, dim, x.data(), dim, sum.data(), dim, stream});
+              {frequencies.data(), turns.data(), 4, dim, x.data(), f32, dim, sum.data(), f32, dim, stream});
           CHECK_WITHIN(sum.values(), truth, roundings(truth, 1, 4));
           table.rowwise->add_rows({.x = x.data(),
+                                   .x_type = f32,
                                    .x_stride = dim,
                                    .encoding = made.data(),
                                    .encoding_stride = dim,
                                    .out = added.data(),
+                                   .out_type = f32,
                                    .out_stride = dim,
                                    .count = 4,
                                    .dim = dim,

@@ -10,16 +10,17 @@ namespace {
 // A unit in the last place of a float of this size.
 double ulp_of(double value) { return std::ldexp(1.0, std::max(value == 0 ? -126 : std::ilogb(value), -126) - 23); }
 
-void check_elementwise(void (*kernel)(const float *, float *, int64_t), double (*truth_of)(float), double ulps,
-                       int64_t count, Random &random) {
+void check_elementwise(void (*kernel)(const fovea::ElementRun &), double (*truth_of)(float), double ulps, int64_t count,
+                       Random &random) {
   CAPTURE(count);
   const Floats x(normals(count, random, 8)), out(count), in_place(x.values());
   std::vector<double> truth, bounds;
   for (const float value : x.values()) truth.push_back(truth_of(value));
   for (const double value : truth) bounds.push_back(ulps * ulp_of(value));
-  kernel(x.data(), out.data(), count);
+  constexpr fovea::Dtype f32 = fovea::Dtype::f32;
+  kernel({x.data(), f32, out.data(), f32, count});
   CHECK_WITHIN(out.values(), truth, bounds);
-  kernel(in_place.data(), in_place.data(), count);
+  kernel({in_place.data(), f32, in_place.data(), f32, count});
   CHECK(in_place.values() == out.values());
 }
 
@@ -40,7 +41,8 @@ void check_softmax(const fovea::Kernels &table, const Softmax &s, Random &random
   for (int64_t r = 0; r < count; ++r) {
     rows.push_back({x.data() + r * s.key_len, out.data() + r * s.key_len, s.valid_lens[static_cast<size_t>(r)]});
   }
-  table.rowwise->softmax_rows({rows.data(), count, s.key_len, s.empty_rows, s.stream});
+  table.rowwise->softmax_rows(
+      {rows.data(), fovea::Dtype::f32, fovea::Dtype::f32, count, s.key_len, s.empty_rows, s.stream});
   const auto empty = static_cast<reference::EmptyRows>(s.empty_rows);
   const auto truth = reference::masked_softmax<double>(x.values(), s.valid_lens, s.key_len, empty);
   // Exponents are of differences up to 40, each rounded twice; an exponential and a quotient; a sum.
@@ -70,13 +72,15 @@ void check_norm(const fovea::Kernels &table, const Norm &n, Random &random) {
   for (int64_t r = 0; r < n.count; ++r) {
     rows.push_back({x.data() + r * n.dim, n.residual ? residual.data() + r * n.dim : nullptr, out.data() + r * n.dim});
   }
-  table.rowwise->norm_rows({.row = rows.data(),
-                            .count = n.count,
-                            .dim = n.dim,
-                            .weight = weight.or_null(n.affine),
-                            .bias = bias.or_null(n.affine),
-                            .epsilon = inputs.epsilon,
-                            .stream = n.stream});
+  table.rowwise->norm_rows(
+      {.row = rows.data(),
+       .count = n.count,
+       .dim = n.dim,
+       .weight = weight.or_null(n.affine),
+       .bias = bias.or_null(n.affine),
+       .types = {fovea::Dtype::f32, fovea::Dtype::f32, fovea::Dtype::f32, fovea::Dtype::f32, fovea::Dtype::f32},
+       .epsilon = inputs.epsilon,
+       .stream = n.stream});
   const std::vector<double> truth = reference::layer_norm<double>(inputs);
   CHECK_WITHIN(out.values(), truth, roundings(truth, 16, 64));  // 64: of weights and values up to 4 each
 }
@@ -131,7 +135,8 @@ TEST_SUITE("kernels row wise") {
         CAPTURE(dim);
         const int64_t parts = 1 + dim % 4;
         const Floats outs(normals(parts * dim, random)), lses(normals(parts, random, 4)), out(dim), lse(int64_t{1});
-        table.rowwise->merge_row({outs.data(), lses.data(), nullptr, 1, out.data(), lse.data(), parts, dim, dim, 1});
+        table.rowwise->merge_row({outs.data(), fovea::Dtype::f32, lses.data(), nullptr, 1, out.data(),
+                                  fovea::Dtype::f32, lse.data(), parts, dim, dim, 1});
         const auto truth = reference::merge_states<double>(outs.values(), lses.values(), parts, 1, dim);
         CHECK_WITHIN(out.values(), truth.out, roundings(truth.out, 0, 200));
         CHECK_WITHIN(lse.values(), truth.log_sum_exp, roundings(truth.log_sum_exp, 8, 8));

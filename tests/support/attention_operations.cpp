@@ -277,9 +277,9 @@ Operands merge_operands(const CallSizes &s) {
   lses.insert(lses.begin(), s.keys);
   outs.push_back(s.columns);
   out.push_back(s.columns);
-  return {{"outs", Role::input, outs},
+  return {{"outs", Role::input, outs, false, FOVEA_F32, 0, true},
           {"lses", Role::input, lses},
-          {"out", Role::output, out},
+          {"out", Role::output, out, false, FOVEA_F32, 0, true},
           optional(s.choice(2), {"log_sum_exp", Role::output, rows})};
 }
 
@@ -294,8 +294,8 @@ Operands softmax_operands(const CallSizes &s) {
   const int64_t batch = shape.size() == 2 ? 1 : s.batch;
   const Shape lens = s.choice(2) ? Shape{batch, s.rows} : Shape{batch};
   return {
-      {"x", Role::input, shape},
-      {"out", Role::output, shape},
+      {"x", Role::input, shape, false, FOVEA_F32, 0, true},
+      {"out", Role::output, shape, false, FOVEA_F32, 0, true},
       optional(s.choice(3), {"valid_lens", Role::input, lens, true, s.choice(4) ? FOVEA_I32 : FOVEA_I64, s.columns})};
 }
 

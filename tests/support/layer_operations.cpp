@@ -63,19 +63,25 @@ fovea_status linear(const CallSizes &s, const Tensors &t) {
 
 // ---- elementwise, positions, norms -----------------------------------------------------------------------------------
 
+// Which takes F16 and BF16, too.
+Operand narrow(Operand operand) {
+  operand.narrow = true;
+  return operand;
+}
+
 Operands like_x(const CallSizes &s, bool rank1) {
   Shape shape = {s.batch, s.rows, s.columns};
   if (s.choice(0)) shape = {s.rows, s.columns};
   if (s.choice(1)) shape = {s.batch, s.kv_heads, s.group, s.rows, s.columns};
   if (rank1 && s.choice(2)) shape = {s.columns};
-  return {{"x", Role::input, shape}, {"out", Role::output, shape}};
+  return {narrow({"x", Role::input, shape}), narrow({"out", Role::output, shape})};
 }
 
 fovea_status elementwise(const CallSizes &s, const Tensors &t) {
   return s.choice(3) ? fovea_exp(s.context, t[0], t[1]) : fovea_tanh(s.context, t[0], t[1]);
 }
 
-Operands encoding_operands(const CallSizes &s) { return {{"out", Role::output, {s.rows, s.columns}}}; }
+Operands encoding_operands(const CallSizes &s) { return {narrow({"out", Role::output, {s.rows, s.columns}})}; }
 
 fovea_status encoding(const CallSizes &s, const Tensors &t) {
   return fovea_positional_encoding(s.context, t[0], nullptr);
@@ -112,9 +118,9 @@ fovea_status slopes(const CallSizes &, const Tensors &t) { return fovea_alibi_sl
 
 Operands norm_operands(const CallSizes &s) {
   Operands list = like_x(s, true);
-  list.push_back(optional(s.choice(3), {"weight", Role::input, {s.columns}}));
-  list.push_back(optional(s.choice(4), {"bias", Role::input, {s.columns}}));
-  list.push_back(optional(s.choice(5), {"residual", Role::input, list[0].shape}));
+  list.push_back(optional(s.choice(3), narrow({"weight", Role::input, {s.columns}})));
+  list.push_back(optional(s.choice(4), narrow({"bias", Role::input, {s.columns}})));
+  list.push_back(optional(s.choice(5), narrow({"residual", Role::input, list[0].shape})));
   return list;
 }
 

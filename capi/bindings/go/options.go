@@ -508,11 +508,11 @@ func (o *LinearOptions) raw() *C.go_fovea_linear_options {
 type LayerNormOptions struct {
 	// finite, >= 0; 0: 1e-5
 	Epsilon float32
-	// F32 [E], contiguous; NULL: ones
+	// F [E], contiguous; NULL: ones
 	Weight *Tensor
-	// F32 [E], contiguous; NULL: zeros
+	// F [E], contiguous; NULL: zeros
 	Bias *Tensor
-	// F32, x's shape, last axis contiguous: x + residual is normalised
+	// F, x's shape, last axis contiguous: x + residual is normalised
 	Residual *Tensor
 }
 

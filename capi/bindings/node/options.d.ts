@@ -221,11 +221,11 @@ export interface LinearOptions {
 export interface LayerNormOptions {
   /** finite, >= 0; 0: 1e-5 */
   epsilon?: number;
-  /** F32 [E], contiguous; NULL: ones */
+  /** F [E], contiguous; NULL: ones */
   weight?: Input;
-  /** F32 [E], contiguous; NULL: zeros */
+  /** F [E], contiguous; NULL: zeros */
   bias?: Input;
-  /** F32, x's shape, last axis contiguous: x + residual is normalised */
+  /** F, x's shape, last axis contiguous: x + residual is normalised */
   residual?: Input;
 }
 

@@ -1,10 +1,11 @@
-// What the kernels of positional encodings work on. All rows have a contiguous last axis; strides count floats.
+// What the kernels of positional encodings work on. All rows have a contiguous last axis; strides count elements.
 // Frequencies are in quarter turns for each position: radians times 2 / pi.
 #pragma once
 
 #include <stdint.h>
 
 #include "kernels/random/dropout_problem.hpp"
+#include "types.hpp"
 
 namespace fovea {
 
@@ -17,9 +18,11 @@ struct EncodingRows {
   const double *positions;
   int64_t count;
   int64_t dim;
-  const float *x;  // added to; null: nothing is
+  const void *x;  // added to; null: nothing is
+  Dtype x_type;
   int64_t x_stride;
-  float *out;
+  void *out;
+  Dtype out_type;
   int64_t out_stride;
   bool stream;  // write past the caches: out is large and is not x
 };
@@ -27,11 +30,13 @@ struct EncodingRows {
 // out = dropout(x + encoding), the encoding made before. Row r stands at batch + r * batch_step, query + r *
 // query_step.
 struct AddedRows {
-  const float *x;
+  const void *x;
+  Dtype x_type;
   int64_t x_stride;
   const float *encoding;
   int64_t encoding_stride;  // 0: one for all rows
-  float *out;               // may be x
+  void *out;                // may be x where their types are the same
+  Dtype out_type;
   int64_t out_stride;
   int64_t count;
   int64_t dim;
@@ -42,6 +47,7 @@ struct AddedRows {
   int64_t batch_step;
   int64_t query;
   int64_t query_step;
+  int64_t first_column = 0;  // for dropout: of the row that these are columns of
 };
 
 // The rotations that rows turn by. A row of the table holds two runs of floats, `width` apart, for
@@ -59,9 +65,11 @@ struct RotaryTable {
 };
 
 struct RotatedRows {
-  const float *x;
+  const void *x;
+  Dtype x_type;
   int64_t x_stride;
-  float *out;  // may be x
+  void *out;  // may be x where their types are the same
+  Dtype out_type;
   int64_t out_stride;
   const float *table;
   int64_t table_stride;  // 0: one rotation for all rows

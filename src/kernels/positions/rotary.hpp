@@ -8,6 +8,7 @@
 #include "kernels/positions/problem.hpp"
 #include "kernels/prefetch.hpp"
 #include "kernels/rowwise/row_pass.hpp"
+#include "kernels/rowwise/widened.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -107,9 +108,9 @@ FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_t
     constexpr int count = decltype(group)::value;
     if (distance == Distance::far) later.fetch(r + rows_ahead, count);
     if (distance == Distance::far && Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, count);
-    const float *x = rows.x + r * rows.x_stride;
+    const float *x = static_cast<const float *>(rows.x) + r * rows.x_stride;
     const float *table = rows.table + r * rows.table_stride;
-    float *out = rows.out + r * rows.out_stride;
+    float *out = static_cast<float *>(rows.out) + r * rows.out_stride;
     if (interleaved) {
       rotate_neighbours<count>(rows, x, table, out, store_to);
     } else {
@@ -130,13 +131,66 @@ void rotate(const RotatedRows &rows) {
   if (rows.distance == Distance::near) return rotate_rows_with<interleaved, Distance::near>(rows, CachedStore());
   if (rows.distance == Distance::cached) return rotate_rows_with<interleaved, Distance::cached>(rows, CachedStore());
   const bool whole = interleaved || rows.rotary_dim / 2 % lanes == 0;
-  if (whole && can_stream(rows.stream, rows.out, rows.out_stride)) {
+  if (whole && can_stream(rows.stream, static_cast<float *>(rows.out), rows.out_stride)) {
     return rotate_rows_with<interleaved, Distance::far>(rows, StreamedStore());
   }
   rotate_rows_with<interleaved, Distance::far>(rows, CachedStore());
 }
 
-void rotate_rows(const RotatedRows &rows) { rows.interleaved ? rotate<true>(rows) : rotate<false>(rows); }
+void rotate_floats(const RotatedRows &rows) { rows.interleaved ? rotate<true>(rows) : rotate<false>(rows); }
+
+// ---- other types -----------------------------------------------------------------------------------------------------
+
+// Turned in `floats`, rows of `dim` that follow each other: the pairs that begin with `pair`.
+FOVEA_INLINE void rotate_widened(const RotatedRows &of, int64_t first_row, int64_t count, int64_t pair, int64_t dim,
+                                 int64_t rotary_dim, float *floats) {
+  RotatedRows rows = of;
+  rows.x = rows.out = floats;
+  rows.x_stride = rows.out_stride = rows.head_dim = dim;
+  rows.rotary_dim = rotary_dim;
+  rows.table += first_row * of.table_stride + (of.interleaved ? 2 * pair : pair);
+  rows.count = count;
+  rows.distance = Distance::near;
+  rows.stream = false;
+  rotate_floats(rows);
+}
+
+// A row longer than a block, in pieces: of half-split pairs the first features and the second ones side by side.
+FOVEA_NOINLINE void rotate_long_row(const RotatedRows &rows, int64_t r, float *floats) {
+  const int64_t runs = rows.interleaved ? 1 : 2;
+  const int64_t run = rows.rotary_dim / runs;
+  const auto at = [&](int64_t i) { return element_at(rows.x, rows.x_type, r * rows.x_stride + i); };
+  const auto to = [&](int64_t i) { return element_at(rows.out, rows.out_type, r * rows.out_stride + i); };
+  for (int64_t i = 0; i < run; i += most_widened / runs) {
+    const int64_t count = min_of(run - i, most_widened / runs);
+    widen_rows(at(i), rows.x_type, run, runs, count, floats, count);
+    rotate_widened(rows, r, 1, i / (3 - runs), runs * count, runs * count, floats);
+    narrow_rows(floats, runs, count, to(i), rows.out_type, run);
+  }
+  for (int64_t i = rows.rotary_dim; i < rows.head_dim; i += most_widened) {
+    const int64_t count = min_of(rows.head_dim - i, most_widened);
+    widen_rows(at(i), rows.x_type, 0, 1, count, floats, 0);
+    narrow_rows(floats, 1, count, to(i), rows.out_type, 0);
+  }
+}
+
+FOVEA_NOINLINE void rotate_any(const RotatedRows &rows) {
+  alignas(64) float floats[most_widened];
+  if (rows.head_dim > most_widened) {
+    for (int64_t r = 0; r < rows.count; ++r) rotate_long_row(rows, r, floats);
+    return;
+  }
+  for_each_block(rows.count, rows.head_dim, [&](int64_t r, int64_t count, int64_t, int64_t dim) {
+    widen_rows(element_at(rows.x, rows.x_type, r * rows.x_stride), rows.x_type, rows.x_stride, count, dim, floats, dim);
+    rotate_widened(rows, r, count, 0, dim, rows.rotary_dim, floats);
+    narrow_rows(floats, count, dim, element_at(rows.out, rows.out_type, r * rows.out_stride), rows.out_type,
+                rows.out_stride);
+  });
+}
+
+void rotate_rows(const RotatedRows &rows) {
+  rows.x_type == Dtype::f32 &&rows.out_type == Dtype::f32 ? rotate_floats(rows) : rotate_any(rows);
+}
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -10,6 +10,7 @@
 #include "kernels/positions/problem.hpp"
 #include "kernels/random/dropout.hpp"
 #include "kernels/rowwise/row_pass.hpp"
+#include "kernels/rowwise/widened.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -30,9 +31,10 @@ template <bool add, class Store>
 FOVEA_INLINE void encode_rows_with(const EncodingRows &rows, const Store &store_to) {
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const float *x = add ? rows.x + r * rows.x_stride : nullptr;
-    const float *later_x = add ? rows.x + min_of(r + rows_ahead, rows.count - 1) * rows.x_stride : nullptr;
-    float *out = rows.out + r * rows.out_stride;
+    const auto *all_x = static_cast<const float *>(rows.x);
+    const float *x = add ? all_x + r * rows.x_stride : nullptr;
+    const float *later_x = add ? all_x + min_of(r + rows_ahead, rows.count - 1) * rows.x_stride : nullptr;
+    float *out = static_cast<float *>(rows.out) + r * rows.out_stride;
     for (int64_t column = 0; column < rows.dim; column += 2 * lanes) {
       if (add && column % line_floats == 0) __builtin_prefetch(later_x + column);
       if (add && 2 * lanes > line_floats) __builtin_prefetch(later_x + min_of(column + line_floats, rows.dim));
@@ -46,12 +48,38 @@ FOVEA_INLINE void encode_rows_with(const EncodingRows &rows, const Store &store_
   }
 }
 
-void encode_rows(const EncodingRows &rows) {
-  const bool stream = can_stream(rows.stream, rows.out, rows.out_stride);
+void encode_floats(const EncodingRows &rows) {
+  const bool stream = can_stream(rows.stream, static_cast<float *>(rows.out), rows.out_stride);
   if (rows.x == nullptr) {
     return stream ? encode_rows_with<false>(rows, StreamedStore()) : encode_rows_with<false>(rows, CachedStore());
   }
   stream ? encode_rows_with<true>(rows, StreamedStore()) : encode_rows_with<true>(rows, CachedStore());
+}
+
+FOVEA_NOINLINE void encode_any(const EncodingRows &rows) {
+  alignas(64) float floats[most_widened];
+  for_each_block(rows.count, rows.dim, [&](int64_t r, int64_t count, int64_t column, int64_t columns) {
+    EncodingRows block = rows;
+    block.frequencies += column / 2;
+    block.positions += r;
+    block.count = count;
+    block.dim = block.x_stride = block.out_stride = columns;
+    block.out = floats;
+    block.stream = false;
+    if (rows.x != nullptr) {
+      widen_rows(element_at(rows.x, rows.x_type, r * rows.x_stride + column), rows.x_type, rows.x_stride, count,
+                 columns, floats, columns);
+      block.x = floats;
+    }
+    encode_floats(block);
+    narrow_rows(floats, count, columns, element_at(rows.out, rows.out_type, r * rows.out_stride + column),
+                rows.out_type, rows.out_stride);
+  });
+}
+
+void encode_rows(const EncodingRows &rows) {
+  const bool floats = rows.out_type == Dtype::f32 && (rows.x == nullptr || rows.x_type == Dtype::f32);
+  floats ? encode_floats(rows) : encode_any(rows);
 }
 
 // fetch(column) asks for what comes later.
@@ -69,10 +97,11 @@ FOVEA_INLINE void add_row(const float *x, const float *encoding, float *out, int
 }
 
 // What is dropped is 0 whatever x holds there.
-void drop_row(const Dropout &dropout, const PhiloxKey &key, int64_t batch, int64_t query, float *row, int64_t dim) {
+void drop_row(const Dropout &dropout, const PhiloxKey &key, int64_t batch, int64_t query, int64_t first_column,
+              float *row, int64_t dim) {
   for (int64_t column = 0; column < dim; column += drop_factors_width) {
     Float factor[4];
-    drop_factors(dropout, key, batch, 0, query, column, factor);
+    drop_factors(dropout, key, batch, 0, query, first_column + column, factor);
     unroll<4>([&](auto v) FOVEA_INLINE_BODY {
       const int64_t count = min_of(dim - column - v * lanes, lanes);
       if (count <= 0) return;
@@ -86,22 +115,25 @@ void drop_row(const Dropout &dropout, const PhiloxKey &key, int64_t batch, int64
 void add_rows_and_drop(const AddedRows &rows) {
   const PhiloxKey key(rows.dropout->seed);
   for (int64_t r = 0; r < rows.count; ++r) {
-    float *out = rows.out + r * rows.out_stride;
-    add_row(rows.x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, out, rows.dim, CachedStore(),
-            [](int64_t) FOVEA_INLINE_BODY {});
-    drop_row(*rows.dropout, key, rows.batch + r * rows.batch_step, rows.query + r * rows.query_step, out, rows.dim);
+    float *out = static_cast<float *>(rows.out) + r * rows.out_stride;
+    add_row(static_cast<const float *>(rows.x) + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, out,
+            rows.dim, CachedStore(), [](int64_t) FOVEA_INLINE_BODY {});
+    drop_row(*rows.dropout, key, rows.batch + r * rows.batch_step, rows.query + r * rows.query_step, rows.first_column,
+             out, rows.dim);
   }
 }
 
 template <Distance distance, class Store>
 FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
+  const auto *x = static_cast<const float *>(rows.x);
+  auto *out = static_cast<float *>(rows.out);
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
     const int64_t later = min_of(r + rows_ahead, rows.count - 1);
-    const float *later_x = rows.x + later * rows.x_stride;
-    const float *later_out = rows.out + later * rows.out_stride;
-    add_row(rows.x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, rows.out + r * rows.out_stride,
-            rows.dim, store_to, [&](int64_t column) FOVEA_INLINE_BODY {
+    const float *later_x = x + later * rows.x_stride;
+    const float *later_out = out + later * rows.out_stride;
+    add_row(x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, out + r * rows.out_stride, rows.dim,
+            store_to, [&](int64_t column) FOVEA_INLINE_BODY {
               if (distance != Distance::far) return;
               __builtin_prefetch(later_x + column);
               if (Store::reads_first) __builtin_prefetch(later_out + column, 1);
@@ -109,11 +141,38 @@ FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
   }
 }
 
-void add_rows(const AddedRows &rows) {
+void add_floats(const AddedRows &rows) {
   if (rows.dropout != nullptr) return add_rows_and_drop(rows);
   if (rows.distance != Distance::far) return add_rows_with<Distance::cached>(rows, CachedStore());
-  if (can_stream(rows.stream, rows.out, rows.out_stride)) return add_rows_with<Distance::far>(rows, StreamedStore());
+  if (can_stream(rows.stream, static_cast<float *>(rows.out), rows.out_stride)) {
+    return add_rows_with<Distance::far>(rows, StreamedStore());
+  }
   add_rows_with<Distance::far>(rows, CachedStore());
+}
+
+FOVEA_NOINLINE void add_any(const AddedRows &rows) {
+  alignas(64) float floats[most_widened];
+  for_each_block(rows.count, rows.dim, [&](int64_t r, int64_t count, int64_t column, int64_t columns) {
+    AddedRows block = rows;
+    block.x = block.out = floats;
+    block.encoding += r * rows.encoding_stride + column;
+    block.count = count;
+    block.dim = block.x_stride = block.out_stride = columns;
+    block.distance = Distance::near;
+    block.stream = false;
+    block.batch += r * rows.batch_step;
+    block.query += r * rows.query_step;
+    block.first_column += column;
+    widen_rows(element_at(rows.x, rows.x_type, r * rows.x_stride + column), rows.x_type, rows.x_stride, count, columns,
+               floats, columns);
+    add_floats(block);
+    narrow_rows(floats, count, columns, element_at(rows.out, rows.out_type, r * rows.out_stride + column),
+                rows.out_type, rows.out_stride);
+  });
+}
+
+void add_rows(const AddedRows &rows) {
+  rows.x_type == Dtype::f32 &&rows.out_type == Dtype::f32 ? add_floats(rows) : add_any(rows);
 }
 
 }  // namespace

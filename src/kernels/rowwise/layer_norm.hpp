@@ -15,7 +15,7 @@
 
 #include "kernels/rowwise/layer_norm_problem.hpp"
 #include "kernels/rowwise/row_pass.hpp"
-#include "kernels/simd.hpp"
+#include "kernels/rowwise/widened.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -28,7 +28,8 @@ struct NormInput {
   const float *x;
   const float *residual;
 
-  explicit NormInput(const NormRow &row) : x(row.x), residual(row.residual) {}
+  NormInput(const void *row_x, const void *row_residual)
+      : x(static_cast<const float *>(row_x)), residual(static_cast<const float *>(row_residual)) {}
 
   FOVEA_INLINE Float at(int64_t i) const {
     if constexpr (has_residual) return load(x + i) + load(residual + i);
@@ -111,8 +112,8 @@ struct Normalisation {
   Float mean, scale, shift;
   const float *weight, *bias;
 
-  FOVEA_INLINE Normalisation(const Moments &moments, double spread, const NormRows &rows)
-      : weight(rows.weight), bias(rows.bias) {
+  FOVEA_INLINE Normalisation(const Moments &moments, double spread, const float *weights, const float *biases)
+      : weight(weights), bias(biases) {
     const double exact_scale = 1.0 / __builtin_sqrt(spread);
     const auto rounded_mean = static_cast<float>(moments.mean);
     mean = splat(rounded_mean);
@@ -162,20 +163,27 @@ FOVEA_NOINLINE void norm_row_in_float64(const Input &y, float *out, const NormRo
     squares += deviation * deviation;
   }
   const double scale = 1.0 / __builtin_sqrt(squares / count + rows.epsilon);
+  const auto *weights = static_cast<const float *>(rows.weight);
+  const auto *biases = static_cast<const float *>(rows.bias);
   for (int64_t i = 0; i < rows.dim; ++i) {
-    const double weight = rows.weight == nullptr ? 1.0 : static_cast<double>(rows.weight[i]);
-    const double bias = rows.bias == nullptr ? 0.0 : static_cast<double>(rows.bias[i]);
+    const double weight = weights == nullptr ? 1.0 : static_cast<double>(weights[i]);
+    const double bias = biases == nullptr ? 0.0 : static_cast<double>(biases[i]);
     out[i] = static_cast<float>((y.exactly_at(i) - mean) * scale * weight + bias);
   }
 }
 
+constexpr double least_spread = 0x1p-90;  // below, squares of deviations are denormal or near it
+
 template <bool has_residual, class Store>
 FOVEA_INLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
-  constexpr double least_spread = 0x1p-90;  // below, squares of deviations are denormal or near it
   const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
   const double share = 1.0 / static_cast<double>(rows.dim);
-  const auto input = [&](int64_t r)
-                         FOVEA_INLINE_BODY { return NormInput<has_residual>(rows.row[min_of(r, rows.count - 1)]); };
+  const auto input = [&](int64_t r) FOVEA_INLINE_BODY {
+    const NormRow &row = rows.row[min_of(r, rows.count - 1)];
+    return NormInput<has_residual>(row.x, row.residual);
+  };
+  const auto *weights = static_cast<const float *>(rows.weight);
+  const auto *biases = static_cast<const float *>(rows.bias);
   // The next row's statistics are under way while this one's root and quotient are.
   Moments next = row_moments(input(0), rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
@@ -183,10 +191,10 @@ FOVEA_INLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
     if (r + 1 < rows.count) next = row_moments(input(r + 1), rows.dim);
     const double spread = moments.squares * share + rows.epsilon;
     if (spread > least_spread && spread < __builtin_inf()) {  // not for NaN
-      const Normalisation normalise(moments, spread, rows);
-      put_row(input(r), normalise, rows.row[r].out, rows.dim, input(r + rows_ahead), store_to);
+      const Normalisation normalise(moments, spread, weights, biases);
+      put_row(input(r), normalise, static_cast<float *>(rows.row[r].out), rows.dim, input(r + rows_ahead), store_to);
     } else {
-      norm_row_in_float64(input(r), rows.row[r].out, rows);
+      norm_row_in_float64(input(r), static_cast<float *>(rows.row[r].out), rows);
     }
   }
 }
@@ -197,9 +205,119 @@ FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
   norm_rows_with<has_residual>(rows, CachedStore());
 }
 
+// ---- other types -----------------------------------------------------------------------------------------------------
+
+// A chunk of a row of any types, and of the weights, as floats.
+class WidenedChunk {
+ public:
+  explicit WidenedChunk(const NormRows &of) : rows(of) {}
+
+  int64_t begin = 0, count = 0;
+  alignas(64) float x[norm_chunk];
+  alignas(64) float residual[norm_chunk];
+  const float *weights = nullptr, *biases = nullptr;  // null: none
+
+  // x, and what is added to it.
+  FOVEA_NOINLINE void read(const NormRow &row, int64_t first) {
+    begin = first;
+    count = min_of(norm_chunk, rows.dim - first);
+    widen(row.x, rows.types.x, x);
+    if (row.residual != nullptr) widen(row.residual, rows.types.residual, residual);
+  }
+  FOVEA_NOINLINE void read_weights() {
+    if (rows.weight != nullptr) widen(rows.weight, rows.types.weight, weight_floats_);
+    if (rows.bias != nullptr) widen(rows.bias, rows.types.bias, bias_floats_);
+    weights = rows.weight == nullptr ? nullptr : weight_floats_;
+    biases = rows.bias == nullptr ? nullptr : bias_floats_;
+  }
+  // y = x + residual in x's place.
+  FOVEA_NOINLINE void add_residual() {
+    for (int64_t i = 0; i < count; i += lanes) store(x + i, load(x + i) + load(residual + i));
+  }
+  FOVEA_NOINLINE void write(const NormRow &row) {
+    narrow_row(x, count, element_at(row.out, rows.types.out, begin), rows.types.out);
+  }
+
+ private:
+  void widen(const void *from, Dtype dtype, float *to) {
+    widen_rows(element_at(from, dtype, begin), dtype, 0, 1, count, to, 0);
+  }
+
+  const NormRows &rows;
+  alignas(64) float weight_floats_[norm_chunk];
+  alignas(64) float bias_floats_[norm_chunk];
+};
+
+// What norm_row_in_float64 does.
+FOVEA_NOINLINE void norm_widened_row_in_float64(const NormRow &row, const NormRows &rows, WidenedChunk &chunk) {
+  const auto for_each_value = [&](const auto &body) {
+    for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
+      chunk.read(row, begin);
+      chunk.read_weights();
+      for (int64_t i = 0; i < chunk.count; ++i) {
+        const auto value = static_cast<double>(chunk.x[i]);
+        body(i, row.residual == nullptr ? value : value + static_cast<double>(chunk.residual[i]));
+      }
+    }
+  };
+  const auto count = static_cast<double>(rows.dim);
+  double sum = 0.0;
+  for_each_value([&](int64_t, double value) { sum += value; });
+  const double mean = sum / count;
+  double squares = 0.0;
+  for_each_value([&](int64_t, double value) { squares += (value - mean) * (value - mean); });
+  const double scale = 1.0 / __builtin_sqrt(squares / count + rows.epsilon);
+  for_each_value([&](int64_t i, double value) {
+    const double weight = chunk.weights == nullptr ? 1.0 : static_cast<double>(chunk.weights[i]);
+    const double bias = chunk.biases == nullptr ? 0.0 : static_cast<double>(chunk.biases[i]);
+    chunk.x[i] = static_cast<float>((value - mean) * scale * weight + bias);
+    if (i + 1 == chunk.count) chunk.write(row);
+  });
+}
+
+FOVEA_NOINLINE void norm_widened_rows(const NormRows &rows) {
+  const double share = 1.0 / static_cast<double>(rows.dim);
+  WidenedChunk chunk(rows);
+  const auto read = [&](const NormRow &row, int64_t begin) {
+    chunk.read(row, begin);
+    if (row.residual != nullptr) chunk.add_residual();
+  };
+  const bool one_chunk = rows.dim <= norm_chunk;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const NormRow &row = rows.row[r];
+    Moments moments;
+    for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
+      read(row, begin);
+      const Moments more = chunk_moments(NormInput<false>(chunk.x, nullptr), 0, chunk.count);
+      if (begin == 0) {
+        moments = more;
+      } else {
+        moments.merge(more);
+      }
+    }
+    const double spread = moments.squares * share + rows.epsilon;
+    if (!(spread > least_spread && spread < __builtin_inf())) {
+      norm_widened_row_in_float64(row, rows, chunk);
+      continue;
+    }
+    for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
+      if (!one_chunk) read(row, begin);
+      if (!one_chunk || r == 0) chunk.read_weights();
+      const NormInput<false> y(chunk.x, nullptr);
+      put_row(y, Normalisation(moments, spread, chunk.weights, chunk.biases), chunk.x, chunk.count, y, CachedStore());
+      chunk.write(row);
+    }
+  }
+}
+
 void norm_rows(const NormRows &rows) {
-  if (rows.row[0].residual != nullptr) return norm_rows_of<true>(rows);
-  norm_rows_of<false>(rows);
+  const bool has_residual = rows.row[0].residual != nullptr;
+  const auto is_float = [](const void *data, Dtype type) { return data == nullptr || type == Dtype::f32; };
+  if (rows.types.x == Dtype::f32 && rows.types.out == Dtype::f32 && is_float(rows.weight, rows.types.weight) &&
+      is_float(rows.bias, rows.types.bias) && (!has_residual || rows.types.residual == Dtype::f32)) {
+    return has_residual ? norm_rows_of<true>(rows) : norm_rows_of<false>(rows);
+  }
+  norm_widened_rows(rows);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // Pieces shorter than a register always go into the caches.
 #pragma once
 
+#include "kernels/elements.hpp"
 #include "kernels/prefetch.hpp"
 
 #if defined(__x86_64__)
@@ -18,15 +19,25 @@ constexpr int64_t fetch_floats_ahead = 1024;
 // reads_first: memory comes into a cache before it is written.
 struct CachedStore {
   static constexpr bool reads_first = true;
-  FOVEA_INLINE void operator()(float *to, const Float &value) const { store(to, value); }
+  template <class Element>
+  FOVEA_INLINE void operator()(Element *to, const Float &value) const {
+    store(to, value);
+  }
 };
 
-// The last of its rows' stores must be done before others are told that they are.
 #if defined(__x86_64__)
+FOVEA_INLINE void stream(float *to, const Float &value) { stream_store(to, value); }
+FOVEA_INLINE void stream(Bfloat16 *to, const Float &value) { stream_halves(&to->bits, narrow_bfloat16(value)); }
+FOVEA_INLINE void stream(Float16 *to, const Float &value) { stream_halves(&to->bits, narrow_float16(value)); }
+
+// The last of its rows' stores must be done before others are told that they are.
 struct StreamedStore {
   static constexpr bool reads_first = false;
   FOVEA_INLINE ~StreamedStore() { stream_fence(); }
-  FOVEA_INLINE void operator()(float *to, const Float &value) const { stream_store(to, value); }
+  template <class Element>
+  FOVEA_INLINE void operator()(Element *to, const Float &value) const {
+    stream(to, value);
+  }
 };
 #else
 using StreamedStore = CachedStore;

@@ -2,21 +2,23 @@
 //
 // Three passes over a row that stays in the first-level cache: the maximum; the exponentials and their sum; the
 // division, as a multiplication by 1 / sum. The sum runs over the lanes of one register, in the order of the keys, so
-// the result depends on the row, valid_len and the instruction set alone.
+// the result depends on the row, valid_len and the instruction set alone. Powers are float32 whatever type the result has:
+// where that is narrower, they wait on the stack, and those of a row too long for that are made twice.
 //
 // NaN: one in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity -
 // infinity). A maximum that lost sight of a NaN does no harm, the sum meets it again.
 #pragma once
 
+#include "kernels/elements.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/math/exp.hpp"
-#include "kernels/simd.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
 // The largest of count >= 0 elements; -infinity when there is none. Which NaN gets noticed is not specified.
-FOVEA_INLINE float run_max(const float *x, int64_t count) {
+template <class X>
+FOVEA_INLINE float run_max(const X *x, int64_t count) {
   const Float least = splat(-__builtin_inff());
   if (count < lanes) return horizontal_max(choose(lanes_below(count), load_partial(x, count), least));
   Float most[4] = {least, least, least, least};
@@ -29,69 +31,142 @@ FOVEA_INLINE float run_max(const float *x, int64_t count) {
   return horizontal_max(larger(larger(most[0], most[1]), larger(most[2], most[3])));
 }
 
-// to[j] = e^{x[j] - row_max} for i <= j < count; returns their sum and that of sum's lanes. to may be x.
-// store_last(to, powers, n) puts down the n powers of the last, incomplete register, behind which are zeros.
-template <class StoreLast>
-FOVEA_INLINE float exponentials_from(int64_t i, const float *x, float *to, int64_t count, const Float &row_max,
-                                     Float sum, const StoreLast &store_last) {
+// store_to(j, powers, n) gets e^{x[j] - row_max} for i <= j < count, n of them at a time: whole registers, then the last,
+// incomplete one, behind which are zeros. Returns the sum of all and of sum's lanes.
+template <class X, class Store>
+FOVEA_INLINE float exponentials_from(int64_t i, const X *x, int64_t count, const Float &row_max, Float sum,
+                                     const Store &store_to) {
   const ScaledExp2 exp(log2_of_e);
   for (; i + lanes <= count; i += lanes) {
     const Float power = exp(load(x + i) - row_max);
-    store(to + i, power);
+    store_to(i, power, lanes);
     sum = sum + power;
   }
   if (i < count) {
     const Float power = choose(lanes_below(count - i), exp(load_partial(x + i, count - i) - row_max), zero());
-    store_last(to + i, power, count - i);
+    store_to(i, power, count - i);
     sum = sum + power;
   }
   return horizontal_sum(sum);
 }
 
-FOVEA_INLINE void scale_run(float *out, int64_t count, float factor) {
+// out[j] = powers[j] * factor; out may be powers.
+template <class Out>
+FOVEA_INLINE void scale_run(const float *powers, Out *out, int64_t count, float factor) {
   int64_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    unroll<2>([&](auto v) FOVEA_INLINE_BODY { store(out + i + v * lanes, load(out + i + v * lanes) * factor); });
+    unroll<2>([&](auto v) FOVEA_INLINE_BODY { store(out + i + v * lanes, load(powers + i + v * lanes) * factor); });
   }
   for (; i < count; i += lanes) {
     const int64_t left = min_of(count - i, lanes);
-    store_partial(out + i, load_partial(out + i, left) * factor, left);
+    store_partial(out + i, load_partial(powers + i, left) * factor, left);
   }
 }
 
-FOVEA_INLINE void fill_run(float *out, int64_t count, float value) {
+template <class Out>
+FOVEA_NOINLINE void fill_run(Out *out, int64_t count, float value) {
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) store(out + i, splat(value));
   if (i < count) store_partial(out + i, splat(value), count - i);
 }
 
-bool every_element_is_minus_infinity(const float *x, int64_t count) {
+FOVEA_INLINE bool is_minus_infinity(float x) { return x == -__builtin_inff(); }
+FOVEA_INLINE bool is_minus_infinity(Bfloat16 x) { return x.bits == 0xff80; }
+FOVEA_INLINE bool is_minus_infinity(Float16 x) { return x.bits == 0xfc00; }
+
+template <class X>
+bool every_element_is_minus_infinity(const X *x, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    if (!(x[i] == -__builtin_inff())) return false;
+    if (!is_minus_infinity(x[i])) return false;
   }
   return true;
 }
 
 // Fills in a row without scores to weigh; false for any other.
+template <class X, class Out>
 FOVEA_INLINE bool done_as_empty(const SoftmaxRow &row, const SoftmaxRows &rows, float row_max) {
-  if (row_max != -__builtin_inff() || !every_element_is_minus_infinity(row.x, row.valid_len)) return false;
+  if (row_max != -__builtin_inff()) return false;
+  if (!every_element_is_minus_infinity(static_cast<const X *>(row.x), row.valid_len)) return false;
   float value = 0.0f;
   if (rows.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(rows.key_len);
   if (rows.empty_rows == EmptyRows::nan) value = __builtin_nanf("");
-  fill_run(row.out, rows.key_len, value);
+  fill_run(static_cast<Out *>(row.out), rows.key_len, value);
   return true;
 }
 
 void softmax_in_cache(const SoftmaxRows &rows) {
   for (int64_t r = 0; r < rows.count; ++r) {
     const SoftmaxRow &row = rows.row[r];
-    const float row_max = run_max(row.x, row.valid_len);
-    if (done_as_empty(row, rows, row_max)) continue;
-    const auto store_last = [](float *to, const Float &power, int64_t count)
-                                FOVEA_INLINE_BODY { store_partial(to, power, count); };
-    const float sum = exponentials_from(0, row.x, row.out, row.valid_len, splat(row_max), zero(), store_last);
-    scale_run(row.out, row.valid_len, 1.0f / sum);
-    fill_run(row.out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
+    const auto *x = static_cast<const float *>(row.x);
+    auto *out = static_cast<float *>(row.out);
+    const float row_max = run_max(x, row.valid_len);
+    if (done_as_empty<float, float>(row, rows, row_max)) continue;
+    const float sum = exponentials_from(0, x, row.valid_len, splat(row_max), zero(),
+                                        [&](int64_t i, const Float &power, int64_t left) FOVEA_INLINE_BODY {
+                                          left == lanes ? store(out + i, power) : store_partial(out + i, power, left);
+                                        });
+    scale_run(out, out, row.valid_len, 1.0f / sum);
+    fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
+  }
+}
+
+// ---- other types -----------------------------------------------------------------------------------------------------
+
+constexpr int64_t most_waiting_powers = 8192;  // 32 kB
+
+template <class X>
+FOVEA_NOINLINE float row_max_of(const X *x, int64_t count) {
+  return run_max(x, count);
+}
+
+// The powers of count <= most_waiting_powers elements; returns their sum.
+template <class X>
+FOVEA_NOINLINE float row_powers(const X *x, int64_t count, float row_max, float *powers) {
+  return exponentials_from(0, x, count, splat(row_max), zero(),
+                           [&](int64_t i, const Float &power, int64_t) FOVEA_INLINE_BODY { store(powers + i, power); });
+}
+
+// The same of a longer row: the sum alone.
+template <class X>
+FOVEA_NOINLINE float row_sum(const X *x, int64_t count, float row_max) {
+  return exponentials_from(0, x, count, splat(row_max), zero(),
+                           [](int64_t, const Float &, int64_t) FOVEA_INLINE_BODY {});
+}
+
+template <class Out>
+FOVEA_NOINLINE void put_powers(const float *powers, Out *out, int64_t count, float factor) {
+  scale_run(powers, out, count, factor);
+}
+
+// `powers` has room for most_waiting_powers floats and a register.
+template <class X, class Out>
+FOVEA_INLINE void softmax_row(const SoftmaxRow &row, const SoftmaxRows &rows, float *powers) {
+  const auto *x = static_cast<const X *>(row.x);
+  auto *out = static_cast<Out *>(row.out);
+  const float row_max = row_max_of(x, row.valid_len);
+  if (done_as_empty<X, Out>(row, rows, row_max)) return;
+  if (row.valid_len <= most_waiting_powers) {
+    const float sum = row_powers(x, row.valid_len, row_max, powers);
+    put_powers(powers, out, row.valid_len, 1.0f / sum);
+  } else {
+    const float factor = 1.0f / row_sum(x, row.valid_len, row_max);
+    for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
+      const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
+      row_powers(x + i, count, row_max, powers);
+      put_powers(powers, out + i, count, factor);
+    }
+  }
+  fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
+}
+
+FOVEA_NOINLINE void softmax_of_types(const SoftmaxRows &rows) {
+  alignas(64) float powers[most_waiting_powers + lanes];
+  for (int64_t r = 0; r < rows.count; ++r) {
+    with_element(rows.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
+      with_element(rows.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+        softmax_row<typename X::Element, typename Out::Element>(rows.row[r], rows, powers);
+      });
+    });
   }
 }
 

@@ -3,33 +3,33 @@
 // a row in the first-level cache, scales those of the row before and sends them off, and fetches a later row.
 #pragma once
 
+#include "kernels/rowwise/row_pass.hpp"
 #include "kernels/rowwise/softmax.hpp"
 
 #if defined(__x86_64__)
-#include "beyond_xsimd/stream_store.hpp"
-
 namespace fovea::FOVEA_ISA {
 namespace {
 
-constexpr int64_t max_streamed_row = 4096;  // floats: three rows of 16 kB are in use at a time
+constexpr int64_t max_streamed_row = 4096;  // keys: three rows of 16 kB, of floats, are in use at a time
 constexpr int64_t fetch_ahead = 2;          // rows
 
 // A row on its way out: out[j] = powers[j] * factor for j < valid_len, then zeros. Of the aligned registers [at,
 // whole_end) those before data_end are powers throughout; [whole_end, end) is what is left.
+template <class Out>
 struct LeavingRow {
   const float *powers = nullptr;
-  float *out = nullptr;
+  Out *out = nullptr;
   int64_t at = 0, data_end = 0, whole_end = 0, valid_len = 0, end = 0;
   float factor = 0.0f;
 
   // Sends off what lies before the first aligned register.
   FOVEA_INLINE void start(const float *row_powers, const SoftmaxRow &row, int64_t count, float row_factor) {
     powers = row_powers;
-    out = row.out;
+    out = static_cast<Out *>(row.out);
     valid_len = row.valid_len;
     end = count;
     factor = row_factor;
-    const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float) % lanes);
+    const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(Out) % lanes);
     const int64_t first = past == 0 ? 0 : min_of(lanes - past, count);
     whole_end = first + (count - first) / lanes * lanes;
     data_end = first + max_of(valid_len - first, 0) / lanes * lanes;
@@ -38,16 +38,16 @@ struct LeavingRow {
     at = first;
   }
   FOVEA_INLINE void step() {
-    stream_store(out + at, load(powers + at) * factor);
+    stream(out + at, load(powers + at) * factor);
     at += lanes;
   }
   FOVEA_INLINE void finish() {
     while (at < data_end) step();
     if (at < valid_len && at < whole_end) {
-      stream_store(out + at, mixed());
+      stream(out + at, mixed());
       at += lanes;
     }
-    for (; at < whole_end; at += lanes) stream_store(out + at, zero());
+    for (; at < whole_end; at += lanes) stream(out + at, zero());
     if (at < end) store_partial(out + at, mixed(), end - at);
     at = data_end = whole_end = end;
   }
@@ -60,38 +60,41 @@ struct LeavingRow {
 // Exponentials of row.x into powers while the row before leaves. All are stored as whole registers: the loads that send
 // them off find each in one store. From two that hold a part each they would wait until both have left the store queue,
 // where they stand behind the row that leaves.
-FOVEA_INLINE float exponentials_beside(const SoftmaxRow &row, float *powers, float row_max, LeavingRow &before,
-                                       const float *later_x) {
+template <class X, class Out>
+FOVEA_INLINE float exponentials_beside(const SoftmaxRow &row, float *powers, float row_max, LeavingRow<Out> &before,
+                                       const X *later_x) {
   const ScaledExp2 exp(log2_of_e);
+  const auto *x = static_cast<const X *>(row.x);
   const Float maximum = splat(row_max);
   Float sum = zero();
   const int64_t together = min_of(row.valid_len / lanes * lanes, before.data_end - before.at);
-  LeavingRow leaving = before;
+  LeavingRow<Out> leaving = before;
   for (int64_t i = 0; i < together; i += lanes) {
     __builtin_prefetch(later_x + i);
-    const Float power = exp(load(row.x + i) - maximum);
+    const Float power = exp(load(x + i) - maximum);
     store(powers + i, power);
     sum = sum + power;
     leaving.step();
   }
   leaving.finish();
   before = leaving;
-  const auto store_last = [](float *to, const Float &power, int64_t) FOVEA_INLINE_BODY { store(to, power); };
-  return exponentials_from(together, row.x, powers, row.valid_len, maximum, sum, store_last);
+  return exponentials_from(together, x, row.valid_len, maximum, sum,
+                           [&](int64_t i, const Float &power, int64_t) FOVEA_INLINE_BODY { store(powers + i, power); });
 }
 
-void softmax_past_caches(const SoftmaxRows &rows) {
+template <class X, class Out>
+FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows) {
   alignas(64) float powers[2][max_streamed_row + lanes];  // of the row at work and of the row leaving
   int at_work = 0;
-  LeavingRow leaving;
+  LeavingRow<Out> leaving;
   for (int64_t r = 0; r < rows.count; ++r) {
     const SoftmaxRow &row = rows.row[r];
-    const float row_max = run_max(row.x, row.valid_len);
-    if (done_as_empty(row, rows, row_max)) continue;
-    const float *later_x = rows.row[min_of(r + fetch_ahead, rows.count - 1)].x;
+    const float row_max = run_max(static_cast<const X *>(row.x), row.valid_len);
+    if (done_as_empty<X, Out>(row, rows, row_max)) continue;
+    const auto *later_x = static_cast<const X *>(rows.row[min_of(r + fetch_ahead, rows.count - 1)].x);
     float *own = powers[at_work];
     at_work ^= 1;
-    const float sum = exponentials_beside(row, own, row_max, leaving, later_x);
+    const float sum = exponentials_beside<X, Out>(row, own, row_max, leaving, later_x);
     leaving.start(own, row, rows.key_len, 1.0f / sum);
   }
   leaving.finish();
@@ -105,11 +108,16 @@ void softmax_past_caches(const SoftmaxRows &rows) {
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// Results of another type than x's do not go past the caches.
 void softmax_rows(const SoftmaxRows &rows) {
 #if defined(__x86_64__)
-  if (rows.stream && rows.key_len <= max_streamed_row) return softmax_past_caches(rows);
+  if (rows.stream && rows.key_len <= max_streamed_row && rows.x_type == rows.out_type) {
+    return with_element(rows.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {
+      softmax_past_caches<typename T::Element, typename T::Element>(rows);
+    });
+  }
 #endif
-  softmax_in_cache(rows);
+  rows.x_type == Dtype::f32 &&rows.out_type == Dtype::f32 ? softmax_in_cache(rows) : softmax_of_types(rows);
 }
 
 }  // namespace

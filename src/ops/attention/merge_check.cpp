@@ -26,17 +26,17 @@ Status check_shapes(const fovea_tensor &outs, const fovea_tensor &lses, const fo
   return FOVEA_OK;
 }
 
-Status check_rank(const fovea_tensor *tensor, const char *name, int rank, bool output) {
-  return check_tensor(tensor, {.name = name, .min_rank = rank, .max_rank = rank, .output = output});
+Status check_rank(const fovea_tensor *tensor, const char *name, int rank, bool output, bool narrow = false) {
+  return check_tensor(tensor, {.name = name, .min_rank = rank, .max_rank = rank, .output = output, .narrow = narrow});
 }
 
 }  // namespace
 
 Status check_merge(const fovea_tensor *outs, const fovea_tensor *lses, const fovea_tensor *out,
                    const fovea_tensor *log_sum_exp) {
-  FOVEA_CHECK(check_tensor(outs, {.name = "outs", .min_rank = 2}));
+  FOVEA_CHECK(check_tensor(outs, {.name = "outs", .min_rank = 2, .narrow = true}));
   FOVEA_CHECK(check_rank(lses, "lses", outs->rank - 1, false));
-  FOVEA_CHECK(check_rank(out, "out", outs->rank - 1, true));
+  FOVEA_CHECK(check_rank(out, "out", outs->rank - 1, true, true));
   if (log_sum_exp != nullptr) {
     FOVEA_CHECK(check_rank(log_sum_exp, "log_sum_exp", outs->rank - 2, true));
   }

@@ -26,11 +26,15 @@ int64_t row_offset(const fovea_tensor &tensor, int first_axis, int axes, int64_t
 MergeRow row_of(const fovea_tensor &outs, const fovea_tensor &lses, const fovea_tensor &out,
                 const fovea_tensor *log_sum_exp, int64_t row) {
   const int axes = outs.rank - 2;
-  return {.outs = static_cast<const float *>(outs.data) + row_offset(outs, 1, axes, row),
+  const auto outs_type = static_cast<Dtype>(outs.dtype);
+  const auto out_type = static_cast<Dtype>(out.dtype);
+  return {.outs = element_at(static_cast<const void *>(outs.data), outs_type, row_offset(outs, 1, axes, row)),
+          .outs_type = outs_type,
           .lses = static_cast<const float *>(lses.data) + row_offset(lses, 1, axes, row),
           .sums = nullptr,
           .unit = 1.0f,
-          .out = static_cast<float *>(out.data) + row_offset(out, 0, axes, row),
+          .out = element_at(out.data, out_type, row_offset(out, 0, axes, row)),
+          .out_type = out_type,
           .log_sum_exp = log_sum_exp == nullptr
                              ? nullptr
                              : static_cast<float *>(log_sum_exp->data) + row_offset(*log_sum_exp, 0, axes, row),

@@ -63,7 +63,6 @@ void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, cons
   const int64_t batch = head_index / problem.sizes.kv_heads;
   const int64_t kv_head = head_index % problem.sizes.kv_heads;
   const int64_t first = head_index * plan.splits * plan.rows;
-  float sums[largest_value_dim];
   for (int64_t row = 0; row < plan.rows; ++row) {
     const int64_t head = kv_head * problem.sizes.group + row / problem.sizes.query_len;
     const int64_t query = row % problem.sizes.query_len;
@@ -71,16 +70,17 @@ void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, cons
     const Dtype dtype = problem.outputs.out_dtype;
     void *out = element_at(problem.outputs.out, dtype, at(problem.outputs.out_strides, batch, head, query));
     plan.kernels->rowwise->merge_row({.outs = memory.partial_out + (first + row) * problem.sizes.value_dim,
+                                      .outs_type = Dtype::f32,
                                       .lses = memory.partial_max + first + row,
                                       .sums = memory.partial_sum + first + row,
                                       .unit = plan.attention->score_unit(problem),
-                                      .out = is_narrow(dtype) ? sums : static_cast<float *>(out),
+                                      .out = out,
+                                      .out_type = dtype,
                                       .log_sum_exp = &log_sum_exp,
                                       .parts = plan.splits,
                                       .value_dim = problem.sizes.value_dim,
                                       .out_stride = plan.rows * problem.sizes.value_dim,
                                       .lse_stride = plan.rows});
-    if (is_narrow(dtype)) plan.kernels->rowwise->narrow_row(sums, problem.sizes.value_dim, out, dtype);
     if (log_sum_exp == -INFINITY) {
       plan.kernels->rowwise->fill_empty_row(problem, batch, kv_head, out);
       log_sum_exp = plan.kernels->rowwise->empty_log_sum_exp(problem);

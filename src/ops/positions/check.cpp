@@ -76,7 +76,7 @@ Status check_position_values(const RotaryArguments &call, int64_t length) {
 }  // namespace
 
 Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out) {
-  FOVEA_CHECK(check_tensor(x, {.name = "x", .min_rank = 2}));
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .min_rank = 2, .narrow = true}));
   FOVEA_CHECK(check_like_x(out, "out", *x, true));
   return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
 }

@@ -5,7 +5,7 @@
 
 namespace fovea {
 
-// x and out are float32 of one shape, rank 2 to 6, and do not overlap unless they are the same.
+// x and out are of one shape, rank 2 to 6, and do not overlap unless they are the same.
 [[nodiscard]] Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out);
 
 struct RotaryArguments {

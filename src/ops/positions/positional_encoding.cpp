@@ -11,8 +11,10 @@ namespace {
 struct Call {
   const Context *context;
   EncodingSettings settings;
-  const float *x;  // null: the encoding alone is wanted
-  float *out;
+  const void *x;  // null: the encoding alone is wanted
+  Dtype x_type;
+  void *out;
+  Dtype out_type;
   int64_t dim;
   Distance distance;
   bool stream;
@@ -38,9 +40,11 @@ void encode_block(const Call &call, const PositionRows &rows, const PositionBloc
   EncodingRows encoding = encoding_of(call, block, frequencies, positions);
   encoding.stream = call.stream;
   rows.for_each_run(block, [&](const RowRun &run) {
-    encoding.x = call.x == nullptr ? nullptr : call.x + run.x_offset;
+    encoding.x = call.x == nullptr ? nullptr : element_at(call.x, call.x_type, run.x_offset);
+    encoding.x_type = call.x_type;
     encoding.x_stride = run.x_stride;
-    encoding.out = call.out + run.out_offset;
+    encoding.out = element_at(call.out, call.out_type, run.out_offset);
+    encoding.out_type = call.out_type;
     encoding.out_stride = run.out_stride;
     call.context->kernels->rowwise->encode_rows(encoding);
   });
@@ -52,15 +56,18 @@ void add_block(const Call &call, const PositionRows &rows, const PositionBlock &
   double positions[most_positions_per_block];
   EncodingRows encoding = encoding_of(call, block, frequencies, positions);
   encoding.out = table;
+  encoding.out_type = Dtype::f32;
   encoding.out_stride = call.dim;
   call.context->kernels->rowwise->encode_rows(encoding);
   rows.for_each_run(block, [&](const RowRun &run) {
     call.context->kernels->rowwise->add_rows(
-        {.x = call.x + run.x_offset,
+        {.x = element_at(call.x, call.x_type, run.x_offset),
+         .x_type = call.x_type,
          .x_stride = run.x_stride,
          .encoding = table + run.position * call.dim,
          .encoding_stride = run.position_step * call.dim,
-         .out = call.out + run.out_offset,
+         .out = element_at(call.out, call.out_type, run.out_offset),
+         .out_type = call.out_type,
          .out_stride = run.out_stride,
          .count = run.count,
          .dim = call.dim,
@@ -100,10 +107,11 @@ Status positional_encoding(const Context *given, const TensorArgument &out,
   Call call = {};
   FOVEA_CHECK(resolve_context(given, &call.context));
   FOVEA_CHECK(check_encoding(options, false, &call.settings));
-  const TensorRule rule = {.name = "out", .min_rank = 2, .max_rank = 2, .output = true};
+  const TensorRule rule = {.name = "out", .min_rank = 2, .max_rank = 2, .output = true, .narrow = true};
   FOVEA_CHECK(check_tensor(out, rule));
   if (element_count(*out) == 0) return FOVEA_OK;
-  call.out = static_cast<float *>(out->data);
+  call.out = out->data;
+  call.out_type = static_cast<Dtype>(out->dtype);
   call.dim = out->shape[1];
   return run(call, PositionRows(*out, *out, false));
 }
@@ -115,8 +123,10 @@ Status add_positional_encoding(const Context *given, const TensorArgument &x, co
   FOVEA_CHECK(check_encoding(options, true, &call.settings));
   FOVEA_CHECK(check_position_tensors(x, out));
   if (element_count(*x) == 0) return FOVEA_OK;
-  call.x = static_cast<const float *>(x->data);
-  call.out = static_cast<float *>(out->data);
+  call.x = x->data;
+  call.x_type = static_cast<Dtype>(x->dtype);
+  call.out = out->data;
+  call.out_type = static_cast<Dtype>(out->dtype);
   call.dim = x->shape[x->rank - 1];
   call.stream = large_output(*x, *out);
   return run(call, PositionRows(*x, *out, false));

@@ -10,8 +10,10 @@ namespace {
 
 struct Call : RotaryArguments {
   const Context *context;
-  const float *x;
-  float *out;
+  const void *x;
+  Dtype x_type;
+  void *out;
+  Dtype out_type;
   bool stream;
   Distance distance;
   int workers;
@@ -39,9 +41,11 @@ void rotate_block(const Call &call, const PositionRows &rows, const PositionBloc
                                                 .width = call.width,
                                                 .table = table});
   rows.for_each_run(block, [&](const RowRun &run) {
-    call.context->kernels->rowwise->rotate_rows({.x = call.x + run.x_offset,
+    call.context->kernels->rowwise->rotate_rows({.x = element_at(call.x, call.x_type, run.x_offset),
+                                                 .x_type = call.x_type,
                                                  .x_stride = run.x_stride,
-                                                 .out = call.out + run.out_offset,
+                                                 .out = element_at(call.out, call.out_type, run.out_offset),
+                                                 .out_type = call.out_type,
                                                  .out_stride = run.out_stride,
                                                  .table = table + run.position * call.table_stride,
                                                  .table_stride = run.position_step * call.table_stride,
@@ -80,8 +84,10 @@ Status rotary(const Context *given, const TensorArgument &x, const TensorArgumen
   FOVEA_CHECK(resolve_context(given, &call.context));
   FOVEA_CHECK(check_rotary(options, x, out, &call));
   if (element_count(*x) == 0) return FOVEA_OK;
-  call.x = static_cast<const float *>(x->data);
-  call.out = static_cast<float *>(out->data);
+  call.x = x->data;
+  call.x_type = static_cast<Dtype>(x->dtype);
+  call.out = out->data;
+  call.out_type = static_cast<Dtype>(out->dtype);
   call.stream = large_output(*x, *out);
   call.width = round_up(call.rotary_dim / 2, call.context->kernels->rowwise->lanes) * (call.interleaved ? 2 : 1);
   call.table_stride = 2 * call.width;

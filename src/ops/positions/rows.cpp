@@ -24,7 +24,9 @@ PositionRows::PositionRows(const fovea_tensor &x, const fovea_tensor &out, bool 
     : length_(x.shape[x.rank - 2]),
       x_stride_(x.strides[x.rank - 2]),
       out_stride_(out.strides[x.rank - 2]),
-      dim_(x.shape[x.rank - 1]) {
+      dim_(x.shape[x.rank - 1]),
+      element_bytes_(
+          static_cast<int64_t>(dtype_size(static_cast<Dtype>(x.dtype)) + dtype_size(static_cast<Dtype>(out.dtype)))) {
   int axis = 0;
   if (grouped && x.rank > 2) {
     groups_ = x.shape[0];
@@ -56,7 +58,7 @@ int PositionRows::workers(const Context &context) const {
 }
 
 Distance PositionRows::distance(int workers) const {
-  const auto fits = [&](int64_t bytes) { return elements() <= bytes / static_cast<int64_t>(2 * sizeof(float)); };
+  const auto fits = [&](int64_t bytes) { return elements() <= bytes / element_bytes_; };
   if (fits(near_bytes)) return Distance::near;
   return fits(std::min(cached_bytes, workers * cached_bytes_each)) ? Distance::cached : Distance::far;
 }
@@ -98,7 +100,8 @@ void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, do
 }
 
 bool large_output(const fovea_tensor &x, const fovea_tensor &out) {
-  return x.data != out.data && element_count(out) * static_cast<int64_t>(sizeof(float)) >= streamed_bytes;
+  return x.data != out.data &&
+         element_count(out) * static_cast<int64_t>(dtype_size(static_cast<Dtype>(out.dtype))) >= streamed_bytes;
 }
 
 }  // namespace fovea

@@ -129,6 +129,7 @@ class PositionRows {
   int64_t x_group_stride_ = 0, out_group_stride_ = 0;
   int64_t length_, x_stride_, out_stride_;  // of the axis L
   int64_t dim_;
+  int64_t element_bytes_;  // of x and out together
   bool along_entries_ = false;
 };
 

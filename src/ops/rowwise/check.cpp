@@ -8,7 +8,7 @@ namespace {
 // One number for each feature, or nothing.
 Status check_per_feature(const fovea_tensor *tensor, const char *name, int64_t dim) {
   if (tensor == nullptr) return FOVEA_OK;
-  FOVEA_CHECK(check_tensor(tensor, {.name = name, .max_rank = 1}));
+  FOVEA_CHECK(check_tensor(tensor, {.name = name, .max_rank = 1, .narrow = true}));
   return check_size(*tensor, name, 0, dim, "x's last size");
 }
 
@@ -23,7 +23,7 @@ Status check_norm_options(const fovea_layer_norm_options &options, double *epsil
 
 Status check_norm_tensors(const NormOperands &given) {
   const fovea_tensor *x = given.x;
-  FOVEA_CHECK(check_tensor(x, {.name = "x"}));
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .narrow = true}));
   const int64_t dim = x->shape[x->rank - 1];
   if (dim == 0) return fail(FOVEA_BAD_SHAPE, "x.shape[%d] is 0, expected 1 or more features", x->rank - 1);
   FOVEA_CHECK(check_like_x(given.out, "out", *x, true));
@@ -53,7 +53,7 @@ Status check_softmax_options(const fovea_masked_softmax_options *given, EmptyRow
 }
 
 Status check_softmax_tensors(const fovea_tensor *x, const fovea_tensor *valid_lens, const fovea_tensor *out) {
-  FOVEA_CHECK(check_tensor(x, {.name = "x", .min_rank = 2}));
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .min_rank = 2, .narrow = true}));
   FOVEA_CHECK(check_like_x(out, "out", *x, true));
   if (valid_lens != nullptr) {
     const int64_t batch = x->rank == 2 ? 1 : x->shape[0];

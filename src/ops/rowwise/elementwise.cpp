@@ -11,12 +11,12 @@
 namespace fovea {
 namespace {
 
-using Kernel = void (*)(const float *x, float *out, int64_t count);
+using Kernel = void (*)(const ElementRun &run);
 
 constexpr int64_t task_floats = 16384;  // 128 kB in and out: stays in a core's L2
 
 Status check_arguments(const fovea_tensor *x, const fovea_tensor *out) {
-  FOVEA_CHECK(check_tensor(x, {.name = "x"}));
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .narrow = true}));
   FOVEA_CHECK(check_like_x(out, "out", *x, true));
   return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
 }
@@ -30,8 +30,10 @@ Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tenso
   if (elements == 0) return FOVEA_OK;
   const Runs runs = join_axes(*x, *out);
   const Kernel kernel = context->kernels->rowwise->*function;
-  const auto *from = static_cast<const float *>(x->data);
-  auto *to = static_cast<float *>(out->data);
+  const auto x_type = static_cast<Dtype>(x->dtype);
+  const auto out_type = static_cast<Dtype>(out->dtype);
+  const void *from = x->data;
+  void *to = out->data;
   // A cycle for each element.
   const int workers = workers_for(*context, static_cast<double>(elements));
   run_tasks(*context, workers, ceil_div(elements, task_floats), [&](int, int64_t task) {
@@ -39,7 +41,11 @@ Status map_tensor(const Context *given, const fovea_tensor *x, const fovea_tenso
     int64_t column = task * task_floats % runs.length;
     for (RowCursor row(runs.rows, task * task_floats / runs.length); left > 0; row.next()) {
       const int64_t count = std::min(left, runs.length - column);
-      kernel(from + row.x_offset() + column, to + row.out_offset() + column, count);
+      kernel({.x = element_at(from, x_type, row.x_offset() + column),
+              .x_type = x_type,
+              .out = element_at(to, out_type, row.out_offset() + column),
+              .out_type = out_type,
+              .count = count});
       left -= count;
       column = 0;
     }

@@ -15,16 +15,15 @@ constexpr int64_t task_floats = 32768;  // with a residual 384 kB read and writt
 constexpr int64_t most_rows_per_task = 256;
 constexpr int64_t streamed_bytes = 32 << 20;  // an output of this size would not be found in a cache later
 
-const float *floats_of(const fovea_tensor *tensor) {
-  return tensor == nullptr ? nullptr : static_cast<const float *>(tensor->data);
-}
+const void *data_of(const fovea_tensor *tensor) { return tensor == nullptr ? nullptr : tensor->data; }
+Dtype type_of(const fovea_tensor *tensor) { return tensor == nullptr ? Dtype::f32 : static_cast<Dtype>(tensor->dtype); }
 
 struct Call {
   const Context *context;
   RowSpace rows;           // of x and out
   RowSpace residual_rows;  // of the residual, where there is one
-  const float *x, *residual;
-  float *out;
+  const void *x, *residual;
+  void *out;
   NormRows all;  // what is common to all tasks
 };
 
@@ -32,14 +31,19 @@ Call make_call(const Context &context, const NormOperands &given, double epsilon
   Call call = {.context = &context,
                .rows = {},
                .residual_rows = {},
-               .x = floats_of(given.x),
-               .residual = floats_of(given.residual),
-               .out = static_cast<float *>(given.out->data),
+               .x = given.x->data,
+               .residual = data_of(given.residual),
+               .out = given.out->data,
                .all = {.row = nullptr,
                        .count = 0,
                        .dim = given.x->shape[given.x->rank - 1],
-                       .weight = floats_of(given.weight),
-                       .bias = floats_of(given.bias),
+                       .weight = data_of(given.weight),
+                       .bias = data_of(given.bias),
+                       .types = {.x = type_of(given.x),
+                                 .residual = type_of(given.residual),
+                                 .out = type_of(given.out),
+                                 .weight = type_of(given.weight),
+                                 .bias = type_of(given.bias)},
                        .epsilon = epsilon,
                        .stream = false}};
   for (int axis = 0; axis + 1 < given.x->rank; ++axis) {
@@ -47,7 +51,7 @@ Call make_call(const Context &context, const NormOperands &given, double epsilon
     const int64_t residual_stride = given.residual == nullptr ? 0 : given.residual->strides[axis];
     call.residual_rows.add_axis(given.x->shape[axis], residual_stride, 0);
   }
-  const int64_t bytes = call.rows.count * call.all.dim * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = call.rows.count * call.all.dim * static_cast<int64_t>(dtype_size(call.all.types.out));
   call.all.stream = bytes >= streamed_bytes && call.out != call.x && call.out != call.residual;
   return call;
 }
@@ -63,12 +67,14 @@ void run(const Call &call) {
     NormRows rows = call.all;
     rows.row = list;
     rows.count = std::min(rows_per_task, call.rows.count - first);
+    const auto &types = rows.types;
     RowCursor row(call.rows, first);
     RowCursor residual(call.residual_rows, first);
     for (int64_t i = 0; i < rows.count; ++i, row.next(), residual.next()) {
-      list[i] = {.x = call.x + row.x_offset(),
-                 .residual = call.residual == nullptr ? nullptr : call.residual + residual.x_offset(),
-                 .out = call.out + row.out_offset()};
+      list[i] = {.x = element_at(call.x, types.x, row.x_offset()),
+                 .residual = call.residual == nullptr ? nullptr
+                                                      : element_at(call.residual, types.residual, residual.x_offset()),
+                 .out = element_at(call.out, types.out, row.out_offset())};
     }
     call.context->kernels->rowwise->norm_rows(rows);
   });

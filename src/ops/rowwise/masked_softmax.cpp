@@ -33,11 +33,13 @@ int64_t valid_len_of(const Call &call, const RowCursor &row) {
 }
 
 void run(const Call &call) {
-  const auto *x = static_cast<const float *>(call.x.data);
-  auto *out = static_cast<float *>(call.out.data);
+  const auto x_type = static_cast<Dtype>(call.x.dtype);
+  const auto out_type = static_cast<Dtype>(call.out.dtype);
+  const void *x = call.x.data;
+  void *out = call.out.data;
   const int64_t elements = call.rows.count * call.key_len;
   const int64_t rows_per_task = std::clamp<int64_t>(task_floats / call.key_len, 1, most_rows_per_task);
-  const bool stream = x != out && elements * static_cast<int64_t>(sizeof(float)) >= streamed_bytes;
+  const bool stream = x != out && elements * static_cast<int64_t>(dtype_size(out_type)) >= streamed_bytes;
   // A cycle for each element.
   const int workers = workers_for(*call.context, static_cast<double>(elements));
   run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
@@ -45,10 +47,17 @@ void run(const Call &call) {
     const int64_t count = std::min(rows_per_task, call.rows.count - task * rows_per_task);
     RowCursor row(call.rows, task * rows_per_task);
     for (int64_t i = 0; i < count; ++i, row.next()) {
-      rows[i] = {.x = x + row.x_offset(), .out = out + row.out_offset(), .valid_len = valid_len_of(call, row)};
+      rows[i] = {.x = element_at(x, x_type, row.x_offset()),
+                 .out = element_at(out, out_type, row.out_offset()),
+                 .valid_len = valid_len_of(call, row)};
     }
-    call.context->kernels->rowwise->softmax_rows(
-        {.row = rows, .count = count, .key_len = call.key_len, .empty_rows = call.empty_rows, .stream = stream});
+    call.context->kernels->rowwise->softmax_rows({.row = rows,
+                                                  .x_type = x_type,
+                                                  .out_type = out_type,
+                                                  .count = count,
+                                                  .key_len = call.key_len,
+                                                  .empty_rows = call.empty_rows,
+                                                  .stream = stream});
   });
 }
 

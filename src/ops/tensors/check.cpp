@@ -165,7 +165,7 @@ int64_t element_count(const fovea_tensor &tensor) {
 }
 
 bool same_memory(const fovea_tensor &a, const fovea_tensor &b) {
-  if (a.data != b.data || a.rank != b.rank) return false;
+  if (a.data != b.data || a.rank != b.rank || a.dtype != b.dtype) return false;
   for (int axis = 0; axis < a.rank; ++axis) {
     if (a.shape[axis] != b.shape[axis]) return false;
     if (a.shape[axis] > 1 && a.strides[axis] != b.strides[axis]) return false;
@@ -239,7 +239,7 @@ Status expect_size_in(const char *name, const char *what, int64_t size, int64_t 
 }
 
 Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output) {
-  const TensorRule rule = {.name = name, .min_rank = x.rank, .max_rank = x.rank, .output = output};
+  const TensorRule rule = {.name = name, .min_rank = x.rank, .max_rank = x.rank, .output = output, .narrow = true};
   FOVEA_CHECK(check_tensor(tensor, rule));
   for (int axis = 0; axis < x.rank; ++axis) {
     FOVEA_CHECK(check_size(*tensor, name, axis, x.shape[axis], "x's size"));

@@ -58,7 +58,7 @@ struct ExpectedSize {
 // least <= size <= most: "key has 0 features, expected 1 to 1024".
 [[nodiscard]] Status expect_size_in(const char *name, const char *what, int64_t size, int64_t least, int64_t most);
 
-// tensor is float32 of x's shape.
+// tensor is float32, float16 or bfloat16 of x's shape.
 [[nodiscard]] Status check_like_x(const fovea_tensor *tensor, const char *name, const fovea_tensor &x, bool output);
 
 // Two operands of one call, by name.
@@ -75,7 +75,7 @@ struct NamedTensor {
   return check_overlaps(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()));
 }
 
-// The same memory, element by element: same data, shape and strides.
+// The same memory, element by element: same data, element type, shape and strides.
 [[nodiscard]] bool same_memory(const fovea_tensor &a, const fovea_tensor &b);
 
 int64_t element_count(const fovea_tensor &tensor);

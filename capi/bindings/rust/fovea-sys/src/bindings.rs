@@ -593,11 +593,11 @@ pub struct fovea_layer_norm_options {
     pub epsilon: f32,
     /// 0
     pub reserved: i32,
-    /// F32 [E], contiguous; NULL: ones
+    /// F [E], contiguous; NULL: ones
     pub weight: *const fovea_tensor,
-    /// F32 [E], contiguous; NULL: zeros
+    /// F [E], contiguous; NULL: zeros
     pub bias: *const fovea_tensor,
-    /// F32, x's shape, last axis contiguous: x + residual is normalised
+    /// F, x's shape, last axis contiguous: x + residual is normalised
     pub residual: *const fovea_tensor,
 }
 
@@ -827,7 +827,7 @@ extern "C" {
     /// ```text
     /// Merges attention over S disjoint parts of the keys into attention over all of them (FlashAttention's split-key rule):
     ///   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
-    /// outs F32 [S,...,Dv], lses F32 [S,...], out F32 [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
+    /// outs F [S,...,Dv], lses F32 [S,...], out F [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
     /// for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
     /// 0 and -infinity. S >= 1. In place is not allowed.
     /// ```
@@ -840,7 +840,7 @@ extern "C" {
     ) -> fovea_status;
     /// ```text
     /// Softmax over the last axis, of the first valid_lens keys of each row; the others are exactly 0.
-    ///   x F32 [...,Q,K], rank 2 to 6, out the same shape; in place allowed when data and strides are the same.
+    ///   x F [...,Q,K], rank 2 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
     ///   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
     /// options may be NULL.
     /// ```
@@ -879,14 +879,14 @@ extern "C" {
         b: *const fovea_packed_matrix,
         out: *const fovea_tensor,
     ) -> fovea_status;
-    /// out = e^x, element by element. F32, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data and
-    /// strides are the same. At most 1.6 ulp; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept.
+    /// out = e^x, element by element. F, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data, strides
+    /// and types are the same. At most 1.6 ulp of float32; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept.
     pub fn fovea_exp(
         context: *const fovea_context,
         x: *const fovea_tensor,
         out: *const fovea_tensor,
     ) -> fovea_status;
-    /// out = tanh x, likewise. At most 1.4 ulp; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN.
+    /// out = tanh x, likewise. At most 1.4 ulp of float32; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN.
     pub fn fovea_tanh(
         context: *const fovea_context,
         x: *const fovea_tensor,
@@ -988,16 +988,16 @@ extern "C" {
     /// ```text
     /// The sinusoidal encoding (Vaswani et al. 2017), positions x features:
     ///   out[i,2j] = sin((offset + i) / base^(2j/d)),  out[i,2j+1] = cos((offset + i) / base^(2j/d))
-    /// out F32 [L,d]; an odd d ends with a sine. Angles are reduced in float64: within 1e-6 of the formula's value up to
-    /// position 10^6. options may be NULL; its dropout must be 0.
+    /// out F [L,d]; an odd d ends with a sine. Angles are reduced in float64: before it is rounded to its type, a number is
+    /// within 1e-6 of the formula's value up to position 10^6. options may be NULL; its dropout must be 0.
     /// ```
     pub fn fovea_positional_encoding(
         context: *const fovea_context,
         out: *const fovea_tensor,
         options: *const fovea_positional_encoding_options,
     ) -> fovea_status;
-    /// out = dropout(x + P), P as above, for x F32 [...,L,d], rank 2 to 6, out the same shape; in place allowed when data
-    /// and strides are the same. Element (b, i, c), b counting the axes before L in row-major order, is dropped as a weight
+    /// out = dropout(x + P), P as above, for x F [...,L,d], rank 2 to 6, out F of the same shape; in place allowed when data,
+    /// strides and types are the same. Element (b, i, c), b counting the axes before L in row-major order, is dropped as a weight
     /// is (see "Dropout") with batch b, head 0, query i (not offset + i) and key c.
     pub fn fovea_add_positional_encoding(
         context: *const fovea_context,
@@ -1008,9 +1008,9 @@ extern "C" {
     /// ```text
     /// Rotary position embedding (Su et al. 2021): pair j of row i turns by the angle position(i) * base^(-2j/rotary_dim):
     ///   (x, y) -> (x cos - y sin, x sin + y cos)
-    /// x F32 [...,L,D], rank 2 to 6, out the same shape, last axis contiguous; in place allowed when data and strides are
-    /// the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: each of a
-    /// pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
+    /// x F [...,L,D], rank 2 to 6, out F of the same shape, last axis contiguous; in place allowed when data, strides and
+    /// types are the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: before it is
+    /// rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
     /// options may be NULL.
     /// ```
     pub fn fovea_rotary(
@@ -1046,8 +1046,8 @@ extern "C" {
     /// ```text
     /// Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
     ///   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
-    /// x F32 [...,E], rank 1 to 6, E >= 1, out the same shape; in place allowed when data and strides are the same, for
-    /// residual too. options may be NULL.
+    /// x F [...,E], rank 1 to 6, E >= 1, out F of the same shape; in place allowed when data, strides and types are the same,
+    /// for residual too. options may be NULL.
     /// ```
     pub fn fovea_layer_norm(
         context: *const fovea_context,

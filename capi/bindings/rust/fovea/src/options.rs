@@ -833,19 +833,19 @@ impl<'a> LayerNormOptions<'a> {
         self
     }
 
-    /// F32 [E], contiguous; NULL: ones
+    /// F [E], contiguous; NULL: ones
     pub fn weight(mut self, weight: impl Into<Tensor<'a>>) -> Self {
         self.weight = Some(weight.into());
         self
     }
 
-    /// F32 [E], contiguous; NULL: zeros
+    /// F [E], contiguous; NULL: zeros
     pub fn bias(mut self, bias: impl Into<Tensor<'a>>) -> Self {
         self.bias = Some(bias.into());
         self
     }
 
-    /// F32, x's shape, last axis contiguous: x + residual is normalised
+    /// F, x's shape, last axis contiguous: x + residual is normalised
     pub fn residual(mut self, residual: impl Into<Tensor<'a>>) -> Self {
         self.residual = Some(residual.into());
         self

@@ -21,19 +21,19 @@ public final class LayerNormOptions {
     return this;
   }
 
-  /** F32 [E], contiguous; NULL: ones */
+  /** F [E], contiguous; NULL: ones */
   public LayerNormOptions weight(Tensor weight) {
     this.weight = weight;
     return this;
   }
 
-  /** F32 [E], contiguous; NULL: zeros */
+  /** F [E], contiguous; NULL: zeros */
   public LayerNormOptions bias(Tensor bias) {
     this.bias = bias;
     return this;
   }
 
-  /** F32, x's shape, last axis contiguous: x + residual is normalised */
+  /** F, x's shape, last axis contiguous: x + residual is normalised */
   public LayerNormOptions residual(Tensor residual) {
     this.residual = residual;
     return this;

@@ -1,0 +1,38 @@
+// Rows of 16-bit elements for kernels of floats: a block of them that stays in the first-level cache becomes floats, the
+// kernel works on these in place, and what it leaves there is rounded on its way out. So results are those of floats,
+// rounded once, and no kernel is there more than once.
+#pragma once
+
+#include "kernels/elements.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+constexpr int64_t most_widened = 2048;  // floats of a block: 8 kB
+
+// visit(first_row, row_count, first_column, column_count) for blocks of at most that size that cover count x dim elements.
+// Rows are cut only where one is longer than a block, into a multiple of 64 columns.
+template <class Visit>
+FOVEA_INLINE void for_each_block(int64_t count, int64_t dim, const Visit &visit) {
+  const int64_t columns = min_of(max_of(dim, 1), most_widened);
+  const int64_t rows = most_widened / columns;
+  for (int64_t r = 0; r < count; r += rows) {
+    for (int64_t c = 0; c < dim; c += columns) visit(r, min_of(rows, count - r), c, min_of(columns, dim - c));
+  }
+}
+
+// Rows of floats, one after the other, as elements of that type `stride` apart.
+FOVEA_NOINLINE inline void narrow_rows(const float *from, int64_t count, int64_t dim, void *to, Dtype dtype,
+                                       int64_t stride) {
+  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    auto *row = static_cast<typename T::Element *>(to);
+    for (int64_t r = 0; r < count; ++r, from += dim, row += stride) {
+      int64_t d = 0;
+      for (; d + lanes <= dim; d += lanes) store(row + d, load(from + d));
+      if (d < dim) store_partial(row + d, load_partial(from + d, dim - d), dim - d);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

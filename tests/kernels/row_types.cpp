@@ -1,0 +1,302 @@
+// The kernels that work row by row, on rows of other types: the bits that floats with the same numbers give, rounded once.
+#include "kernels.hpp"
+#include "narrow.hpp"
+
+using namespace testing;
+
+namespace {
+
+using fovea::Dtype;
+
+// Numbers in memory of their own, as elements of a type.
+class Elements {
+ public:
+  Elements(int64_t count, Dtype dtype)
+      : count_(count),
+        dtype_(dtype),
+        size_(dtype == Dtype::f32 ? 4 : 2),
+        memory_(static_cast<size_t>(count) * size_, size_) {
+    std::memset(memory_.data(), 0xa7, memory_.size());
+  }
+  Elements(const std::vector<float> &values, Dtype dtype) : Elements(static_cast<int64_t>(values.size()), dtype) {
+    for (size_t n = 0; n < values.size(); ++n) {
+      const uint16_t bits = dtype == Dtype::f32 ? 0 : narrowed(values[n], static_cast<fovea_dtype>(dtype));
+      std::memcpy(memory_.data() + n * size_, dtype == Dtype::f32 ? static_cast<const void *>(&values[n]) : &bits,
+                  size_);
+    }
+  }
+
+  void *data() const { return memory_.data(); }
+  void *at(int64_t n) const { return memory_.data() + static_cast<size_t>(n) * size_; }
+  Dtype dtype() const { return dtype_; }
+  std::vector<float> values() const {
+    std::vector<float> values(static_cast<size_t>(count_));
+    for (size_t n = 0; n < values.size(); ++n) {
+      uint16_t bits = 0;
+      std::memcpy(dtype_ == Dtype::f32 ? static_cast<void *>(&values[n]) : &bits, memory_.data() + n * size_, size_);
+      if (dtype_ != Dtype::f32) values[n] = widened(bits, static_cast<fovea_dtype>(dtype_));
+    }
+    return values;
+  }
+
+ private:
+  int64_t count_;
+  Dtype dtype_;
+  size_t size_;
+  GuardedMemory memory_;
+};
+
+// How many elements are not those of the floats, rounded. NaNs are equal.
+int64_t differing(const Elements &out, const Elements &truth) {
+  const std::vector<float> got = out.values(), floats = truth.values();
+  int64_t wrong = 0;
+  for (size_t n = 0; n < got.size(); ++n) {
+    const float expected = rounded_to(floats[n], static_cast<fovea_dtype>(out.dtype()));
+    wrong += std::isnan(expected) ? !std::isnan(got[n]) : std::memcmp(&expected, &got[n], sizeof expected) != 0;
+  }
+  return wrong;
+}
+
+// Numbers that a type holds.
+std::vector<float> numbers(int64_t count, Random &random, Dtype dtype, float size = 1) {
+  std::vector<float> values = normals(count, random, size);
+  for (float &value : values) value = rounded_to(value, static_cast<fovea_dtype>(dtype));
+  return values;
+}
+
+constexpr Dtype kTypes[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
+
+// body(x's type, out's type) for all pairs but two floats.
+template <typename Body>
+void for_each_pair(Body body) {
+  for (const Dtype x : kTypes) {
+    for (const Dtype out : kTypes) {
+      CAPTURE(static_cast<int>(x));
+      CAPTURE(static_cast<int>(out));
+      if (x != Dtype::f32 || out != Dtype::f32) body(x, out);
+    }
+  }
+}
+
+// Small numbers of features, then those around the blocks that become floats at a time.
+std::vector<int64_t> sizes(const fovea::Kernels &table, int64_t step, std::initializer_list<int64_t> large) {
+  std::vector<int64_t> all(large);
+  for (int64_t n = step; n <= 3 * table.rowwise->lanes + step; n += step) all.push_back(n);
+  return all;
+}
+
+}  // namespace
+
+TEST_SUITE("kernels row types") {
+  TEST_CASE("rows of other types: the bits of floats, rounded once: exp and tanh") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      for (const int64_t count : sizes(table, 1, {2047, 2048, 2049, 4100})) {
+        CAPTURE(count);
+        for_each_pair([&](Dtype x_type, Dtype out_type) {
+          const std::vector<float> values = numbers(count, random, x_type, 4);
+          const Elements x(values, x_type), floats(values, Dtype::f32), out(count, out_type), truth(count, Dtype::f32);
+          for (const auto kernel : {table.rowwise->exp, table.rowwise->tanh}) {
+            kernel({floats.data(), Dtype::f32, truth.data(), Dtype::f32, count});
+            kernel({x.data(), x_type, out.data(), out_type, count});
+            CHECK_EQ(differing(out, truth), 0);
+          }
+        });
+      }
+    });
+  }
+
+  TEST_CASE("rows of other types: masked softmax, past the caches too") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      for (const int64_t keys : sizes(table, 5, {4096, 4099, 8192, 8195, 20000})) {
+        CAPTURE(keys);
+        const std::vector<int64_t> lens = {keys, keys - 1, 0, keys / 2, 1, keys};
+        const auto count = static_cast<int64_t>(lens.size());
+        for_each_pair([&](Dtype x_type, Dtype out_type) {
+          std::vector<float> values = numbers(count * keys, random, x_type, 3);
+          for (int64_t j = 0; j < keys; ++j) values[static_cast<size_t>(5 * keys + j)] = -kInfinity;
+          values[static_cast<size_t>(3 * keys)] = kNan;
+          const Elements x(values, x_type), floats(values, Dtype::f32), out(count * keys, out_type),
+              truth(count * keys, Dtype::f32);
+          std::vector<fovea::SoftmaxRow> rows, float_rows;
+          for (int64_t r = 0; r < count; ++r) {
+            rows.push_back({x.at(r * keys), out.at(r * keys), lens[static_cast<size_t>(r)]});
+            float_rows.push_back({floats.at(r * keys), truth.at(r * keys), lens[static_cast<size_t>(r)]});
+          }
+          const auto empty_rows = static_cast<fovea::EmptyRows>(keys % 3);
+          table.rowwise->softmax_rows({float_rows.data(), Dtype::f32, Dtype::f32, count, keys, empty_rows, false});
+          for (const bool stream : {false, true}) {
+            table.rowwise->softmax_rows({rows.data(), x_type, out_type, count, keys, empty_rows, stream});
+            CHECK_EQ(differing(out, truth), 0);
+          }
+        });
+      }
+    });
+  }
+
+  TEST_CASE("rows of other types: layer normalisation") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      for (const int64_t dim : sizes(table, 3, {2047, 2048, 2049, 4100})) {
+        CAPTURE(dim);
+        for_each_pair([&](Dtype x_type, Dtype out_type) {
+          const int64_t count = random.integer(1, 3);
+          const bool affine = random.chance(0.7), residual = random.chance(0.5);
+          const Dtype residual_type = random.pick({Dtype::f32, Dtype::f16, Dtype::bf16});
+          const Dtype weight_type = random.pick({Dtype::f32, Dtype::f16, Dtype::bf16});
+          const Dtype bias_type = random.pick({Dtype::f32, Dtype::f16, Dtype::bf16});
+          // Some rows' squares leave the range of floats.
+          const float size = x_type != Dtype::f16 && random.chance(0.3) ? 0x1p70f : 1;
+          const std::vector<float> xs = numbers(count * dim, random, x_type, size),
+                                   added = numbers(count * dim, random, residual_type),
+                                   factors = numbers(dim, random, weight_type),
+                                   shifts = numbers(dim, random, bias_type);
+          const auto run = [&](bool typed, const Elements &out) {
+            const auto type = [&](Dtype dtype) { return typed ? dtype : Dtype::f32; };
+            const Elements x(xs, type(x_type)), more(added, type(residual_type)), weight(factors, type(weight_type)),
+                bias(shifts, type(bias_type));
+            std::vector<fovea::NormRow> rows;
+            for (int64_t r = 0; r < count; ++r) {
+              rows.push_back({x.at(r * dim), residual ? more.at(r * dim) : nullptr, out.at(r * dim)});
+            }
+            table.rowwise->norm_rows({.row = rows.data(),
+                                      .count = count,
+                                      .dim = dim,
+                                      .weight = affine ? weight.data() : nullptr,
+                                      .bias = affine ? bias.data() : nullptr,
+                                      .types = {x.dtype(), more.dtype(), out.dtype(), weight.dtype(), bias.dtype()},
+                                      .epsilon = 1e-5,
+                                      .stream = false});
+          };
+          const Elements out(count * dim, out_type), truth(count * dim, Dtype::f32);
+          run(false, truth);
+          run(true, out);
+          CHECK_EQ(differing(out, truth), 0);
+        });
+      }
+    });
+  }
+
+  TEST_CASE("rows of other types: rotation") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      for (const int64_t rotary_dim : sizes(table, 6, {510, 2048, 2050, 4100})) {
+        CAPTURE(rotary_dim);
+        for_each_pair([&](Dtype x_type, Dtype out_type) {
+          const bool interleaved = random.chance(0.5), one_position = random.chance(0.5);
+          const int64_t dim = rotary_dim + random.pick({0, 0, 1, 70}), count = random.integer(1, 9);
+          const int64_t width = fovea::round_up(interleaved ? rotary_dim : rotary_dim / 2, 2 * table.rowwise->lanes);
+          const std::vector<float> values = numbers(count * dim, random, x_type);
+          const Floats turns(normals(count * 2 * width, random));
+          const Elements x(values, x_type), floats(values, Dtype::f32), out(count * dim, out_type),
+              truth(count * dim, Dtype::f32);
+          fovea::RotatedRows rows = {.x = floats.data(),
+                                     .x_type = Dtype::f32,
+                                     .x_stride = dim,
+                                     .out = truth.data(),
+                                     .out_type = Dtype::f32,
+                                     .out_stride = dim,
+                                     .table = turns.data(),
+                                     .table_stride = one_position ? 0 : 2 * width,
+                                     .width = width,
+                                     .count = count,
+                                     .head_dim = dim,
+                                     .rotary_dim = rotary_dim,
+                                     .interleaved = interleaved,
+                                     .distance = fovea::Distance::cached,
+                                     .stream = false};
+          table.rowwise->rotate_rows(rows);
+          rows.x = x.data();
+          rows.x_type = x_type;
+          rows.out = out.data();
+          rows.out_type = out_type;
+          rows.distance = random.pick({fovea::Distance::near, fovea::Distance::cached, fovea::Distance::far});
+          rows.stream = random.chance(0.5);
+          table.rowwise->rotate_rows(rows);
+          CHECK_EQ(differing(out, truth), 0);
+          if (x_type != out_type) return;
+          rows.out = x.data();
+          rows.stream = false;
+          table.rowwise->rotate_rows(rows);
+          CHECK_EQ(differing(x, truth), 0);
+        });
+      }
+    });
+  }
+
+  TEST_CASE("rows of other types: the sinusoidal encoding, its sum with x, dropout") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      for (const int64_t dim : sizes(table, 5, {2048, 2051, 4100})) {
+        CAPTURE(dim);
+        for_each_pair([&](Dtype x_type, Dtype out_type) {
+          const int64_t count = random.integer(1, 5), pairs = fovea::round_up((dim + 1) / 2, table.rowwise->lanes);
+          std::vector<double> frequencies(static_cast<size_t>(pairs)), positions(static_cast<size_t>(count));
+          for (double &frequency : frequencies) frequency = static_cast<double>(random.uniform(0, 1));
+          for (double &position : positions) position = static_cast<double>(random.integer(0, 1000));
+          const std::vector<float> values = numbers(count * dim, random, x_type);
+          const Elements x(values, x_type), floats(values, Dtype::f32), out(count * dim, out_type),
+              truth(count * dim, Dtype::f32);
+          for (const bool add : {false, true}) {
+            const void *no = nullptr;
+            table.rowwise->encode_rows({frequencies.data(), positions.data(), count, dim, add ? floats.data() : no,
+                                        Dtype::f32, dim, truth.data(), Dtype::f32, dim, false});
+            table.rowwise->encode_rows({frequencies.data(), positions.data(), count, dim, add ? x.data() : no, x_type,
+                                        dim, out.data(), out_type, dim, add});
+            CHECK_EQ(differing(out, truth), 0);
+          }
+          const Floats encoding(normals(count * dim, random));
+          const fovea::Dropout dropout = {.threshold = 0x40000000u, .scale = 4.0f / 3, .seed = 5};
+          fovea::AddedRows rows = {.x = floats.data(),
+                                   .x_type = Dtype::f32,
+                                   .x_stride = dim,
+                                   .encoding = encoding.data(),
+                                   .encoding_stride = dim,
+                                   .out = truth.data(),
+                                   .out_type = Dtype::f32,
+                                   .out_stride = dim,
+                                   .count = count,
+                                   .dim = dim,
+                                   .distance = fovea::Distance::far,
+                                   .stream = false,
+                                   .dropout = random.chance(0.5) ? &dropout : nullptr,
+                                   .batch = 3,
+                                   .batch_step = random.integer(0, 1),
+                                   .query = 7,
+                                   .query_step = random.integer(0, 1)};
+          table.rowwise->add_rows(rows);
+          rows.x = x.data();
+          rows.x_type = x_type;
+          rows.out = out.data();
+          rows.out_type = out_type;
+          rows.stream = true;
+          table.rowwise->add_rows(rows);
+          CHECK_EQ(differing(out, truth), 0);
+        });
+      }
+    });
+  }
+
+  TEST_CASE("rows of other types: merging") {
+    for_each_table([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      for (const int64_t dim : sizes(table, 5, {511, 512, 513, 1100})) {
+        CAPTURE(dim);
+        for_each_pair([&](Dtype outs_type, Dtype out_type) {
+          const int64_t parts = random.integer(1, 4);
+          const std::vector<float> values = numbers(parts * dim, random, outs_type);
+          const Floats lses(normals(parts, random, 4)), lse(int64_t{1}), float_lse(int64_t{1});
+          const Elements outs(values, outs_type), floats(values, Dtype::f32), out(dim, out_type),
+              truth(dim, Dtype::f32);
+          table.rowwise->merge_row({floats.data(), Dtype::f32, lses.data(), nullptr, 1, truth.data(), Dtype::f32,
+                                    float_lse.data(), parts, dim, dim, 1});
+          table.rowwise->merge_row(
+              {outs.data(), outs_type, lses.data(), nullptr, 1, out.data(), out_type, lse.data(), parts, dim, dim, 1});
+          CHECK_EQ(differing(out, truth), 0);
+          CHECK(lse.values() == float_lse.values());
+        });
+      }
+    });
+  }
+}
