@@ -39,7 +39,8 @@ public final class Heatmap {
     String header = new String(bytes.array(), 0, begin, StandardCharsets.ISO_8859_1);
     Matcher shape = Pattern.compile("\\((.*?)\\)").matcher(header);
     if (!header.startsWith("\u0093NUMPY\1\0") || !header.contains("'descr': '" + descr + "'") || !shape.find())
-      throw new IOException(name + ": expected a .npy file of format 1.0 with " + descr + " in C order, found " + header);
+      throw new IOException(
+          name + ": expected a .npy file of format 1.0 with " + descr + " in C order, found " + header);
     long[] sizes = Arrays.stream(shape.group(1).split("[, ]+")).mapToLong(Long::parseLong).toArray();
     return new Array(bytes.position(begin).slice().order(ByteOrder.LITTLE_ENDIAN), sizes);
   }
@@ -75,7 +76,9 @@ public final class Heatmap {
     load("valid_lens.npy", "<i4").bytes().asIntBuffer().get(lengths);
     int heads = (int) query.shape()[1], length = (int) query.shape()[2];
     float[] weights = new float[lengths.length * heads * length * length];
-    AttentionOptions options = new AttentionOptions().validLens(Tensor.of(lengths)).weights(Tensor.of(weights, lengths.length, heads, length, length));
+    AttentionOptions options = new AttentionOptions()
+                                   .validLens(Tensor.of(lengths))
+                                   .weights(Tensor.of(weights, lengths.length, heads, length, length));
     float[] out = Fovea.sdpa(query, key, value, options).toFloats();
 
     int sentence = 1, head = 9;
@@ -86,7 +89,8 @@ public final class Heatmap {
     ByteBuffer reference = load("out.npy", "<f8").bytes();
     double error = 0;
     for (int i = 0; i < out.length; ++i) error = Math.max(error, Math.abs(out[i] - reference.getDouble(8 * i)));
-    System.out.printf(Locale.ROOT, "fovea %s (%s): largest error against float64 %.1e%n", Fovea.version(), Context.isaName(null), error);
+    System.out.printf(Locale.ROOT, "fovea %s (%s): largest error against float64 %.1e%n", Fovea.version(),
+        Context.isaName(null), error);
     if (!(error <= 1e-5)) throw new IllegalStateException("the output is not the reference");
   }
 }

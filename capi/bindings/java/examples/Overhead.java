@@ -1,5 +1,5 @@
-// What a small planned call costs here over the C function alone, which the program of ../../node/overhead.c measures: both in
-// turns, the quicker tenth of many short blocks; on memory segments, and on arrays, which are copied.
+// What a small planned call costs here over the C function alone, which the program of ../../node/overhead.c measures:
+// both in turns, the quicker tenth of many short blocks; on memory segments, and on arrays, which are copied.
 //
 //   FOVEA_LIB_DIR=FOLDER ../build.sh overhead
 //
@@ -40,13 +40,16 @@ public final class Overhead {
   public static void main(String[] args) throws Exception {
     Path here = Path.of(args[0]), program = Files.createTempDirectory("fovea").resolve("overhead");
     String folder = System.getenv("FOVEA_LIB_DIR");
-    List<String> compile = new ArrayList<>(List.of("cc", "-std=c99", "-O2", here.resolve("../node/overhead.c").toString(), "-o", program.toString()));
-    compile.addAll(folder == null ? Arrays.asList(said(List.of("pkg-config", "--cflags", "--libs", "fovea")).split("\\s+"))
-        : List.of("-I" + here.resolve("../../../include"), "-L" + folder, "-lfovea", "-Wl,-rpath," + folder));
+    List<String> compile = new ArrayList<>(
+        List.of("cc", "-std=c99", "-O2", here.resolve("../node/overhead.c").toString(), "-o", program.toString()));
+    compile.addAll(folder == null
+            ? Arrays.asList(said(List.of("pkg-config", "--cflags", "--libs", "fovea")).split("\\s+"))
+            : List.of("-I" + here.resolve("../../../include"), "-L" + folder, "-lfovea", "-Wl,-rpath," + folder));
     said(compile);
 
     try (Context context = Context.of(1); Arena arena = Arena.ofConfined()) {
-      Tensor query = Tensor.allocate(arena, Dtype.F32, 2, 5, 4, 20), key = Tensor.allocate(arena, Dtype.F32, 2, 5, 6, 20);
+      Tensor query = Tensor.allocate(arena, Dtype.F32, 2, 5, 4, 20),
+             key = Tensor.allocate(arena, Dtype.F32, 2, 5, 6, 20);
       Tensor out = Tensor.allocate(arena, Dtype.F32, 2, 5, 4, 20);
       float[] queries = new float[800], keys = new float[1200], outs = new float[800];
       try (Plan plan = Plan.sdpa(context, query, key, key, out, null)) {
@@ -55,7 +58,8 @@ public final class Overhead {
         quick(plan, segments); // until it is compiled
         quick(plan, arrays);
         for (int turn = 0; turn < 3; ++turn) {
-          long c = Long.parseLong(said(List.of(program.toString()))), off = quick(plan, segments), on = quick(plan, arrays);
+          long c = Long.parseLong(said(List.of(program.toString()))), off = quick(plan, segments),
+               on = quick(plan, arrays);
           System.out.printf("C %d ns, segments %d ns: %+d ns, arrays %d ns: %+d ns%n", c, off, off - c, on, on - c);
         }
       }

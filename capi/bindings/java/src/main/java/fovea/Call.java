@@ -51,7 +51,7 @@ final class Call implements AutoCloseable {
     return allocate(ADDRESS.byteSize());
   }
 
-  // ---- handles --------------------------------------------------------------------------------------------------------
+  // ---- handles -----------------------------------------------------------------------------------------------------
 
   /** One that never changes. */
   MemorySegment use(Handle handle) {
@@ -82,7 +82,7 @@ final class Call implements AutoCloseable {
     return pointer;
   }
 
-  // ---- tensors --------------------------------------------------------------------------------------------------------
+  // ---- tensors -----------------------------------------------------------------------------------------------------
 
   MemorySegment in(Tensor tensor) {
     return tensor(tensor, false);
@@ -132,7 +132,8 @@ final class Call implements AutoCloseable {
       Region region = regionOf(regions, one.tensor);
       long at = begin(one.tensor) - region.low;
       if (!one.writes) MemorySegment.copy(one.tensor.data, one.tensor.first, region.copy, at, one.tensor.bytes);
-      one.raw.set(JAVA_LONG, Layouts.fovea_tensor.data, region.copy.address() + at + one.tensor.origin - one.tensor.first);
+      one.raw.set(
+          JAVA_LONG, Layouts.fovea_tensor.data, region.copy.address() + at + one.tensor.origin - one.tensor.first);
     }
   }
 
@@ -143,7 +144,8 @@ final class Call implements AutoCloseable {
 
   private static Region regionOf(List<Region> regions, Tensor tensor) {
     Object array = tensor.data.heapBase().orElse(tensor.data); // a read-only one does not tell
-    for (Region region : regions) if (region.array == array) return region;
+    for (Region region : regions)
+      if (region.array == array) return region;
     Region made = new Region(array);
     regions.add(made);
     return made;

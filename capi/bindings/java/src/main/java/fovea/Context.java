@@ -7,7 +7,10 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Where work runs: how many threads, which instruction set. null, everywhere one is taken, is all threads and the best. */
+/**
+ * Where work runs: how many threads, which instruction set. null, everywhere one is taken, is all threads and the
+ * best.
+ */
 public final class Context extends Handle {
   private Context(MemorySegment pointer) {
     super(pointer, Native::fovea_context_destroy);

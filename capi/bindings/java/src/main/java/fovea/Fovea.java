@@ -4,9 +4,10 @@ package fovea;
 import java.lang.foreign.MemorySegment;
 
 /**
- * The operations. Each is there in full, with a context (or null) and the tensor that is written, and in short, with a result
- * of its first tensor's element type. Shapes, formulas and errors are those of the C interface, whose manual is fovea.h;
- * options may be null. What is refused throws a FoveaException with the library's message, and leaves outputs as they were.
+ * The operations. Each is there in full, with a context (or null) and the tensor that is written, and in short, with a
+ * result of its first tensor's element type. Shapes, formulas and errors are those of the C interface, whose manual is
+ * fovea.h; options may be null. What is refused throws a FoveaException with the library's message, and leaves outputs
+ * as they were.
  */
 public final class Fovea {
   private Fovea() {}
@@ -29,7 +30,8 @@ public final class Fovea {
     return out;
   }
 
-  public static void sdpa(Context context, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
+  public static void sdpa(
+      Context context, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), q = call.in(query), k = call.in(key), v = call.in(value), o = call.out(out);
       MemorySegment raw = AttentionOptions.raw(options, call);
@@ -44,10 +46,11 @@ public final class Fovea {
     return out;
   }
 
-  public static void attention(Context context, Score score, Tensor query, Tensor key, Tensor value, Tensor out,
-      AttentionOptions options) {
+  public static void attention(
+      Context context, Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key), v = call.in(value);
+      MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
+                    v = call.in(value);
       MemorySegment o = call.out(out), raw = AttentionOptions.raw(options, call);
       call.run(() -> Native.fovea_attention(c, s, q, k, v, o, raw));
     }
@@ -56,12 +59,14 @@ public final class Fovea {
   /** Attention with the score v · tanh(Wq q + Wk k). */
   public static Tensor additiveAttention(Tensor query, Tensor key, Tensor value, Tensor queryWeight, Tensor keyWeight,
       Tensor scoreVector, AttentionOptions options) {
-    Score score = new Score().kind(ScoreKind.ADDITIVE).queryWeight(queryWeight).keyWeight(keyWeight).scoreVector(scoreVector);
+    Score score =
+        new Score().kind(ScoreKind.ADDITIVE).queryWeight(queryWeight).keyWeight(keyWeight).scoreVector(scoreVector);
     return attention(score, query, key, value, options);
   }
 
   /** Nadaraya-Watson regression with a Gaussian kernel. */
-  public static Tensor kernelRegression(Tensor queries, Tensor inputs, Tensor targets, KernelRegressionOptions options) {
+  public static Tensor kernelRegression(
+      Tensor queries, Tensor inputs, Tensor targets, KernelRegressionOptions options) {
     long[] shape = targets.shape();
     if (shape.length > 0 && queries.shape.length > 0) shape[0] = queries.shape[0];
     Tensor out = Tensor.zeros(queries.dtype, shape);
@@ -69,10 +74,11 @@ public final class Fovea {
     return out;
   }
 
-  public static void kernelRegression(Context context, Tensor queries, Tensor inputs, Tensor targets, Tensor out,
-      KernelRegressionOptions options) {
+  public static void kernelRegression(
+      Context context, Tensor queries, Tensor inputs, Tensor targets, Tensor out, KernelRegressionOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), q = call.in(queries), x = call.in(inputs), y = call.in(targets), o = call.out(out);
+      MemorySegment c = call.use(context), q = call.in(queries), x = call.in(inputs), y = call.in(targets),
+                    o = call.out(out);
       MemorySegment raw = KernelRegressionOptions.raw(options, call);
       call.run(() -> Native.fovea_kernel_regression(c, q, x, y, o, raw));
     }
@@ -81,7 +87,8 @@ public final class Fovea {
   /** Attention over all keys from attention over parts of them; logSumExp may be null. */
   public static void mergeStates(Context context, Tensor outs, Tensor lses, Tensor out, Tensor logSumExp) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), parts = call.in(outs), sums = call.in(lses), o = call.out(out), l = call.out(logSumExp);
+      MemorySegment c = call.use(context), parts = call.in(outs), sums = call.in(lses), o = call.out(out),
+                    l = call.out(logSumExp);
       call.run(() -> Native.fovea_merge_states(c, parts, sums, o, l));
     }
   }
@@ -93,7 +100,8 @@ public final class Fovea {
     return out;
   }
 
-  public static void maskedSoftmax(Context context, Tensor x, Tensor validLens, Tensor out, MaskedSoftmaxOptions options) {
+  public static void maskedSoftmax(
+      Context context, Tensor x, Tensor validLens, Tensor out, MaskedSoftmaxOptions options) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), lens = call.in(validLens), o = call.out(out);
       MemorySegment raw = MaskedSoftmaxOptions.raw(options, call);
@@ -129,7 +137,8 @@ public final class Fovea {
 
   public static void layerNorm(Context context, Tensor x, Tensor out, LayerNormOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out), raw = LayerNormOptions.raw(options, call);
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
+                    raw = LayerNormOptions.raw(options, call);
       call.run(() -> Native.fovea_layer_norm(c, input, o, raw));
     }
   }
@@ -185,7 +194,8 @@ public final class Fovea {
 
   public static void addPositionalEncoding(Context context, Tensor x, Tensor out, PositionalEncodingOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out), raw = PositionalEncodingOptions.raw(options, call);
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
+                    raw = PositionalEncodingOptions.raw(options, call);
       call.run(() -> Native.fovea_add_positional_encoding(c, input, o, raw));
     }
   }
@@ -199,7 +209,8 @@ public final class Fovea {
 
   public static void rotary(Context context, Tensor x, Tensor out, RotaryOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out), raw = RotaryOptions.raw(options, call);
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
+                    raw = RotaryOptions.raw(options, call);
       call.run(() -> Native.fovea_rotary(c, input, o, raw));
     }
   }

@@ -4,7 +4,10 @@ package fovea;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
-/** A call that was refused or failed. The message is the library's: it names the argument, its value and what was expected. */
+/**
+ * A call that was refused or failed. The message is the library's: it names the argument, its value and what was
+ * expected.
+ */
 public final class FoveaException extends RuntimeException {
   private static final long serialVersionUID = 1;
 
@@ -20,8 +23,8 @@ public final class FoveaException extends RuntimeException {
   }
 
   /**
-   * Throws what the thread's last call reported, unless that was FOVEA_OK. C keeps the message for each thread of the system;
-   * nothing between the two calls lets a virtual thread wait, which alone could move it to another one.
+   * Throws what the thread's last call reported, unless that was FOVEA_OK. C keeps the message for each thread of the
+   * system; nothing between the two calls lets a virtual thread wait, which alone could move it to another one.
    */
   static void check(int status) {
     if (status == Status.OK.number) return;

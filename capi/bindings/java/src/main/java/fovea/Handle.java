@@ -7,10 +7,11 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * What the library keeps between calls. close() frees it, when no call uses it any more; left out, the garbage collector
- * does. A call on one that was closed is refused with an IllegalStateException.
+ * What the library keeps between calls. close() frees it, when no call uses it any more; left out, the garbage
+ * collector does. A call on one that was closed is refused with an IllegalStateException.
  */
-public abstract sealed class Handle implements AutoCloseable permits Context, KvCache, MhaWeights, PackedMatrix, Plan, PreparedKeys {
+public abstract sealed class Handle
+    implements AutoCloseable permits Context, KvCache, MhaWeights, PackedMatrix, Plan, PreparedKeys {
   private static final Cleaner CLEANER = Cleaner.create();
 
   interface Destroy {
@@ -21,9 +22,10 @@ public abstract sealed class Handle implements AutoCloseable permits Context, Kv
   private static final class Owned implements Runnable {
     final MemorySegment pointer;
     final Destroy destroy;
-    final Handle[] needed;                             // those it uses as long as it lives
-    final AtomicInteger holds = new AtomicInteger(1);  // the owner's, and one for each call and each handle that needs it
-    final AtomicInteger users = new AtomicInteger();   // calls that read; -1: one that changes
+    final Handle[] needed; // those it uses as long as it lives
+    final AtomicInteger holds =
+        new AtomicInteger(1); // the owner's, and one for each call and each handle that needs it
+    final AtomicInteger users = new AtomicInteger(); // calls that read; -1: one that changes
     final AtomicBoolean closed = new AtomicBoolean();
 
     Owned(MemorySegment pointer, Destroy destroy, Handle[] needed) {
@@ -40,14 +42,16 @@ public abstract sealed class Handle implements AutoCloseable permits Context, Kv
     void letGo() {
       if (holds.decrementAndGet() > 0) return;
       destroy.of(pointer);
-      for (Handle one : needed) if (one != null) one.letGo();
+      for (Handle one : needed)
+        if (one != null) one.letGo();
     }
   }
 
   private final Owned owned;
 
   Handle(MemorySegment pointer, Destroy destroy, Handle... needed) {
-    for (Handle one : needed) if (one != null) one.hold();
+    for (Handle one : needed)
+      if (one != null) one.hold();
     owned = new Owned(pointer, destroy, needed);
     CLEANER.register(this, owned);
   }
@@ -56,7 +60,8 @@ public abstract sealed class Handle implements AutoCloseable permits Context, Kv
   final MemorySegment hold() {
     while (true) {
       int holds = owned.holds.get();
-      if (holds == 0 || owned.closed.get()) throw new IllegalStateException("this " + getClass().getSimpleName() + " was closed");
+      if (holds == 0 || owned.closed.get())
+        throw new IllegalStateException("this " + getClass().getSimpleName() + " was closed");
       if (owned.holds.compareAndSet(holds, holds + 1)) return owned.pointer;
     }
   }

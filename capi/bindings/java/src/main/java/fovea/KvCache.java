@@ -6,8 +6,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The keys and values of sequences of one length, kept from step to step. Any number of threads may attend at once; what
- * changes a cache while another thread uses it is refused with an IllegalStateException.
+ * The keys and values of sequences of one length, kept from step to step. Any number of threads may attend at once;
+ * what changes a cache while another thread uses it is refused with an IllegalStateException.
  */
 public final class KvCache extends Handle {
   private KvCache(MemorySegment pointer) {

@@ -34,17 +34,19 @@ public final class MhaWeights extends Handle {
 
   public void attend(Context context, Tensor query, Tensor key, Tensor value, Tensor out, MhaOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), self = call.use(this), q = call.in(query), k = call.in(key), v = call.in(value);
+      MemorySegment c = call.use(context), self = call.use(this), q = call.in(query), k = call.in(key),
+                    v = call.in(value);
       MemorySegment result = call.out(out), raw = MhaOptions.raw(options, call);
       call.run(() -> Native.fovea_multi_head_attention(c, self, q, k, v, result, raw));
     }
   }
 
   /** With weights that are used once. */
-  public static void attendOnce(Context context, MhaParameters parameters, Tensor query, Tensor key, Tensor value, Tensor out,
-      MhaOptions options) {
+  public static void attendOnce(Context context, MhaParameters parameters, Tensor query, Tensor key, Tensor value,
+      Tensor out, MhaOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), p = MhaParameters.raw(parameters, call), q = call.in(query), k = call.in(key);
+      MemorySegment c = call.use(context), p = MhaParameters.raw(parameters, call), q = call.in(query),
+                    k = call.in(key);
       MemorySegment v = call.in(value), result = call.out(out), raw = MhaOptions.raw(options, call);
       call.run(() -> Native.fovea_multi_head_attention_once(c, p, q, k, v, result, raw));
     }

@@ -19,7 +19,8 @@ public final class PackedMatrix extends Handle {
 
   public static PackedMatrix pack(Context context, Tensor b, MatmulPackOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), right = call.in(b), raw = MatmulPackOptions.raw(options, call), made = call.made();
+      MemorySegment c = call.use(context), right = call.in(b), raw = MatmulPackOptions.raw(options, call),
+                    made = call.made();
       return new PackedMatrix(call.run(made, () -> Native.fovea_matmul_pack(c, right, raw, made)), b.last());
     }
   }
@@ -31,7 +32,8 @@ public final class PackedMatrix extends Handle {
 
   public static PackedMatrix packLinear(Context context, Tensor weight, LinearPackOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), w = call.in(weight), raw = LinearPackOptions.raw(options, call), made = call.made();
+      MemorySegment c = call.use(context), w = call.in(weight), raw = LinearPackOptions.raw(options, call),
+                    made = call.made();
       MemorySegment packed = call.run(made, () -> Native.fovea_linear_pack(c, w, raw, made));
       boolean across = options != null && options.layout() == WeightLayout.IN_OUT;
       return new PackedMatrix(packed, across ? weight.shape[1] : weight.shape[0]);

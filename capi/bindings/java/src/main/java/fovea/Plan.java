@@ -48,7 +48,8 @@ public final class Plan extends Handle {
     return sdpa(null, query, key, value, out, options);
   }
 
-  public static Plan sdpa(Context context, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
+  public static Plan sdpa(
+      Context context, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), q = call.in(query), k = call.in(key), v = call.in(value), o = call.in(out);
       MemorySegment raw = AttentionOptions.raw(options, call), made = call.made();
@@ -58,20 +59,25 @@ public final class Plan extends Handle {
   }
 
   /** Plans the call that Fovea.attention would make. */
-  public static Plan attention(Context context, Score score, Tensor query, Tensor key, Tensor value, Tensor out,
-      AttentionOptions options) {
+  public static Plan attention(
+      Context context, Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key), v = call.in(value);
+      MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
+                    v = call.in(value);
       MemorySegment o = call.in(out), raw = AttentionOptions.raw(options, call), made = call.made();
       call.run(() -> Native.fovea_attention_plan_create(c, s, q, k, v, o, raw, made));
       return new Plan(made.get(ADDRESS, 0), context, null, Buffers.planned(score, query, key, value, out, options));
     }
   }
 
-  /** Plans the call that keys.attend would make. A run attends the keys there are then, as many as when it was planned. */
-  public static Plan prepared(Context context, Tensor query, PreparedKeys keys, Tensor value, Tensor out, AttentionOptions options) {
+  /**
+   * Plans the call that keys.attend would make. A run attends the keys there are then, as many as when it was planned.
+   */
+  public static Plan prepared(
+      Context context, Tensor query, PreparedKeys keys, Tensor value, Tensor out, AttentionOptions options) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), q = call.in(query), k = call.reads(keys), v = call.in(value), o = call.in(out);
+      MemorySegment c = call.use(context), q = call.in(query), k = call.reads(keys), v = call.in(value),
+                    o = call.in(out);
       MemorySegment raw = AttentionOptions.raw(options, call), made = call.made();
       call.run(() -> Native.fovea_attention_prepared_plan_create(c, q, k, v, o, raw, made));
       return new Plan(made.get(ADDRESS, 0), context, keys, Buffers.planned(null, query, null, value, out, options));
@@ -97,12 +103,14 @@ public final class Plan extends Handle {
       began = true;
       if (scratch == null) scratch = new Scratch(workspaceSize);
       for (int i = 0; i < Buffers.COUNT; ++i) {
-        scratch.buffers.set(JAVA_LONG, FIRST + 8L * i, buffers.data[i] == null ? 0 : place(i, buffers.data[i], scratch));
+        scratch.buffers.set(
+            JAVA_LONG, FIRST + 8L * i, buffers.data[i] == null ? 0 : place(i, buffers.data[i], scratch));
       }
       FoveaException.check(Native.fovea_attention_run(plan, scratch.buffers, scratch.workspace, workspaceSize));
       for (int i = 0; i < Buffers.COUNT; ++i) {
         MemorySegment data = buffers.data[i];
-        if (data != null && Buffers.WRITES[i] && !data.isNative()) planned[i].copyElements(scratch.copies[i], 0, data, 0);
+        if (data != null && Buffers.WRITES[i] && !data.isNative())
+          planned[i].copyElements(scratch.copies[i], 0, data, 0);
       }
     } finally {
       if (scratch != null) spare.set(scratch);
@@ -117,10 +125,13 @@ public final class Plan extends Handle {
     if (tensor == null) return scratch.workspace.address();
     Object array = data.heapBase().orElse(null);
     if (array != null && !holds(array, tensor.dtype))
-      throw new FoveaException(Status.BAD_DTYPE, Buffers.NAMES[i] + " is a " + array.getClass().getSimpleName() + ", the plan's is of " + tensor.dtype);
+      throw new FoveaException(Status.BAD_DTYPE,
+          Buffers.NAMES[i] + " is a " + array.getClass().getSimpleName() + ", the plan's is of " + tensor.dtype);
     if (data.byteSize() < tensor.bytes)
-      throw new FoveaException(Status.BAD_SHAPE, Buffers.NAMES[i] + " has " + data.byteSize() + " bytes, the plan needs " + tensor.bytes);
-    if (Buffers.WRITES[i] && data.isReadOnly()) throw new IllegalArgumentException(Buffers.NAMES[i] + " lies in a read-only segment");
+      throw new FoveaException(
+          Status.BAD_SHAPE, Buffers.NAMES[i] + " has " + data.byteSize() + " bytes, the plan needs " + tensor.bytes);
+    if (Buffers.WRITES[i] && data.isReadOnly())
+      throw new IllegalArgumentException(Buffers.NAMES[i] + " lies in a read-only segment");
     long origin = tensor.origin - tensor.first;
     if (data.isNative()) return Call.addressOf(data) + origin;
     if (scratch.copies[i] == null) scratch.copies[i] = scratch.arena.allocate(Math.max(tensor.bytes, 1), 64);

@@ -4,8 +4,8 @@ package fovea;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Keys that are attended again and again, as an additive, concat or bilinear score reads them. Any number of threads may
- * attend at once; what changes the keys while another thread uses them is refused with an IllegalStateException.
+ * Keys that are attended again and again, as an additive, concat or bilinear score reads them. Any number of threads
+ * may attend at once; what changes the keys while another thread uses them is refused with an IllegalStateException.
  */
 public final class PreparedKeys extends Handle {
   private PreparedKeys(MemorySegment pointer) {
@@ -19,7 +19,8 @@ public final class PreparedKeys extends Handle {
 
   public static PreparedKeys of(Context context, Score score, PreparedKeysSizes sizes) {
     try (Call call = new Call()) {
-      MemorySegment c = call.use(context), s = Score.raw(score, call), raw = PreparedKeysSizes.raw(sizes, call), made = call.made();
+      MemorySegment c = call.use(context), s = Score.raw(score, call), raw = PreparedKeysSizes.raw(sizes, call),
+                    made = call.made();
       return new PreparedKeys(call.run(made, () -> Native.fovea_prepared_keys_create(c, s, raw, made)));
     }
   }

@@ -7,11 +7,12 @@ import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 
 /**
- * A view of numbers that stay whose they are: an array's, or those of a memory segment. Its shape and strides, in elements,
- * are checked against that memory once, here.
+ * A view of numbers that stay whose they are: an array's, or those of a memory segment. Its shape and strides, in
+ * elements, are checked against that memory once, here.
  *
- * <p>Segments outside the heap are handed to the library as they are. They must not be closed while a call uses them. An
- * array is copied before a call and, where it is written, after it, as C cannot be given what the garbage collector may move.
+ * <p>Segments outside the heap are handed to the library as they are. They must not be closed while a call uses them.
+ * An array is copied before a call and, where it is written, after it, as C cannot be given what the garbage collector
+ * may move.
  */
 public final class Tensor {
   final MemorySegment data; // null: of a shape alone
@@ -19,12 +20,13 @@ public final class Tensor {
   final long[] shape;
   final long[] strides;
   final long origin; // the byte of data where element (0, ..., 0) is
-  final long first;  // the first byte of data that belongs to an element
-  final long bytes;  // how many from there to the end of the last one
+  final long first; // the first byte of data that belongs to an element
+  final long bytes; // how many from there to the end of the last one
 
   private Tensor(MemorySegment data, Dtype dtype, long[] shape, long[] strides, long offset) {
     if (shape.length > Layouts.MAX_RANK)
-      throw new FoveaException(Status.BAD_RANK, "shape has " + shape.length + " axes, expected at most " + Layouts.MAX_RANK);
+      throw new FoveaException(
+          Status.BAD_RANK, "shape has " + shape.length + " axes, expected at most " + Layouts.MAX_RANK);
     if (strides.length != shape.length)
       throw new FoveaException(Status.BAD_STRIDE, strides.length + " strides for " + shape.length + " axes");
     this.data = data;
@@ -35,20 +37,26 @@ public final class Tensor {
       long low = offset, high = offset;
       boolean empty = false;
       for (int axis = 0; axis < shape.length; ++axis) {
-        if (shape[axis] < 0) throw new FoveaException(Status.BAD_SHAPE, "shape is " + Arrays.toString(shape) + ", expected sizes from 0 on");
+        if (shape[axis] < 0)
+          throw new FoveaException(
+              Status.BAD_SHAPE, "shape is " + Arrays.toString(shape) + ", expected sizes from 0 on");
         if (shape[axis] == 0) empty = true;
         if (shape[axis] <= 1) continue;
         long step = Math.multiplyExact(shape[axis] - 1, strides[axis]);
-        if (step < 0) low = Math.addExact(low, step);
-        else high = Math.addExact(high, step);
+        if (step < 0)
+          low = Math.addExact(low, step);
+        else
+          high = Math.addExact(high, step);
       }
       if (empty) low = high = offset = 0;
       origin = Math.multiplyExact(offset, (long) dtype.size);
       first = Math.multiplyExact(low, (long) dtype.size);
-      bytes = empty ? 0 : Math.addExact(Math.multiplyExact(Math.subtractExact(high, low), (long) dtype.size), dtype.size);
+      bytes =
+          empty ? 0 : Math.addExact(Math.multiplyExact(Math.subtractExact(high, low), (long) dtype.size), dtype.size);
       if (data != null && (first < 0 || Math.addExact(first, bytes) > data.byteSize()))
-        throw new FoveaException(Status.BAD_SHAPE, "shape " + Arrays.toString(shape) + " with strides " + Arrays.toString(strides)
-            + " reaches past the " + data.byteSize() / dtype.size + " elements there are");
+        throw new FoveaException(Status.BAD_SHAPE,
+            "shape " + Arrays.toString(shape) + " with strides " + Arrays.toString(strides) + " reaches past the "
+                + data.byteSize() / dtype.size + " elements there are");
     } catch (ArithmeticException overflow) {
       throw new FoveaException(Status.SIZE_OVERFLOW, "shape " + Arrays.toString(shape) + " has too many elements");
     }
@@ -116,8 +124,10 @@ public final class Tensor {
   /** The numbers rounded to 16 bits, to nearest and ties to even: F16 or BF16. */
   public static Tensor rounded(Dtype dtype, float[] numbers, long... shape) {
     short[] bits = new short[numbers.length];
-    for (int i = 0; i < bits.length; ++i) bits[i] = dtype == Dtype.F16 ? Float.floatToFloat16(numbers[i]) : bfloat16(numbers[i]);
-    if (dtype != Dtype.F16 && dtype != Dtype.BF16) throw new FoveaException(Status.BAD_DTYPE, "dtype is " + dtype + ", expected F16 or BF16");
+    for (int i = 0; i < bits.length; ++i)
+      bits[i] = dtype == Dtype.F16 ? Float.floatToFloat16(numbers[i]) : bfloat16(numbers[i]);
+    if (dtype != Dtype.F16 && dtype != Dtype.BF16)
+      throw new FoveaException(Status.BAD_DTYPE, "dtype is " + dtype + ", expected F16 or BF16");
     return of(dtype, bits, shape);
   }
 
@@ -125,7 +135,8 @@ public final class Tensor {
     long[] sizes = shape.length == 0 ? new long[] {count} : shape.clone();
     Tensor made = new Tensor(data, dtype, sizes, rowMajor(sizes), 0);
     if (made.bytes != (long) count * dtype.size)
-      throw new FoveaException(Status.BAD_SHAPE, "shape " + Arrays.toString(sizes) + " has " + made.bytes / dtype.size + " elements, the array " + count);
+      throw new FoveaException(Status.BAD_SHAPE,
+          "shape " + Arrays.toString(sizes) + " has " + made.bytes / dtype.size + " elements, the array " + count);
     return made;
   }
 
@@ -229,15 +240,15 @@ public final class Tensor {
     }
   }
 
-  // ---- to and from memory that C may use ------------------------------------------------------------------------------
+  // ---- to and from memory that C may use ----------------------------------------------------------------------------
 
   boolean isOnHeap() {
     return data != null && !data.isNative();
   }
 
   /**
-   * Copies the elements, and nothing that may lie between them. Byte `first` of data is at byte `from` of one memory and `to` of
-   * the other.
+   * Copies the elements, and nothing that may lie between them. Byte `first` of data is at byte `from` of one memory and
+   * `to` of the other.
    */
   void copyElements(MemorySegment source, long from, MemorySegment target, long to) {
     if (bytes == elements() * dtype.size) {
@@ -245,11 +256,12 @@ public final class Tensor {
       return;
     }
     eachRow((begin, length, step) -> {
-      long block = step == dtype.size ? length : 1;
-      for (long i = 0; i < length; i += block) {
-        long at = begin - first + i * step;
-        MemorySegment.copy(source, from + at, target, to + at, block * dtype.size);
-      }
+      long block = step == dtype.size ? length :
+        1;
+        for (long i = 0; i < length; i += block) {
+          long at = begin - first + i * step;
+          MemorySegment.copy(source, from + at, target, to + at, block * dtype.size);
+        }
     });
   }
 

@@ -26,7 +26,8 @@ final class Check {
   static void near(float[] found, float[] expected, double tolerance) {
     same(found.length, expected.length);
     for (int i = 0; i < found.length; ++i)
-      that(Math.abs(found[i] - expected[i]) <= tolerance, "at " + i + " found " + found[i] + ", expected " + expected[i]);
+      that(Math.abs(found[i] - expected[i]) <= tolerance,
+          "at " + i + " found " + found[i] + ", expected " + expected[i]);
   }
 
   /** body throws such an exception, whose message has all these words. */

@@ -17,7 +17,8 @@ final class StateTest {
   private StateTest() {}
 
   static void optionsReachTheLibrary() {
-    Tensor x = Tensor.of(new float[] {1, 0, 0, 1, 1, 1}, 1, 1, 3, 2), weights = Tensor.zeros(1, 1, 3, 3), sums = Tensor.zeros(1, 1, 3);
+    Tensor x = Tensor.of(new float[] {1, 0, 0, 1, 1, 1}, 1, 1, 3, 2), weights = Tensor.zeros(1, 1, 3, 3),
+           sums = Tensor.zeros(1, 1, 3);
     float[] ownWeights = new float[9];
     Fovea.sdpa(x, x, x, new AttentionOptions().weights(weights).logSumExp(sums));
     Fovea.sdpa(x, x, x, new AttentionOptions().weights(Tensor.of(ownWeights, 1, 1, 3, 3)));
@@ -29,10 +30,16 @@ final class StateTest {
     same(Arrays.copyOf(Fovea.sdpa(x, x, x, new AttentionOptions().causal().queryOffset(-1)).toFloats(), 4), 0, 0, 1, 0);
     same(Fovea.sdpa(x, x, x, new AttentionOptions().windowLeft(0).windowRight(0)).toFloats(), x.toFloats());
     same(Fovea.sdpa(x, x, x, new AttentionOptions().validLens(Tensor.of(new int[] {0}))).toFloats(), 0, 0, 0, 0, 0, 0);
-    same(Fovea.sdpa(x, x, x, new AttentionOptions().mask(Tensor.of(new byte[] {1, 0, 0, 0, 1, 0, 0, 0, 1}, 1, 1, 3, 3))).toFloats(), x.toFloats());
-    that(Float.isNaN(Fovea.sdpa(x, x, x, new AttentionOptions().emptyRows(EmptyRows.NAN).validLens(Tensor.of(new int[] {0}))).toFloats()[0]), "NaN");
+    same(Fovea.sdpa(x, x, x, new AttentionOptions().mask(Tensor.of(new byte[] {1, 0, 0, 0, 1, 0, 0, 0, 1}, 1, 1, 3, 3)))
+             .toFloats(),
+        x.toFloats());
+    that(Float.isNaN(
+             Fovea.sdpa(x, x, x, new AttentionOptions().emptyRows(EmptyRows.NAN).validLens(Tensor.of(new int[] {0})))
+                 .toFloats()[0]),
+        "NaN");
     refused(Status.BAD_VALUE, () -> Fovea.sdpa(x, x, x, new AttentionOptions().dropout(1.5f)), "dropout", "1.5");
-    refused(Status.BAD_VALUE, () -> Fovea.kernelRegression(x, x, x, new KernelRegressionOptions().sigma(-1)), "sigma", "-1");
+    refused(Status.BAD_VALUE,
+        () -> Fovea.kernelRegression(x, x, x, new KernelRegressionOptions().sigma(-1)), "sigma", "-1");
   }
 
   /** C keeps messages by thread of the system; virtual threads share those. */
@@ -58,14 +65,16 @@ final class StateTest {
     refused(Status.BAD_VALUE, () -> Context.of(-1), "max_threads", "-1");
     try (Context medium = Context.of(1, null, Precision.MEDIUM)) {
       Tensor x = Tensor.of(some(64, 1), 8, 8);
-      near(Fovea.sdpa(x, x, x, new AttentionOptions().precision(Precision.MEDIUM)).toFloats(), Fovea.sdpa(x, x, x).toFloats(), 0.05);
+      near(Fovea.sdpa(x, x, x, new AttentionOptions().precision(Precision.MEDIUM)).toFloats(),
+          Fovea.sdpa(x, x, x).toFloats(), 0.05);
       that(medium.threads() == 1, "threads");
     }
     Context context = Context.of(1, "base");
     same(context.threads(), 1);
     same(context.isaName(), "base");
     same(Context.isaAvailable().get(0), "base");
-    that(Context.isaAvailable().contains(Context.isaName(null)) && Fovea.version().matches("\\d+\\.\\d+\\.\\d+"), Fovea.version());
+    that(Context.isaAvailable().contains(Context.isaName(null)) && Fovea.version().matches("\\d+\\.\\d+\\.\\d+"),
+        Fovea.version());
     Tensor x = Tensor.of(new float[1], 1, 1);
     Plan plan = Plan.sdpa(context, x, x, x, Tensor.zeros(1, 1), null);
     context.close();
@@ -87,7 +96,8 @@ final class StateTest {
     int length = 9, d = 8;
     float[] q = some(length * d, 1), k = some(length * d, 2), v = some(length * d, 3), found = new float[length * d];
     AttentionOptions options = new AttentionOptions().causal().queryInvariant();
-    float[] all = Fovea.sdpa(Tensor.of(q, length, d), Tensor.of(k, length, d), Tensor.of(v, length, d), options).toFloats();
+    float[] all =
+        Fovea.sdpa(Tensor.of(q, length, d), Tensor.of(k, length, d), Tensor.of(v, length, d), options).toFloats();
     KvCache closed;
     try (KvCache cache = KvCache.of(new KvCacheSizes().batch(1).kvHeads(1).capacity(length).headDim(d))) {
       closed = cache;
@@ -112,7 +122,8 @@ final class StateTest {
   /** A cache of 16 bits keeps what is appended in them bit by bit, and gives what the same numbers give. */
   static void cachesHaveAnElementType() {
     for (Dtype dtype : new Dtype[] {Dtype.F16, Dtype.BF16}) {
-      Tensor k = Tensor.rounded(dtype, some(24, 1), 3, 8), v = Tensor.rounded(dtype, some(24, 2), 3, 8), q = Tensor.of(some(8, 3), 1, 8);
+      Tensor k = Tensor.rounded(dtype, some(24, 1), 3, 8), v = Tensor.rounded(dtype, some(24, 2), 3, 8),
+             q = Tensor.of(some(8, 3), 1, 8);
       KvCacheSizes sizes = new KvCacheSizes().batch(1).kvHeads(1).capacity(3).headDim(8).dtype(dtype);
       try (KvCache cache = KvCache.of(sizes)) {
         cache.append(k, v);
@@ -120,7 +131,8 @@ final class StateTest {
         that(cache.size() > 0, cache.size());
       }
     }
-    refused(Status.BAD_DTYPE, () -> KvCache.of(new KvCacheSizes().batch(1).kvHeads(1).capacity(1).headDim(1).dtype(Dtype.I32)), "dtype");
+    refused(Status.BAD_DTYPE,
+        () -> KvCache.of(new KvCacheSizes().batch(1).kvHeads(1).capacity(1).headDim(1).dtype(Dtype.I32)), "dtype");
   }
 
   static void reorderingCopiesSequences() {
@@ -155,7 +167,7 @@ final class StateTest {
     Tensor unit = Tensor.of(new float[] {1, 0, 0, 1}, 2, 2), x = Tensor.of(new float[] {7, 9}, 1, 2);
     MhaParameters parameters = new MhaParameters().heads(1).queryWeight(unit).keyWeight(unit).valueWeight(unit);
     try (KvCache cache = KvCache.of(new KvCacheSizes().batch(1).kvHeads(1).capacity(3).headDim(2));
-        MhaWeights weights = MhaWeights.pack(parameters)) {
+         MhaWeights weights = MhaWeights.pack(parameters)) {
       MhaOptions options = new MhaOptions().cache(cache).rotary(new RotaryOptions());
       for (int i = 0; i < 2; ++i) near(weights.attend(x, options).toFloats(), new float[] {7, 9}, 1e-4);
       same(cache.length(), 2L);
@@ -178,7 +190,8 @@ final class StateTest {
       refused(Status.BAD_SHAPE, () -> plan.run(given.call().out(new float[7])), "out");
       refused(Status.BAD_DTYPE, () -> plan.run(given.call().validLens(new long[] {3})), "validLens", "I32");
       refused(Status.BAD_DTYPE, () -> plan.run(given.call().value(new short[12])), "value", "F32");
-      refused(Status.NULL_POINTER, () -> plan.run(new Buffers().query(x).value(x).out(out).validLens(new int[] {3})), "key");
+      refused(Status.NULL_POINTER,
+          () -> plan.run(new Buffers().query(x).value(x).out(out).validLens(new int[] {3})), "key");
       refused(Status.NULL_POINTER, () -> plan.run(x, x, x, out), "valid_lens");
       refused(Status.BAD_VALUE, () -> plan.run(given.call().mask(new byte[24])), "mask");
       same(out, filled(8, 3));
@@ -202,10 +215,14 @@ final class StateTest {
   }
 
   static void preparedKeysGiveWhatTheWholeCallGives() {
-    Score score = new Score().kind(ScoreKind.ADDITIVE).queryWeight(Tensor.of(some(12, 1), 3, 4))
-        .keyWeight(Tensor.of(some(15, 2), 3, 5)).scoreVector(Tensor.of(some(3, 3)));
+    Score score = new Score()
+                      .kind(ScoreKind.ADDITIVE)
+                      .queryWeight(Tensor.of(some(12, 1), 3, 4))
+                      .keyWeight(Tensor.of(some(15, 2), 3, 5))
+                      .scoreVector(Tensor.of(some(3, 3)));
     float[] qs = some(8, 4), ks = some(35, 5), vs = some(14, 6), out = new float[4];
-    Tensor q = Tensor.of(qs, 2, 4), k = Tensor.of(ks, 7, 5), v = Tensor.of(vs, 7, 2), o = Tensor.shapeOnly(Dtype.F32, 2, 2);
+    Tensor q = Tensor.of(qs, 2, 4), k = Tensor.of(ks, 7, 5), v = Tensor.of(vs, 7, 2),
+           o = Tensor.shapeOnly(Dtype.F32, 2, 2);
     float[] expected = Fovea.attention(score, q, k, v, null).toFloats();
     PreparedKeysSizes sizes = new PreparedKeysSizes().batch(1).kvHeads(1).capacity(8).queryDim(4).keyDim(5);
     try (PreparedKeys keys = PreparedKeys.of(score, sizes)) {
@@ -226,7 +243,14 @@ final class StateTest {
     }
     try (Plan plan = Plan.attention(null, score, q, k, v, o, null)) {
       Arrays.fill(out, 0);
-      plan.run(new Buffers().query(qs).key(ks).value(vs).out(out).queryWeight(some(12, 1)).keyWeight(some(15, 2)).scoreVector(some(3, 3)));
+      plan.run(new Buffers()
+                   .query(qs)
+                   .key(ks)
+                   .value(vs)
+                   .out(out)
+                   .queryWeight(some(12, 1))
+                   .keyWeight(some(15, 2))
+                   .scoreVector(some(3, 3)));
       same(out, expected);
     }
   }

@@ -40,7 +40,8 @@ final class TensorTest {
 
   static void negativeStridesRunBackwards() {
     float[] data = counting(12);
-    Tensor backwards = Tensor.strided(Dtype.F32, MemorySegment.ofArray(data), new long[] {6, 2}, new long[] {-2, 1}, 10);
+    Tensor backwards =
+        Tensor.strided(Dtype.F32, MemorySegment.ofArray(data), new long[] {6, 2}, new long[] {-2, 1}, 10);
     same(backwards.toFloats(), 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1);
     same(Fovea.matmul(Tensor.of(new float[] {0, 0, 0, 0, 0, 1}, 1, 6), backwards).toFloats(), 0, 1);
     Tensor query = Tensor.of(new float[] {1, -1}, 1, 2), once = Tensor.zeros(1, 2);
@@ -70,10 +71,12 @@ final class TensorTest {
     refused(Status.BAD_RANK, () -> Tensor.of(new float[1], 1, 1, 1, 1, 1, 1, 1), "7");
     refused(Status.SIZE_OVERFLOW, () -> Tensor.shapeOnly(Dtype.F32, 1L << 40, 1L << 40));
     MemorySegment data = MemorySegment.ofArray(new float[4]);
-    refused(Status.BAD_SHAPE, () -> Tensor.strided(Dtype.F32, data, new long[] {2, 2}, new long[] {3, 1}, 0), "4 elements");
+    refused(
+        Status.BAD_SHAPE, () -> Tensor.strided(Dtype.F32, data, new long[] {2, 2}, new long[] {3, 1}, 0), "4 elements");
     refused(Status.BAD_SHAPE, () -> Tensor.strided(Dtype.F32, data, new long[] {2}, new long[] {-1}, 0));
     refused(Status.BAD_STRIDE, () -> Tensor.strided(Dtype.F32, data, new long[] {2}, new long[] {1, 1}, 0));
-    refused(Status.SIZE_OVERFLOW, () -> Tensor.strided(Dtype.F32, data, new long[] {3}, new long[] {Long.MAX_VALUE}, 0));
+    refused(
+        Status.SIZE_OVERFLOW, () -> Tensor.strided(Dtype.F32, data, new long[] {3}, new long[] {Long.MAX_VALUE}, 0));
     refused(Status.NULL_POINTER, () -> Fovea.exp(null, Tensor.shapeOnly(Dtype.F32, 2), Tensor.zeros(2)), "x");
     refused(Status.NULL_POINTER, () -> Fovea.exp(null, null, Tensor.zeros(2)), "x");
     Tensor readOnly = Tensor.of(Dtype.F32, data.asReadOnly(), 4);
@@ -119,24 +122,31 @@ final class TensorTest {
         short[] bits = new short[80];
         try (Plan plan = Plan.sdpa(context, q, k, k, found, null)) {
           plan.run(new Buffers().query(q.data()).key(k.data()).value(k.data()).out(bits));
-          refused(Status.BAD_DTYPE, () -> plan.run(new Buffers().query(new float[80]).key(k.data()).value(k.data()).out(bits)), "query");
+          refused(Status.BAD_DTYPE,
+              () -> plan.run(new Buffers().query(new float[80]).key(k.data()).value(k.data()).out(bits)), "query");
         }
         same(Tensor.of(dtype, bits, 80).toFloats(), found.toFloats());
       }
     }
   }
 
-  /** Nothing is decided here: what the library takes comes back in 16 bits, and what it does not yet is refused in its words. */
+  /**
+   * Nothing is decided here: what the library takes comes back in 16 bits, and what it does not yet is refused in its
+   * words.
+   */
   static void everyOperationIsHandedSixteenBits() {
     Map<String, UnaryOperator<Tensor>> calls = Map.ofEntries(Map.entry("matmul", x -> Fovea.matmul(x, x)),
         Map.entry("packed", x -> PackedMatrix.pack(x).multiply(x)),
         Map.entry("linear", x -> PackedMatrix.packLinear(x).linear(x, new LinearOptions().bias(row(x)).residual(x))),
-        Map.entry("masked softmax", x -> Fovea.maskedSoftmax(x, null)), Map.entry("layer norm", x -> Fovea.layerNorm(x, null)),
-        Map.entry("rotary", x -> Fovea.rotary(x, null)), Map.entry("encoding", x -> Fovea.addPositionalEncoding(x, null)),
-        Map.entry("exp", Fovea::exp), Map.entry("tanh", Fovea::tanh),
-        Map.entry("kernel regression", x -> Fovea.kernelRegression(x, x, x, null)),
+        Map.entry("masked softmax", x -> Fovea.maskedSoftmax(x, null)),
+        Map.entry("layer norm", x -> Fovea.layerNorm(x, null)), Map.entry("rotary", x -> Fovea.rotary(x, null)),
+        Map.entry("encoding", x -> Fovea.addPositionalEncoding(x, null)), Map.entry("exp", Fovea::exp),
+        Map.entry("tanh", Fovea::tanh), Map.entry("kernel regression", x -> Fovea.kernelRegression(x, x, x, null)),
         Map.entry("additive", x -> Fovea.additiveAttention(x, x, x, x, x, row(x), null)),
-        Map.entry("multi-head", x -> MhaWeights.pack(new MhaParameters().heads(2).queryWeight(x).keyWeight(x).valueWeight(x)).attend(x, null)));
+        Map.entry("multi-head",
+            x
+            -> MhaWeights.pack(new MhaParameters().heads(2).queryWeight(x).keyWeight(x).valueWeight(x))
+                   .attend(x, null)));
     for (Dtype dtype : new Dtype[] {Dtype.F16, Dtype.BF16}) {
       Tensor narrow = Tensor.rounded(dtype, some(64, 3), 8, 8), wide = Tensor.of(narrow.toFloats(), 8, 8);
       calls.forEach((name, call) -> {
@@ -145,13 +155,15 @@ final class TensorTest {
         try {
           found = call.apply(narrow);
         } catch (FoveaException refused) {
-          that(refused.status() == Status.BAD_DTYPE && refused.getMessage().contains("expected"), name + ": " + refused.getMessage());
+          that(refused.status() == Status.BAD_DTYPE && refused.getMessage().contains("expected"),
+              name + ": " + refused.getMessage());
           return;
         }
         same(found.dtype(), dtype);
         float[] numbers = found.toFloats();
         for (int i = 0; i < 64; ++i)
-          that(Math.abs(numbers[i] - expected[i]) <= Math.abs(expected[i]) / 64 + 1e-2, name + ": " + numbers[i] + " is not " + expected[i]);
+          that(Math.abs(numbers[i] - expected[i]) <= Math.abs(expected[i]) / 64 + 1e-2,
+              name + ": " + numbers[i] + " is not " + expected[i]);
       });
     }
   }
@@ -164,7 +176,7 @@ final class TensorTest {
     float[] numbers = {1, 1 + 0x1p-8f, 1 + 0x3p-8f, -0f, 3.4e38f, 0x1p-133f, Float.NaN, Float.NEGATIVE_INFINITY};
     float[] found = Tensor.rounded(Dtype.BF16, numbers).toFloats();
     same(found, 1, 1, 1 + 0x1p-6f, -0f, Float.POSITIVE_INFINITY, 0x1p-133f, Float.NaN, Float.NEGATIVE_INFINITY);
-    same(Tensor.rounded(Dtype.F16, new float[] {1 + 0x1p-11f, 1 + 0x3p-11f, 65520, 0x1p-24f}).toFloats(), 1, 1 + 0x1p-9f,
-        Float.POSITIVE_INFINITY, 0x1p-24f);
+    same(Tensor.rounded(Dtype.F16, new float[] {1 + 0x1p-11f, 1 + 0x3p-11f, 65520, 0x1p-24f}).toFloats(), 1,
+        1 + 0x1p-9f, Float.POSITIVE_INFINITY, 0x1p-24f);
   }
 }

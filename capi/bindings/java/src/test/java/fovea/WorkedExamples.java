@@ -29,8 +29,10 @@ final class WorkedExamples {
 
   /** Ten equal keys with the values 0 to 39, the same for both sequences by a stride of 0. */
   private static float[] overEqualKeys(Score score, int queryDim, int... lengths) {
-    Tensor key = Tensor.strided(Dtype.F32, MemorySegment.ofArray(ones(20)), new long[] {2, 10, 2}, new long[] {0, 2, 1}, 0);
-    Tensor value = Tensor.strided(Dtype.F32, MemorySegment.ofArray(counting(40)), new long[] {2, 10, 4}, new long[] {0, 4, 1}, 0);
+    Tensor key =
+        Tensor.strided(Dtype.F32, MemorySegment.ofArray(ones(20)), new long[] {2, 10, 2}, new long[] {0, 2, 1}, 0);
+    Tensor value =
+        Tensor.strided(Dtype.F32, MemorySegment.ofArray(counting(40)), new long[] {2, 10, 4}, new long[] {0, 4, 1}, 0);
     Tensor query = Tensor.of(some(2 * queryDim, 2), 2, 1, queryDim);
     return Fovea.attention(score, query, key, value, new AttentionOptions().validLens(Tensor.of(lengths))).toFloats();
   }
@@ -38,8 +40,11 @@ final class WorkedExamples {
   static void equalKeysGiveTheMeanOfTheValidValues() {
     float[] means = {2, 3, 4, 5, 10, 11, 12, 13};
     near(overEqualKeys(null, 2, 2, 6), means, 1e-5);
-    Score additive = new Score().kind(ScoreKind.ADDITIVE).queryWeight(Tensor.of(some(160, 3), 8, 20))
-        .keyWeight(Tensor.of(some(16, 4), 8, 2)).scoreVector(Tensor.of(some(8, 5)));
+    Score additive = new Score()
+                         .kind(ScoreKind.ADDITIVE)
+                         .queryWeight(Tensor.of(some(160, 3), 8, 20))
+                         .keyWeight(Tensor.of(some(16, 4), 8, 2))
+                         .scoreVector(Tensor.of(some(8, 5)));
     near(overEqualKeys(additive, 20, 2, 6), means, 1e-5);
     same(overEqualKeys(null, 2, 0, 1), 0, 0, 0, 0, 0, 1, 2, 3);
     refused(Status.BAD_VALUE, () -> overEqualKeys(null, 2, 2, 11), "valid_lens", "11");
@@ -69,8 +74,12 @@ final class WorkedExamples {
   static void multiHeadAttentionOverEqualKeysProjectsTheOneValue() {
     int e = 100;
     float[] value = some(e * e, 11), out = some(e * e, 12);
-    MhaParameters parameters = new MhaParameters().heads(5).queryWeight(Tensor.of(some(e * e, 13), e, e))
-        .keyWeight(Tensor.of(some(e * e, 14), e, e)).valueWeight(Tensor.of(value, e, e)).outWeight(Tensor.of(out, e, e));
+    MhaParameters parameters = new MhaParameters()
+                                   .heads(5)
+                                   .queryWeight(Tensor.of(some(e * e, 13), e, e))
+                                   .keyWeight(Tensor.of(some(e * e, 14), e, e))
+                                   .valueWeight(Tensor.of(value, e, e))
+                                   .outWeight(Tensor.of(out, e, e));
     float[] expected = times(out, times(value, ones(e)));
     Tensor x = Tensor.of(ones(2 * 4 * e), 2, 4, e), y = Tensor.of(ones(2 * 6 * e), 2, 6, e);
     MhaOptions options = new MhaOptions().attention(new AttentionOptions().validLens(Tensor.of(new int[] {3, 2})));
@@ -79,7 +88,8 @@ final class WorkedExamples {
       for (Tensor key : new Tensor[] {null, y}) {
         Tensor found = weights.attend(x, key, null, options), once = Tensor.zeros(2, 4, e);
         same(Arrays.toString(found.shape()), "[2, 4, 100]");
-        for (int row = 0; row < 8; ++row) near(Arrays.copyOfRange(found.toFloats(), row * e, row * e + e), expected, 2e-3);
+        for (int row = 0; row < 8; ++row)
+          near(Arrays.copyOfRange(found.toFloats(), row * e, row * e + e), expected, 2e-3);
         MhaWeights.attendOnce(null, parameters, x, key, null, once, options);
         same(once.toFloats(), found.toFloats());
       }
@@ -107,8 +117,10 @@ final class WorkedExamples {
       mean += y[i] / 50;
     }
     Tensor points = Tensor.of(x), targets = Tensor.of(y);
-    near(Fovea.kernelRegression(points, points, targets, new KernelRegressionOptions().sigma(1e6f)).toFloats(), filled(50, mean), 1e-5);
-    near(Fovea.kernelRegression(points, points, targets, new KernelRegressionOptions().sigma(0.01f)).toFloats(), y, 1e-6);
+    near(Fovea.kernelRegression(points, points, targets, new KernelRegressionOptions().sigma(1e6f)).toFloats(),
+        filled(50, mean), 1e-5);
+    near(Fovea.kernelRegression(points, points, targets, new KernelRegressionOptions().sigma(0.01f)).toFloats(), y,
+        1e-6);
   }
 
   static void everyOtherOperationDoesWhatItsNameSays() {
@@ -117,7 +129,8 @@ final class WorkedExamples {
     same(Fovea.matmul(x, x.transposed(0, 1)).toFloats(), 5, 11, 11, 25);
     try (PackedMatrix packed = PackedMatrix.pack(x); PackedMatrix layer = PackedMatrix.packLinear(x)) {
       same(packed.multiply(x).toFloats(), 7, 10, 15, 22);
-      LinearOptions options = new LinearOptions().activation(Activation.RELU).bias(Tensor.of(new float[] {-6, 1})).residual(unit);
+      LinearOptions options =
+          new LinearOptions().activation(Activation.RELU).bias(Tensor.of(new float[] {-6, 1})).residual(unit);
       same(layer.linear(x, options).toFloats(), 1, 12, 5, 27);
       that(layer.size() > 0, "size");
     }
@@ -125,11 +138,14 @@ final class WorkedExamples {
     near(Fovea.tanh(Tensor.of(new float[] {0, 1})).toFloats(), new float[] {0, (float) Math.tanh(1)}, 1e-6);
     same(Fovea.alibiSlopes(2).toFloats(), 1 / 16f, 1 / 256f);
     near(Fovea.layerNorm(x, new LayerNormOptions().residual(unit)).toFloats(), new float[] {0, 0, -1, 1}, 1e-4);
-    near(Fovea.rotary(x, new RotaryOptions().offset(0)).toFloats(), new float[] {1, 2, (float) (3 * Math.cos(1) - 4 * Math.sin(1)),
-        (float) (3 * Math.sin(1) + 4 * Math.cos(1))}, 1e-6);
-    near(Fovea.addPositionalEncoding(x, null).toFloats(), new float[] {1, 3, 3 + (float) Math.sin(1), 4 + (float) Math.cos(1)}, 1e-6);
+    near(Fovea.rotary(x, new RotaryOptions().offset(0)).toFloats(),
+        new float[] {1, 2, (float) (3 * Math.cos(1) - 4 * Math.sin(1)), (float) (3 * Math.sin(1) + 4 * Math.cos(1))},
+        1e-6);
+    near(Fovea.addPositionalEncoding(x, null).toFloats(),
+        new float[] {1, 3, 3 + (float) Math.sin(1), 4 + (float) Math.cos(1)}, 1e-6);
     Tensor merged = Tensor.zeros(1, 2), sum = Tensor.zeros(1);
-    Fovea.mergeStates(null, Tensor.of(new float[] {1, 2, 3, 4}, 2, 1, 2), Tensor.of(new float[] {0, 0}, 2, 1), merged, sum);
+    Fovea.mergeStates(
+        null, Tensor.of(new float[] {1, 2, 3, 4}, 2, 1, 2), Tensor.of(new float[] {0, 0}, 2, 1), merged, sum);
     near(merged.toFloats(), new float[] {2, 3}, 1e-6);
     near(sum.toFloats(), new float[] {(float) Math.log(2)}, 1e-6);
   }
