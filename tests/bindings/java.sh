@@ -24,6 +24,15 @@ case $said in
   *) echo "README's program said $said" && exit 1 ;;
 esac
 
+# Where the library is not, that is said.
+if said=$(FOVEA_LIB_DIR="$work/readme" "$package/build.sh" program "$work/readme/Main.java" 2>&1); then
+  echo "it ran without the library" && exit 1
+fi
+case $said in
+  *"UnsatisfiedLinkError: libfovea.so.0 in $work/readme, which FOVEA_LIB_DIR names, cannot be loaded"*) ;;
+  *) echo "without the library README's program said $said" && exit 1 ;;
+esac
+
 # The version that Maven would give it is the library's.
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
 grep -q "^  <version>$version</version>" "$package/pom.xml" || { echo "pom.xml has another version than $version" && exit 1; }

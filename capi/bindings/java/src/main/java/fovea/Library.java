@@ -7,7 +7,6 @@ import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.lang.invoke.MethodHandle;
-import java.nio.file.Files;
 import java.nio.file.Path;
 
 /** The C library: where it is found, and how its functions are called. The one class that Java calls restricted. */
@@ -21,20 +20,16 @@ final class Library {
   /** The property fovea.library names the file, FOVEA_LIB_DIR its folder; else it is where the system's loader looks. */
   private static SymbolLookup open() {
     String file = System.getProperty("fovea.library"), folder = System.getenv("FOVEA_LIB_DIR");
-    if (file != null) return SymbolLookup.libraryLookup(Path.of(file).toAbsolutePath(), Arena.global());
-    String[] names = {System.mapLibraryName("fovea") + ".0", System.mapLibraryName("fovea")};
-    if (folder != null) {
-      for (String name : names) {
-        Path path = Path.of(folder, name).toAbsolutePath();
-        if (Files.exists(path)) return SymbolLookup.libraryLookup(path, Arena.global());
-      }
-      throw new UnsatisfiedLinkError("FOVEA_LIB_DIR is " + folder + ", where there is no " + names[1]);
-    }
+    String name = System.mapLibraryName("fovea") + ".0";
     try {
-      return SymbolLookup.libraryLookup(names[0], Arena.global());
+      if (file != null) return SymbolLookup.libraryLookup(Path.of(file).toAbsolutePath(), Arena.global());
+      if (folder != null) return SymbolLookup.libraryLookup(Path.of(folder, name).toAbsolutePath(), Arena.global());
+      return SymbolLookup.libraryLookup(name, Arena.global());
     } catch (IllegalArgumentException missing) {
-      throw new UnsatisfiedLinkError(names[0] + " is not where the system looks for libraries: install fovea, or set "
-          + "FOVEA_LIB_DIR to its folder or the property fovea.library to the file");
+      String looked = file != null ? file + ", which the property fovea.library names,"
+          : folder != null ? name + " in " + folder + ", which FOVEA_LIB_DIR names,"
+          : name + ", which is looked for where the system has its libraries unless FOVEA_LIB_DIR or the property fovea.library is set,";
+      throw new UnsatisfiedLinkError(looked + " cannot be loaded: " + missing.getMessage());
     }
   }
 
