@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.*;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.ref.Reference;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.IntSupplier;
@@ -31,6 +32,7 @@ final class Call implements AutoCloseable {
 
   private final Arena arena = Arena.ofConfined();
   private final List<Used> used = new ArrayList<>(3);
+  private final List<MemorySegment> kept = new ArrayList<>(6); // memory whose address C has, which an arena may free with it
   private List<Placed> placed = List.of();
   private MemorySegment block = arena.allocate(BLOCK, 8);
   private long next;
@@ -107,6 +109,7 @@ final class Call implements AutoCloseable {
       if (placed.isEmpty()) placed = new ArrayList<>(6);
       placed.add(new Placed(tensor, raw, writes));
     } else if (tensor.data != null) {
+      kept.add(tensor.data);
       raw.set(JAVA_LONG, Layouts.fovea_tensor.data, addressOf(tensor.data) + tensor.origin);
     }
     return raw;
@@ -176,5 +179,6 @@ final class Call implements AutoCloseable {
       one.handle.letGo();
     }
     arena.close();
+    Reference.reachabilityFence(kept);
   }
 }

@@ -5,6 +5,7 @@ import static java.lang.foreign.ValueLayout.*;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.lang.ref.Reference;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
@@ -113,6 +114,7 @@ public final class Plan extends Handle {
           planned[i].copyElements(scratch.copies[i], 0, data, 0);
       }
     } finally {
+      Reference.reachabilityFence(buffers); // whose memory an arena may free with it
       if (scratch != null) spare.set(scratch);
       if (keys != null && began) keys.end();
       letGo();

@@ -3,6 +3,8 @@ package fovea;
 
 import static fovea.Check.*;
 
+import java.lang.foreign.MemorySegment;
+import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -252,6 +254,18 @@ final class StateTest {
                    .keyWeight(some(15, 2))
                    .scoreVector(some(3, 3)));
       same(out, expected);
+    }
+  }
+
+  /** What nobody refers to any more is freed, even while C still reads it: a call has to refer to its tensors. */
+  static void callsReferToTheirTensors() {
+    try (Call call = new Call()) {
+      Tensor x = Tensor.zeros(4);
+      WeakReference<MemorySegment> memory = new WeakReference<>(x.data());
+      call.in(x);
+      x = null;
+      for (int i = 0; i < 5; ++i) System.gc();
+      that(memory.get() != null, "the memory of a tensor was freed under a call");
     }
   }
 
