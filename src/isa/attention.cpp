@@ -40,7 +40,9 @@ constexpr AttentionKernels attention_kernels() {
           .scores = run_worker<ScoresWorker<Tile>>,
           .score_unit = score_unit,
           .finish_units = nullptr,
-          .squared_norms = nullptr};
+          .squared_norms = nullptr,
+          .packed_block_bytes = nullptr,
+          .pack = nullptr};
 }
 
 constexpr AttentionKernels additive_kernels() {

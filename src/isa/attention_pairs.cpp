@@ -43,5 +43,7 @@ extern const AttentionKernels FOVEA_KERNELS(dot) = {.set = FOVEA_SET_NAME,
                                                     .scores = FOVEA_ISA::run_worker<FOVEA_ISA::Scores>,
                                                     .score_unit = FOVEA_ISA::score_unit,
                                                     .finish_units = nullptr,
-                                                    .squared_norms = nullptr};
+                                                    .squared_norms = nullptr,
+                                                    .packed_block_bytes = nullptr,
+                                                    .pack = nullptr};
 }  // namespace fovea

@@ -72,6 +72,15 @@ struct SquaredNorms {
   float *out;  // [count]
 };
 
+// A block of a head's keys and values that kernels want in an order of their own.
+struct AttentionPack {
+  const AttentionProblem *problem;
+  int64_t batch, kv_head;
+  int64_t first_key;
+  int64_t count;  // of keys that a query may attend; at least 1
+  char *to;       // on a cache line
+};
+
 // One score function's attention, and the blocking it wants.
 struct AttentionKernels {
   const char *set;                                             // of instructions, by its name
@@ -93,6 +102,9 @@ struct AttentionKernels {
   // What is made of keys beforehand; null where nothing is.
   void (*finish_units)(const UnitRows &rows);
   void (*squared_norms)(const SquaredNorms &norms);
+  // Keys and values packed for all tasks: bytes of a block of tile_keys of a head, and what packs one. Null: as they lie.
+  int64_t (*packed_block_bytes)(int64_t head_dim, int64_t value_dim);
+  void (*pack)(const AttentionPack &pack);
 };
 
 // Operations that take elements and rows one by one.
@@ -122,6 +134,7 @@ struct Kernels {
   const char *name;                                // of the limit
   const AttentionKernels *attention[score_kinds];  // by ScoreKind
   const AttentionKernels *dot_pairs;               // of bfloat16, many rows, where the processor has them; or null
+  const AttentionKernels *dot_tiles;               // likewise, on AMX's tiles
   const MatmulKernels *matmul;
   const MatmulKernels
       *projection;  // of a score function's queries and keys: out has room for whole registers of columns
@@ -141,5 +154,6 @@ FOVEA_KERNELS_OF_SET(avx512);
 #undef FOVEA_KERNELS_OF_SET
 extern const MatmulKernels parts_amx;
 extern const AttentionKernels dot_avx512bf16;
+extern const AttentionKernels dot_amxbf16;
 
 }  // namespace fovea

@@ -105,11 +105,18 @@ bool cpu_supports(Isa isa) {
 
 bool cpu_has_bfloat16_products() { return (once<detect>() & bfloat16) != 0; }
 
+Tiles cpu_tiles() {
+  if (!all_bits(static_cast<uint64_t>(once<detect>()), amx | bfloat16)) return Tiles::absent;
+  return once<tiles_are_granted>() != 0 ? Tiles::granted : Tiles::refused;
+}
+
 #else
 
 bool cpu_supports(Isa isa) { return isa == Isa::base; }
 
 bool cpu_has_bfloat16_products() { return false; }
+
+Tiles cpu_tiles() { return Tiles::absent; }
 
 #endif
 

@@ -19,4 +19,8 @@ bool cpu_supports(Isa isa);
 // AVX-512's products of pairs of bfloat16, beside the set avx512.
 bool cpu_has_bfloat16_products();
 
+// AMX's tiles with products of bfloat16, and those of pairs; asks Linux for their use as cpu_supports does.
+enum class Tiles { absent, refused, granted };
+Tiles cpu_tiles();
+
 }  // namespace fovea

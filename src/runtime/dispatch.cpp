@@ -1,6 +1,7 @@
 // Selection of kernels: for each topic the best row. A name that is unknown, or that this machine cannot run, is an error and never a silent
-// fallback. AMX has to be named: it is worth half of a projection's time or costs a fifth more, as its cores are shared or
-// not (kernels/products/amx_matmul.hpp), and it takes small signal stacks from the whole process (cpu.cpp).
+// fallback. AMX has to be named for projections: it is worth half of their time or costs a fifth more, as its cores are
+// shared or not (kernels/products/amx_matmul.hpp). Attention of bfloat16 takes it unless a lower set is named, for which
+// the process gives up small signal stacks (cpu.cpp) as soon as there is such a call.
 #include "runtime/dispatch.hpp"
 
 #include <cstdio>
@@ -37,6 +38,12 @@ constexpr Row<AttentionKernels> dot_pairs_rows[] = {
     {Isa::avx512, &dot_avx512bf16},
 #endif
 };
+constexpr Row<AttentionKernels> dot_tiles_rows[] = {
+    {Isa::base, nullptr},
+#if defined(__x86_64__)
+    {Isa::amx, &dot_amxbf16},
+#endif
+};
 constexpr Row<RowwiseKernels> rowwise_rows[] = {FOVEA_ROWS_OF(rowwise)};
 constexpr Row<MatmulKernels> projection_rows[] = {
     FOVEA_ROWS_OF(products),
@@ -54,18 +61,23 @@ constexpr const Struct *best(const Row<Struct> (&rows)[count], Isa limit) {
   return kernels;
 }
 
-// A machine that has a set has those below it.
-constexpr Kernels choose(Isa limit) {
+// A machine that has a set has those below it. `tiles`: the limit for attention's.
+constexpr Kernels choose(Isa limit, Isa tiles) {
   return {.name = isa_name(limit),
           .attention = {best(dot_rows, limit), best(additive_rows, limit), best(gaussian_rows, limit)},
           .dot_pairs = best(dot_pairs_rows, limit),
+          .dot_tiles = best(dot_tiles_rows, tiles),
           .matmul = best(product_rows, limit),
           .projection = best(projection_rows, limit),
           .rowwise = best(rowwise_rows, limit)};
 }
 
 // Constants: nothing is made at first use, which another thread's fork might leave half made.
-constexpr Kernels choices[isa_count] = {choose(Isa::base), choose(Isa::avx2), choose(Isa::avx512), choose(Isa::amx)};
+constexpr Kernels choices[isa_count] = {choose(Isa::base, Isa::base), choose(Isa::avx2, Isa::avx2),
+                                        choose(Isa::avx512, Isa::avx512), choose(Isa::amx, Isa::amx)};
+
+// Where nobody sets a limit. Whether there are tiles is asked by the first call that could use them.
+constexpr Kernels unlimited = choose(Isa::avx512, Isa::amx);
 
 void list_available(char *text, size_t size) {
   text[0] = '\0';
@@ -89,6 +101,8 @@ const char *environment_name() {
 
 const Kernels *kernels_of(Isa isa) { return cpu_supports(isa) ? &choices[static_cast<int>(isa)] : nullptr; }
 
+bool same_set(const Kernels &a, const Kernels &b) { return std::strcmp(a.name, b.name) == 0; }
+
 Status select_kernels(const char *name, const char *origin, const Kernels **kernels) {
   if (name == nullptr) {
     name = environment_name();
@@ -96,7 +110,7 @@ Status select_kernels(const char *name, const char *origin, const Kernels **kern
   }
   if (name == nullptr || name[0] == '\0') {
     for (const Isa isa : all_sets) {
-      if (isa != Isa::amx && kernels_of(isa) != nullptr) *kernels = kernels_of(isa);
+      if (isa != Isa::amx && kernels_of(isa) != nullptr) *kernels = isa == Isa::avx512 ? &unlimited : kernels_of(isa);
     }
     return FOVEA_OK;
   }

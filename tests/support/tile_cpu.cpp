@@ -2,9 +2,11 @@
 // system has none, they are emulated. The library's own detection is asked first and stays what it is.
 #define cpu_supports detected_set
 #define cpu_has_bfloat16_products detected_bfloat16_products
+#define cpu_tiles detected_tiles
 #include "runtime/cpu.cpp"
 #undef cpu_supports
 #undef cpu_has_bfloat16_products
+#undef cpu_tiles
 
 #include "tile_cpu.hpp"
 #include "tile_emulator.hpp"
@@ -33,6 +35,7 @@ namespace fovea {
 
 bool cpu_supports(Isa isa);
 bool cpu_has_bfloat16_products();
+Tiles cpu_tiles();
 
 bool cpu_supports(Isa isa) {
   if (isa != Isa::amx) return detected_set(isa);
@@ -40,5 +43,11 @@ bool cpu_supports(Isa isa) {
 }
 
 bool cpu_has_bfloat16_products() { return detected_bfloat16_products(); }
+
+Tiles cpu_tiles() {
+  if (!detected_bfloat16_products()) return Tiles::absent;
+  if (testing::access == testing::TileAccess::refused) return Tiles::refused;
+  return cpu_supports(Isa::amx) ? Tiles::granted : Tiles::absent;
+}
 
 }  // namespace fovea

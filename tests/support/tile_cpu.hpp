@@ -3,7 +3,7 @@
 
 namespace testing {
 
-enum class TileAccess { granted, absent };
+enum class TileAccess { granted, refused, absent };
 
 void set_tile_access(TileAccess now);
 

@@ -131,6 +131,7 @@ struct AttentionProblem {
   EmptyRows empty_rows;
   Dropout dropout;
   AttentionOutputs outputs;
+  const char *packed = nullptr;  // keys and values as the kernels want them, [batch][kv_head][block]; null: as they lie
 };
 
 // Neither this nor what follows is ever a symbol: sets of instructions must not share compiled code.

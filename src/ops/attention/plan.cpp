@@ -5,8 +5,6 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "runtime/cpu.hpp"
-
 namespace fovea {
 namespace {
 
@@ -64,21 +62,39 @@ Status plan_memory(AttentionPlan *plan) {
     plan->row_max = layout.add<float>({entries, plan->rows});
     plan->row_scale = layout.add_behind<float>({entries, plan->rows});
   }
+  if (plan->attention->pack != nullptr) {
+    plan->packed = layout.add<char>(
+        {entries, plan->pack_blocks(), plan->attention->packed_block_bytes(sizes.head_dim, sizes.value_dim)});
+  }
   plan->score_memory = layout.add<char>(static_cast<int64_t>(plan->score.layout.size()));
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
   plan->workspace_size = layout.size() + cache_line;
   return FOVEA_OK;
 }
 
-// Whether all that is multiplied is bfloat16, or may be rounded to it, and lies in whole pairs.
-bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
-  if (kernels.dot_pairs == nullptr || problem.score.kind != ScoreKind::dot || !cpu_has_bfloat16_products())
-    return false;
+// Whether all that is multiplied is bfloat16, or may be rounded to it.
+bool is_bfloat16(const AttentionProblem &problem, bool narrows) {
+  if (problem.score.kind != ScoreKind::dot) return false;
   for (const HeadRows *rows : {&problem.query, &problem.key, &problem.value}) {
     if (rows->dtype != Dtype::bf16 && !(narrows && rows->dtype == Dtype::f32)) return false;
   }
+  return true;
+}
+
+// And lies in whole pairs.
+bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
+  if (kernels.dot_pairs == nullptr || !is_bfloat16(problem, narrows) || !cpu_has_bfloat16_products()) return false;
   const bool key_is_copied = problem.key.dtype == Dtype::f32;
   return problem.sizes.head_dim % 2 == 0 && (key_is_copied || problem.key.strides.position % 2 == 0);
+}
+
+// What else is wanted than the output comes from pairs.
+Tiles tiles_for(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
+  if (kernels.dot_tiles == nullptr || !is_bfloat16(problem, narrows) || problem.sizes.key_len == 0)
+    return Tiles::absent;
+  const bool other_passes = problem.outputs.weights_wanted || problem.outputs.scores_wanted;
+  if (other_passes && !takes_pairs(kernels, problem, narrows)) return Tiles::absent;
+  return cpu_tiles();
 }
 
 // Without rows there is nothing to project and nothing to keep.
@@ -113,14 +129,16 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
                                                                                            : AttentionPath::tile;
   const bool narrows = call.score.kind == FOVEA_SCORE_DOT && call.prepared == nullptr &&
                        precision_of(context, call.options.precision) == FOVEA_PRECISION_MEDIUM;
-  if (plan->path == AttentionPath::tile && takes_pairs(*plan->kernels, problem, narrows)) {
-    plan->attention = plan->kernels->dot_pairs;
-    FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
-  }
   if (plan->path == AttentionPath::tile) {
+    if (takes_pairs(*plan->kernels, problem, narrows)) plan->attention = plan->kernels->dot_pairs;
+    plan->tiles = tiles_for(*plan->kernels, problem, narrows);
+    if (plan->tiles == Tiles::granted) plan->attention = plan->kernels->dot_tiles;
+    const bool bfloat16 = plan->attention == plan->kernels->dot_pairs || plan->attention == plan->kernels->dot_tiles;
+    if (bfloat16) FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
     FOVEA_CHECK(plan_norms(&problem, &plan->score));
   }
-  plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
+  const bool splits = few_ways && plan->tiles != Tiles::granted;
+  plan->keys_per_split = splits ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
   plan->splits = std::max<int64_t>(1, ceil_div(problem.sizes.key_len, plan->keys_per_split));
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
   plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);
@@ -147,16 +165,17 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
     const Product &projected = plan.score.projects_query ? plan.score.query : plan.score.key;
     std::snprintf(projection, sizeof projection, " projection=%s", projected.kernels->set);
   }
-  const int length = std::snprintf(text, size,
-                                   "op=%s isa=%s kernels=%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64
-                                   " splits=%" PRId64 " keys_per_split=%" PRId64 " tasks=%" PRId64
-                                   " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
-                                   score_name(plan.score.kind), plan.kernels->name, plan.attention->set, projection,
-                                   rows ? "rows" : "tile", plan.rows_per_task,
-                                   rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys,
-                                   plan.row_blocks, plan.splits, plan.keys_per_split, plan.tasks, plan.workers,
-                                   1 + plan.problem.outputs.weights_wanted + plan.problem.outputs.scores_wanted,
-                                   dropout, plan.scratch.copy_size(), plan.score.layout.size(), plan.workspace_size);
+  const int length = std::snprintf(
+      text, size,
+      "op=%s isa=%s kernels=%s%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
+      " keys_per_split=%" PRId64 " tasks=%" PRId64
+      " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
+      score_name(plan.score.kind), plan.kernels->name, plan.attention->set,
+      plan.tiles == Tiles::refused ? " tiles=refused" : "", projection, rows ? "rows" : "tile", plan.rows_per_task,
+      rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys, plan.row_blocks,
+      plan.splits, plan.keys_per_split, plan.tasks, plan.workers,
+      1 + plan.problem.outputs.weights_wanted + plan.problem.outputs.scores_wanted, dropout, plan.scratch.copy_size(),
+      plan.score.layout.size(), plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

@@ -6,6 +6,7 @@
 #include "ops/attention/call.hpp"
 #include "ops/attention/score_plan.hpp"
 #include "runtime/context.hpp"
+#include "runtime/cpu.hpp"
 #include "runtime/memory_layout.hpp"
 
 namespace fovea {
@@ -19,6 +20,7 @@ struct AttentionPlan {
   AttentionProblem problem;
   ScorePlan score;
   AttentionPath path;
+  Tiles tiles;   // granted: attention is on them; refused: it would be
   int64_t rows;  // query rows that share a key/value head
   int64_t rows_per_task;
   int64_t row_blocks;
@@ -30,8 +32,11 @@ struct AttentionPlan {
   MemoryPart<float> scratch;                                // a copy for each worker
   MemoryPart<float> partial_out, partial_max, partial_sum;  // of split keys
   MemoryPart<float> row_max, row_scale;                     // for the weights
+  MemoryPart<char> packed;  // keys and values in the order of the kernels, if they have one
   MemoryPart<char> score_memory;
   size_t workspace_size;  // all of it, and room to align
+
+  int64_t pack_blocks() const { return ceil_div(problem.sizes.key_len, attention->tile_keys); }  // of each head
 };
 
 // call has passed its checks, `checked` is what they made of it.

@@ -3,6 +3,7 @@
 #include <cinttypes>
 
 #include "ops/tensors/lift.hpp"
+#include "runtime/dispatch.hpp"
 
 namespace fovea {
 namespace {
@@ -43,7 +44,7 @@ Status check_dtype(fovea_dtype dtype, int32_t kind) {
 }  // namespace
 
 Status check_prepared_for(const fovea_prepared_keys &keys, const Context &context) {
-  if (keys.kernels == context.kernels) return FOVEA_OK;
+  if (same_set(*keys.kernels, *context.kernels)) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE, "keys were prepared for %s, expected %s, the context's instruction set",
               keys.kernels->name, context.kernels->name);
 }

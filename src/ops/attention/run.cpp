@@ -105,6 +105,23 @@ void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t inde
   }
 }
 
+// Task numbers run over blocks of keys, then heads. Nothing is packed that no query attends.
+void pack_task(const AttentionPlan &plan, const AttentionProblem &problem, char *packed, int64_t index) {
+  const AttentionSizes &sizes = problem.sizes;
+  const int64_t blocks = plan.pack_blocks();
+  const int64_t head = index / blocks;
+  const int64_t first = index % blocks * plan.attention->tile_keys;
+  const int64_t batch = head / sizes.kv_heads;
+  const int64_t count = min_of(longest_valid_len(problem, batch) - first, plan.attention->tile_keys);
+  if (count <= 0) return;
+  plan.attention->pack({.problem = &problem,
+                        .batch = batch,
+                        .kv_head = head % sizes.kv_heads,
+                        .first_key = first,
+                        .count = count,
+                        .to = packed + index * plan.attention->packed_block_bytes(sizes.head_dim, sizes.value_dim)});
+}
+
 // A few heads of many rows, causal ones above all, come out more even in order.
 Sharing sharing(const AttentionPlan &plan) {
   const bool few_heads = plan.problem.sizes.batch * plan.problem.sizes.kv_heads < int64_t{4} * plan.workers;
@@ -149,6 +166,9 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   const auto weigh = [&](int worker, int64_t index) {
     weigh_task(plan, task_of(worker, problem.outputs.average_weights ? 0 : index), index);
   };
+  char *packed = plan.packed.in(block);
+  problem.packed = packed;
+  const auto pack = [&](int, int64_t index) { pack_task(plan, problem, packed, index); };
   const ScoreTasks score(*plan.kernels, plan.workers, plan.score, call, plan.score_memory.in(block), &problem);
   std::optional<AttentionProblem> scored;
   if (problem.outputs.scores_wanted) scored = scores_problem(problem);
@@ -159,6 +179,8 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   };
   TaskList list(sharing(plan));
   score.add_to(&list);
+  list.start_stage();
+  if (packed != nullptr) list.add(problem.sizes.batch * problem.sizes.kv_heads * plan.pack_blocks(), pack);
   list.start_stage();
   list.add(plan.tasks, attend);
   list.start_stage();

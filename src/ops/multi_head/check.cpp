@@ -3,6 +3,7 @@
 #include <cinttypes>
 
 #include "ops/cache/check.hpp"
+#include "runtime/dispatch.hpp"
 
 namespace fovea {
 namespace {
@@ -184,7 +185,7 @@ Status check_multi_head(const Context *given, const fovea_mha_weights *weights, 
                         const fovea_mha_options *options, MultiHeadCall *call) {
   FOVEA_CHECK(resolve_context(given, &call->context));
   FOVEA_CHECK(expect_given(weights, "weights", "weights"));
-  if (weights->kernels != call->context->kernels) {
+  if (!same_set(*weights->kernels, *call->context->kernels)) {
     return fail(FOVEA_BAD_VALUE, "weights were packed for %s, expected %s, the context's instruction set",
                 weights->kernels->name, call->context->kernels->name);
   }

@@ -1,5 +1,7 @@
 #include "ops/products/check.hpp"
 
+#include "runtime/dispatch.hpp"
+
 namespace fovea {
 namespace {
 
@@ -43,7 +45,7 @@ Status check_packed_product(const Context &context, const ProductNames &names, c
   FOVEA_CHECK(check_size(*x, names.x, x->rank - 1, weight->depth, names.inputs));
   FOVEA_CHECK(check_size(*out, "out", out->rank - 1, weight->columns, names.outputs));
   FOVEA_CHECK(check_overlaps({{"out", out}}, {{names.x, x}}));
-  if (weight->kernels == context.kernels) return FOVEA_OK;
+  if (same_set(*weight->kernels, *context.kernels)) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE, "%s was packed for %s, expected %s, the context's instruction set", names.weight,
               weight->kernels->name, context.kernels->name);
 }

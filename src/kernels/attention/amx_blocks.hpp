@@ -1,0 +1,108 @@
+// Keys and values in the order that AMX's tiles read, packed once for all queries: a block of 128 positions of a head is
+//
+//   keys     [tile of 16 keys][step of 32 features]         a tile: 16 rows of 32 features, of a key each
+//   values   [tile of 16 features][step of 32 keys]         a tile: 16 rows of 32 keys, of a feature each
+//
+// one tile of 1 kB after the other, so that no stride of a caller's makes rows of a
+// tile collide in a cache. What lies behind the last
+// feature is 0, and so is what lies behind the last position that any query attends: it meets weights of 0, and 0 * NaN
+// is NaN.
+#pragma once
+
+#include "beyond_xsimd/amx_tiles.hpp"
+#include "beyond_xsimd/bfloat16_pairs.hpp"
+#include "kernels/attention/problem.hpp"
+#include "kernels/elements.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/transpose.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+constexpr int64_t tile_edge = 16;   // rows of a tile, and columns of a tile of sums
+constexpr int64_t step_terms = 32;  // features or keys that one product of tiles sums up
+constexpr int64_t block_keys = 128;
+constexpr int64_t block_steps = block_keys / step_terms;
+static_assert(lanes == tile_edge);
+
+FOVEA_INLINE int64_t head_steps(int64_t head_dim) { return ceil_div(head_dim, step_terms); }
+FOVEA_INLINE int64_t value_tiles(int64_t value_dim) { return ceil_div(value_dim, tile_edge); }
+
+FOVEA_INLINE int64_t key_block_bytes(int64_t head_dim) {
+  return block_keys / tile_edge * head_steps(head_dim) * tile_bytes;
+}
+FOVEA_INLINE int64_t value_block_bytes(int64_t value_dim) { return value_tiles(value_dim) * block_steps * tile_bytes; }
+
+inline int64_t packed_block_bytes(int64_t head_dim, int64_t value_dim) {
+  return key_block_bytes(head_dim) + value_block_bytes(value_dim);
+}
+
+// `count` of up to 32 elements, the others 0.
+FOVEA_INLINE __m512i load_elements(const uint16_t *from, int64_t count) {
+  return _mm512_maskz_loadu_epi16(static_cast<__mmask32>(_bzhi_u64(0xffffffff, static_cast<uint32_t>(count))), from);
+}
+
+// `count` keys, filled up to a step.
+FOVEA_NOINLINE inline void pack_keys(const uint16_t *rows, int64_t stride, int64_t count, int64_t head_dim, char *to) {
+  const int64_t steps = head_steps(head_dim);
+  for (int64_t j = 0; j < round_up(count, step_terms); ++j) {
+    char *row = to + j / tile_edge * steps * tile_bytes + j % tile_edge * tile_row_bytes;
+    for (int64_t d = 0; d < head_dim; d += step_terms, row += tile_bytes) {
+      const int64_t width = j < count ? min_of(step_terms, head_dim - d) : 0;
+      _mm512_store_si512(row, width == 0 ? _mm512_setzero_si512() : load_elements(rows + j * stride + d, width));
+    }
+  }
+}
+
+// Sixteen pairs of keys, each 16 features of both as one register, turned into 16 features of all 32.
+FOVEA_INLINE void pack_value_tile(const uint16_t *rows, int64_t stride, int64_t count, int64_t width, char *to) {
+  __m512 pairs[tile_edge];
+  unroll<tile_edge>([&](auto i) FOVEA_INLINE_BODY {
+    const int64_t first = 2 * i;
+    const uint16_t *row = rows + first * stride;
+    const Halves low = first < count ? load_first_halves(row, width) : _mm256_setzero_si256();
+    const Halves high = first + 1 < count ? load_first_halves(row + stride, width) : _mm256_setzero_si256();
+    pairs[i] = _mm512_castsi512_ps(join_rows(low, high));
+  });
+  transpose_16x16(pairs);
+  unroll<tile_edge>([&](auto i) FOVEA_INLINE_BODY { _mm512_store_ps(to + i * tile_row_bytes, pairs[i]); });
+}
+
+FOVEA_NOINLINE inline void pack_values(const uint16_t *rows, int64_t stride, int64_t count, int64_t value_dim,
+                                       char *to) {
+  for (int64_t tile = 0; tile < value_tiles(value_dim); ++tile) {
+    const int64_t d = tile * tile_edge;
+    const int64_t width = min_of(tile_edge, value_dim - d);
+    for (int64_t j = 0; j < count; j += step_terms) {
+      const int64_t keys = min_of(step_terms, count - j);
+      pack_value_tile(rows + j * stride + d, stride, keys, width,
+                      to + (tile * block_steps + j / step_terms) * tile_bytes);
+    }
+  }
+}
+
+inline void pack_block(const AttentionPack &pack) {
+  const AttentionProblem &problem = *pack.problem;
+  const auto rows_of = [&](const HeadRows &rows) FOVEA_INLINE_BODY {
+    return static_cast<const uint16_t *>(rows.head(pack.batch, pack.kv_head)) + pack.first_key * rows.strides.position;
+  };
+  const AttentionSizes &sizes = problem.sizes;
+  pack_keys(rows_of(problem.key), problem.key.strides.position, pack.count, sizes.head_dim, pack.to);
+  pack_values(rows_of(problem.value), problem.value.strides.position, pack.count, sizes.value_dim,
+              pack.to + key_block_bytes(sizes.head_dim));
+}
+
+// The block with those keys' values as 0 whose bit in `masked` is set.
+FOVEA_NOINLINE inline void copy_harmless_values(const char *from, int64_t value_dim, const uint32_t *masked, char *to) {
+  for (int64_t tile = 0; tile < value_tiles(value_dim); ++tile) {
+    for (int64_t step = 0; step < block_steps; ++step) {
+      for (int64_t r = 0; r < tile_edge; ++r) {
+        const int64_t at = (tile * block_steps + step) * tile_bytes + r * tile_row_bytes;
+        _mm512_store_si512(to + at, _mm512_maskz_loadu_epi16(static_cast<__mmask32>(~masked[step]), from + at));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,29 @@
+// The test program for what runs on tiles, all of it with the set "amx". doctest must leave SIGILL to the emulator. 77
+// tells Meson that this machine can neither run nor emulate tiles.
+#define DOCTEST_CONFIG_IMPLEMENT
+#define DOCTEST_CONFIG_NO_POSIX_SIGNALS
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "support/contexts.hpp"
+#include "support/random.hpp"
+#include "support/tile_cpu.hpp"
+
+int main(int argc, char **argv) {
+  doctest::Context context(argc, argv);
+  if (!context.shouldExit()) {
+    if (!testing::take_tiles()) {
+      std::puts("neither tiles nor AVX-512 to emulate them: not tested");
+      return 77;
+    }
+    setenv("FOVEA_TEST_ISA", "amx", 0);
+    std::printf("fovea %s on %s tiles; %s\n", fovea_version(),
+                testing::tiles_are_native() ? "the processor's" : "emulated",
+                testing::instruction_set_report().c_str());
+    std::printf("seed %llu (FOVEA_TEST_SEED replays it)\n", static_cast<unsigned long long>(testing::base_seed()));
+    std::fflush(stdout);
+  }
+  return context.run();
+}
