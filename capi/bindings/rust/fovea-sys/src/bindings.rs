@@ -761,8 +761,10 @@ extern "C" {
     /// NULL is allowed. No call may still be using the context.
     pub fn fovea_context_destroy(context: *mut fovea_context);
     /// The instruction set the context runs: "base" (SSE2 or NEON), "avx2", "avx512", "amx" (avx512 but for the projections of
-    /// score functions). "amx" has to be named: it pays only where no other work shares the cores by hyper-threading, and Linux
-    /// refuses a process that has asked for AMX's tiles signal stacks too small to save them on. If the environment variable
+    /// score functions and attention of BF16). "amx" has to be named: for projections it pays only where no other work shares the
+    /// cores by hyper-threading. Attention of BF16 takes AMX's tiles unless a lower set is named; the first plan or call of that
+    /// kind asks Linux for them, and if it refuses, the plan says "tiles=refused" and takes the next best kernels. Linux refuses a
+    /// process that has asked for AMX's tiles signal stacks too small to save them on. If the environment variable
     /// FOVEA_ISA holds a name this machine cannot run, the default context has none: the result is "" and every operation
     /// answers FOVEA_UNKNOWN_ISA. Where the C library can tell, a program that was started with raised privileges does not read
     /// it. Static storage.
@@ -775,7 +777,7 @@ extern "C" {
     /// NULL is allowed. No call may still be using the plan.
     pub fn fovea_plan_destroy(plan: *mut fovea_plan);
     /// Bytes of scratch memory a run needs; 0 for NULL and where outputs have no elements. Grows with threads x tile, for split keys with B H Q x Dv, for returned
-    /// weights with B H Q, for score functions with what fovea_attention_plan_create says; never with Q x K.
+    /// weights with B H Q, for BF16 on AMX's tiles with B Hkv K (D + Dv), for score functions with what fovea_attention_plan_create says; never with Q x K.
     pub fn fovea_plan_workspace_size(plan: *const fovea_plan) -> usize;
     /// Writes a line of text "op=sdpa isa=avx512 kernels=avx512 path=tile ..." telling the context's instruction set, that of the
     /// kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
@@ -791,7 +793,9 @@ extern "C" {
     /// once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept. But
     /// where query, key and value all are BF16, the processor has products of it (AVX-512-BF16; fovea_plan_describe tells) and
     /// there are more than a few rows, each weight is rounded to BF16 before it meets its value: an error of at most
-    /// 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0.
+    /// 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0. With AMX's tiles, which are taken before
+    /// those, the sum that divides is one of rounded weights, too: an error of at most 2^-6.9 sum_j weight_j |value_j|.
+    /// Log-sum-exp, returned weights and scores are float32's in either case.
     /// With FOVEA_PRECISION_MEDIUM, F32 query, key and value are rounded to BF16 in the workspace where that row of kernels takes
     /// them, and the result is that of such tensors.
     /// Scratch memory comes from the context; see fovea_plan for none.

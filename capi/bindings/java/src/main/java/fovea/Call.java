@@ -32,7 +32,7 @@ final class Call implements AutoCloseable {
 
   private final Arena arena = Arena.ofConfined();
   private final List<Used> used = new ArrayList<>(3);
-  private final List<MemorySegment> kept = new ArrayList<>(6); // memory whose address C has, which an arena may free with it
+  private final List<MemorySegment> kept = new ArrayList<>(6); // memory whose address C has
   private List<Placed> placed = List.of();
   private MemorySegment block = arena.allocate(BLOCK, 8);
   private long next;

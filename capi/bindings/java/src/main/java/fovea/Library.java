@@ -17,7 +17,9 @@ final class Library {
 
   private Library() {}
 
-  /** The property fovea.library names the file, FOVEA_LIB_DIR its folder; else it is where the system's loader looks. */
+  /**
+   * The property fovea.library names the file, FOVEA_LIB_DIR its folder; else it is where the system's loader looks.
+   */
   private static SymbolLookup open() {
     String file = System.getProperty("fovea.library"), folder = System.getenv("FOVEA_LIB_DIR");
     String name = System.mapLibraryName("fovea") + ".0";
@@ -26,9 +28,9 @@ final class Library {
       if (folder != null) return SymbolLookup.libraryLookup(Path.of(folder, name).toAbsolutePath(), Arena.global());
       return SymbolLookup.libraryLookup(name, Arena.global());
     } catch (IllegalArgumentException missing) {
-      String looked = file != null ? file + ", which the property fovea.library names,"
-          : folder != null ? name + " in " + folder + ", which FOVEA_LIB_DIR names,"
-          : name + ", which is looked for where the system has its libraries unless FOVEA_LIB_DIR or the property fovea.library is set,";
+      String looked = name + ", which is looked for where the system has libraries, in FOVEA_LIB_DIR or as fovea.library,";
+      if (folder != null) looked = name + " in " + folder + ", which FOVEA_LIB_DIR names,";
+      if (file != null) looked = file + ", which the property fovea.library names,";
       throw new UnsatisfiedLinkError(looked + " cannot be loaded: " + missing.getMessage());
     }
   }
