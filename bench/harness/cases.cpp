@@ -33,7 +33,7 @@ const char *name_of(Bound bound) {
 
 std::string json_of(const Case &c) {
   std::string text = "{\"name\": \"" + c.name() + "\", \"operation\": \"" + c.operation +
-                     "\", \"dtype\": \"f32\", \"model\": \"" + c.model + "\", \"bound\": \"" + name_of(c.bound) +
+                     "\", \"dtype\": \"" + c.dtype + "\", \"model\": \"" + c.model + "\", \"bound\": \"" + name_of(c.bound) +
                      "\", \"flops\": " + number(c.work.flops) + ", \"bytes\": " + number(c.work.bytes) +
                      ", \"elements\": " + number(c.work.elements) + ", \"parameters\": {";
   const char *separator = "";

@@ -1,6 +1,6 @@
 // What is measured: every case is described once, here, for Google Benchmark, for --cases and for --serve.
 //
-// A case is named <operation>/f32/<model>; each way to run it adds /<instruction set>/t<threads>. Its work is what the
+// A case is named <operation>/<element type>/<model>; each way to run it adds /<instruction set>/t<threads>. Its work is what the
 // formula needs and not what an implementation does:
 //   flops     float32 operations of its multiply-adds, two for each
 //   bytes     memory that has to be touched, each byte once; which one, the file of the operation says. 0: not told
@@ -65,6 +65,7 @@ struct Parameter {
 
 struct Case {
   std::string operation, model;
+  std::string dtype = "f32";  // of tensors and weights
   Bound bound = Bound::none;
   Work work;
   Work padded = {};  // where valid lengths leave something out: the work of all keys
@@ -74,7 +75,7 @@ struct Case {
   bool one_thread_only = false;  // too little for more
   std::function<Prepared(const Variant &)> prepare;
 
-  std::string name() const { return operation + "/f32/" + model; }
+  std::string name() const { return operation + "/" + dtype + "/" + model; }
 };
 
 using Cases = std::vector<Case>;

@@ -73,6 +73,7 @@ def ask(*command):
 def selected_cases(binary, only, types):
     listed = [cases.from_json(fields) for fields in ask(binary, "--cases")]
     listed = [case for case in listed if case.operation in OPERATIONS and not case.get("dropout")]  # cannot be compared
+    listed = [case for case in listed if case.dtype == "f32"]  # and then in the types that are asked for
     return [case.of_type(dtype) for case in listed for dtype in types if re.search(only, case.of_type(dtype).name)]
 
 

@@ -1,5 +1,5 @@
 // Matrix product [M,K] x [K,N], matmul/f32/<M>x<N>x<K>/... (one call) and matmul_packed/f32/... (right-hand side packed
-// once, outside the timing).
+// once, outside the timing); matmul_packed/bf16/... with all three in bfloat16, and <M>x<N>x<K>_weights with b alone.
 //
 // What bounds it: arithmetic, 2 M N K flops at the multiply-add peak, of which a register tile gets all but the loads
 // that do not pair with a multiply-add and the edges. One call also packs: K N floats read and written, 1 / M of the
@@ -10,6 +10,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
 
 #include "harness/harness.hpp"
 #include "limits/limits.hpp"
@@ -46,6 +47,40 @@ const std::vector<MatmulShape> &matmul_shapes() {
   return shapes;
 }
 
+// bfloat16 cuts numbers off here. Its products may use twice float32's multiply-add rate, so that their share may exceed 1.
+struct NarrowShape : ProductSizes {
+  bool weights_only;
+};
+
+const std::vector<NarrowShape> &narrow_shapes() {
+  static const std::vector<NarrowShape> list = [] {
+    std::vector<NarrowShape> shapes;
+    for (const bool weights_only : {false, true}) {
+      for (const ProductSizes &sizes : std::vector<ProductSizes>{{1, 768, 768},
+                                                                 {1, 4096, 4096},
+                                                                 {16, 4096, 4096},
+                                                                 {128, 768, 768},
+                                                                 {512, 3072, 768},
+                                                                 {512, 768, 3072},
+                                                                 {2048, 2048, 2048}}) {
+        shapes.push_back({sizes, weights_only});
+      }
+    }
+    return shapes;
+  }();
+  return list;
+}
+
+Buffer normals_of(int64_t count, bool narrow) {
+  Buffer floats = normals(count);
+  if (!narrow) return floats;
+  Buffer cut(static_cast<size_t>(count) * sizeof(uint16_t));
+  for (int64_t n = 0; n < count; ++n) {
+    std::memcpy(static_cast<uint16_t *>(cut.data()) + n, reinterpret_cast<const char *>(floats.floats() + n) + 2, 2);
+  }
+  return cut;
+}
+
 struct MatmulData {
   Buffer a, b, out;
   fovea_tensor a_view, b_view, out_view;
@@ -59,6 +94,17 @@ struct MatmulData {
         b_view(tensor(b.floats(), {s.k, s.n})),
         out_view(tensor(out.floats(), {s.m, s.n})),
         b_region(b.data(), b.bytes()) {}
+  explicit MatmulData(const NarrowShape &s)
+      : a(normals_of(s.m * s.k, !s.weights_only)),
+        b(normals_of(s.k * s.n, true)),
+        out(zeros(s.m * s.n)),
+        a_view(tensor(a.floats(), {s.m, s.k})),
+        b_view(tensor(b.floats(), {s.k, s.n})),
+        out_view(tensor(out.floats(), {s.m, s.n})),
+        b_region(b.data(), b.bytes()) {
+    b_view.dtype = FOVEA_BF16;
+    if (!s.weights_only) a_view.dtype = out_view.dtype = FOVEA_BF16;
+  }
 };
 
 struct PackedDeleter {
@@ -74,7 +120,8 @@ std::function<void()> call(std::shared_ptr<MatmulData> data, const std::string &
   return [=] { check(fovea_matmul_packed(context.get(), &data->a_view, owner.get(), &data->out_view)); };
 }
 
-Prepared prepare(const MatmulShape &shape, const Variant &variant, bool packed) {
+template <class Shape>
+Prepared prepare(const Shape &shape, const Variant &variant, bool packed) {
   const auto data = data_of<MatmulData>(shape);
   Prepared prepared;
   prepared.run = call(data, variant.isa, variant.threads, packed);
@@ -103,6 +150,17 @@ void add_matmul(Cases *list) {
                        .parameters = parameters,
                        .prepare = [&shape, packed](const Variant &v) { return prepare(shape, v, packed); }});
     }
+  }
+  for (const NarrowShape &shape : narrow_shapes()) {
+    std::vector<Parameter> parameters = product_parameters(shape);
+    parameters.push_back({"packed", true});
+    list->push_back({.operation = "matmul_packed",
+                     .model = product_name(shape) + (shape.weights_only ? "_weights" : ""),
+                     .dtype = "bf16",
+                     .bound = product_bound(shape),
+                     .work = product_work(shape, sizeof(uint16_t)),
+                     .parameters = parameters,
+                     .prepare = [&shape](const Variant &v) { return prepare(shape, v, true); }});
   }
 }
 

@@ -22,8 +22,8 @@ inline double product_flops(const ProductSizes &s) { return 2.0 * static_cast<do
 // Of few rows each weight is used but a few times.
 inline Bound product_bound(const ProductSizes &s) { return s.m <= 16 ? Bound::bytes : Bound::flops; }
 // The bytes are those of the weights.
-inline Work product_work(const ProductSizes &s) {
-  return {.flops = product_flops(s), .bytes = sizeof(float) * static_cast<double>(s.n * s.k)};
+inline Work product_work(const ProductSizes &s, size_t weight_size = sizeof(float)) {
+  return {.flops = product_flops(s), .bytes = static_cast<double>(weight_size) * static_cast<double>(s.n * s.k)};
 }
 inline std::vector<Parameter> product_parameters(const ProductSizes &s) { return {{"m", s.m}, {"n", s.n}, {"k", s.k}}; }
 

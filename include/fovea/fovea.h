@@ -409,7 +409,11 @@ FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const 
 
 /* out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
  * batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
- * Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context. */
+ * Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
+ * Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
+ * numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
+ * products of it (AVX-512-BF16), pairs of products are added in its order, and subnormal numbers count as 0: an error of
+ * the same size. */
 FOVEA_API fovea_status fovea_matmul(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
                                     const fovea_tensor *out);
 
@@ -423,7 +427,8 @@ typedef struct fovea_matmul_pack_options {
   int32_t reserved; /* 0 */
 } fovea_matmul_pack_options;
 
-/* b F32 [K,N], any strides. options may be NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY. */
+/* b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. options may be
+ * NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_matmul_pack(const fovea_context *context, const fovea_tensor *b,
                                          const fovea_matmul_pack_options *options, fovea_packed_matrix **packed);
 

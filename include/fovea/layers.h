@@ -92,7 +92,8 @@ typedef struct fovea_linear_pack_options {
   int32_t reserved; /* 0              */
 } fovea_linear_pack_options;
 
-/* fovea_matmul_pack for a weight in either layout. weight F32, rank 2, any strides. options may be NULL: [out,in]. */
+/* fovea_matmul_pack for a weight in either layout. weight F32, F16 or BF16, rank 2, any strides. options may be NULL:
+ * [out,in]. */
 FOVEA_API fovea_status fovea_linear_pack(const fovea_context *context, const fovea_tensor *weight,
                                          const fovea_linear_pack_options *options, fovea_packed_matrix **packed);
 
@@ -102,14 +103,15 @@ typedef struct fovea_linear_options {
   int32_t reserved;             /* 0                                                                                   */
   const fovea_tensor *bias;     /* F32 [N], any stride                                                                 */
   const fovea_tensor *residual; /* F32, out's shape, last axis contiguous, added last. May be out itself (same data,   *
-                                 * shape and strides): the layer is then added to it                                   */
+                                 * type, shape and strides): the layer is then added to it                             */
 } fovea_linear_options;
 
 /* out = activation(x W + bias) + residual, in one pass over out and without allocating, but for a bias that is not
  * contiguous.
  *   x F32 [M,K] or [B,M,K], any strides   W [K,N], packed   out F32 [M,N] or [B,M,N], last axis contiguous
  * options may be NULL: out = x W, with the bits of fovea_matmul. The context must run the instruction set that weight
- * was packed for. */
+ * was packed for. Each of x, bias, residual and out may as well be F16 or BF16, in any mix with W, as in fovea_matmul:
+ * everything after the product, too, is computed in float32. */
 FOVEA_API fovea_status fovea_linear(const fovea_context *context, const fovea_tensor *x,
                                     const fovea_packed_matrix *weight, const fovea_tensor *out,
                                     const fovea_linear_options *options);
@@ -199,7 +201,8 @@ FOVEA_API fovea_status fovea_kv_cache_restore(const void *bytes, size_t size, in
 typedef struct fovea_mha_weights fovea_mha_weights;
 
 /* The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
- * way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. */
+ * way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
+ * BF16; weights keep their types when they are packed. */
 typedef struct fovea_mha_parameters {
   size_t struct_size;
   int32_t layout;                   /* FOVEA_WEIGHT_*, of all weights                                                   */
@@ -252,7 +255,8 @@ typedef struct fovea_mha_options {
  *   query F32 [B,Q,Eq]   key F32 [B,K,Ek]   value F32 [B,K,Ev]   out F32 [B,Q,Eo]
  * or all of rank 2 (one sequence), last axis contiguous. key NULL: query (self-attention, one product for all three
  * projections); value NULL: key. The heads are attended to as fovea_attention does with [B,H,Q,D] tensors: the same
- * bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other. After an error out and the
+ * bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other, with F32 tensors between them.
+ * Each of query, key, value and out may as well be F16 or BF16, in any mix with the weights. After an error out and the
  * cache are as before. Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats, comes from the context. */
 FOVEA_API fovea_status fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights,
                                                   const fovea_tensor *query, const fovea_tensor *key,

@@ -139,6 +139,8 @@ struct Kernels {
   const MatmulKernels
       *projection;  // of a score function's queries and keys: out has room for whole registers of columns
   const RowwiseKernels *rowwise;
+  // Of bfloat16 by bfloat16, where the processor has products of it; or null. Panels are matmul's.
+  const MatmulKernels *matmul_pairs;
 
   const AttentionKernels &attention_of(ScoreKind score) const { return *attention[static_cast<int>(score)]; }
 };
@@ -155,5 +157,6 @@ FOVEA_KERNELS_OF_SET(avx512);
 extern const MatmulKernels parts_amx;
 extern const AttentionKernels dot_avx512bf16;
 extern const AttentionKernels dot_amxbf16;
+extern const MatmulKernels products_avx512bf16;
 
 }  // namespace fovea

@@ -44,6 +44,12 @@ constexpr Row<AttentionKernels> dot_tiles_rows[] = {
     {Isa::amx, &dot_amxbf16},
 #endif
 };
+constexpr Row<MatmulKernels> product_pairs_rows[] = {
+    {Isa::base, nullptr},
+#if defined(__x86_64__)
+    {Isa::avx512, &products_avx512bf16},
+#endif
+};
 constexpr Row<RowwiseKernels> rowwise_rows[] = {FOVEA_ROWS_OF(rowwise)};
 constexpr Row<MatmulKernels> projection_rows[] = {
     FOVEA_ROWS_OF(products),
@@ -69,7 +75,8 @@ constexpr Kernels choose(Isa limit, Isa tiles) {
           .dot_tiles = best(dot_tiles_rows, tiles),
           .matmul = best(product_rows, limit),
           .projection = best(projection_rows, limit),
-          .rowwise = best(rowwise_rows, limit)};
+          .rowwise = best(rowwise_rows, limit),
+          .matmul_pairs = best(product_pairs_rows, limit)};
 }
 
 // Constants: nothing is made at first use, which another thread's fork might leave half made.

@@ -140,7 +140,7 @@ TEST_SUITE("errors") {
         refuse(operation, n, FOVEA_BAD_RANK, {name, std::to_string(rank)},
                [rank](fovea_tensor &tensor) { tensor.rank = rank; });
       }
-      const bool takes_halves = std::string(operation.name) != "matmul" && name != "lses" && name != "log_sum_exp";
+      const bool takes_halves = name != "lses" && name != "log_sum_exp";
       for (const fovea_dtype dtype : kDtypes) {
         if (dtype == FOVEA_F32 || (takes_halves && (dtype == FOVEA_F16 || dtype == FOVEA_BF16))) continue;
         refuse(operation, n, FOVEA_BAD_DTYPE, {name + " has dtype " + dtype_name(dtype)},

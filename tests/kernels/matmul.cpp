@@ -17,7 +17,7 @@ struct Product {
 // b in panels, as the kernels want it.
 Floats pack(const fovea::MatmulKernels &kernels, const Product &p, const Floats &b) {
   const int64_t width = kernels.panel_columns, panels = fovea::ceil_div(p.columns, width);
-  Floats packed(panels * kernels.panel_floats(p.depth));
+  Floats packed(panels * kernels.panel_floats(p.depth, fovea::Dtype::f32));
   for (int64_t panel = 0; panel < panels; ++panel) {
     const int64_t column_stride = p.b_transposed ? p.depth : 1;
     kernels.pack({.b = b.data() + panel * width * column_stride,
@@ -25,7 +25,7 @@ Floats pack(const fovea::MatmulKernels &kernels, const Product &p, const Floats 
                   .b_column_stride = column_stride,
                   .depth = p.depth,
                   .columns = std::min(width, p.columns - panel * width),
-                  .out = packed.data() + panel * kernels.panel_floats(p.depth)});
+                  .out = packed.data() + panel * kernels.panel_floats(p.depth, fovea::Dtype::f32)});
   }
   return packed;
 }
@@ -62,8 +62,7 @@ void check_product(const fovea::MatmulKernels &kernels, const Product &p, Random
                  .a_row_stride = p.a_transposed ? 1 : p.depth,
                  .a_column_stride = p.a_transposed ? p.rows : 1,
                  .b = packed.data(),
-                 .b_panel_stride = kernels.panel_floats(p.depth),
-                 .b_row_stride = kernels.panel_columns,
+                 .b_panel_stride = kernels.panel_floats(p.depth, fovea::Dtype::f32),
                  .out = out.data(),
                  .out_row_stride = p.columns,
                  .rows = p.rows,

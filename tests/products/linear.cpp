@@ -323,8 +323,8 @@ TEST_SUITE("linear") {
       const View view = entry.second;
       CAPTURE(name);
       refuse(FOVEA_NULL_POINTER, {name, "NULL"}, [view](Call &call) { (call.*view).data = nullptr; });
-      refuse(FOVEA_BAD_DTYPE, {name, " has dtype FOVEA_F16, expected FOVEA_F32"},
-             [view](Call &call) { (call.*view).dtype = FOVEA_F16; });
+      refuse(FOVEA_BAD_DTYPE, {name, " has dtype FOVEA_I32, expected FOVEA_F32, FOVEA_F16 or FOVEA_BF16"},
+             [view](Call &call) { (call.*view).dtype = FOVEA_I32; });
       for (int32_t rank : {-1, 0, 4, 7}) {
         refuse(FOVEA_BAD_RANK, {name, std::to_string(rank)}, [view, rank](Call &call) { (call.*view).rank = rank; });
       }

@@ -26,9 +26,11 @@ Shape batched(bool wanted, int64_t batch, int64_t rows, int64_t columns) {
 
 Operands matmul_operands(const CallSizes &s) {
   const bool rank3 = s.choice(0);
-  return {{"a", Role::input, batched(rank3 && s.choice(1), s.batch, s.rows, s.depth), true},
-          {"b", Role::input, batched(rank3 && s.choice(2), s.batch, s.depth, s.columns), true},
-          {"out", Role::output, batched(rank3, s.batch, s.rows, s.columns)}};
+  const Shape a = batched(rank3 && s.choice(1), s.batch, s.rows, s.depth),
+              b = batched(rank3 && s.choice(2), s.batch, s.depth, s.columns);
+  return {{"a", Role::input, a, true, FOVEA_F32, 0, true},
+          {"b", Role::input, b, true, FOVEA_F32, 0, true},
+          {"out", Role::output, batched(rank3, s.batch, s.rows, s.columns), false, FOVEA_F32, 0, true}};
 }
 
 fovea_status matmul(const CallSizes &s, const Tensors &t) { return fovea_matmul(s.context, t[0], t[1], t[2]); }
@@ -41,11 +43,12 @@ Operands linear_operands(const CallSizes &s) {
   const bool rank3 = s.choice(0), plain = multiplies_plainly(s);
   const Shape weight = s.choice(1) ? Shape{s.columns, s.depth} : Shape{s.depth, s.columns};
   const Shape out = batched(rank3, s.batch, s.rows, s.columns);
-  return {{plain ? "a" : "x", Role::input, batched(rank3, s.batch, s.rows, s.depth), true},
-          {packs_plainly(s) ? "b" : "weight", Role::copied, weight, true},
-          {"out", Role::output, out},
-          optional(s.choice(2) && !plain, {"bias", Role::input, {s.columns}, true}),
-          optional(s.choice(3) && !plain, {"residual", Role::input, out})};
+  const Shape x = batched(rank3, s.batch, s.rows, s.depth);
+  return {{plain ? "a" : "x", Role::input, x, true, FOVEA_F32, 0, true},
+          {packs_plainly(s) ? "b" : "weight", Role::copied, weight, true, FOVEA_F32, 0, true},
+          {"out", Role::output, out, false, FOVEA_F32, 0, true},
+          optional(s.choice(2) && !plain, {"bias", Role::input, {s.columns}, true, FOVEA_F32, 0, true}),
+          optional(s.choice(3) && !plain, {"residual", Role::input, out, false, FOVEA_F32, 0, true})};
 }
 
 fovea_status linear(const CallSizes &s, const Tensors &t) {
@@ -175,20 +178,23 @@ Operands mha_operands(const CallSizes &s, int64_t features, Role role, bool cach
     return s.choice(1) ? Shape{outputs, inputs} : Shape{inputs, outputs};
   };
   const Shape lens = s.choice(8) ? Shape{batch, s.queries} : Shape{batch};
-  return {{"query", Role::input, batched(rank3, batch, s.queries, features)},
-          optional(s.choice(2) || cached, {"key", kept, batched(rank3, batch, s.keys, features)}),
-          optional(s.choice(3), {"value", kept, batched(rank3, batch, s.keys, features)}),
-          {"out", Role::output, batched(rank3, batch, s.queries, features)},
-          optional(s.choice(4),
-                   {"valid_lens", Role::input, lens, true, FOVEA_I64, s.choice(2) || cached ? s.keys : s.queries}),
-          optional(s.choice(5) && s.choice(7), {"positions", Role::input, {s.queries}, true, FOVEA_I32, 1000}),
-          {"query_weight", role, weight(heads * dim, features), true},
-          {"key_weight", role, weight(s.few_heads * dim, features), true},
-          {"value_weight", role, weight(s.few_heads * s.value_dim, features), true},
-          {"out_weight", role, weight(features, heads * s.value_dim), true},
-          optional(s.choice(9), {"query_bias", role, {heads * dim}, true}),
-          optional(s.choice(10), {"out_bias", role, {features}, true}),
-          optional(s.choice(11), {"sigmas", Role::input, {heads}, true})};
+  Operands list = {{"query", Role::input, batched(rank3, batch, s.queries, features)},
+                   optional(s.choice(2) || cached, {"key", kept, batched(rank3, batch, s.keys, features)}),
+                   optional(s.choice(3), {"value", kept, batched(rank3, batch, s.keys, features)}),
+                   {"out", Role::output, batched(rank3, batch, s.queries, features)},
+                   optional(s.choice(4), {"valid_lens", Role::input, lens, true, FOVEA_I64,
+                                          s.choice(2) || cached ? s.keys : s.queries}),
+                   optional(s.choice(5) && s.choice(7), {"positions", Role::input, {s.queries}, true, FOVEA_I32, 1000}),
+                   {"query_weight", role, weight(heads * dim, features), true},
+                   {"key_weight", role, weight(s.few_heads * dim, features), true},
+                   {"value_weight", role, weight(s.few_heads * s.value_dim, features), true},
+                   {"out_weight", role, weight(features, heads * s.value_dim), true},
+                   optional(s.choice(9), {"query_bias", role, {heads * dim}, true}),
+                   optional(s.choice(10), {"out_bias", role, {features}, true}),
+                   optional(s.choice(11), {"sigmas", Role::input, {heads}, true})};
+  for (const int n : {kQuery, kKey, kValue, kOut, kWq, kWk, kWv, kWo, kBq, kBo})
+    list[static_cast<size_t>(n)].narrow = true;
+  return list;
 }
 
 fovea_mha_parameters parameters_of(const CallSizes &s, const Tensors &t) {

@@ -490,7 +490,7 @@ type LinearOptions struct {
 	Activation Activation
 	// F32 [N], any stride
 	Bias *Tensor
-	// F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the layer is then added to it
+	// F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it
 	Residual *Tensor
 }
 
@@ -558,7 +558,8 @@ func (o *KvCacheSizes) raw() *C.go_fovea_kv_cache_sizes {
 
 // MhaParameters:
 // The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
-// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none.
+// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
+// BF16; weights keep their types when they are packed.
 //
 // The zero value is the default. In C: fovea_mha_parameters.
 type MhaParameters struct {

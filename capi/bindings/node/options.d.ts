@@ -214,7 +214,7 @@ export interface LinearOptions {
   activation?: Activation;
   /** F32 [N], any stride */
   bias?: Input;
-  /** F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the layer is then added to it */
+  /** F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it */
   residual?: Input;
 }
 
@@ -246,7 +246,8 @@ export interface KvCacheSizes {
 
 /**
  * The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
- * way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none.
+ * way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
+ * BF16; weights keep their types when they are packed.
  */
 export interface MhaParameters {
   /** FOVEA_WEIGHT_*, of all weights */

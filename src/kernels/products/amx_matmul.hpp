@@ -37,9 +37,10 @@ constexpr int64_t half_step_bytes = half_tiles * parts_bytes;
 constexpr int64_t half_columns = half_tiles * tile_edge;
 static_assert(column_tiles == 2 * half_tiles && lanes == tile_edge);
 
-inline int64_t parts_panel_floats(int64_t depth) {
+// Of float32 alone.
+inline int64_t parts_panel_floats(int64_t depth, Dtype = Dtype::f32) {
   const int64_t parts = ceil_div(depth, step_depth) * column_tiles * parts_bytes;
-  return matmul_panel_floats(depth) + parts / static_cast<int64_t>(sizeof(float)) + lanes;
+  return matmul_panel_floats(depth, Dtype::f32) + parts / static_cast<int64_t>(sizeof(float)) + lanes;
 }
 
 // Whether all elements met are 0 or of a usual size. Bits of |x| grow with |x|.
@@ -62,7 +63,7 @@ class UsualSizes {
 };
 
 FOVEA_INLINE const char *panel_parts(const float *panel, int64_t depth) {
-  return reinterpret_cast<const char *>(panel + matmul_panel_floats(depth));
+  return reinterpret_cast<const char *>(panel + matmul_panel_floats(depth, Dtype::f32));
 }
 // Of a tile of columns from row k on, in bytes.
 FOVEA_INLINE int64_t tile_offset(int64_t tile, int64_t k, int64_t depth) {
@@ -229,7 +230,7 @@ FOVEA_INLINE void multiply_parts(const MatmulTask &task, int64_t row, int64_t ro
                     .b = nullptr,
                     .half_bytes = tile_offset(half_tiles, 0, task.depth),
                     .steps = ceil_div(min_of(parts_depth, task.depth - k), step_depth),
-                    .out = task.out + row * task.out_row_stride,
+                    .out = static_cast<float *>(task.out) + row * task.out_row_stride,
                     .out_stride_bytes = task.out_row_stride * static_cast<int64_t>(sizeof(float)),
                     .columns = task.columns,
                     .adds = k > 0};
@@ -246,8 +247,8 @@ FOVEA_INLINE void multiply_parts(const MatmulTask &task, int64_t row, int64_t ro
 // One row, all its columns, by multiply-adds.
 FOVEA_NOINLINE void multiply_row_plainly(const MatmulTask &task, int64_t row) {
   MatmulTask part = task;
-  part.a += row * task.a_row_stride;
-  part.out += row * task.out_row_stride;
+  part.a = static_cast<const float *>(task.a) + row * task.a_row_stride;
+  part.out = static_cast<float *>(task.out) + row * task.out_row_stride;
   part.rows = 1;
   matmul_block(part);
 }
@@ -255,7 +256,7 @@ FOVEA_NOINLINE void multiply_row_plainly(const MatmulTask &task, int64_t row) {
 FOVEA_NOINLINE void multiply_panel_plainly(const MatmulTask &task, int64_t column) {
   MatmulTask part = task;
   part.b += column / panel_columns * task.b_panel_stride;
-  part.out += column;
+  part.out = static_cast<float *>(task.out) + column;
   part.columns = min_of(panel_columns, task.columns - column);
   matmul_block(part);
 }
@@ -267,7 +268,7 @@ FOVEA_NOINLINE uint32_t multiply_rows_by_parts(const MatmulTask &task, int64_t r
   uint32_t unusual = 0;
   configure_rows(rows);
   for (int64_t k = 0; k == 0 || k < task.depth; k += parts_depth) {
-    const float *a = task.a + row * task.a_row_stride + k;
+    const float *a = static_cast<const float *>(task.a) + row * task.a_row_stride + k;
     unusual |= take_rows_apart(a, task.a_row_stride, rows, min_of(parts_depth, task.depth - k), parts);
     multiply_parts(task, row, rows, k, parts);
   }

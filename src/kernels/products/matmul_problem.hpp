@@ -1,13 +1,15 @@
 // What a matmul kernel is told. out[m,n] = activation(sum_k a[m,k] b[k,n] + bias[n]) + residual[m,n]
+// Each operand is float32, binary16 or bfloat16; strides count its elements.
 #pragma once
 
 #include "types.hpp"
 
 namespace fovea {
 
-// Stores columns [0, columns) of b, at most one panel, as out[k][panel_columns], the missing columns zero.
+// Stores columns [0, columns) of b, at most one panel, as a panel of its own type (panels.hpp), the missing columns zero.
 struct MatmulPack {
-  const float *b;
+  const void *b;
+  Dtype dtype = Dtype::f32;
   int64_t b_row_stride;
   int64_t b_column_stride;
   int64_t depth;
@@ -20,31 +22,35 @@ constexpr int64_t short_chain = 48;
 
 // A block of the product: `rows` rows times `columns` columns, over all of k.
 struct MatmulTask {
-  const float *a;
+  const void *a;
+  Dtype a_dtype = Dtype::f32;
   int64_t a_row_stride;
   int64_t a_column_stride;
-  const float *b;  // panel p, element (k, c) at b[p * b_panel_stride + k * b_row_stride + c]
+  const float *b;  // panel p at b + p * b_panel_stride
+  Dtype b_dtype = Dtype::f32;
   int64_t b_panel_stride;
-  int64_t b_row_stride;
-  float *out;
+  void *out;
+  Dtype out_dtype = Dtype::f32;
   int64_t out_row_stride;
   int64_t rows;
   int64_t columns;  // the last panel may be partial
   int64_t depth;
-  int64_t chain = INT64_MAX;    // of k so many at most are summed without a break
-  const float *bias = nullptr;  // [columns]; null: none
+  int64_t chain = INT64_MAX;   // of k so many at most are summed without a break
+  const void *bias = nullptr;  // [columns]; null: none
+  Dtype bias_dtype = Dtype::f32;
   Activation activation = Activation::none;
-  const float *residual = nullptr;  // null: none; may be out
+  const void *residual = nullptr;  // null: none; may be out
+  Dtype residual_dtype = Dtype::f32;
   int64_t residual_row_stride = 0;
 };
 
-// The kernels of a product and the blocking they want. b is read in panels of panel_columns columns; what a panel holds
-// besides its columns as above is the kernels' own affair.
+// The kernels of a product and the blocking they want. b is read in panels of panel_columns columns.
 struct MatmulKernels {
   const char *set;  // of instructions, by its name
   int64_t panel_columns;
-  int64_t block_rows;                      // of a: a task should have a multiple of them
-  int64_t (*panel_floats)(int64_t depth);  // of one panel; depth at most deepest_product
+  int64_t block_rows;  // of a: a task should have a multiple of them
+  // The size of one panel, in 32-bit words whatever its type; depth at most deepest_product.
+  int64_t (*panel_floats)(int64_t depth, Dtype dtype);
   void (*pack)(const MatmulPack &pack);
   void (*block)(const MatmulTask &task);
 };

@@ -7,17 +7,11 @@
 // subnormal terms count as 0.
 #pragma once
 
-#include "beyond_xsimd/bfloat16_pairs.hpp"
+#include "kernels/products/pair_products.hpp"
 #include "kernels/scores/dot.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
-
-struct PairProducts {
-  FOVEA_INLINE static Float add(const Float &a, const Float &b, const Float &sum) {
-    return Float(add_pair_products(sum.data, a.data, b.data));
-  }
-};
 
 struct DotPairs : ManyRowsValues {
   static constexpr bool takes_pairs = true;

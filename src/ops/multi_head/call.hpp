@@ -10,7 +10,8 @@ namespace fovea {
 
 // An input or output, [B,L,E].
 struct Sequences {
-  float *data;
+  void *data;
+  Dtype dtype;
   int64_t batch, length, features;
   int64_t batch_stride, row_stride;
 };

@@ -9,14 +9,21 @@ namespace fovea {
 namespace {
 
 Status read_input(const fovea_tensor *tensor, const char *name, bool output, int rank, Sequences *sequences) {
-  const TensorRule rule = {
-      .name = name, .min_rank = rank == 0 ? 2 : rank, .max_rank = rank == 0 ? 3 : rank, .output = output};
+  const TensorRule rule = {.name = name,
+                           .min_rank = rank == 0 ? 2 : rank,
+                           .max_rank = rank == 0 ? 3 : rank,
+                           .output = output,
+                           .narrow = true};
   FOVEA_CHECK(check_tensor(tensor, rule));
   const int last = tensor->rank - 1;
   const bool batched = tensor->rank == 3;
-  *sequences = {
-      static_cast<float *>(tensor->data), batched ? tensor->shape[0] : 1, tensor->shape[last - 1], tensor->shape[last],
-      batched ? tensor->strides[0] : 0,   tensor->strides[last - 1]};
+  *sequences = {.data = tensor->data,
+                .dtype = static_cast<Dtype>(tensor->dtype),
+                .batch = batched ? tensor->shape[0] : 1,
+                .length = tensor->shape[last - 1],
+                .features = tensor->shape[last],
+                .batch_stride = batched ? tensor->strides[0] : 0,
+                .row_stride = tensor->strides[last - 1]};
   return FOVEA_OK;
 }
 

@@ -60,6 +60,7 @@ HeadTensors head_tensors(const MultiHeadCall &call, void *memory) {
   t.out = heads_of(call.concat_rows.in(memory), call.query, call.concat_rows.row_stride, w.heads, w.value_dim);
   if (w.out.inputs == 0) {
     t.out.data = call.out.data;
+    t.out.dtype = static_cast<fovea_dtype>(call.out.dtype);
     t.out.strides[0] = call.out.batch_stride;
     t.out.strides[2] = call.out.row_stride;
   }

@@ -16,13 +16,16 @@ namespace {
 using PackedLinear = fovea_mha_weights::PackedLinear;
 
 struct Destination {
-  float *data;
+  void *data;
+  Dtype dtype;
   int64_t batch_stride, row_stride;
 };
 
 void project(const MultiHeadCall &call, const Sequences &x, const PackedLinear &first, int64_t columns,
              const Destination &out) {
-  Product product = {.kernels = call.context->kernels->matmul, .matrix = {.columns = columns, .depth = first.inputs}};
+  Product product = {.kernels = &product_kernels(*call.context->kernels, x.dtype, first.dtype),
+                     .matrix = {.columns = columns, .depth = first.inputs, .dtype = first.dtype},
+                     .types = {.x = x.dtype, .out = out.dtype}};
   set_rows({{x.batch, x.batch_stride, out.batch_stride}, {x.length, x.row_stride, out.row_stride}}, &product);
   run_product(*call.context, product, {.x = x.data, .panels = first.panels, .out = out.data, .bias = first.bias});
 }
@@ -30,13 +33,14 @@ void project(const MultiHeadCall &call, const Sequences &x, const PackedLinear &
 void project_inputs(const MultiHeadCall &call, void *memory) {
   const fovea_mha_weights &w = *call.weights;
   const auto run = [&](const Sequences &x, const PackedLinear &first, int64_t columns, const ProjectedRows &rows) {
-    project(call, x, first, columns, {rows.in(memory), x.length * rows.row_stride, rows.row_stride});
+    project(call, x, first, columns, {rows.in(memory), Dtype::f32, x.length * rows.row_stride, rows.row_stride});
   };
   if (!call.needs_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
   // One product for parts that share their input, unless it would spend registers on the padding between them.
   const int64_t lanes = w.kernels->rowwise->lanes;
-  const bool dense = w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
-  if (call.one_input && dense) {
+  const bool one_type = w.key.dtype == w.value.dtype;
+  const bool dense = one_type && w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
+  if (call.one_input && dense && w.query.dtype == w.key.dtype) {
     return run(call.query, w.query, w.query.padded + w.key.padded + w.value.outputs, call.query_rows);
   }
   run(call.query, w.query, w.query.outputs, call.query_rows);
@@ -70,8 +74,8 @@ void project_out(const MultiHeadCall &call, float *concat) {
   const PackedLinear &out = call.weights->out;
   if (out.inputs == 0) return;
   const int64_t row = call.concat_rows.row_stride;
-  const Sequences rows = {concat, call.query.batch, call.query.length, row, call.query.length * row, row};
-  project(call, rows, out, out.outputs, {call.out.data, call.out.batch_stride, call.out.row_stride});
+  const Sequences rows = {concat, Dtype::f32, call.query.batch, call.query.length, row, call.query.length * row, row};
+  project(call, rows, out, out.outputs, {call.out.data, call.out.dtype, call.out.batch_stride, call.out.row_stride});
 }
 
 Status run(MultiHeadCall *call, const MultiHeadTensors &tensors) {

@@ -7,7 +7,6 @@
 #include <new>
 
 #include "ops/multi_head/weights_check.hpp"
-#include "ops/tensors/copy.hpp"
 #include "runtime/weight_memory.hpp"
 
 fovea_mha_weights::~fovea_mha_weights() { std::free(memory); }
@@ -25,7 +24,8 @@ struct Parts {
 
 // The sizes of the packed weights, and where they lie.
 Parts lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
-  const int64_t width = weights->kernels->matmul->panel_columns;
+  const MatmulKernels &kernels = *weights->kernels->matmul;
+  const int64_t width = kernels.panel_columns;
   const WeightSource *all[] = {&sources.query, &sources.key, &sources.value, &sources.out};
   PackedLinear *packed[] = {&weights->query, &weights->key, &weights->value, &weights->out};
   const bool in_bias = sources.query.bias != nullptr || sources.key.bias != nullptr || sources.value.bias != nullptr;
@@ -35,7 +35,10 @@ Parts lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
     packed[i]->outputs = all[i]->matrix.columns;
     // The largest sizes there are do not fit, which the layout finds, but must not overflow before.
     packed[i]->padded = round_up(min_of(all[i]->matrix.columns, INT64_MAX - width), width);
-    parts.panels[i] = parts.layout.add_behind<float>({packed[i]->padded, packed[i]->inputs});
+    packed[i]->dtype = all[i]->matrix.dtype;
+    // Deeper ones do not fit either.
+    const int64_t words = kernels.panel_floats(min_of(packed[i]->inputs, deepest_product), packed[i]->dtype);
+    parts.panels[i] = parts.layout.add_behind<float>({packed[i]->padded / width, words});
   }
   for (int i = 0; i < 4; ++i) {
     const bool has_bias = i < 3 ? in_bias : sources.out.bias != nullptr;
@@ -62,7 +65,8 @@ void pack(const Context &context, const WeightSource &source, const PackedLinear
   if (part.bias == nullptr) return;
   std::fill(part.bias, part.bias + part.padded, 0.0f);
   if (source.bias_data == nullptr) return;
-  gather(source.bias_data, source.bias_stride, part.outputs, part.bias);
+  const RowwiseKernels &kernels = *context.kernels->rowwise;  // elements that lie apart are rows of one
+  kernels.widen_rows(source.bias_data, source.bias_dtype, source.bias_stride, part.outputs, 1, part.bias, 1);
 }
 
 }  // namespace

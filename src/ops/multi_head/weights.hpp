@@ -9,13 +9,14 @@
 #include "types.hpp"
 
 // The panels of query, key and value lie one after the other, as do their biases, each part padded to whole panels: where
-// they share an input, they are one product.
+// they share an input and a type, they are one product.
 struct fovea_mha_weights {
   struct PackedLinear {
     int64_t inputs = 0, outputs = 0;
     int64_t padded = 0;  // outputs, rounded up to whole panels
-    float *panels = nullptr;
-    float *bias = nullptr;  // [padded]; null: none
+    fovea::Dtype dtype = fovea::Dtype::f32;
+    float *panels = nullptr;  // of that type
+    float *bias = nullptr;    // [padded]; null: none
   };
 
   const fovea::Kernels *kernels = nullptr;

@@ -55,22 +55,28 @@ Status check_presence(const fovea_mha_parameters &p) {
 }
 
 Status read_weight(int32_t layout, WeightSource *source) {
-  const TensorRule rule = {.name = source->name, .min_rank = 2, .max_rank = 2, .contiguous_last = false};
+  const TensorRule rule = {
+      .name = source->name, .min_rank = 2, .max_rank = 2, .contiguous_last = false, .narrow = true};
   const TensorArgument weight(source->weight);
   FOVEA_CHECK(check_tensor(weight, rule));
   const int out = layout == FOVEA_WEIGHT_OUT_IN ? 0 : 1;
-  source->data = static_cast<const float *>(weight->data);
-  source->matrix = {weight->shape[out], weight->shape[1 - out], weight->strides[out], weight->strides[1 - out]};
+  source->data = weight->data;
+  source->matrix = {.columns = weight->shape[out],
+                    .depth = weight->shape[1 - out],
+                    .column_stride = weight->strides[out],
+                    .depth_stride = weight->strides[1 - out],
+                    .dtype = static_cast<Dtype>(weight->dtype)};
   if (source->matrix.depth >= 1) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " inputs, expected at least 1", source->name, source->matrix.depth);
 }
 
 Status read_bias(WeightSource *source) {
   if (source->bias == nullptr) return FOVEA_OK;
-  const TensorRule rule = {.name = source->bias_name, .max_rank = 1, .contiguous_last = false};
+  const TensorRule rule = {.name = source->bias_name, .max_rank = 1, .contiguous_last = false, .narrow = true};
   const TensorArgument bias(source->bias);
   FOVEA_CHECK(check_tensor(bias, rule));
-  source->bias_data = static_cast<const float *>(bias->data);
+  source->bias_data = bias->data;
+  source->bias_dtype = static_cast<Dtype>(bias->dtype);
   source->bias_stride = bias->strides[0];
   return check_size(*bias, source->bias_name, 0, source->matrix.columns, "its weight's outputs");
 }
@@ -94,8 +100,8 @@ Status split_in_weight(const fovea_mha_parameters &p, int64_t kv_heads, WeightSo
   const auto take = [&](int64_t heads) {
     WeightSource part = in;
     part.matrix.columns = heads * dim;
-    part.data = in.data + first * in.matrix.column_stride;
-    if (in.bias_data != nullptr) part.bias_data = in.bias_data + first * in.bias_stride;
+    part.data = element_at(in.data, in.matrix.dtype, first * in.matrix.column_stride);
+    if (in.bias_data != nullptr) part.bias_data = element_at(in.bias_data, in.bias_dtype, first * in.bias_stride);
     first += part.matrix.columns;
     return part;
   };

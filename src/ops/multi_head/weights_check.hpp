@@ -11,8 +11,9 @@ struct WeightSource {
   const char *name = nullptr, *bias_name = nullptr;
   const fovea_tensor *weight = nullptr, *bias = nullptr;
   ProductMatrix matrix = {};
-  const float *data = nullptr;
-  const float *bias_data = nullptr;
+  const void *data = nullptr;
+  const void *bias_data = nullptr;
+  Dtype bias_dtype = Dtype::f32;
   int64_t bias_stride = 0;
 };
 

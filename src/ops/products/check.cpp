@@ -6,8 +6,8 @@ namespace fovea {
 namespace {
 
 Status check_rows(const ProductNames &names, const fovea_tensor *x, const fovea_tensor *out) {
-  const TensorRule x_rule = {.name = names.x, .min_rank = 2, .max_rank = 3, .contiguous_last = false};
-  const TensorRule out_rule = {.name = "out", .min_rank = 2, .max_rank = 3, .output = true};
+  const TensorRule x_rule = {.name = names.x, .min_rank = 2, .max_rank = 3, .contiguous_last = false, .narrow = true};
+  const TensorRule out_rule = {.name = "out", .min_rank = 2, .max_rank = 3, .output = true, .narrow = true};
   FOVEA_CHECK(check_tensor(x, x_rule));
   FOVEA_CHECK(check_tensor(out, out_rule));
   return check_size(*out, "out", out->rank - 2, x->shape[x->rank - 2], names.x_rows);
@@ -17,7 +17,7 @@ Status check_rows(const ProductNames &names, const fovea_tensor *x, const fovea_
 
 Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
   FOVEA_CHECK(check_rows(matmul_names, a, out));
-  const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = 3, .contiguous_last = false};
+  const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = 3, .contiguous_last = false, .narrow = true};
   FOVEA_CHECK(check_tensor(b, rule));
   if (out->rank == 2 && (a->rank == 3 || b->rank == 3)) {
     return fail(FOVEA_BAD_RANK, "out has rank 2, expected 3 like %s", a->rank == 3 ? "a" : "b");
@@ -65,13 +65,13 @@ Status check_linear_options(const fovea_linear_options &options, const fovea_ten
   }
   FOVEA_CHECK(check_reserved(options.reserved));
   if (options.bias != nullptr) {
-    const TensorRule rule = {.name = "bias", .max_rank = 1, .contiguous_last = false};
+    const TensorRule rule = {.name = "bias", .max_rank = 1, .contiguous_last = false, .narrow = true};
     FOVEA_CHECK(check_tensor(options.bias, rule));
     FOVEA_CHECK(check_size(*options.bias, "bias", 0, out.shape[out.rank - 1], "weight's outputs"));
   }
   FOVEA_CHECK(check_overlaps({{"out", &out}}, {{"bias", options.bias}}));
   if (options.residual == nullptr) return FOVEA_OK;
-  const TensorRule rule = {.name = "residual", .min_rank = out.rank, .max_rank = out.rank};
+  const TensorRule rule = {.name = "residual", .min_rank = out.rank, .max_rank = out.rank, .narrow = true};
   FOVEA_CHECK(check_tensor(options.residual, rule));
   for (int axis = 0; axis < out.rank; ++axis) {
     FOVEA_CHECK(check_size(*options.residual, "residual", axis, out.shape[axis], "out's shape"));

@@ -6,7 +6,7 @@
 
 namespace fovea {
 
-Product tensor_product(const MatmulKernels &kernels, const ProductMatrix &matrix, const fovea_tensor &x,
+Product tensor_product(const Kernels &kernels, const ProductMatrix &matrix, const fovea_tensor &x,
                        const fovea_tensor &out, const fovea_tensor *residual) {
   const auto axis = [&](int from_last) -> RowAxis {
     const auto stride = [&](const fovea_tensor &tensor) {
@@ -16,7 +16,11 @@ Product tensor_product(const MatmulKernels &kernels, const ProductMatrix &matrix
     return {size, stride(x), stride(out), residual == nullptr ? 0 : stride(*residual)};
   };
   const int last = x.rank - 1;
-  Product product = {.kernels = &kernels, .matrix = matrix};
+  const auto type = [](const fovea_tensor &tensor) { return static_cast<Dtype>(tensor.dtype); };
+  Product product = {.kernels = &product_kernels(kernels, type(x), matrix.dtype),
+                     .matrix = matrix,
+                     .types = {.x = type(x), .out = type(out)}};
+  if (residual != nullptr) product.types.residual = type(*residual);
   product.x_column_stride = x.shape[last] == 1 ? 1 : x.strides[last];
   set_rows({axis(3), axis(2)}, &product);
   return product;
@@ -24,7 +28,8 @@ Product tensor_product(const MatmulKernels &kernels, const ProductMatrix &matrix
 
 Product packed_product(const fovea_packed_matrix &matrix, const fovea_tensor &x, const fovea_tensor &out,
                        const fovea_tensor *residual) {
-  return tensor_product(*matrix.kernels->matmul, {.columns = matrix.columns, .depth = matrix.depth}, x, out, residual);
+  const ProductMatrix sizes = {.columns = matrix.columns, .depth = matrix.depth, .dtype = matrix.dtype};
+  return tensor_product(*matrix.kernels, sizes, x, out, residual);
 }
 
 Status linear_pack(const Context *given, const TensorArgument &weight, const fovea_linear_pack_options *given_options,
@@ -47,12 +52,13 @@ Status linear(const Context *given, const TensorArgument &x, const fovea_packed_
   options.residual = residual;
   FOVEA_CHECK(check_linear_options(options, *out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  const Product product = packed_product(*weight, *x, *out, residual);
-  ProductData data = {.x = static_cast<const float *>(x->data),
+  Product product = packed_product(*weight, *x, *out, residual);
+  if (bias != nullptr) product.types.bias = static_cast<Dtype>(bias->dtype);
+  ProductData data = {.x = x->data,
                       .panels = weight->panels,
-                      .out = static_cast<float *>(out->data),
+                      .out = out->data,
                       .activation = static_cast<Activation>(options.activation),
-                      .residual = residual == nullptr ? nullptr : static_cast<const float *>(residual->data)};
+                      .residual = residual == nullptr ? nullptr : residual->data};
   const bool strided = bias != nullptr && bias->shape[0] > 1 && bias->strides[0] != 1;
   MemoryLayout layout;
   const auto contiguous = layout.add<float>(strided ? bias->shape[0] : 0);
@@ -60,7 +66,7 @@ Status linear(const Context *given, const TensorArgument &x, const fovea_packed_
   FOVEA_CHECK(workspace.status());
   float *gathered = contiguous.in(workspace.data());
   if (strided) gather(*bias, gathered);
-  if (bias != nullptr) data.bias = strided ? gathered : static_cast<const float *>(bias->data);
+  if (bias != nullptr) data.bias = strided ? gathered : bias->data;
   run_product(*context, product, data);
   return FOVEA_OK;
 }

@@ -11,7 +11,7 @@
 namespace fovea {
 
 // A product of tensors that are known to fit, from TensorArguments. residual may be null.
-Product tensor_product(const MatmulKernels &kernels, const ProductMatrix &matrix, const fovea_tensor &x,
+Product tensor_product(const Kernels &kernels, const ProductMatrix &matrix, const fovea_tensor &x,
                        const fovea_tensor &out, const fovea_tensor *residual);
 Product packed_product(const fovea_packed_matrix &matrix, const fovea_tensor &x, const fovea_tensor &out,
                        const fovea_tensor *residual);

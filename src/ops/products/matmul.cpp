@@ -26,14 +26,15 @@ ProductMatrix as_matrix(const fovea_tensor &tensor) {
           .column_stride = tensor.shape[last] == 1 ? 1 : tensor.strides[last],
           .depth_stride = tensor.strides[last - 1],
           .count = 1,
-          .next = tensor.rank == 3 ? tensor.strides[0] : 0};
+          .next = tensor.rank == 3 ? tensor.strides[0] : 0,
+          .dtype = static_cast<Dtype>(tensor.dtype)};
 }
 
 // Some batch entries of a tensor, or of one without batch all of it.
 fovea_tensor entries_of(const fovea_tensor &tensor, int64_t first, int64_t count) {
   fovea_tensor entries = tensor;
   if (tensor.rank < 3) return entries;
-  entries.data = static_cast<float *>(tensor.data) + first * tensor.strides[0];
+  entries.data = element_at(tensor.data, static_cast<Dtype>(tensor.dtype), first * tensor.strides[0]);
   entries.shape[0] = count;
   return entries;
 }
@@ -58,6 +59,7 @@ struct Slices {
 Status multiply(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out) {
   const MatmulKernels &kernels = *context.kernels->matmul;
   const ProductMatrix right = as_matrix(b);
+  const auto out_dtype = static_cast<Dtype>(out.dtype);
   const Slices slices(right, out.rank == 3 ? out.shape[0] : 1, kernels.panel_columns);
   MemoryLayout layout;
   const auto panels = add_panels(kernels, slices.matrix, &layout);
@@ -71,11 +73,12 @@ Status multiply(const Context &context, const fovea_tensor &a, const fovea_tenso
       ProductMatrix slice = slices.matrix;
       slice.columns = std::min(slice.columns, right.columns - column);
       slice.count = slices.shared ? 1 : entries;
-      run_product(context, tensor_product(kernels, slice, x, to, nullptr),
-                  {.x = static_cast<const float *>(x.data),
-                   .matrix = static_cast<const float *>(b.data) + entry * slice.next + column * slice.column_stride,
+      const int64_t first = entry * slice.next + column * slice.column_stride;
+      run_product(context, tensor_product(*context.kernels, slice, x, to, nullptr),
+                  {.x = x.data,
+                   .matrix = element_at(b.data, right.dtype, first),
                    .panels = panels.in(workspace.data()),
-                   .out = static_cast<float *>(to.data) + column});
+                   .out = element_at(to.data, out_dtype, column)});
     }
   }
   return FOVEA_OK;
@@ -95,7 +98,7 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(expect_given(packed, "packed", "where to store the packed matrix"));
-  const TensorRule rule = {.name = from.name, .min_rank = 2, .max_rank = 2, .contiguous_last = false};
+  const TensorRule rule = {.name = from.name, .min_rank = 2, .max_rank = 2, .contiguous_last = false, .narrow = true};
   FOVEA_CHECK(check_tensor(from.matrix, rule));
   const MatmulKernels &kernels = *context->kernels->matmul;
   ProductMatrix b = as_matrix(*from.matrix);
@@ -113,11 +116,12 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   made->kernels = context->kernels;
   made->depth = b.depth;
   made->columns = b.columns;
+  made->dtype = b.dtype;
   made->size = layout.size();
   made->memory = allocate_weights(made->size);
   if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
   made->panels = panels.in(made->memory);
-  pack_panels(*context, kernels, b, static_cast<const float *>(from.matrix->data), made->panels);
+  pack_panels(*context, kernels, b, from.matrix->data, made->panels);
   *packed = made.release();
   return FOVEA_OK;
 }
@@ -137,8 +141,7 @@ Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_packed_product(*context, matmul_names, a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  run_product(*context, packed_product(*b, *a, *out, nullptr),
-              {.x = static_cast<const float *>(a->data), .panels = b->panels, .out = static_cast<float *>(out->data)});
+  run_product(*context, packed_product(*b, *a, *out, nullptr), {.x = a->data, .panels = b->panels, .out = out->data});
   return FOVEA_OK;
 }
 

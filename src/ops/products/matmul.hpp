@@ -13,6 +13,7 @@ struct fovea_packed_matrix {
   const fovea::Kernels *kernels;
   int64_t depth;
   int64_t columns;
+  fovea::Dtype dtype;  // of its elements, in the panels too
   size_t size;
   void *memory;
   float *panels;  // in it

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/cpu.hpp"
+
 namespace fovea {
 namespace {
 
@@ -21,19 +23,26 @@ double packing_cycles(const MatmulKernels &kernels, const ProductMatrix &matrix)
          static_cast<double>(matrix.count);
 }
 
-void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64_t panel, const float *b,
+void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64_t panel, const void *b,
                 float *panels) {
   const int64_t panels_each = ceil_div(matrix.columns, kernels.panel_columns);
   const int64_t column = panel % panels_each * kernels.panel_columns;
-  kernels.pack({.b = b + panel / panels_each * matrix.next + column * matrix.column_stride,
+  const int64_t first = panel / panels_each * matrix.next + column * matrix.column_stride;
+  kernels.pack({.b = element_at(b, matrix.dtype, first),
+                .dtype = matrix.dtype,
                 .b_row_stride = matrix.depth_stride,
                 .b_column_stride = matrix.column_stride,
                 .depth = matrix.depth,
                 .columns = std::min(kernels.panel_columns, matrix.columns - column),
-                .out = panels + panel * kernels.panel_floats(matrix.depth)});
+                .out = panels + panel * kernels.panel_floats(matrix.depth, matrix.dtype)});
 }
 
 }  // namespace
+
+const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix) {
+  const bool pairs = x == Dtype::bf16 && matrix == Dtype::bf16 && kernels.matmul_pairs != nullptr;
+  return pairs && cpu_has_bfloat16_products() ? *kernels.matmul_pairs : *kernels.matmul;
+}
 
 void set_rows(std::initializer_list<RowAxis> axes, Product *product) {
   Product &p = *product;
@@ -65,8 +74,8 @@ MemoryPart<float> add_panels(const MatmulKernels &kernels, const ProductMatrix &
   if (matrix.columns > INT64_MAX - kernels.panel_columns || matrix.depth > deepest_product) {
     return layout->add<float>(INT64_MAX);
   }
-  return layout->add<float>(
-      {ceil_div(matrix.columns, kernels.panel_columns), kernels.panel_floats(matrix.depth), matrix.count});
+  return layout->add<float>({ceil_div(matrix.columns, kernels.panel_columns),
+                             kernels.panel_floats(matrix.depth, matrix.dtype), matrix.count});
 }
 
 ProductTasks::ProductTasks(const Product &product, const ProductData &data, int workers)
@@ -130,22 +139,29 @@ void ProductTasks::multiply(int64_t task) const {
   const Piece part = piece(task);
   if (part.rows == 0) return;
   const RowAxis &rows = product_.axis[product_.axes - 1];
-  const bool adds = data_.residual != nullptr;
-  product_.kernels->block({.a = data_.x + part.x,
+  const ProductTypes &types = product_.types;
+  const auto from = [](const void *data, Dtype dtype, int64_t index) {
+    return data == nullptr ? nullptr : element_at(data, dtype, index);
+  };
+  product_.kernels->block({.a = element_at(data_.x, types.x, part.x),
+                           .a_dtype = types.x,
                            .a_row_stride = rows.x_stride,
                            .a_column_stride = product_.x_column_stride,
                            .b = data_.panels + part.panel,
+                           .b_dtype = product_.matrix.dtype,
                            .b_panel_stride = panel_floats_,
-                           .b_row_stride = product_.kernels->panel_columns,
-                           .out = data_.out + part.out + part.first_column,
+                           .out = element_at(data_.out, types.out, part.out + part.first_column),
+                           .out_dtype = types.out,
                            .out_row_stride = rows.out_stride,
                            .rows = part.rows,
                            .columns = part.columns,
                            .depth = product_.matrix.depth,
                            .chain = product_.chain,
-                           .bias = data_.bias == nullptr ? nullptr : data_.bias + part.first_column,
+                           .bias = from(data_.bias, types.bias, part.first_column),
+                           .bias_dtype = types.bias,
                            .activation = data_.activation,
-                           .residual = adds ? data_.residual + part.residual + part.first_column : nullptr,
+                           .residual = from(data_.residual, types.residual, part.residual + part.first_column),
+                           .residual_dtype = types.residual,
                            .residual_row_stride = rows.residual_stride});
   if (chunks_ == 1 && data_.finish.kernels != nullptr) finish_rows(part);
 }
@@ -155,7 +171,7 @@ void ProductTasks::finish(int64_t block) const { finish_rows(piece(block * chunk
 void ProductTasks::finish_rows(const Piece &piece) const {
   const int64_t row_floats = padded_units(product_.matrix.columns);
   const UnitFinish &finish = data_.finish;
-  finish.kernels->finish_units({.rows = data_.out + piece.out,
+  finish.kernels->finish_units({.rows = static_cast<float *>(data_.out) + piece.out,
                                 .count = piece.rows,
                                 .step = product_.axis[product_.axes - 1].out_stride / row_floats,
                                 .units = product_.matrix.columns,
@@ -213,7 +229,8 @@ void add_products(std::initializer_list<const ProductTasks *> products, TaskList
 void run_product(const Context &context, const Product &product, const ProductData &data) {
   if (product.rows == 0 || product.matrix.columns == 0) return;
   const ProductMatrix &matrix = product.matrix;
-  const double reading = static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns) / 2.0;
+  const double words = static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns);
+  const double reading = words / (is_narrow(matrix.dtype) ? 4.0 : 2.0);
   const double packing = data.matrix == nullptr ? 0.0 : packing_cycles(*product.kernels, matrix);
   const int workers = workers_for(context, std::max(product_cycles(product), reading) + packing);
   const ProductTasks tasks(product, data, workers);
@@ -222,7 +239,7 @@ void run_product(const Context &context, const Product &product, const ProductDa
   run_tasks(context, workers, list);
 }
 
-void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const float *data,
+void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const void *data,
                  float *panels) {
   if (matrix.columns == 0 || matrix.depth == 0) return;
   run_tasks(context, workers_for(context, packing_cycles(kernels, matrix)),

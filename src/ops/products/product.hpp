@@ -19,9 +19,18 @@ struct ProductMatrix {
   int64_t column_stride = 0, depth_stride = 0;
   int64_t count = 1;  // more: the rows' first axis has a matrix for each index
   int64_t next = 0;   // from one matrix to the next
+  Dtype dtype = Dtype::f32;
 };
 
-// Strides are in floats.
+// Of the operands beside the matrix.
+struct ProductTypes {
+  Dtype x = Dtype::f32, out = Dtype::f32, bias = Dtype::f32, residual = Dtype::f32;
+};
+
+// The kernels for these operands: on a processor that has products of bfloat16, theirs.
+const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix);
+
+// Strides are in elements.
 struct RowAxis {
   int64_t size;
   int64_t x_stride, out_stride;
@@ -40,6 +49,7 @@ enum class Cut {
 struct Product {
   const MatmulKernels *kernels = nullptr;
   ProductMatrix matrix = {};
+  ProductTypes types = {};
   Cut cut = Cut::columns;
   int axes = 0;  // of the rows, as few as strides allow
   RowAxis axis[3] = {};
@@ -49,7 +59,7 @@ struct Product {
   int64_t head_rows = 0;      // of so many rows of a head only those that some query attends are wanted; 0: all are
 
   int64_t panels() const { return ceil_div(matrix.columns, kernels->panel_columns); }
-  int64_t panel_floats() const { return kernels->panel_floats(matrix.depth); }
+  int64_t panel_floats() const { return kernels->panel_floats(matrix.depth, matrix.dtype); }
 };
 
 // Sets the rows: axes of size 1 go, neighbours that are evenly spaced on all sides become one, but for positions where not
@@ -70,14 +80,14 @@ struct UnitFinish {
 };
 
 struct ProductData {
-  const float *x = nullptr;
-  const float *matrix = nullptr;  // null: the panels are packed already
-  float *panels = nullptr;        // written only where they are to be packed
-  float *out = nullptr;
+  const void *x = nullptr;
+  const void *matrix = nullptr;  // null: the panels are packed already
+  float *panels = nullptr;       // written only where they are to be packed
+  void *out = nullptr;
   // What the kernel adds as it stores.
-  const float *bias = nullptr;
+  const void *bias = nullptr;
   Activation activation = Activation::none;
-  const float *residual = nullptr;  // may be out
+  const void *residual = nullptr;  // may be out
   // What is done when all columns of a row are there.
   UnitFinish finish = {};
   const AttentionProblem *problem = nullptr;  // whose valid lengths they are, if not all rows are wanted
@@ -99,7 +109,7 @@ class ProductTasks {
  private:
   // A block of rows and a run of panels: one task.
   struct Piece {
-    int64_t x, out, residual, panel;  // where it begins, in floats
+    int64_t x, out, residual, panel;  // where it begins: elements, 32-bit words of the panels
     int64_t rows, columns;
     int64_t first_column;
   };
@@ -126,7 +136,7 @@ void add_products(std::initializer_list<const ProductTasks *> products, TaskList
 void run_product(const Context &context, const Product &product, const ProductData &data);
 
 // Packing alone.
-void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const float *data,
+void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const void *data,
                  float *panels);
 
 }  // namespace fovea

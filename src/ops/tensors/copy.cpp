@@ -38,8 +38,13 @@ void gather(const float *from, int64_t stride, int64_t count, float *to) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
-void gather(const fovea_tensor &vector, float *to) {
-  gather(static_cast<const float *>(vector.data), vector.strides[0], vector.shape[0], to);
+void gather(const fovea_tensor &vector, void *to) {
+  const int64_t stride = vector.strides[0], count = vector.shape[0];
+  if (!is_narrow(static_cast<Dtype>(vector.dtype))) {
+    return gather(static_cast<const float *>(vector.data), stride, count, static_cast<float *>(to));
+  }
+  const auto *from = static_cast<const uint16_t *>(vector.data);
+  for (int64_t i = 0; i < count; ++i) static_cast<uint16_t *>(to)[i] = from[i * stride];
 }
 
 int copying_workers(const Context &context, int64_t elements) {

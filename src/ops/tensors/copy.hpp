@@ -8,9 +8,9 @@
 
 namespace fovea {
 
-// A vector of any stride becomes a contiguous one.
+// A vector of any stride becomes a contiguous one, of the same elements.
 void gather(const float *from, int64_t stride, int64_t count, float *to);
-void gather(const fovea_tensor &vector, float *to);
+void gather(const fovea_tensor &vector, void *to);
 
 // A tensor of float32, float16 or bfloat16, with any strides and a contiguous last axis, to another of the same shape and
 // any of these types: bit by bit where both have one type, else rounded once.

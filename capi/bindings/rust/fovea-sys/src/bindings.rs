@@ -571,7 +571,7 @@ pub struct fovea_linear_options {
     pub reserved: i32,
     /// F32 [N], any stride
     pub bias: *const fovea_tensor,
-    /// F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the layer is then added to it
+    /// F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it
     pub residual: *const fovea_tensor,
 }
 
@@ -642,7 +642,8 @@ impl Default for fovea_kv_cache_sizes {
 }
 
 /// The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
-/// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none.
+/// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
+/// BF16; weights keep their types when they are packed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fovea_mha_parameters {
@@ -858,13 +859,18 @@ extern "C" {
     /// out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
     /// batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
     /// Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
+    /// Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
+    /// numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
+    /// products of it (AVX-512-BF16), pairs of products are added in its order, and subnormal numbers count as 0: an error of
+    /// the same size.
     pub fn fovea_matmul(
         context: *const fovea_context,
         a: *const fovea_tensor,
         b: *const fovea_tensor,
         out: *const fovea_tensor,
     ) -> fovea_status;
-    /// b F32 [K,N], any strides. options may be NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
+    /// b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. options may be
+    /// NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
     pub fn fovea_matmul_pack(
         context: *const fovea_context,
         b: *const fovea_tensor,
@@ -1026,7 +1032,8 @@ extern "C" {
     /// The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
     /// the power of two P below, then every other one of 2P heads. out F32 [H], any stride.
     pub fn fovea_alibi_slopes(out: *const fovea_tensor) -> fovea_status;
-    /// fovea_matmul_pack for a weight in either layout. weight F32, rank 2, any strides. options may be NULL: [out,in].
+    /// fovea_matmul_pack for a weight in either layout. weight F32, F16 or BF16, rank 2, any strides. options may be NULL:
+    /// [out,in].
     pub fn fovea_linear_pack(
         context: *const fovea_context,
         weight: *const fovea_tensor,
@@ -1038,7 +1045,8 @@ extern "C" {
     /// contiguous.
     ///   x F32 [M,K] or [B,M,K], any strides   W [K,N], packed   out F32 [M,N] or [B,M,N], last axis contiguous
     /// options may be NULL: out = x W, with the bits of fovea_matmul. The context must run the instruction set that weight
-    /// was packed for.
+    /// was packed for. Each of x, bias, residual and out may as well be F16 or BF16, in any mix with W, as in fovea_matmul:
+    /// everything after the product, too, is computed in float32.
     /// ```
     pub fn fovea_linear(
         context: *const fovea_context,
@@ -1146,7 +1154,8 @@ extern "C" {
     ///   query F32 [B,Q,Eq]   key F32 [B,K,Ek]   value F32 [B,K,Ev]   out F32 [B,Q,Eo]
     /// or all of rank 2 (one sequence), last axis contiguous. key NULL: query (self-attention, one product for all three
     /// projections); value NULL: key. The heads are attended to as fovea_attention does with [B,H,Q,D] tensors: the same
-    /// bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other. After an error out and the
+    /// bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other, with F32 tensors between them.
+    /// Each of query, key, value and out may as well be F16 or BF16, in any mix with the weights. After an error out and the
     /// cache are as before. Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats, comes from the context.
     /// ```
     pub fn fovea_multi_head_attention(

@@ -794,7 +794,7 @@ impl<'a> LinearOptions<'a> {
         self
     }
 
-    /// F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the layer is then added to it
+    /// F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it
     pub fn residual(mut self, residual: impl Into<Tensor<'a>>) -> Self {
         self.residual = Some(residual.into());
         self
@@ -933,7 +933,8 @@ impl KvCacheSizes {
 }
 
 /// The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
-/// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none.
+/// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
+/// BF16; weights keep their types when they are packed.
 ///
 /// Every setter left out is a default. In C: `fovea_mha_parameters`.
 #[derive(Default)]

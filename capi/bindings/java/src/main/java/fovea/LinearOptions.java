@@ -27,8 +27,8 @@ public final class LinearOptions {
   }
 
   /**
-   * F32, out's shape, last axis contiguous, added last. May be out itself (same data, shape and strides): the
-   * layer is then added to it
+   * F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides):
+   * the layer is then added to it
    */
   public LinearOptions residual(Tensor residual) {
     this.residual = residual;

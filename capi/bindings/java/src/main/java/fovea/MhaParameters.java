@@ -8,7 +8,8 @@ import java.lang.foreign.MemorySegment;
 
 /**
  * The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the
- * other way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none.
+ * other way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well
+ * be F16 or BF16; weights keep their types when they are packed.
  * <p>Whatever is left out has its default. In C: {@code fovea_mha_parameters}.
  */
 public final class MhaParameters {

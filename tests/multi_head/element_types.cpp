@@ -1,0 +1,259 @@
+// Multi-head attention whose inputs, weights, biases and outputs have 16 bits, in any mix: bit by bit what float32 gives of
+// the same numbers, rounded once, but where bfloat16 meets the processor's own products of it.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "errors.hpp"
+#include "support/creation.hpp"
+#include "support/kv_cache.hpp"
+#include "support/multi_head.hpp"
+#include "support/narrow.hpp"
+
+using namespace testing;
+
+namespace {
+
+constexpr Inputs kInputs[] = {Inputs::kOne, Inputs::kTwo, Inputs::kThree};
+constexpr fovea_dtype kTypes[] = {FOVEA_F32, FOVEA_F16, FOVEA_BF16};
+
+struct Types {
+  fovea_dtype query = FOVEA_F32, key = FOVEA_F32, value = FOVEA_F32, out = FOVEA_F32;
+  fovea_dtype weight[4] = {FOVEA_F32, FOVEA_F32, FOVEA_F32, FOVEA_F32};  // query's, key's, value's, out's
+  fovea_dtype bias = FOVEA_F32;
+};
+
+Types all_of(fovea_dtype dtype) { return {dtype, dtype, dtype, dtype, {dtype, dtype, dtype, dtype}, dtype}; }
+
+Types any_types(Random &random) {
+  Types types;
+  for (fovea_dtype *type : {&types.query, &types.key, &types.value, &types.out, &types.bias}) {
+    *type = random.pick({FOVEA_F32, FOVEA_F16, FOVEA_BF16});
+  }
+  for (fovea_dtype &type : types.weight) type = random.pick({FOVEA_F32, FOVEA_F16, FOVEA_BF16});
+  return types;
+}
+
+// The tensor in memory of its own where it has 16 bits, its numbers rounded to the type beforehand.
+class Given {
+ public:
+  Given(Tensor<float> &from, fovea_dtype dtype, fovea_tensor *view) {
+    if (dtype == FOVEA_F32 || from.shape().empty() || from.count() == 0) return;
+    const std::vector<float> dense = from.dense();
+    size_t next = 0;
+    from.fill([&] { return rounded_to(dense[next++], dtype); });
+    narrow_.emplace(from, dtype);
+    *view = narrow_->view();
+  }
+  const std::optional<NarrowTensor> &narrow() const { return narrow_; }
+
+ private:
+  std::optional<NarrowTensor> narrow_;
+};
+
+// A layer with operands of these types, in one call.
+struct Narrowed {
+  MultiHead layer;
+  MhaParameters given;
+  fovea_tensor query, key, value;
+  Types types;
+  std::optional<Given> narrow[11];
+
+  Narrowed(MultiHead from, const Types &of) : layer(std::move(from)), given(layer), types(of) {
+    query = layer.query.view(), key = layer.key.view(), value = layer.value.view();
+    narrow[0].emplace(layer.query, types.query, &query);
+    narrow[1].emplace(layer.key, types.key, &key);
+    narrow[2].emplace(layer.value, types.value, &value);
+    narrow[3].emplace(layer.query_weight, types.weight[0], &given.query_weight);
+    narrow[4].emplace(layer.key_weight, types.weight[1], &given.key_weight);
+    narrow[5].emplace(layer.value_weight, types.weight[2], &given.value_weight);
+    narrow[6].emplace(layer.out_weight, types.weight[3], &given.out_weight);
+    narrow[7].emplace(layer.query_bias, types.bias, &given.query_bias);
+    narrow[8].emplace(layer.key_bias, types.bias, &given.key_bias);
+    narrow[9].emplace(layer.value_bias, types.bias, &given.value_bias);
+    narrow[10].emplace(layer.out_bias, types.bias, &given.out_bias);
+  }
+
+  MhaWeights make_weights(const fovea_context *context) const {
+    fovea_mha_weights *weights = nullptr;
+    REQUIRE_OK(fovea_mha_weights_create(context, &given.parameters, &weights));
+    return MhaWeights(weights);
+  }
+
+  // Its result, widened.
+  std::vector<float> run(const fovea_context *context, const fovea_mha_options *options, bool once) const {
+    Tensor<float> out = layer.make_out();
+    fovea_tensor view = out.view();
+    const Given narrow_out(out, types.out, &view);
+    const fovea_tensor *k = layer.inputs == Inputs::kOne ? nullptr : &key;
+    const fovea_tensor *v = layer.inputs == Inputs::kThree ? &value : nullptr;
+    REQUIRE_OK(once ? fovea_multi_head_attention_once(context, &given.parameters, &query, k, v, &view, options)
+                    : fovea_multi_head_attention(context, make_weights(context).get(), &query, k, v, &view, options));
+    if (!narrow_out.narrow()) return out.dense();
+    std::vector<float> values;
+    for_each_index(out.shape(),
+                   [&](const Shape &at) { values.push_back(widened(narrow_out.narrow()->at(at), types.out)); });
+    return values;
+  }
+
+  // Whether some product may go through the processor's own products of bfloat16.
+  bool takes_pairs(const fovea_context *context) const {
+#if defined(__x86_64__)
+    const std::string isa = fovea_isa_name(context);
+    const fovea_dtype of_key = layer.inputs == Inputs::kOne ? types.query : types.key;
+    const fovea_dtype of_value = layer.inputs == Inputs::kThree ? types.value : of_key;
+    const fovea_dtype inputs[] = {types.query, of_key, of_value};
+    bool any = false;
+    for (int n = 0; n < 3; ++n) any = any || (inputs[n] == FOVEA_BF16 && types.weight[n] == FOVEA_BF16);
+    return any && (isa == "avx512" || isa == "amx") && __builtin_cpu_supports("avx512bf16");
+#else
+    static_cast<void>(context);
+    return false;
+#endif
+  }
+};
+
+void check_types(MultiHead layer, const Types &types, const fovea_mha_options *options = nullptr) {
+  const Narrowed narrowed(std::move(layer), types);
+  CAPTURE(types.query);
+  CAPTURE(types.key);
+  CAPTURE(types.value);
+  CAPTURE(types.out);
+  CAPTURE(types.bias);
+  for_each_isa([&](const fovea_context *context) {
+    const Tensor<float> floats = narrowed.layer.make_out();
+    REQUIRE_OK(narrowed.layer.run(context, narrowed.layer.make_weights(context), floats, options));
+    const std::vector<float> truth = floats.dense();
+    for (const bool once : {false, true}) {
+      const std::vector<float> out = narrowed.run(context, options, once);
+      int64_t wrong = 0;
+      for (size_t n = 0; n < truth.size(); ++n) {
+        const float expected = rounded_to(truth[n], types.out);
+        // Sums in another order, and perhaps the next number of 16 bits.
+        const float allowed = 1e-4f + (types.out == FOVEA_F32 ? 0 : 0x1p-7f * std::abs(expected));
+        wrong += narrowed.takes_pairs(context) ? !(std::abs(out[n] - expected) <= allowed)
+                                               : std::memcmp(&out[n], &expected, sizeof expected) != 0;
+      }
+      CHECK_EQ(wrong, 0);
+    }
+  });
+}
+
+KvCache make_cache() {
+  auto sizes = sized_options<fovea_kv_cache_sizes>();
+  sizes.batch = sizes.kv_heads = 2;
+  sizes.capacity = 20;
+  sizes.head_dim = 8;
+  fovea_kv_cache *cache = nullptr;
+  REQUIRE_OK(fovea_kv_cache_create(&sizes, &cache));
+  return KvCache(cache);
+}
+
+}  // namespace
+
+TEST_SUITE("multi head of 16 bits") {
+  TEST_CASE("any types give what float32 gives, rounded once") {
+    Random random(base_seed());
+    for (const MultiHeadSizes &sizes : multi_head_sizes()) {
+      for (const Inputs inputs : kInputs) {
+        for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+          check_types(make_multi_head(sizes, inputs, random), all_of(dtype));
+        }
+        // Inputs that share their memory but not the types of their weights are separate products.
+        for (int n = 0; n < 4; ++n) check_types(make_multi_head(sizes, inputs, random), any_types(random));
+      }
+    }
+  }
+
+  TEST_CASE("with rotary and a cache") {
+    for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+      const auto make = [] {
+        Random random(base_seed());
+        return make_multi_head({.batch = 2,
+                                .query_len = 5,
+                                .key_len = 5,
+                                .query_inputs = 24,
+                                .heads = 4,
+                                .kv_heads = 2,
+                                .head_dim = 8,
+                                .value_dim = 8,
+                                .outputs = 24},
+                               Inputs::kOne, random);
+      };
+      auto rotary = sized_options<fovea_rotary_options>();
+      auto options = sized_options<fovea_mha_options>();
+      options.rotary = &rotary;
+      check_types(make(), all_of(dtype), &options);
+
+      const Narrowed narrowed(make(), all_of(dtype));
+      for_each_isa([&](const fovea_context *context) {
+        const KvCache ours = make_cache(), plain = make_cache();
+        for (int step = 0; step < 3; ++step) {
+          options.cache = plain.get();
+          const Tensor<float> floats = narrowed.layer.make_out();
+          REQUIRE_OK(narrowed.layer.run(context, narrowed.layer.make_weights(context), floats, &options));
+          options.cache = ours.get();
+          const std::vector<float> out = narrowed.run(context, &options, false), truth = floats.dense();
+          for (size_t n = 0; n < out.size(); ++n) {
+            CHECK(out[n] == doctest::Approx(rounded_to(truth[n], dtype)).epsilon(0.01));
+          }
+        }
+      });
+    }
+  }
+
+  TEST_CASE("packed weights of 16 bits take half the memory") {
+    const auto make = [] {
+      Random random(base_seed());
+      return make_multi_head({.query_len = 2,
+                              .query_inputs = 128,
+                              .heads = 2,
+                              .kv_heads = 2,
+                              .head_dim = 64,
+                              .value_dim = 64,
+                              .outputs = 128,
+                              .biases = false},
+                             Inputs::kOne, random);
+    };
+    for_each_isa([&](const fovea_context *context) {
+      const size_t whole = fovea_mha_weights_size(Narrowed(make(), {}).make_weights(context).get());
+      for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+        CHECK_EQ(fovea_mha_weights_size(Narrowed(make(), all_of(dtype)).make_weights(context).get()), whole / 2);
+      }
+    });
+  }
+
+  TEST_CASE("types that are not taken are refused by name") {
+    Random random(base_seed());
+    Narrowed narrowed(make_multi_head(multi_head_sizes()[0], Inputs::kThree, random), {});
+    const MhaWeights weights = narrowed.make_weights(nullptr);
+    const Tensor<float> out = narrowed.layer.make_out();
+    fovea_tensor out_view = out.view();
+    const auto call = [&] {
+      return fovea_multi_head_attention(nullptr, weights.get(), &narrowed.query, &narrowed.key, &narrowed.value,
+                                        &out_view, nullptr);
+    };
+    const std::pair<const char *, fovea_tensor *> inputs[] = {
+        {"query", &narrowed.query}, {"key", &narrowed.key}, {"value", &narrowed.value}, {"out", &out_view}};
+    for (const fovea_dtype dtype : {FOVEA_I32, FOVEA_F8_E5M2, FOVEA_BOOL}) {
+      const std::string words = " has dtype " + dtype_name(dtype) + ", expected FOVEA_F32, FOVEA_F16 or FOVEA_BF16";
+      for (const auto &[name, view] : inputs) {
+        view->dtype = dtype;
+        check_refusal(call(), FOVEA_BAD_DTYPE, {name + words});
+        view->dtype = FOVEA_F32;
+      }
+      fovea_mha_weights *made = nullptr;
+      const auto create = [&] { return fovea_mha_weights_create(nullptr, &narrowed.given.parameters, &made); };
+      narrowed.given.key_weight.dtype = dtype;
+      check_refusal(create(), FOVEA_BAD_DTYPE, {"parameters.key_weight" + words});
+      narrowed.given.key_weight.dtype = FOVEA_F32;
+      narrowed.given.out_bias.dtype = dtype;
+      check_refusal(create(), FOVEA_BAD_DTYPE, {"parameters.out_bias" + words});
+      narrowed.given.out_bias.dtype = FOVEA_F32;
+      CHECK(made == nullptr);
+    }
+    CHECK(out.untouched());
+  }
+}
