@@ -30,13 +30,13 @@ OwnContext make_context(const std::string &isa, int32_t precision, int32_t threa
   return OwnContext(context);
 }
 
-bool takes_pairs(const AttentionArguments &call, const fovea_context *context) {
+bool takes_bfloat16(const AttentionArguments &call, const fovea_context *context) {
   fovea_plan *plan = nullptr;
   REQUIRE_OK(call.plan(context, &plan));
   char text[512];
   fovea_plan_describe(plan, text, sizeof text);
   fovea_plan_destroy(plan);
-  return std::strstr(text, "kernels=avx512bf16") != nullptr;
+  return std::strstr(text, "kernels=avx512bf16") != nullptr || std::strstr(text, "kernels=amxbf16") != nullptr;
 }
 
 // NaNs are equal.
@@ -70,7 +70,7 @@ bool check_medium(const AttentionProblem &problem, const fovea_context *context,
   const AttentionResult medium = problem.make_result(want_weights), rounded = problem.make_result(want_weights);
   AttentionArguments call(problem, medium), narrow_call(problem, rounded);
   call.options.precision = FOVEA_PRECISION_MEDIUM;
-  const bool pairs = takes_pairs(call, context);
+  const bool pairs = takes_bfloat16(call, context);
   REQUIRE_OK(call.run(context));
   if (!pairs) {
     CHECK(same_outputs(medium, run_with(problem, context, FOVEA_PRECISION_HIGHEST, want_weights)));
@@ -81,7 +81,7 @@ bool check_medium(const AttentionProblem &problem, const fovea_context *context,
   narrow_call.key = key.view();
   narrow_call.value = value.view();
   REQUIRE_OK(narrow_call.run(context));
-  if (!takes_pairs(narrow_call, context)) return false;  // keys an odd stride apart
+  if (!takes_bfloat16(narrow_call, context)) return false;  // keys an odd stride apart
   CHECK(same_outputs(medium, rounded));
   return true;
 }
@@ -116,7 +116,7 @@ TEST_SUITE("precision") {
       narrow_call.query = query.view();
       narrow_call.key = key.view();
       narrow_call.value = value.view();
-      CHECK_EQ(check_medium(problem, context, false), takes_pairs(narrow_call, context));
+      CHECK_EQ(check_medium(problem, context, false), takes_bfloat16(narrow_call, context));
     });
   }
 
@@ -130,7 +130,7 @@ TEST_SUITE("precision") {
       call.options.precision = FOVEA_PRECISION_MEDIUM;
       const NarrowTensor key(problem.key, FOVEA_F16);
       call.key = key.view();
-      CHECK_FALSE(takes_pairs(call, context));
+      CHECK_FALSE(takes_bfloat16(call, context));
     });
     for (const int32_t kind : kScoreKinds) {
       if (kind == FOVEA_SCORE_DOT) continue;

@@ -8,10 +8,10 @@
 // multiply-add, rounded once. Only where the reference is large, what it was rounded by would be, too; there the
 // difference of scores is taken first.
 //
-// 2^x = 2^floor(x) p(x - floor(x)), p a cubic with p(0) = 1 and a relative error below 8.6e-5, a fortieth of bfloat16's. It lies in
-// [1, 2], where bfloat16's places are 2^-7 apart: with half of that in its constant term, cutting the lower half off
-// rounds it to nearest (ties up), for any power of two. The sums of weights are sums of the rounded ones, so they
-// fit what the tiles sum up.
+// 2^x = 2^floor(x) p(x - floor(x)), p a cubic with p(0) = 1 and a relative error below 8.6e-5, a fortieth of bfloat16's. It
+// lies in [1, 2], where bfloat16's places are 2^-7 apart: with half of that in its constant term, cutting the lower half
+// off rounds it to nearest (ties up), for any power of two. The sums of weights are sums of the rounded ones, so they fit
+// what the tiles sum up.
 //
 // Instructions for 32 scores, two registers: 2 x (multiply-add, reduce, three multiply-adds, scale), shift, merge, sum;
 // with their two maxima 17, of which a reduce is two micro-operations: 9.5 cycles on two ports, where tiles take
