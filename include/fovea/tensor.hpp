@@ -7,6 +7,7 @@
 #include <fovea/fovea.h>
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -42,11 +43,60 @@ inline void check(fovea_status status) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
+// Numbers of 16 bits as they lie in memory, where the compiler has no type of its own for them. From float to nearest, ties to
+// even, past the largest number to infinity; subnormal numbers and NaN are kept. To float exactly.
+struct Bfloat16 {
+  std::uint16_t bits;
+
+  static constexpr Bfloat16 from(float x) noexcept {
+    const auto word = std::bit_cast<std::uint32_t>(x);
+    const bool is_nan = (word & 0x7fffffff) > 0x7f800000;
+    const std::uint32_t rounded = is_nan ? word | 0x400000 : word + 0x7fff + (word >> 16 & 1);
+    return {static_cast<std::uint16_t>(rounded >> 16)};
+  }
+  explicit constexpr operator float() const noexcept { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+};
+
+struct Float16 {
+  std::uint16_t bits;
+
+  static constexpr Float16 from(float x) noexcept {
+    const auto word = std::bit_cast<std::uint32_t>(x);
+    const std::uint32_t magnitude = word & 0x7fffffff;
+    std::uint32_t half = 0x7c00;  // infinity
+    if (magnitude > 0x7f800000) {
+      half = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    } else if (magnitude < 0x38800000) {  // the sum with 1/2 has the subnormal number in its lowest bits
+      half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
+    } else if (magnitude < 0x477ff000) {
+      half = (magnitude - 0x37fff001 + (magnitude >> 13 & 1)) >> 13;
+    }
+    return {static_cast<std::uint16_t>((word >> 16 & 0x8000) | half)};
+  }
+  explicit constexpr operator float() const noexcept {
+    const std::uint32_t sign = (std::uint32_t{bits} & 0x8000) << 16, magnitude = bits & 0x7fff;
+    const std::uint32_t finite = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
+    return std::bit_cast<float>(sign | (magnitude < 0x7c00 ? finite : 0x7f800000 | magnitude << 13));
+  }
+};
+
 // 0 for what is no element.
 template <typename T>
 inline constexpr fovea_dtype dtype_of = 0;
 template <>
 inline constexpr fovea_dtype dtype_of<float> = FOVEA_F32;
+template <>
+inline constexpr fovea_dtype dtype_of<Float16> = FOVEA_F16;
+template <>
+inline constexpr fovea_dtype dtype_of<Bfloat16> = FOVEA_BF16;
+#if defined(__FLT16_MAX__)  // std::float16_t is _Float16
+template <>
+inline constexpr fovea_dtype dtype_of<_Float16> = FOVEA_F16;
+#endif
+#if defined(__BFLT16_MAX__) || defined(__STDCPP_BFLOAT16_T__)  // std::bfloat16_t is __bf16
+template <>
+inline constexpr fovea_dtype dtype_of<__bf16> = FOVEA_BF16;
+#endif
 template <>
 inline constexpr fovea_dtype dtype_of<std::int32_t> = FOVEA_I32;
 template <>
@@ -59,6 +109,11 @@ static_assert(sizeof(bool) == 1);
 
 template <typename T>
 concept Element = (dtype_of<std::remove_const_t<T>> != 0);
+
+// F32, F16 or BF16.
+template <typename T>
+concept FloatElement = (dtype_of<std::remove_const_t<T>> >= FOVEA_F32 &&
+                        dtype_of<std::remove_const_t<T>> <= FOVEA_BF16);
 
 // The sizes, or the strides, of up to FOVEA_MAX_RANK axes: {2, 12, 25, 32}.
 class Shape {
@@ -179,8 +234,84 @@ template <std::ranges::contiguous_range Range>
 Tensor(Range &&, const Shape &, const Shape &)
     -> Tensor<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
-using Input = Tensor<const float>;
-using Output = Tensor<float>;
+// A Tensor of float, or of 16-bit floats, as an argument; `writable`: an output. Made from whatever makes a Tensor.
+template <bool writable>
+class Floats {
+  template <typename T>
+  using Viewed = std::conditional_t<writable, T, const T>;
+  template <typename Range>
+  using ElementOf = Viewed<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+
+ public:
+  // None.
+  Floats() noexcept { tensor_.rank = -1; }
+
+  template <FloatElement T>
+  requires(!writable || !std::is_const_v<T>) Floats(const Tensor<T> &tensor)
+  noexcept : Floats() {
+    if (tensor) tensor_ = *tensor.get();
+  }
+  template <std::ranges::contiguous_range Range>
+  requires(FloatElement<ElementOf<Range>> &&std::constructible_from<Tensor<ElementOf<Range>>, Range> &&
+           (!writable || !std::is_const_v<ElementOf<Range>>)) Floats(Range &&range)
+      : Floats(Tensor<ElementOf<Range>>(std::forward<Range>(range))) {}
+  template <std::ranges::contiguous_range Range>
+  Floats(Range &&range, const Shape &shape) : Floats(Tensor<ElementOf<Range>>(std::forward<Range>(range), shape)) {}
+  template <std::ranges::contiguous_range Range>
+  Floats(Range &&range, const Shape &shape, const Shape &strides)
+      : Floats(Tensor<ElementOf<Range>>(std::forward<Range>(range), shape, strides)) {}
+
+  // As Tensor's; nullptr is one of float.
+  template <FloatElement T>
+  static Floats at(T *data, const Shape &shape) {
+    return Tensor<T>::at(data, shape);
+  }
+  template <FloatElement T>
+  static Floats at(T *data, const Shape &shape, const Shape &strides) {
+    return Tensor<T>::at(data, shape, strides);
+  }
+  static Floats at(std::nullptr_t, const Shape &shape) { return Tensor<Viewed<float>>::at(nullptr, shape); }
+  static Floats at(std::nullptr_t, const Shape &shape, const Shape &strides) {
+    return Tensor<Viewed<float>>::at(nullptr, shape, strides);
+  }
+  // Over the memory of DLPack's DLTensor, as Tensor's, whichever of these types it has.
+  static Floats from_dlpack(const void *dl_tensor) {
+    Floats floats;
+    check(fovea_tensor_from_dlpack(dl_tensor, &floats.tensor_));
+    if (floats.tensor_.dtype < FOVEA_F32 || floats.tensor_.dtype > FOVEA_BF16)
+      throw Error(FOVEA_BAD_DTYPE, "dl_tensor has elements of fovea_dtype " + std::to_string(floats.tensor_.dtype) +
+                                       ", expected 1 to 3");
+    return floats;
+  }
+
+  explicit operator bool() const noexcept { return tensor_.rank >= 0; }
+  operator Floats<false>() const noexcept requires writable {
+    Floats<false> input;
+    input.tensor_ = tensor_;
+    return input;
+  }
+
+  fovea_dtype dtype() const noexcept { return tensor_.dtype; }
+  std::conditional_t<writable, void, const void> *data() const noexcept { return tensor_.data; }
+  std::span<const std::int64_t> shape() const noexcept { return axes(tensor_.shape); }
+  std::span<const std::int64_t> strides() const noexcept { return axes(tensor_.strides); }
+
+  // For the C functions: the view, and NULL if there is none. Valid as long as this object.
+  const fovea_tensor *get() const noexcept { return tensor_.rank >= 0 ? &tensor_ : nullptr; }
+
+ private:
+  template <bool>
+  friend class Floats;
+
+  std::span<const std::int64_t> axes(const std::int64_t *values) const noexcept {
+    return {values, static_cast<std::size_t>(std::max(tensor_.rank, 0))};
+  }
+
+  fovea_tensor tensor_ = {};
+};
+
+using Input = Floats<false>;
+using Output = Floats<true>;
 using Integers = std::variant<Tensor<const std::int32_t>, Tensor<const std::int64_t>>;  // lengths, positions; or none
 using Mask = std::variant<Tensor<const bool>, Tensor<const std::uint8_t>>;              // true: attend; or none
 

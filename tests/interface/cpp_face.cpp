@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -80,7 +81,19 @@ static_assert(!std::is_convertible_v<const Floats &, Output>);
 static_assert(!std::is_convertible_v<Floats, Output>, "a temporary is no place for a result");
 static_assert(!std::is_convertible_v<std::vector<double> &, Input>);
 static_assert(std::is_convertible_v<std::array<float, 3> &, Output>);
-static_assert(std::is_same_v<decltype(std::declval<Input>().data()), const float *>);
+static_assert(std::is_same_v<decltype(std::declval<Input>().data()), const void *>);
+static_assert(std::is_convertible_v<std::vector<fovea::Float16> &, Output>);
+static_assert(std::is_convertible_v<const std::vector<fovea::Bfloat16> &, Input>);
+static_assert(!std::is_convertible_v<const std::vector<fovea::Bfloat16> &, Output>);
+static_assert(!std::is_convertible_v<std::vector<std::int32_t> &, Input>);
+static_assert(!std::is_convertible_v<std::vector<fovea::Float16> &, fovea::Integers>);
+static_assert(fovea::dtype_of<fovea::Float16> == FOVEA_F16 && fovea::dtype_of<fovea::Bfloat16> == FOVEA_BF16);
+#if defined(__FLT16_MAX__)
+static_assert(fovea::dtype_of<_Float16> == FOVEA_F16);
+#endif
+#if defined(__BFLT16_MAX__)
+static_assert(fovea::dtype_of<__bf16> == FOVEA_BF16);
+#endif
 static_assert(std::is_convertible_v<std::vector<std::int32_t> &, fovea::Integers>);
 static_assert(std::is_convertible_v<const std::vector<std::int64_t> &, fovea::Integers>);
 static_assert(!std::is_convertible_v<std::vector<std::int16_t> &, fovea::Integers>);
@@ -118,6 +131,69 @@ TEST_CASE("tensors: shape, strides and type of what they are laid over") {
   CHECK_FALSE(Input());
   CHECK(Input().shape().empty());
   CHECK(Tensor(std::span<float>{}));  // empty is not none
+}
+
+template <typename T>
+void check_half_tensor() {
+  std::vector<T> x(3), out(3);
+  for (int i = 0; i < 3; ++i) {
+    if constexpr (requires { T::from(0.0f); }) {
+      x[static_cast<std::size_t>(i)] = T::from(static_cast<float>(i - 1));
+    } else {
+      x[static_cast<std::size_t>(i)] = static_cast<T>(i - 1);
+    }
+  }
+  CHECK_EQ(Tensor(x).get()->dtype, fovea::dtype_of<T>);
+  CHECK_EQ(Input(x, {1, 3}).dtype(), fovea::dtype_of<T>);
+  fovea::exp(x, out);
+  Floats floats(3);  // the same into another type
+  fovea::exp(x, floats);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(std::abs(std::exp(static_cast<double>(i) - 1) - static_cast<double>(floats[i])) <= 1e-6);
+    CHECK(std::abs(static_cast<double>(static_cast<float>(out[i]) / floats[i]) - 1) <= 0x1p-8);
+  }
+  const std::vector<T> key(2 * 10 * 2, x[2]), query(4, x[0]);
+  Floats values(40), result(8);
+  std::iota(values.begin(), values.end(), 0.0f);
+  fovea::sdpa(Tensor(query, {2, 1, 2}), Tensor(key, {2, 10, 2}), Tensor(values, {2, 10, 4}, {0, 4, 1}),
+              Tensor(result, {2, 1, 4}), {.valid_lens = std::vector<std::int64_t>{2, 6}});
+  check_near(result, {2, 3, 4, 5, 10, 11, 12, 13});
+}
+
+TEST_CASE("tensors of 16-bit floats, the library's own and the compiler's, in any mix") {
+  check_half_tensor<fovea::Float16>();
+  check_half_tensor<fovea::Bfloat16>();
+#if defined(__FLT16_MAX__)
+  check_half_tensor<_Float16>();
+#endif
+#if defined(__BFLT16_MAX__)
+  check_half_tensor<__bf16>();
+#endif
+}
+
+TEST_CASE("Float16 and Bfloat16: rounding, overflow, subnormal numbers, NaN") {
+  using fovea::Bfloat16;
+  using fovea::Float16;
+  static_assert(Float16::from(1.0f).bits == 0x3c00 && Float16::from(-2.0f).bits == 0xc000);
+  static_assert(Float16::from(65519.996f).bits == 0x7bff && Float16::from(65520.0f).bits == 0x7c00);
+  static_assert(Float16::from(0x1p-24f).bits == 1 && Float16::from(0x1p-25f).bits == 0);
+  static_assert(Float16::from(0x1.8p-24f).bits == 2 && Float16::from(1 + 0x1p-11f).bits == 0x3c00);
+  static_assert(Bfloat16::from(1.0f).bits == 0x3f80 && Bfloat16::from(1 + 0x1p-8f).bits == 0x3f80);
+  static_assert(Bfloat16::from(1 + 0x1.8p-7f).bits == 0x3f82 && Bfloat16::from(3.4e38f).bits == 0x7f80);
+  static_assert(Bfloat16::from(0x1p-133f).bits == 1);
+  CHECK(std::isnan(static_cast<float>(Float16::from(std::numeric_limits<float>::quiet_NaN()))));
+  CHECK(std::isnan(static_cast<float>(Bfloat16::from(std::numeric_limits<float>::quiet_NaN()))));
+  int wrong = 0;
+  for (int n = 0; n < 65536; ++n) {  // there and back
+    const auto bits = static_cast<std::uint16_t>(n);
+    const auto half = static_cast<float>(Float16{bits}), brain = static_cast<float>(Bfloat16{bits});
+    wrong += !std::isnan(half) && Float16::from(half).bits != bits;
+    wrong += !std::isnan(brain) && Bfloat16::from(brain).bits != bits;
+#if defined(__FLT16_MAX__)
+    wrong += !std::isnan(half) && half != static_cast<float>(std::bit_cast<_Float16>(bits));
+#endif
+  }
+  CHECK_EQ(wrong, 0);
 }
 
 TEST_CASE("tensors: a range that does not reach is refused") {
