@@ -50,11 +50,14 @@ FOVEA_HALVES Floats widen_bfloat16(Halves halves) {
 FOVEA_HALVES Floats widen_float16(Halves halves) { return _mm512_cvtph_ps(halves); }
 FOVEA_HALVES Halves narrow_bfloat16(Floats floats) {
   const __m512i bits = _mm512_castps_si512(floats);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+  const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  const __m512i raised = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  const __m512i rounded = _mm512_mask_add_epi32(raised, odd, raised, _mm512_set1_epi32(1));
   const __mmask16 is_nan = _mm512_cmp_ps_mask(floats, floats, _CMP_UNORD_Q);
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_mask_blend_epi32(is_nan, rounded, quiet), 16));
+  const __m512i kept = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+  const __m512i upper_halves = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 31, 29, 27,
+                                                25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_halves, kept));
 }
 FOVEA_HALVES Halves narrow_float16(Floats floats) {
   return _mm512_cvtps_ph(floats, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -235,8 +235,16 @@ TEST_CASE("tensors: over what DLPack describes") {
   CHECK_EQ(view.data(), values.data() + 1);
   CHECK_EQ(view.strides()[0], 3);
   fovea::exp(Tensor<const float>::from_dlpack(&given), view);
-  check_near(values, {0, std::exp(1.0), std::exp(2.0), 3, std::exp(4.0), std::exp(5.0)});
+  const double largest_error = 1.6 * 0x1p-16;  // ulp of e^5
+  check_near(values, {0, std::exp(1.0), std::exp(2.0), 3, std::exp(4.0), std::exp(5.0)}, largest_error);
   check_error(FOVEA_BAD_DTYPE, "dtype 1, expected 6", [&] { Tensor<std::int64_t>::from_dlpack(&given); });
+  CHECK_EQ(Input::from_dlpack(&given).dtype(), FOVEA_F32);
+  given.bits = 16;
+  CHECK_EQ(Output::from_dlpack(&given).dtype(), FOVEA_F16);
+  CHECK_EQ(Tensor<fovea::Float16>::from_dlpack(&given).shape()[0], 2);
+  given.code = 0;
+  given.bits = 32;
+  check_error(FOVEA_BAD_DTYPE, "dtype 5, expected 1 to 3", [&] { Input::from_dlpack(&given); });
   given.device_type = 2;
   check_error(FOVEA_BAD_VALUE, "device_type", [&] { Input::from_dlpack(&given); });
 }

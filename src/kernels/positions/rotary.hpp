@@ -1,7 +1,9 @@
-// Rotary position embedding: the pair (x, y) of a row's features becomes (x cos - y sin, x sin + y cos). The cosines
-// and sines come from a table that all rows of one position share; a row is read once and written once, and rows are as
-// fast as memory. Pairs that lie side by side are turned in place, lanes swapped: there the table holds each cosine
-// twice and each sine with both signs. Both conventions compute the same roundings.
+// Rotary position embedding: the pair (x, y) of a row's features becomes (x cos
+// - y sin, x sin + y cos). The cosines and sines come from a table that all
+// rows of one position share; a row is read once and written once, and rows are
+// as fast as memory. Pairs that lie side by side are turned in place, lanes
+// swapped: there the table holds each cosine twice and each sine with both
+// signs. Both conventions compute the same roundings.
 #pragma once
 
 #include "kernels/math/sincos.hpp"
@@ -36,10 +38,11 @@ void rotary_table(const RotaryTable &rows) {
   }
 }
 
-// `group` rows at one position, their pairs side by side: a register of the table serves them all. Whole pairs at a time.
-// Only rows in a core's own cache are taken together: from further away they are faster one after the other.
-template <int group, class Store>
-FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const float *x, const float *table, float *out,
+// `group` rows at one position, their pairs side by side: a register of the
+// table serves them all. Whole pairs at a time. Only rows in a core's own cache
+// are taken together: from further away they are faster one after the other.
+template <int group, class Element, class Store>
+FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const Element *x, const float *table, Element *out,
                                     const Store &store_to) {
   const auto turn = [&](int64_t i, const auto &load_x, const auto &store_out) FOVEA_INLINE_BODY {
     const Float first = load(table + i);
@@ -52,26 +55,27 @@ FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const float *x, con
   int64_t i = 0;
   for (; i + lanes <= rows.rotary_dim; i += lanes) {
     turn(
-        i, [](const float *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
+        i, [](const Element *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
   }
   const int64_t left = rows.rotary_dim - i;
   if (left == 0) return;
   turn(
-      i, [&](const float *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
-      [&](float *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
+      i, [&](const Element *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
+      [&](Element *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
 }
 
-// Likewise, the second features of the pairs half of rotary_dim after the first.
-template <int group, class Store>
-FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const float *x, const float *table, float *out,
+// Likewise, the second features of the pairs half of rotary_dim after the
+// first.
+template <int group, class Element, class Store>
+FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const Element *x, const float *table, Element *out,
                                 const Store &store_to) {
   const int64_t half = rows.rotary_dim / 2;
   const auto turn = [&](int64_t i, const auto &load_x, const auto &store_out) FOVEA_INLINE_BODY {
     const Float cosine = load(table + i);
     const Float sine = load(table + rows.width + i);
     unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-      const float *from = x + r * rows.x_stride + i;
-      float *to = out + r * rows.out_stride + i;
+      const Element *from = x + r * rows.x_stride + i;
+      Element *to = out + r * rows.out_stride + i;
       const Float a = load_x(from);
       const Float b = load_x(from + half);
       store_out(to, xsimd::fms(a, cosine, b * sine));
@@ -81,36 +85,37 @@ FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const float *x, const f
   int64_t i = 0;
   for (; i + lanes <= half; i += lanes) {
     turn(
-        i, [](const float *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
+        i, [](const Element *from) FOVEA_INLINE_BODY { return load(from); }, store_to);
   }
   const int64_t left = half - i;
   if (left == 0) return;
   turn(
-      i, [&](const float *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
-      [&](float *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
+      i, [&](const Element *from) FOVEA_INLINE_BODY { return load_partial(from, left); },
+      [&](Element *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
 }
 
 // The features that are not turned.
-FOVEA_INLINE void copy_rest(const RotatedRows &rows, const float *x, float *out) {
+template <class Element>
+FOVEA_INLINE void copy_rest(const RotatedRows &rows, const Element *x, Element *out) {
   for (int64_t i = rows.rotary_dim; i < rows.head_dim; i += lanes) {
     const int64_t count = min_of(rows.head_dim - i, lanes);
     store_partial(out + i, load_partial(x + i, count), count);
   }
 }
 
-template <bool interleaved, Distance distance, class Store>
+template <class Element, bool interleaved, Distance distance, class Store>
 FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_to) {
   constexpr int together = 4;
-  const Upcoming later(rows.x, Dtype::f32, rows.x_stride, rows.head_dim, rows.count);
-  const Upcoming later_out(rows.out, Dtype::f32, rows.out_stride, rows.head_dim, rows.count);
-  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.head_dim);
+  const Upcoming later(rows.x, rows.x_type, rows.x_stride, rows.head_dim, rows.count);
+  const Upcoming later_out(rows.out, rows.out_type, rows.out_stride, rows.head_dim, rows.count);
+  const int64_t rows_ahead = fetch_rows_ahead<Element>(rows.head_dim);
   const auto rotate_group = [&](auto group, int64_t r) FOVEA_INLINE_BODY {
     constexpr int count = decltype(group)::value;
     if (distance == Distance::far) later.fetch(r + rows_ahead, count);
     if (distance == Distance::far && Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, count);
-    const float *x = static_cast<const float *>(rows.x) + r * rows.x_stride;
+    const Element *x = static_cast<const Element *>(rows.x) + r * rows.x_stride;
     const float *table = rows.table + r * rows.table_stride;
-    float *out = static_cast<float *>(rows.out) + r * rows.out_stride;
+    Element *out = static_cast<Element *>(rows.out) + r * rows.out_stride;
     if (interleaved) {
       rotate_neighbours<count>(rows, x, table, out, store_to);
     } else {
@@ -126,22 +131,28 @@ FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_t
   for (; r < rows.count; ++r) rotate_group(Index<1>{}, r);
 }
 
-template <bool interleaved>
+template <class Element, bool interleaved>
 void rotate(const RotatedRows &rows) {
-  if (rows.distance == Distance::near) return rotate_rows_with<interleaved, Distance::near>(rows, CachedStore());
-  if (rows.distance == Distance::cached) return rotate_rows_with<interleaved, Distance::cached>(rows, CachedStore());
+  constexpr Distance near = Distance::near, cached = Distance::cached, far = Distance::far;
+  if (rows.distance == near) return rotate_rows_with<Element, interleaved, near>(rows, CachedStore());
+  if (rows.distance == cached) return rotate_rows_with<Element, interleaved, cached>(rows, CachedStore());
   const bool whole = interleaved || rows.rotary_dim / 2 % lanes == 0;
-  if (whole && can_stream(rows.stream, static_cast<float *>(rows.out), rows.out_stride)) {
-    return rotate_rows_with<interleaved, Distance::far>(rows, StreamedStore());
+  if (whole && can_stream(rows.stream, static_cast<Element *>(rows.out), rows.out_stride)) {
+    return rotate_rows_with<Element, interleaved, far>(rows, StreamedStore());
   }
-  rotate_rows_with<interleaved, Distance::far>(rows, CachedStore());
+  rotate_rows_with<Element, interleaved, far>(rows, CachedStore());
 }
 
-void rotate_floats(const RotatedRows &rows) { rows.interleaved ? rotate<true>(rows) : rotate<false>(rows); }
+template <class Element>
+void rotate_of(const RotatedRows &rows) {
+  rows.interleaved ? rotate<Element, true>(rows) : rotate<Element, false>(rows);
+}
 
-// ---- other types -----------------------------------------------------------------------------------------------------
+// ---- other types
+// -----------------------------------------------------------------------------------------------------
 
-// Turned in `floats`, rows of `dim` that follow each other: the pairs that begin with `pair`.
+// Turned in `floats`, rows of `dim` that follow each other: the pairs that
+// begin with `pair`.
 FOVEA_INLINE void rotate_widened(const RotatedRows &of, int64_t first_row, int64_t count, int64_t pair, int64_t dim,
                                  int64_t rotary_dim, float *floats) {
   RotatedRows rows = of;
@@ -152,10 +163,11 @@ FOVEA_INLINE void rotate_widened(const RotatedRows &of, int64_t first_row, int64
   rows.count = count;
   rows.distance = Distance::near;
   rows.stream = false;
-  rotate_floats(rows);
+  rotate_of<float>(rows);
 }
 
-// A row longer than a block, in pieces: of half-split pairs the first features and the second ones side by side.
+// A row longer than a block, in pieces: of half-split pairs the first features
+// and the second ones side by side.
 FOVEA_NOINLINE void rotate_long_row(const RotatedRows &rows, int64_t r, float *floats) {
   const int64_t runs = rows.interleaved ? 1 : 2;
   const int64_t run = rows.rotary_dim / runs;
@@ -189,7 +201,9 @@ FOVEA_NOINLINE void rotate_any(const RotatedRows &rows) {
 }
 
 void rotate_rows(const RotatedRows &rows) {
-  rows.x_type == Dtype::f32 &&rows.out_type == Dtype::f32 ? rotate_floats(rows) : rotate_any(rows);
+  const bool done = with_kernel_of(rows.x_type == rows.out_type, rows.x_type,
+                                   [&]<class T>(T) FOVEA_INLINE_BODY { rotate_of<typename T::Element>(rows); });
+  if (!done) rotate_any(rows);
 }
 
 }  // namespace

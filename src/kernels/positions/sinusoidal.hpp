@@ -1,9 +1,11 @@
-// The sinusoidal encoding, out[i,2j] = sin(position(i) * frequency(j)), out[i,2j+1] = cos(the same), and its sum with
-// x.
+// The sinusoidal encoding, out[i,2j] = sin(position(i) * frequency(j)),
+// out[i,2j+1] = cos(the same), and its sum with x.
 //
-// Where each row of the encoding is needed once it is added as it is made: the arithmetic, some 36 instructions for two
-// registers of the result, hides behind the memory. Where many batch entries share it, it is made once and added from a
-// cache. Both do the same sums, so that the result does not depend on which it was.
+// Where each row of the encoding is needed once it is added as it is made: the
+// arithmetic, some 36 instructions for two registers of the result, hides
+// behind the memory. Where many batch entries share it, it is made once and
+// added from a cache. Both do the same sums, so that the result does not depend
+// on which it was.
 #pragma once
 
 #include "kernels/math/sincos.hpp"
@@ -83,8 +85,8 @@ void encode_rows(const EncodingRows &rows) {
 }
 
 // fetch(column) asks for what comes later.
-template <class Store, class Fetch>
-FOVEA_INLINE void add_row(const float *x, const float *encoding, float *out, int64_t dim, const Store &store_to,
+template <class Element, class Store, class Fetch>
+FOVEA_INLINE void add_row(const Element *x, const float *encoding, Element *out, int64_t dim, const Store &store_to,
                           const Fetch &fetch) {
   int64_t column = 0;
   for (; column + lanes <= dim; column += lanes) {
@@ -123,15 +125,15 @@ void add_rows_and_drop(const AddedRows &rows) {
   }
 }
 
-template <Distance distance, class Store>
+template <class Element, Distance distance, class Store>
 FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
-  const auto *x = static_cast<const float *>(rows.x);
-  auto *out = static_cast<float *>(rows.out);
-  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
+  const auto *x = static_cast<const Element *>(rows.x);
+  auto *out = static_cast<Element *>(rows.out);
+  const int64_t rows_ahead = fetch_rows_ahead<Element>(rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
     const int64_t later = min_of(r + rows_ahead, rows.count - 1);
-    const float *later_x = x + later * rows.x_stride;
-    const float *later_out = out + later * rows.out_stride;
+    const Element *later_x = x + later * rows.x_stride;
+    const Element *later_out = out + later * rows.out_stride;
     add_row(x + r * rows.x_stride, rows.encoding + r * rows.encoding_stride, out + r * rows.out_stride, rows.dim,
             store_to, [&](int64_t column) FOVEA_INLINE_BODY {
               if (distance != Distance::far) return;
@@ -141,14 +143,16 @@ FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
   }
 }
 
-void add_floats(const AddedRows &rows) {
-  if (rows.dropout != nullptr) return add_rows_and_drop(rows);
-  if (rows.distance != Distance::far) return add_rows_with<Distance::cached>(rows, CachedStore());
-  if (can_stream(rows.stream, static_cast<float *>(rows.out), rows.out_stride)) {
-    return add_rows_with<Distance::far>(rows, StreamedStore());
+template <class Element>
+void add_rows_of(const AddedRows &rows) {
+  if (rows.distance != Distance::far) return add_rows_with<Element, Distance::cached>(rows, CachedStore());
+  if (can_stream(rows.stream, static_cast<Element *>(rows.out), rows.out_stride)) {
+    return add_rows_with<Element, Distance::far>(rows, StreamedStore());
   }
-  add_rows_with<Distance::far>(rows, CachedStore());
+  add_rows_with<Element, Distance::far>(rows, CachedStore());
 }
+
+void add_floats(const AddedRows &rows) { rows.dropout != nullptr ? add_rows_and_drop(rows) : add_rows_of<float>(rows); }
 
 FOVEA_NOINLINE void add_any(const AddedRows &rows) {
   alignas(64) float floats[most_widened];
@@ -172,7 +176,11 @@ FOVEA_NOINLINE void add_any(const AddedRows &rows) {
 }
 
 void add_rows(const AddedRows &rows) {
-  rows.x_type == Dtype::f32 &&rows.out_type == Dtype::f32 ? add_floats(rows) : add_any(rows);
+  const bool floats = rows.x_type == Dtype::f32 && rows.out_type == Dtype::f32;
+  if (floats && rows.dropout != nullptr) return add_rows_and_drop(rows);
+  const bool done = with_kernel_of(rows.x_type == rows.out_type && rows.dropout == nullptr, rows.x_type,
+                                   [&]<class T>(T) FOVEA_INLINE_BODY { add_rows_of<typename T::Element>(rows); });
+  if (!done) add_any(rows);
 }
 
 }  // namespace

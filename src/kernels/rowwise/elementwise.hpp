@@ -4,8 +4,7 @@
 #pragma once
 
 #include "kernels/kernel_table.hpp"
-#include "kernels/math/exp.hpp"
-#include "kernels/math/tanh.hpp"
+#include "kernels/math/by_table.hpp"
 #include "kernels/rowwise/widened.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -42,14 +41,14 @@ FOVEA_INLINE void map_mixed(const ElementRun &run, void (*map)(const ElementRun 
 void exp_elements(const ElementRun &run) {
   if (run.x_type != run.out_type) return map_mixed(run, exp_elements);
   with_element(run.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-    map_elements<typename T::Element>(run, [](const Float &value) FOVEA_INLINE_BODY { return exp_register(value); });
+    map_elements<typename T::Element>(run, [](const Float &value) FOVEA_INLINE_BODY { return exp_by_table(value); });
   });
 }
 
 void tanh_elements(const ElementRun &run) {
   if (run.x_type != run.out_type) return map_mixed(run, tanh_elements);
   with_element(run.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-    map_elements<typename T::Element>(run, [](const Float &value) FOVEA_INLINE_BODY { return tanh_register(value); });
+    map_elements<typename T::Element>(run, [](const Float &value) FOVEA_INLINE_BODY { return tanh_by_table(value); });
   });
 }
 

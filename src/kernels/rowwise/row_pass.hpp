@@ -1,6 +1,6 @@
-// Passing over rows at the speed of memory: how far ahead to read, and two ways to write a register, into the caches or
-// past them, so that the memory written is not read first.
-// Pieces shorter than a register always go into the caches.
+// Passing over rows at the speed of memory: how far ahead to read, and two ways
+// to write a register, into the caches or past them, so that the memory written
+// is not read first. Pieces shorter than a register always go into the caches.
 #pragma once
 
 #include "kernels/elements.hpp"
@@ -13,8 +13,14 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// How far ahead of the arithmetic rows are asked for: left alone, the processor does not run ahead far enough.
+// How far ahead of the arithmetic rows are asked for: left alone, the processor
+// does not run ahead far enough.
 constexpr int64_t fetch_floats_ahead = 1024;
+
+template <class Element>
+FOVEA_INLINE int64_t fetch_rows_ahead(int64_t dim) {
+  return ceil_div(fetch_floats_ahead * static_cast<int64_t>(sizeof(float) / sizeof(Element)), dim);
+}
 
 // reads_first: memory comes into a cache before it is written.
 struct CachedStore {
@@ -30,7 +36,8 @@ FOVEA_INLINE void stream(float *to, const Float &value) { stream_store(to, value
 FOVEA_INLINE void stream(Bfloat16 *to, const Float &value) { stream_halves(&to->bits, narrow_bfloat16(value)); }
 FOVEA_INLINE void stream(Float16 *to, const Float &value) { stream_halves(&to->bits, narrow_float16(value)); }
 
-// The last of its rows' stores must be done before others are told that they are.
+// The last of its rows' stores must be done before others are told that they
+// are.
 struct StreamedStore {
   static constexpr bool reads_first = false;
   FOVEA_INLINE ~StreamedStore() { stream_fence(); }
@@ -44,8 +51,9 @@ using StreamedStore = CachedStore;
 #endif
 
 // Such stores must be aligned, in every row.
-FOVEA_INLINE bool can_stream(bool wanted, const float *out, int64_t stride) {
-  return wanted && reinterpret_cast<uintptr_t>(out) % (lanes * sizeof(float)) == 0 && stride % lanes == 0;
+template <class Element>
+FOVEA_INLINE bool can_stream(bool wanted, const Element *out, int64_t stride) {
+  return wanted && reinterpret_cast<uintptr_t>(out) % (lanes * sizeof(Element)) == 0 && stride % lanes == 0;
 }
 
 }  // namespace

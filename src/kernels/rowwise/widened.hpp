@@ -1,6 +1,10 @@
-// Rows of 16-bit elements for kernels of floats: a block of them that stays in the first-level cache becomes floats, the
-// kernel works on these in place, and what it leaves there is rounded on its way out. So results are those of floats,
-// rounded once, and no kernel is there more than once.
+// Rows of 16-bit elements for kernels of floats: a block of them that stays in
+// the first-level cache becomes floats, the kernel works on these in place, and
+// what it leaves there is rounded on its way out. So results are those of
+// floats, rounded once. Where conversions are an instruction or a few
+// (converts_quickly), kernels that do little for each element are there for
+// each type as well, for rows that all have it; mixed ones, and SSE2's, take
+// the way by floats.
 #pragma once
 
 #include "kernels/elements.hpp"
@@ -8,10 +12,30 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+#if defined(__AVX2__) || defined(__aarch64__)
+constexpr bool converts_quickly = true;
+#else
+constexpr bool converts_quickly = false;
+#endif
+
+// body(Type<Element>) if the kernel is there for rows of that type throughout;
+// false if it is not.
+template <class Body>
+FOVEA_INLINE bool with_kernel_of(bool all_have, Dtype dtype, const Body &body) {
+  if (!all_have || (is_narrow(dtype) && !converts_quickly)) return false;
+  if constexpr (converts_quickly) {
+    with_element(dtype, body);
+  } else {
+    body(Type<float>{});
+  }
+  return true;
+}
+
 constexpr int64_t most_widened = 2048;  // floats of a block: 8 kB
 
-// visit(first_row, row_count, first_column, column_count) for blocks of at most that size that cover count x dim elements.
-// Rows are cut only where one is longer than a block, into a multiple of 64 columns.
+// visit(first_row, row_count, first_column, column_count) for blocks of at most
+// that size that cover count x dim elements. Rows are cut only where one is
+// longer than a block, into a multiple of 64 columns.
 template <class Visit>
 FOVEA_INLINE void for_each_block(int64_t count, int64_t dim, const Visit &visit) {
   const int64_t columns = min_of(max_of(dim, 1), most_widened);
