@@ -32,8 +32,8 @@ const char *name_of(Bound bound) {
 }
 
 std::string json_of(const Case &c) {
-  std::string text = "{\"name\": \"" + c.name() + "\", \"operation\": \"" + c.operation +
-                     "\", \"dtype\": \"" + c.dtype + "\", \"model\": \"" + c.model + "\", \"bound\": \"" + name_of(c.bound) +
+  std::string text = "{\"name\": \"" + c.name() + "\", \"operation\": \"" + c.operation + "\", \"dtype\": \"" +
+                     type_name(c.dtype) + "\", \"model\": \"" + c.model + "\", \"bound\": \"" + name_of(c.bound) +
                      "\", \"flops\": " + number(c.work.flops) + ", \"bytes\": " + number(c.work.bytes) +
                      ", \"elements\": " + number(c.work.elements) + ", \"parameters\": {";
   const char *separator = "";
@@ -91,6 +91,7 @@ void print_cases(const std::string &pattern) {
   const std::regex expression(pattern, std::regex::extended);
   const char *separator = "[\n";
   for (const Case &c : cases()) {
+    if (c.dtype != FOVEA_F32) continue;
     if (!pattern.empty() && !std::regex_search(c.name(), expression)) continue;
     std::printf("%s%s", separator, json_of(c).c_str());
     separator = ",\n";

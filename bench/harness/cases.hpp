@@ -22,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/fovea.h"
+
 namespace fovea_bench {
 
 // One combination that a case runs in.
@@ -63,9 +65,13 @@ struct Parameter {
   static std::vector<int64_t> wide(const std::vector<int32_t> &values) { return {values.begin(), values.end()}; }
 };
 
+inline const char *type_name(fovea_dtype dtype) {
+  return dtype == FOVEA_BF16 ? "bf16" : dtype == FOVEA_F16 ? "f16" : "f32";
+}
+
 struct Case {
   std::string operation, model;
-  std::string dtype = "f32";  // of tensors and weights
+  fovea_dtype dtype = FOVEA_F32;  // of all that has floats
   Bound bound = Bound::none;
   Work work;
   Work padded = {};  // where valid lengths leave something out: the work of all keys
@@ -75,7 +81,7 @@ struct Case {
   bool one_thread_only = false;  // too little for more
   std::function<Prepared(const Variant &)> prepare;
 
-  std::string name() const { return operation + "/" + dtype + "/" + model; }
+  std::string name() const { return operation + "/" + type_name(dtype) + "/" + model; }
 };
 
 using Cases = std::vector<Case>;
@@ -85,7 +91,7 @@ const Cases &cases();
 std::vector<Variant> variants_of(const Case &what);
 const std::vector<Variant> &variants();
 
-// Prints those whose name the pattern matches, as a JSON array.
+// Prints those of float32 whose name the pattern matches, as a JSON array: who asks others asks them in any type.
 void print_cases(const std::string &pattern);
 
 // The memory of the case prepared last is kept: its other instruction sets and thread counts come next. `shape` must

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <fovea/tensor.hpp>
 #include <map>
 #include <new>
 #include <stdexcept>
@@ -186,25 +187,32 @@ Buffer::Buffer(size_t bytes) : bytes_(bytes) {
   if (!data_) throw std::bad_alloc();
 }
 
-Buffer zeros(int64_t count) {
-  Buffer buffer(static_cast<size_t>(count) * sizeof(float));
+size_t element_bytes(fovea_dtype dtype) { return dtype == FOVEA_F32 ? 4 : 2; }
+
+Buffer zeros(int64_t count, fovea_dtype dtype) {
+  Buffer buffer(static_cast<size_t>(count) * element_bytes(dtype));
   std::memset(buffer.data(), 0, buffer.bytes());
   return buffer;
 }
 
-Buffer normals(int64_t count) {
+Buffer normals(int64_t count, fovea_dtype dtype) {
   constexpr int64_t period = 1 << 20;  // then they repeat: filling memory would take longer than measuring
-  Buffer buffer(static_cast<size_t>(count) * sizeof(float));
+  const size_t size = element_bytes(dtype);
+  Buffer buffer(static_cast<size_t>(count) * size);
+  auto *bytes = static_cast<char *>(buffer.data());
   uint32_t state = 2463534242u;  // xorshift32 (Marsaglia 2003); the sum of its four bytes is close to normal
   for (int64_t i = 0; i < std::min(count, period); ++i) {
     state ^= state << 13;
     state ^= state >> 17;
     state ^= state << 5;
     const uint32_t sum = (state & 255) + (state >> 8 & 255) + (state >> 16 & 255) + (state >> 24);
-    buffer.floats()[i] = (static_cast<float>(sum) - 510.0f) * (1.0f / 147.8f);
+    const float number = (static_cast<float>(sum) - 510.0f) * (1.0f / 147.8f);
+    const uint16_t bits = dtype == FOVEA_BF16 ? fovea::Bfloat16::from(number).bits : fovea::Float16::from(number).bits;
+    const void *element = dtype == FOVEA_F32 ? static_cast<const void *>(&number) : &bits;
+    std::memcpy(bytes + static_cast<size_t>(i) * size, element, size);
   }
   for (int64_t i = period; i < count; i += period)
-    std::memcpy(buffer.floats() + i, buffer.floats(), static_cast<size_t>(std::min(period, count - i)) * sizeof(float));
+    std::memcpy(bytes + static_cast<size_t>(i) * size, bytes, static_cast<size_t>(std::min(period, count - i)) * size);
   return buffer;
 }
 

@@ -80,10 +80,14 @@ class Buffer {
   std::unique_ptr<void, Free> data_;
 };
 
-Buffer zeros(int64_t count);
-Buffer normals(int64_t count);  // standard normal up to about 3.5 sigma, the same million numbers every time
+Buffer zeros(int64_t count, fovea_dtype dtype = FOVEA_F32);
+Buffer normals(
+    int64_t count,
+    fovea_dtype dtype = FOVEA_F32);  // standard normal up to about 3.5 sigma, the same million numbers every time
 
 fovea_tensor tensor(const void *data, std::initializer_list<int64_t> shape, fovea_dtype dtype = FOVEA_F32);
+
+size_t element_bytes(fovea_dtype dtype);  // of floats
 
 // count whole numbers from first to last, evenly spread.
 std::vector<int32_t> evenly(int64_t count, int64_t first, int64_t last);

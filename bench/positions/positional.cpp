@@ -1,5 +1,5 @@
-// Positional encodings, add_positional_encoding/f32/<shape>/<instruction set>/t<threads> and
-// rotary/f32/<shape>_<halves|interleaved>[_in_place]/<instruction set>/t<threads>.
+// Positional encodings, add_positional_encoding/<element type>/<shape>/<instruction set>/t<threads> and
+// rotary/<element type>/<shape>_<halves|interleaved>[_in_place]/<instruction set>/t<threads>.
 //
 // What bounds them: memory. Each element is read once and written once; the sines and cosines of a position are made
 // once for all batch entries and heads. Where there is only one batch entry, as in 1x4096x4096, each serves one
@@ -23,9 +23,10 @@ struct PositionalCase {
   std::string model;
   std::vector<int64_t> shape;
   bool rotary, interleaved, in_place;
+  fovea_dtype dtype = FOVEA_F32;
 
   int64_t count() const { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
-  double bytes() const { return 2.0 * sizeof(float) * static_cast<double>(count()); }
+  double bytes() const { return 2.0 * static_cast<double>(element_bytes(dtype)) * static_cast<double>(count()); }
 };
 
 constexpr int64_t first_position = 4095;
@@ -46,6 +47,11 @@ std::vector<PositionalCase> make_shapes() {
       }
     }
   }
+  for (const fovea_dtype dtype : {FOVEA_BF16, FOVEA_F16}) {
+    list.push_back({"8x512x768", {8, 512, 768}, false, false, false, dtype});
+    for (const auto &[name, shape] : shapes)
+      list.push_back({std::string(name) + "_halves", shape, true, false, false, dtype});
+  }
   return list;
 }
 
@@ -54,10 +60,11 @@ struct PositionalData {
   Buffer x, out;
   fovea_tensor x_view, out_view;
 
-  explicit PositionalData(const PositionalCase &c) : what(c), x(normals(c.count())), out(zeros(c.count())) {
+  explicit PositionalData(const PositionalCase &c)
+      : what(c), x(normals(c.count(), c.dtype)), out(zeros(c.count(), c.dtype)) {
     const auto rank = static_cast<int32_t>(c.shape.size());
-    x_view = fovea_tensor_contiguous(x.data(), FOVEA_F32, rank, c.shape.data());
-    out_view = c.in_place ? x_view : fovea_tensor_contiguous(out.data(), FOVEA_F32, rank, c.shape.data());
+    x_view = fovea_tensor_contiguous(x.data(), c.dtype, rank, c.shape.data());
+    out_view = c.in_place ? x_view : fovea_tensor_contiguous(out.data(), c.dtype, rank, c.shape.data());
   }
 };
 
@@ -96,6 +103,7 @@ void add_positional(Cases *list) {
       parameters.insert(parameters.end(), {{"interleaved", what.interleaved}, {"offset", first_position}});
     list->push_back({.operation = what.rotary ? "rotary" : "add_positional_encoding",
                      .model = what.model,
+                     .dtype = what.dtype,
                      .bound = Bound::bytes,
                      .work = {.bytes = what.bytes()},
                      .parameters = parameters,

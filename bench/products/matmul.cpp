@@ -156,7 +156,7 @@ void add_matmul(Cases *list) {
     parameters.push_back({"packed", true});
     list->push_back({.operation = "matmul_packed",
                      .model = product_name(shape) + (shape.weights_only ? "_weights" : ""),
-                     .dtype = "bf16",
+                     .dtype = FOVEA_BF16,
                      .bound = product_bound(shape),
                      .work = product_work(shape, sizeof(uint16_t)),
                      .parameters = parameters,

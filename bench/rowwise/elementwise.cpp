@@ -1,9 +1,11 @@
-// exp and tanh of 4096 floats, exp/f32/4096/<instruction set>/t1: 16 KB in and 16 KB out, both in L1, on one core.
+// exp and tanh of 4096 numbers, exp/<element type>/4096/<instruction set>/t1: 16 KB of floats in and as much out, both in L1,
+// on one core; and of 262144, from L2 and beyond.
 //
-// What bounds them: instructions per vector on the two ports that also do multiply-add. exp needs about 12 (two to
-// split x = n ln 2 + r, two for r, six for the polynomial, two for the scaling and the range); tanh about 25, of which
-// a division costs as much as 8 to 16 others. "slots" is what a vector really costs: the time per vector over the time
-// of one multiply-add instruction, measured beside it. A call also pays for its checks, about 0.1 us.
+// What bounds them: instructions per vector on the two ports that also do multiply-add. With AVX-512 exp needs 11, tanh 18,
+// seven of them tables; elsewhere exp about 18 and tanh 30, of which a division costs as much as 8 to 16 others. "slots"
+// is what a vector really costs: the time per vector over the time of one multiply-add instruction, measured beside it. A
+// call also pays for its checks, about 0.1 us. 16 bits add their conversions, two to widen bfloat16 and some nine to round
+// to it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/harness.hpp"
@@ -13,18 +15,33 @@ namespace fovea_bench {
 namespace {
 
 using Function = fovea_status (*)(const fovea_context *, const fovea_tensor *, const fovea_tensor *);
-constexpr int64_t count = 4096;
 
-Prepared prepare(Function function, const Variant &variant) {
+struct ElementwiseCase {
+  const char *operation;
+  Function function;
+  int64_t count;
+  fovea_dtype dtype;
+};
+
+constexpr ElementwiseCase elementwise_cases[] = {
+    {"exp", fovea_exp, 4096, FOVEA_F32},   {"exp", fovea_exp, 4096, FOVEA_BF16},
+    {"exp", fovea_exp, 4096, FOVEA_F16},   {"exp", fovea_exp, 262144, FOVEA_F32},
+    {"tanh", fovea_tanh, 4096, FOVEA_F32}, {"tanh", fovea_tanh, 4096, FOVEA_BF16},
+    {"tanh", fovea_tanh, 4096, FOVEA_F16}, {"tanh", fovea_tanh, 262144, FOVEA_F32},
+};
+
+Prepared prepare(const ElementwiseCase &what, const Variant &variant) {
   const std::shared_ptr<fovea_context> context = make_context(variant.isa, variant.threads);
-  const auto x = std::make_shared<Buffer>(normals(count)), out = std::make_shared<Buffer>(zeros(count));
+  const auto x = std::make_shared<Buffer>(normals(what.count, what.dtype));
+  const auto out = std::make_shared<Buffer>(zeros(what.count, what.dtype));
   Prepared prepared;
   prepared.run = [=] {
-    const fovea_tensor x_view = tensor(x->floats(), {count}), out_view = tensor(out->floats(), {count});
-    check(function(context.get(), &x_view, &out_view));
+    const fovea_tensor x_view = tensor(x->data(), {what.count}, what.dtype);
+    const fovea_tensor out_view = tensor(out->data(), {what.count}, what.dtype);
+    check(what.function(context.get(), &x_view, &out_view));
   };
   prepared.share_as_slots = true;
-  prepared.shortest_seconds = [variant] {
+  prepared.shortest_seconds = [variant, count = what.count] {
     const double vectors = static_cast<double>(count) / lanes_of(variant.isa);
     return vectors / instruction_rate(variant.isa, probe_seconds());
   };
@@ -34,16 +51,18 @@ Prepared prepare(Function function, const Variant &variant) {
 }  // namespace
 
 void add_elementwise(Cases *list) {
-  const std::pair<const char *, Function> functions[] = {{"exp", fovea_exp}, {"tanh", fovea_tanh}};
-  for (const auto &[name, function] : functions)
-    list->push_back({.operation = name,
-                     .model = std::to_string(count),
-                     .bound = Bound::elements,
-                     .work = {.bytes = 2 * sizeof(float) * count, .elements = count},
-                     .parameters = {{"count", count}},
-                     .unit = benchmark::kMicrosecond,
-                     .one_thread_only = true,
-                     .prepare = [function = function](const Variant &v) { return prepare(function, v); }});
+  for (const ElementwiseCase &what : elementwise_cases)
+    list->push_back(
+        {.operation = what.operation,
+         .model = std::to_string(what.count),
+         .dtype = what.dtype,
+         .bound = Bound::elements,
+         .work = {.bytes = 2 * static_cast<double>(what.count) * static_cast<double>(element_bytes(what.dtype)),
+                  .elements = static_cast<double>(what.count)},
+         .parameters = {{"count", what.count}},
+         .unit = benchmark::kMicrosecond,
+         .one_thread_only = true,
+         .prepare = [&what](const Variant &v) { return prepare(what, v); }});
 }
 
 }  // namespace fovea_bench

@@ -1,4 +1,4 @@
-// Layer normalisation with weight and bias, layer_norm/f32/<rows>x<features>[_residual]/<instruction set>/t<threads>.
+// Layer normalisation with weight and bias, layer_norm/<element type>/<rows>x<features>[_residual]/<instruction set>/t<threads>.
 //
 // What bounds it: memory. x, and the residual where there is one, is read once and out written once; a row stays in the
 // first-level cache between the passes over it. The limit is the time in which memcpy moves as many bytes between two
@@ -17,17 +17,27 @@ struct NormCase {
   const char *name;
   int64_t rows, features;
   bool residual;
+  fovea_dtype dtype = FOVEA_F32;
 
   int64_t elements() const { return rows * features; }
   int64_t copied() const { return residual ? elements() * 3 / 2 : elements(); }  // half of all that is read and written
-  double bytes() const { return 2.0 * sizeof(float) * static_cast<double>(copied()); }
+  double bytes() const { return 2.0 * static_cast<double>(element_bytes(dtype)) * static_cast<double>(copied()); }
 };
 
 constexpr NormCase norm_cases[] = {
-    {"512x384", 512, 384, false},       {"512x384_residual", 512, 384, true},
-    {"4096x768", 4096, 768, false},     {"4096x768_residual", 4096, 768, true},
-    {"2048x4096", 2048, 4096, false},   {"2048x4096_residual", 2048, 4096, true},
-    {"16384x1024", 16384, 1024, false}, {"16384x1024_residual", 16384, 1024, true},
+    {"512x384", 512, 384, false},
+    {"512x384_residual", 512, 384, true},
+    {"4096x768", 4096, 768, false},
+    {"4096x768_residual", 4096, 768, true},
+    {"2048x4096", 2048, 4096, false},
+    {"2048x4096_residual", 2048, 4096, true},
+    {"16384x1024", 16384, 1024, false},
+    {"16384x1024_residual", 16384, 1024, true},
+    {"512x384", 512, 384, false, FOVEA_BF16},
+    {"512x384", 512, 384, false, FOVEA_F16},
+    {"16384x1024", 16384, 1024, false, FOVEA_BF16},
+    {"16384x1024_residual", 16384, 1024, true, FOVEA_BF16},
+    {"16384x1024", 16384, 1024, false, FOVEA_F16},
 };
 
 struct NormData {
@@ -37,16 +47,16 @@ struct NormData {
 
   explicit NormData(const NormCase &c)
       : what(&c),
-        x(normals(c.copied())),
-        residual(normals(c.residual ? c.elements() : 0)),
-        weight(normals(c.features)),
-        bias(normals(c.features)),
-        out(zeros(c.copied())),
-        x_view(tensor(x.data(), {c.rows, c.features})),
-        residual_view(tensor(residual.data(), {c.rows, c.features})),
-        weight_view(tensor(weight.data(), {c.features})),
-        bias_view(tensor(bias.data(), {c.features})),
-        out_view(tensor(out.data(), {c.rows, c.features})) {}
+        x(normals(c.copied(), c.dtype)),
+        residual(normals(c.residual ? c.elements() : 0, c.dtype)),
+        weight(normals(c.features, c.dtype)),
+        bias(normals(c.features, c.dtype)),
+        out(zeros(c.copied(), c.dtype)),
+        x_view(tensor(x.data(), {c.rows, c.features}, c.dtype)),
+        residual_view(tensor(residual.data(), {c.rows, c.features}, c.dtype)),
+        weight_view(tensor(weight.data(), {c.features}, c.dtype)),
+        bias_view(tensor(bias.data(), {c.features}, c.dtype)),
+        out_view(tensor(out.data(), {c.rows, c.features}, c.dtype)) {}
 };
 
 std::function<void()> call(std::shared_ptr<NormData> data, const std::string &isa, int threads) {
@@ -76,6 +86,7 @@ void add_layer_norm(Cases *list) {
   for (const NormCase &what : norm_cases)
     list->push_back({.operation = "layer_norm",
                      .model = what.name,
+                     .dtype = what.dtype,
                      .bound = Bound::bytes,
                      .work = {.bytes = what.bytes()},
                      .parameters = {{"rows", what.rows}, {"features", what.features}, {"residual", what.residual}},

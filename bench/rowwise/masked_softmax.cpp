@@ -1,4 +1,4 @@
-// Masked softmax over the last axis, masked_softmax/f32/<shape>/<instruction set>/t<threads>.
+// Masked softmax over the last axis, masked_softmax/<element type>/<shape>/<instruction set>/t<threads>.
 //
 // What bounds it: memory. The valid part of each row is read and the whole row is written, zeros included; a row of 512
 // floats stays in L1 between the passes over it. About 15 vector instructions per vector (maximum, subtract,
@@ -20,13 +20,18 @@ struct SoftmaxShape {
   int64_t batch, queries, keys;
   bool ragged;            // valid lengths evenly spread from 1 to keys; else all keys are valid
   bool length_per_query;  // [B,Q] instead of [B]
+  fovea_dtype dtype = FOVEA_F32;
 };
 
 const std::vector<SoftmaxShape> &softmax_shapes() {
   static const std::vector<SoftmaxShape> shapes = {{"512x512x512_per_sequence", 512, 512, 512, true, false},
                                                    {"512x512x512_no_lens", 512, 512, 512, false, false},
                                                    {"64x128x128_per_query", 64, 128, 128, true, true},
-                                                   {"64x128x128_no_lens", 64, 128, 128, false, false}};
+                                                   {"64x128x128_no_lens", 64, 128, 128, false, false},
+                                                   {"512x512x512_no_lens", 512, 512, 512, false, false, FOVEA_BF16},
+                                                   {"512x512x512_no_lens", 512, 512, 512, false, false, FOVEA_F16},
+                                                   {"64x128x128_no_lens", 64, 128, 128, false, false, FOVEA_BF16},
+                                                   {"64x128x128_no_lens", 64, 128, 128, false, false, FOVEA_F16}};
   return shapes;
 }
 
@@ -39,7 +44,7 @@ double touched_bytes(const SoftmaxShape &s) {
   const int64_t all = s.batch * s.queries * s.keys, rows_per_length = s.length_per_query ? 1 : s.queries;
   const std::vector<int32_t> lens = valid_lens_of(s);
   const int64_t valid = lens.empty() ? all : std::accumulate(lens.begin(), lens.end(), int64_t{0}) * rows_per_length;
-  return static_cast<double>(valid + all) * sizeof(float);
+  return static_cast<double>(valid + all) * static_cast<double>(element_bytes(s.dtype));
 }
 
 struct SoftmaxData {
@@ -50,11 +55,11 @@ struct SoftmaxData {
 
   explicit SoftmaxData(const SoftmaxShape &s)
       : shape(&s),
-        x(normals(s.batch * s.queries * s.keys)),
-        out(zeros(s.batch * s.queries * s.keys)),
+        x(normals(s.batch * s.queries * s.keys, s.dtype)),
+        out(zeros(s.batch * s.queries * s.keys, s.dtype)),
         valid_lens(valid_lens_of(s)),
-        x_view(tensor(x.floats(), {s.batch, s.queries, s.keys})),
-        out_view(tensor(out.floats(), {s.batch, s.queries, s.keys})) {
+        x_view(tensor(x.data(), {s.batch, s.queries, s.keys}, s.dtype)),
+        out_view(tensor(out.data(), {s.batch, s.queries, s.keys}, s.dtype)) {
     lens_view = s.length_per_query ? tensor(valid_lens.data(), {s.batch, s.queries}, FOVEA_I32)
                                    : tensor(valid_lens.data(), {s.batch}, FOVEA_I32);
   }
@@ -85,6 +90,7 @@ void add_masked_softmax(Cases *list) {
   for (const SoftmaxShape &shape : softmax_shapes())
     list->push_back({.operation = "masked_softmax",
                      .model = shape.name,
+                     .dtype = shape.dtype,
                      .bound = Bound::bytes,
                      .work = {.bytes = touched_bytes(shape)},
                      .parameters = {{"batch", shape.batch},
