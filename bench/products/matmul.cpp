@@ -10,7 +10,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 
 #include "harness/harness.hpp"
 #include "limits/limits.hpp"
@@ -71,40 +70,24 @@ const std::vector<NarrowShape> &narrow_shapes() {
   return list;
 }
 
-Buffer normals_of(int64_t count, bool narrow) {
-  Buffer floats = normals(count);
-  if (!narrow) return floats;
-  Buffer cut(static_cast<size_t>(count) * sizeof(uint16_t));
-  for (int64_t n = 0; n < count; ++n) {
-    std::memcpy(static_cast<uint16_t *>(cut.data()) + n, reinterpret_cast<const char *>(floats.floats() + n) + 2, 2);
-  }
-  return cut;
-}
-
 struct MatmulData {
   Buffer a, b, out;
   fovea_tensor a_view, b_view, out_view;
   ReadRegion b_region;
 
-  explicit MatmulData(const MatmulShape &s)
-      : a(normals(s.m * s.k)),
-        b(normals(s.k * s.n)),
-        out(zeros(s.m * s.n)),
-        a_view(tensor(a.floats(), {s.m, s.k})),
-        b_view(tensor(b.floats(), {s.k, s.n})),
-        out_view(tensor(out.floats(), {s.m, s.n})),
+  explicit MatmulData(const MatmulShape &s) : MatmulData(s, FOVEA_F32, FOVEA_F32) {}
+  explicit MatmulData(const NarrowShape &s) : MatmulData(s, s.weights_only ? FOVEA_F32 : FOVEA_BF16, FOVEA_BF16) {}
+
+ private:
+  template <class Shape>
+  MatmulData(const Shape &s, fovea_dtype rows, fovea_dtype weights)
+      : a(normals(s.m * s.k, rows)),
+        b(normals(s.k * s.n, weights)),
+        out(zeros(s.m * s.n, rows)),
+        a_view(tensor(a.data(), {s.m, s.k}, rows)),
+        b_view(tensor(b.data(), {s.k, s.n}, weights)),
+        out_view(tensor(out.data(), {s.m, s.n}, rows)),
         b_region(b.data(), b.bytes()) {}
-  explicit MatmulData(const NarrowShape &s)
-      : a(normals_of(s.m * s.k, !s.weights_only)),
-        b(normals_of(s.k * s.n, true)),
-        out(zeros(s.m * s.n)),
-        a_view(tensor(a.floats(), {s.m, s.k})),
-        b_view(tensor(b.floats(), {s.k, s.n})),
-        out_view(tensor(out.floats(), {s.m, s.n})),
-        b_region(b.data(), b.bytes()) {
-    b_view.dtype = FOVEA_BF16;
-    if (!s.weights_only) a_view.dtype = out_view.dtype = FOVEA_BF16;
-  }
 };
 
 struct PackedDeleter {
