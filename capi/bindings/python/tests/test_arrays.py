@@ -126,8 +126,7 @@ def test_half_precision(name):
     assert run(half, half, half).dtype == dtype
     with pytest.raises(fovea.BadDtype, match="query"):
         run(Q, half, half)
-    with pytest.raises(fovea.BadDtype, match="x"):
-        fovea.masked_softmax(half)
+    assert fovea.masked_softmax(half).dtype == dtype
 
 
 def same(given, wanted):
