@@ -32,14 +32,14 @@ struct Product {
     const Floats from(b);
     const int64_t width = kernels.panel_columns, panels = fovea::ceil_div(columns, width);
     const WithPlacement aligned(Placement::kEnd);
-    Floats packed(panels * kernels.panel_floats(depth));
+    Floats packed(panels * kernels.panel_floats(depth, fovea::Dtype::f32));
     for (int64_t panel = 0; panel < panels; ++panel) {
       kernels.pack({.b = from.data() + panel * width,
                     .b_row_stride = columns,
                     .b_column_stride = 1,
                     .depth = depth,
                     .columns = std::min(width, columns - panel * width),
-                    .out = packed.data() + panel * kernels.panel_floats(depth)});
+                    .out = packed.data() + panel * kernels.panel_floats(depth, fovea::Dtype::f32)});
     }
     return packed;
   }
@@ -51,8 +51,7 @@ struct Product {
                    .a_row_stride = depth,
                    .a_column_stride = 1,
                    .b = packed.data(),
-                   .b_panel_stride = kernels.panel_floats(depth),
-                   .b_row_stride = kernels.panel_columns,
+                   .b_panel_stride = kernels.panel_floats(depth, fovea::Dtype::f32),
                    .out = to.data(),
                    .out_row_stride = out_row_stride(),
                    .rows = count,
