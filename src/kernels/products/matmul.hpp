@@ -187,21 +187,73 @@ FOVEA_INLINE MatmulStep step_at(const MatmulTask &task, int64_t column, int64_t 
           .sums_stride = sums_stride};
 }
 
-// Rows of a copied side by side, one k block at a time, when they cannot be read where they lie.
+// A piece of a stays in the second-level cache while all panels pass by. Fewer rows than the least would make the
+// panels pass by too often.
+constexpr int64_t piece_floats = int64_t{1} << 16;
+constexpr int64_t least_piece_rows = 48;
+static_assert(least_piece_rows <= sums_rows && piece_floats / depth_block + 6 <= sums_rows);
+
+// Rows of a where they lie, as the panel wants them: copying those that may be read there costs more than it gains, even for rows a power of two apart.
 template <class Panel>
-FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, float *sums) {
-  alignas(64) float copy[copied_rows * depth_block];
+FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_t stride, float *sums) {
+  const int64_t whole = Panel::left_depth(task.depth);
+  const int64_t most = max_of(piece_floats / max_of(whole, 1), least_piece_rows);
+  const int64_t pieces = ceil_div(task.rows, most);
+  const int64_t piece_rows = round_up(ceil_div(task.rows, pieces), block_rows<block_vectors>);
+  for (int64_t row = 0; row < task.rows; row += piece_rows) {
+    const int64_t wide = task.rows - row == 1 ? row_panels * panel_columns : panel_columns;
+    for (int64_t column = 0, width = 0; column < task.columns; column += width) {
+      width = task.columns - column >= wide ? wide : panel_columns;
+      for (int64_t k = 0; k == 0 || k < whole; k += depth_block) {
+        MatmulStep step = step_at<Panel>(task, column, k, sums, panel_columns);
+        step.columns = min_of(width, task.columns - column);
+        step.a = a + row * stride + k;
+        step.a_row_stride = stride;
+        step.row = row;
+        step.rows = min_of(piece_rows, task.rows - row);
+        multiply_step<Panel>(task, step);
+      }
+    }
+  }
+}
+
+constexpr int64_t copied_floats = copied_rows * depth_block;
+
+inline MatmulTask rows_of(const MatmulTask &task, int64_t row, int64_t rows) {
+  MatmulTask part = task;
+  part.rows = rows;
+  part.a = element_at(task.a, task.a_dtype, row * task.a_row_stride);
+  part.out = element_at(task.out, task.out_dtype, row * task.out_row_stride);
+  if (task.residual != nullptr) {
+    part.residual = element_at(task.residual, task.residual_dtype, row * task.residual_row_stride);
+  }
+  return part;
+}
+
+// Rows of a that cannot be read where they lie, a few copied over their whole depth at a time.
+template <class Panel>
+FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, int64_t together, float *sums) {
+  alignas(64) float copy[copied_floats];
+  const int64_t whole = Panel::left_depth(task.depth);
+  for (int64_t row = 0; row < task.rows; row += together) {
+    const MatmulTask part = rows_of(task, row, min_of(together, task.rows - row));
+    for (int64_t r = 0; r < part.rows; ++r) Panel::copy_row(part, r, 0, whole, copy + r * whole);
+    multiply_rows<Panel>(part, copy, whole, sums);
+  }
+}
+
+// Deep ones, one k block at a time.
+template <class Panel>
+FOVEA_NOINLINE void multiply_copied_blocks(const MatmulTask &task, float *sums) {
+  alignas(64) float copy[copied_floats];
   constexpr int64_t together = copied_panels * panel_columns;
   const int64_t whole = Panel::left_depth(task.depth);
   for (int64_t row = 0; row < task.rows; row += copied_rows) {
     const int64_t rows = min_of(copied_rows, task.rows - row);
     for (int64_t first = 0; first < task.columns; first += together) {
-      for (int64_t k = 0; k == 0 || k < whole; k += depth_block) {
+      for (int64_t k = 0; k < whole; k += depth_block) {
         const int64_t depth = min_of(depth_block, whole - k);
-        const bool copied = first > 0 && whole <= depth_block;
-        for (int64_t r = 0; r < rows && !copied; ++r) {
-          Panel::copy_row(task, row + r, k, depth, copy + r * depth_block);
-        }
+        for (int64_t r = 0; r < rows; ++r) Panel::copy_row(task, row + r, k, depth, copy + r * depth_block);
         for (int64_t column = first; column < min_of(first + together, task.columns); column += panel_columns) {
           MatmulStep step = step_at<Panel>(task, column, k, sums + (column - first), together);
           step.a = copy;
@@ -215,44 +267,17 @@ FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, float *sums) {
   }
 }
 
-// A piece of a stays in the second-level cache while all panels pass by. Fewer rows than the least would make the
-// panels pass by too often.
-constexpr int64_t piece_floats = int64_t{1} << 16;
-constexpr int64_t least_piece_rows = 48;
-static_assert(least_piece_rows <= sums_rows && piece_floats / depth_block + 6 <= sums_rows);
-
-// Rows of a where they lie: copying them costs more than it gains, even for rows a power of two apart.
-template <class Panel>
-FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, float *sums) {
-  const int64_t whole = Panel::left_depth(task.depth);
-  const int64_t stride = Panel::left_stride(task);
-  const int64_t most = max_of(piece_floats / max_of(whole, 1), least_piece_rows);
-  const int64_t pieces = ceil_div(task.rows, most);
-  const int64_t piece_rows = round_up(ceil_div(task.rows, pieces), block_rows<block_vectors>);
-  for (int64_t row = 0; row < task.rows; row += piece_rows) {
-    const int64_t wide = task.rows - row == 1 ? row_panels * panel_columns : panel_columns;
-    for (int64_t column = 0, width = 0; column < task.columns; column += width) {
-      width = task.columns - column >= wide ? wide : panel_columns;
-      for (int64_t k = 0; k == 0 || k < whole; k += depth_block) {
-        MatmulStep step = step_at<Panel>(task, column, k, sums, panel_columns);
-        step.columns = min_of(width, task.columns - column);
-        step.a = static_cast<const float *>(task.a) + row * stride + k;
-        step.a_row_stride = stride;
-        step.row = row;
-        step.rows = min_of(piece_rows, task.rows - row);
-        multiply_step<Panel>(task, step);
-      }
-    }
-  }
-}
-
 template <class Panel>
 FOVEA_INLINE void multiply_panels(const MatmulTask &task) {
   alignas(64) float sums[sums_rows * panel_columns];
   if (Panel::reads_in_place(task)) {
-    multiply_rows<Panel>(task, sums);
+    return multiply_rows<Panel>(task, static_cast<const float *>(task.a), Panel::left_stride(task), sums);
+  }
+  const int64_t together = copied_floats / max_of(Panel::left_depth(task.depth), 1);
+  if (together >= min_of(task.rows, copied_rows)) {
+    multiply_copied_rows<Panel>(task, together < copied_rows ? task.rows : together / copied_rows * copied_rows, sums);
   } else {
-    multiply_copied_rows<Panel>(task, sums);
+    multiply_copied_blocks<Panel>(task, sums);
   }
 }
 
