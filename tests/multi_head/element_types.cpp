@@ -11,6 +11,7 @@
 #include "support/kv_cache.hpp"
 #include "support/multi_head.hpp"
 #include "support/narrow.hpp"
+#include "support/same_bits.hpp"
 
 using namespace testing;
 
@@ -53,6 +54,50 @@ class Given {
   std::optional<NarrowTensor> narrow_;
 };
 
+struct Output {
+  Tensor<float> floats;
+  fovea_tensor view;
+  Given narrow;
+  fovea_dtype dtype;
+
+  Output(const MultiHead &layer, fovea_dtype type)
+      : floats(layer.make_out()), view(floats.view()), narrow(floats, type, &view), dtype(type) {}
+  std::vector<float> dense() const {
+    if (!narrow.narrow()) return floats.dense();
+    std::vector<float> values;
+    for_each_index(floats.shape(), [&](const Shape &at) { values.push_back(widened(narrow.narrow()->at(at), dtype)); });
+    return values;
+  }
+};
+
+void linear(const fovea_context *context, const fovea_tensor &x, const fovea_tensor &weight, const fovea_tensor *bias,
+            const fovea_tensor &out) {
+  fovea_packed_matrix *packed = nullptr;
+  REQUIRE_OK(linear_pack(context, &weight, FOVEA_WEIGHT_OUT_IN, &packed));
+  auto options = sized_options<fovea_linear_options>();
+  options.bias = bias;
+  const fovea_status status = fovea_linear(context, &x, packed, &out, &options);
+  fovea_packed_matrix_destroy(packed);
+  REQUIRE_OK(status);
+}
+
+// [B,L,heads x dim] as [B,heads,L,dim].
+fovea_tensor heads_of(const fovea_tensor &rows, int64_t heads) {
+  const int64_t dim = rows.shape[2] / heads;
+  return {
+      rows.data, rows.dtype, 4, {rows.shape[0], heads, rows.shape[1], dim}, {rows.strides[0], dim, rows.strides[1], 1}};
+}
+
+bool has_pairs(const fovea_context *context) {
+#if defined(__x86_64__)
+  const std::string isa = fovea_isa_name(context);
+  return (isa == "avx512" || isa == "amx") && __builtin_cpu_supports("avx512bf16");
+#else
+  static_cast<void>(context);
+  return false;
+#endif
+}
+
 // A layer with operands of these types, in one call.
 struct Narrowed {
   MultiHead layer;
@@ -84,34 +129,54 @@ struct Narrowed {
 
   // Its result, widened.
   std::vector<float> run(const fovea_context *context, const fovea_mha_options *options, bool once) const {
-    Tensor<float> out = layer.make_out();
-    fovea_tensor view = out.view();
-    const Given narrow_out(out, types.out, &view);
+    Output out(layer, types.out);
     const fovea_tensor *k = layer.inputs == Inputs::kOne ? nullptr : &key;
     const fovea_tensor *v = layer.inputs == Inputs::kThree ? &value : nullptr;
-    REQUIRE_OK(once ? fovea_multi_head_attention_once(context, &given.parameters, &query, k, v, &view, options)
-                    : fovea_multi_head_attention(context, make_weights(context).get(), &query, k, v, &view, options));
-    if (!narrow_out.narrow()) return out.dense();
-    std::vector<float> values;
-    for_each_index(out.shape(),
-                   [&](const Shape &at) { values.push_back(widened(narrow_out.narrow()->at(at), types.out)); });
-    return values;
+    REQUIRE_OK(
+        once ? fovea_multi_head_attention_once(context, &given.parameters, &query, k, v, &out.view, options)
+             : fovea_multi_head_attention(context, make_weights(context).get(), &query, k, v, &out.view, options));
+    return out.dense();
+  }
+
+  // The same from fovea_linear and fovea_attention, with bfloat16 between them.
+  std::vector<float> compose(const fovea_context *context) const {
+    const MultiHeadSizes &s = layer.sizes;
+    const auto rows = [&](int64_t length, int64_t features) {
+      return NarrowTensor(Tensor<float>({s.batch, length, features}).fill([] { return 0.0f; }), FOVEA_BF16);
+    };
+    const NarrowTensor q = rows(s.query_len, s.heads * s.head_dim),
+                       k = rows(layer.key_len(), s.kv_heads * s.key_size()),
+                       v = rows(layer.key_len(), s.kv_heads * s.value_dim),
+                       concat = rows(s.query_len, s.heads * s.value_dim);
+    const fovea_tensor &k_input = layer.inputs == Inputs::kOne ? query : key;
+    const fovea_tensor &v_input = layer.inputs == Inputs::kThree ? value : k_input;
+    linear(context, query, given.query_weight, given.parameters.query_bias, q.view());
+    linear(context, k_input, given.key_weight, given.parameters.key_bias, k.view());
+    linear(context, v_input, given.value_weight, given.parameters.value_bias, v.view());
+    Output out(layer, types.out);
+    const fovea_tensor q_heads = heads_of(q.view(), s.heads), k_heads = heads_of(k.view(), s.kv_heads),
+                       v_heads = heads_of(v.view(), s.kv_heads),
+                       out_heads = heads_of(s.outputs > 0 ? concat.view() : out.view, s.heads);
+    REQUIRE_OK(fovea_attention(context, nullptr, &q_heads, &k_heads, &v_heads, &out_heads, nullptr));
+    if (s.outputs > 0) linear(context, concat.view(), given.out_weight, given.parameters.out_bias, out.view);
+    return out.dense();
+  }
+
+  // Whether the steps hand on bfloat16.
+  bool keeps_bfloat16(const fovea_context *context) const {
+    const bool keys = layer.inputs == Inputs::kOne || types.key == FOVEA_BF16;
+    return types.query == FOVEA_BF16 && keys && (layer.inputs != Inputs::kThree || types.value == FOVEA_BF16) &&
+           has_pairs(context);
   }
 
   // Whether some product may go through the processor's own products of bfloat16.
   bool takes_pairs(const fovea_context *context) const {
-#if defined(__x86_64__)
-    const std::string isa = fovea_isa_name(context);
     const fovea_dtype of_key = layer.inputs == Inputs::kOne ? types.query : types.key;
     const fovea_dtype of_value = layer.inputs == Inputs::kThree ? types.value : of_key;
     const fovea_dtype inputs[] = {types.query, of_key, of_value};
     bool any = false;
     for (int n = 0; n < 3; ++n) any = any || (inputs[n] == FOVEA_BF16 && types.weight[n] == FOVEA_BF16);
-    return any && (isa == "avx512" || isa == "amx") && __builtin_cpu_supports("avx512bf16");
-#else
-    static_cast<void>(context);
-    return false;
-#endif
+    return any && has_pairs(context);
   }
 };
 
@@ -131,12 +196,15 @@ void check_types(MultiHead layer, const Types &types, const fovea_mha_options *o
       int64_t wrong = 0;
       for (size_t n = 0; n < truth.size(); ++n) {
         const float expected = rounded_to(truth[n], types.out);
-        // Sums in another order, and perhaps the next number of 16 bits.
-        const float allowed = 1e-4f + (types.out == FOVEA_F32 ? 0 : 0x1p-7f * std::abs(expected));
-        wrong += narrowed.takes_pairs(context) ? !(std::abs(out[n] - expected) <= allowed)
-                                               : std::memcmp(&out[n], &expected, sizeof expected) != 0;
+        // Sums in another order, and perhaps the next number of 16 bits; or a rounding in each of the steps.
+        const bool keeps = options == nullptr && narrowed.keeps_bfloat16(context);
+        const float allowed = keeps ? 0x1p-5f * (1 + std::abs(expected))
+                                    : 1e-4f + (types.out == FOVEA_F32 ? 0 : 0x1p-7f * std::abs(expected));
+        wrong += narrowed.takes_pairs(context) || keeps ? !(std::abs(out[n] - expected) <= allowed)
+                                                        : std::memcmp(&out[n], &expected, sizeof expected) != 0;
       }
       CHECK_EQ(wrong, 0);
+      if (options == nullptr && narrowed.keeps_bfloat16(context)) CHECK(same_bits(out, narrowed.compose(context)));
     }
   });
 }

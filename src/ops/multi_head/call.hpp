@@ -18,10 +18,11 @@ struct Sequences {
 
 // Projected rows in the workspace, or some columns of them.
 struct ProjectedRows {
-  MemoryPart<float> part;
+  MemoryPart<char> part;
+  Dtype dtype;
   int64_t column, row_stride;
 
-  float *in(void *memory) const { return memory == nullptr ? nullptr : part.in(memory) + column; }
+  void *in(void *memory) const { return memory == nullptr ? nullptr : element_at(part.in(memory), dtype, column); }
 };
 
 struct MultiHeadCall {
@@ -37,6 +38,7 @@ struct MultiHeadCall {
   bool projects_keys;  // else the cache has them
   bool needs_keys;     // of this call: to attend to, or for the cache
   int64_t key_len;     // with the cache's
+  Dtype between;       // what projections hand to attention, and attention to the last one
   MemoryLayout layout;
   ProjectedRows query_rows, key_rows, value_rows, concat_rows;
   MemoryPart<char> attention_memory;

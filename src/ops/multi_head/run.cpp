@@ -33,7 +33,7 @@ void project(const MultiHeadCall &call, const Sequences &x, const PackedLinear &
 void project_inputs(const MultiHeadCall &call, void *memory) {
   const fovea_mha_weights &w = *call.weights;
   const auto run = [&](const Sequences &x, const PackedLinear &first, int64_t columns, const ProjectedRows &rows) {
-    project(call, x, first, columns, {rows.in(memory), Dtype::f32, x.length * rows.row_stride, rows.row_stride});
+    project(call, x, first, columns, {rows.in(memory), rows.dtype, x.length * rows.row_stride, rows.row_stride});
   };
   if (!call.needs_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
   // One product for parts that share their input, unless it would spend registers on the padding between them.
@@ -70,11 +70,11 @@ Status place_heads(const MultiHeadCall &call, const HeadTensors &t) {
   return FOVEA_OK;
 }
 
-void project_out(const MultiHeadCall &call, float *concat) {
+void project_out(const MultiHeadCall &call, void *concat) {
   const PackedLinear &out = call.weights->out;
   if (out.inputs == 0) return;
   const int64_t row = call.concat_rows.row_stride;
-  const Sequences rows = {concat, Dtype::f32, call.query.batch, call.query.length, row, call.query.length * row, row};
+  const Sequences rows = {concat, call.between, call.query.batch, call.query.length, row, call.query.length * row, row};
   project(call, rows, out, out.outputs, {call.out.data, call.out.dtype, call.out.batch_stride, call.out.row_stride});
 }
 

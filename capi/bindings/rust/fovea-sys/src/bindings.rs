@@ -1155,8 +1155,9 @@ extern "C" {
     /// or all of rank 2 (one sequence), last axis contiguous. key NULL: query (self-attention, one product for all three
     /// projections); value NULL: key. The heads are attended to as fovea_attention does with [B,H,Q,D] tensors: the same
     /// bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other, with F32 tensors between them.
-    /// Each of query, key, value and out may as well be F16 or BF16, in any mix with the weights. After an error out and the
-    /// cache are as before. Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats, comes from the context.
+    /// Each of query, key, value and out may as well be F16 or BF16, in any mix with the weights. Where query, key and value all
+    /// are BF16, nothing is rotated and the processor has products of it, the tensors between the steps are BF16 too: each
+    /// rounds its numbers by at most 2^-9 of their size. After an error out and the cache are as before. Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats, comes from the context.
     /// ```
     pub fn fovea_multi_head_attention(
         context: *const fovea_context,
