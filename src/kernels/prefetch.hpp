@@ -16,13 +16,15 @@ struct Upcoming {
   int64_t stride = 0;
   int64_t size = 0;  // of a row
   int64_t rows = 0;
+  int64_t element = 4;
 
   Upcoming() = default;
   FOVEA_INLINE Upcoming(const void *data, Dtype dtype, int64_t row_stride, int64_t dim, int64_t count)
       : from(static_cast<const char *>(data)),
         stride(row_stride * (is_narrow(dtype) ? 2 : 4)),
         size(dim * (is_narrow(dtype) ? 2 : 4)),
-        rows(count) {}
+        rows(count),
+        element(is_narrow(dtype) ? 2 : 4) {}
 
   FOVEA_INLINE void fetch(int64_t first, int64_t count) const {
     const int64_t last = min_of(first + count, rows);
@@ -32,17 +34,48 @@ struct Upcoming {
   }
 };
 
-// What is prefetched while a tile is at work, spread over its keys.
-struct Prefetch {
-  Upcoming keys, values;  // of the next tile
-  Upcoming queries;       // of the next band of rows
-  Upcoming out;           // of this band, when the tile is one of its last
+// The same rows, one line after the other, as fast as elements of their kind are worked on: memory is then busy all the
+// time and never asked for so much at once that the core waits.
+struct PacedFetch {
+  const char *row;
+  int64_t stride, size, rows, element;
+  int64_t at = 0;    // of the row, what comes next
+  int64_t owed = 0;  // bytes that may be asked for
 
-  FOVEA_INLINE void fetch(int64_t first, int64_t count) const {
-    keys.fetch(first, count);
-    values.fetch(first, count);
+  FOVEA_INLINE explicit PacedFetch(const Upcoming &next)
+      : row(next.from), stride(next.stride), size(next.size), rows(next.rows), element(next.element) {
+    if (stride == size) {
+      size *= rows;
+      rows = min_of(rows, 1);
+    }
+  }
+
+  FOVEA_INLINE void worked_on(int64_t elements) {
+    for (owed += elements * element; owed >= line_bytes && rows > 0; owed -= line_bytes) {
+      __builtin_prefetch(row + at, 0, 2);
+      at += line_bytes;
+      if (at < size) continue;
+      at = 0;
+      row += stride;
+      --rows;
+    }
+  }
+};
+
+// What is prefetched while a tile's keys are at work, spread over them.
+struct Prefetch {
+  Upcoming keys;     // of the next tile
+  Upcoming queries;  // of the next band of rows
+  Upcoming out;      // of this band, when the tile is one of its last
+
+  // Of keys [first, first + count), what is not paced.
+  FOVEA_INLINE void fetch_rows(int64_t first, int64_t count) const {
     queries.fetch(first, count);
     out.fetch(first, count);
+  }
+  FOVEA_INLINE void fetch(int64_t first, int64_t count) const {
+    keys.fetch(first, count);
+    fetch_rows(first, count);
   }
 };
 

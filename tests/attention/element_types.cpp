@@ -184,6 +184,24 @@ TEST_SUITE("element types") {
     }
   }
 
+  TEST_CASE("grouped heads and drafts: every number of few rows, whichever of them read keys and values together") {
+    Random random(base_seed());
+    for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+      for (const int64_t group : {1, 2, 3, 4, 5, 7, 8, 11, 12, 16}) {
+        const int64_t dim = random.pick({64, 80, 100, 136, 200});
+        AttentionProblem problem = make_attention({.heads = 2 * group,
+                                                   .kv_heads = 2,
+                                                   .query_len = group == 4 ? 4 : 1,
+                                                   .key_len = 450,
+                                                   .head_dim = dim,
+                                                   .value_dim = random.pick({dim, dim - 7})},
+                                                  random);
+        if (group == 4) problem.flags = FOVEA_CAUSAL;
+        check_types(problem, {FOVEA_F32, dtype, dtype, FOVEA_F32, FOVEA_F32, FOVEA_F32}, false);
+      }
+    }
+  }
+
   TEST_CASE("bfloat16 by products of pairs: sizes at every edge, masks, NaN behind masks") {
     for (int64_t n = 0; n < case_count(250); ++n) {
       const uint64_t seed = base_seed() + 90000 + static_cast<uint64_t>(n);

@@ -168,7 +168,8 @@ struct AttentionWorker {
     const bool one_row = has_one_row();
     const bool plain = logits.are_scores(tile);
     if (one_row && plain) tile = empty_line(tile);
-    logits.score(band.table, band.query, tile, upcoming(band, key));
+    Upcoming next_values;
+    logits.score(band.table, band.query, tile, upcoming(band, key, &next_values));
     next_is_fetched = true;
     if (!plain) logits.finish(band.table, tile);
     bool masked[keys];
@@ -185,8 +186,9 @@ struct AttentionWorker {
     if constexpr (repairing) {
       add_harmless_values(band, tile, masked);
     } else {
-      Path::add_values(band.out, values.span(key, tile.keys), problem.sizes.value_dim, band.row_count, tile,
-                       band.state.rescale);
+      RowSpan span = values.span(key, tile.keys);
+      span.next = next_values;
+      Path::add_values(band.out, span, problem.sizes.value_dim, band.row_count, tile, band.state.rescale);
     }
     for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {
       store(band.total_rescale + r, load(band.total_rescale + r) * load(band.state.rescale + r));
@@ -227,14 +229,16 @@ struct AttentionWorker {
   }
 
   // What to prefetch while the band works on the tile at `key`: the first to do so fetches keys and values for all.
-  FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key) const {
+  FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key, Upcoming *next_values) const {
     Prefetch prefetch;
     const int64_t b = &band - bands;
     const int64_t next = key / tile_keys * tile_keys + tile_keys;
-    if (!next_is_fetched && next < last_key) {
-      const int64_t count = min_of(tile_keys, last_key - next);
+    // Behind a task's last tile comes that of the next split, which most often the same thread takes next.
+    const int64_t end = last_key == task.key_end ? problem.sizes.key_len : last_key;
+    if (!next_is_fetched && next < end) {
+      const int64_t count = min_of(tile_keys, end - next);
       prefetch.keys = logits.keys.upcoming(next, count);
-      prefetch.values = values.upcoming(next, count);
+      *next_values = values.upcoming(next, count);
     }
     if (key < first_tile_end && b + 1 < band_count) {
       prefetch.queries = band_rows(bands[b + 1], problem.query.data, problem.query.dtype, problem.query.strides,

@@ -77,17 +77,40 @@ struct FewRowsValues {
     }
   }
 
+  // One of the passes in which several rows read the same keys or values. Each asks for its share of what comes next: were
+  // it all asked for in the first, memory would have nothing to do in the others.
+  struct Pass {
+    int64_t until_turn, count;
+
+    // At each step of its loop: whether it asks there.
+    FOVEA_INLINE bool takes_turn() {
+      const bool mine = until_turn == 0;
+      until_turn = mine ? count - 1 : until_turn - 1;
+      return mine;
+    }
+  };
+  template <int most>
+  static constexpr int64_t passes(int64_t rows) {
+    const int64_t rest = rows % most;
+    return rows / most + (most > 2 && rest >= 2) + rest % 2;
+  }
+  template <int most>
+  FOVEA_INLINE static Pass pass_of(int64_t row, int64_t rows) {
+    return {passes<most>(row), passes<most>(rows)};
+  }
+
   // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
   template <int group, int vectors, class Element, class Load>
   FOVEA_INLINE static void add_columns(float *out, const Element *values, int64_t value_stride, int64_t padded,
-                                       int64_t row, const ScoreTile &tile, const float *rescale,
+                                       int64_t row, Pass pass, const ScoreTile &tile, const float *rescale,
                                        const Load &load_value) {
     Block<group, vectors> sum;
     const float *weight = tile.scores + row;
-    const int64_t ahead = keys_ahead(padded) * value_stride;
+    const int64_t far = keys_ahead(padded) * value_stride;
     const int64_t first = tile.key % value_chain;
     sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t, int64_t count) FOVEA_INLINE_BODY {
       for (int64_t j = 0; j < count; ++j, values += value_stride, weight += tile.stride) {
+        const int64_t ahead = pass.takes_turn() ? far : 0;
         Float value[vectors];
         prefetch_row<group>(values + ahead, vectors * lanes);
         unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
@@ -120,8 +143,8 @@ struct FewRowsValues {
       return v + 1 < vectors ? load(at) : load_partial(at, value_dim - (vectors - 1) * lanes);
     };
     for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      add_columns<decltype(group)::value, vectors>(out, values, value_stride, vectors * lanes, row, tile, rescale,
-                                                   load_value);
+      add_columns<decltype(group)::value, vectors>(out, values, value_stride, vectors * lanes, row,
+                                                   pass_of<4>(row, row_count), tile, rescale, load_value);
     });
   }
 
@@ -192,7 +215,8 @@ struct FewRowsValues {
     }
   }
 
-  // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible.
+  // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible. Narrow rows
+  // are half as long, and widened in every pass: four rows by four registers there.
   template <class Element>
   FOVEA_NOINLINE static void add_piece(float *out, const Element *values, int64_t value_stride, int64_t value_dim,
                                        int64_t row_count, const ScoreTile &tile, const float *rescale) {
@@ -207,23 +231,25 @@ struct FewRowsValues {
     }
     const int64_t padded = round_up(value_dim, lanes);
     const int64_t whole = value_dim / lanes * lanes;
-    for_each_row_group<2>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+    constexpr int most = sizeof(Element) < sizeof(float) ? 4 : 2;
+    for_each_row_group<most>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
+      const Pass pass = pass_of<most>(row, row_count);
       const auto load_whole = [](const Element *at, int) FOVEA_INLINE_BODY { return load(at); };
       int64_t d = 0;
       const auto add_while = [&](auto vectors) FOVEA_INLINE_BODY {
         constexpr int count = decltype(vectors)::value;
         for (; d + count * lanes <= whole; d += count * lanes) {
-          add_columns<rows, count>(out + d, values + d, value_stride, padded, row, tile, rescale, load_whole);
+          add_columns<rows, count>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, load_whole);
         }
       };
       if constexpr (has_32_registers && rows == 1) add_while(Index<16>{});
-      if constexpr (has_32_registers || rows == 1) add_while(Index<8>{});
-      add_while(Index<4>{});
+      if constexpr (rows == 1 || (has_32_registers && rows == 2)) add_while(Index<8>{});
+      if constexpr (rows <= 2 || has_32_registers) add_while(Index<4>{});
       add_while(Index<2>{});
       add_while(Index<1>{});
       if (whole < value_dim) {
-        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, tile, rescale,
+        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, pass, tile, rescale,
                              [&](const Element *at, int)
                                  FOVEA_INLINE_BODY { return load_partial(at, value_dim - whole); });
       }
@@ -305,14 +331,15 @@ struct FeatureRows : FewRowsValues {
 
   template <class Element, int group>
   FOVEA_INLINE static void score_group(const float *query, const RowSpan &keys, int64_t head_dim, int64_t row,
-                                       const ScoreTile &tile) {
+                                       Pass pass, const ScoreTile &tile) {
     constexpr int keys_at_once = static_cast<int>(lanes) / group;
     constexpr int run = keys_at_once / streams;  // neighbouring keys, one after the other
     const int64_t padded = round_up(head_dim, lanes);
     const int64_t whole = head_dim / lanes * lanes;
-    const int64_t ahead = keys_ahead(head_dim) * keys.stride;
+    const int64_t far = keys_ahead(head_dim) * keys.stride;
     const int64_t stream_keys = ceil_div(tile.keys, streams);
     for (int64_t j = 0; j < stream_keys; j += run) {
+      const int64_t ahead = pass.takes_turn() ? far : 0;
       // The i-th of those at once; past the tile's end its last key again.
       const auto key_index = [&](int i) FOVEA_INLINE_BODY {
         return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);
@@ -367,7 +394,8 @@ struct FeatureRows : FewRowsValues {
   template <class Element>
   FOVEA_NOINLINE static void score_rows(const ScoreJob<tile_rows> &job) {
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      score_group<Element, decltype(group)::value>(job.query, job.keys, job.problem.sizes.head_dim, row, job.tile);
+      score_group<Element, decltype(group)::value>(job.query, job.keys, job.problem.sizes.head_dim, row,
+                                                   pass_of<most_rows>(row, job.table.count), job.tile);
     });
   }
 };

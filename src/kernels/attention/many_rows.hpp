@@ -11,6 +11,13 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// Prefetches go between so many steps of a sum and the next: a whole number of steps of every unrolled loop.
+constexpr int64_t pace = 24;
+template <class Body>
+FOVEA_INLINE void for_each_pace(int64_t count, const Body &body) {
+  for (int64_t first = 0; first < count; first += pace) body(first, min_of(pace, count - first));
+}
+
 struct ManyRowsValues {
   static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
   static constexpr int64_t tile_keys = 96;
@@ -55,7 +62,7 @@ struct ManyRowsValues {
 
   // out = out * rescale + weighted values, for `vectors` registers of rows, of keys [first, last) of the tile.
   template <int vectors>
-  FOVEA_INLINE static void add_values_vectors(float *out, const RowSpan &values, int64_t value_dim,
+  FOVEA_INLINE static void add_values_vectors(float *out, const RowSpan &values, PacedFetch *next, int64_t value_dim,
                                               const ScoreTile &tile, const float *rescale, int64_t v, int64_t first,
                                               int64_t last) {
     for_each_block<vectors>(value_dim, [&](auto block_dims, int64_t d) FOVEA_INLINE_BODY {
@@ -64,8 +71,11 @@ struct ManyRowsValues {
       Block<count, vectors> block;
       const float *weights = tile.scores + v * lanes;
       const int64_t start = tile.key % value_chain;
-      sum_in_chains(block, start + first, start + last, value_chain, [&](int64_t j, int64_t count) FOVEA_INLINE_BODY {
-        accumulate(block, value, weights + (j - start) * tile_rows, tile_rows, count);
+      sum_in_chains(block, start + first, start + last, value_chain, [&](int64_t j, int64_t keys) FOVEA_INLINE_BODY {
+        for_each_pace(keys, [&](int64_t ahead, int64_t some) FOVEA_INLINE_BODY {
+          accumulate(block, value, weights + (j + ahead - start) * tile_rows, tile_rows, some);
+          if (v == 0) next->worked_on(some * count);
+        });
       });
       add_scaled(block, out + d * tile_rows + v * lanes, rescale + v * lanes);
     });
@@ -73,16 +83,17 @@ struct ManyRowsValues {
 
   FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
                                         const ScoreTile &tile, const float *rescale) {
+    PacedFetch next(values.next);
     if (tile.vector_any == nullptr) {
       for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-        add_values_vectors<decltype(group)::value>(out, values, value_dim, tile, rescale, v, 0, tile.keys);
+        add_values_vectors<decltype(group)::value>(out, values, &next, value_dim, tile, rescale, v, 0, tile.keys);
       });
       return;
     }
     for (int64_t v = 0; v < tile.vectors; ++v) {
       const KeyRange range = tile.keys_of(v);
       if (range.first >= range.last) continue;  // its rows saw nothing, so their rescale is 1
-      add_values_vectors<1>(out, values, value_dim, tile, rescale, v, range.first, range.last);
+      add_values_vectors<1>(out, values, &next, value_dim, tile, rescale, v, range.first, range.last);
     }
   }
 

@@ -1,7 +1,7 @@
 // Where the keys or the values of one head come from. Kernels take them in spans:
 //
 //   span(first, count)       those rows: where the first lies, how far apart they are, how many, of which type
-//   upcoming(first, count)   the same rows, to be prefetched
+//   upcoming(first, count)   the same rows, to be prefetched; a span takes them along, to be asked for while it is read
 //
 // Rows of float32 are read where they lie. So are narrower ones by few rows of queries, which read each once and widen it
 // in registers; many rows have a tile widened into scratch, once for all bands of rows that read it. What lies otherwise
@@ -23,6 +23,7 @@ struct RowSpan {
   int64_t stride;
   int64_t count;
   Dtype dtype = Dtype::f32;
+  Upcoming next = {};
 
   // Of a span of floats.
   FOVEA_INLINE const float *row(int64_t j) const { return static_cast<const float *>(data) + j * stride; }

@@ -19,14 +19,25 @@ struct ScoreBlock {
   static constexpr int64_t rows = ManyRowsValues::tile_rows;
 
   const ScoreJob<rows> &job;
+  PacedFetch *next;
   int64_t j, v;
 
-  // Terms summed over the features of each key and row.
+  // Terms summed over the features of each key and row. A step of the depth has so many features.
+  template <class Terms, int features = 1>
+  FOVEA_INLINE void sum(Block<keys, vectors> &block, const float *key, int64_t key_stride, const float *query,
+                        int64_t depth) const {
+    RowPointers<keys, Order::row_major> key_rows(key, key_stride);
+    query += v * lanes;
+    sum_in_chains(block, 0, depth, feature_chain(depth), [&](int64_t k, int64_t count) FOVEA_INLINE_BODY {
+      for_each_pace(count, [&](int64_t first, int64_t some) FOVEA_INLINE_BODY {
+        accumulate<Terms>(block, key_rows, query + (k + first) * rows, rows, some);
+        if (next != nullptr) next->worked_on(some * keys * features);
+      });
+    });
+  }
   template <class Terms>
   FOVEA_INLINE void sum(Block<keys, vectors> &block, const float *query) const {
-    const int64_t head_dim = job.problem.sizes.head_dim;
-    sum_rows_by_vectors<Terms>(block, job.keys.row(j), job.keys.stride, query + v * lanes, rows, head_dim,
-                               feature_chain(head_dim));
+    sum<Terms>(block, job.keys.row(j), job.keys.stride, query, job.problem.sizes.head_dim);
   }
 
   // body(r, i, at) for each register: of key j + r and the i-th register of rows, at(block) of a Block; its scores lie at
@@ -43,12 +54,12 @@ struct ScoreBlock {
 };
 
 template <int vectors, class Score>
-FOVEA_INLINE void score_keys(const ScoreJob<ManyRowsValues::tile_rows> &job, int64_t v, int64_t first, int64_t last,
-                             const Score &score) {
+FOVEA_INLINE void score_keys(const ScoreJob<ManyRowsValues::tile_rows> &job, PacedFetch *next, int64_t v, int64_t first,
+                             int64_t last, const Score &score) {
   for_each_block<vectors>(last - first, [&](auto keys, int64_t offset) FOVEA_INLINE_BODY {
     const int64_t j = first + offset;
-    if (v == 0) job.next.fetch(j, keys);
-    score(ScoreBlock<decltype(keys)::value, vectors>{job, j, v});
+    if (v == 0) job.next.fetch_rows(j, keys);
+    score(ScoreBlock<decltype(keys)::value, vectors>{job, v == 0 ? next : nullptr, j, v});
   });
 }
 
@@ -57,15 +68,16 @@ FOVEA_INLINE void score_keys(const ScoreJob<ManyRowsValues::tile_rows> &job, int
 template <class Score>
 FOVEA_INLINE void score_tile(const ScoreJob<ManyRowsValues::tile_rows> &job, const Score &score) {
   const ScoreTile &tile = job.tile;
+  PacedFetch next(job.next.keys);
   if (tile.vector_any == nullptr) {
     for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
-      score_keys<decltype(group)::value>(job, v, 0, tile.keys, score);
+      score_keys<decltype(group)::value>(job, &next, v, 0, tile.keys, score);
     });
     return;
   }
   for (int64_t v = 0; v < tile.vectors; ++v) {
     const KeyRange range = tile.keys_of(v);
-    score_keys<1>(job, v, range.first, range.last, score);
+    score_keys<1>(job, &next, v, range.first, range.last, score);
   }
 }
 

@@ -31,8 +31,7 @@ struct DotPairs : ManyRowsValues {
       Block<Scores::keys, Scores::vectors> block;
       const int64_t stride = job.keys.stride / 2;
       const auto *keys = static_cast<const float *>(job.keys.data) + scores.j * stride;
-      sum_rows_by_vectors<PairProducts>(block, keys, stride, job.query + scores.v * lanes, tile_rows, depth,
-                                        feature_chain(depth));
+      scores.template sum<PairProducts, 2>(block, keys, stride, job.query, depth);
       scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
     });
   }
@@ -52,6 +51,7 @@ struct DotPairs : ManyRowsValues {
   FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
                                         const ScoreTile &tile, const float *rescale) {
     pair_weights(tile);
+    PacedFetch next(values.next);
     const int64_t start = tile.key % value_chain / 2;
     const int64_t last = start + (tile.keys + 1) / 2;
     for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
@@ -63,6 +63,7 @@ struct DotPairs : ManyRowsValues {
         const float *weights = tile.scores + v * lanes;
         sum_in_chains(block, start, last, value_chain / 2, [&](int64_t j, int64_t pairs) FOVEA_INLINE_BODY {
           accumulate<PairProducts>(block, value, weights + (j - start) * tile_rows, tile_rows, pairs);
+          if (v == 0) next.worked_on(pairs * 2 * count);
         });
         add_scaled(block, out + d * tile_rows + v * lanes, rescale + v * lanes);
       });
