@@ -100,8 +100,12 @@ func checkCalls[T half](t *testing.T, round func(float32) T) {
 	equal(t, out, rounded)
 	buffers.Query = fovea.Slice(make([]uint8, 80))
 	refused(t, plan.Run(&buffers, plan.NewWorkspace()), fovea.BadDtype)
-	x := view(out[:4], 2, 2)
-	refused(t, fovea.Matmul(nil, x, x, view(make([]T, 4), 2, 2)), fovea.BadDtype)
+	// Every other operation takes them too.
+	x, product, wideProduct := view(q[:4], 2, 2), make([]T, 4), make([]float32, 4)
+	wideX := view(each(q[:4], widen), 2, 2)
+	ok(t, fovea.Matmul(base, x, x, view(product, 2, 2)))
+	ok(t, fovea.Matmul(base, wideX, wideX, view(wideProduct, 2, 2)))
+	equal(t, product, each(wideProduct, round))
 }
 
 func TestSixteenBitsAreFloat32RoundedOnce(t *testing.T) {

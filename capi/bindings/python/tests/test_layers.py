@@ -115,14 +115,14 @@ SIXTEEN_BITS = {
 
 @pytest.mark.parametrize("name", SIXTEEN_BITS)
 def test_every_operation_is_handed_16_bits(name):
-    """Nothing is decided in Python: what the library takes comes back in 16 bits, and what it does not yet is refused in
-    its words."""
+    """Nothing is decided in Python: what the library takes comes back in 16 bits, and what it does not (kernel regression,
+    a score's parameters) is refused in its words."""
     narrow = random(8, 8).astype(np.float16)
     wide = SIXTEEN_BITS[name](narrow.astype(np.float32))
     try:
         found = SIXTEEN_BITS[name](narrow)
     except fovea.BadDtype as refused:
-        assert "expected" in str(refused)
+        assert "expected" in str(refused) and name in ("kernel_regression", "additive_attention")
         return
     assert found.dtype == np.float16
     close(found, wide, 1e-2 + np.abs(wide).max() / 64)

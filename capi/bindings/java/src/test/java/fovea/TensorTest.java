@@ -131,7 +131,7 @@ final class TensorTest {
   }
 
   /**
-   * Nothing is decided here: what the library takes comes back in 16 bits, and what it does not yet is refused in its
+   * Nothing is decided here: what the library takes comes back in 16 bits, and what it does not is refused in its
    * words.
    */
   static void everyOperationIsHandedSixteenBits() {
@@ -155,7 +155,8 @@ final class TensorTest {
         try {
           found = call.apply(narrow);
         } catch (FoveaException refused) {
-          that(refused.status() == Status.BAD_DTYPE && refused.getMessage().contains("expected"),
+          that(refused.status() == Status.BAD_DTYPE && refused.getMessage().contains("expected")
+                  && (name.equals("kernel regression") || name.equals("additive")),
               name + ": " + refused.getMessage());
           return;
         }
