@@ -47,15 +47,18 @@ class MultiHeadAttention:
 
     @classmethod
     def from_torch(cls, module, *, context: Context | None = None) -> MultiHeadAttention:
-        """Of a torch.nn.MultiheadAttention, whose weights are copied. It is called as the module is, with arrays of the
-        same layout: [B, L, E] if it is batch_first, else [L, B, E]."""
+        """Of a torch.nn.MultiheadAttention, whose weights are copied, of 16 bits as such. It is called as the module is, with
+        arrays of the same layout: [B, L, E] if it is batch_first, else [L, B, E]."""
         if module.bias_k is not None or module.add_zero_attn:
             raise ValueError("module: add_bias_kv and add_zero_attn are not supported")
         if module.training and module.dropout:
             raise ValueError("module: it is in training mode and has dropout; call module.eval()")
 
         def numbers(parameter):
-            return None if parameter is None else parameter.detach().float().cpu()
+            if parameter is None:
+                return None
+            parameter = parameter.detach().cpu()
+            return parameter if parameter.dtype.is_floating_point and parameter.itemsize in (2, 4) else parameter.float()
 
         separate = module.in_proj_weight is None
         names = {"query_weight": "q_proj_weight", "key_weight": "k_proj_weight", "value_weight": "v_proj_weight"}

@@ -155,6 +155,18 @@ def test_from_torch(batch_first, sizes, bias):
         close(layer(x, key, value, valid_lens=torch.tensor([3, 7])), module(x, key, value, key_padding_mask=padding)[0], 1e-4)
 
 
+def test_from_torch_keeps_16_bits():
+    module = torch.nn.MultiheadAttention(16, 4, batch_first=True).eval()
+    wide = fovea.MultiHeadAttention.from_torch(module)
+    narrow = fovea.MultiHeadAttention.from_torch(module.bfloat16())
+    x = torch.from_numpy(random(2, 5, 16)).bfloat16()
+    with torch.no_grad():
+        found = narrow(x)
+        assert found.dtype == torch.bfloat16 and narrow.nbytes < wide.nbytes
+        close(found.float(), module(x, x, x, need_weights=False)[0].float(), 3e-2)
+    assert fovea.MultiHeadAttention.from_torch(module.double()).nbytes == wide.nbytes
+
+
 def test_from_torch_refuses_what_it_would_not_compute():
     with pytest.raises(ValueError, match="add_bias_kv"):
         fovea.MultiHeadAttention.from_torch(torch.nn.MultiheadAttention(4, 2, add_bias_kv=True))
