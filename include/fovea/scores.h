@@ -131,12 +131,12 @@ typedef struct fovea_kernel_regression_options {
   size_t struct_size;
   uint32_t flags;               /* FOVEA_LEAVE_ONE_OUT: query i does not attend training input i                        */
   float sigma;                  /* the kernel's width, > 0 and finite; 0: 1                                             */
-  const fovea_tensor *weights;  /* output F32 [Q,N], or NULL                                                            */
+  const fovea_tensor *weights;  /* output F [Q,N], or NULL                                                              */
 } fovea_kernel_regression_options;
 
 /* Nadaraya-Watson regression with a Gaussian kernel:
  *   out_q = sum_i softmax_i( -|query_q - input_i|^2 / (2 sigma^2) ) target_i
- *   queries F32 [Q,D]   inputs F32 [N,D]   targets F32 [N,T]   out F32 [Q,T]   D and T in [1, 1024], Q and N at most 2^30
+ *   queries F [Q,D]   inputs F [N,D]   targets F [N,T]   out F [Q,T]   D and T in [1, 1024], Q and N at most 2^30
  * or queries, inputs of rank 1, [Q] and [N] (D = 1), and targets and out of rank 1, [N] and [Q] (T = 1). options may be
  * NULL. A query with no input to attend (N = 0, or N = 1 left out) gives 0. The textbook's learnable w is 1 / sigma. To
  * plan it, plan attention with GAUSSIAN: queries [Q,D], inputs [N,D] and targets [N,T] are its query, key and value. */

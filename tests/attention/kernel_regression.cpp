@@ -7,6 +7,7 @@
 
 #include "errors.hpp"
 #include "support/attention_problem.hpp"
+#include "support/narrow.hpp"
 
 using namespace testing;
 
@@ -284,7 +285,7 @@ TEST_SUITE("kernel regression") {
         refuse(FOVEA_BAD_RANK, {name, std::to_string(rank)}, [&](Call &call) { call.tensor[n].rank = rank; });
       }
       for (const fovea_dtype dtype : kDtypes) {
-        if (dtype == FOVEA_F32) continue;
+        if (dtype == FOVEA_F32 || dtype == FOVEA_F16 || dtype == FOVEA_BF16) continue;
         refuse(FOVEA_BAD_DTYPE, {name + " has dtype " + dtype_name(dtype)},
                [&](Call &call) { call.tensor[n].dtype = dtype; });
       }
@@ -350,5 +351,34 @@ TEST_SUITE("kernel regression") {
                     FOVEA_NULL_POINTER, {names[n], "NULL"});
     }
     CHECK(good.untouched());
+  }
+
+  TEST_CASE("regression: 16 bits give what float32 gives, rounded once") {
+    for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+      CAPTURE(dtype);
+      AttentionProblem problem = make_problem(7, 41, 3, 5, 0.7F);
+      for (Tensor<float> *tensor : {&problem.query, &problem.key, &problem.value}) {
+        const std::vector<float> given = tensor->dense();
+        tensor->fill([&, next = size_t{0}]() mutable { return rounded_to(given[next++], dtype); });
+      }
+      for_each_isa([&](const fovea_context *context) {
+        const AttentionResult truth = problem.make_result(true);
+        REQUIRE_OK(regress(context, problem, truth));
+        const AttentionResult unwritten = problem.make_result(true);
+        const NarrowTensor queries(problem.query, dtype), inputs(problem.key, dtype), targets(problem.value, dtype),
+            out(unwritten.out, dtype), weights(*unwritten.weights, dtype);
+        const fovea_tensor q = queries.view(), x = inputs.view(), y = targets.view(), o = out.view(),
+                           w = weights.view();
+        const fovea_kernel_regression_options options = make_options(0.7F, 0, &w);
+        REQUIRE_OK(fovea_kernel_regression(context, &q, &x, &y, &o, &options));
+        int64_t wrong = 0;
+        for_each_index(truth.out.shape(),
+                       [&](const Shape &index) { wrong += out.at(index) != narrowed(truth.out.at(index), dtype); });
+        for_each_index(truth.weights->shape(), [&](const Shape &index) {
+          wrong += weights.at(index) != narrowed(truth.weights->at(index), dtype);
+        });
+        CHECK_EQ(wrong, 0);
+      });
+    }
   }
 }

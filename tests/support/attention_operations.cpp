@@ -253,11 +253,13 @@ fovea_status prepared(const CallSizes &given, const Tensors &t) {
 Operands regression_operands(const CallSizes &s) {
   const bool vectors = s.choice(0);
   const auto matrix = [&](int64_t rows, int64_t columns) { return vectors ? Shape{rows} : Shape{rows, columns}; };
-  return {{"queries", Role::input, matrix(s.rows, s.head_dim), vectors},
-          {"inputs", Role::input, matrix(s.columns, s.head_dim), vectors},
-          {"targets", Role::input, matrix(s.columns, s.value_dim), vectors},
-          {"out", Role::output, matrix(s.rows, s.value_dim), vectors},
-          optional(s.choice(1), {"weights", Role::output, {s.rows, s.columns}})};
+  Operands list = {{"queries", Role::input, matrix(s.rows, s.head_dim), vectors},
+                   {"inputs", Role::input, matrix(s.columns, s.head_dim), vectors},
+                   {"targets", Role::input, matrix(s.columns, s.value_dim), vectors},
+                   {"out", Role::output, matrix(s.rows, s.value_dim), vectors},
+                   optional(s.choice(1), {"weights", Role::output, {s.rows, s.columns}})};
+  for (Operand &operand : list) operand.narrow = true;
+  return list;
 }
 
 fovea_status regression(const CallSizes &s, const Tensors &t) {

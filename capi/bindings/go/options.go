@@ -389,7 +389,7 @@ type KernelRegressionOptions struct {
 	LeaveOneOut bool
 	// the kernel's width, > 0 and finite; 0: 1
 	Sigma float32
-	// output F32 [Q,N], or NULL
+	// output F [Q,N], or NULL
 	Weights *Tensor
 }
 

@@ -172,7 +172,7 @@ export interface KernelRegressionOptions {
   leaveOneOut?: boolean;
   /** the kernel's width, > 0 and finite; 0: 1 */
   sigma?: number;
-  /** output F32 [Q,N], or NULL */
+  /** output F [Q,N], or NULL */
   weights?: Input;
 }
 

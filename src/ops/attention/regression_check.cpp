@@ -22,7 +22,8 @@ Status check_rank(const fovea_tensor *tensor, const char *name, bool output, int
                                .min_rank = any ? 1 : rank,
                                .max_rank = any ? 2 : rank,
                                .output = output,
-                               .contiguous_last = tensor != nullptr && tensor->rank == 2});
+                               .contiguous_last = tensor != nullptr && tensor->rank == 2,
+                               .narrow = true});
 }
 
 // In this call's terms: attention's own checks would blame a query or a key.
@@ -73,7 +74,7 @@ Status check_regression(const RegressionTensors &given, const fovea_tensor *weig
   FOVEA_CHECK(check_rank(given.targets, "targets", false, 0));
   FOVEA_CHECK(check_rank(given.out, "out", true, given.targets->rank));
   if (weights != nullptr) {
-    const TensorRule rule = {.name = "weights", .min_rank = 2, .max_rank = 2, .output = true};
+    const TensorRule rule = {.name = "weights", .min_rank = 2, .max_rank = 2, .output = true, .narrow = true};
     FOVEA_CHECK(check_tensor(weights, rule));
   }
   *matrices = {as_matrix(*given.queries), as_matrix(*given.inputs), as_matrix(*given.targets), as_matrix(*given.out)};

@@ -592,7 +592,7 @@ impl<'a> KernelRegressionOptions<'a> {
         self
     }
 
-    /// output F32 [Q,N], or NULL
+    /// output F [Q,N], or NULL
     pub fn weights(mut self, weights: impl Into<TensorMut<'a>>) -> Self {
         self.weights = Some(weights.into());
         self

@@ -29,7 +29,7 @@ public final class KernelRegressionOptions {
     return this;
   }
 
-  /** output F32 [Q,N], or NULL */
+  /** output F [Q,N], or NULL */
   public KernelRegressionOptions weights(Tensor weights) {
     this.weights = weights;
     return this;
