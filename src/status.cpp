@@ -53,7 +53,7 @@ Status fail(Status code, const char *format, ...) {
   char text[max_message];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, max_message, format, arguments);
+  std::vsnprintf(text, max_message, format, arguments);  // NOLINT(clang-analyzer-valist.Uninitialized): va_start
   va_end(arguments);
   set_message(text);
   return code;

@@ -358,7 +358,7 @@ struct AttentionWorker {
   // finite: of all the task's rows, as store_outputs leaves it. Uses up the bands.
   FOVEA_INLINE void repair(const float *finite) {
     for (int64_t r = 0; r < task.row_count; ++r) {
-      if (finite[r] == 0.0f) continue;
+      if (finite[r] == 0.0f) continue;  // NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult): no band is empty
       alignas(64) float ignored[rows];
       attend<true>(task.row_begin + r, 1);
       store_outputs(bands[0], ignored);

@@ -31,7 +31,7 @@ FOVEA_INLINE void put_encoding(const float *x, float *out, int64_t column, int64
 
 template <bool add, class Store>
 FOVEA_INLINE void encode_rows_with(const EncodingRows &rows, const Store &store_to) {
-  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
+  const int64_t rows_ahead = fetch_rows_ahead<float>(rows.dim);
   for (int64_t r = 0; r < rows.count; ++r) {
     const auto *all_x = static_cast<const float *>(rows.x);
     const float *x = add ? all_x + r * rows.x_stride : nullptr;

@@ -176,7 +176,7 @@ constexpr double least_spread = 0x1p-90;  // below, squares of deviations are de
 
 template <bool has_residual, class Store>
 FOVEA_INLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
-  const int64_t rows_ahead = ceil_div(fetch_floats_ahead, rows.dim);
+  const int64_t rows_ahead = fetch_rows_ahead<float>(rows.dim);
   const double share = 1.0 / static_cast<double>(rows.dim);
   const auto input = [&](int64_t r) FOVEA_INLINE_BODY {
     const NormRow &row = rows.row[min_of(r, rows.count - 1)];

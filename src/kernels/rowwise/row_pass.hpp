@@ -13,13 +13,12 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// How far ahead of the arithmetic rows are asked for: left alone, the processor
-// does not run ahead far enough.
-constexpr int64_t fetch_floats_ahead = 1024;
+// How far ahead of the arithmetic rows are asked for: left alone, the processor does not run ahead far enough.
+constexpr int64_t fetch_bytes_ahead = 4096;
 
 template <class Element>
 FOVEA_INLINE int64_t fetch_rows_ahead(int64_t dim) {
-  return ceil_div(fetch_floats_ahead * static_cast<int64_t>(sizeof(float) / sizeof(Element)), dim);
+  return ceil_div(fetch_bytes_ahead / static_cast<int64_t>(sizeof(Element)), dim);
 }
 
 // reads_first: memory comes into a cache before it is written.
@@ -36,8 +35,7 @@ FOVEA_INLINE void stream(float *to, const Float &value) { stream_store(to, value
 FOVEA_INLINE void stream(Bfloat16 *to, const Float &value) { stream_halves(&to->bits, narrow_bfloat16(value)); }
 FOVEA_INLINE void stream(Float16 *to, const Float &value) { stream_halves(&to->bits, narrow_float16(value)); }
 
-// The last of its rows' stores must be done before others are told that they
-// are.
+// The last of its rows' stores must be done before others are told that they are.
 struct StreamedStore {
   static constexpr bool reads_first = false;
   FOVEA_INLINE ~StreamedStore() { stream_fence(); }
