@@ -169,7 +169,9 @@ struct AttentionWorker {
     const bool plain = logits.are_scores(tile);
     if (one_row && plain) tile = empty_line(tile);
     Upcoming next_values;
-    logits.score(band.table, band.query, tile, upcoming(band, key, &next_values));
+    Prefetch prefetch;  // few rows ask for what is next by themselves
+    if constexpr (!Path::few_rows) prefetch = upcoming(band, key, &next_values);
+    logits.score(band.table, band.query, tile, prefetch);
     next_is_fetched = true;
     if (!plain) logits.finish(band.table, tile);
     bool masked[keys];
@@ -187,7 +189,7 @@ struct AttentionWorker {
       add_harmless_values(band, tile, masked);
     } else {
       RowSpan span = values.span(key, tile.keys);
-      span.next = next_values;
+      if constexpr (!Path::few_rows) span.next = next_values;
       Path::add_values(band.out, span, problem.sizes.value_dim, band.row_count, tile, band.state.rescale);
     }
     for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {

@@ -84,9 +84,9 @@ struct FewRowsValues {
 
     // At each step of its loop: whether it asks there.
     FOVEA_INLINE bool takes_turn() {
-      const bool mine = until_turn == 0;
-      until_turn = mine ? count - 1 : until_turn - 1;
-      return mine;
+      if (--until_turn >= 0) return false;
+      until_turn = count - 1;
+      return true;
     }
   };
   template <int most>
@@ -110,13 +110,14 @@ struct FewRowsValues {
     const int64_t first = tile.key % value_chain;
     sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t, int64_t count) FOVEA_INLINE_BODY {
       for (int64_t j = 0; j < count; ++j, values += value_stride, weight += tile.stride) {
-        const int64_t ahead = pass.takes_turn() ? far : 0;
+        if (pass.takes_turn()) {
+          prefetch_row<group>(values + far, vectors * lanes);
+          unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+            if constexpr (v * lanes % line_of<Element> == 0) prefetch_line<group>(values + v * lanes + far);
+          });
+        }
         Float value[vectors];
-        prefetch_row<group>(values + ahead, vectors * lanes);
-        unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-          value[v] = load_value(values + v * lanes, v);
-          if constexpr (v * lanes % line_of<Element> == 0) prefetch_line<group>(values + v * lanes + ahead);
-        });
+        unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { value[v] = load_value(values + v * lanes, v); });
         unroll<group>([&](auto r) FOVEA_INLINE_BODY {
           const Float w(weight[r]);
           unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
