@@ -106,7 +106,7 @@ void softmax_in_cache(const SoftmaxRows &rows) {
                                           left == lanes ? store(out + i, power) : store_partial(out + i, power, left);
                                         });
     scale_run(out, out, row.valid_len, 1.0f / sum);
-    fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
+    if (row.valid_len < rows.key_len) fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
   }
 }
 
