@@ -18,7 +18,6 @@ using namespace testing;
 namespace {
 
 constexpr Inputs kInputs[] = {Inputs::kOne, Inputs::kTwo, Inputs::kThree};
-constexpr fovea_dtype kTypes[] = {FOVEA_F32, FOVEA_F16, FOVEA_BF16};
 
 struct Types {
   fovea_dtype query = FOVEA_F32, key = FOVEA_F32, value = FOVEA_F32, out = FOVEA_F32;
