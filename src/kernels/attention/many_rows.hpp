@@ -11,13 +11,6 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Prefetches go between so many steps of a sum and the next: a whole number of steps of every unrolled loop.
-constexpr int64_t pace = 24;
-template <class Body>
-FOVEA_INLINE void for_each_pace(int64_t count, const Body &body) {
-  for (int64_t first = 0; first < count; first += pace) body(first, min_of(pace, count - first));
-}
-
 struct ManyRowsValues {
   static constexpr int64_t tile_rows = 4 * lanes * (lanes < 16 ? 2 : 1);
   static constexpr int64_t tile_keys = 96;
@@ -72,10 +65,8 @@ struct ManyRowsValues {
       const float *weights = tile.scores + v * lanes;
       const int64_t start = tile.key % value_chain;
       sum_in_chains(block, start + first, start + last, value_chain, [&](int64_t j, int64_t keys) FOVEA_INLINE_BODY {
-        for_each_pace(keys, [&](int64_t ahead, int64_t some) FOVEA_INLINE_BODY {
-          accumulate(block, value, weights + (j + ahead - start) * tile_rows, tile_rows, some);
-          if (v == 0) next->worked_on(some * count);
-        });
+        accumulate(block, value, weights + (j - start) * tile_rows, tile_rows, keys);
+        if (v == 0) next->worked_on(keys * count);
       });
       add_scaled(block, out + d * tile_rows + v * lanes, rescale + v * lanes);
     });

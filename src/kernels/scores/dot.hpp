@@ -29,10 +29,8 @@ struct ScoreBlock {
     RowPointers<keys, Order::row_major> key_rows(key, key_stride);
     query += v * lanes;
     sum_in_chains(block, 0, depth, feature_chain(depth), [&](int64_t k, int64_t count) FOVEA_INLINE_BODY {
-      for_each_pace(count, [&](int64_t first, int64_t some) FOVEA_INLINE_BODY {
-        accumulate<Terms>(block, key_rows, query + (k + first) * rows, rows, some);
-        if (next != nullptr) next->worked_on(some * keys * features);
-      });
+      accumulate<Terms>(block, key_rows, query + k * rows, rows, count);
+      if (next != nullptr) next->worked_on(count * keys * features);
     });
   }
   template <class Terms>

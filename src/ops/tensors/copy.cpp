@@ -12,14 +12,13 @@
 namespace fovea {
 namespace {
 
-// Elements that follow each other. Between two types of 16 bits they are floats on the way, which is exact.
+// Elements that follow each other, from one type to another. Between two of 16 bits they are floats on the way, which is
+// exact.
 void convert(const RowwiseKernels &kernels, const void *from, Dtype from_dtype, int64_t count, void *to,
              Dtype to_dtype) {
   constexpr int64_t most = 1024;
   alignas(cache_line) float floats[most];
-  if (from_dtype == to_dtype) {
-    std::memcpy(to, from, static_cast<size_t>(count) * dtype_size(to_dtype));
-  } else if (from_dtype == Dtype::f32) {
+  if (from_dtype == Dtype::f32) {
     kernels.narrow_row(static_cast<const float *>(from), count, to, to_dtype);
   } else if (to_dtype == Dtype::f32) {
     kernels.widen_rows(from, from_dtype, 0, 1, count, static_cast<float *>(to), 0);
@@ -68,10 +67,16 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
     const int64_t end = std::min(begin + rows_per_task, runs.rows.count);
     const int64_t first = task % pieces * piece;
     const int64_t count = std::min(piece, runs.length - first);
+    const size_t bytes = static_cast<size_t>(count) * dtype_size(to_dtype);
     RowCursor cursor(runs.rows, begin);
     for (int64_t row = begin; row < end; ++row, cursor.next()) {
-      convert(*context.kernels->rowwise, element_at(from.data, from_dtype, cursor.x_offset() + first), from_dtype,
-              count, element_at(to.data, to_dtype, cursor.out_offset() + first), to_dtype);
+      const void *source = element_at(from.data, from_dtype, cursor.x_offset() + first);
+      void *target = element_at(to.data, to_dtype, cursor.out_offset() + first);
+      if (from_dtype == to_dtype) {
+        std::memcpy(target, source, bytes);
+      } else {
+        convert(*context.kernels->rowwise, source, from_dtype, count, target, to_dtype);
+      }
     }
   });
 }
