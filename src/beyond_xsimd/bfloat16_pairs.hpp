@@ -24,10 +24,5 @@ inline __attribute__((always_inline)) __m512 pairs_of(__m512 first, __m512 secon
   return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(low, high, _mm512_set1_epi32(-0x10000), 0xf8));
 }
 
-// Neighbouring elements of two rows, 16 of each, as 16 pairs.
-inline __attribute__((always_inline)) __m512i join_rows(__m256i first, __m256i second) {
-  return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
-}
-
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -62,6 +62,10 @@ FOVEA_HALVES Halves narrow_bfloat16(Floats floats) {
 FOVEA_HALVES Halves narrow_float16(Floats floats) {
   return _mm512_cvtps_ph(floats, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+// Neighbouring elements of two rows, 16 of each, as 16 pairs, the first in the lower half.
+FOVEA_HALVES __m512i join_rows(Halves first, Halves second) {
+  return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
+}
 
 #elif defined(__aarch64__)
 

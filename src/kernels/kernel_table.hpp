@@ -135,12 +135,16 @@ struct Kernels {
   const AttentionKernels *attention[score_kinds];  // by ScoreKind
   const AttentionKernels *dot_pairs;               // of bfloat16, many rows, where the processor has them; or null
   const AttentionKernels *dot_tiles;               // likewise, on AMX's tiles
+  const AttentionKernels *dot_float16_tiles;       // likewise, of binary16
   const MatmulKernels *matmul;
   const MatmulKernels
       *projection;  // of a score function's queries and keys: out has room for whole registers of columns
   const RowwiseKernels *rowwise;
   // Of bfloat16 by bfloat16, where the processor has products of it; or null. Panels are matmul's.
   const MatmulKernels *matmul_pairs;
+  const MatmulKernels *matmul_tiles;  // likewise, on AMX's tiles
+  // Of anything by binary16, where the processor has tiles of that; or null. Panels are their own.
+  const MatmulKernels *matmul_float16_tiles;
 
   const AttentionKernels &attention_of(ScoreKind score) const { return *attention[static_cast<int>(score)]; }
 };
@@ -158,5 +162,8 @@ extern const MatmulKernels parts_amx;
 extern const AttentionKernels dot_avx512bf16;
 extern const AttentionKernels dot_amxbf16;
 extern const MatmulKernels products_avx512bf16;
+extern const MatmulKernels products_amxbf16;
+extern const AttentionKernels dot_amxfp16;
+extern const MatmulKernels products_amxfp16;
 
 }  // namespace fovea

@@ -18,7 +18,7 @@ namespace fovea {
 #if defined(__x86_64__)
 namespace {
 
-enum Features : int { none = 0, v3 = 1, v4 = 2, amx = 4, bfloat16 = 8 };
+enum Features : int { none = 0, v3 = 1, v4 = 2, amx = 4, bfloat16 = 8, float16_tiles = 16 };
 
 constexpr bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
 
@@ -77,8 +77,11 @@ int detect() {
   features |= v4;
   uint32_t a7 = 0;
   constexpr uint32_t avx512_bf16 = uint32_t{1} << 5;
-  if (__get_cpuid_count(7, 1, &a7, &b, &c1, &d) != 0 && all_bits(a7, avx512_bf16)) features |= bfloat16;
-  return has_amx(saved, d7) ? features | amx : features;
+  constexpr uint32_t amx_fp16 = uint32_t{1} << 21;
+  if (__get_cpuid_count(7, 1, &a7, &b, &c1, &d) == 0) a7 = 0;
+  if (all_bits(a7, avx512_bf16)) features |= bfloat16;
+  if (has_amx(saved, d7)) features |= all_bits(a7, amx_fp16) ? amx | float16_tiles : amx;
+  return features;
 }
 
 // What ask() answers, 0 or more, asked once, or by several threads at once: they get the same answer, and none of them
@@ -110,6 +113,8 @@ Tiles cpu_tiles() {
   return once<tiles_are_granted>() != 0 ? Tiles::granted : Tiles::refused;
 }
 
+Tiles cpu_float16_tiles() { return (once<detect>() & float16_tiles) != 0 ? cpu_tiles() : Tiles::absent; }
+
 #else
 
 bool cpu_supports(Isa isa) { return isa == Isa::base; }
@@ -117,6 +122,8 @@ bool cpu_supports(Isa isa) { return isa == Isa::base; }
 bool cpu_has_bfloat16_products() { return false; }
 
 Tiles cpu_tiles() { return Tiles::absent; }
+
+Tiles cpu_float16_tiles() { return Tiles::absent; }
 
 #endif
 

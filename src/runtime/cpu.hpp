@@ -23,4 +23,7 @@ bool cpu_has_bfloat16_products();
 enum class Tiles { absent, refused, granted };
 Tiles cpu_tiles();
 
+// The same, and products of binary16 on tiles.
+Tiles cpu_float16_tiles();
+
 }  // namespace fovea

@@ -1,7 +1,7 @@
 // Selection of kernels: for each topic the best row. A name that is unknown, or that this machine cannot run, is an error and never a silent
 // fallback. AMX has to be named for projections: it is worth half of their time or costs a fifth more, as its cores are
-// shared or not (kernels/products/amx_matmul.hpp). Attention of bfloat16 takes it unless a lower set is named, for which
-// the process gives up small signal stacks (cpu.cpp) as soon as there is such a call.
+// shared or not (kernels/products/amx_matmul.hpp). Attention and products of 16 bits take it unless a lower set is named, for
+// which the process gives up small signal stacks (cpu.cpp) as soon as there is such a call.
 #include "runtime/dispatch.hpp"
 
 #include <cstdio>
@@ -44,10 +44,28 @@ constexpr Row<AttentionKernels> dot_tiles_rows[] = {
     {Isa::amx, &dot_amxbf16},
 #endif
 };
+constexpr Row<AttentionKernels> dot_float16_tiles_rows[] = {
+    {Isa::base, nullptr},
+#if defined(__x86_64__)
+    {Isa::amx, &dot_amxfp16},
+#endif
+};
 constexpr Row<MatmulKernels> product_pairs_rows[] = {
     {Isa::base, nullptr},
 #if defined(__x86_64__)
     {Isa::avx512, &products_avx512bf16},
+#endif
+};
+constexpr Row<MatmulKernels> product_tiles_rows[] = {
+    {Isa::base, nullptr},
+#if defined(__x86_64__)
+    {Isa::amx, &products_amxbf16},
+#endif
+};
+constexpr Row<MatmulKernels> product_float16_tiles_rows[] = {
+    {Isa::base, nullptr},
+#if defined(__x86_64__)
+    {Isa::amx, &products_amxfp16},
 #endif
 };
 constexpr Row<RowwiseKernels> rowwise_rows[] = {FOVEA_ROWS_OF(rowwise)};
@@ -67,16 +85,19 @@ constexpr const Struct *best(const Row<Struct> (&rows)[count], Isa limit) {
   return kernels;
 }
 
-// A machine that has a set has those below it. `tiles`: the limit for attention's.
+// A machine that has a set has those below it. `tiles`: the limit for attention and products of 16 bits.
 constexpr Kernels choose(Isa limit, Isa tiles) {
   return {.name = isa_name(limit),
           .attention = {best(dot_rows, limit), best(additive_rows, limit), best(gaussian_rows, limit)},
           .dot_pairs = best(dot_pairs_rows, limit),
           .dot_tiles = best(dot_tiles_rows, tiles),
+          .dot_float16_tiles = best(dot_float16_tiles_rows, tiles),
           .matmul = best(product_rows, limit),
           .projection = best(projection_rows, limit),
           .rowwise = best(rowwise_rows, limit),
-          .matmul_pairs = best(product_pairs_rows, limit)};
+          .matmul_pairs = best(product_pairs_rows, limit),
+          .matmul_tiles = best(product_tiles_rows, tiles),
+          .matmul_float16_tiles = best(product_float16_tiles_rows, tiles)};
 }
 
 // Constants: nothing is made at first use, which another thread's fork might leave half made.

@@ -1,6 +1,6 @@
 // Queries, keys, values, bias, outputs and weights of 16 bits. All that is computed between loading and storing is float32,
 // in an order that does not depend on element types: so what comes out is, bit by bit, what float32 tensors with the same
-// numbers give, rounded once. Only where bfloat16 meets the processor's own products of it are weights rounded, too.
+// numbers give, rounded once. Only where 16 bits meet the processor's own products of them are weights rounded, too.
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -60,8 +60,9 @@ class Narrowed {
   std::optional<NarrowTensor> tensor_;
 };
 
-// What is rounded to bfloat16 on the way: nothing; weights; weights, and the sum that divides is one of rounded weights.
-enum class Rounding { none, weights, both };
+// What is rounded to bfloat16 on the way: nothing; weights; weights, and the sum that divides is one of rounded weights. Or
+// weights to binary16.
+enum class Rounding { none, weights, both, float16 };
 
 // What the plan says of its kernels.
 Rounding rounding_of(const AttentionArguments &call, const fovea_context *context) {
@@ -71,6 +72,7 @@ Rounding rounding_of(const AttentionArguments &call, const fovea_context *contex
   fovea_plan_describe(plan, text, sizeof text);
   fovea_plan_destroy(plan);
   if (std::string(text).find("kernels=amxbf16") != std::string::npos) return Rounding::both;
+  if (std::string(text).find("kernels=amxfp16") != std::string::npos) return Rounding::float16;
   return std::string(text).find("kernels=avx512bf16") != std::string::npos ? Rounding::weights : Rounding::none;
 }
 
@@ -99,7 +101,10 @@ void check_close(const Tensor<float> &got, const Tensor<float> &truth) {
 // from a power with an error of 2^-13.
 void check_near(const Narrowed &out, const Tensor<float> &truth, const Tensor<float> &floats, fovea_dtype dtype,
                 const Tensor<float> &magnitude, Rounding rounding) {
-  const float of_weights = rounding == Rounding::both ? 2 * (0x1p-8f + 0x1p-13f) : 0x1p-8f;
+  const bool tiles = rounding == Rounding::both || rounding == Rounding::float16;
+  const float of_weights = rounding == Rounding::weights ? 0x1p-8f
+                           : rounding == Rounding::both  ? 2 * (0x1p-8f + 0x1p-13f)
+                                                         : 2 * (0x1p-11f + 0x1p-13f);
   int64_t wrong = 0;
   for_each_index(truth.shape(), [&](const Shape &index) {
     const float expected = truth.at(index),
@@ -110,7 +115,7 @@ void check_near(const Narrowed &out, const Tensor<float> &truth, const Tensor<fl
                  ? !(std::abs(got - expected) <= allowed)
                  : std::isnan(expected) != std::isnan(got) || (std::isinf(expected) && got != expected);
     // A tile's two sums may overflow to either side before they meet.
-    if (rounding == Rounding::both && std::isinf(expected)) wrong -= std::isnan(got) ? 1 : 0;
+    if (tiles && std::isinf(expected)) wrong -= std::isnan(got) ? 1 : 0;
   });
   CHECK_EQ(wrong, 0);
 }

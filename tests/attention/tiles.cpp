@@ -1,4 +1,4 @@
-// Attention of bfloat16 on AMX's tiles, native or emulated: against the formula in double at every edge of tiles and blocks,
+// Attention of bfloat16 and binary16 on AMX's tiles, native or emulated: against the formula in double at every edge of tiles and blocks,
 // what must not change bits, and what a plan says of it. Masks and all other options: element_types.cpp, which runs on
 // tiles as well.
 #include <doctest/doctest.h>
@@ -15,33 +15,33 @@ using namespace testing;
 
 namespace {
 
-void round_elements(Tensor<float> &tensor) {
+void round_elements(Tensor<float> &tensor, fovea_dtype dtype) {
   const std::vector<float> dense = tensor.dense();
   size_t next = 0;
-  tensor.fill([&] { return rounded_to(dense[next++], FOVEA_BF16); });
+  tensor.fill([&] { return rounded_to(dense[next++], dtype); });
 }
 
-// A problem whose queries, keys and values are bfloat16. Bound to memory of its own.
+// A problem whose queries, keys and values have 16 bits. Bound to memory of its own.
 struct Call {
   AttentionProblem &problem;
   AttentionResult result;
   AttentionArguments arguments;
   NarrowTensor query, key, value;
 
-  explicit Call(AttentionProblem &p, bool want_weights = false)
-      : problem(rounded(p)),
+  explicit Call(AttentionProblem &p, bool want_weights = false, fovea_dtype dtype = FOVEA_BF16)
+      : problem(rounded(p, dtype)),
         result(p.make_result(want_weights)),
         arguments(p, result),
-        query(p.query, FOVEA_BF16),
-        key(p.key, FOVEA_BF16),
-        value(p.value, FOVEA_BF16) {
+        query(p.query, dtype),
+        key(p.key, dtype),
+        value(p.value, dtype) {
     arguments.query = query.view();
     arguments.key = key.view();
     arguments.value = value.view();
   }
 
-  static AttentionProblem &rounded(AttentionProblem &p) {
-    for (Tensor<float> *tensor : {&p.query, &p.key, &p.value}) round_elements(*tensor);
+  static AttentionProblem &rounded(AttentionProblem &p, fovea_dtype dtype) {
+    for (Tensor<float> *tensor : {&p.query, &p.key, &p.value}) round_elements(*tensor, dtype);
     return p;
   }
 
@@ -62,19 +62,37 @@ struct Call {
 
 bool says(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
 
-// A weight is off by its rounding to 8 bits and by the 2^-13 of its power, and so is the sum that divides; all sums are
-// float32.
-void check_truth(AttentionProblem &problem, bool want_weights = false) {
+// Tiles of AMX-FP16, which not every tile unit has.
+bool has_float16_tiles() {
+  Random random(base_seed());
+  AttentionProblem problem = make_attention({.query_len = 64, .key_len = 64, .head_dim = 8, .value_dim = 8}, random);
+  return says(Call(problem, false, FOVEA_F16).describe(shared_context("amx")), "kernels=amxfp16");
+}
+
+std::vector<fovea_dtype> tile_types() {
+  if (has_float16_tiles()) return {FOVEA_F16, FOVEA_BF16};
+  MESSAGE("no tiles of binary16: not tested");
+  return {FOVEA_BF16};
+}
+
+// A weight is off by its rounding to 8 or 11 bits and by the 2^-13 of its power, and so is the sum that divides; all sums are
+// float32. Weights of binary16 below 2^-21 of the largest are off by 2^-32 of that.
+void check_truth(AttentionProblem &problem, fovea_dtype dtype, bool want_weights = false) {
   CAPTURE(problem.describe());
+  CAPTURE(dtype);
   problem.flags |= FOVEA_QUERY_INVARIANT;  // few rows take tiles as well
-  const Call call(problem, want_weights);
-  REQUIRE(says(call.describe(shared_context("amx")), "kernels=amxbf16"));
+  const Call call(problem, want_weights, dtype);
+  const bool wide = dtype == FOVEA_BF16;
+  REQUIRE(says(call.describe(shared_context("amx")), wide ? "kernels=amxbf16" : "kernels=amxfp16"));
   const std::vector<float> out = call.run();
   CHECK_FALSE(has_tiles());
   const auto truth = reference::attention<double>(problem.reference_inputs());
+  double largest = 0;
+  for (const float v : problem.value.dense()) largest = std::max(largest, std::abs(static_cast<double>(v)));
+  const double lost = wide ? 0 : 0x1p-31 * static_cast<double>(problem.sizes.key_len) * largest;
   double worst = 0;
   for (size_t n = 0; n < out.size(); ++n) {
-    const double allowed = 2 * (0x1p-8 + 0x1p-13) * truth.weighted_magnitude[n] + 0x1p-120;
+    const double allowed = 2 * ((wide ? 0x1p-8 : 0x1p-11) + 0x1p-13) * truth.weighted_magnitude[n] + lost + 0x1p-120;
     const double used = std::abs(out[n] - truth.out[n]) / allowed;
     worst = used <= worst ? worst : used;  // NaN counts
   }
@@ -89,6 +107,50 @@ void check_truth(AttentionProblem &problem, bool want_weights = false) {
   }
   CHECK_LE(worst_sum, 3e-6);
   CHECK(call.result.out.gaps_untouched());
+}
+
+void check_truth(AttentionProblem &problem) {
+  static const std::vector<fovea_dtype> types = tile_types();
+  for (const fovea_dtype dtype : types) check_truth(problem, dtype);
+}
+
+void check_masked_nan(fovea_dtype dtype) {
+  CAPTURE(dtype);
+  Random random(base_seed());
+  AttentionProblem problem = make_attention({.query_len = 40, .key_len = 300, .head_dim = 32, .value_dim = 48}, random);
+  problem.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return (i * 7 + j) % 5 != 0 && j % 11 != 3; });
+  const std::vector<float> harmless = Call(problem, false, dtype).run();
+  for (int64_t j = 3; j < 300; j += 11) {  // masked for all
+    for (int64_t d = 0; d < 48; ++d) problem.value.at({0, 0, j, d}) = d % 2 == 0 ? kNan : kInfinity;
+    for (int64_t d = 0; d < 32; ++d) problem.key.at({0, 0, j, d}) = kNan;
+  }
+  CHECK(same_bits(Call(problem, false, dtype).run(), harmless));
+  problem.value.at({0, 0, 0, 7}) = kNan;
+  const std::vector<float> shown = Call(problem, false, dtype).run();
+  for (int64_t i = 0; i < 40; ++i) {
+    for (int64_t d = 0; d < 48; ++d) {
+      const size_t n = static_cast<size_t>(i * 48 + d);
+      CHECK_EQ(std::isnan(shown[n]), d == 7 && i * 7 % 5 != 0);
+    }
+  }
+}
+
+void check_same_bits(AttentionProblem &problem, fovea_dtype dtype) {
+  CAPTURE(dtype);
+  const Call call(problem, false, dtype);
+  const std::vector<float> one = call.run(1);
+  for (const int threads : {1, 2, 3, 5, 8}) CHECK(same_bits(call.run(threads), one));
+  AttentionArguments alone(problem, call.result);
+  alone.query = call.query.view();
+  alone.key = call.key.view();
+  alone.value = call.value.view();
+  for (fovea_tensor *tensor : {&alone.query, &alone.key, &alone.value, &alone.out}) {
+    tensor->shape[0] = 1;
+    tensor->data = static_cast<char *>(tensor->data) + 2 * tensor->strides[0] * (tensor == &alone.out ? 4 : 2);
+  }
+  alone.options.log_sum_exp = nullptr;
+  REQUIRE_OK(alone.run(shared_context("amx", 1)));
+  CHECK(same_bits(call.result.out.dense(), one));
 }
 
 }  // namespace
@@ -142,44 +204,58 @@ TEST_SUITE("attention tiles") {
           make_attention({.query_len = 40, .key_len = 600, .head_dim = 16, .value_dim = 16}, random);
       int64_t n = 0;
       problem.key.fill([&] { return random.normal() * size * static_cast<float>(1 + n++ / 16) / 600; });
-      check_truth(problem);
-      problem.softcap = 30;
-      check_truth(problem);
+      for (const float softcap : {0.0f, 30.0f}) {
+        problem.softcap = softcap;
+        size > 1000 ? check_truth(problem, FOVEA_BF16) : check_truth(problem);  // binary16 ends at 65504, scores do not
+      }
     }
+  }
+
+  TEST_CASE("binary16: weights far below the largest, the largest values, subnormal ones") {
+    if (!has_float16_tiles()) return;
+    Random random(base_seed());
+    AttentionProblem problem =
+        make_attention({.query_len = 40, .key_len = 700, .head_dim = 16, .value_dim = 16}, random);
+    problem.query.fill([&] { return 1.0f; });
+    for (const float below :
+         {9.0f, 14.0f, 20.0f}) {  // weights of 2^-13, 2^-20, 2^-29 beside one of 1, later one larger still
+      int64_t n = 0;
+      problem.key.fill([&] {
+        const int64_t key = n++ / 16;
+        return key == 300 ? 1.0f : key == 0 ? 0.0f : -below / 4;
+      });
+      for (const float size : {1.0f, 60000.0f, 0x1p-24f}) {
+        problem.value.fill([&] { return size * static_cast<float>(1 + random.integer(0, 1)) / 2; });
+        check_truth(problem, FOVEA_F16);
+      }
+    }
+  }
+
+  TEST_CASE("binary16 with dropout takes other kernels: scaled weights would overflow") {
+    Random random(base_seed());
+    AttentionProblem problem =
+        make_attention({.query_len = 64, .key_len = 100, .head_dim = 16, .value_dim = 16}, random);
+    problem.dropout = 0.9f;
+    CHECK(says(Call(problem, false, FOVEA_F16).describe(shared_context("amx")), "kernels=avx512 "));
   }
 
   TEST_CASE("weights and scores as outputs") {
     Random random(base_seed());
-    AttentionProblem problem = make_attention(
-        {.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 200, .head_dim = 32, .value_dim = 32}, random);
-    const Call call(problem, true);
-    call.run();
-    const auto truth = reference::attention<double>(problem.reference_inputs());
-    const std::vector<float> weights = call.result.weights->dense();
-    double worst = 0;
-    for (size_t n = 0; n < weights.size(); ++n) worst = std::max(worst, std::abs(weights[n] - truth.weights[n]));
-    CHECK_LE(worst, 2e-6);
+    for (const fovea_dtype dtype : tile_types()) {
+      AttentionProblem problem = make_attention(
+          {.heads = 2, .kv_heads = 2, .query_len = 40, .key_len = 200, .head_dim = 32, .value_dim = 32}, random);
+      const Call call(problem, true, dtype);
+      call.run();
+      const auto truth = reference::attention<double>(problem.reference_inputs());
+      const std::vector<float> weights = call.result.weights->dense();
+      double worst = 0;
+      for (size_t n = 0; n < weights.size(); ++n) worst = std::max(worst, std::abs(weights[n] - truth.weights[n]));
+      CHECK_LE(worst, 2e-6);
+    }
   }
 
   TEST_CASE("NaN and infinity behind a mask give the bits of harmless values; in front of it they show") {
-    Random random(base_seed());
-    AttentionProblem problem =
-        make_attention({.query_len = 40, .key_len = 300, .head_dim = 32, .value_dim = 48}, random);
-    problem.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return (i * 7 + j) % 5 != 0 && j % 11 != 3; });
-    const std::vector<float> harmless = Call(problem).run();
-    for (int64_t j = 3; j < 300; j += 11) {  // masked for all
-      for (int64_t d = 0; d < 48; ++d) problem.value.at({0, 0, j, d}) = d % 2 == 0 ? kNan : kInfinity;
-      for (int64_t d = 0; d < 32; ++d) problem.key.at({0, 0, j, d}) = kNan;
-    }
-    CHECK(same_bits(Call(problem).run(), harmless));
-    problem.value.at({0, 0, 0, 7}) = kNan;
-    const std::vector<float> shown = Call(problem).run();
-    for (int64_t i = 0; i < 40; ++i) {
-      for (int64_t d = 0; d < 48; ++d) {
-        const size_t n = static_cast<size_t>(i * 48 + d);
-        CHECK_EQ(std::isnan(shown[n]), d == 7 && i * 7 % 5 != 0);
-      }
-    }
+    for (const fovea_dtype dtype : tile_types()) check_masked_nan(dtype);
   }
 
   TEST_CASE("keys and values behind the lengths are not looked at") {
@@ -200,20 +276,7 @@ TEST_SUITE("attention tiles") {
         {.batch = 3, .heads = 4, .kv_heads = 2, .query_len = 130, .key_len = 400, .head_dim = 64, .value_dim = 64},
         random);
     problem.flags = FOVEA_CAUSAL;
-    const Call call(problem);
-    const std::vector<float> one = call.run(1);
-    for (const int threads : {1, 2, 3, 5, 8}) CHECK(same_bits(call.run(threads), one));
-    AttentionArguments alone(problem, call.result);
-    alone.query = call.query.view();
-    alone.key = call.key.view();
-    alone.value = call.value.view();
-    for (fovea_tensor *tensor : {&alone.query, &alone.key, &alone.value, &alone.out}) {
-      tensor->shape[0] = 1;
-      tensor->data = static_cast<char *>(tensor->data) + 2 * tensor->strides[0] * (tensor == &alone.out ? 4 : 2);
-    }
-    alone.options.log_sum_exp = nullptr;
-    REQUIRE_OK(alone.run(shared_context("amx", 1)));
-    CHECK(same_bits(call.result.out.dense(), one));
+    for (const fovea_dtype dtype : tile_types()) check_same_bits(problem, dtype);
   }
 
   TEST_CASE("outputs do not depend on what else is asked for") {

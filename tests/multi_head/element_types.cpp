@@ -87,16 +87,6 @@ fovea_tensor heads_of(const fovea_tensor &rows, int64_t heads) {
       rows.data, rows.dtype, 4, {rows.shape[0], heads, rows.shape[1], dim}, {rows.strides[0], dim, rows.strides[1], 1}};
 }
 
-bool has_pairs(const fovea_context *context) {
-#if defined(__x86_64__)
-  const std::string isa = fovea_isa_name(context);
-  return (isa == "avx512" || isa == "amx") && __builtin_cpu_supports("avx512bf16");
-#else
-  static_cast<void>(context);
-  return false;
-#endif
-}
-
 // A layer with operands of these types, in one call.
 struct Narrowed {
   MultiHead layer;
@@ -165,17 +155,20 @@ struct Narrowed {
   bool keeps_bfloat16(const fovea_context *context) const {
     const bool keys = layer.inputs == Inputs::kOne || types.key == FOVEA_BF16;
     return types.query == FOVEA_BF16 && keys && (layer.inputs != Inputs::kThree || types.value == FOVEA_BF16) &&
-           has_pairs(context);
+           has_products_of(FOVEA_BF16, context);
   }
 
-  // Whether some product may go through the processor's own products of bfloat16.
-  bool takes_pairs(const fovea_context *context) const {
+  // Whether some step may go through the processor's own products of 16 bits.
+  bool takes_products(const fovea_context *context) const {
     const fovea_dtype of_key = layer.inputs == Inputs::kOne ? types.query : types.key;
     const fovea_dtype of_value = layer.inputs == Inputs::kThree ? types.value : of_key;
     const fovea_dtype inputs[] = {types.query, of_key, of_value};
     bool any = false;
-    for (int n = 0; n < 3; ++n) any = any || (inputs[n] == FOVEA_BF16 && types.weight[n] == FOVEA_BF16);
-    return any && has_pairs(context);
+    for (int n = 0; n < 3; ++n) {
+      const bool same = inputs[n] == types.weight[n] && inputs[n] != FOVEA_F32;
+      any = any || (same && has_products_of(inputs[n], context));
+    }
+    return any;
   }
 };
 
@@ -199,8 +192,8 @@ void check_types(MultiHead layer, const Types &types, const fovea_mha_options *o
         const bool keeps = options == nullptr && narrowed.keeps_bfloat16(context);
         const float allowed = keeps ? 0x1p-5f * (1 + std::abs(expected))
                                     : 1e-4f + (types.out == FOVEA_F32 ? 0 : 0x1p-7f * std::abs(expected));
-        wrong += narrowed.takes_pairs(context) || keeps ? !(std::abs(out[n] - expected) <= allowed)
-                                                        : std::memcmp(&out[n], &expected, sizeof expected) != 0;
+        wrong += narrowed.takes_products(context) || keeps ? !(std::abs(out[n] - expected) <= allowed)
+                                                           : std::memcmp(&out[n], &expected, sizeof expected) != 0;
       }
       CHECK_EQ(wrong, 0);
       if (options == nullptr && narrowed.keeps_bfloat16(context)) CHECK(same_bits(out, narrowed.compose(context)));

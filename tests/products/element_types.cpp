@@ -1,5 +1,5 @@
 // Products whose operands have 16 bits, in any mix: bit by bit what float32 gives of the same numbers, rounded once. Only
-// where bfloat16 meets the processor's own products of it is the order of a sum another one.
+// where two of a type meet the processor's own products of it is the order of a sum another one.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -90,15 +90,8 @@ std::vector<float> run_layer(const fovea_context *context, const Layer &layer, c
   return out.dense(floats);
 }
 
-bool takes_pairs(const fovea_context *context, const Types &types) {
-#if defined(__x86_64__)
-  const std::string isa = fovea_isa_name(context);
-  return types.x == FOVEA_BF16 && types.weight == FOVEA_BF16 && (isa == "avx512" || isa == "amx") &&
-         __builtin_cpu_supports("avx512bf16");
-#else
-  static_cast<void>(context), static_cast<void>(types);
-  return false;
-#endif
+bool takes_products(const fovea_context *context, const Types &types) {
+  return types.x == types.weight && types.x != FOVEA_F32 && has_products_of(types.x, context);
 }
 
 // Against the formula: as float32's (support/linear_layer.hpp), then the rounding of the output.
@@ -136,7 +129,7 @@ void check_types(Layer &layer, const Types &types) {
   round_operands(layer, types);
   for_each_isa([&](const fovea_context *context) {
     const std::vector<float> out = run_layer(context, layer, types);
-    if (takes_pairs(context, types)) return check_near(layer, out, types.out);
+    if (takes_products(context, types)) return check_near(layer, out, types.out);
     const std::vector<float> truth = run_layer(context, layer, {});
     int64_t wrong = 0;
     for (size_t n = 0; n < truth.size(); ++n) wrong += same_but_nan(out[n], rounded_to(truth[n], types.out)) ? 0 : 1;
@@ -259,7 +252,7 @@ TEST_SUITE("products of 16 bits") {
         const Given x(a, of_a), y(b, of_b), z(floats, of_out), w(again, of_out);
         REQUIRE_OK(fovea_matmul(context, x.get(), y.get(), z.get()));
         const std::vector<float> got = z.dense(floats), expected = truth.dense();
-        const bool exact = !takes_pairs(context, {of_a, of_b});
+        const bool exact = !takes_products(context, {of_a, of_b});
         int64_t wrong = 0;
         for (size_t i = 0; i < got.size(); ++i) {
           const float rounded = rounded_to(expected[i], of_out);

@@ -84,4 +84,21 @@ const fovea_context *shared_context(const std::string &isa, int max_threads) {
   return context.get();
 }
 
+bool has_products_of(fovea_dtype dtype, const fovea_context *context) {
+  static const int64_t shape[] = {32, 2};
+  const fovea_tensor rows = fovea_tensor_contiguous(nullptr, dtype, 2, shape);
+  fovea_attention_options options{};
+  options.struct_size = sizeof options;
+  options.flags = FOVEA_QUERY_INVARIANT;
+  fovea_plan *plan = nullptr;
+  if (fovea_sdpa_plan_create(context, &rows, &rows, &rows, &rows, &options, &plan) != FOVEA_OK) {
+    throw std::runtime_error(fovea_last_error());
+  }
+  char text[256];
+  fovea_plan_describe(plan, text, sizeof text);
+  fovea_plan_destroy(plan);
+  const std::string kernels = text;
+  return kernels.find(dtype == FOVEA_F16 ? "fp16 " : "bf16 ") != std::string::npos;
+}
+
 }  // namespace testing

@@ -19,6 +19,9 @@ std::string instruction_set_report();
 // Lives until the program ends. max_threads 0: the default.
 const fovea_context *shared_context(const std::string &isa, int max_threads = 0);
 
+// Whether the context multiplies elements of that type by the processor's own products of them, in an order of their own.
+bool has_products_of(fovea_dtype dtype, const fovea_context *context);
+
 // Runs body(context) for each instruction set; failures inside name the set.
 template <typename Body>
 void for_each_isa(Body body) {

@@ -31,12 +31,18 @@ struct Tile {
 
 struct Tiles {
   bool configured;
+  alignas(64) uint8_t configuration[row_size];
   Tile tile[tile_count];
 };
 
 thread_local Tiles tiles;
 
-std::atomic<int64_t> configured{0}, released{0}, loads{0}, stores{0}, products{0};
+std::atomic<int64_t> configured{0}, released{0}, loads{0}, stores{0}, products{0}, holders{0};
+
+void release() {
+  if (tiles.configured) --holders;
+  std::memset(&tiles, 0, sizeof tiles);
+}
 
 // A processor would raise an exception. From a signal handler, so without stdio.
 [[noreturn]] void refuse(const char *why) {
@@ -132,7 +138,7 @@ Tile &configured_tile(int number) {
 
 void configure(const uint8_t *from) {
   if (from[0] != 1) refuse("ldtilecfg of another palette than 1");
-  std::memset(&tiles, 0, sizeof tiles);
+  release();
   for (int t = 0; t < tile_count; ++t) {
     uint16_t row_bytes;
     std::memcpy(&row_bytes, from + 16 + 2 * t, sizeof row_bytes);
@@ -145,7 +151,9 @@ void configure(const uint8_t *from) {
   for (int i = 2; i < 16; ++i) {
     if (from[i] != 0) refuse("ldtilecfg with reserved bytes");
   }
+  std::memcpy(tiles.configuration, from, sizeof tiles.configuration);
   tiles.configured = true;
+  ++holders;
   ++configured;
 }
 
@@ -214,8 +222,10 @@ bool execute(const Instruction &instruction) {
   if (instruction.opcode == 0x49 && instruction.prefix == 0 && instruction.has_memory) {
     configure(instruction.address);
   } else if (instruction.opcode == 0x49 && instruction.prefix == 0) {
-    std::memset(&tiles, 0, sizeof tiles);
+    release();
     ++released;
+  } else if (instruction.opcode == 0x49 && instruction.prefix == 1 && instruction.has_memory) {
+    std::memcpy(instruction.address, tiles.configuration, sizeof tiles.configuration);
   } else if (instruction.opcode == 0x49 && instruction.prefix == 3 && !instruction.has_memory) {
     Tile &tile = configured_tile(instruction.reg);
     std::memset(tile.row, 0, sizeof tile.row);
@@ -256,9 +266,13 @@ void emulate_tiles() {
   sigaction(SIGILL, &action, nullptr);
 }
 
-TileCounts tile_counts() { return {configured, released, loads, stores, products}; }
+TileCounts tile_counts() { return {configured, released, loads, stores, products, holders}; }
 
-bool has_tiles() { return tiles.configured; }
+bool has_tiles() {
+  alignas(64) uint8_t configuration[row_size];
+  __asm__ volatile("sttilecfg %0" : "=m"(configuration));
+  return configuration[0] != 0;
+}
 
 }  // namespace testing
 

@@ -3,27 +3,20 @@
 //   keys     [tile of 16 keys][step of 32 features]         a tile: 16 rows of 32 features, of a key each
 //   values   [tile of 16 features][step of 32 keys]         a tile: 16 rows of 32 keys, of a feature each
 //
-// one tile of 1 kB after the other, so that no stride of a caller's makes rows of a
-// tile collide in a cache. What lies behind the last
-// feature is 0, and so is what lies behind the last position that any query attends: it meets weights of 0, and 0 * NaN
-// is NaN.
+// one tile of 1 kB after the other, so that no stride of a caller's makes rows of a tile collide in a cache. What lies
+// behind the last feature is 0, and so is what lies behind the last position that any query attends: it meets weights of 0,
+// and 0 * NaN is NaN.
 #pragma once
 
-#include "beyond_xsimd/amx_tiles.hpp"
-#include "beyond_xsimd/bfloat16_pairs.hpp"
 #include "kernels/attention/problem.hpp"
-#include "kernels/elements.hpp"
 #include "kernels/kernel_table.hpp"
-#include "kernels/transpose.hpp"
+#include "kernels/tiles.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-constexpr int64_t tile_edge = 16;   // rows of a tile, and columns of a tile of sums
-constexpr int64_t step_terms = 32;  // features or keys that one product of tiles sums up
 constexpr int64_t block_keys = 128;
 constexpr int64_t block_steps = block_keys / step_terms;
-static_assert(lanes == tile_edge);
 
 FOVEA_INLINE int64_t head_steps(int64_t head_dim) { return ceil_div(head_dim, step_terms); }
 FOVEA_INLINE int64_t value_tiles(int64_t value_dim) { return ceil_div(value_dim, tile_edge); }
@@ -35,11 +28,6 @@ FOVEA_INLINE int64_t value_block_bytes(int64_t value_dim) { return value_tiles(v
 
 inline int64_t packed_block_bytes(int64_t head_dim, int64_t value_dim) {
   return key_block_bytes(head_dim) + value_block_bytes(value_dim);
-}
-
-// `count` of up to 32 elements, the others 0.
-FOVEA_INLINE __m512i load_elements(const uint16_t *from, int64_t count) {
-  return _mm512_maskz_loadu_epi16(static_cast<__mmask32>(_bzhi_u64(0xffffffff, static_cast<uint32_t>(count))), from);
 }
 
 // `count` keys, filled up to a step.
@@ -54,20 +42,6 @@ FOVEA_NOINLINE inline void pack_keys(const uint16_t *rows, int64_t stride, int64
   }
 }
 
-// Sixteen pairs of keys, each 16 features of both as one register, turned into 16 features of all 32.
-FOVEA_INLINE void pack_value_tile(const uint16_t *rows, int64_t stride, int64_t count, int64_t width, char *to) {
-  __m512 pairs[tile_edge];
-  unroll<tile_edge>([&](auto i) FOVEA_INLINE_BODY {
-    const int64_t first = 2 * i;
-    const uint16_t *row = rows + first * stride;
-    const Halves low = first < count ? load_first_halves(row, width) : _mm256_setzero_si256();
-    const Halves high = first + 1 < count ? load_first_halves(row + stride, width) : _mm256_setzero_si256();
-    pairs[i] = _mm512_castsi512_ps(join_rows(low, high));
-  });
-  transpose_16x16(pairs);
-  unroll<tile_edge>([&](auto i) FOVEA_INLINE_BODY { _mm512_store_ps(to + i * tile_row_bytes, pairs[i]); });
-}
-
 FOVEA_NOINLINE inline void pack_values(const uint16_t *rows, int64_t stride, int64_t count, int64_t value_dim,
                                        char *to) {
   for (int64_t tile = 0; tile < value_tiles(value_dim); ++tile) {
@@ -75,8 +49,7 @@ FOVEA_NOINLINE inline void pack_values(const uint16_t *rows, int64_t stride, int
     const int64_t width = min_of(tile_edge, value_dim - d);
     for (int64_t j = 0; j < count; j += step_terms) {
       const int64_t keys = min_of(step_terms, count - j);
-      pack_value_tile(rows + j * stride + d, stride, keys, width,
-                      to + (tile * block_steps + j / step_terms) * tile_bytes);
+      turn_rows(rows + j * stride + d, stride, keys, width, to + (tile * block_steps + j / step_terms) * tile_bytes);
     }
   }
 }

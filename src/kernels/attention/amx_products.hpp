@@ -30,7 +30,7 @@ struct ScoreProduct {
   KeySteps range;
 };
 
-template <int row_tiles, class Beside>
+template <class Element, int row_tiles, class Beside>
 FOVEA_INLINE void multiply_scores(const ScoreProduct &product, Beside &beside) {
   const int64_t key_tile_bytes = product.steps * tile_bytes;
   for (int64_t pair = product.range.first; pair < product.range.last; ++pair) {
@@ -40,14 +40,14 @@ FOVEA_INLINE void multiply_scores(const ScoreProduct &product, Beside &beside) {
     for (int64_t s = 0; s < product.steps; ++s, keys += tile_bytes, queries += 2 * tile_bytes) {
       load_tile<4>(keys);
       load_tile<6>(queries);
-      multiply_tiles<0, 4, 6>();
+      Element::template multiply<0, 4, 6>();
       if (row_tiles == 2) {
         load_tile<7>(queries + tile_bytes);
-        multiply_tiles<1, 4, 7>();
+        Element::template multiply<1, 4, 7>();
       }
       load_tile<5>(keys + key_tile_bytes);
-      multiply_tiles<2, 5, 6>();
-      if (row_tiles == 2) multiply_tiles<3, 5, 7>();
+      Element::template multiply<2, 5, 6>();
+      if (row_tiles == 2) Element::template multiply<3, 5, 7>();
       beside();
     }
     float *to = product.scores + pair * step_terms * band_rows;
@@ -70,7 +70,7 @@ struct ValueProduct {
 };
 
 // Features of one or two tiles.
-template <int row_tiles, int dim_tiles, class Beside>
+template <class Element, int row_tiles, int dim_tiles, class Beside>
 FOVEA_INLINE void multiply_value_tiles(const ValueProduct &product, int64_t tile, Beside &beside) {
   float *out = product.out + tile * tile_edge * band_rows;
   float *lower = out + tile_edge * band_rows;
@@ -87,15 +87,15 @@ FOVEA_INLINE void multiply_value_tiles(const ValueProduct &product, int64_t tile
     const float *weights = product.scores + step * step_terms * band_rows;
     load_tile<4>(values);
     load_tile<6>(weights, 2 * score_stride_bytes);
-    multiply_tiles<0, 4, 6>();
+    Element::template multiply<0, 4, 6>();
     if (row_tiles == 2) {
       load_tile<7>(weights + tile_edge, 2 * score_stride_bytes);
-      multiply_tiles<1, 4, 7>();
+      Element::template multiply<1, 4, 7>();
     }
     if (dim_tiles == 2) {
       load_tile<5>(values + block_steps * tile_bytes);
-      multiply_tiles<2, 5, 6>();
-      if (row_tiles == 2) multiply_tiles<3, 5, 7>();
+      Element::template multiply<2, 5, 6>();
+      if (row_tiles == 2) Element::template multiply<3, 5, 7>();
     }
     beside();
   }
@@ -105,11 +105,11 @@ FOVEA_INLINE void multiply_value_tiles(const ValueProduct &product, int64_t tile
   if (row_tiles == 2 && dim_tiles == 2) store_tile<3>(lower + tile_edge, score_stride_bytes);
 }
 
-template <int row_tiles, class Beside>
+template <class Element, int row_tiles, class Beside>
 FOVEA_INLINE void multiply_values(const ValueProduct &product, Beside &beside) {
   int64_t tile = 0;
-  for (; tile + 2 <= product.tiles; tile += 2) multiply_value_tiles<row_tiles, 2>(product, tile, beside);
-  if (tile < product.tiles) multiply_value_tiles<row_tiles, 1>(product, tile, beside);
+  for (; tile + 2 <= product.tiles; tile += 2) multiply_value_tiles<Element, row_tiles, 2>(product, tile, beside);
+  if (tile < product.tiles) multiply_value_tiles<Element, row_tiles, 1>(product, tile, beside);
 }
 
 // Queries of a band as tiles: [step of features][tile of rows][pair of features][row].

@@ -1,4 +1,4 @@
-// Online softmax for weights that will be bfloat16, on blocks of scores[key][row]: lanes are rows.
+// Online softmax for weights that will be bfloat16 or binary16, on blocks of scores[key][row]: lanes are rows.
 //
 //   weight = 2^(factor * score - reference)        factor = scale * log2(e)
 //
@@ -13,13 +13,18 @@
 // off rounds it to nearest (ties up), for any power of two. The sums of weights are sums of the rounded ones, so they fit
 // what the tiles sum up.
 //
+// Weights that will be binary16 start at 2^7, so that they end, 2^15, below its largest number: those below 2^-21 of the
+// largest are subnormal, and what 2^31 of its kind would be needed to show is 0. They are rounded by its conversion, and
+// their sums are of weights before that.
+//
 // Instructions for 32 scores, two registers: 2 x (multiply-add, reduce, three multiply-adds, scale), shift, merge, sum;
 // with their two maxima 17, of which a reduce is two micro-operations: 9.5 cycles on two ports, where tiles take
-// (head_dim + value_dim) / 16.
+// (head_dim + value_dim) / 16. Of binary16, whose conversions are two each, 26 and 14 cycles.
 #pragma once
 
 #include <math.h>
 
+#include "beyond_xsimd/bfloat16_pairs.hpp"
 #include "kernels/attention/amx_products.hpp"
 #include "kernels/attention/logit_terms.hpp"
 #include "kernels/math/exp.hpp"
@@ -30,35 +35,14 @@ namespace {
 constexpr float most_growth = 8.0f;                 // of exponents, before the reference follows
 constexpr float largest_plain_reference = 4096.0f;  // of which rounding costs 2^-13 of an exponent
 
-struct TileSoftmax {
-  alignas(64) float block_max[band_rows];  // of the present block's scores
-  alignas(64) float max[band_rows];        // the reference, as a score
-  alignas(64) float reference[band_rows];
-  alignas(64) float rescale[band_rows];  // what the reference's last step asks for
-  alignas(64) float sum[band_rows];
-  alignas(64) float part[2][band_rows];  // of the present block's sum: even pairs of keys, odd ones
-  alignas(64) float exact_max[band_rows], exact_sum[band_rows];  // in float32 throughout; only if they are wanted
-
-  FOVEA_INLINE void start(const RowTable<band_rows> &table, bool has_sink, float natural, float factor) {
-    for (int64_t r = 0; r < band_rows; ++r) {
-      const float sink = has_sink && r < table.count ? table.sink[r] / natural : -INFINITY;
-      max[r] = exact_max[r] = sink;
-      reference[r] = sink == -INFINITY ? 0.0f : sink * factor;
-      sum[r] = exact_sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
-      rescale[r] = 1.0f;
-      part[0][r] = part[1][r] = 0.0f;
-    }
-  }
-};
-
 FOVEA_INLINE __m512 register_of(float value) { return _mm512_set1_ps(value); }
 
-// 2^x with room for rounding to bfloat16: see above. 0 for -infinity, NaN for NaN.
-FOVEA_INLINE __m512 roundable_exp2(__m512 x) {
+// 2^x by the cubic above, whose constant term is `one`. 0 for -infinity, NaN for NaN.
+FOVEA_INLINE __m512 cubic_exp2(__m512 x, float one) {
   const __m512 fraction = _mm512_reduce_ps(x, 0x09);  // x - floor(x)
   __m512 power = _mm512_fmadd_ps(fraction, register_of(0x1.3baaa6p-4f), register_of(0x1.d2378ap-3f));
   power = _mm512_fmadd_ps(power, fraction, register_of(0x1.63e658p-1f));
-  power = _mm512_fmadd_ps(power, fraction, register_of(1.0f + 0x1p-8f));
+  power = _mm512_fmadd_ps(power, fraction, register_of(one));
   return _mm512_scalef_ps(power, x);
 }
 
@@ -71,7 +55,61 @@ FOVEA_INLINE __m512 upper_pairs(__m512 first, __m512 second) {
 
 FOVEA_INLINE __m512 pair_of_ones() { return _mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80)); }
 
+// Weights as elements of the tiles' type.
+//   exponent         the weight of a row's largest score is 2^exponent when the reference is taken from it
+//   power(x)         2^x, with room for rounding
+//   pair(...)        two keys' weights, rounded, as pairs
+//   add(sum, ...)    sum + both, which `pair` holds
+template <class Element>
+struct TileWeights;
+
+template <>
+struct TileWeights<Bfloat16Tiles> {
+  static constexpr float exponent = 0.0f;
+  FOVEA_INLINE static __m512 power(__m512 x) { return cubic_exp2(x, 1.0f + 0x1p-8f); }
+  FOVEA_INLINE static __m512 pair(__m512 first, __m512 second) { return upper_pairs(first, second); }
+  FOVEA_INLINE static __m512 add(__m512 sum, __m512, __m512, __m512 pair) {
+    return add_pair_products(sum, pair, pair_of_ones());
+  }
+};
+
+template <>
+struct TileWeights<Float16Tiles> {
+  static constexpr float exponent = 7.0f;
+  FOVEA_INLINE static __m512 power(__m512 x) { return cubic_exp2(x, 1.0f); }
+  FOVEA_INLINE static __m512 pair(__m512 first, __m512 second) {
+    return _mm512_castsi512_ps(join_rows(narrow_float16(first), narrow_float16(second)));
+  }
+  FOVEA_INLINE static __m512 add(__m512 sum, __m512 first, __m512 second, __m512) {
+    return _mm512_add_ps(sum, _mm512_add_ps(first, second));
+  }
+};
+
+struct TileSoftmax {
+  alignas(64) float block_max[band_rows];  // of the present block's scores
+  alignas(64) float max[band_rows];        // the reference, as a score
+  alignas(64) float reference[band_rows];
+  alignas(64) float rescale[band_rows];  // what the reference's last step asks for
+  alignas(64) float sum[band_rows];
+  alignas(64) float part[2][band_rows];  // of the present block's sum: even pairs of keys, odd ones
+  alignas(64) float exact_max[band_rows], exact_sum[band_rows];  // in float32 throughout; only if they are wanted
+
+  template <class Element>
+  FOVEA_INLINE void start(const RowTable<band_rows> &table, bool has_sink, float natural, float factor) {
+    for (int64_t r = 0; r < band_rows; ++r) {
+      const float sink = has_sink && r < table.count ? table.sink[r] / natural : -INFINITY;
+      max[r] = exact_max[r] = sink;
+      reference[r] = sink == -INFINITY ? 0.0f : sink * factor - TileWeights<Element>::exponent;
+      exact_sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
+      sum[r] = exact_sum[r] * static_cast<float>(1 << static_cast<int>(TileWeights<Element>::exponent));
+      rescale[r] = 1.0f;
+      part[0][r] = part[1][r] = 0.0f;
+    }
+  }
+};
+
 // What a register of rows' exponents are made of.
+template <class Element>
 struct Exponents {
   __m512 factor, reference, max;
   __mmask16 large;  // rows whose reference is
@@ -87,7 +125,9 @@ struct Exponents {
   FOVEA_INLINE __m512 of(__m512 score) const {
     const __m512 plain = _mm512_fmsub_ps(score, factor, reference);
     if (!some_large) return plain;
-    return _mm512_mask_mul_ps(plain, large, _mm512_sub_ps(score, max), factor);
+    const __m512 below = _mm512_sub_ps(score, max);
+    return _mm512_mask_mov_ps(plain, large,
+                              _mm512_fmadd_ps(below, factor, register_of(TileWeights<Element>::exponent)));
   }
 };
 
@@ -95,8 +135,9 @@ struct Exponents {
 constexpr int64_t slice_keys = 16;
 
 // Scores of 16 keys, a register of rows, become weights: pairs of keys, where the first one's score was.
-template <bool some_large>
-FOVEA_INLINE void weigh_keys(TileSoftmax &state, float *scores, int64_t vector, const Exponents &exponents) {
+template <class Element, bool some_large>
+FOVEA_INLINE void weigh_keys(TileSoftmax &state, float *scores, int64_t vector, const Exponents<Element> &exponents) {
+  using Weights = TileWeights<Element>;
   float *at = scores + vector * lanes;
   const int64_t r = vector * lanes;
   __m512 sum[2] = {_mm512_load_ps(state.part[0] + r), _mm512_load_ps(state.part[1] + r)};
@@ -104,32 +145,33 @@ FOVEA_INLINE void weigh_keys(TileSoftmax &state, float *scores, int64_t vector, 
   for (int64_t j = 0; j < slice_keys; j += 2 * together, at += 2 * together * band_rows) {
     __m512 weight[2 * together];
     unroll<2 * together>([&](auto i) FOVEA_INLINE_BODY {
-      weight[i] = roundable_exp2(exponents.of<some_large>(_mm512_load_ps(at + i * band_rows)));
+      weight[i] = Weights::power(exponents.template of<some_large>(_mm512_load_ps(at + i * band_rows)));
     });
     unroll<together>([&](auto i) FOVEA_INLINE_BODY {
-      const __m512 pair = upper_pairs(weight[2 * i], weight[2 * i + 1]);
+      const __m512 pair = Weights::pair(weight[2 * i], weight[2 * i + 1]);
       _mm512_store_ps(at + 2 * i * band_rows, pair);
-      sum[i % 2] = add_pair_products(sum[i % 2], pair, pair_of_ones());
+      sum[i % 2] = Weights::add(sum[i % 2], weight[2 * i], weight[2 * i + 1], pair);
     });
   }
   _mm512_store_ps(state.part[0] + r, sum[0]);
   _mm512_store_ps(state.part[1] + r, sum[1]);
 }
 
+template <class Element>
 FOVEA_INLINE void weigh_slice(TileSoftmax &state, float *scores, int64_t vector, float factor) {
-  const Exponents exponents(state, vector, factor);
-  exponents.large == 0 ? weigh_keys<false>(state, scores, vector, exponents)
-                       : weigh_keys<true>(state, scores, vector, exponents);
+  const Exponents<Element> exponents(state, vector, factor);
+  exponents.large == 0 ? weigh_keys<Element, false>(state, scores, vector, exponents)
+                       : weigh_keys<Element, true>(state, scores, vector, exponents);
 }
 
-// The same, where something is to be done to the weights before they are pairs: they stay float32, already rounded.
+// The same, where something is to be done to weights before they are pairs: they stay float32, already rounded to bfloat16.
 FOVEA_NOINLINE inline void weigh_apart(TileSoftmax &state, float *scores, int64_t keys, int64_t vectors, float factor) {
   for (int64_t v = 0; v < vectors; ++v) {
-    const Exponents exponents(state, v, factor);
+    const Exponents<Bfloat16Tiles> exponents(state, v, factor);
     for (int64_t j = 0; j < keys; j += 2) {
       float *at = scores + j * band_rows + v * lanes;
-      const __m512 first = roundable_exp2(exponents.of<true>(_mm512_load_ps(at)));
-      const __m512 second = roundable_exp2(exponents.of<true>(_mm512_load_ps(at + band_rows)));
+      const __m512 first = TileWeights<Bfloat16Tiles>::power(exponents.of<true>(_mm512_load_ps(at)));
+      const __m512 second = TileWeights<Bfloat16Tiles>::power(exponents.of<true>(_mm512_load_ps(at + band_rows)));
       float *sum = state.part[j / 2 % 2] + v * lanes;
       _mm512_store_ps(sum, add_pair_products(_mm512_load_ps(sum), upper_pairs(first, second), pair_of_ones()));
       const __m512i upper = _mm512_set1_epi32(-0x10000);
@@ -168,6 +210,7 @@ FOVEA_INLINE void max_slice(TileSoftmax &state, const float *scores, int64_t vec
 }
 
 // Moves the references that have to follow the block's largest scores; whether any row's sums have to be multiplied.
+template <class Element>
 FOVEA_INLINE bool follow_max(TileSoftmax &state, int64_t vectors, float scale, float allowed_growth) {
   uint32_t any = 0;
   const __m512 factor = register_of(scale);
@@ -178,7 +221,8 @@ FOVEA_INLINE bool follow_max(TileSoftmax &state, int64_t vectors, float scale, f
     const __m512 growth = _mm512_mul_ps(_mm512_sub_ps(now, old), factor);
     const __mmask16 grown = _mm512_cmp_ps_mask(growth, register_of(allowed_growth), _CMP_GT_OQ);
     const __m512 old_reference = _mm512_load_ps(state.reference + r);
-    const __m512 reference = _mm512_mask_mul_ps(old_reference, grown, now, factor);
+    const __m512 followed = _mm512_fmsub_ps(now, factor, register_of(TileWeights<Element>::exponent));
+    const __m512 reference = _mm512_mask_mov_ps(old_reference, grown, followed);
     const __mmask16 large =
         _mm512_cmp_ps_mask(_mm512_abs_ps(reference), register_of(largest_plain_reference), _CMP_NLE_UQ);
     const __m512 step = _mm512_mask_sub_ps(_mm512_sub_ps(old_reference, reference), large, _mm512_setzero_ps(), growth);

@@ -1,9 +1,9 @@
-// One task of attention on AMX's tiles: many rows of bfloat16 queries against all their keys, in bands of 32 rows and blocks
+// One task of attention on AMX's tiles: many rows of queries of bfloat16 or binary16 against all their keys, in bands of 32 rows and blocks
 // of 128 keys, whose grid is the same for all rows, so that what a row gives does not depend on its neighbours:
 //
 //   scores of a block                                  amx_products.hpp, tiles
 //   scale, soft-cap, bias, ALiBi, masks                logit_terms.hpp, where there are any
-//   largest scores, weights as pairs of bfloat16       amx_softmax.hpp
+//   largest scores, weights as pairs of 16 bits        amx_softmax.hpp
 //   weighted sum of values                             amx_products.hpp, tiles
 //
 // Tiles and vectors work side by side, in one stream of instructions: the scores of a band's next block between the weights of
@@ -31,6 +31,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+template <class Element>
 struct AmxAttention {
   static constexpr int64_t most_bands = 8;
   static constexpr int64_t run_blocks = 4;
@@ -67,7 +68,7 @@ struct AmxAttention {
   Band bands[most_bands];
   int64_t band_count = 0;
   // What next() gives next.
-  int64_t run = 0, run_end = 0, block = 0, band = 0, last_block = 0;
+  int64_t run_begin = 0, run_end = 0, block = 0, band = 0, last_block = 0;
   int64_t made = 0;
 
   static int64_t bands_of(int64_t head_dim, int64_t value_dim) {
@@ -118,12 +119,13 @@ struct AmxAttention {
       next.adds = false;
       at += query_bytes(sizes.head_dim) + out_bytes(sizes.value_dim);
       pack_queries(next.table.query, next.row_count, sizes.head_dim, next.query);
-      next.softmax.start(next.table, problem.logits.sinks != nullptr, scale.natural, scale.exponent_scale);
+      next.softmax.template start<Element>(next.table, problem.logits.sinks != nullptr, scale.natural,
+                                           scale.exponent_scale);
       if (next.table.any.first < next.table.any.last) any = cover(any, next.table.any);
     }
-    block = run = any.first / block_keys;
-    last_block = any.first < any.last ? ceil_div(any.last, block_keys) : run;
-    run_end = min_of(run + run_blocks, last_block);
+    block = run_begin = any.first / block_keys;
+    last_block = any.first < any.last ? ceil_div(any.last, block_keys) : run_begin;
+    run_end = min_of(run_begin + run_blocks, last_block);
     band = 0;
   }
 
@@ -146,8 +148,9 @@ struct AmxAttention {
 
   // Runs of blocks, in each all bands, of each all blocks of the run.
   FOVEA_INLINE bool next(Unit *unit) {
-    for (; run < last_block; run += run_blocks, run_end = min_of(run + run_blocks, last_block), block = run, band = 0) {
-      for (; band < band_count; ++band, block = run) {
+    for (; run_begin < last_block;
+         run_begin += run_blocks, run_end = min_of(run_begin + run_blocks, last_block), block = run_begin, band = 0) {
+      for (; band < band_count; ++band, block = run_begin) {
         while (block < run_end) {
           if (make_unit(bands[band], block++, unit)) return true;
         }
@@ -187,7 +190,8 @@ struct AmxAttention {
     float *first = scores_of(unit);
     const auto part = [&](int64_t n) FOVEA_INLINE_BODY {
       const int64_t slice = vectors == 2 ? n / 2 : n;
-      weigh_slice(state, first + slice * slice_keys * band_rows, vectors == 2 ? n % 2 : 0, scale.exponent_scale);
+      weigh_slice<Element>(state, first + slice * slice_keys * band_rows, vectors == 2 ? n % 2 : 0,
+                           scale.exponent_scale);
     };
     auto beside = spread(part, keys_of(unit) / slice_keys * vectors, max_of(1, calls));
     tile_work(beside);
@@ -199,8 +203,8 @@ struct AmxAttention {
   }
   template <class Beside>
   FOVEA_INLINE void score(const Unit &unit, Beside &beside) const {
-    unit.band->table.vectors == 2 ? multiply_scores<2>(score_product(unit), beside)
-                                  : multiply_scores<1>(score_product(unit), beside);
+    unit.band->table.vectors == 2 ? multiply_scores<Element, 2>(score_product(unit), beside)
+                                  : multiply_scores<Element, 1>(score_product(unit), beside);
   }
 
   // The weights of one unit, beside the scores of the next.
@@ -215,6 +219,7 @@ struct AmxAttention {
     end_sum(unit.band->softmax, unit.band->table.vectors);
   }
 
+  // Dropped weights of bfloat16: those of binary16 would overflow when they are scaled, and do not come here.
   FOVEA_NOINLINE void weigh_with_dropout(const Unit &unit) {
     TileSoftmax &state = unit.band->softmax;
     const RowTable<band_rows> &table = unit.band->table;
@@ -255,7 +260,7 @@ struct AmxAttention {
     };
     if (following != nullptr) start_max(following->band->softmax);
     auto beside = spread(part, parts, max_of(1, ceil_div(tiles, 2) * (unit.steps.last - unit.steps.first)));
-    of.table.vectors == 2 ? multiply_values<2>(product, beside) : multiply_values<1>(product, beside);
+    of.table.vectors == 2 ? multiply_values<Element, 2>(product, beside) : multiply_values<Element, 1>(product, beside);
     beside.finish();
     of.adds = true;
   }
@@ -274,7 +279,7 @@ struct AmxAttention {
     Band &of = *unit.band;
     const int64_t vectors = of.table.vectors;
     if (wants_exact) add_exact_sums(of.softmax, scores_of(unit), keys_of(unit), vectors, exponent);
-    if (!follow_max(of.softmax, vectors, scale.exponent_scale, allowed_growth) || !of.adds) return;
+    if (!follow_max<Element>(of.softmax, vectors, scale.exponent_scale, allowed_growth) || !of.adds) return;
     for (int64_t v = 0; v < vectors; ++v) {
       const Float factor = load(of.softmax.rescale + v * lanes);
       float *out = of.out + v * lanes;
@@ -393,7 +398,7 @@ struct AmxAttention {
     }
   }
 
-  void run_task() {
+  FOVEA_NOINLINE void run_configured() {
     configure_whole_tiles();
     start(task.row_begin, task.row_count);
     attend();
@@ -406,7 +411,10 @@ struct AmxAttention {
     for (int64_t b = 0; b < count; ++b) {
       for (; wrong[b] != 0; wrong[b] &= wrong[b] - 1) repair(task.row_begin + b * band_rows + __builtin_ctz(wrong[b]));
     }
-    release_tiles();
+  }
+
+  void run() {
+    with_tiles([this] { run_configured(); });
   }
 };
 

@@ -19,15 +19,14 @@
 // from the first-level cache. A stranger on the core's other hardware thread takes more than half of that away.
 #pragma once
 
-#include "beyond_xsimd/amx_tiles.hpp"
 #include "beyond_xsimd/bfloat16_parts.hpp"
 #include "kernels/products/matmul.hpp"
+#include "kernels/tiles.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-constexpr int64_t tile_edge = 16;
-constexpr int64_t step_depth = 2 * tile_edge;
+constexpr int64_t step_depth = step_terms;
 constexpr int64_t parts_bytes = 3 * tile_bytes;  // of one tile
 constexpr int64_t parts_depth = 256;
 constexpr int64_t parts_rows = 2 * tile_edge;
@@ -277,14 +276,15 @@ FOVEA_NOINLINE uint32_t multiply_rows_by_parts(const MatmulTask &task, int64_t r
 
 // Only for products with nothing to follow, of rows whose elements are neighbours; out's rows have room for whole tiles.
 inline void parts_block(const MatmulTask &task) {
-  for (int64_t row = 0; row < task.rows; row += parts_rows) {
-    const int64_t rows = min_of(parts_rows, task.rows - row);
-    const uint32_t unusual = multiply_rows_by_parts(task, row, rows);
-    for (int64_t r = 0; r < rows; ++r) {
-      if ((unusual >> r & 1) != 0) multiply_row_plainly(task, row + r);
+  with_tiles([&] {
+    for (int64_t row = 0; row < task.rows; row += parts_rows) {
+      const int64_t rows = min_of(parts_rows, task.rows - row);
+      const uint32_t unusual = multiply_rows_by_parts(task, row, rows);
+      for (int64_t r = 0; r < rows; ++r) {
+        if ((unusual >> r & 1) != 0) multiply_row_plainly(task, row + r);
+      }
     }
-  }
-  release_tiles();
+  });
   for (int64_t column = 0; column < task.columns; column += panel_columns) {
     if (!is_usual(task.b + column / panel_columns * task.b_panel_stride, task.depth)) {
       multiply_panel_plainly(task, column);

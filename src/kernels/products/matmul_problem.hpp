@@ -48,7 +48,8 @@ struct MatmulTask {
 struct MatmulKernels {
   const char *set;  // of instructions, by its name
   int64_t panel_columns;
-  int64_t block_rows;  // of a: a task should have a multiple of them
+  int64_t block_rows;    // of a: a task should have a multiple of them
+  int64_t row_step = 6;  // or at least of these
   // The size of one panel, in 32-bit words whatever its type; depth at most deepest_product.
   int64_t (*panel_floats)(int64_t depth, Dtype dtype);
   void (*pack)(const MatmulPack &pack);

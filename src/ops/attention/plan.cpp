@@ -72,14 +72,16 @@ Status plan_memory(AttentionPlan *plan) {
   return FOVEA_OK;
 }
 
-// Whether all that is multiplied is bfloat16, or may be rounded to it.
-bool is_bfloat16(const AttentionProblem &problem, bool narrows) {
+// Whether all that is multiplied is of that type, or may be rounded to it.
+bool all_are(Dtype dtype, const AttentionProblem &problem, bool narrows) {
   if (problem.score.kind != ScoreKind::dot) return false;
   for (const HeadRows *rows : {&problem.query, &problem.key, &problem.value}) {
-    if (rows->dtype != Dtype::bf16 && !(narrows && rows->dtype == Dtype::f32)) return false;
+    if (rows->dtype != dtype && !(narrows && rows->dtype == Dtype::f32)) return false;
   }
   return true;
 }
+
+bool is_bfloat16(const AttentionProblem &problem, bool narrows) { return all_are(Dtype::bf16, problem, narrows); }
 
 // And lies in whole pairs.
 bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
@@ -88,12 +90,18 @@ bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool n
   return problem.sizes.head_dim % 2 == 0 && (key_is_copied || problem.key.strides.position % 2 == 0);
 }
 
-// What else is wanted than the output comes from pairs.
-Tiles tiles_for(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
-  if (kernels.dot_tiles == nullptr || !is_bfloat16(problem, narrows) || problem.sizes.key_len == 0)
-    return Tiles::absent;
+// What else is wanted of bfloat16 than the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might
+// overflow.
+Tiles tiles_for(const Kernels &kernels, const AttentionProblem &problem, bool narrows, const AttentionKernels **tiles) {
+  if (kernels.dot_tiles == nullptr || problem.sizes.key_len == 0) return Tiles::absent;
+  if (all_are(Dtype::f16, problem, false) && problem.dropout.threshold == 0) {
+    *tiles = kernels.dot_float16_tiles;
+    return cpu_float16_tiles();
+  }
+  if (!is_bfloat16(problem, narrows)) return Tiles::absent;
   const bool other_passes = problem.outputs.weights_wanted || problem.outputs.scores_wanted;
   if (other_passes && !takes_pairs(kernels, problem, narrows)) return Tiles::absent;
+  *tiles = kernels.dot_tiles;
   return cpu_tiles();
 }
 
@@ -131,8 +139,9 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
                        precision_of(context, call.options.precision) == FOVEA_PRECISION_MEDIUM;
   if (plan->path == AttentionPath::tile) {
     if (takes_pairs(*plan->kernels, problem, narrows)) plan->attention = plan->kernels->dot_pairs;
-    plan->tiles = tiles_for(*plan->kernels, problem, narrows);
-    if (plan->tiles == Tiles::granted) plan->attention = plan->kernels->dot_tiles;
+    const AttentionKernels *tiles = nullptr;
+    plan->tiles = tiles_for(*plan->kernels, problem, narrows, &tiles);
+    if (plan->tiles == Tiles::granted) plan->attention = tiles;
     const bool bfloat16 = plan->attention == plan->kernels->dot_pairs || plan->attention == plan->kernels->dot_tiles;
     if (bfloat16) FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
     FOVEA_CHECK(plan_norms(&problem, &plan->score));

@@ -23,7 +23,7 @@ struct Destination {
 
 void project(const MultiHeadCall &call, const Sequences &x, const PackedLinear &first, int64_t columns,
              const Destination &out) {
-  Product product = {.kernels = &product_kernels(*call.context->kernels, x.dtype, first.dtype),
+  Product product = {.kernels = &product_kernels(*call.weights->kernels, x.dtype, first.dtype),
                      .matrix = {.columns = columns, .depth = first.inputs, .dtype = first.dtype},
                      .types = {.x = x.dtype, .out = out.dtype}};
   set_rows({{x.batch, x.batch_stride, out.batch_stride}, {x.length, x.row_stride, out.row_stride}}, &product);

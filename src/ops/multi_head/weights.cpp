@@ -61,7 +61,7 @@ Status allocate(const Parts &parts, fovea_mha_weights *weights) {
 
 void pack(const Context &context, const WeightSource &source, const PackedLinear &part) {
   if (part.outputs == 0) return;
-  pack_panels(context, *context.kernels->matmul, source.matrix, source.data, part.panels);
+  pack_panels(context, matrix_kernels(*context.kernels, source.matrix.dtype), source.matrix, source.data, part.panels);
   if (part.bias == nullptr) return;
   std::fill(part.bias, part.bias + part.padded, 0.0f);
   if (source.bias_data == nullptr) return;

@@ -121,7 +121,7 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   made->memory = allocate_weights(made->size);
   if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
   made->panels = panels.in(made->memory);
-  pack_panels(*context, kernels, b, from.matrix->data, made->panels);
+  pack_panels(*context, matrix_kernels(*context->kernels, b.dtype), b, from.matrix->data, made->panels);
   *packed = made.release();
   return FOVEA_OK;
 }

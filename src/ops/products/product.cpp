@@ -39,9 +39,15 @@ void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64
 
 }  // namespace
 
+const MatmulKernels &matrix_kernels(const Kernels &kernels, Dtype matrix) {
+  const bool tiles = matrix == Dtype::f16 && kernels.matmul_float16_tiles != nullptr;
+  return tiles && cpu_float16_tiles() == Tiles::granted ? *kernels.matmul_float16_tiles : *kernels.matmul;
+}
+
 const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix) {
-  const bool pairs = x == Dtype::bf16 && matrix == Dtype::bf16 && kernels.matmul_pairs != nullptr;
-  return pairs && cpu_has_bfloat16_products() ? *kernels.matmul_pairs : *kernels.matmul;
+  if (x != Dtype::bf16 || matrix != Dtype::bf16) return matrix_kernels(kernels, matrix);
+  if (kernels.matmul_tiles != nullptr && cpu_tiles() == Tiles::granted) return *kernels.matmul_tiles;
+  return kernels.matmul_pairs != nullptr && cpu_has_bfloat16_products() ? *kernels.matmul_pairs : *kernels.matmul;
 }
 
 void set_rows(std::initializer_list<RowAxis> axes, Product *product) {
@@ -89,14 +95,14 @@ ProductTasks::ProductTasks(const Product &product, const ProductData &data, int 
 
 // Every worker should get several tasks, to even out.
 void ProductTasks::cut_columns(int workers) {
-  constexpr int64_t block_rows = 6;  // of the microkernel
+  const int64_t step = product_.kernels->row_step;
   constexpr int64_t most_rows = 288;
-  constexpr int64_t least_rows = 2 * block_rows;
+  const int64_t least_rows = std::max<int64_t>(12, step);
   constexpr int64_t most_columns = 512;
   const int64_t outer = std::max<int64_t>(product_.rows / inner_, 1);
   const int64_t enough = workers == 1 ? 1 : int64_t{4} * workers;
   const int64_t wanted_blocks = ceil_div(ceil_div(enough, panels_), outer);
-  rows_per_task_ = even_part(inner_, std::clamp(inner_ / wanted_blocks, least_rows, most_rows), block_rows);
+  rows_per_task_ = even_part(inner_, std::clamp(inner_ / wanted_blocks, least_rows, most_rows), step);
   blocks_ = ceil_div(inner_, rows_per_task_);
   row_tasks_ = product_.rows / inner_ * blocks_;
   const int64_t most_panels = most_columns / product_.kernels->panel_columns;

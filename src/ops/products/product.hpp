@@ -27,7 +27,10 @@ struct ProductTypes {
   Dtype x = Dtype::f32, out = Dtype::f32, bias = Dtype::f32, residual = Dtype::f32;
 };
 
-// The kernels for these operands: on a processor that has products of bfloat16, theirs.
+// The kernels that pack a matrix of that type.
+const MatmulKernels &matrix_kernels(const Kernels &kernels, Dtype matrix);
+
+// The kernels for these operands: on a processor that has products of 16 bits, theirs. `kernels` are those it was packed with.
 const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix);
 
 // Strides are in elements.

@@ -762,10 +762,12 @@ extern "C" {
     /// NULL is allowed. No call may still be using the context.
     pub fn fovea_context_destroy(context: *mut fovea_context);
     /// The instruction set the context runs: "base" (SSE2 or NEON), "avx2", "avx512", "amx" (avx512 but for the projections of
-    /// score functions and attention of BF16). "amx" has to be named: for projections it pays only where no other work shares the
-    /// cores by hyper-threading. Attention of BF16 takes AMX's tiles unless a lower set is named; the first plan or call of that
-    /// kind asks Linux for them, and if it refuses, the plan says "tiles=refused" and takes the next best kernels. Linux refuses a
-    /// process that has asked for AMX's tiles signal stacks too small to save them on. If the environment variable
+    /// score functions and what is multiplied in 16 bits). "amx" has to be named: for projections it pays only where no other work
+    /// shares the cores by hyper-threading. Attention and products of BF16, and those of F16 where the processor has AMX-FP16, take
+    /// AMX's tiles unless a lower set is named; the first plan or call of that kind asks Linux for them, once. If it refuses, as it
+    /// does while a thread has a signal stack too small to save them on, the next best kernels are taken for good, and a plan of
+    /// attention says "tiles=refused". Linux refuses a process that has them such stacks from then on. No thread keeps tiles when a
+    /// call returns; what a caller's own code has in those of a thread is there afterwards. If the environment variable
     /// FOVEA_ISA holds a name this machine cannot run, the default context has none: the result is "" and every operation
     /// answers FOVEA_UNKNOWN_ISA. Where the C library can tell, a program that was started with raised privileges does not read
     /// it. Static storage.
@@ -795,8 +797,10 @@ extern "C" {
     /// where query, key and value all are BF16, the processor has products of it (AVX-512-BF16; fovea_plan_describe tells) and
     /// there are more than a few rows, each weight is rounded to BF16 before it meets its value: an error of at most
     /// 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0. With AMX's tiles, which are taken before
-    /// those, the sum that divides is one of rounded weights, too: an error of at most 2^-6.9 sum_j weight_j |value_j|.
-    /// Log-sum-exp, returned weights and scores are float32's in either case.
+    /// those, the sum that divides is one of rounded weights, too: an error of at most 2^-6.9 sum_j weight_j |value_j|. Where all
+    /// three are F16, there is no dropout and the processor has tiles of that (AMX-FP16), weights are rounded to F16: an error of at
+    /// most 2^-9.6 sum_j weight_j |value_j| + 2^-31 K max_j |value_j|.
+    /// Log-sum-exp, returned weights and scores are float32's in any case.
     /// With FOVEA_PRECISION_MEDIUM, F32 query, key and value are rounded to BF16 in the workspace where that row of kernels takes
     /// them, and the result is that of such tensors.
     /// Scratch memory comes from the context; see fovea_plan for none.
@@ -861,8 +865,8 @@ extern "C" {
     /// Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
     /// Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
     /// numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
-    /// products of it (AVX-512-BF16), pairs of products are added in its order, and subnormal numbers count as 0: an error of
-    /// the same size.
+    /// products of it (AMX's tiles, else AVX-512-BF16), or both are F16 and it has tiles of that (AMX-FP16), pairs of products are
+    /// added in its order, and subnormal numbers, of F16 only sums, count as 0: an error of the same size.
     pub fn fovea_matmul(
         context: *const fovea_context,
         a: *const fovea_tensor,

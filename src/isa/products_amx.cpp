@@ -1,0 +1,9 @@
+// Products of bfloat16 with bfloat16 on AMX's tiles.
+#include "isa/unit.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/products/amx_narrow.hpp"
+
+namespace fovea {
+extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::tiles_kernels(FOVEA_ISA::matmul_pack,
+                                                                              FOVEA_ISA::bfloat16_block);
+}

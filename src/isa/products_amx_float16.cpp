@@ -1,0 +1,9 @@
+// Products with a right-hand side of binary16 where AMX-FP16 has tiles of it.
+#include "isa/unit.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/products/amx_narrow.hpp"
+
+namespace fovea {
+extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::tiles_kernels(FOVEA_ISA::pack_float16_pairs,
+                                                                              FOVEA_ISA::float16_block);
+}
