@@ -133,12 +133,102 @@ class Shape {
   std::int32_t rank_;
 };
 
+namespace detail {
+
+inline void set_none(fovea_tensor &view) noexcept {
+  view.data = nullptr;
+  view.dtype = 0;
+  view.rank = -1;
+}
+
+// What fovea_tensor_contiguous gives, without a call where products of sizes are far from overflow. Entries past rank, which
+// nobody reads, are 0 and 1.
+inline fovea_tensor contiguous_view(const void *data, fovea_dtype dtype, const Shape &shape) noexcept {
+  fovea_tensor view;
+  view.data = const_cast<void *>(data);
+  view.dtype = dtype;
+  view.rank = shape.rank();
+  std::uint64_t stride = 1, large = 0;
+  for (std::size_t axis = FOVEA_MAX_RANK; axis-- > 0;) {
+    const std::int64_t size = shape.data()[axis];
+    view.shape[axis] = size;
+    view.strides[axis] = static_cast<std::int64_t>(stride);
+    large |= stride | static_cast<std::uint64_t>(size);
+    stride *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
+  }
+  if (large >> 31 == 0) return view;
+  return fovea_tensor_contiguous(data, dtype, shape.rank(), shape.data());
+}
+
+inline fovea_tensor strided_view(const void *data, fovea_dtype dtype, const Shape &shape, const Shape &strides) {
+  if (strides.rank() != shape.rank())
+    throw Error(FOVEA_BAD_RANK, "strides for " + std::to_string(strides.rank()) + " axes, the shape has " +
+                                    std::to_string(shape.rank()));
+  fovea_tensor view;
+  view.data = const_cast<void *>(data);
+  view.dtype = dtype;
+  view.rank = shape.rank();
+  std::copy_n(shape.data(), FOVEA_MAX_RANK, view.shape);
+  std::copy_n(strides.data(), FOVEA_MAX_RANK, view.strides);
+  return view;
+}
+
+// Goes from element to element without a product that could overflow. Sizes below 0 are left to the library.
+inline void check_reach(const fovea_tensor &view, std::size_t count) {
+  const std::span<const std::int64_t> shape(view.shape, static_cast<std::size_t>(view.rank));
+  if (std::ranges::any_of(shape, [](std::int64_t size) { return size <= 0; })) return;
+  if (count == 0) throw Error(FOVEA_BAD_SHAPE, "an empty range under a tensor that has elements");
+  std::uint64_t left = count - 1;  // elements after the last one reached so far
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    const std::uint64_t steps = static_cast<std::uint64_t>(shape[axis]) - 1;
+    const std::int64_t stride = view.strides[axis];
+    if (steps == 0 || stride == 0) continue;
+    if (stride < 0) {
+      throw Error(FOVEA_BAD_STRIDE, "strides[" + std::to_string(axis) + "] is " + std::to_string(stride) +
+                                        ", expected at least 0 over a range");
+    }
+    if (steps > left / static_cast<std::uint64_t>(stride)) {
+      throw Error(FOVEA_BAD_SHAPE, "a range of " + std::to_string(count) + " elements ends within axis " +
+                                       std::to_string(axis) + " of the tensor laid over it");
+    }
+    left -= steps * static_cast<std::uint64_t>(stride);
+  }
+}
+
+// Throws unless all elements of the view are among the first `count`. What is in order, which most are, takes no division.
+inline void check_covered(const fovea_tensor &view, std::size_t count) {
+  std::uint64_t last = 0, large = 0;
+  for (std::int32_t axis = 0; axis < view.rank; ++axis) {
+    const std::uint64_t steps = static_cast<std::uint64_t>(view.shape[axis]) - 1,
+                        stride = static_cast<std::uint64_t>(view.strides[axis]);
+    large |= steps | stride;
+    last += steps * stride;
+  }
+  if (large >> 30 != 0 || last >= count) check_reach(view, count);
+}
+
+// Over the beginning of a range.
+template <typename T>
+fovea_tensor covered_view(std::span<T> elements, fovea_dtype dtype, const Shape &shape) {
+  const fovea_tensor view = contiguous_view(elements.data(), dtype, shape);
+  check_covered(view, elements.size());
+  return view;
+}
+template <typename T>
+fovea_tensor covered_view(std::span<T> elements, fovea_dtype dtype, const Shape &shape, const Shape &strides) {
+  const fovea_tensor view = strided_view(elements.data(), dtype, shape, strides);
+  check_covered(view, elements.size());
+  return view;
+}
+
+}  // namespace detail
+
 // A view of elements that stay the caller's.
 template <Element T>
 class Tensor {
  public:
   // None.
-  Tensor() noexcept { tensor_.rank = -1; }
+  Tensor() noexcept { detail::set_none(tensor_); }
 
   // All of a range, rank 1.
   template <std::ranges::contiguous_range Range>
@@ -147,27 +237,16 @@ class Tensor {
   Tensor(std::span<T> elements) : Tensor(elements, Shape{static_cast<std::int64_t>(elements.size())}) {}
 
   // Row-major over the beginning of a range. Throws FOVEA_BAD_SHAPE if the range has too few elements.
-  Tensor(std::span<T> elements, const Shape &shape) : Tensor(at(elements.data(), shape)) {
-    check_covered(elements.size());
-  }
+  Tensor(std::span<T> elements, const Shape &shape) : tensor_(detail::covered_view(elements, dtype, shape)) {}
 
   // Any strides, counted in elements from the first of the range. Throws FOVEA_BAD_STRIDE if one is negative.
   Tensor(std::span<T> elements, const Shape &shape, const Shape &strides)
-      : Tensor(at(elements.data(), shape, strides)) {
-    check_covered(elements.size());
-  }
+      : tensor_(detail::covered_view(elements, dtype, shape, strides)) {}
 
   // Over memory whose extent only the caller knows, or over nullptr to plan for a layout. Not checked.
-  static Tensor at(T *data, const Shape &shape) {
-    return Tensor(fovea_tensor_contiguous(data, dtype_of<std::remove_const_t<T>>, shape.rank(), shape.data()));
-  }
+  static Tensor at(T *data, const Shape &shape) { return Tensor(detail::contiguous_view(data, dtype, shape)); }
   static Tensor at(T *data, const Shape &shape, const Shape &strides) {
-    if (strides.rank() != shape.rank())
-      throw Error(FOVEA_BAD_RANK, "strides for " + std::to_string(strides.rank()) + " axes, the shape has " +
-                                      std::to_string(shape.rank()));
-    Tensor result = at(data, shape);
-    std::copy_n(strides.data(), strides.rank(), result.tensor_.strides);
-    return result;
+    return Tensor(detail::strided_view(data, dtype, shape, strides));
   }
 
   // Over the memory of DLPack's DLTensor, which has to outlive it: see fovea_tensor_from_dlpack. Throws what that reports,
@@ -175,14 +254,16 @@ class Tensor {
   static Tensor from_dlpack(const void *dl_tensor) {
     fovea_tensor tensor;
     check(fovea_tensor_from_dlpack(dl_tensor, &tensor));
-    if (tensor.dtype != dtype_of<std::remove_const_t<T>>)
+    if (tensor.dtype != dtype)
       throw Error(FOVEA_BAD_DTYPE, "dl_tensor has elements of fovea_dtype " + std::to_string(tensor.dtype) +
-                                       ", expected " + std::to_string(dtype_of<std::remove_const_t<T>>));
+                                       ", expected " + std::to_string(dtype));
     return Tensor(tensor);
   }
 
   // What may be written may be read.
-  operator Tensor<const T>() const noexcept requires(!std::is_const_v<T>) { return Tensor<const T>(tensor_); }
+  operator Tensor<const T>() const noexcept requires(!std::is_const_v<T>) {
+    return *this ? Tensor<const T>(tensor_) : Tensor<const T>();
+  }
 
   explicit operator bool() const noexcept { return tensor_.rank >= 0; }
 
@@ -196,34 +277,19 @@ class Tensor {
  private:
   template <Element>
   friend class Tensor;
+  static constexpr fovea_dtype dtype = dtype_of<std::remove_const_t<T>>;
+
   explicit Tensor(const fovea_tensor &tensor) noexcept : tensor_(tensor) {}
 
   std::span<const std::int64_t> axes(const std::int64_t *values) const noexcept {
     return {values, static_cast<std::size_t>(std::max(tensor_.rank, 0))};
   }
 
-  // Goes from element to element without a product that could overflow. Sizes below 0 are left to the library.
-  void check_covered(std::size_t count) const {
-    if (std::ranges::any_of(shape(), [](std::int64_t size) { return size <= 0; })) return;
-    if (count == 0) throw Error(FOVEA_BAD_SHAPE, "an empty range under a tensor that has elements");
-    std::uint64_t left = count - 1;  // elements after the last one reached so far
-    for (std::size_t axis = shape().size(); axis-- > 0;) {
-      const std::uint64_t steps = static_cast<std::uint64_t>(shape()[axis]) - 1;
-      const std::int64_t stride = strides()[axis];
-      if (steps == 0 || stride == 0) continue;
-      if (stride < 0) {
-        throw Error(FOVEA_BAD_STRIDE, "strides[" + std::to_string(axis) + "] is " + std::to_string(stride) +
-                                          ", expected at least 0 over a range");
-      }
-      if (steps > left / static_cast<std::uint64_t>(stride)) {
-        throw Error(FOVEA_BAD_SHAPE, "a range of " + std::to_string(count) + " elements ends within axis " +
-                                         std::to_string(axis) + " of the tensor laid over it");
-      }
-      left -= steps * static_cast<std::uint64_t>(stride);
-    }
-  }
-
-  fovea_tensor tensor_ = {};
+  // Of none, sizes and strides are not set: options hold a dozen of them, and filling those took a tenth of a microsecond. A union
+  // may be copied all the same.
+  union {
+    fovea_tensor tensor_;
+  };
 };
 
 template <std::ranges::contiguous_range Range>
@@ -241,10 +307,16 @@ class Floats {
   using Viewed = std::conditional_t<writable, T, const T>;
   template <typename Range>
   using ElementOf = Viewed<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+  template <typename Range>
+  static constexpr fovea_dtype dtype_in = dtype_of<std::remove_const_t<ElementOf<Range>>>;
+  template <typename Range>
+  static constexpr bool takes =
+      FloatElement<ElementOf<Range>> &&std::constructible_from<std::span<ElementOf<Range>>, Range> &&
+      (!writable || !std::is_const_v<ElementOf<Range>>);
 
  public:
   // None.
-  Floats() noexcept { tensor_.rank = -1; }
+  Floats() noexcept { detail::set_none(tensor_); }
 
   template <FloatElement T>
   requires(!writable || !std::is_const_v<T>) Floats(const Tensor<T> &tensor)
@@ -256,10 +328,13 @@ class Floats {
            (!writable || !std::is_const_v<ElementOf<Range>>)) Floats(Range &&range)
       : Floats(Tensor<ElementOf<Range>>(std::forward<Range>(range))) {}
   template <std::ranges::contiguous_range Range>
-  Floats(Range &&range, const Shape &shape) : Floats(Tensor<ElementOf<Range>>(std::forward<Range>(range), shape)) {}
+  requires(takes<Range>) Floats(Range &&range, const Shape &shape)
+      : tensor_(detail::covered_view(std::span<ElementOf<Range>>(std::forward<Range>(range)), dtype_in<Range>, shape)) {
+  }
   template <std::ranges::contiguous_range Range>
-  Floats(Range &&range, const Shape &shape, const Shape &strides)
-      : Floats(Tensor<ElementOf<Range>>(std::forward<Range>(range), shape, strides)) {}
+  requires(takes<Range>) Floats(Range &&range, const Shape &shape, const Shape &strides)
+      : tensor_(detail::covered_view(std::span<ElementOf<Range>>(std::forward<Range>(range)), dtype_in<Range>, shape,
+                                     strides)) {}
 
   // As Tensor's; nullptr is one of float.
   template <FloatElement T>
@@ -287,7 +362,7 @@ class Floats {
   explicit operator bool() const noexcept { return tensor_.rank >= 0; }
   operator Floats<false>() const noexcept requires writable {
     Floats<false> input;
-    input.tensor_ = tensor_;
+    if (*this) input.tensor_ = tensor_;
     return input;
   }
 
@@ -307,7 +382,9 @@ class Floats {
     return {values, static_cast<std::size_t>(std::max(tensor_.rank, 0))};
   }
 
-  fovea_tensor tensor_ = {};
+  union {
+    fovea_tensor tensor_;  // see Tensor's
+  };
 };
 
 using Input = Floats<false>;

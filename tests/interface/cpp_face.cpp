@@ -213,6 +213,52 @@ TEST_CASE("tensors: a range that does not reach is refused") {
   check_error(FOVEA_BAD_SHAPE, "12 elements", [&] { Tensor(values, {2, 1}, {huge, huge}); });
 }
 
+TEST_CASE("tensors: row-major views are those of the C function, of sizes far past any memory, too") {
+  constexpr std::int64_t huge = std::int64_t{1} << 31, most = std::numeric_limits<std::int64_t>::max();
+  for (const std::vector<std::int64_t> &sizes : std::vector<std::vector<std::int64_t>>{{},
+                                                                                       {5},
+                                                                                       {2, 3, 4},
+                                                                                       {2, 0, 4},
+                                                                                       {2, -3, 4},
+                                                                                       {1, 2, 3, 4, 5, 6},
+                                                                                       {huge - 1, huge - 1},
+                                                                                       {3, huge, 2},
+                                                                                       {4, huge, huge, 7},
+                                                                                       {3, most, 2, 5},
+                                                                                       {2, 3, huge, huge, huge, huge},
+                                                                                       {-1, huge, huge, huge}}) {
+    const fovea::Shape shape{std::span(sizes)};
+    const Tensor<float> tensor = Tensor<float>::at(nullptr, shape);
+    const fovea_tensor expected = fovea_tensor_contiguous(nullptr, FOVEA_F32, shape.rank(), sizes.data());
+    REQUIRE_EQ(tensor.get()->rank, expected.rank);
+    CHECK_EQ(tensor.get()->dtype, FOVEA_F32);
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+      CAPTURE(axis);
+      CHECK_EQ(tensor.shape()[axis], sizes[axis]);
+      CHECK_EQ(tensor.strides()[axis], expected.strides[axis]);
+    }
+  }
+  Floats data(8);
+  for (const std::int64_t size : {huge, most}) {
+    check_error(FOVEA_BAD_SHAPE, "ends within", [&] { Tensor(data, {size, size}); });
+    check_error(FOVEA_BAD_SHAPE, "ends within", [&] { Input(data, {2, 2}, {size, size}); });
+    check_error(FOVEA_BAD_SHAPE, "ends within", [&] { Output(data, {3, 2, 2}, {size / 2 + 1, size / 2 + 1, 1}); });
+  }
+}
+
+TEST_CASE("tensors: none stays none, whatever it becomes") {
+  const Tensor<const float> read = Tensor<float>();
+  const Input input = Output(), of_tensor = Tensor<float>(), copy = input;
+  CHECK(!read);
+  for (const Input *none : {&input, &of_tensor, &copy}) {
+    CHECK(!*none);
+    CHECK(none->get() == nullptr);
+    CHECK(none->data() == nullptr);
+    CHECK_EQ(none->dtype(), 0);
+    CHECK(none->shape().empty());
+  }
+}
+
 TEST_CASE("tensors: over what DLPack describes") {
   struct {
     void *data;
