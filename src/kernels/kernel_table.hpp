@@ -78,6 +78,7 @@ struct AttentionPack {
   int64_t batch, kv_head;
   int64_t first_key;
   int64_t count;  // of keys that a query may attend; at least 1
+  int64_t ahead;  // of the keys behind the block so many are asked for meanwhile
   char *to;       // on a cache line
 };
 
@@ -102,7 +103,8 @@ struct AttentionKernels {
   // What is made of keys beforehand; null where nothing is.
   void (*finish_units)(const UnitRows &rows);
   void (*squared_norms)(const SquaredNorms &norms);
-  // Keys and values packed for all tasks: bytes of a block of tile_keys of a head, and what packs one. Null: as they lie.
+  // Keys and values packed for tasks that share them: bytes of a block of tile_keys of a head, and what packs one. Null: as
+  // they lie.
   int64_t (*packed_block_bytes)(int64_t head_dim, int64_t value_dim);
   void (*pack)(const AttentionPack &pack);
 };

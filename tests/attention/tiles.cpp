@@ -77,10 +77,11 @@ std::vector<fovea_dtype> tile_types() {
 
 // A weight is off by its rounding to 8 or 11 bits and by the 2^-13 of its power, and so is the sum that divides; all sums are
 // float32. Weights of binary16 below 2^-21 of the largest are off by 2^-32 of that.
-void check_truth(AttentionProblem &problem, fovea_dtype dtype, bool want_weights = false) {
+void check_truth(AttentionProblem &problem, fovea_dtype dtype, bool want_weights = false,
+                 uint32_t flags = FOVEA_QUERY_INVARIANT) {
   CAPTURE(problem.describe());
   CAPTURE(dtype);
-  problem.flags |= FOVEA_QUERY_INVARIANT;  // few rows take tiles as well
+  problem.flags |= flags;  // few rows take tiles as well
   const Call call(problem, want_weights, dtype);
   const bool wide = dtype == FOVEA_BF16;
   REQUIRE(says(call.describe(shared_context("amx")), wide ? "kernels=amxbf16" : "kernels=amxfp16"));
@@ -177,6 +178,44 @@ TEST_SUITE("attention tiles") {
       }
       check(20, 140, 512, 1024);
       check(3, 140, 1024, 512);
+    }
+  }
+
+  TEST_CASE(
+      "grouped heads of few queries over many keys: cut into spans, packed by the task, without a workspace of keys") {
+    Random random(base_seed());
+    for (const fovea_dtype dtype : tile_types()) {
+      for (const int64_t queries : {3, 4, 8, 15}) {
+        AttentionProblem problem = make_attention({.batch = 2,
+                                                   .heads = 8,
+                                                   .kv_heads = 2,
+                                                   .query_len = queries,
+                                                   .key_len = 1500,
+                                                   .head_dim = 40,
+                                                   .value_dim = 72},
+                                                  random);
+        problem.flags = FOVEA_CAUSAL;
+        check_truth(problem, dtype, false, 0);
+        problem.sinks.emplace(Shape{8}).fill_normal(random);
+        problem.set_valid_lens({1500, 771});
+        check_truth(problem, dtype, false, 0);
+        problem.set_valid_lens({0, 1});
+        check_truth(problem, dtype, false, 0);
+        const Call call(problem, false, dtype);
+        CHECK(says(call.describe(shared_context("amx")), queries == 15 ? " splits=3 " : " splits=6 "));
+        const std::vector<float> one = call.run(1);
+        for (const int threads : {2, 5, 8}) CHECK(same_bits(call.run(threads), one));
+      }
+    }
+  }
+
+  TEST_CASE("up to 8 rows stay with vectors, more take tiles") {
+    Random random(base_seed());
+    for (const int64_t queries : {1, 2, 3, 5}) {
+      AttentionProblem problem = make_attention(
+          {.heads = 8, .kv_heads = 2, .query_len = queries, .key_len = 300, .head_dim = 16, .value_dim = 16}, random);
+      const std::string text = Call(problem).describe(shared_context("amx"));
+      CHECK(says(text, 4 * queries <= 8 ? "path=rows" : "kernels=amxbf16 path=tile"));
     }
   }
 
@@ -346,6 +385,7 @@ TEST_SUITE("attention tiles") {
     };
     CHECK_EQ(workspace(256, 2048) - workspace(256, 1024), 1024 * 2 * (64 + 32) * 2);
     CHECK_EQ(workspace(2048, 1024), workspace(512, 1024));
+    CHECK_EQ(workspace(16, 256), workspace(16, 128));  // one task for all rows of a head's keys packs them itself
   }
 
   TEST_CASE("no more products of tiles than the padded shape has, and half of them if causal") {

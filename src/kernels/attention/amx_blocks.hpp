@@ -30,11 +30,18 @@ inline int64_t packed_block_bytes(int64_t head_dim, int64_t value_dim) {
   return key_block_bytes(head_dim) + value_block_bytes(value_dim);
 }
 
+// Asks for a row of the next block while one of this is packed: from memory, lest it be idle until then.
+FOVEA_INLINE void ask_for(const uint16_t *row, int64_t width) {
+  for (int64_t d = 0; d < width; d += step_terms) __builtin_prefetch(row + d, 0, 2);
+}
+
 // `count` keys, filled up to a step.
-FOVEA_NOINLINE inline void pack_keys(const uint16_t *rows, int64_t stride, int64_t count, int64_t head_dim, char *to) {
+FOVEA_NOINLINE inline void pack_keys(const uint16_t *rows, int64_t stride, int64_t count, int64_t ahead,
+                                     int64_t head_dim, char *to) {
   const int64_t steps = head_steps(head_dim);
   for (int64_t j = 0; j < round_up(count, step_terms); ++j) {
     char *row = to + j / tile_edge * steps * tile_bytes + j % tile_edge * tile_row_bytes;
+    if (j < ahead) ask_for(rows + (j + block_keys) * stride, head_dim);
     for (int64_t d = 0; d < head_dim; d += step_terms, row += tile_bytes) {
       const int64_t width = j < count ? min_of(step_terms, head_dim - d) : 0;
       _mm512_store_si512(row, width == 0 ? _mm512_setzero_si512() : load_elements(rows + j * stride + d, width));
@@ -42,13 +49,16 @@ FOVEA_NOINLINE inline void pack_keys(const uint16_t *rows, int64_t stride, int64
   }
 }
 
-FOVEA_NOINLINE inline void pack_values(const uint16_t *rows, int64_t stride, int64_t count, int64_t value_dim,
-                                       char *to) {
+FOVEA_NOINLINE inline void pack_values(const uint16_t *rows, int64_t stride, int64_t count, int64_t ahead,
+                                       int64_t value_dim, char *to) {
   for (int64_t tile = 0; tile < value_tiles(value_dim); ++tile) {
     const int64_t d = tile * tile_edge;
     const int64_t width = min_of(tile_edge, value_dim - d);
     for (int64_t j = 0; j < count; j += step_terms) {
       const int64_t keys = min_of(step_terms, count - j);
+      for (int64_t i = j; d % step_terms == 0 && i < min_of(j + step_terms, ahead); ++i) {
+        __builtin_prefetch(rows + (i + block_keys) * stride + d, 0, 2);
+      }
       turn_rows(rows + j * stride + d, stride, keys, width, to + (tile * block_steps + j / step_terms) * tile_bytes);
     }
   }
@@ -60,8 +70,8 @@ inline void pack_block(const AttentionPack &pack) {
     return static_cast<const uint16_t *>(rows.head(pack.batch, pack.kv_head)) + pack.first_key * rows.strides.position;
   };
   const AttentionSizes &sizes = problem.sizes;
-  pack_keys(rows_of(problem.key), problem.key.strides.position, pack.count, sizes.head_dim, pack.to);
-  pack_values(rows_of(problem.value), problem.value.strides.position, pack.count, sizes.value_dim,
+  pack_keys(rows_of(problem.key), problem.key.strides.position, pack.count, pack.ahead, sizes.head_dim, pack.to);
+  pack_values(rows_of(problem.value), problem.value.strides.position, pack.count, pack.ahead, sizes.value_dim,
               pack.to + key_block_bytes(sizes.head_dim));
 }
 

@@ -1,5 +1,5 @@
-// One task of attention on AMX's tiles: many rows of queries of bfloat16 or binary16 against all their keys, in bands of 32 rows and blocks
-// of 128 keys, whose grid is the same for all rows, so that what a row gives does not depend on its neighbours:
+// One task of attention on AMX's tiles: many rows of queries of bfloat16 or binary16 against all their keys, in bands of 32
+// rows and blocks of 128 keys, whose grid is the same for all rows, so that what a row gives does not depend on its neighbours:
 //
 //   scores of a block                                  amx_products.hpp, tiles
 //   scale, soft-cap, bias, ALiBi, masks                logit_terms.hpp, where there are any
@@ -8,17 +8,20 @@
 //
 // Tiles and vectors work side by side, in one stream of instructions: the scores of a band's next block between the weights of
 // the present one, and the weighted sum of the present one between the maxima of the next. Two buffers of scores, 32 kB;
-// weights replace scores in place. A run of blocks goes to one band before the next band takes it: then the
-// band's sums stay in the first-level cache, and the run's keys and values (512 of each) in the second.
+// weights replace scores in place. Where one task has all rows of a head, it packs keys and values itself, a block at a time:
+// they are read once, and written to no memory. Else they are packed before (AttentionKernels::pack), and a run of blocks goes
+// to one band before the next band takes it: then the band's sums stay in the first-level cache, and the run's keys and values
+// (512 of each) in the second.
 //
 // Limit, for 32 rows x 32 keys: (head_dim + value_dim) / 32 x 4 products of tiles of 16 cycles; as many loads of tiles, 8
 // cycles each from the first-level cache; 64 registers of scores, 9.5 micro-operations of vectors each on two ports: 304
 // cycles, where tiles take 256 of head size 64, 512 of 128, 1024 of 256. So tiles bound from 76 features on, and the softmax
 // below. Beside that a block of 128 keys loads and stores its sums once, 24 cycles a tile: a tenth of the products' time.
 //
-// Errors: each weight is rounded to bfloat16 (a relative 2^-8 at most) after a power with a relative error of 9e-5; the
-// sums that divide are sums of rounded weights. Products are exact, 32 of them are added to a sum at once. Subnormal
-// elements count as 0, as the tile unit has it.
+// Errors: each weight is rounded to bfloat16 (a relative 2^-8 at most; binary16 2^-11) after a power with a relative error of
+// 9e-5; the sums that divide are sums of rounded weights (of binary16 those before). Products are exact, 32 of them are added
+// to a sum at once. Subnormal elements of bfloat16 count as 0, as the tile unit has it. Scores of binary16 are float32 in the
+// tiles: those beyond 65504 are no larger than others.
 //
 // Values behind a mask: as in driver.hpp, a row that comes out not finite is computed again by itself, with masked values as
 // 0; if that is not finite either, once more with weights of at most 1.
@@ -53,22 +56,26 @@ struct AmxAttention {
     KeyRange keys;      // that some row may attend, counted from the block's first
     bool plain;         // by all rows, without anything else that is to be done to scores
     float *scores;
+    const char *packed;  // the block
   };
 
   const AttentionTask &task;
   const AttentionProblem &problem;
   ScoreScale scale;
   ScaledExp2 exponent;
-  const char *packed;  // of the task's head
+  const char *packed;  // of the task's head; null: the task packs its blocks itself
   int64_t block_bytes, value_offset, steps, tiles;
   bool wants_exact;
   float *scores[2];
   char *harmless;
+  char *own_block[2];  // the present one, and the one that is scored beside its weights
+  int64_t own_index[2] = {-1, -1};
+  int64_t own_slot = 0, own_keys = 0;
   char *bands_memory;
   Band bands[most_bands];
   int64_t band_count = 0;
   // What next() gives next.
-  int64_t run_begin = 0, run_end = 0, block = 0, band = 0, last_block = 0;
+  int64_t run_begin = 0, run_end = 0, run_length = run_blocks, block = 0, band = 0, last_block = 0;
   int64_t made = 0;
 
   static int64_t bands_of(int64_t head_dim, int64_t value_dim) {
@@ -80,8 +87,8 @@ struct AmxAttention {
 
   static int64_t scratch_floats(int64_t head_dim, int64_t value_dim) {
     const int64_t band_bytes = query_bytes(head_dim) + out_bytes(value_dim);
-    const int64_t bytes =
-        2 * block_keys * score_stride_bytes + value_block_bytes(value_dim) + bands_of(head_dim, value_dim) * band_bytes;
+    const int64_t bytes = 2 * block_keys * score_stride_bytes + value_block_bytes(value_dim) +
+                          2 * packed_block_bytes(head_dim, value_dim) + bands_of(head_dim, value_dim) * band_bytes;
     return bytes / static_cast<int64_t>(sizeof(float));
   }
 
@@ -93,12 +100,20 @@ struct AmxAttention {
     block_bytes = packed_block_bytes(sizes.head_dim, sizes.value_dim);
     value_offset = key_block_bytes(sizes.head_dim);
     const int64_t blocks = ceil_div(sizes.key_len, block_keys);
-    packed = problem.packed + (task.batch * sizes.kv_heads + task.kv_head) * blocks * block_bytes;
-    wants_exact = problem.outputs.log_sum_exp != nullptr || problem.outputs.weights_wanted;
+    packed = problem.packed;
+    if (packed != nullptr) packed += (task.batch * sizes.kv_heads + task.kv_head) * blocks * block_bytes;
+    if (packed == nullptr) {
+      run_length = 1;
+      own_keys = longest_valid_len(problem, task.batch);
+    }
+    wants_exact =
+        problem.outputs.log_sum_exp != nullptr || problem.outputs.weights_wanted || task.partial.out != nullptr;
     scores[0] = static_cast<float *>(task.scratch);
     scores[1] = scores[0] + block_keys * band_rows;
     harmless = reinterpret_cast<char *>(scores[1] + block_keys * band_rows);
-    bands_memory = harmless + value_block_bytes(sizes.value_dim);
+    own_block[0] = harmless + value_block_bytes(sizes.value_dim);
+    own_block[1] = own_block[0] + block_bytes;
+    bands_memory = own_block[1] + block_bytes;
   }
 
   FOVEA_INLINE static void nothing() {}
@@ -119,14 +134,35 @@ struct AmxAttention {
       next.adds = false;
       at += query_bytes(sizes.head_dim) + out_bytes(sizes.value_dim);
       pack_queries(next.table.query, next.row_count, sizes.head_dim, next.query);
-      next.softmax.template start<Element>(next.table, problem.logits.sinks != nullptr, scale.natural,
-                                           scale.exponent_scale);
+      next.softmax.template start<Element>(next.table, problem.logits.sinks != nullptr && task.first_split,
+                                           scale.natural, scale.exponent_scale);
       if (next.table.any.first < next.table.any.last) any = cover(any, next.table.any);
     }
     block = run_begin = any.first / block_keys;
     last_block = any.first < any.last ? ceil_div(any.last, block_keys) : run_begin;
-    run_end = min_of(run_begin + run_blocks, last_block);
+    run_end = min_of(run_begin + run_length, last_block);
     band = 0;
+  }
+
+  // A block that all rows of its keys come to in this task. The one before is still in use.
+  FOVEA_NOINLINE const char *own_packed(int64_t index) {
+    for (int slot = 0; slot < 2; ++slot) {
+      if (own_index[slot] == index) return own_block[slot];
+    }
+    own_slot = 1 - own_slot;
+    own_index[own_slot] = index;
+    const int64_t first = index * block_keys, next = first + block_keys;
+    pack_block({.problem = &problem,
+                .batch = task.batch,
+                .kv_head = task.kv_head,
+                .first_key = first,
+                .count = min_of(own_keys - first, block_keys),
+                .ahead = max_of(0, min_of(min_of(own_keys, last_block * block_keys) - next, block_keys)),
+                .to = own_block[own_slot]});
+    return own_block[own_slot];
+  }
+  FOVEA_INLINE const char *packed_at(int64_t index) {
+    return packed != nullptr ? packed + index * block_bytes : own_packed(index);
   }
 
   // The band's part of a block; false: it attends nothing there.
@@ -142,14 +178,14 @@ struct AmxAttention {
     const KeySteps range = {keys.first / step_terms, ceil_div(keys.last, step_terms)};
     const bool whole =
         begin + range.first * step_terms >= of.table.all.first && begin + range.last * step_terms <= of.table.all.last;
-    *unit = {&of, begin, range, keys, whole && scale.plain, scores[made++ % 2]};
+    *unit = {&of, begin, range, keys, whole && scale.plain, scores[made++ % 2], packed_at(index)};
     return true;
   }
 
   // Runs of blocks, in each all bands, of each all blocks of the run.
   FOVEA_INLINE bool next(Unit *unit) {
     for (; run_begin < last_block;
-         run_begin += run_blocks, run_end = min_of(run_begin + run_blocks, last_block), block = run_begin, band = 0) {
+         run_begin += run_length, run_end = min_of(run_begin + run_length, last_block), block = run_begin, band = 0) {
       for (; band < band_count; ++band, block = run_begin) {
         while (block < run_end) {
           if (make_unit(bands[band], block++, unit)) return true;
@@ -199,7 +235,7 @@ struct AmxAttention {
   }
 
   FOVEA_INLINE ScoreProduct score_product(const Unit &unit) const {
-    return {packed + unit.first_key / block_keys * block_bytes, unit.band->query, unit.scores, steps, unit.steps};
+    return {unit.packed, unit.band->query, unit.scores, steps, unit.steps};
   }
   template <class Beside>
   FOVEA_INLINE void score(const Unit &unit, Beside &beside) const {
@@ -287,9 +323,7 @@ struct AmxAttention {
     }
   }
 
-  FOVEA_INLINE const char *values_of(const Unit &unit) const {
-    return packed + unit.first_key / block_keys * block_bytes + value_offset;
-  }
+  FOVEA_INLINE const char *values_of(const Unit &unit) const { return unit.packed + value_offset; }
 
   FOVEA_NOINLINE void attend() {
     Unit unit;
@@ -345,14 +379,16 @@ struct AmxAttention {
     void *rows[band_rows] = {};
     alignas(64) float factor[band_rows] = {};
     QueryCursor row(problem, task.batch, task.kv_head, of.row_begin);
+    const bool partial = task.partial.out != nullptr;
     for (int64_t r = 0; r < of.row_count; ++r, row.advance()) {
-      rows[r] = out_row(row);
+      rows[r] =
+          partial ? task.partial.out + (of.row_begin - task.row_begin + r) * problem.sizes.value_dim : out_row(row);
       factor[r] = empty(of, r) ? 0.0f : 1.0f / of.softmax.sum[r];
     }
     if (!of.adds) memset(of.out, 0, static_cast<size_t>(out_bytes(problem.sizes.value_dim)));
     uint32_t wrong = 0;
     const int64_t dim = problem.sizes.value_dim;
-    with_element(problem.outputs.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    with_element(partial ? Dtype::f32 : problem.outputs.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
       typename T::Element *to[band_rows];
       for (int64_t r = 0; r < of.row_count; ++r) to[r] = static_cast<typename T::Element *>(rows[r]);
       for (int64_t r = 0; r < of.row_count; r += lanes) {
@@ -373,6 +409,13 @@ struct AmxAttention {
 
   FOVEA_NOINLINE void store_statistics(const Band &of) const {
     const AttentionOutputs &outputs = problem.outputs;
+    if (task.partial.out != nullptr) {
+      for (int64_t r = 0, at = of.row_begin - task.row_begin; r < of.row_count; ++r, ++at) {
+        task.partial.max[at] = empty(of, r) ? -INFINITY : of.softmax.exact_max[r];
+        task.partial.sum[at] = empty(of, r) ? 0.0f : of.softmax.exact_sum[r];
+      }
+      return;
+    }
     QueryCursor row(problem, task.batch, task.kv_head, of.row_begin);
     const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
     const int64_t first = (task.batch * problem.sizes.kv_heads + task.kv_head) * all_rows + of.row_begin;

@@ -12,10 +12,10 @@ namespace {
 // Which rows are few, and where keys are split, depends on a batch entry's shapes alone: neither batch size nor thread
 // count changes a result.
 int64_t keys_per_split(const AttentionPlan &plan) {
-  constexpr int64_t grid = 192;  // whole tiles, or halves of a single row's
+  const int64_t grid = plan.tiles == Tiles::granted ? 256 : 192;  // whole tiles, or halves of a single row's
   constexpr int64_t most_spans = 16;
   constexpr int64_t most_blocks = 4;
-  constexpr int64_t longest = 21 * grid;
+  const int64_t longest = 4096 / grid * grid;
   const AttentionProblem &p = plan.problem;
   const int64_t blocks = std::max<int64_t>(1, ceil_div(plan.rows, plan.attention->tile_rows));
   const bool few_rows = blocks == 1 || (blocks <= most_blocks && blocks * p.sizes.kv_heads <= most_blocks);
@@ -62,7 +62,7 @@ Status plan_memory(AttentionPlan *plan) {
     plan->row_max = layout.add<float>({entries, plan->rows});
     plan->row_scale = layout.add_behind<float>({entries, plan->rows});
   }
-  if (plan->attention->pack != nullptr) {
+  if (plan->attention->pack != nullptr && plan->row_blocks > 1) {  // else tasks share none
     plan->packed = layout.add<char>(
         {entries, plan->pack_blocks(), plan->attention->packed_block_bytes(sizes.head_dim, sizes.value_dim)});
   }
@@ -105,6 +105,11 @@ Tiles tiles_for(const Kernels &kernels, const AttentionProblem &problem, bool na
   return cpu_tiles();
 }
 
+// Rows of a head's keys that stay with vectors where there are tiles. For 32 keys of 128 + 128 features tiles take 256 cycles
+// for 16 rows and about 700 to pack what nothing else will read, vectors 256 for each row in float32 (two multiply-adds a
+// cycle) and 128 in products of pairs. From memory, 16 kB at 10 bytes a cycle, all of that but more rows of float32 is hidden.
+constexpr int64_t most_rows_beside_tiles = 8;
+
 // Without rows there is nothing to project and nothing to keep.
 void plan_nothing(const AttentionCall &call, AttentionPlan *plan) {
   plan->score.kind = call.score.kind;
@@ -133,21 +138,22 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
   const bool one_pass = !problem.outputs.weights_wanted && !problem.outputs.scores_wanted;
   const bool few_ways = one_pass && !invariant;
-  plan->path = plan->rows <= plan->attention->few_rows(problem.sizes.head_dim) && few_ways ? AttentionPath::rows
-                                                                                           : AttentionPath::tile;
   const bool narrows = call.score.kind == FOVEA_SCORE_DOT && call.prepared == nullptr &&
                        precision_of(context, call.options.precision) == FOVEA_PRECISION_MEDIUM;
+  const AttentionKernels *tiles = nullptr;
+  if (!few_ways || plan->rows > most_rows_beside_tiles) {
+    plan->tiles = tiles_for(*plan->kernels, problem, narrows, &tiles);
+  }
+  const bool few = few_ways && plan->rows <= plan->attention->few_rows(problem.sizes.head_dim);
+  plan->path = few && plan->tiles != Tiles::granted ? AttentionPath::rows : AttentionPath::tile;
   if (plan->path == AttentionPath::tile) {
     if (takes_pairs(*plan->kernels, problem, narrows)) plan->attention = plan->kernels->dot_pairs;
-    const AttentionKernels *tiles = nullptr;
-    plan->tiles = tiles_for(*plan->kernels, problem, narrows, &tiles);
     if (plan->tiles == Tiles::granted) plan->attention = tiles;
     const bool bfloat16 = plan->attention == plan->kernels->dot_pairs || plan->attention == plan->kernels->dot_tiles;
     if (bfloat16) FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
     FOVEA_CHECK(plan_norms(&problem, &plan->score));
   }
-  const bool splits = few_ways && plan->tiles != Tiles::granted;
-  plan->keys_per_split = splits ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
+  plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
   plan->splits = std::max<int64_t>(1, ceil_div(problem.sizes.key_len, plan->keys_per_split));
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
   plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);

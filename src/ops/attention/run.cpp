@@ -119,6 +119,7 @@ void pack_task(const AttentionPlan &plan, const AttentionProblem &problem, char 
                         .kv_head = head % sizes.kv_heads,
                         .first_key = first,
                         .count = count,
+                        .ahead = 0,
                         .to = packed + index * plan.attention->packed_block_bytes(sizes.head_dim, sizes.value_dim)});
 }
 

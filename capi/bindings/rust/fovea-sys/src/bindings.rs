@@ -780,7 +780,7 @@ extern "C" {
     /// NULL is allowed. No call may still be using the plan.
     pub fn fovea_plan_destroy(plan: *mut fovea_plan);
     /// Bytes of scratch memory a run needs; 0 for NULL and where outputs have no elements. Grows with threads x tile, for split keys with B H Q x Dv, for returned
-    /// weights with B H Q, for BF16 on AMX's tiles with B Hkv K (D + Dv), for score functions with what fovea_attention_plan_create says; never with Q x K.
+    /// weights with B H Q, for 16 bits on AMX's tiles, where more than one task has queries of a head, with B Hkv K (D + Dv), for score functions with what fovea_attention_plan_create says; never with Q x K.
     pub fn fovea_plan_workspace_size(plan: *const fovea_plan) -> usize;
     /// Writes a line of text "op=sdpa isa=avx512 kernels=avx512 path=tile ..." telling the context's instruction set, that of the
     /// kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
