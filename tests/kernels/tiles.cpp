@@ -1,5 +1,6 @@
 // Kernels on AMX's tiles, on any machine with AVX-512: see support/tile_emulator.hpp.
 #include "kernels.hpp"
+#include "narrow.hpp"
 #include "reference.hpp"
 #include "tile_cpu.hpp"
 #include "tile_emulator.hpp"
@@ -91,6 +92,14 @@ struct Product {
   }
 };
 
+constexpr fovea::Dtype kBf16 = fovea::Dtype::bf16;
+
+std::vector<uint16_t> bits_of(const std::vector<float> &values) {
+  std::vector<uint16_t> bits;
+  for (const float value : values) bits.push_back(narrowed(value, FOVEA_BF16));
+  return bits;
+}
+
 bool same_bits_of(const float *a, const float *b, int64_t count) {
   return std::memcmp(a, b, static_cast<size_t>(count) * sizeof(float)) == 0;
 }
@@ -159,5 +168,56 @@ TEST_SUITE("kernels tiles") {
     CHECK_EQ(after.products - before.products, 6 * (64 / 16) * (128 / 16) * (256 / 32));
     CHECK_GT(after.configured, before.configured);
     CHECK_EQ(after.released - before.released, 1);
+  }
+
+  TEST_CASE(
+      "products of bfloat16: rows of float32 are rounded as they are copied, to what rows of bfloat16 would hold") {
+    if (tile_products() == nullptr) return;
+    const fovea::MatmulKernels &kernels = *fovea::kernels_of(fovea::Isa::amx)->matmul_tiles;
+    Random random(base_seed());
+    for (const int64_t rows : {1, 16, 17, 40}) {
+      for (const int64_t depth : {1, 15, 16, 17, 31, 32, 33, 70, 600}) {
+        for (const bool transposed : {false, true}) {
+          CAPTURE(rows);
+          CAPTURE(depth);
+          CAPTURE(transposed);
+          const int64_t columns = 70, stride = 80;
+          std::vector<float> a = normals(rows * depth, random);
+          a[0] = 1 + 0x1p-8f;  // a tie
+          a.back() = rows == 17 ? kInfinity : 0x1.fffp127f;
+          const std::vector<uint16_t> b = bits_of(normals(depth * columns, random)), rounded = bits_of(a);
+          const Floats floats(a), halves((rows * depth + 1) / 2), packed(2 * kernels.panel_floats(depth, kBf16));
+          std::memcpy(halves.data(), rounded.data(), rounded.size() * sizeof(uint16_t));
+          for (const int64_t column : {0, 64}) {
+            kernels.pack({.b = b.data() + column,
+                          .dtype = kBf16,
+                          .b_row_stride = columns,
+                          .b_column_stride = 1,
+                          .depth = depth,
+                          .columns = std::min<int64_t>(64, columns - column),
+                          .out = packed.data() + column / 64 * kernels.panel_floats(depth, kBf16)});
+          }
+          const Floats out(rows * stride), truth(rows * stride);
+          fovea::MatmulTask task = {.a = floats.data(),
+                                    .a_row_stride = transposed ? 1 : depth,
+                                    .a_column_stride = transposed ? rows : 1,
+                                    .b = packed.data(),
+                                    .b_dtype = kBf16,
+                                    .b_panel_stride = kernels.panel_floats(depth, kBf16),
+                                    .out = out.data(),
+                                    .out_row_stride = stride,
+                                    .rows = rows,
+                                    .columns = columns,
+                                    .depth = depth};
+          kernels.block(task);
+          task.a = halves.data();
+          task.a_dtype = kBf16;
+          task.out = truth.data();
+          kernels.block(task);
+          CHECK_FALSE(has_tiles());
+          CHECK(same_bits_of(out.data(), truth.data(), rows * stride));
+        }
+      }
+    }
   }
 }
