@@ -44,8 +44,7 @@ NOT_NEEDED = {
              "fovea_status_name": "the enum Status has the names",
              "fovea_tensor_contiguous": VIEWS,
              "fovea_tensor_from_dlpack": "tensors of other libraries come as memory segments and strides",
-             "fovea_context_options.parallel_for": "an exception that is thrown in a call from C ends the virtual machine",
-             "fovea_context_options.parallel_for_user": "likewise"},
+             "fovea_context_options.parallel_for_user": "each loop has a C function of its own"},
 }
 
 

@@ -3,6 +3,7 @@ package fovea;
 
 import static java.lang.foreign.ValueLayout.*;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
@@ -12,8 +13,8 @@ import java.util.List;
  * best.
  */
 public final class Context extends Handle {
-  private Context(MemorySegment pointer) {
-    super(pointer, Native::fovea_context_destroy);
+  private Context(MemorySegment pointer, Destroy destroy) {
+    super(pointer, destroy);
   }
 
   /** At most so many threads at once; 0: all. */
@@ -28,10 +29,34 @@ public final class Context extends Handle {
 
   /** precision: of calls that do not say their own; null: highest. */
   public static Context of(int maxThreads, String maxIsa, Precision precision) {
+    return make(maxThreads, maxIsa, precision, MemorySegment.NULL, Native::fovea_context_destroy);
+  }
+
+  /** Work runs on the caller's threads: ParallelLoop.common(), ParallelLoop.of(executor, threads) or another. */
+  public static Context of(ParallelLoop loop) {
+    return of(loop, null, null);
+  }
+
+  public static Context of(ParallelLoop loop, String maxIsa, Precision precision) {
+    Arena arena = Arena.ofShared(); // the collector's thread may be the one that closes it
+    try {
+      return make(loop.threads(), maxIsa, precision, LoopCallback.of(loop, arena), pointer -> {
+        Native.fovea_context_destroy(pointer);
+        arena.close();
+      });
+    } catch (RuntimeException | Error failed) {
+      arena.close();
+      throw failed;
+    }
+  }
+
+  private static Context make(
+      int maxThreads, String maxIsa, Precision precision, MemorySegment loop, Destroy destroy) {
     try (Call call = new Call()) {
       MemorySegment raw = call.allocate(Layouts.fovea_context_options.SIZE);
       raw.set(JAVA_LONG, Layouts.fovea_context_options.struct_size, Layouts.fovea_context_options.SIZE);
       raw.set(JAVA_INT, Layouts.fovea_context_options.max_threads, maxThreads);
+      raw.set(ADDRESS, Layouts.fovea_context_options.parallel_for, loop);
       if (precision != null) raw.set(JAVA_INT, Layouts.fovea_context_options.precision, precision.number);
       if (maxIsa != null) {
         MemorySegment text = call.allocate(4L * maxIsa.length() + 1);
@@ -39,7 +64,7 @@ public final class Context extends Handle {
         raw.set(ADDRESS, Layouts.fovea_context_options.max_isa, text);
       }
       MemorySegment made = call.made();
-      return new Context(call.run(made, () -> Native.fovea_context_create(raw, made)));
+      return new Context(call.run(made, () -> Native.fovea_context_create(raw, made)), destroy);
     }
   }
 

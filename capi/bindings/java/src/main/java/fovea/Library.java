@@ -6,6 +6,7 @@ import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
 
@@ -14,6 +15,8 @@ import java.nio.file.Path;
 final class Library {
   private static final Linker LINKER = Linker.nativeLinker();
   private static final SymbolLookup SYMBOLS = open();
+  private static final MethodHandle WORK =
+      LINKER.downcallHandle(FunctionDescriptor.ofVoid(ValueLayout.ADDRESS, ValueLayout.JAVA_LONG));
 
   private Library() {}
 
@@ -39,6 +42,20 @@ final class Library {
     MemorySegment address = SYMBOLS.find(name).orElseThrow(
         () -> new UnsatisfiedLinkError("this libfovea is older than the package: it has no " + name));
     return LINKER.downcallHandle(address, descriptor);
+  }
+
+  /** The address of a function that C may call, until the arena is closed. */
+  static MemorySegment callback(MethodHandle target, FunctionDescriptor descriptor, Arena arena) {
+    return LINKER.upcallStub(target, descriptor, arena);
+  }
+
+  /** Calls a fovea_work. */
+  static void work(MemorySegment function, MemorySegment data, long index) {
+    try {
+      WORK.invokeExact(function, data, index);
+    } catch (Throwable thrown) {
+      throw unexpected(thrown);
+    }
   }
 
   /** What a call through a method handle threw: C functions throw nothing, so this is the virtual machine's own. */
