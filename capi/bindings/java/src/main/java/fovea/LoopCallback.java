@@ -19,7 +19,7 @@ final class LoopCallback {
 
   private final ParallelLoop loop;
 
-  private LoopCallback(ParallelLoop loop) {
+  LoopCallback(ParallelLoop loop) {
     this.loop = loop;
   }
 
@@ -38,7 +38,7 @@ final class LoopCallback {
   }
 
   /** What is thrown out of it ends the virtual machine. */
-  private void call(MemorySegment user, long count, MemorySegment work, MemorySegment data) {
+  void call(MemorySegment user, long count, MemorySegment work, MemorySegment data) {
     Pieces pieces = new Pieces(count, work, data);
     Throwable thrown = null;
     try {

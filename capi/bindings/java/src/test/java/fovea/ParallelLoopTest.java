@@ -3,6 +3,13 @@ package fovea;
 
 import static fovea.Check.*;
 
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -120,6 +127,46 @@ final class ParallelLoopTest {
         begun.await();
       }));
     }
+  }
+
+  private static void slowly(Runnable then) {
+    try {
+      Thread.sleep(100);
+    } catch (InterruptedException unexpected) {
+      throw new AssertionError(unexpected);
+    }
+    then.run();
+  }
+
+  /** The same of work that is sure to take longer than the loop. */
+  static void callsReturnWhenAllThatBeganHasEnded() throws Exception {
+    AtomicInteger ended = new AtomicInteger();
+    Body work = (index, nothing) -> slowly(ended::incrementAndGet);
+    MethodHandle handle = MethodHandles.lookup().findStatic(ParallelLoopTest.class, "work",
+        MethodType.methodType(void.class, Body.class, MemorySegment.class, long.class));
+    try (Arena arena = Arena.ofShared()) {
+      MemorySegment function = Library.callback(
+          handle.bindTo(work), FunctionDescriptor.ofVoid(ValueLayout.ADDRESS, ValueLayout.JAVA_LONG), arena);
+      CountDownLatch begun = new CountDownLatch(3);
+      List<Thread> threads = new ArrayList<>();
+      new LoopCallback(loop(3, (count, piece) -> {
+        for (int i = 0; i < count; ++i) {
+          threads.add(new Thread(() -> {
+            begun.countDown();
+            piece.run();
+          }));
+        }
+        for (Thread one : threads) one.start();
+        begun.await();
+      })).call(MemorySegment.NULL, 3, function, MemorySegment.NULL);
+      same(ended.get(), 3);
+      for (Thread one : threads) one.join();
+    }
+  }
+
+  @SuppressWarnings("unused") // but by the handle above
+  private static void work(Body body, MemorySegment data, long index) throws Exception {
+    body.run((int) index, null);
   }
 
   /** Of no use, but no reason to wait for ever. */
