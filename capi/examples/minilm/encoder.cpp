@@ -15,23 +15,24 @@ using fovea::Tensor;
 
 // Sentences padded to one length, [sentences, length, hidden], and the memory that a layer works in.
 struct Encoder::Batch {
-  Batch(const EncoderSizes &sizes, std::int64_t sentences, std::int64_t longest)
+  Batch(const EncoderSizes &sizes, Type type, std::int64_t sentences, std::int64_t longest)
       : count(sentences),
         length(longest),
-        x(static_cast<std::size_t>(sentences * longest * sizes.hidden)),
-        y(x.size()),
-        hidden(static_cast<std::size_t>(sentences * longest * sizes.intermediate)) {}
+        x(type, static_cast<std::size_t>(sentences * longest * sizes.hidden)),
+        y(type, x.size()),
+        hidden(type, static_cast<std::size_t>(sentences * longest * sizes.intermediate)) {}
 
   std::int64_t rows() const { return count * length; }
 
   std::int64_t count, length;
   std::vector<std::int32_t> lengths;
-  std::vector<float> x, y, hidden;
+  Numbers x, y, hidden;
 };
 
-Encoder::Encoder(Safetensors &file, const EncoderSizes &sizes)
+Encoder::Encoder(Safetensors &file, Type type, const EncoderSizes &sizes)
     : sizes_(sizes),
-      words_(file.floats("embeddings.word_embeddings.weight", {sizes.vocabulary, sizes.hidden})),
+      type_(type),
+      words_(type, file.floats("embeddings.word_embeddings.weight", {sizes.vocabulary, sizes.hidden})),
       positions_(file.floats("embeddings.position_embeddings.weight", {sizes.positions, sizes.hidden})),
       embedding_norm_(read_norm(file, "embeddings.LayerNorm")) {
   const std::vector<float> types = file.floats("embeddings.token_type_embeddings.weight", {2, sizes.hidden});
@@ -44,19 +45,21 @@ Encoder::Encoder(Safetensors &file, const EncoderSizes &sizes)
 
 Encoder::Layer Encoder::read_layer(Safetensors &file, const std::string &prefix) const {
   const std::int64_t e = sizes_.hidden;
-  const auto weight = [&](const std::string &name) { return file.floats(prefix + name + ".weight", {e, e}); };
+  const auto weight = [&](const std::string &name) {
+    return Numbers(type_, file.floats(prefix + name + ".weight", {e, e}));
+  };
   const auto bias = [&](const std::string &name) { return file.floats(prefix + name + ".bias", {e}); };
   const std::string query = "attention.self.query", key = "attention.self.key", value = "attention.self.value",
                     out = "attention.output.dense";
-  const std::vector<float> query_weight = weight(query), key_weight = weight(key), value_weight = weight(value),
-                           out_weight = weight(out);
+  const Numbers query_weight = weight(query), key_weight = weight(key), value_weight = weight(value),
+                out_weight = weight(out);
   const std::vector<float> query_bias = bias(query), key_bias = bias(key), value_bias = bias(value),
                            out_bias = bias(out);
   return {.attention = fovea::MultiHeadWeights({.heads = sizes_.heads,
-                                                .query_weight = Tensor(query_weight, {e, e}),
-                                                .key_weight = Tensor(key_weight, {e, e}),
-                                                .value_weight = Tensor(value_weight, {e, e}),
-                                                .out_weight = Tensor(out_weight, {e, e}),
+                                                .query_weight = query_weight.view({e, e}),
+                                                .key_weight = key_weight.view({e, e}),
+                                                .value_weight = value_weight.view({e, e}),
+                                                .out_weight = out_weight.view({e, e}),
                                                 .query_bias = query_bias,
                                                 .key_bias = key_bias,
                                                 .value_bias = value_bias,
@@ -69,9 +72,8 @@ Encoder::Layer Encoder::read_layer(Safetensors &file, const std::string &prefix)
 
 Encoder::Dense Encoder::read_dense(Safetensors &file, const std::string &name, std::int64_t outputs,
                                    std::int64_t inputs) const {
-  const std::vector<float> weight = file.floats(name + ".weight", {outputs, inputs});
-  return {.weight = fovea::linear_pack(Tensor(weight, {outputs, inputs})),
-          .bias = file.floats(name + ".bias", {outputs})};
+  const Numbers weight(type_, file.floats(name + ".weight", {outputs, inputs}));
+  return {.weight = fovea::linear_pack(weight.view({outputs, inputs})), .bias = file.floats(name + ".bias", {outputs})};
 }
 
 Encoder::Norm Encoder::read_norm(Safetensors &file, const std::string &name) const {
@@ -102,24 +104,23 @@ void Encoder::embed_tokens(const std::vector<const Tokens *> &sentences, Batch &
   for (std::int64_t b = 0; b < batch.count; ++b) {
     const Tokens &tokens = *sentences[static_cast<std::size_t>(b)];
     batch.lengths.push_back(static_cast<std::int32_t>(tokens.size()));
-    float *row = batch.y.data() + b * batch.length * e;
+    auto row = static_cast<std::size_t>(b * batch.length * e);
     for (const std::int32_t token : tokens) {
-      std::copy_n(words_.data() + token * e, e, row);
-      row += e;
+      batch.y.assign(row, words_, static_cast<std::size_t>(token * e), static_cast<std::size_t>(e));
+      row += static_cast<std::size_t>(e);
     }
   }
   // Every sentence has the same positions: a stride of 0.
   const fovea::Shape shape = {batch.count, batch.length, e};
-  normalise(embedding_norm_, Tensor(batch.y, shape), Tensor(positions_, shape, {0, e, 1}), Tensor(batch.x, shape));
+  normalise(embedding_norm_, batch.y.view(shape), Tensor(positions_, shape, {0, e, 1}), batch.x.view(shape));
 }
 
 void Encoder::run_layer(const Layer &layer, Batch &batch) const {
   const std::int64_t e = sizes_.hidden;
-  const Tensor sequences(batch.x, {batch.count, batch.length, e});
-  const Tensor x(batch.x, {batch.rows(), e});
-  const Tensor y(batch.y, {batch.rows(), e});
-  const Tensor hidden(batch.hidden, {batch.rows(), sizes_.intermediate});
-  fovea::self_attention(layer.attention, sequences, Tensor(batch.y, {batch.count, batch.length, e}),
+  const fovea::Shape sequences = {batch.count, batch.length, e};
+  const fovea::Output x = batch.x.view({batch.rows(), e}), y = batch.y.view({batch.rows(), e}),
+                      hidden = batch.hidden.view({batch.rows(), sizes_.intermediate});
+  fovea::self_attention(layer.attention, batch.x.view(sequences), batch.y.view(sequences),
                         {.attention = {.valid_lens = batch.lengths}});
   normalise(layer.attention_norm, y, x, x);
   fovea::linear(x, layer.up.weight, hidden, {.activation = fovea::Activation::gelu, .bias = layer.up.bias});
@@ -142,14 +143,13 @@ std::vector<float> Encoder::embed(const std::vector<Tokens> &sentences) const {
     const std::size_t count = std::min(order.size() - first, std::max(batch_rows / longest, std::size_t{1}));
     std::vector<const Tokens *> members;
     for (std::size_t n = first; n < first + count; ++n) members.push_back(&sentences[order[n]]);
-    Batch batch(sizes_, static_cast<std::int64_t>(count), static_cast<std::int64_t>(longest));
+    Batch batch(sizes_, type_, static_cast<std::int64_t>(count), static_cast<std::int64_t>(longest));
     embed_tokens(members, batch);
     for (const Layer &layer : layers_) run_layer(layer, batch);
     for (std::size_t b = 0; b < count; ++b) {
       float *mean = embeddings.data() + order[first + b] * e;
-      const float *row = batch.x.data() + b * longest * e;
-      for (std::size_t token = 0; token < members[b]->size(); ++token, row += e) {
-        for (std::size_t i = 0; i < e; ++i) mean[i] += row[i];
+      for (std::size_t token = 0; token < members[b]->size(); ++token) {
+        batch.x.add_to(mean, (b * longest + token) * e, e);
       }
       const float norm = std::sqrt(std::inner_product(mean, mean + e, mean, 0.0f));
       for (std::size_t i = 0; i < e; ++i) mean[i] /= norm;

@@ -1,9 +1,12 @@
-// A BERT encoder with mean pooling, on fovea alone: sentences in, unit vectors out.
+// A BERT encoder with mean pooling, on fovea alone: sentences in, unit vectors out; in float32, float16 or bfloat16.
 //
 //     x = layer_norm(word[token] + position + token_type[0])
 //     each layer:  x = layer_norm(x + self_attention(x))                       keys past the sentence's end left out
 //                  x = layer_norm(x + gelu(x W1 + b1) W2 + b2)
 //     embedding = mean of x over the sentence's tokens, divided by its length
+//
+// Weights, word embeddings and all that goes from one operation to the next are of the encoder's type; what a processor
+// computes in between, biases, the parameters of normalisation and embeddings are float32.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -12,6 +15,7 @@
 #include <fovea/fovea.hpp>
 #include <vector>
 
+#include "numbers.hpp"
 #include "safetensors.hpp"
 
 namespace minilm {
@@ -31,12 +35,13 @@ using Tokens = std::vector<std::int32_t>;
 
 class Encoder {
  public:
-  explicit Encoder(Safetensors &file, const EncoderSizes &sizes = {});
+  explicit Encoder(Safetensors &file, Type type = Type::f32, const EncoderSizes &sizes = {});
 
   // [sentences, hidden]. A sentence has 1 to sizes.positions tokens. Throws std::invalid_argument, fovea::Error.
   std::vector<float> embed(const std::vector<Tokens> &sentences) const;
 
   const EncoderSizes &sizes() const { return sizes_; }
+  Type type() const { return type_; }
 
  private:
   struct Dense {
@@ -63,7 +68,8 @@ class Encoder {
   void normalise(const Norm &norm, const fovea::Input &y, const fovea::Input &residual, const fovea::Output &out) const;
 
   EncoderSizes sizes_;
-  std::vector<float> words_;      // [vocabulary, hidden]
+  Type type_;
+  Numbers words_;                 // [vocabulary, hidden]
   std::vector<float> positions_;  // [positions, hidden], with token_type[0], which is all that one sentence needs
   Norm embedding_norm_;
   std::vector<Layer> layers_;

@@ -1,15 +1,16 @@
 // minilm: a real sentence encoder, all-MiniLM-L6-v2, on fovea alone: how alike sentences are, how far the embeddings are
 // from a float64 reference, tokens per second, and search in a text by meaning.
 //
-//     minilm MODEL TEXTS [QUESTION]
+//     minilm [--type f32|f16|bf16] MODEL TEXTS [QUESTION]
 //
+//   --type    what the encoder computes in; one of 16 bits is held beside float32's
 //   MODEL     a directory with model.safetensors and vocab.txt
 //   TEXTS     a directory with sentences.txt, questions.txt and passages.txt, a text in each line; where prepare.py made a
 //             reference, also NAME.tokens.txt (what the tokenizers library gives) and NAME.npy (embeddings in float64)
 //   QUESTION  is asked instead of questions.txt
 //
 // `./dev example minilm` fetches the model, makes the texts from README.md and runs this. The exit code is 1 if tokens or
-// embeddings are not those of the reference.
+// embeddings are not those of the reference, or if an embedding of 16 bits points elsewhere than float32's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -35,9 +37,15 @@ namespace {
 
 using namespace minilm;
 
-constexpr double largest_difference = 1e-4;
+// Of embeddings of 16 bits: the least cosine to float32's, and so how far unit vectors may be apart.
+constexpr double smallest_cosine = 0.9999;
+
+double largest_difference(Type type) { return type == Type::f32 ? 1e-4 : std::sqrt(2 * (1 - smallest_cosine)); }
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// The greater of two; NaN if either is.
+double worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 struct Texts {
   std::vector<std::string> lines;
@@ -99,7 +107,7 @@ bool compare(const Texts &texts, const std::string &stem, std::size_t hidden, Co
   }
   for (std::size_t n = 0; fits && n < truth.count; ++n) {
     const double difference = std::abs(texts.embeddings[n] - static_cast<const double *>(truth.data)[n]);
-    if (!(difference <= comparison.largest)) comparison.largest = difference;  // NaN stays
+    comparison.largest = worse(comparison.largest, difference);
   }
   npy_free(&truth);
   if (!fits) throw std::runtime_error(stem + ".npy is of other texts than " + stem + ".txt: remove it");
@@ -107,17 +115,36 @@ bool compare(const Texts &texts, const std::string &stem, std::size_t hidden, Co
   return true;
 }
 
-void print_speed(const Encoder &encoder, const Texts &texts) {
+// What the cosine between an embedding of the texts and float32's lacks to 1, at most.
+double compare_types(const Texts &texts, const Encoder &exact) {
+  const std::vector<float> embeddings = exact.embed(texts.tokens);
+  const auto hidden = static_cast<std::size_t>(exact.sizes().hidden);
+  double largest = 0;
+  for (std::size_t n = 0; n < embeddings.size(); n += hidden) {
+    const float *x = embeddings.data() + n;
+    largest = worse(largest, 1 - std::inner_product(x, x + hidden, texts.embeddings.data() + n, 0.0));
+  }
+  return largest;
+}
+
+// Encoders take turns, so that what else the machine does meets all alike; of each the best run counts.
+void print_speed(const std::vector<const Encoder *> &encoders, const Texts &texts) {
   std::size_t tokens = 0;
   for (const Tokens &sentence : texts.tokens) tokens += sentence.size();
-  double best = 1e9;
-  for (const double end = seconds() + 1.5; seconds() < end;) {
-    const double start = seconds();
-    encoder.embed(texts.tokens);
-    best = std::min(best, seconds() - start);
+  std::vector<double> best(encoders.size(), 1e9);
+  for (const double end = seconds() + 1.5 * static_cast<double>(encoders.size()); seconds() < end;) {
+    for (std::size_t n = 0; n < encoders.size(); ++n) {
+      const double start = seconds();
+      encoders[n]->embed(texts.tokens);
+      best[n] = std::min(best[n], seconds() - start);
+    }
   }
-  std::printf("\nspeed: %zu passages, %zu tokens, in %.0f ms: %.0f tokens per second\n", texts.lines.size(), tokens,
-              best * 1e3, static_cast<double>(tokens) / best);
+  std::printf("\nspeed: %zu passages, %zu tokens\n", texts.lines.size(), tokens);
+  for (std::size_t n = 0; n < encoders.size(); ++n) {
+    std::printf("  %-4s  %.0f ms: %.0f tokens per second", name_of(encoders[n]->type()), best[n] * 1e3,
+                static_cast<double>(tokens) / best[n]);
+    std::printf(n == 0 ? "\n" : ", %.2f times as long\n", best[n] / best[0]);
+  }
 }
 
 // At most that many bytes, cut between words.
@@ -142,46 +169,89 @@ void print_answers(const Texts &questions, const Texts &passages, std::size_t hi
   }
 }
 
-int run(const std::string &model, const std::string &directory, const char *question) {
-  const double start = seconds();
-  const WordPiece tokenize(model + "/vocab.txt");
-  Safetensors file(model + "/model.safetensors");
-  const Encoder encoder(file);
-  const auto hidden = static_cast<std::size_t>(encoder.sizes().hidden);
-  std::printf("all-MiniLM-L6-v2, read and packed in %.0f ms; instruction set %s, threads %d\n",
-              (seconds() - start) * 1e3, fovea_isa_name(nullptr), static_cast<int>(fovea_context_threads(nullptr)));
+struct Arguments {
+  Type type = Type::f32;
+  std::string model, texts;
+  const char *question = nullptr;
+};
 
-  const Texts sentences = embed(encoder, tokenize, read_lines(directory + "/sentences.txt"));
-  const Texts questions = embed(encoder, tokenize, read_lines(directory + "/questions.txt"));
-  const Texts passages = embed(encoder, tokenize, read_lines(directory + "/passages.txt"));
+// Tokens and embeddings beside the reference; false if they are not alike enough.
+bool check_reference(const Arguments &arguments, const std::vector<std::pair<const char *, const Texts *>> &all,
+                     std::size_t hidden) {
+  Comparison comparison;
+  const bool compared = std::ranges::all_of(all, [&](const auto &named) {
+    return compare(*named.second, arguments.texts + "/" + named.first, hidden, comparison);
+  });
+  if (!compared) {
+    std::printf("\nreference: none in %s, so nothing was compared\n", arguments.texts.c_str());
+    return true;
+  }
+  const double limit = largest_difference(arguments.type);
+  std::printf(
+      "\nreference: %zu texts, tokens other than the tokenizers library's in %zu; "
+      "embeddings differ from float64 by at most %.1e (limit %.0e)\n",
+      comparison.texts, comparison.other_tokens, comparison.largest, limit);
+  return comparison.other_tokens == 0 && comparison.largest <= limit;
+}
+
+bool check_types(const Encoder &encoder, const Encoder &exact,
+                 const std::vector<std::pair<const char *, const Texts *>> &all) {
+  double lacking = 0;
+  for (const auto &[name, texts] : all) lacking = worse(lacking, compare_types(*texts, exact));
+  std::printf("\n%s: the smallest cosine of an embedding to float32's is %.6f (limit %.4f)\n", name_of(encoder.type()),
+              1 - lacking, smallest_cosine);
+  return 1 - lacking >= smallest_cosine;
+}
+
+int run(const Arguments &arguments) {
+  const double start = seconds();
+  const WordPiece tokenize(arguments.model + "/vocab.txt");
+  Safetensors file(arguments.model + "/model.safetensors");
+  const Encoder encoder(file, arguments.type);
+  const auto hidden = static_cast<std::size_t>(encoder.sizes().hidden);
+  std::printf("all-MiniLM-L6-v2 in %s, read and packed in %.0f ms; instruction set %s, threads %d\n",
+              name_of(arguments.type), (seconds() - start) * 1e3, fovea_isa_name(nullptr),
+              static_cast<int>(fovea_context_threads(nullptr)));
+
+  const auto texts_of = [&](const char *name) {
+    return embed(encoder, tokenize, read_lines(arguments.texts + "/" + name + ".txt"));
+  };
+  const Texts sentences = texts_of("sentences"), questions = texts_of("questions"), passages = texts_of("passages");
   print_similarities(sentences, hidden);
 
-  Comparison comparison;
-  const bool compared = compare(sentences, directory + "/sentences", hidden, comparison) &&
-                        compare(questions, directory + "/questions", hidden, comparison) &&
-                        compare(passages, directory + "/passages", hidden, comparison);
-  if (compared) {
-    std::printf(
-        "\nreference: %zu texts, tokens other than the tokenizers library's in %zu; "
-        "embeddings differ from float64 by at most %.1e (limit %.0e)\n",
-        comparison.texts, comparison.other_tokens, comparison.largest, largest_difference);
-  } else {
-    std::printf("\nreference: none in %s, so nothing was compared\n", directory.c_str());
+  const std::vector<std::pair<const char *, const Texts *>> all = {
+      {"sentences", &sentences}, {"questions", &questions}, {"passages", &passages}};
+  bool alike = check_reference(arguments, all, hidden);
+  std::optional<Encoder> exact;
+  std::vector<const Encoder *> encoders = {&encoder};
+  if (arguments.type != Type::f32) {
+    encoders.push_back(&exact.emplace(file));
+    alike = check_types(encoder, *exact, all) && alike;
   }
-  print_speed(encoder, passages);
-  print_answers(question == nullptr ? questions : embed(encoder, tokenize, {question}), passages, hidden);
-  return comparison.other_tokens == 0 && comparison.largest <= largest_difference ? 0 : 1;
+  print_speed(encoders, passages);
+  print_answers(arguments.question == nullptr ? questions : embed(encoder, tokenize, {arguments.question}), passages,
+                hidden);
+  return alike ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 3 && argc != 4) {
-    std::fprintf(stderr, "usage: minilm MODEL TEXTS [QUESTION]\n");
-    return 2;
-  }
   try {
-    return run(argv[1], argv[2], argc == 4 ? argv[3] : nullptr);
+    Arguments arguments;
+    std::vector<const char *> rest(argv + 1, argv + argc);
+    if (rest.size() >= 2 && std::string(rest[0]) == "--type") {
+      arguments.type = type_of(rest[1]);
+      rest.erase(rest.begin(), rest.begin() + 2);
+    }
+    if (rest.size() != 2 && rest.size() != 3) {
+      std::fprintf(stderr, "usage: minilm [--type f32|f16|bf16] MODEL TEXTS [QUESTION]\n");
+      return 2;
+    }
+    arguments.model = rest[0];
+    arguments.texts = rest[1];
+    if (rest.size() == 3) arguments.question = rest[2];
+    return run(arguments);
   } catch (const std::exception &error) {
     std::fprintf(stderr, "minilm: %s\n", error.what());
     return 1;

