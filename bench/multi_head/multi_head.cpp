@@ -1,4 +1,5 @@
-// Multi-head attention, projections and all, with packed weights: multi_head/f32/<shape>/<instruction set>/t<threads>.
+// Multi-head attention, projections and all, with packed weights: multi_head/f32/<shape>/<instruction set>/t<threads>; bf16 with
+// inputs, weights and outputs of it, and <shape>_medium of float32 at medium precision.
 //
 // What bounds it: arithmetic. 2 (E HD + E HkvD + E HkvDv + HDv E) flops a position for the projections, which run at what
 // matmul_packed reaches, and 4 H D for each pair of positions that may attend, at what sdpa reaches: for B8 L128 hidden
@@ -8,6 +9,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <fovea/fovea.hpp>
 
 #include "harness/harness.hpp"
 #include "limits/limits.hpp"
@@ -22,6 +24,8 @@ struct MultiHeadShape {
   int64_t cached = 0;   // > 0: one step over a cache of so many positions
   bool causal = false, rotary = false;
   bool micro = false;  // shown in microseconds
+  fovea_dtype dtype = FOVEA_F32;
+  int32_t precision = FOVEA_PRECISION_DEFAULT;
 };
 
 constexpr MultiHeadShape shapes[] = {
@@ -56,6 +60,21 @@ constexpr MultiHeadShape shapes[] = {
      .causal = true,
      .rotary = true},
     {.name = "tiny_b2_l4_100_5", .batch = 2, .length = 4, .hidden = 100, .heads = 5, .kv_heads = 5, .micro = true},
+    {.name = "b1_l512_768_12", .length = 512, .hidden = 768, .heads = 12, .kv_heads = 12, .dtype = FOVEA_BF16},
+    {.name = "llama1b_prefill",
+     .length = 512,
+     .hidden = 2048,
+     .heads = 32,
+     .kv_heads = 8,
+     .causal = true,
+     .rotary = true,
+     .dtype = FOVEA_BF16},
+    {.name = "b1_l512_768_12_medium",
+     .length = 512,
+     .hidden = 768,
+     .heads = 12,
+     .kv_heads = 12,
+     .precision = FOVEA_PRECISION_MEDIUM},
 };
 
 int64_t kv_width(const MultiHeadShape &s) { return s.hidden / s.heads * s.kv_heads; }
@@ -86,12 +105,12 @@ class MultiHeadCall {
   MultiHeadCall(const MultiHeadShape &s, const std::string &isa, int threads)
       : shape_(s),
         context_(make_context(isa, threads)),
-        x_(normals(s.batch * s.length * s.hidden)),
-        y_(normals(s.batch * s.key_len * s.hidden)),
-        out_(zeros(s.batch * s.length * s.hidden)),
-        x_view_(tensor(x_.floats(), {s.batch, s.length, s.hidden})),
-        y_view_(tensor(y_.floats(), {s.batch, s.key_len, s.hidden})),
-        out_view_(tensor(out_.floats(), {s.batch, s.length, s.hidden})) {
+        x_(normals(s.batch * s.length * s.hidden, s.dtype)),
+        y_(normals(s.batch * s.key_len * s.hidden, s.dtype)),
+        out_(zeros(s.batch * s.length * s.hidden, s.dtype)),
+        x_view_(tensor(x_.data(), {s.batch, s.length, s.hidden}, s.dtype)),
+        y_view_(tensor(y_.data(), {s.batch, s.key_len, s.hidden}, s.dtype)),
+        out_view_(tensor(out_.data(), {s.batch, s.length, s.hidden}, s.dtype)) {
     make_weights();
     if (s.cached > 0) make_cache();
     attention_.struct_size = sizeof attention_;
@@ -111,14 +130,29 @@ class MultiHeadCall {
   }
 
  private:
+  // The floats as float32 or bfloat16.
+  Buffer in_type(const Buffer &floats) const {
+    const size_t count = floats.bytes() / sizeof(float);
+    Buffer typed(count * element_bytes(shape_.dtype));
+    for (size_t i = 0; i < count; ++i) {
+      if (shape_.dtype == FOVEA_F32) {
+        typed.floats()[i] = floats.floats()[i];
+      } else {
+        static_cast<fovea::Bfloat16 *>(typed.data())[i] = fovea::Bfloat16::from(floats.floats()[i]);
+      }
+    }
+    return typed;
+  }
+
   void make_weights() {
     const int64_t hidden = shape_.hidden, outputs = hidden + 2 * kv_width(shape_);
     const Buffer in = normals(outputs * hidden), out = normals(hidden * hidden), bias = normals(outputs);
     const auto factor = static_cast<float>(1 / std::sqrt(static_cast<double>(hidden)));
     for (const Buffer *weight : {&in, &out})
       for (size_t i = 0; i < weight->bytes() / sizeof(float); ++i) weight->floats()[i] *= factor;
-    const fovea_tensor in_view = tensor(in.floats(), {outputs, hidden});
-    const fovea_tensor out_view = tensor(out.floats(), {hidden, hidden});
+    const Buffer typed_in = in_type(in), typed_out = in_type(out);
+    const fovea_tensor in_view = tensor(typed_in.data(), {outputs, hidden}, shape_.dtype);
+    const fovea_tensor out_view = tensor(typed_out.data(), {hidden, hidden}, shape_.dtype);
     const fovea_tensor in_bias = tensor(bias.floats(), {outputs}), out_bias = tensor(bias.floats(), {hidden});
     fovea_mha_parameters p{};
     p.struct_size = sizeof p;
@@ -128,6 +162,7 @@ class MultiHeadCall {
     p.in_bias = &in_bias;
     p.out_weight = &out_view;
     p.out_bias = &out_bias;
+    p.precision = shape_.precision;
     fovea_mha_weights *weights = nullptr;
     check(fovea_mha_weights_create(context_.get(), &p, &weights));
     weights_.reset(weights);
@@ -189,6 +224,7 @@ void add_multi_head(Cases *list) {
     list->push_back(
         {.operation = "multi_head",
          .model = s.name,
+         .dtype = s.dtype,
          .bound = s.cached > 0 ? Bound::bytes : Bound::flops,
          .work = {.flops = flops(s), .bytes = sizeof(float) * static_cast<double>(weight_floats(s) + cache_floats(s))},
          .parameters = {{"batch", s.batch},

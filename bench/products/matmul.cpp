@@ -1,5 +1,6 @@
 // Matrix product [M,K] x [K,N], matmul/f32/<M>x<N>x<K>/... (one call) and matmul_packed/f32/... (right-hand side packed
-// once, outside the timing); matmul_packed/bf16/... with all three in bfloat16, and <M>x<N>x<K>_weights with b alone.
+// once, outside the timing); matmul_packed/bf16/... with all three in bfloat16, and <M>x<N>x<K>_weights with b alone, _rows
+// with a and out; matmul_packed/f32/<M>x<N>x<K>_medium with b packed at medium precision.
 //
 // What bounds it: arithmetic, 2 M N K flops at the multiply-add peak, of which a register tile gets all but the loads
 // that do not pair with a multiply-add and the edges. One call also packs: K N floats read and written, 1 / M of the
@@ -47,14 +48,22 @@ const std::vector<MatmulShape> &matmul_shapes() {
 }
 
 // bfloat16 cuts numbers off here. Its products may use twice float32's multiply-add rate, so that their share may exceed 1.
-struct NarrowShape : ProductSizes {
-  bool weights_only;
+enum class Mix { all, weights, rows, medium };
+
+struct MixedShape : ProductSizes {
+  Mix mix;
+
+  fovea_dtype rows_type() const { return mix == Mix::all || mix == Mix::rows ? FOVEA_BF16 : FOVEA_F32; }
+  fovea_dtype weights_type() const { return mix == Mix::all || mix == Mix::weights ? FOVEA_BF16 : FOVEA_F32; }
+  const char *suffix() const {
+    return mix == Mix::all ? "" : mix == Mix::weights ? "_weights" : mix == Mix::rows ? "_rows" : "_medium";
+  }
 };
 
-const std::vector<NarrowShape> &narrow_shapes() {
-  static const std::vector<NarrowShape> list = [] {
-    std::vector<NarrowShape> shapes;
-    for (const bool weights_only : {false, true}) {
+const std::vector<MixedShape> &mixed_shapes() {
+  static const std::vector<MixedShape> list = [] {
+    std::vector<MixedShape> shapes;
+    for (const Mix mix : {Mix::all, Mix::weights, Mix::rows, Mix::medium}) {
       for (const ProductSizes &sizes : std::vector<ProductSizes>{{1, 768, 768},
                                                                  {1, 4096, 4096},
                                                                  {16, 4096, 4096},
@@ -62,7 +71,7 @@ const std::vector<NarrowShape> &narrow_shapes() {
                                                                  {512, 3072, 768},
                                                                  {512, 768, 3072},
                                                                  {2048, 2048, 2048}}) {
-        shapes.push_back({sizes, weights_only});
+        shapes.push_back({sizes, mix});
       }
     }
     return shapes;
@@ -74,9 +83,12 @@ struct MatmulData {
   Buffer a, b, out;
   fovea_tensor a_view, b_view, out_view;
   ReadRegion b_region;
+  int32_t precision = FOVEA_PRECISION_DEFAULT;  // of packing
 
   explicit MatmulData(const MatmulShape &s) : MatmulData(s, FOVEA_F32, FOVEA_F32) {}
-  explicit MatmulData(const NarrowShape &s) : MatmulData(s, s.weights_only ? FOVEA_F32 : FOVEA_BF16, FOVEA_BF16) {}
+  explicit MatmulData(const MixedShape &s) : MatmulData(s, s.rows_type(), s.weights_type()) {
+    if (s.mix == Mix::medium) precision = FOVEA_PRECISION_MEDIUM;
+  }
 
  private:
   template <class Shape>
@@ -97,8 +109,9 @@ struct PackedDeleter {
 std::function<void()> call(std::shared_ptr<MatmulData> data, const std::string &isa, int threads, bool packed) {
   const std::shared_ptr<fovea_context> context = make_context(isa, threads);
   if (!packed) return [=] { check(fovea_matmul(context.get(), &data->a_view, &data->b_view, &data->out_view)); };
+  const fovea_matmul_pack_options options = {sizeof options, 0, data->precision};
   fovea_packed_matrix *matrix = nullptr;
-  check(fovea_matmul_pack(context.get(), &data->b_view, nullptr, &matrix));
+  check(fovea_matmul_pack(context.get(), &data->b_view, &options, &matrix));
   const std::shared_ptr<fovea_packed_matrix> owner(matrix, PackedDeleter{});
   return [=] { check(fovea_matmul_packed(context.get(), &data->a_view, owner.get(), &data->out_view)); };
 }
@@ -134,14 +147,14 @@ void add_matmul(Cases *list) {
                        .prepare = [&shape, packed](const Variant &v) { return prepare(shape, v, packed); }});
     }
   }
-  for (const NarrowShape &shape : narrow_shapes()) {
+  for (const MixedShape &shape : mixed_shapes()) {
     std::vector<Parameter> parameters = product_parameters(shape);
     parameters.push_back({"packed", true});
     list->push_back({.operation = "matmul_packed",
-                     .model = product_name(shape) + (shape.weights_only ? "_weights" : ""),
-                     .dtype = FOVEA_BF16,
+                     .model = product_name(shape) + shape.suffix(),
+                     .dtype = shape.mix == Mix::medium ? FOVEA_F32 : FOVEA_BF16,
                      .bound = product_bound(shape),
-                     .work = product_work(shape, sizeof(uint16_t)),
+                     .work = product_work(shape, shape.mix == Mix::rows ? sizeof(float) : sizeof(uint16_t)),
                      .parameters = parameters,
                      .prepare = [&shape](const Variant &v) { return prepare(shape, v, true); }});
   }

@@ -172,12 +172,14 @@ typedef void (*fovea_parallel_for)(void *user, int64_t count, fovea_work work, v
 /* How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
  * shape does not gain by it, the result is that of a higher precision. */
 enum {
-  FOVEA_PRECISION_DEFAULT = 0, /* of a call: its context's; of a context: highest                                     */
+  FOVEA_PRECISION_DEFAULT = 0, /* of a call: that of the packing of its weights if there was one, else its context's;  *
+                                * of packing: its context's; of a context: highest                                    */
   FOVEA_PRECISION_HIGHEST = 1, /* float32                                                                             */
   FOVEA_PRECISION_HIGH = 2,    /* at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32,    *
                                 * until a processor is known on which that is quicker                                 */
-  FOVEA_PRECISION_MEDIUM = 3   /* factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for     *
-                                * more than a few queries in the scaled dot product, on processors with AVX-512-BF16  */
+  FOVEA_PRECISION_MEDIUM = 3   /* factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for  *
+                                * more than a few queries in the scaled dot product, and in products of matrices and  *
+                                * layers, on processors with AVX-512-BF16                                             */
 };
 
 typedef struct fovea_context_options {
@@ -417,7 +419,9 @@ FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const 
  * Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
  * numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
  * products of it (AMX's tiles, else AVX-512-BF16), or both are F16 and it has tiles of that (AMX-FP16), pairs of products are
- * added in its order, and subnormal numbers, of F16 only sums, count as 0: an error of the same size. */
+ * added in its order, and subnormal numbers, of F16 only sums, count as 0: an error of the same size. With
+ * FOVEA_PRECISION_MEDIUM in the context, F32 a and b, of which one may as well be BF16, are rounded to BF16 where products of
+ * that are there, and the result is that of such tensors: within 2^-7 sum_k |a_k b_k| of float32's. */
 FOVEA_API fovea_status fovea_matmul(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
                                     const fovea_tensor *out);
 
@@ -427,11 +431,12 @@ typedef struct fovea_packed_matrix fovea_packed_matrix;
 
 typedef struct fovea_matmul_pack_options {
   size_t struct_size;
-  uint32_t flags;   /* 0 */
-  int32_t reserved; /* 0 */
+  uint32_t flags;    /* 0 */
+  int32_t precision; /* FOVEA_PRECISION_* */
 } fovea_matmul_pack_options;
 
-/* b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. options may be
+/* b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. But with
+ * FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that. options may be
  * NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_matmul_pack(const fovea_context *context, const fovea_tensor *b,
                                          const fovea_matmul_pack_options *options, fovea_packed_matrix **packed);
@@ -442,8 +447,10 @@ FOVEA_API void fovea_packed_matrix_destroy(fovea_packed_matrix *packed);
 /* Bytes held; 0 for NULL. */
 FOVEA_API size_t fovea_packed_matrix_size(const fovea_packed_matrix *packed);
 
-/* out = a b with b packed before, without allocating. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] ->
- * [B,M,N]. The same bits as fovea_matmul. The context must run the instruction set that b was packed for. */
+/* out = a b with b packed before, without allocating, but for more than a few rows of a that are copied first: in another
+ * type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or
+ * [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
+ * it was rounded. The context must run the instruction set that b was packed for. */
 FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const fovea_tensor *a,
                                            const fovea_packed_matrix *b, const fovea_tensor *out);
 

@@ -59,7 +59,7 @@ Options sized() noexcept {
 // ---- context --------------------------------------------------------------------------------------------------------
 
 enum class Precision : std::int32_t {
-  unset = FOVEA_PRECISION_DEFAULT,  // the context's
+  unset = FOVEA_PRECISION_DEFAULT,  // the packing's or the context's
   highest = FOVEA_PRECISION_HIGHEST,
   high = FOVEA_PRECISION_HIGH,
   medium = FOVEA_PRECISION_MEDIUM
@@ -449,9 +449,11 @@ inline void masked_softmax(const Input &x, const Integers &valid_lens, const Out
 // A right-hand side in the order that the kernel reads.
 class PackedMatrix {
  public:
-  explicit PackedMatrix(const Input &b, const Context &context = {}) {
+  explicit PackedMatrix(const Input &b, const Context &context = {}, Precision precision = Precision::unset) {
+    auto c = detail::sized<fovea_matmul_pack_options>();
+    c.precision = static_cast<std::int32_t>(precision);
     fovea_packed_matrix *packed = nullptr;
-    check(fovea_matmul_pack(context.get(), b.get(), nullptr, &packed));
+    check(fovea_matmul_pack(context.get(), b.get(), &c, &packed));
     packed_.reset(packed);
   }
   explicit PackedMatrix(fovea_packed_matrix *packed) noexcept : packed_(packed) {}  // which becomes its own

@@ -88,8 +88,8 @@ enum {
 
 typedef struct fovea_linear_pack_options {
   size_t struct_size;
-  int32_t layout;   /* FOVEA_WEIGHT_* */
-  int32_t reserved; /* 0              */
+  int32_t layout;    /* FOVEA_WEIGHT_*    */
+  int32_t precision; /* FOVEA_PRECISION_* */
 } fovea_linear_pack_options;
 
 /* fovea_matmul_pack for a weight in either layout. weight F32, F16 or BF16, rank 2, any strides. options may be NULL:
@@ -100,14 +100,15 @@ FOVEA_API fovea_status fovea_linear_pack(const fovea_context *context, const fov
 typedef struct fovea_linear_options {
   size_t struct_size;
   int32_t activation;           /* FOVEA_ACTIVATION_*                                                                  */
-  int32_t reserved;             /* 0                                                                                   */
+  int32_t precision;            /* FOVEA_PRECISION_*, of F32 x: at medium it is rounded to BF16 to meet a W packed as  *
+                                 * that, where the processor multiplies it; W is as it was packed                      */
   const fovea_tensor *bias;     /* F32 [N], any stride                                                                 */
   const fovea_tensor *residual; /* F32, out's shape, last axis contiguous, added last. May be out itself (same data,   *
                                  * type, shape and strides): the layer is then added to it                             */
 } fovea_linear_options;
 
 /* out = activation(x W + bias) + residual, in one pass over out and without allocating, but for a bias that is not
- * contiguous.
+ * contiguous and rows of x that fovea_matmul_packed would copy.
  *   x F32 [M,K] or [B,M,K], any strides   W [K,N], packed   out F32 [M,N] or [B,M,N], last axis contiguous
  * options may be NULL: out = x W, with the bits of fovea_matmul. The context must run the instruction set that weight
  * was packed for. Each of x, bias, residual and out may as well be F16 or BF16, in any mix with W, as in fovea_matmul:
@@ -206,7 +207,7 @@ typedef struct fovea_mha_weights fovea_mha_weights;
 typedef struct fovea_mha_parameters {
   size_t struct_size;
   int32_t layout;                   /* FOVEA_WEIGHT_*, of all weights                                                   */
-  int32_t reserved;                 /* 0                                                                                */
+  int32_t precision;                /* FOVEA_PRECISION_*, of packing them, as fovea_linear_pack does                    */
   int64_t heads;                    /* H, at least 1                                                                    */
   int64_t kv_heads;                 /* Hkv, a divisor of H; 0: H                                                        */
   const fovea_tensor *query_weight; /* [H D, Eq]                                                                        */
@@ -239,7 +240,8 @@ enum {
 typedef struct fovea_mha_options {
   size_t struct_size;
   uint32_t flags;                           /* FOVEA_MHA_*                                                              */
-  int32_t reserved;                         /* 0                                                                        */
+  int32_t precision;                        /* FOVEA_PRECISION_*, of what is F32 but the weights, and of attention      *
+                                             * unless attention.precision says otherwise                                */
   const fovea_attention_options *attention; /* scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D].  *
                                              * scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults         */
   const fovea_score *score;                 /* how heads compare; its parameters serve all heads. NULL: scaled dot      */
@@ -257,8 +259,11 @@ typedef struct fovea_mha_options {
  * projections); value NULL: key. The heads are attended to as fovea_attention does with [B,H,Q,D] tensors: the same
  * bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other, with F32 tensors between them.
  * Each of query, key, value and out may as well be F16 or BF16, in any mix with the weights. Where query, key and value all
- * are BF16, nothing is rotated and the processor has products of it, the tensors between the steps are BF16 too: each
- * rounds its numbers by at most 2^-9 of their size. After an error out and the cache are as before. Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats, comes from the context. */
+ * are BF16 and the processor has products of it, the tensors between the steps are BF16 too: each rounds its numbers by at
+ * most 2^-8 of their size. At medium precision F32 inputs do as well, unless a cache keeps another type than BF16: then
+ * each of inputs, weights and tensors between the steps is rounded so. After an error out and the cache are as before.
+ * Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats and copies of rows of another type than a product reads,
+ * comes from the context. */
 FOVEA_API fovea_status fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights,
                                                   const fovea_tensor *query, const fovea_tensor *key,
                                                   const fovea_tensor *value, const fovea_tensor *out,

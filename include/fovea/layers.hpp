@@ -23,9 +23,10 @@ enum class Activation : std::int32_t {
 };
 
 inline PackedMatrix linear_pack(const Input &weight, WeightLayout layout = WeightLayout::out_in,
-                                const Context &context = {}) {
+                                const Context &context = {}, Precision precision = Precision::unset) {
   auto c = detail::sized<fovea_linear_pack_options>();
   c.layout = static_cast<std::int32_t>(layout);
+  c.precision = static_cast<std::int32_t>(precision);
   fovea_packed_matrix *packed = nullptr;
   check(fovea_linear_pack(context.get(), weight.get(), &c, &packed));
   return PackedMatrix(packed);
@@ -35,12 +36,14 @@ struct LinearOptions {
   Activation activation = Activation::none;
   Input bias = {};
   Input residual = {};
+  Precision precision = Precision::unset;
 };
 
 inline void linear(const Input &x, const PackedMatrix &weight, const Output &out, const LinearOptions &options = {},
                    const Context &context = {}) {
   auto c = detail::sized<fovea_linear_options>();
   c.activation = static_cast<std::int32_t>(options.activation);
+  c.precision = static_cast<std::int32_t>(options.precision);
   c.bias = options.bias.get();
   c.residual = options.residual.get();
   check(fovea_linear(context.get(), x.get(), weight.get(), out.get(), &c));
@@ -142,11 +145,13 @@ struct MultiHeadParameters {
   Input query_bias = {}, key_bias = {}, value_bias = {};
   Input in_bias = {};
   Input out_bias = {};
+  Precision precision = Precision::unset;
 
   // For the C functions. Points into this object.
   fovea_mha_parameters c_parameters() const noexcept {
     auto c = detail::sized<fovea_mha_parameters>();
     c.layout = static_cast<std::int32_t>(layout);
+    c.precision = static_cast<std::int32_t>(precision);
     c.heads = heads;
     c.kv_heads = kv_heads;
     c.query_weight = query_weight.get();
@@ -184,6 +189,7 @@ struct MultiHeadOptions {
   Score score = Dot{};
   std::optional<RotaryOptions> rotary = {};
   KvCache *cache = nullptr;
+  Precision precision = Precision::unset;
 };
 
 namespace detail {
@@ -203,6 +209,7 @@ void with_c_options(const MultiHeadOptions &options, const Body &body) {
     c.rotary = &rotary;
   }
   c.cache = options.cache == nullptr ? nullptr : options.cache->get();
+  c.precision = static_cast<std::int32_t>(options.precision);
   body(c);
 }
 

@@ -4,6 +4,5 @@
 #include "kernels/products/amx_narrow.hpp"
 
 namespace fovea {
-extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::tiles_kernels(FOVEA_ISA::matmul_pack,
-                                                                              FOVEA_ISA::bfloat16_block);
+extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::bfloat16_tiles_kernels;
 }

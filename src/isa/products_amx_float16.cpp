@@ -4,6 +4,5 @@
 #include "kernels/products/amx_narrow.hpp"
 
 namespace fovea {
-extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::tiles_kernels(FOVEA_ISA::pack_float16_pairs,
-                                                                              FOVEA_ISA::float16_block);
+extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::float16_tiles_kernels;
 }

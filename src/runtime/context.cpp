@@ -45,7 +45,7 @@ Status create_context(const fovea_context_options *options, Context **context) {
   if (settings.max_threads < 0) {
     return fail(FOVEA_BAD_VALUE, "options.max_threads is %d, expected 0 or more", settings.max_threads);
   }
-  FOVEA_CHECK(check_precision(settings.precision));
+  FOVEA_CHECK(check_precision("options", settings.precision));
   const Kernels *kernels = nullptr;
   FOVEA_CHECK(select_kernels(settings.max_isa, "options.max_isa", &kernels));
   auto *created = new (std::nothrow) Context;
@@ -59,9 +59,9 @@ Status create_context(const fovea_context_options *options, Context **context) {
   return FOVEA_OK;
 }
 
-Status check_precision(int32_t precision) {
+Status check_precision(const char *owner, int32_t precision) {
   if (precision >= FOVEA_PRECISION_DEFAULT && precision <= FOVEA_PRECISION_MEDIUM) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.precision is %d, expected %d to %d", precision, FOVEA_PRECISION_DEFAULT,
+  return fail(FOVEA_BAD_VALUE, "%s.precision is %d, expected %d to %d", owner, precision, FOVEA_PRECISION_DEFAULT,
               FOVEA_PRECISION_MEDIUM);
 }
 

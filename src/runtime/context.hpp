@@ -36,8 +36,8 @@ using Context = fovea_context;
 // FOVEA_PRECISION_* of a call that asks for `asked`.
 int32_t precision_of(const Context &context, int32_t asked);
 
-// options.precision is one of FOVEA_PRECISION_*.
-[[nodiscard]] Status check_precision(int32_t precision);
+// That a struct's member `precision` is one of FOVEA_PRECISION_*.
+[[nodiscard]] Status check_precision(const char *owner, int32_t precision);
 
 // How many workers a call may use at once, at least 1.
 int worker_limit(const Context &context);

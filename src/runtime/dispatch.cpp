@@ -1,7 +1,7 @@
-// Selection of kernels: for each topic the best row. A name that is unknown, or that this machine cannot run, is an error and never a silent
-// fallback. AMX has to be named for projections: it is worth half of their time or costs a fifth more, as its cores are
-// shared or not (kernels/products/amx_matmul.hpp). Attention and products of 16 bits take it unless a lower set is named, for
-// which the process gives up small signal stacks (cpu.cpp) as soon as there is such a call.
+// Selection of kernels: for each topic the best row. A name that is unknown, or that this machine cannot run, is an error
+// and never a silent fallback. AMX has to be named for projections: it is worth half of their time or costs a fifth more,
+// as its cores are shared or not (kernels/products/amx_matmul.hpp). Attention and products of 16 bits take it unless a
+// lower set is named, for which the process gives up small signal stacks (cpu.cpp) as soon as there is such a call.
 #include "runtime/dispatch.hpp"
 
 #include <cstdio>

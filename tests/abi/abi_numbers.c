@@ -123,12 +123,12 @@ OFFSET(fovea_prepared_keys_sizes, reserved, 52);
 SIZE(fovea_matmul_pack_options, 16);
 OFFSET(fovea_matmul_pack_options, struct_size, 0);
 OFFSET(fovea_matmul_pack_options, flags, 8);
-OFFSET(fovea_matmul_pack_options, reserved, 12);
+OFFSET(fovea_matmul_pack_options, precision, 12);
 
 SIZE(fovea_linear_pack_options, 16);
 OFFSET(fovea_linear_pack_options, struct_size, 0);
 OFFSET(fovea_linear_pack_options, layout, 8);
-OFFSET(fovea_linear_pack_options, reserved, 12);
+OFFSET(fovea_linear_pack_options, precision, 12);
 
 SIZE(fovea_kernel_regression_options, 24);
 OFFSET(fovea_kernel_regression_options, flags, 8);

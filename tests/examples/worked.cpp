@@ -150,6 +150,42 @@ TEST_SUITE("worked examples") {
     });
   }
 
+  // Inputs of ones: all keys are equal, so each row of the output is Wo applied to Wv of the constant value.
+  TEST_CASE("multi-head attention, hidden 100, 5 heads: cross-attention and self-attention") {
+    for_each_type([]<typename T>(T) {
+      testing::Random random(testing::base_seed());
+      std::vector<std::vector<T>> weights;
+      for (int n = 0; n < 4; ++n) {
+        Values weight = normals(100 * 100, random);
+        for (float &w : weight) w /= 10;
+        weights.push_back(elements<T>(weight));
+      }
+      const auto view = [&](size_t n) { return fovea::Tensor(weights[n], {100, 100}); };
+      const fovea::MultiHeadWeights packed(
+          {.heads = 5, .query_weight = view(0), .key_weight = view(1), .value_weight = view(2), .out_weight = view(3)});
+      const auto apply = [](const std::vector<T> &weight, const std::vector<double> &x) {
+        std::vector<double> result(100);
+        for (size_t n = 0; n < 10000; ++n) {
+          result[n / 100] += static_cast<double>(static_cast<float>(weight[n])) * x[n % 100];
+        }
+        return result;
+      };
+      const std::vector<double> row = apply(weights[3], apply(weights[2], std::vector<double>(100, 1)));
+      const std::vector<T> x = elements<T>(Values(2 * 4 * 100, 1.0f)), y = elements<T>(Values(2 * 6 * 100, 1.0f));
+      const std::vector<std::int32_t> lens = {3, 2};
+      const fovea::Tensor query(x, {2, 4, 100}), key(y, {2, 6, 100});
+      for (const bool self : {false, true}) {
+        std::vector<T> out(2 * 4 * 100);
+        fovea::multi_head_attention(packed, query, self ? query : key, self ? query : key,
+                                    fovea::Tensor(out, {2, 4, 100}), {.attention = {.valid_lens = lens}});
+        Values expected;
+        for (size_t n = 0; n < out.size(); ++n) expected.push_back(static_cast<float>(row[n % 100]));
+        // Values, and heads side by side, may be of the type too: each element of Wo meets such a rounding.
+        check_near(out, expected, 1e-4 + 4 * rounding<T>);
+      }
+    });
+  }
+
   TEST_CASE("kernel regression: equal weights give the mean, a narrow kernel interpolates") {
     for_each_type([]<typename T>(T) {
       testing::Random random(testing::base_seed());

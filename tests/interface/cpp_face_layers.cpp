@@ -120,6 +120,38 @@ TEST_CASE("linear and layer_norm with their options") {
   check_near(out, {10 + 2 / std::sqrt(1.25), -20 - 2 / std::sqrt(1.25)});
 }
 
+TEST_CASE("precision of packing, and of a call over what was packed") {
+  using fovea::Precision;
+  Floats numbers(64 * 64), out(64 * 64), packed_out(out.size()), own(out.size()), highest(out.size());
+  for (size_t n = 0; n < numbers.size(); ++n) numbers[n] = std::sin(static_cast<float>(n));
+  const Tensor x(numbers, {64, 64});
+  const fovea::Context context({.precision = Precision::medium});
+  fovea::matmul(x, x, Tensor(out, {64, 64}), context);
+  const fovea::PackedMatrix packed(x, {}, Precision::medium);
+  fovea::matmul(x, packed, Tensor(packed_out, {64, 64}));
+  CHECK(out == packed_out);  // rounded to bfloat16 or not, as the processor has it
+  const fovea::PackedMatrix weight = fovea::linear_pack(x, fovea::WeightLayout::in_out, {}, Precision::medium);
+  CHECK_EQ(weight.size_bytes(), packed.size_bytes());
+  fovea::linear(x, weight, Tensor(own, {64, 64}));
+  CHECK(own == out);
+  fovea::linear(x, weight, Tensor(own, {64, 64}), {.precision = Precision::highest});
+  fovea::matmul(x, x, Tensor(highest, {64, 64}));
+  CHECK_EQ(own == out, highest == out);  // the rows alone are rounded no more
+  const auto attend = [&](Precision of_weights, Precision of_call, Floats &result) {
+    const fovea::MultiHeadParameters parameters = {
+        .heads = 2, .query_weight = x, .key_weight = x, .value_weight = x, .out_weight = x, .precision = of_weights};
+    fovea::self_attention(fovea::MultiHeadWeights(parameters), x, Tensor(result, {64, 64}), {.precision = of_call});
+  };
+  attend(Precision::medium, Precision::unset, out);
+  attend(Precision::medium, Precision::medium, own);
+  CHECK(own == out);
+  attend(Precision::unset, Precision::unset, highest);
+  attend(Precision::highest, Precision::highest, own);
+  CHECK(own == highest);
+  const bool rounds = packed.size_bytes() < fovea::PackedMatrix(x).size_bytes();
+  CHECK_EQ(out == highest, !rounds);
+}
+
 TEST_CASE("multi-head attention: one and three inputs, a cache, weights used once") {
   const Floats identity = {1, 0, 0, 1}, x = {1, 2, 1, 2}, bias = {5, 6};
   Floats out(4);

@@ -1,10 +1,12 @@
 // Multi-head attention whose inputs, weights, biases and outputs have 16 bits, in any mix: bit by bit what float32 gives of
-// the same numbers, rounded once, but where bfloat16 meets the processor's own products of it.
+// the same numbers, rounded once, but where bfloat16 meets the processor's own products of it. And float32 at medium precision,
+// which may be rounded to that.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 #include "errors.hpp"
 #include "support/creation.hpp"
@@ -69,10 +71,12 @@ struct Output {
   }
 };
 
-void linear(const fovea_context *context, const fovea_tensor &x, const fovea_tensor &weight, const fovea_tensor *bias,
-            const fovea_tensor &out) {
+void linear(const fovea_context *context, int32_t precision, const fovea_tensor &x, const fovea_tensor &weight,
+            const fovea_tensor *bias, const fovea_tensor &out) {
+  auto pack_options = sized_options<fovea_linear_pack_options>();
+  pack_options.precision = precision;
   fovea_packed_matrix *packed = nullptr;
-  REQUIRE_OK(linear_pack(context, &weight, FOVEA_WEIGHT_OUT_IN, &packed));
+  REQUIRE_OK(fovea_linear_pack(context, &weight, &pack_options, &packed));
   auto options = sized_options<fovea_linear_options>();
   options.bias = bias;
   const fovea_status status = fovea_linear(context, &x, packed, &out, &options);
@@ -95,7 +99,9 @@ struct Narrowed {
   Types types;
   std::optional<Given> narrow[11];
 
-  Narrowed(MultiHead from, const Types &of) : layer(std::move(from)), given(layer), types(of) {
+  Narrowed(MultiHead from, const Types &of, int32_t precision = FOVEA_PRECISION_DEFAULT)
+      : layer(std::move(from)), given(layer), types(of) {
+    given.parameters.precision = precision;
     query = layer.query.view(), key = layer.key.view(), value = layer.value.view();
     narrow[0].emplace(layer.query, types.query, &query);
     narrow[1].emplace(layer.key, types.key, &key);
@@ -127,34 +133,47 @@ struct Narrowed {
     return out.dense();
   }
 
-  // The same from fovea_linear and fovea_attention, with bfloat16 between them.
-  std::vector<float> compose(const fovea_context *context) const {
+  // The same from fovea_linear, fovea_rotary and fovea_attention, with tensors of that type between them.
+  template <typename Between>
+  std::vector<float> compose(const fovea_context *context, const fovea_rotary_options *rotary) const {
     const MultiHeadSizes &s = layer.sizes;
+    const int32_t precision = given.parameters.precision;
     const auto rows = [&](int64_t length, int64_t features) {
-      return NarrowTensor(Tensor<float>({s.batch, length, features}).fill([] { return 0.0f; }), FOVEA_BF16);
+      Tensor<float> zeros({s.batch, length, features});
+      zeros.fill([] { return 0.0f; });
+      if constexpr (std::is_same_v<Between, NarrowTensor>) {
+        return NarrowTensor(zeros, FOVEA_BF16);
+      } else {
+        return zeros;
+      }
     };
-    const NarrowTensor q = rows(s.query_len, s.heads * s.head_dim),
-                       k = rows(layer.key_len(), s.kv_heads * s.key_size()),
-                       v = rows(layer.key_len(), s.kv_heads * s.value_dim),
-                       concat = rows(s.query_len, s.heads * s.value_dim);
+    const Between q = rows(s.query_len, s.heads * s.head_dim), k = rows(layer.key_len(), s.kv_heads * s.key_size()),
+                  v = rows(layer.key_len(), s.kv_heads * s.value_dim),
+                  concat = rows(s.query_len, s.heads * s.value_dim);
     const fovea_tensor &k_input = layer.inputs == Inputs::kOne ? query : key;
     const fovea_tensor &v_input = layer.inputs == Inputs::kThree ? value : k_input;
-    linear(context, query, given.query_weight, given.parameters.query_bias, q.view());
-    linear(context, k_input, given.key_weight, given.parameters.key_bias, k.view());
-    linear(context, v_input, given.value_weight, given.parameters.value_bias, v.view());
+    linear(context, precision, query, given.query_weight, given.parameters.query_bias, q.view());
+    linear(context, precision, k_input, given.key_weight, given.parameters.key_bias, k.view());
+    linear(context, precision, v_input, given.value_weight, given.parameters.value_bias, v.view());
     Output out(layer, types.out);
     const fovea_tensor q_heads = heads_of(q.view(), s.heads), k_heads = heads_of(k.view(), s.kv_heads),
                        v_heads = heads_of(v.view(), s.kv_heads),
                        out_heads = heads_of(s.outputs > 0 ? concat.view() : out.view, s.heads);
-    REQUIRE_OK(fovea_attention(context, nullptr, &q_heads, &k_heads, &v_heads, &out_heads, nullptr));
-    if (s.outputs > 0) linear(context, concat.view(), given.out_weight, given.parameters.out_bias, out.view);
+    if (rotary != nullptr) REQUIRE_OK(fovea_rotary(context, &q_heads, &q_heads, rotary));
+    if (rotary != nullptr) REQUIRE_OK(fovea_rotary(context, &k_heads, &k_heads, rotary));
+    auto options = sized_options<fovea_attention_options>();
+    options.precision = precision;
+    REQUIRE_OK(fovea_attention(context, nullptr, &q_heads, &k_heads, &v_heads, &out_heads, &options));
+    if (s.outputs > 0) linear(context, precision, concat.view(), given.out_weight, given.parameters.out_bias, out.view);
     return out.dense();
   }
 
   // Whether the steps hand on bfloat16.
   bool keeps_bfloat16(const fovea_context *context) const {
-    const bool keys = layer.inputs == Inputs::kOne || types.key == FOVEA_BF16;
-    return types.query == FOVEA_BF16 && keys && (layer.inputs != Inputs::kThree || types.value == FOVEA_BF16) &&
+    const bool medium = given.parameters.precision == FOVEA_PRECISION_MEDIUM;
+    const auto keeps = [&](fovea_dtype dtype) { return dtype == FOVEA_BF16 || (medium && dtype == FOVEA_F32); };
+    const bool keys = layer.inputs == Inputs::kOne || keeps(types.key);
+    return keeps(types.query) && keys && (layer.inputs != Inputs::kThree || keeps(types.value)) &&
            has_products_of(FOVEA_BF16, context);
   }
 
@@ -172,8 +191,10 @@ struct Narrowed {
   }
 };
 
-void check_types(MultiHead layer, const Types &types, const fovea_mha_options *options = nullptr) {
-  const Narrowed narrowed(std::move(layer), types);
+// Options without a cache.
+void check_types(MultiHead layer, const Types &types, const fovea_mha_options *options = nullptr,
+                 int32_t precision = FOVEA_PRECISION_DEFAULT) {
+  const Narrowed narrowed(std::move(layer), types, precision);
   CAPTURE(types.query);
   CAPTURE(types.key);
   CAPTURE(types.value);
@@ -189,14 +210,17 @@ void check_types(MultiHead layer, const Types &types, const fovea_mha_options *o
       for (size_t n = 0; n < truth.size(); ++n) {
         const float expected = rounded_to(truth[n], types.out);
         // Sums in another order, and perhaps the next number of 16 bits; or a rounding in each of the steps.
-        const bool keeps = options == nullptr && narrowed.keeps_bfloat16(context);
+        const bool keeps = narrowed.keeps_bfloat16(context);
         const float allowed = keeps ? 0x1p-5f * (1 + std::abs(expected))
                                     : 1e-4f + (types.out == FOVEA_F32 ? 0 : 0x1p-7f * std::abs(expected));
         wrong += narrowed.takes_products(context) || keeps ? !(std::abs(out[n] - expected) <= allowed)
                                                            : std::memcmp(&out[n], &expected, sizeof expected) != 0;
       }
       CHECK_EQ(wrong, 0);
-      if (options == nullptr && narrowed.keeps_bfloat16(context)) CHECK(same_bits(out, narrowed.compose(context)));
+      const fovea_rotary_options *rotary = options == nullptr ? nullptr : options->rotary;
+      if (narrowed.keeps_bfloat16(context)) {
+        CHECK(same_bits(out, narrowed.compose<NarrowTensor>(context, rotary)));
+      }
     }
   });
 }
@@ -257,11 +281,114 @@ TEST_SUITE("multi head of 16 bits") {
           options.cache = ours.get();
           const std::vector<float> out = narrowed.run(context, &options, false), truth = floats.dense();
           for (size_t n = 0; n < out.size(); ++n) {
-            CHECK(out[n] == doctest::Approx(rounded_to(truth[n], dtype)).epsilon(0.01));
+            CHECK(out[n] ==
+                  doctest::Approx(rounded_to(truth[n], dtype)).epsilon(narrowed.keeps_bfloat16(context) ? 0.03 : 0.01));
           }
         }
       });
     }
+  }
+
+  TEST_CASE("rows of bfloat16 are turned as such: one to five queries, whole heads and parts of them") {
+    Random random(base_seed());
+    auto rotary = sized_options<fovea_rotary_options>();
+    auto options = sized_options<fovea_mha_options>();
+    options.rotary = &rotary;
+    for (const int64_t length : {1, 5, 40}) {
+      for (const uint32_t flags : {0u, uint32_t{FOVEA_ROTARY_INTERLEAVED}}) {
+        for (const int64_t dim : {0, 6}) {
+          rotary.flags = flags;
+          rotary.rotary_dim = dim;
+          rotary.offset = 3;
+          check_types(make_multi_head({.batch = 2,
+                                       .query_len = length,
+                                       .key_len = length,
+                                       .query_inputs = 30,
+                                       .key_inputs = 21,
+                                       .value_inputs = 13,
+                                       .heads = 4,
+                                       .kv_heads = 2,
+                                       .head_dim = 18,
+                                       .value_dim = 11,
+                                       .outputs = 29},
+                                      random.pick({Inputs::kOne, Inputs::kThree}), random),
+                      all_of(FOVEA_BF16), &options);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("medium precision: float32 is rounded to bfloat16 in each step, or in none") {
+    Random random(base_seed());
+    auto rotary = sized_options<fovea_rotary_options>();
+    auto options = sized_options<fovea_mha_options>();
+    Types mixed;
+    mixed.query = mixed.weight[2] = FOVEA_BF16;
+    for (const MultiHeadSizes &sizes : multi_head_sizes()) {
+      for (const Inputs inputs : kInputs) {
+        for (const Types &types : {Types{}, mixed}) {
+          check_types(make_multi_head(sizes, inputs, random), types, nullptr, FOVEA_PRECISION_MEDIUM);
+          options.rotary = sizes.head_dim % 2 == 0 && sizes.key_size() == sizes.head_dim ? &rotary : nullptr;
+          check_types(make_multi_head(sizes, inputs, random), types, &options, FOVEA_PRECISION_MEDIUM);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a call has the last word on what is float32 but the weights") {
+    const MultiHeadSizes sizes = {.batch = 2,
+                                  .query_len = 70,
+                                  .key_len = 70,
+                                  .query_inputs = 128,
+                                  .heads = 4,
+                                  .kv_heads = 2,
+                                  .head_dim = 16,
+                                  .value_dim = 16,
+                                  .outputs = 64};
+    const auto make = [&] {
+      Random random(base_seed());
+      return make_multi_head(sizes, Inputs::kOne, random);
+    };
+    const Narrowed floats(make(), {}), medium(make(), {}, FOVEA_PRECISION_MEDIUM);
+    Types bfloat16_weights;
+    for (fovea_dtype &type : bfloat16_weights.weight) type = FOVEA_BF16;
+    const Narrowed rounded(make(), bfloat16_weights);
+    auto options = sized_options<fovea_mha_options>();
+    for_each_isa([&](const fovea_context *context) {
+      options.precision = FOVEA_PRECISION_HIGHEST;
+      const bool pairs = has_products_of(FOVEA_BF16, context);
+      const std::vector<float> highest = floats.run(context, nullptr, false);
+      CHECK(same_bits(medium.run(context, &options, false), pairs ? rounded.run(context, nullptr, false) : highest));
+      CHECK(same_bits(floats.run(context, &options, true), highest));
+      options.precision = FOVEA_PRECISION_MEDIUM;
+      const std::vector<float> both = medium.run(context, nullptr, false);
+      CHECK_EQ(same_bits(both, highest), !pairs);
+      CHECK(same_bits(medium.run(context, &options, true), both));
+      CHECK(same_bits(rounded.run(context, &options, false), both));
+    });
+  }
+
+  TEST_CASE("medium precision with a cache of float32: what is kept is not rounded") {
+    const auto make = [] {
+      Random random(base_seed());
+      return make_multi_head({.batch = 2,
+                              .query_len = 15,
+                              .key_len = 15,
+                              .query_inputs = 24,
+                              .heads = 4,
+                              .kv_heads = 2,
+                              .head_dim = 8,
+                              .value_dim = 8,
+                              .outputs = 24},
+                             Inputs::kOne, random);
+    };
+    const Narrowed medium(make(), {}, FOVEA_PRECISION_MEDIUM);
+    auto options = sized_options<fovea_mha_options>();
+    for_each_isa([&](const fovea_context *context) {
+      const KvCache cache = make_cache();
+      options.cache = cache.get();
+      CHECK(same_bits(medium.run(context, &options, false), medium.compose<Tensor<float>>(context, nullptr)));
+    });
   }
 
   TEST_CASE("packed weights of 16 bits take half the memory") {
@@ -282,6 +409,8 @@ TEST_SUITE("multi head of 16 bits") {
       for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
         CHECK_EQ(fovea_mha_weights_size(Narrowed(make(), all_of(dtype)).make_weights(context).get()), whole / 2);
       }
+      const Narrowed medium(make(), {}, FOVEA_PRECISION_MEDIUM);
+      CHECK_EQ(fovea_mha_weights_size(medium.make_weights(context).get()), has_products_of(FOVEA_BF16, context) ? whole / 2 : whole);
     });
   }
 

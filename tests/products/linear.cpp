@@ -388,13 +388,9 @@ TEST_SUITE("linear") {
       refuse_weight(FOVEA_BAD_VALUE, {"options.layout", std::to_string(layout)}, layout, [](fovea_tensor &) {});
     }
     const fovea_tensor good = weight.view();
-    const fovea_linear_pack_options reserved = {sizeof reserved, FOVEA_WEIGHT_IN_OUT, 1};
-    const fovea_matmul_pack_options flagged = {sizeof flagged, 4, 0}, plainly_reserved = {sizeof flagged, 0, -2};
+    const fovea_matmul_pack_options flagged = {sizeof flagged, 4, 0};
     fovea_packed_matrix *none = nullptr;
-    check_refusal(fovea_linear_pack(nullptr, &good, &reserved, &none), FOVEA_BAD_OPTION, {"options.reserved", "1"});
     check_refusal(fovea_matmul_pack(nullptr, &good, &flagged, &none), FOVEA_BAD_OPTION, {"options.flags", "4"});
-    check_refusal(fovea_matmul_pack(nullptr, &good, &plainly_reserved, &none), FOVEA_BAD_OPTION,
-                  {"options.reserved", "-2"});
     CHECK(none == nullptr);
     for (int32_t layout : {0, 1}) {
       refuse_weight(FOVEA_BAD_RANK, {"weight", "3"}, layout, [](fovea_tensor &view) { view.rank = 3; });
@@ -414,7 +410,6 @@ TEST_SUITE("linear") {
       refuse(FOVEA_BAD_VALUE, {"options.activation", std::to_string(activation)},
              [activation](Call &call) { call.options.activation = activation; });
     }
-    refuse(FOVEA_BAD_OPTION, {"options.reserved", "7"}, [](Call &call) { call.options.reserved = 7; });
     for (size_t size : {size_t{0}, size_t{8}, sizeof(fovea_linear_options) - 1, size_t{1} << 20}) {
       refuse(FOVEA_BAD_OPTION, {"options.struct_size", std::to_string(size)},
              [size](Call &call) { call.options.struct_size = size; });

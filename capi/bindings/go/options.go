@@ -72,13 +72,13 @@ const (
 type Precision int32
 
 const (
-	// of a call: its context's; of a context: highest
+	// of a call: that of the packing of its weights if there was one, else its context's; of packing: its context's; of a context: highest
 	PrecisionDefault Precision = C.FOVEA_PRECISION_DEFAULT
 	// float32
 	PrecisionHighest Precision = C.FOVEA_PRECISION_HIGHEST
 	// at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known on which that is quicker
 	PrecisionHigh Precision = C.FOVEA_PRECISION_HIGH
-	// factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for more than a few queries in the scaled dot product, on processors with AVX-512-BF16
+	// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
 	PrecisionMedium Precision = C.FOVEA_PRECISION_MEDIUM
 )
 
@@ -295,6 +295,8 @@ func (o *MaskedSoftmaxOptions) raw() *C.go_fovea_masked_softmax_options {
 // MatmulPackOptions:
 // The zero value is the default. In C: fovea_matmul_pack_options.
 type MatmulPackOptions struct {
+	// FOVEA_PRECISION_*
+	Precision Precision
 }
 
 func (o *MatmulPackOptions) raw() *C.go_fovea_matmul_pack_options {
@@ -302,6 +304,7 @@ func (o *MatmulPackOptions) raw() *C.go_fovea_matmul_pack_options {
 		return nil
 	}
 	raw := new(C.go_fovea_matmul_pack_options)
+	raw.precision = C.int32_t(o.Precision)
 	return raw
 }
 
@@ -472,6 +475,8 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 type LinearPackOptions struct {
 	// FOVEA_WEIGHT_*
 	Layout WeightLayout
+	// FOVEA_PRECISION_*
+	Precision Precision
 }
 
 func (o *LinearPackOptions) raw() *C.go_fovea_linear_pack_options {
@@ -480,6 +485,7 @@ func (o *LinearPackOptions) raw() *C.go_fovea_linear_pack_options {
 	}
 	raw := new(C.go_fovea_linear_pack_options)
 	raw.layout = C.int32_t(o.Layout)
+	raw.precision = C.int32_t(o.Precision)
 	return raw
 }
 
@@ -488,6 +494,8 @@ func (o *LinearPackOptions) raw() *C.go_fovea_linear_pack_options {
 type LinearOptions struct {
 	// FOVEA_ACTIVATION_*
 	Activation Activation
+	// FOVEA_PRECISION_*, of F32 x: at medium it is rounded to BF16 to meet a W packed as that, where the processor multiplies it; W is as it was packed
+	Precision Precision
 	// F32 [N], any stride
 	Bias *Tensor
 	// F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it
@@ -500,6 +508,7 @@ func (o *LinearOptions) raw() *C.go_fovea_linear_options {
 	}
 	raw := new(C.go_fovea_linear_options)
 	raw.activation = C.int32_t(o.Activation)
+	raw.precision = C.int32_t(o.Precision)
 	return raw
 }
 
@@ -565,6 +574,8 @@ func (o *KvCacheSizes) raw() *C.go_fovea_kv_cache_sizes {
 type MhaParameters struct {
 	// FOVEA_WEIGHT_*, of all weights
 	Layout WeightLayout
+	// FOVEA_PRECISION_*, of packing them, as fovea_linear_pack does
+	Precision Precision
 	// H, at least 1
 	Heads int64
 	// Hkv, a divisor of H; 0: H
@@ -597,6 +608,7 @@ func (o *MhaParameters) raw() *C.go_fovea_mha_parameters {
 	}
 	raw := new(C.go_fovea_mha_parameters)
 	raw.layout = C.int32_t(o.Layout)
+	raw.precision = C.int32_t(o.Precision)
 	raw.heads = C.int64_t(o.Heads)
 	raw.kv_heads = C.int64_t(o.KvHeads)
 	return raw
@@ -607,6 +619,8 @@ func (o *MhaParameters) raw() *C.go_fovea_mha_parameters {
 type MhaOptions struct {
 	// attend to what the cache holds and append nothing; key and value inputs are NULL
 	KeepCache bool
+	// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
+	Precision Precision
 	// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
 	Attention *AttentionOptions
 	// how heads compare; its parameters serve all heads. NULL: scaled dot
@@ -625,5 +639,6 @@ func (o *MhaOptions) raw() *C.go_fovea_mha_options {
 	if o.KeepCache {
 		raw.flags |= C.FOVEA_MHA_KEEP_CACHE
 	}
+	raw.precision = C.int32_t(o.Precision)
 	return raw
 }

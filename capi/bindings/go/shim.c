@@ -151,6 +151,7 @@ go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, u
   fovea_tensor made_b = go_tensor(b, b_data);
   fovea_matmul_pack_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
+    made_options.precision = options->precision;
   }
   fovea_packed_matrix *made = NULL;
   go_result result = go_finish(fovea_matmul_pack(context, (b ? &made_b : NULL), (options ? &made_options : NULL), &made));
@@ -482,6 +483,7 @@ go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weig
   fovea_linear_pack_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.layout = options->layout;
+    made_options.precision = options->precision;
   }
   fovea_packed_matrix *made = NULL;
   go_result result = go_finish(fovea_linear_pack(context, (weight ? &made_weight : NULL), (options ? &made_options : NULL), &made));
@@ -497,6 +499,7 @@ go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsign
   fovea_linear_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.activation = options->activation;
+    made_options.precision = options->precision;
     made_options.bias = (options_bias ? &made_options_bias : NULL);
     made_options.residual = (options_residual ? &made_options_residual : NULL);
   }
@@ -630,6 +633,7 @@ go_result go_fovea_mha_weights_create(const fovea_context *context, const go_fov
   fovea_mha_parameters made_parameters = {.struct_size = sizeof(made_parameters)};
   if (parameters) {
     made_parameters.layout = parameters->layout;
+    made_parameters.precision = parameters->precision;
     made_parameters.heads = parameters->heads;
     made_parameters.kv_heads = parameters->kv_heads;
     made_parameters.query_weight = (parameters_query_weight ? &made_parameters_query_weight : NULL);
@@ -716,6 +720,7 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
   fovea_mha_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
+    made_options.precision = options->precision;
     made_options.attention = (options_attention ? &made_options_attention : NULL);
     made_options.score = (options_score ? &made_options_score : NULL);
     made_options.rotary = (options_rotary ? &made_options_rotary : NULL);
@@ -738,6 +743,7 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
   fovea_mha_parameters made_parameters = {.struct_size = sizeof(made_parameters)};
   if (parameters) {
     made_parameters.layout = parameters->layout;
+    made_parameters.precision = parameters->precision;
     made_parameters.heads = parameters->heads;
     made_parameters.kv_heads = parameters->kv_heads;
     made_parameters.query_weight = (parameters_query_weight ? &made_parameters_query_weight : NULL);
@@ -817,6 +823,7 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
   fovea_mha_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
+    made_options.precision = options->precision;
     made_options.attention = (options_attention ? &made_options_attention : NULL);
     made_options.score = (options_score ? &made_options_score : NULL);
     made_options.rotary = (options_rotary ? &made_options_rotary : NULL);

@@ -37,7 +37,7 @@ typedef struct {
 } go_fovea_masked_softmax_options;
 
 typedef struct {
-  int32_t unused;
+  int32_t precision;
 } go_fovea_matmul_pack_options;
 
 typedef struct {
@@ -76,10 +76,12 @@ typedef struct {
 
 typedef struct {
   int32_t layout;
+  int32_t precision;
 } go_fovea_linear_pack_options;
 
 typedef struct {
   int32_t activation;
+  int32_t precision;
 } go_fovea_linear_options;
 
 typedef struct {
@@ -97,12 +99,14 @@ typedef struct {
 
 typedef struct {
   int32_t layout;
+  int32_t precision;
   int64_t heads;
   int64_t kv_heads;
 } go_fovea_mha_parameters;
 
 typedef struct {
   uint32_t flags;
+  int32_t precision;
 } go_fovea_mha_options;
 
 go_result go_finish(fovea_status status);

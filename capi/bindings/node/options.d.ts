@@ -115,6 +115,8 @@ export interface MaskedSoftmaxOptions {
 }
 
 export interface MatmulPackOptions {
+  /** FOVEA_PRECISION_* */
+  precision?: Precision;
 }
 
 /**
@@ -207,11 +209,15 @@ export interface RotaryOptions {
 export interface LinearPackOptions {
   /** FOVEA_WEIGHT_* */
   layout?: WeightLayout;
+  /** FOVEA_PRECISION_* */
+  precision?: Precision;
 }
 
 export interface LinearOptions {
   /** FOVEA_ACTIVATION_* */
   activation?: Activation;
+  /** FOVEA_PRECISION_*, of F32 x: at medium it is rounded to BF16 to meet a W packed as that, where the processor multiplies it; W is as it was packed */
+  precision?: Precision;
   /** F32 [N], any stride */
   bias?: Input;
   /** F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it */
@@ -252,6 +258,8 @@ export interface KvCacheSizes {
 export interface MhaParameters {
   /** FOVEA_WEIGHT_*, of all weights */
   layout?: WeightLayout;
+  /** FOVEA_PRECISION_*, of packing them, as fovea_linear_pack does */
+  precision?: Precision;
   /** H, at least 1 */
   heads?: number | bigint;
   /** Hkv, a divisor of H; 0: H */
@@ -281,6 +289,8 @@ export interface MhaParameters {
 export interface MhaOptions {
   /** attend to what the cache holds and append nothing; key and value inputs are NULL */
   keepCache?: boolean;
+  /** FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise */
+  precision?: Precision;
   /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults */
   attention?: AttentionOptions;
   /** how heads compare; its parameters serve all heads. NULL: scaled dot */

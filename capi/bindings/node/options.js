@@ -9,18 +9,18 @@ exports.maxRank = 6;
 exports.options = {
   AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision'],
   MaskedSoftmaxOptions: ['emptyRows'],
-  MatmulPackOptions: [],
+  MatmulPackOptions: ['precision'],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
   PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim', 'dtype'],
   KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
   PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
   RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions'],
-  LinearPackOptions: ['layout'],
-  LinearOptions: ['activation', 'bias', 'residual'],
+  LinearPackOptions: ['layout', 'precision'],
+  LinearOptions: ['activation', 'precision', 'bias', 'residual'],
   LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual'],
   KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim', 'dtype'],
-  MhaParameters: ['layout', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
-  MhaOptions: ['keepCache', 'attention', 'score', 'rotary', 'cache'],
+  MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
+  MhaOptions: ['keepCache', 'precision', 'attention', 'score', 'rotary', 'cache'],
 };
 
 // The data of a planned run, in the order of fovea_attention_buffers.

@@ -1,12 +1,11 @@
-// out = activation(a b + bias) + residual of elements of 16 bits on AMX's tiles. b's panels of bfloat16 are those of the vector
-// kernels (panels.hpp), and those of binary16 are made like them where its tiles are: a row of a panel holds two rows of b as
-// words, so 16 of them by 16 columns are a tile as they lie, 256 bytes from row to row. a's rows are copied, 32 rows by 512 of the depth, into tiles that follow each other: whatever their
-// strides, no read passes their ends, tails of the depth are 0, and rows a power of two apart do not compete for one set of a
-// cache. Rows of float32 are rounded to bfloat16 on the way.
-//
-// Loops: groups of columns whose right side fits the second-level cache > 32 rows > 512 of the depth, copied, which stay in the
-// first-level cache > 32 columns: 2 x 2 tiles of sums. Up to 16 rows: 64 columns, 1 x 4. Between blocks of the depth sums wait
-// in a buffer, from which rows are finished as everywhere (matmul.hpp).
+// out = activation(a b + bias) + residual of elements of 16 bits on AMX's tiles. b's panels of bfloat16 are those of the
+// vector kernels (panels.hpp), and those of binary16 are made like them where its tiles are: a row of a panel holds two
+// rows of b as words, so 16 of them by 16 columns are a tile as they lie, 256 bytes from row to row. a's rows are copied,
+// 32 rows by 512 of the depth, into tiles that follow each other: whatever their strides, no read passes their ends, tails
+// of the depth are 0, and rows a power of two apart do not compete for one set of a cache. Rows of float32 are rounded to
+// bfloat16 on the way.  Loops: groups of columns whose right side fits the second-level cache > 32 rows > 512 of the depth,
+// copied, which stay in the first-level cache > 32 columns: 2 x 2 tiles of sums. Up to 16 rows: 64 columns, 1 x 4. Between
+// blocks of the depth sums wait in a buffer, from which rows are finished as everywhere (matmul.hpp).
 //
 // Every sum takes 32 of the depth at a time, in order, in float32: what a row gives depends neither on the cut nor on how many
 // rows there are. So no number of rows is left to the vectors, and by counting none should be. One row reads a panel's 32 x 64
@@ -255,15 +254,29 @@ inline void float16_block(const MatmulTask &task) {
   multiply_panels<NarrowPanel<Float16PairRows>>(task);
 }
 
-constexpr MatmulKernels tiles_kernels(void (*pack)(const MatmulPack &), void (*block)(const MatmulTask &)) {
-  return {.set = FOVEA_SET_NAME,
-          .panel_columns = panel_columns,
-          .block_rows = most_rows,
-          .row_step = most_rows,
-          .panel_floats = matmul_panel_floats,
-          .pack = pack,
-          .block = block};
+inline bool float16_reads_in_place(const MatmulTask &task) {
+  return task.a_dtype == Dtype::f16 || FloatRows::reads_in_place(task);
 }
+
+// Tiles read rows of any strides where they lie.
+constexpr MatmulKernels bfloat16_tiles_kernels = {.set = FOVEA_SET_NAME,
+                                                  .panel_columns = panel_columns,
+                                                  .block_rows = most_rows,
+                                                  .row_step = most_rows,
+                                                  .panel_floats = matmul_panel_floats,
+                                                  .pack = matmul_pack,
+                                                  .block = bfloat16_block};
+
+constexpr MatmulKernels float16_tiles_kernels = {.set = FOVEA_SET_NAME,
+                                                 .panel_columns = panel_columns,
+                                                 .block_rows = most_rows,
+                                                 .row_step = most_rows,
+                                                 .panel_floats = matmul_panel_floats,
+                                                 .pack = pack_float16_pairs,
+                                                 .block = float16_block,
+                                                 .reads_in_place = float16_reads_in_place,
+                                                 .rows_words = rows_words,
+                                                 .copy_rows = copy_rows<FloatRows>};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

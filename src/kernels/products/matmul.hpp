@@ -1,7 +1,6 @@
 // out = activation(a b + bias) + residual. b lies in panels of block_vectors registers (panels.hpp); a's elements are
-// broadcast from where they lie, or from a copy of the block at work if a row's elements are not neighbours or have to be
-// widened. What has 16 bits is widened as it is read and rounded once as it is stored: in between all is float32, in the
-// order that float32 has.
+// broadcast from where they lie, or from a copy if a row's elements are not neighbours or have to be widened. What has 16
+// bits is widened as it is read and rounded once as it is stored: in between all is float32, in the order that float32 has.
 //
 // Loops: pieces of rows > panels > k blocks (of depth_block rows of a panel, which stream from the second-level cache)
 // > blocks of 6 x 4 (32 registers) or 6 x 2 (16) of the output, kept in registers over the k block. Between k blocks a
@@ -84,8 +83,8 @@ struct FloatsOf {
 };
 
 // `columns` elements of a row: from sums to out. bias and residual may be null.
-template <class Activate>
-FOVEA_INLINE void finish_row(const float *sums, const float *bias, const float *residual, float *out, int64_t columns,
+template <class Element, class Activate>
+FOVEA_INLINE void finish_row(const float *sums, const float *bias, const float *residual, Element *out, int64_t columns,
                              const Activate &activate) {
   int64_t c = 0;
   for (; c + lanes <= columns; c += lanes) {
@@ -109,16 +108,15 @@ template <class Activate>
 FOVEA_INLINE void finish_rows(const MatmulTask &task, const MatmulStep &step, const float *sums, int64_t row,
                               int64_t rows, const Activate &activate) {
   FloatsOf bias, residual;
-  alignas(64) float room[row_panels * panel_columns];
   const float *added = bias(task.bias, task.bias_dtype, step.column, step.columns);
-  for (int64_t r = step.row + row; r < step.row + row + rows; ++r, sums += step.sums_stride) {
-    const int64_t at = r * task.residual_row_stride + step.column;
-    const float *from = residual(task.residual, task.residual_dtype, at, step.columns);
-    void *out = element_at(task.out, task.out_dtype, r * task.out_row_stride + step.column);
-    const bool narrow = is_narrow(task.out_dtype);
-    finish_row(sums, added, from, narrow ? room : static_cast<float *>(out), step.columns, activate);
-    if (narrow) narrow_row(room, step.columns, out, task.out_dtype);
-  }
+  with_element(task.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    for (int64_t r = step.row + row; r < step.row + row + rows; ++r, sums += step.sums_stride) {
+      const int64_t at = r * task.residual_row_stride + step.column;
+      const float *from = residual(task.residual, task.residual_dtype, at, step.columns);
+      auto *out = static_cast<typename T::Element *>(task.out) + r * task.out_row_stride + step.column;
+      finish_row(sums, added, from, out, step.columns, activate);
+    }
+  });
 }
 
 FOVEA_NOINLINE void finish_sums(const MatmulTask &task, const MatmulStep &step, const float *sums, int64_t row,
@@ -171,9 +169,8 @@ FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step
   }
 }
 
-constexpr int64_t copied_rows = 12;
-constexpr int64_t copied_panels = 8;
-constexpr int64_t sums_rows = copied_rows * copied_panels;  // times panel_columns: 24 kB with AVX-512
+// Of a piece, times panel_columns: 24 kB with AVX-512.
+constexpr int64_t sums_rows = 96;
 
 // A step but for a and the rows.
 template <class Panel>
@@ -193,7 +190,8 @@ constexpr int64_t piece_floats = int64_t{1} << 16;
 constexpr int64_t least_piece_rows = 48;
 static_assert(least_piece_rows <= sums_rows && piece_floats / depth_block + 6 <= sums_rows);
 
-// Rows of a where they lie, as the panel wants them: copying those that may be read there costs more than it gains, even for rows a power of two apart.
+// Rows of a where they lie, as the panel wants them: copying those that may be read there costs more than it gains, even
+// for rows a power of two apart.
 template <class Panel>
 FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_t stride, float *sums) {
   const int64_t whole = Panel::left_depth(task.depth);
@@ -217,54 +215,27 @@ FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_
   }
 }
 
-constexpr int64_t copied_floats = copied_rows * depth_block;
+// As many rows as fit are copied here, on the stack, and all panels pass by them: 48 kB. Of more, few would pass by a panel
+// together; they are copied before.
+constexpr int64_t rows_words = 16 * depth_block;
 
-inline MatmulTask rows_of(const MatmulTask &task, int64_t row, int64_t rows) {
-  MatmulTask part = task;
-  part.rows = rows;
-  part.a = element_at(task.a, task.a_dtype, row * task.a_row_stride);
-  part.out = element_at(task.out, task.out_dtype, row * task.out_row_stride);
-  if (task.residual != nullptr) {
-    part.residual = element_at(task.residual, task.residual_dtype, row * task.residual_row_stride);
-  }
-  return part;
+template <class Panel>
+inline void copy_rows(const MatmulRows &rows) {
+  const int64_t words = Panel::left_depth(rows.depth);
+  for (int64_t r = 0; r < rows.rows; ++r) Panel::copy_row(rows, r, rows.to + r * words);
 }
 
-// Rows of a that cannot be read where they lie, a few copied over their whole depth at a time.
 template <class Panel>
-FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, int64_t together, float *sums) {
-  alignas(64) float copy[copied_floats];
-  const int64_t whole = Panel::left_depth(task.depth);
-  for (int64_t row = 0; row < task.rows; row += together) {
-    const MatmulTask part = rows_of(task, row, min_of(together, task.rows - row));
-    for (int64_t r = 0; r < part.rows; ++r) Panel::copy_row(part, r, 0, whole, copy + r * whole);
-    multiply_rows<Panel>(part, copy, whole, sums);
-  }
-}
-
-// Deep ones, one k block at a time.
-template <class Panel>
-FOVEA_NOINLINE void multiply_copied_blocks(const MatmulTask &task, float *sums) {
-  alignas(64) float copy[copied_floats];
-  constexpr int64_t together = copied_panels * panel_columns;
-  const int64_t whole = Panel::left_depth(task.depth);
-  for (int64_t row = 0; row < task.rows; row += copied_rows) {
-    const int64_t rows = min_of(copied_rows, task.rows - row);
-    for (int64_t first = 0; first < task.columns; first += together) {
-      for (int64_t k = 0; k < whole; k += depth_block) {
-        const int64_t depth = min_of(depth_block, whole - k);
-        for (int64_t r = 0; r < rows; ++r) Panel::copy_row(task, row + r, k, depth, copy + r * depth_block);
-        for (int64_t column = first; column < min_of(first + together, task.columns); column += panel_columns) {
-          MatmulStep step = step_at<Panel>(task, column, k, sums + (column - first), together);
-          step.a = copy;
-          step.a_row_stride = depth_block;
-          step.row = row;
-          step.rows = rows;
-          multiply_step<Panel>(task, step);
-        }
-      }
-    }
-  }
+FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, float *sums) {
+  alignas(64) float copy[rows_words];
+  copy_rows<Panel>({.a = task.a,
+                    .a_dtype = task.a_dtype,
+                    .a_row_stride = task.a_row_stride,
+                    .a_column_stride = task.a_column_stride,
+                    .rows = task.rows,
+                    .depth = task.depth,
+                    .to = copy});
+  multiply_rows<Panel>(task, copy, Panel::left_depth(task.depth), sums);
 }
 
 template <class Panel>
@@ -273,12 +244,7 @@ FOVEA_INLINE void multiply_panels(const MatmulTask &task) {
   if (Panel::reads_in_place(task)) {
     return multiply_rows<Panel>(task, static_cast<const float *>(task.a), Panel::left_stride(task), sums);
   }
-  const int64_t together = copied_floats / max_of(Panel::left_depth(task.depth), 1);
-  if (together >= min_of(task.rows, copied_rows)) {
-    multiply_copied_rows<Panel>(task, together < copied_rows ? task.rows : together / copied_rows * copied_rows, sums);
-  } else {
-    multiply_copied_blocks<Panel>(task, sums);
-  }
+  multiply_copied_rows<Panel>(task, sums);
 }
 
 inline void matmul_block(const MatmulTask &task) {
@@ -294,7 +260,10 @@ constexpr MatmulKernels matmul_kernels = {.set = FOVEA_SET_NAME,
                                           .block_rows = 4 * block_rows<block_vectors>,
                                           .panel_floats = matmul_panel_floats,
                                           .pack = matmul_pack,
-                                          .block = matmul_block};
+                                          .block = matmul_block,
+                                          .reads_in_place = FloatRows::reads_in_place,
+                                          .rows_words = rows_words,
+                                          .copy_rows = copy_rows<FloatRows>};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -10,6 +10,7 @@ namespace fovea {
 struct MatmulPack {
   const void *b;
   Dtype dtype = Dtype::f32;
+  bool narrows = false;  // float32 becomes a panel of bfloat16
   int64_t b_row_stride;
   int64_t b_column_stride;
   int64_t depth;
@@ -44,6 +45,17 @@ struct MatmulTask {
   int64_t residual_row_stride = 0;
 };
 
+// Rows of a to be copied before the product into what a kernel reads where it lies.
+struct MatmulRows {
+  const void *a;
+  Dtype a_dtype = Dtype::f32;
+  int64_t a_row_stride;
+  int64_t a_column_stride;
+  int64_t rows;
+  int64_t depth;
+  float *to;  // MatmulKernels::copied_depth(depth) elements to a row
+};
+
 // The kernels of a product and the blocking they want. b is read in panels of panel_columns columns.
 struct MatmulKernels {
   const char *set;  // of instructions, by its name
@@ -54,6 +66,15 @@ struct MatmulKernels {
   int64_t (*panel_floats)(int64_t depth, Dtype dtype);
   void (*pack)(const MatmulPack &pack);
   void (*block)(const MatmulTask &task);
+  // Rows of a that are read where they lie; null: all. Others `block` copies by itself, as long as those of the whole product
+  // are at most rows_words 32-bit words as copies. More have to be copied before.
+  bool (*reads_in_place)(const MatmulTask &task) = nullptr;
+  int64_t rows_words = 0;
+  void (*copy_rows)(const MatmulRows &rows) = nullptr;
+  Dtype rows_dtype = Dtype::f32;  // of copies
+
+  // Elements of a row's copy: bfloat16 in pairs, the last one with a zero.
+  int64_t copied_depth(int64_t depth) const { return is_narrow(rows_dtype) ? round_up(depth, 2) : depth; }
 };
 
 // Deeper ones do not fit the address space, and sizes below it can be computed with.

@@ -1,6 +1,6 @@
 // bfloat16 times bfloat16 by products of pairs (AVX-512-BF16): a panel's words are operands as they are (panels.hpp), and so
 // are two neighbours of a row of the left side. As bits a pair is one 32-bit element: loops, register blocks and copies are
-// those of float32, with half the depth.
+// those of float32, with half the depth. Rows of float32 are rounded to bfloat16 in their copies.
 //
 // Products are exact, sums are float32, rounded to nearest even; numbers that are subnormal in float32 count as 0.
 #pragma once
@@ -16,23 +16,35 @@ struct PairPanel {
 
   // A row is whole words, wherever they begin.
   static bool reads_in_place(const MatmulTask &task) {
-    return task.a_column_stride == 1 && task.depth % 2 == 0 && (task.a_row_stride % 2 == 0 || task.rows == 1);
+    const bool whole_words = task.depth % 2 == 0 && (task.a_row_stride % 2 == 0 || task.rows == 1);
+    return task.a_dtype == Dtype::bf16 && task.a_column_stride == 1 && whole_words;
   }
   static int64_t left_stride(const MatmulTask &task) { return task.a_row_stride / 2; }
   static int64_t left_depth(int64_t depth) { return ceil_div(depth, 2); }
   static int64_t offset(int64_t k) { return k * panel_columns; }
 
-  static void copy_row(const MatmulTask &task, int64_t row, int64_t k, int64_t depth, float *to) {
-    const int64_t stride = task.a_column_stride, elements = min_of(2 * depth, task.depth - 2 * k);
-    const uint16_t *from = static_cast<const uint16_t *>(task.a) + row * task.a_row_stride + 2 * k * stride;
-    if (stride == 1) {
-      memcpy(to, from, static_cast<size_t>(elements) * sizeof *from);
-      if (elements < 2 * depth) memset(reinterpret_cast<char *>(to) + 2 * elements, 0, 2);
+  // Float32 is rounded to nearest, ties to even.
+  static void copy_row(const MatmulRows &rows, int64_t row, float *to) {
+    const int64_t stride = rows.a_column_stride, depth = rows.depth;
+    const void *from = element_at(rows.a, rows.a_dtype, row * rows.a_row_stride);
+    auto *halves = reinterpret_cast<char *>(to);
+    if (depth % 2 != 0) memset(halves + 2 * depth, 0, 2);
+    if (rows.a_dtype == Dtype::bf16) {
+      const auto *elements = static_cast<const uint16_t *>(from);
+      if (stride == 1) {
+        memcpy(halves, elements, static_cast<size_t>(depth) * sizeof *elements);
+        return;
+      }
+      for (int64_t i = 0; i < depth; ++i) memcpy(halves + 2 * i, elements + i * stride, sizeof *elements);
       return;
     }
-    for (int64_t i = 0; i < depth; ++i, from += 2 * stride) {
-      const uint16_t pair[2] = {from[0], 2 * i + 1 < elements ? from[stride] : uint16_t{0}};
-      memcpy(to + i, pair, sizeof pair);
+    const auto *floats = static_cast<const float *>(from);
+    if (stride == 1) return narrow_row(floats, depth, halves, Dtype::bf16);
+    for (int64_t i = 0; i < depth; i += lanes) {
+      float some[lanes];
+      const int64_t count = min_of(lanes, depth - i);
+      for (int64_t j = 0; j < count; ++j) some[j] = floats[(i + j) * stride];
+      narrow_row(some, count, halves + 2 * i, Dtype::bf16);
     }
   }
 
@@ -51,7 +63,11 @@ constexpr MatmulKernels pairs_kernels = {.set = FOVEA_SET_NAME,
                                          .block_rows = 4 * block_rows<block_vectors>,
                                          .panel_floats = matmul_panel_floats,
                                          .pack = matmul_pack,
-                                         .block = pairs_block};
+                                         .block = pairs_block,
+                                         .reads_in_place = PairPanel::reads_in_place,
+                                         .rows_words = rows_words,
+                                         .copy_rows = copy_rows<PairPanel>,
+                                         .rows_dtype = Dtype::bf16};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

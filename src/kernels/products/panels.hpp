@@ -22,7 +22,7 @@ constexpr int64_t panel_columns = block_vectors * lanes;
 
 // What a panel is multiplied by: rows of the left side as floats, one for each row of the panel.
 //   reads_in_place(task)    they lie so in memory, left_stride(task) apart
-//   copy_row(task, ...)     else become so
+//   copy_row(rows, r, to)   else become so
 //   left_depth(depth)       how many they are
 // The panel itself tells
 //   whole                   all its columns are computed, there or not
@@ -33,19 +33,19 @@ struct FloatRows {
   static int64_t left_stride(const MatmulTask &task) { return task.a_row_stride; }
   static int64_t left_depth(int64_t depth) { return depth; }
 
-  static void copy_row(const MatmulTask &task, int64_t row, int64_t k, int64_t depth, float *to) {
-    const int64_t stride = task.a_column_stride;
-    const void *from = element_at(task.a, task.a_dtype, row * task.a_row_stride + k * stride);
-    if (stride == 1) return widen_rows(from, task.a_dtype, 0, 1, depth, to, 0);
-    if (!is_narrow(task.a_dtype)) {
-      for (int64_t i = 0; i < depth; ++i) to[i] = static_cast<const float *>(from)[i * stride];
+  static void copy_row(const MatmulRows &rows, int64_t row, float *to) {
+    const int64_t stride = rows.a_column_stride;
+    const void *from = element_at(rows.a, rows.a_dtype, row * rows.a_row_stride);
+    if (stride == 1) return widen_rows(from, rows.a_dtype, 0, 1, rows.depth, to, 0);
+    if (!is_narrow(rows.a_dtype)) {
+      for (int64_t i = 0; i < rows.depth; ++i) to[i] = static_cast<const float *>(from)[i * stride];
       return;
     }
-    for (int64_t i = 0; i < depth; i += lanes) {
+    for (int64_t i = 0; i < rows.depth; i += lanes) {
       uint16_t halves[lanes];
-      const int64_t count = min_of(lanes, depth - i);
+      const int64_t count = min_of(lanes, rows.depth - i);
       for (int64_t j = 0; j < count; ++j) halves[j] = static_cast<const uint16_t *>(from)[(i + j) * stride];
-      widen_rows(halves, task.a_dtype, 0, 1, count, to + i, 0);
+      widen_rows(halves, rows.a_dtype, 0, 1, count, to + i, 0);
     }
   }
 };
@@ -223,7 +223,43 @@ inline void pack_halves(const MatmulPack &pack) {
   }
 }
 
-inline void matmul_pack(const MatmulPack &pack) { is_narrow(pack.dtype) ? pack_halves(pack) : pack_floats(pack); }
+// Float32 rounded to bfloat16, some rows at a time, then packed as such.
+inline void pack_narrowed(const MatmulPack &pack) {
+  constexpr int64_t together = 32;
+  alignas(64) uint16_t room[together * panel_columns];
+  alignas(64) float row[panel_columns];
+  const bool columns_contiguous = pack.b_row_stride == 1 && pack.b_column_stride != 1;
+  MatmulPack part = pack;
+  part.b = room;
+  part.dtype = Dtype::bf16;
+  part.b_row_stride = columns_contiguous ? 1 : panel_columns;
+  part.b_column_stride = columns_contiguous ? together : 1;
+  for (int64_t k = 0; k < pack.depth; k += together) {
+    const float *from = static_cast<const float *>(pack.b) + k * pack.b_row_stride;
+    part.depth = min_of(together, pack.depth - k);
+    part.out = pack.out + k / 2 * panel_columns;
+    if (columns_contiguous) {
+      for (int64_t c = 0; c < pack.columns; ++c) {
+        narrow_row(from + c * pack.b_column_stride, part.depth, room + c * together, Dtype::bf16);
+      }
+    } else {
+      for (int64_t r = 0; r < part.depth; ++r, from += pack.b_row_stride) {
+        const float *floats = from;
+        if (pack.b_column_stride != 1) {
+          for (int64_t c = 0; c < pack.columns; ++c) row[c] = from[c * pack.b_column_stride];
+          floats = row;
+        }
+        narrow_row(floats, pack.columns, room + r * panel_columns, Dtype::bf16);
+      }
+    }
+    pack_halves(part);
+  }
+}
+
+inline void matmul_pack(const MatmulPack &pack) {
+  if (pack.narrows) return pack_narrowed(pack);
+  is_narrow(pack.dtype) ? pack_halves(pack) : pack_floats(pack);
+}
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -17,7 +17,8 @@ struct AdditiveFewRows : FewRowsValues {
   // Units that are added in one chain: a quarter as many sums.
   static constexpr int64_t chain = short_chain * lanes;
 
-  // The rows' reaches; what is kept of each row's units, two floats for each as in AdditiveManyRows, and two more as exponentials of a row that holds tangents.
+  // The rows' reaches; what is kept of each row's units, two floats for each as in AdditiveManyRows, and two more as
+  // exponentials of a row that holds tangents.
   static constexpr int64_t rows_at = tile_rows;
   static constexpr int64_t query_floats(int64_t head_dim) { return rows_at + 4 * padded_units(head_dim) * tile_rows; }
 

@@ -96,7 +96,7 @@ Status check_numbers(const fovea_attention_options &options, int32_t score_kind,
   p->logits.softcap = options.softcap;
   p->outputs.average_weights = (options.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
   FOVEA_CHECK(check_reserved(options.reserved));
-  FOVEA_CHECK(check_precision(options.precision));
+  FOVEA_CHECK(check_precision("options", options.precision));
   if (options.scores_kind < FOVEA_SCORES_RAW || options.scores_kind > FOVEA_SCORES_LOGITS) {
     return fail(FOVEA_BAD_VALUE, "options.scores_kind is %d, expected %d to %d", options.scores_kind, FOVEA_SCORES_RAW,
                 FOVEA_SCORES_LOGITS);

@@ -4,6 +4,7 @@
 #include "ops/attention/plan.hpp"
 #include "ops/cache/kv_cache.hpp"
 #include "ops/multi_head/multi_head.hpp"
+#include "ops/products/product.hpp"
 #include "runtime/memory_layout.hpp"
 
 namespace fovea {
@@ -25,6 +26,14 @@ struct ProjectedRows {
   void *in(void *memory) const { return memory == nullptr ? nullptr : element_at(part.in(memory), dtype, column); }
 };
 
+// An input, or attention's rows, through a weight or through several that lie side by side.
+struct Projection {
+  Product product;
+  const fovea_mha_weights::PackedLinear *weight;  // the first
+  const void *x;                                  // of the last projection null
+  ProjectedRows out;                              // likewise
+};
+
 struct MultiHeadCall {
   const Context *context;
   const fovea_mha_weights *weights;
@@ -38,9 +47,13 @@ struct MultiHeadCall {
   bool projects_keys;  // else the cache has them
   bool needs_keys;     // of this call: to attend to, or for the cache
   int64_t key_len;     // with the cache's
+  bool medium;         // float32 may be rounded to bfloat16
   Dtype between;       // what projections hand to attention, and attention to the last one
+  int input_count;     // of projections before attention
+  Projection input[3], last;
   MemoryLayout layout;
   ProjectedRows query_rows, key_rows, value_rows, concat_rows;
+  MemoryPart<float> copies;  // of a projection's rows
   MemoryPart<char> attention_memory;
   fovea_plan plan;
 };

@@ -33,7 +33,9 @@ Status read_options(const fovea_mha_options *options, const MultiHeadTensors &te
   if ((o.flags & ~uint32_t{FOVEA_MHA_KEEP_CACHE}) != 0) {
     return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_MHA_KEEP_CACHE only", o.flags);
   }
-  if (o.reserved != 0) return fail(FOVEA_BAD_OPTION, "options.reserved is %d, expected 0", o.reserved);
+  FOVEA_CHECK(check_precision("options", o.precision));
+  call->medium =
+      o.precision == FOVEA_PRECISION_DEFAULT ? call->weights->medium : narrows_products(*call->context, o.precision);
   if (o.cache != nullptr) {
     FOVEA_CHECK(within("options", check_kv_cache(o.cache)));
   }

@@ -1,17 +1,29 @@
-// Lays out the workspace of multi-head attention, and plans attention over views of it.
+// Lays out the workspace of multi-head attention, and plans projections, and attention, over views of it.
+#include <algorithm>
+
 #include "ops/attention/attention.hpp"
 #include "ops/multi_head/call.hpp"
-#include "runtime/cpu.hpp"
+#include "ops/products/row_copies.hpp"
 
 namespace fovea {
 namespace {
 
-// Inputs of bfloat16 stay so where the processor multiplies it: half the bytes, twice the rate. Rotary turns float32.
+using PackedLinear = fovea_mha_weights::PackedLinear;
+
+// Inputs of bfloat16 stay so where the processor multiplies it: half the bytes, twice the rate. Those of float32 become so
+// where that may be, but not on the way to a cache that keeps more.
 Dtype between_steps(const MultiHeadCall &call) {
-  const bool narrow =
-      call.query.dtype == Dtype::bf16 && call.key.dtype == Dtype::bf16 && call.value.dtype == Dtype::bf16;
-  const bool pairs = call.context->kernels->matmul_pairs != nullptr && cpu_has_bfloat16_products();
-  return narrow && pairs && call.options.rotary == nullptr ? Dtype::bf16 : Dtype::f32;
+  const auto all_of = [&](Dtype dtype, Dtype other) {
+    bool all = true;
+    for (const Sequences *x : {&call.query, &call.key, &call.value})
+      all = all && (x->dtype == dtype || x->dtype == other);
+    return all;
+  };
+  const fovea_kv_cache *cache = call.options.cache;
+  const bool narrows =
+      call.medium && (cache == nullptr || cache->dtype == Dtype::bf16) && all_of(Dtype::f32, Dtype::bf16);
+  const bool may = narrows || all_of(Dtype::bf16, Dtype::bf16);
+  return may && multiplies_bfloat16(*call.weights->kernels) ? Dtype::bf16 : Dtype::f32;
 }
 
 // The workspace's rows: side by side where one product writes them.
@@ -51,12 +63,85 @@ fovea_tensor heads_of(const ProjectedRows &rows, void *memory, const Sequences &
           {like.length * stride, dim, stride, 1}};
 }
 
+struct Destination {
+  Dtype dtype;
+  int64_t batch_stride, row_stride;
+};
+
+Projection plan_product(const MultiHeadCall &call, const Sequences &x, const PackedLinear &first, int64_t columns,
+                        const Destination &out) {
+  Projection planned = {
+      .product = {.kernels = &product_kernels(*call.weights->kernels, x.dtype, first.dtype, call.medium),
+                  .matrix = {.columns = columns, .depth = first.inputs, .dtype = first.dtype},
+                  .types = {.x = x.dtype, .out = out.dtype}},
+      .weight = &first,
+      .x = x.data,
+      .out = {}};
+  set_rows({{x.batch, x.batch_stride, out.batch_stride}, {x.length, x.row_stride, out.row_stride}}, &planned.product);
+  return planned;
+}
+
+void plan_input_projections(MultiHeadCall *call) {
+  const fovea_mha_weights &w = *call->weights;
+  const auto add = [&](const Sequences &x, const PackedLinear &first, int64_t columns, const ProjectedRows &rows) {
+    Projection &planned = call->input[call->input_count++];
+    planned = plan_product(*call, x, first, columns, {rows.dtype, x.length * rows.row_stride, rows.row_stride});
+    planned.out = rows;
+  };
+  if (!call->needs_keys) return add(call->query, w.query, w.query.outputs, call->query_rows);
+  // One product for parts that share their input, unless it would spend registers on the padding between them.
+  const int64_t lanes = w.kernels->rowwise->lanes;
+  const bool one_type = w.key.dtype == w.value.dtype;
+  const bool dense = one_type && w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
+  if (call->one_input && dense && w.query.dtype == w.key.dtype) {
+    return add(call->query, w.query, w.query.padded + w.key.padded + w.value.outputs, call->query_rows);
+  }
+  add(call->query, w.query, w.query.outputs, call->query_rows);
+  if (call->one_memory && dense) return add(call->key, w.key, w.key.padded + w.value.outputs, call->key_rows);
+  add(call->key, w.key, w.key.outputs, call->key_rows);
+  add(call->value, w.value, w.value.outputs, call->value_rows);
+}
+
+void plan_last_projection(MultiHeadCall *call) {
+  const PackedLinear &out = call->weights->out;
+  const int64_t row = call->concat_rows.row_stride;
+  const Sequences x = {nullptr, call->between, call->query.batch, call->query.length, row, call->query.length * row,
+                       row};
+  call->last =
+      plan_product(*call, x, out, out.outputs, {call->out.dtype, call->out.batch_stride, call->out.row_stride});
+}
+
+// And room for copies of their rows.
+void plan_projections(MultiHeadCall *call) {
+  plan_input_projections(call);
+  int64_t words = 0;
+  for (int n = 0; n < call->input_count; ++n) words = std::max(words, row_copy_words(call->input[n].product));
+  if (call->weights->out.inputs > 0) {
+    plan_last_projection(call);
+    words = std::max(words, row_copy_words(call->last.product));
+  }
+  call->copies = call->layout.add<float>(words);
+}
+
+// The caller's options, but for a precision that is this call's unless they have their own.
+Status attention_options(const MultiHeadCall &call, fovea_attention_options *options) {
+  FOVEA_CHECK(read_options("options", call.options.attention, options));
+  options->struct_size = sizeof *options;
+  if (options->precision == FOVEA_PRECISION_DEFAULT) {
+    options->precision = call.options.precision == FOVEA_PRECISION_DEFAULT && call.weights->medium
+                             ? FOVEA_PRECISION_MEDIUM
+                             : call.options.precision;
+  }
+  return FOVEA_OK;
+}
+
 // Everything else about attention itself, and its part of the workspace.
 Status plan_heads(MultiHeadCall *call) {
   const HeadTensors t = head_tensors(*call, nullptr);
+  fovea_attention_options options = {};
+  FOVEA_CHECK(within("options.attention", attention_options(*call, &options)));
   const Status status = prepare_attention(
-      call->context, {call->options.score, &t.query, &t.key, nullptr, &t.value, &t.out, call->options.attention},
-      &call->plan);
+      call->context, {call->options.score, &t.query, &t.key, nullptr, &t.value, &t.out, &options}, &call->plan);
   FOVEA_CHECK(within("options.attention", status));
   call->attention_memory = call->layout.add<char>(static_cast<int64_t>(call->plan.attention.workspace_size));
   if (call->layout.fits()) return FOVEA_OK;
@@ -88,6 +173,7 @@ HeadTensors head_tensors(const MultiHeadCall &call, void *memory) {
 Status plan_multi_head(MultiHeadCall *call) {
   call->between = between_steps(*call);
   FOVEA_CHECK(lay_out(call));
+  plan_projections(call);
   return plan_heads(call);
 }
 

@@ -13,40 +13,13 @@
 namespace fovea {
 namespace {
 
-using PackedLinear = fovea_mha_weights::PackedLinear;
-
-struct Destination {
-  void *data;
-  Dtype dtype;
-  int64_t batch_stride, row_stride;
-};
-
-void project(const MultiHeadCall &call, const Sequences &x, const PackedLinear &first, int64_t columns,
-             const Destination &out) {
-  Product product = {.kernels = &product_kernels(*call.weights->kernels, x.dtype, first.dtype),
-                     .matrix = {.columns = columns, .depth = first.inputs, .dtype = first.dtype},
-                     .types = {.x = x.dtype, .out = out.dtype}};
-  set_rows({{x.batch, x.batch_stride, out.batch_stride}, {x.length, x.row_stride, out.row_stride}}, &product);
-  run_product(*call.context, product, {.x = x.data, .panels = first.panels, .out = out.data, .bias = first.bias});
-}
-
-void project_inputs(const MultiHeadCall &call, void *memory) {
-  const fovea_mha_weights &w = *call.weights;
-  const auto run = [&](const Sequences &x, const PackedLinear &first, int64_t columns, const ProjectedRows &rows) {
-    project(call, x, first, columns, {rows.in(memory), rows.dtype, x.length * rows.row_stride, rows.row_stride});
-  };
-  if (!call.needs_keys) return run(call.query, w.query, w.query.outputs, call.query_rows);
-  // One product for parts that share their input, unless it would spend registers on the padding between them.
-  const int64_t lanes = w.kernels->rowwise->lanes;
-  const bool one_type = w.key.dtype == w.value.dtype;
-  const bool dense = one_type && w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
-  if (call.one_input && dense && w.query.dtype == w.key.dtype) {
-    return run(call.query, w.query, w.query.padded + w.key.padded + w.value.outputs, call.query_rows);
-  }
-  run(call.query, w.query, w.query.outputs, call.query_rows);
-  if (call.one_memory && dense) return run(call.key, w.key, w.key.padded + w.value.outputs, call.key_rows);
-  run(call.key, w.key, w.key.outputs, call.key_rows);
-  run(call.value, w.value, w.value.outputs, call.value_rows);
+void project(const MultiHeadCall &call, void *memory, const Projection &projection, const void *x, void *out) {
+  run_product(*call.context, projection.product,
+              {.x = x,
+               .copies = call.copies.in(memory),
+               .panels = projection.weight->panels,
+               .out = out,
+               .bias = projection.weight->bias});
 }
 
 // Turns queries and keys, and puts what is new into the cache, past its length and in its type: the only step that can
@@ -70,26 +43,21 @@ Status place_heads(const MultiHeadCall &call, const HeadTensors &t) {
   return FOVEA_OK;
 }
 
-void project_out(const MultiHeadCall &call, void *concat) {
-  const PackedLinear &out = call.weights->out;
-  if (out.inputs == 0) return;
-  const int64_t row = call.concat_rows.row_stride;
-  const Sequences rows = {concat, call.between, call.query.batch, call.query.length, row, call.query.length * row, row};
-  project(call, rows, out, out.outputs, {call.out.data, call.out.dtype, call.out.batch_stride, call.out.row_stride});
-}
-
 Status run(MultiHeadCall *call, const MultiHeadTensors &tensors) {
   const Workspace workspace(*call->context, call->layout);
   FOVEA_CHECK(workspace.status());
   void *memory = workspace.data();  // null: nothing to project
   FOVEA_CHECK(check_multi_head_data(tensors, memory, call));
-  if (memory != nullptr) project_inputs(*call, memory);
+  for (int n = 0; n < call->input_count && memory != nullptr; ++n) {
+    const Projection &input = call->input[n];
+    project(*call, memory, input, input.x, input.out.in(memory));
+  }
   FOVEA_CHECK(place_heads(*call, head_tensors(*call, memory)));
   FOVEA_CHECK(check_positions_apart(tensors, *call));
   if (call->options.cache != nullptr) call->options.cache->length = call->key_len;
   if (!call->attends) return FOVEA_OK;
   run_attention(call->plan.attention, call->plan.call, call->attention_memory.in(memory));
-  project_out(*call, call->concat_rows.in(memory));
+  if (call->weights->out.inputs > 0) project(*call, memory, call->last, call->concat_rows.in(memory), call->out.data);
   return FOVEA_OK;
 }
 

@@ -35,7 +35,7 @@ Parts lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
     packed[i]->outputs = all[i]->matrix.columns;
     // The largest sizes there are do not fit, which the layout finds, but must not overflow before.
     packed[i]->padded = round_up(min_of(all[i]->matrix.columns, INT64_MAX - width), width);
-    packed[i]->dtype = all[i]->matrix.dtype;
+    packed[i]->dtype = all[i]->matrix.panel_dtype();
     // Deeper ones do not fit either.
     const int64_t words = kernels.panel_floats(min_of(packed[i]->inputs, deepest_product), packed[i]->dtype);
     parts.panels[i] = parts.layout.add_behind<float>({packed[i]->padded / width, words});
@@ -76,7 +76,7 @@ Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parame
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(expect_given(parameters, "parameters", "the layer's parameters"));
   WeightSources sources;
-  FOVEA_CHECK(read_parameters(*parameters, &sources, weights));
+  FOVEA_CHECK(read_parameters(*context, *parameters, &sources, weights));
   weights->kernels = context->kernels;
   if (lay_out(sources, weights).layout.fits()) return FOVEA_OK;
   return fail(FOVEA_SIZE_OVERFLOW, "the weights of parameters would exceed the address space");
@@ -84,7 +84,7 @@ Status plan_mha_weights(const Context *given, const fovea_mha_parameters *parame
 
 Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters, fovea_mha_weights *weights) {
   WeightSources sources;
-  FOVEA_CHECK(read_parameters(parameters, &sources, weights));
+  FOVEA_CHECK(read_parameters(context, parameters, &sources, weights));
   FOVEA_CHECK(allocate(lay_out(sources, weights), weights));
   pack(context, sources.query, weights->query);
   pack(context, sources.key, weights->key);

@@ -23,7 +23,8 @@ struct fovea_mha_weights {
   int64_t heads = 0, kv_heads = 0;
   int64_t head_dim = 0, key_dim = 0, value_dim = 0;
   PackedLinear query, key, value;
-  PackedLinear out;  // no inputs: no product
+  PackedLinear out;     // no inputs: no product
+  bool medium = false;  // packed for it: rows of float32 may be rounded to bfloat16
   size_t size = 0;
   void *memory = nullptr;  // holds all of it
 

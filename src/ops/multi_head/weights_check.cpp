@@ -13,7 +13,7 @@ Status check_numbers(const fovea_mha_parameters &p) {
     return fail(FOVEA_BAD_VALUE, "parameters.layout is %d, expected %d (OUT_IN) or %d (IN_OUT)", p.layout,
                 FOVEA_WEIGHT_OUT_IN, FOVEA_WEIGHT_IN_OUT);
   }
-  if (p.reserved != 0) return fail(FOVEA_BAD_OPTION, "parameters.reserved is %d, expected 0", p.reserved);
+  FOVEA_CHECK(check_precision("parameters", p.precision));
   if (p.heads < 1 || p.heads > most_heads) {
     return fail(FOVEA_BAD_VALUE, "parameters.heads is %" PRId64 ", expected 1 to %" PRId64, p.heads, most_heads);
   }
@@ -139,7 +139,8 @@ Status read_out(const fovea_mha_parameters &p, int64_t inputs, WeightSources *so
 
 }  // namespace
 
-Status read_parameters(const fovea_mha_parameters &given, WeightSources *sources, fovea_mha_weights *weights) {
+Status read_parameters(const Context &context, const fovea_mha_parameters &given, WeightSources *sources,
+                       fovea_mha_weights *weights) {
   fovea_mha_parameters p;
   FOVEA_CHECK(read_options("parameters", &given, &p));
   FOVEA_CHECK(check_numbers(p));
@@ -151,7 +152,12 @@ Status read_parameters(const fovea_mha_parameters &given, WeightSources *sources
   weights->head_dim = sources->query.matrix.columns / weights->heads;
   weights->key_dim = sources->key.matrix.columns / weights->kv_heads;
   weights->value_dim = sources->value.matrix.columns / weights->kv_heads;
-  return read_out(p, weights->heads * weights->value_dim, sources);
+  FOVEA_CHECK(read_out(p, weights->heads * weights->value_dim, sources));
+  weights->medium = narrows_products(context, p.precision);
+  for (WeightSource *source : {&sources->query, &sources->key, &sources->value, &sources->out}) {
+    source->matrix.narrows = weights->medium && source->matrix.dtype == Dtype::f32;
+  }
+  return FOVEA_OK;
 }
 
 Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters, std::initializer_list<NamedTensor> outputs) {

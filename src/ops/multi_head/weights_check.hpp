@@ -22,7 +22,7 @@ struct WeightSources {
 };
 
 // Everything that the parameters say, and the sizes that follow from it.
-[[nodiscard]] Status read_parameters(const fovea_mha_parameters &given, WeightSources *sources,
+[[nodiscard]] Status read_parameters(const Context &context, const fovea_mha_parameters &given, WeightSources *sources,
                                      fovea_mha_weights *weights);
 
 }  // namespace fovea

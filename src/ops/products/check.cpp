@@ -55,7 +55,7 @@ Status check_linear_pack_options(const fovea_linear_pack_options &options) {
     return fail(FOVEA_BAD_VALUE, "options.layout is %d, expected %d (OUT_IN) or %d (IN_OUT)", options.layout,
                 FOVEA_WEIGHT_OUT_IN, FOVEA_WEIGHT_IN_OUT);
   }
-  return check_reserved(options.reserved);
+  return check_precision("options", options.precision);
 }
 
 Status check_linear_options(const fovea_linear_options &options, const fovea_tensor &out) {
@@ -63,7 +63,7 @@ Status check_linear_options(const fovea_linear_options &options, const fovea_ten
     return fail(FOVEA_BAD_VALUE, "options.activation is %d, expected %d to %d (FOVEA_ACTIVATION_*)", options.activation,
                 FOVEA_ACTIVATION_NONE, FOVEA_ACTIVATION_SILU);
   }
-  FOVEA_CHECK(check_reserved(options.reserved));
+  FOVEA_CHECK(check_precision("options", options.precision));
   if (options.bias != nullptr) {
     const TensorRule rule = {.name = "bias", .max_rank = 1, .contiguous_last = false, .narrow = true};
     FOVEA_CHECK(check_tensor(options.bias, rule));

@@ -1,13 +1,14 @@
 #include "ops/products/linear.hpp"
 
 #include "ops/products/check.hpp"
+#include "ops/products/row_copies.hpp"
 #include "ops/tensors/copy.hpp"
 #include "runtime/workspace.hpp"
 
 namespace fovea {
 
 Product tensor_product(const Kernels &kernels, const ProductMatrix &matrix, const fovea_tensor &x,
-                       const fovea_tensor &out, const fovea_tensor *residual) {
+                       const fovea_tensor &out, const fovea_tensor *residual, bool medium) {
   const auto axis = [&](int from_last) -> RowAxis {
     const auto stride = [&](const fovea_tensor &tensor) {
       return tensor.rank < from_last ? 0 : tensor.strides[tensor.rank - from_last];
@@ -17,7 +18,7 @@ Product tensor_product(const Kernels &kernels, const ProductMatrix &matrix, cons
   };
   const int last = x.rank - 1;
   const auto type = [](const fovea_tensor &tensor) { return static_cast<Dtype>(tensor.dtype); };
-  Product product = {.kernels = &product_kernels(kernels, type(x), matrix.dtype),
+  Product product = {.kernels = &product_kernels(kernels, type(x), matrix.panel_dtype(), medium),
                      .matrix = matrix,
                      .types = {.x = type(x), .out = type(out)}};
   if (residual != nullptr) product.types.residual = type(*residual);
@@ -27,9 +28,9 @@ Product tensor_product(const Kernels &kernels, const ProductMatrix &matrix, cons
 }
 
 Product packed_product(const fovea_packed_matrix &matrix, const fovea_tensor &x, const fovea_tensor &out,
-                       const fovea_tensor *residual) {
+                       const fovea_tensor *residual, bool medium) {
   const ProductMatrix sizes = {.columns = matrix.columns, .depth = matrix.depth, .dtype = matrix.dtype};
-  return tensor_product(*matrix.kernels, sizes, x, out, residual);
+  return tensor_product(*matrix.kernels, sizes, x, out, residual, medium);
 }
 
 Status linear_pack(const Context *given, const TensorArgument &weight, const fovea_linear_pack_options *given_options,
@@ -37,7 +38,7 @@ Status linear_pack(const Context *given, const TensorArgument &weight, const fov
   fovea_linear_pack_options options;
   FOVEA_CHECK(read_options("options", given_options, &options));
   FOVEA_CHECK(check_linear_pack_options(options));
-  return pack_matrix(given, {weight, "weight", options.layout == FOVEA_WEIGHT_OUT_IN}, packed);
+  return pack_matrix(given, {weight, "weight", options.layout == FOVEA_WEIGHT_OUT_IN, options.precision}, packed);
 }
 
 Status linear(const Context *given, const TensorArgument &x, const fovea_packed_matrix *weight,
@@ -52,7 +53,9 @@ Status linear(const Context *given, const TensorArgument &x, const fovea_packed_
   options.residual = residual;
   FOVEA_CHECK(check_linear_options(options, *out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  Product product = packed_product(*weight, *x, *out, residual);
+  const int32_t precision = options.precision;
+  const bool medium = precision == FOVEA_PRECISION_DEFAULT ? weight->medium : narrows_products(*context, precision);
+  Product product = packed_product(*weight, *x, *out, residual, medium);
   if (bias != nullptr) product.types.bias = static_cast<Dtype>(bias->dtype);
   ProductData data = {.x = x->data,
                       .panels = weight->panels,
@@ -62,11 +65,14 @@ Status linear(const Context *given, const TensorArgument &x, const fovea_packed_
   const bool strided = bias != nullptr && bias->shape[0] > 1 && bias->strides[0] != 1;
   MemoryLayout layout;
   const auto contiguous = layout.add<float>(strided ? bias->shape[0] : 0);
+  const auto copies = layout.add<float>(row_copy_words(product));
+  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "x's rows are too large to copy");
   const Workspace workspace(*context, layout);
   FOVEA_CHECK(workspace.status());
   float *gathered = contiguous.in(workspace.data());
   if (strided) gather(*bias, gathered);
   if (bias != nullptr) data.bias = strided ? gathered : bias->data;
+  data.copies = copies.in(workspace.data());
   run_product(*context, product, data);
   return FOVEA_OK;
 }

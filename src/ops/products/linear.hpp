@@ -10,11 +10,11 @@
 
 namespace fovea {
 
-// A product of tensors that are known to fit, from TensorArguments. residual may be null.
+// A product of tensors that are known to fit, from TensorArguments. residual may be null. `medium` as in product_kernels.
 Product tensor_product(const Kernels &kernels, const ProductMatrix &matrix, const fovea_tensor &x,
-                       const fovea_tensor &out, const fovea_tensor *residual);
+                       const fovea_tensor &out, const fovea_tensor *residual, bool medium);
 Product packed_product(const fovea_packed_matrix &matrix, const fovea_tensor &x, const fovea_tensor &out,
-                       const fovea_tensor *residual);
+                       const fovea_tensor *residual, bool medium);
 
 [[nodiscard]] Status linear_pack(const Context *given, const TensorArgument &weight,
                                  const fovea_linear_pack_options *given_options, fovea_packed_matrix **packed);

@@ -8,6 +8,7 @@
 
 #include "ops/products/check.hpp"
 #include "ops/products/linear.hpp"
+#include "ops/products/row_copies.hpp"
 #include "runtime/weight_memory.hpp"
 #include "runtime/workspace.hpp"
 
@@ -58,12 +59,18 @@ struct Slices {
 
 Status multiply(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out) {
   const MatmulKernels &kernels = *context.kernels->matmul;
-  const ProductMatrix right = as_matrix(b);
+  const bool medium = narrows_products(context, FOVEA_PRECISION_DEFAULT);
+  ProductMatrix right = as_matrix(b);
+  right.narrows = medium && right.dtype == Dtype::f32 && static_cast<Dtype>(a.dtype) != Dtype::f16;
   const auto out_dtype = static_cast<Dtype>(out.dtype);
   const Slices slices(right, out.rank == 3 ? out.shape[0] : 1, kernels.panel_columns);
   MemoryLayout layout;
   const auto panels = add_panels(kernels, slices.matrix, &layout);
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
+  const Product largest = tensor_product(*context.kernels, slices.matrix, entries_of(a, 0, slices.together),
+                                         entries_of(out, 0, slices.together), nullptr, medium);
+  const auto copies = layout.add<float>(row_copy_words(largest));
+  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "a's shape is too large to copy");
   const Workspace workspace(context, layout);
   FOVEA_CHECK(workspace.status());
   for (int64_t entry = 0; entry < slices.batch; entry += slices.together) {
@@ -74,8 +81,9 @@ Status multiply(const Context &context, const fovea_tensor &a, const fovea_tenso
       slice.columns = std::min(slice.columns, right.columns - column);
       slice.count = slices.shared ? 1 : entries;
       const int64_t first = entry * slice.next + column * slice.column_stride;
-      run_product(context, tensor_product(*context.kernels, slice, x, to, nullptr),
+      run_product(context, tensor_product(*context.kernels, slice, x, to, nullptr, medium),
                   {.x = x.data,
+                   .copies = copies.in(workspace.data()),
                    .matrix = element_at(b.data, right.dtype, first),
                    .panels = panels.in(workspace.data()),
                    .out = element_at(to.data, out_dtype, column)});
@@ -102,6 +110,8 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   FOVEA_CHECK(check_tensor(from.matrix, rule));
   const MatmulKernels &kernels = *context->kernels->matmul;
   ProductMatrix b = as_matrix(*from.matrix);
+  const bool medium = narrows_products(*context, from.precision);
+  b.narrows = medium && b.dtype == Dtype::f32;
   if (from.transposed) {
     std::swap(b.depth, b.columns);
     std::swap(b.depth_stride, b.column_stride);
@@ -116,7 +126,8 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   made->kernels = context->kernels;
   made->depth = b.depth;
   made->columns = b.columns;
-  made->dtype = b.dtype;
+  made->dtype = b.panel_dtype();
+  made->medium = medium;
   made->size = layout.size();
   made->memory = allocate_weights(made->size);
   if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
@@ -131,8 +142,8 @@ Status matmul_pack(const Context *given, const TensorArgument &b, const fovea_ma
   fovea_matmul_pack_options options;
   FOVEA_CHECK(read_options("options", given_options, &options));
   FOVEA_CHECK(check_no_flags(options.flags));
-  FOVEA_CHECK(check_reserved(options.reserved));
-  return pack_matrix(given, {b, matmul_names.weight, false}, packed);
+  FOVEA_CHECK(check_precision("options", options.precision));
+  return pack_matrix(given, {b, matmul_names.weight, false, options.precision}, packed);
 }
 
 Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_packed_matrix *b,
@@ -141,7 +152,14 @@ Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_packed_product(*context, matmul_names, a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  run_product(*context, packed_product(*b, *a, *out, nullptr), {.x = a->data, .panels = b->panels, .out = out->data});
+  const Product product = packed_product(*b, *a, *out, nullptr, b->medium);
+  MemoryLayout layout;
+  const auto copies = layout.add<float>(row_copy_words(product));
+  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "a's shape is too large to copy");
+  const Workspace workspace(*context, layout);
+  FOVEA_CHECK(workspace.status());
+  run_product(*context, product,
+              {.x = a->data, .copies = copies.in(workspace.data()), .panels = b->panels, .out = out->data});
   return FOVEA_OK;
 }
 

@@ -13,7 +13,8 @@ struct fovea_packed_matrix {
   const fovea::Kernels *kernels;
   int64_t depth;
   int64_t columns;
-  fovea::Dtype dtype;  // of its elements, in the panels too
+  fovea::Dtype dtype;  // of its elements in the panels
+  bool medium;         // packed for it: rows of float32 may be rounded to bfloat16
   size_t size;
   void *memory;
   float *panels;  // in it
@@ -32,6 +33,7 @@ struct MatrixToPack {
   const fovea_tensor *matrix;
   const char *name;
   bool transposed;
+  int32_t precision;  // FOVEA_PRECISION_*
 };
 
 [[nodiscard]] Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_matrix **packed);

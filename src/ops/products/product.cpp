@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/products/row_copies.hpp"
 #include "runtime/cpu.hpp"
 
 namespace fovea {
@@ -30,11 +31,18 @@ void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64
   const int64_t first = panel / panels_each * matrix.next + column * matrix.column_stride;
   kernels.pack({.b = element_at(b, matrix.dtype, first),
                 .dtype = matrix.dtype,
+                .narrows = matrix.narrows,
                 .b_row_stride = matrix.depth_stride,
                 .b_column_stride = matrix.column_stride,
                 .depth = matrix.depth,
                 .columns = std::min(kernels.panel_columns, matrix.columns - column),
-                .out = panels + panel * kernels.panel_floats(matrix.depth, matrix.dtype)});
+                .out = panels + panel * kernels.panel_floats(matrix.depth, matrix.panel_dtype())});
+}
+
+// Those of bfloat16 by itself; null: there are none.
+const MatmulKernels *bfloat16_kernels(const Kernels &kernels) {
+  if (kernels.matmul_tiles != nullptr && cpu_tiles() == Tiles::granted) return kernels.matmul_tiles;
+  return cpu_has_bfloat16_products() ? kernels.matmul_pairs : nullptr;
 }
 
 }  // namespace
@@ -44,10 +52,16 @@ const MatmulKernels &matrix_kernels(const Kernels &kernels, Dtype matrix) {
   return tiles && cpu_float16_tiles() == Tiles::granted ? *kernels.matmul_float16_tiles : *kernels.matmul;
 }
 
-const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix) {
-  if (x != Dtype::bf16 || matrix != Dtype::bf16) return matrix_kernels(kernels, matrix);
-  if (kernels.matmul_tiles != nullptr && cpu_tiles() == Tiles::granted) return *kernels.matmul_tiles;
-  return kernels.matmul_pairs != nullptr && cpu_has_bfloat16_products() ? *kernels.matmul_pairs : *kernels.matmul;
+bool multiplies_bfloat16(const Kernels &kernels) { return bfloat16_kernels(kernels) != nullptr; }
+
+const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix, bool medium) {
+  const bool bfloat16 = (x == Dtype::bf16 || (medium && x == Dtype::f32)) && matrix == Dtype::bf16;
+  const MatmulKernels *own = bfloat16 ? bfloat16_kernels(kernels) : nullptr;
+  return own == nullptr ? matrix_kernels(kernels, matrix) : *own;
+}
+
+bool narrows_products(const Context &context, int32_t precision) {
+  return precision_of(context, precision) == FOVEA_PRECISION_MEDIUM && multiplies_bfloat16(*context.kernels);
 }
 
 void set_rows(std::initializer_list<RowAxis> axes, Product *product) {
@@ -81,7 +95,7 @@ MemoryPart<float> add_panels(const MatmulKernels &kernels, const ProductMatrix &
     return layout->add<float>(INT64_MAX);
   }
   return layout->add<float>({ceil_div(matrix.columns, kernels.panel_columns),
-                             kernels.panel_floats(matrix.depth, matrix.dtype), matrix.count});
+                             kernels.panel_floats(matrix.depth, matrix.panel_dtype()), matrix.count});
 }
 
 ProductTasks::ProductTasks(const Product &product, const ProductData &data, int workers)
@@ -154,14 +168,14 @@ void ProductTasks::multiply(int64_t task) const {
                            .a_row_stride = rows.x_stride,
                            .a_column_stride = product_.x_column_stride,
                            .b = data_.panels + part.panel,
-                           .b_dtype = product_.matrix.dtype,
+                           .b_dtype = product_.matrix.panel_dtype(),
                            .b_panel_stride = panel_floats_,
                            .out = element_at(data_.out, types.out, part.out + part.first_column),
                            .out_dtype = types.out,
                            .out_row_stride = rows.out_stride,
                            .rows = part.rows,
                            .columns = part.columns,
-                           .depth = product_.matrix.depth,
+                           .depth = product_.x_depth == 0 ? product_.matrix.depth : product_.x_depth,
                            .chain = product_.chain,
                            .bias = from(data_.bias, types.bias, part.first_column),
                            .bias_dtype = types.bias,
@@ -236,13 +250,18 @@ void run_product(const Context &context, const Product &product, const ProductDa
   if (product.rows == 0 || product.matrix.columns == 0) return;
   const ProductMatrix &matrix = product.matrix;
   const double words = static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns);
-  const double reading = words / (is_narrow(matrix.dtype) ? 4.0 : 2.0);
+  const double reading = words / (is_narrow(matrix.panel_dtype()) ? 4.0 : 2.0);
   const double packing = data.matrix == nullptr ? 0.0 : packing_cycles(*product.kernels, matrix);
   const int workers = workers_for(context, std::max(product_cycles(product), reading) + packing);
-  const ProductTasks tasks(product, data, workers);
-  TaskList list;
-  add_products({&tasks}, &list);
-  run_tasks(context, workers, list);
+  ProductData part = data;
+  for (RowSlices slices(product); slices.next(&part); part.matrix = nullptr) {
+    const RowCopies copies(slices.product(), part);
+    const ProductTasks tasks(copies.product(), copies.data(), workers);
+    TaskList list;
+    list.add(copies.count(), TaskBody::of<&RowCopies::run>(copies));
+    add_products({&tasks}, &list);
+    run_tasks(context, workers, list);
+  }
 }
 
 void pack_panels(const Context &context, const MatmulKernels &kernels, const ProductMatrix &matrix, const void *data,

@@ -20,6 +20,9 @@ struct ProductMatrix {
   int64_t count = 1;  // more: the rows' first axis has a matrix for each index
   int64_t next = 0;   // from one matrix to the next
   Dtype dtype = Dtype::f32;
+  bool narrows = false;  // of float32, which is rounded to bfloat16 when it is packed
+
+  Dtype panel_dtype() const { return narrows ? Dtype::bf16 : dtype; }
 };
 
 // Of the operands beside the matrix.
@@ -30,8 +33,16 @@ struct ProductTypes {
 // The kernels that pack a matrix of that type.
 const MatmulKernels &matrix_kernels(const Kernels &kernels, Dtype matrix);
 
-// The kernels for these operands: on a processor that has products of 16 bits, theirs. `kernels` are those it was packed with.
-const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix);
+// The kernels for these operands, the matrix's type being that of its panels: on a processor that has products of 16 bits,
+// theirs. `kernels` are those it was packed with. `medium`: rows of float32 may be rounded to bfloat16.
+const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix, bool medium);
+
+// Whether there are products of bfloat16, on this processor and below the limit that was set. Who asks may use them: the
+// system is asked for tiles.
+bool multiplies_bfloat16(const Kernels &kernels);
+
+// Whether float32 may be rounded to bfloat16 to be multiplied more quickly: a precision of medium, where that is so.
+bool narrows_products(const Context &context, int32_t precision);
 
 // Strides are in elements.
 struct RowAxis {
@@ -58,11 +69,12 @@ struct Product {
   RowAxis axis[3] = {};
   int64_t rows = 0;  // over all axes
   int64_t x_column_stride = 1;
+  int64_t x_depth = 0;        // elements of a row, if they are more than the matrix is deep: zeros
   int64_t chain = INT64_MAX;  // as MatmulTask's
   int64_t head_rows = 0;      // of so many rows of a head only those that some query attends are wanted; 0: all are
 
   int64_t panels() const { return ceil_div(matrix.columns, kernels->panel_columns); }
-  int64_t panel_floats() const { return kernels->panel_floats(matrix.depth, matrix.dtype); }
+  int64_t panel_floats() const { return kernels->panel_floats(matrix.depth, matrix.panel_dtype()); }
 };
 
 // Sets the rows: axes of size 1 go, neighbours that are evenly spaced on all sides become one, but for positions where not
@@ -84,6 +96,7 @@ struct UnitFinish {
 
 struct ProductData {
   const void *x = nullptr;
+  void *copies = nullptr;        // room for row_copy_words(product) of 32 bits
   const void *matrix = nullptr;  // null: the panels are packed already
   float *panels = nullptr;       // written only where they are to be packed
   void *out = nullptr;
@@ -135,7 +148,7 @@ class ProductTasks {
 // All tasks of products (or null) that do not need each other's results, stage by stage.
 void add_products(std::initializer_list<const ProductTasks *> products, TaskList *list);
 
-// Neither fails nor allocates.
+// Neither fails nor allocates. ProductTasks, unlike this, take products whose rows need no copies.
 void run_product(const Context &context, const Product &product, const ProductData &data);
 
 // Packing alone.

@@ -9,7 +9,7 @@ import numpy as np
 from . import _fovea
 from .arrays import Array, as_array, empty, finished, shape_of
 from .contexts import Context, handle_of
-from .options import choice
+from .options import PRECISIONS, choice
 
 ACTIVATIONS = {None: _fovea.ACTIVATION_NONE, "relu": _fovea.ACTIVATION_RELU, "gelu": _fovea.ACTIVATION_GELU,
                "gelu_tanh": _fovea.ACTIVATION_GELU_TANH, "silu": _fovea.ACTIVATION_SILU}
@@ -21,14 +21,18 @@ Layout = Literal["out_in", "in_out"]
 class PackedMatrix:
     """A right-hand side [K, N] stored once in the order the kernel reads it, for `matmul` and `linear`.
 
-    layout "in_out": matrix is [K, N]; "out_in": [N, K], as torch.nn.Linear has its weight. Holds a copy.
+    layout "in_out": matrix is [K, N]; "out_in": [N, K], as torch.nn.Linear has its weight. Holds a copy. precision "medium":
+    float32 becomes bfloat16, half the memory, where the processor multiplies that; "default": the context's.
     """
 
     __slots__ = ("_handle", "shape")
 
-    def __init__(self, matrix: Array, *, layout: Layout = "in_out", context: Context | None = None):
+    def __init__(self, matrix: Array, *, layout: Layout = "in_out", precision: str = "default",
+                 context: Context | None = None):
         matrix = as_array(matrix)
-        self._handle = _fovea.linear_pack(handle_of(context), matrix, {"layout": choice("layout", layout, LAYOUTS)})
+        self._handle = _fovea.linear_pack(handle_of(context), matrix,
+                                          {"layout": choice("layout", layout, LAYOUTS),
+                                           "precision": choice("precision", precision, PRECISIONS)})
         shape = shape_of(matrix)
         self.shape: tuple[int, int] = shape if layout == "in_out" else shape[::-1]
 
@@ -55,20 +59,22 @@ def matmul(a: Array, b: Array | PackedMatrix, *, out: Array | None = None, conte
 
 
 def linear(x: Array, weight: Array | PackedMatrix, bias: Array | None = None, *, activation: Activation | None = None,
-           residual: Array | None = None, layout: Layout = "out_in", out: Array | None = None,
-           context: Context | None = None):
+           residual: Array | None = None, layout: Layout = "out_in", precision: str = "default",
+           out: Array | None = None, context: Context | None = None):
     """activation(x W + bias) + residual, in one pass.
 
     x [M, K] or [B, M, K]; weight [N, K], or [K, N] with layout "in_out", or a PackedMatrix, which is quicker where it
-    serves again; bias [N]; residual of out's shape [M, N] or [B, M, N], which may be out itself.
+    serves again; bias [N]; residual of out's shape [M, N] or [B, M, N], which may be out itself. precision: of float32 x,
+    and of a weight that is not packed yet; "default": that of the packing.
     """
     x = as_array(x)
     if not isinstance(weight, PackedMatrix):
-        weight = PackedMatrix(weight, layout=layout, context=context)
+        weight = PackedMatrix(weight, layout=layout, precision=precision, context=context)
     if out is None:
         out = empty(shape_of(x)[:-1] + weight.shape[1:], x)
     _fovea.linear(handle_of(context), x, weight._handle, out,
-                  {"activation": choice("activation", activation, ACTIVATIONS), "bias": bias, "residual": residual})
+                  {"activation": choice("activation", activation, ACTIVATIONS), "bias": bias, "residual": residual,
+                   "precision": choice("precision", precision, PRECISIONS)})
     return finished(out, x)
 
 

@@ -10,7 +10,7 @@ from .attention import results
 from .caches import KVCache
 from .contexts import Context, handle_of
 from .layers import LAYOUTS, Layout, rotary_options
-from .options import AttentionOptions, choice, read
+from .options import PRECISIONS, AttentionOptions, choice, read
 from .scores import Score, options_of
 
 
@@ -20,19 +20,21 @@ class MultiHeadAttention:
     heads: H; kv_heads: Hkv, a divisor of it. Weights are [out, in], or [in, out] with that layout:
       query_weight [H D, Eq], key_weight [Hkv Dk, Ek], value_weight [Hkv Dv, Ev], or all three in one, in_weight
       [(H + 2 Hkv) D, E]; out_weight [Eo, H Dv], None: the heads side by side. Biases are as long as their weight's out.
+    precision "medium": float32 weights become bfloat16, half the memory, where the processor multiplies that, and calls
+    round what else is float32, too; "default": the context's.
     """
 
     def __init__(self, heads: int, *, query_weight: Array | None = None, key_weight: Array | None = None,
                  value_weight: Array | None = None, in_weight: Array | None = None, out_weight: Array | None = None,
                  query_bias: Array | None = None, key_bias: Array | None = None, value_bias: Array | None = None,
                  in_bias: Array | None = None, out_bias: Array | None = None, kv_heads: int | None = None,
-                 layout: Layout = "out_in", context: Context | None = None):
+                 layout: Layout = "out_in", precision: str = "default", context: Context | None = None):
         self.heads, self.kv_heads = heads, kv_heads or heads
         parameters = {
             "layout": choice("layout", layout, LAYOUTS), "heads": heads, "kv_heads": kv_heads or 0,
             "query_weight": query_weight, "key_weight": key_weight, "value_weight": value_weight, "in_weight": in_weight,
             "out_weight": out_weight, "query_bias": query_bias, "key_bias": key_bias, "value_bias": value_bias,
-            "in_bias": in_bias, "out_bias": out_bias}
+            "in_bias": in_bias, "out_bias": out_bias, "precision": choice("precision", precision, PRECISIONS)}
         self._handle = _fovea.mha_weights_create(handle_of(context), parameters)
         self._context = context
         self._batch_first = True
@@ -46,7 +48,7 @@ class MultiHeadAttention:
         return shape_of(given["in_weight"])[axis] // (self.heads + 2 * self.kv_heads) * self.heads
 
     @classmethod
-    def from_torch(cls, module, *, context: Context | None = None) -> MultiHeadAttention:
+    def from_torch(cls, module, *, precision: str = "default", context: Context | None = None) -> MultiHeadAttention:
         """Of a torch.nn.MultiheadAttention, whose weights are copied, of 16 bits as such. It is called as the module is, with
         arrays of the same layout: [B, L, E] if it is batch_first, else [L, B, E]."""
         if module.bias_k is not None or module.add_zero_attn:
@@ -69,7 +71,7 @@ class MultiHeadAttention:
             weights.update(zip(("query_bias", "key_bias", "value_bias"), in_bias.chunk(3)))
             in_bias = None
         layer = cls(module.num_heads, out_weight=numbers(module.out_proj.weight), in_bias=in_bias,
-                    out_bias=numbers(module.out_proj.bias), context=context, **weights)
+                    out_bias=numbers(module.out_proj.bias), precision=precision, context=context, **weights)
         layer._batch_first = module.batch_first
         return layer
 
@@ -82,8 +84,10 @@ class MultiHeadAttention:
         key None: query (self-attention); value None: key. score serves all heads. rotary: keyword arguments of
         fovea.rotary, by which projected queries and keys are turned. cache: projected keys and values are appended to it,
         and all that it then holds is attended; with keep_cache nothing is appended. options: as in fovea.attention, for
-        query [B, H, Q, D].
+        query [B, H, Q, D]; precision is that of the whole call, by default that of the weights.
         """
+        precision = choice("precision", options.pop("precision", "default"), PRECISIONS)
+
         query, key, value = (None if x is None else self._rows_inside(as_array(x)) for x in (query, key, value))
         shape = shape_of(query)
         if out is None:
@@ -100,7 +104,7 @@ class MultiHeadAttention:
             handle_of(context or self._context), self._handle, query, key, value, out,
             {"flags": _fovea.MHA_KEEP_CACHE if keep_cache else 0, "attention": attention, "score": options_of(score),
              "rotary": None if rotary is None else rotary_options(**rotary),
-             "cache": None if cache is None else cache._handle})
+             "cache": None if cache is None else cache._handle, "precision": precision})
         return results(query, self._rows_inside(out), outputs)
 
     def _turned(self, shape):

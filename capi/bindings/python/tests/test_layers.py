@@ -31,6 +31,24 @@ def test_linear(activation, formula):
     close(added, wanted)
 
 
+def test_precision():
+    x, weight = random(40, 64), random(64, 48)
+    context = fovea.Context(precision="medium")
+    medium = fovea.matmul(x, weight, context=context)
+    close(medium, x.astype(np.float64) @ weight, 0.2)
+    packed = fovea.PackedMatrix(weight, precision="medium")
+    np.testing.assert_array_equal(fovea.matmul(x, packed), medium)
+    np.testing.assert_array_equal(fovea.linear(x, weight, layout="in_out", precision="medium"), medium)
+    np.testing.assert_array_equal(fovea.linear(x, packed, precision="medium"), medium)
+    assert packed.nbytes in (fovea.PackedMatrix(weight).nbytes, fovea.PackedMatrix(weight).nbytes // 2)
+    square = random(64, 64) / 8
+    layers = [fovea.MultiHeadAttention(2, query_weight=square, key_weight=square, value_weight=square, out_weight=square,
+                                       precision=precision) for precision in ("medium", "highest")]
+    np.testing.assert_array_equal(layers[0](x), layers[0](x, precision="medium"))
+    np.testing.assert_array_equal(layers[1](x), layers[1](x, precision="highest"))
+    close(layers[0](x), layers[1](x), 0.2)
+
+
 def test_layer_norm():
     x, weight, bias, residual = random(2, 3, 8), random(8), random(8, seed=3), random(2, 3, 8, seed=4)
     y = x.astype(np.float64) + residual

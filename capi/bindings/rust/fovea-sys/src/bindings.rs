@@ -70,13 +70,13 @@ pub const FOVEA_F8_E4M3: fovea_dtype = 10;
 /// the upper half of an IEEE binary16: OCP's E5M2
 pub const FOVEA_F8_E5M2: fovea_dtype = 11;
 
-/// of a call: its context's; of a context: highest
+/// of a call: that of the packing of its weights if there was one, else its context's; of packing: its context's; of a context: highest
 pub const FOVEA_PRECISION_DEFAULT: i32 = 0;
 /// float32
 pub const FOVEA_PRECISION_HIGHEST: i32 = 1;
 /// at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known on which that is quicker
 pub const FOVEA_PRECISION_HIGH: i32 = 2;
-/// factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for more than a few queries in the scaled dot product, on processors with AVX-512-BF16
+/// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
 pub const FOVEA_PRECISION_MEDIUM: i32 = 3;
 
 /// output 0, weights 0, log-sum-exp -infinity
@@ -374,8 +374,8 @@ pub struct fovea_matmul_pack_options {
     pub struct_size: usize,
     /// 0
     pub flags: u32,
-    /// 0
-    pub reserved: i32,
+    /// FOVEA_PRECISION_*
+    pub precision: i32,
 }
 
 impl Default for fovea_matmul_pack_options {
@@ -547,8 +547,8 @@ pub struct fovea_linear_pack_options {
     pub struct_size: usize,
     /// FOVEA_WEIGHT_*
     pub layout: i32,
-    /// 0
-    pub reserved: i32,
+    /// FOVEA_PRECISION_*
+    pub precision: i32,
 }
 
 impl Default for fovea_linear_pack_options {
@@ -567,8 +567,8 @@ pub struct fovea_linear_options {
     pub struct_size: usize,
     /// FOVEA_ACTIVATION_*
     pub activation: i32,
-    /// 0
-    pub reserved: i32,
+    /// FOVEA_PRECISION_*, of F32 x: at medium it is rounded to BF16 to meet a W packed as that, where the processor multiplies it; W is as it was packed
+    pub precision: i32,
     /// F32 [N], any stride
     pub bias: *const fovea_tensor,
     /// F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it
@@ -650,8 +650,8 @@ pub struct fovea_mha_parameters {
     pub struct_size: usize,
     /// FOVEA_WEIGHT_*, of all weights
     pub layout: i32,
-    /// 0
-    pub reserved: i32,
+    /// FOVEA_PRECISION_*, of packing them, as fovea_linear_pack does
+    pub precision: i32,
     /// H, at least 1
     pub heads: i64,
     /// Hkv, a divisor of H; 0: H
@@ -694,8 +694,8 @@ pub struct fovea_mha_options {
     pub struct_size: usize,
     /// FOVEA_MHA_*
     pub flags: u32,
-    /// 0
-    pub reserved: i32,
+    /// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
+    pub precision: i32,
     /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
     pub attention: *const fovea_attention_options,
     /// how heads compare; its parameters serve all heads. NULL: scaled dot
@@ -866,14 +866,17 @@ extern "C" {
     /// Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
     /// numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
     /// products of it (AMX's tiles, else AVX-512-BF16), or both are F16 and it has tiles of that (AMX-FP16), pairs of products are
-    /// added in its order, and subnormal numbers, of F16 only sums, count as 0: an error of the same size.
+    /// added in its order, and subnormal numbers, of F16 only sums, count as 0: an error of the same size. With
+    /// FOVEA_PRECISION_MEDIUM in the context, F32 a and b, of which one may as well be BF16, are rounded to BF16 where products of
+    /// that are there, and the result is that of such tensors: within 2^-7 sum_k |a_k b_k| of float32's.
     pub fn fovea_matmul(
         context: *const fovea_context,
         a: *const fovea_tensor,
         b: *const fovea_tensor,
         out: *const fovea_tensor,
     ) -> fovea_status;
-    /// b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. options may be
+    /// b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. But with
+    /// FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that. options may be
     /// NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
     pub fn fovea_matmul_pack(
         context: *const fovea_context,
@@ -885,8 +888,10 @@ extern "C" {
     pub fn fovea_packed_matrix_destroy(packed: *mut fovea_packed_matrix);
     /// Bytes held; 0 for NULL.
     pub fn fovea_packed_matrix_size(packed: *const fovea_packed_matrix) -> usize;
-    /// out = a b with b packed before, without allocating. a and out as in fovea_matmul, [M,K] -> [M,N] or [B,M,K] ->
-    /// [B,M,N]. The same bits as fovea_matmul. The context must run the instruction set that b was packed for.
+    /// out = a b with b packed before, without allocating, but for more than a few rows of a that are copied first: in another
+    /// type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or
+    /// [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
+    /// it was rounded. The context must run the instruction set that b was packed for.
     pub fn fovea_matmul_packed(
         context: *const fovea_context,
         a: *const fovea_tensor,
@@ -1046,7 +1051,7 @@ extern "C" {
     ) -> fovea_status;
     /// ```text
     /// out = activation(x W + bias) + residual, in one pass over out and without allocating, but for a bias that is not
-    /// contiguous.
+    /// contiguous and rows of x that fovea_matmul_packed would copy.
     ///   x F32 [M,K] or [B,M,K], any strides   W [K,N], packed   out F32 [M,N] or [B,M,N], last axis contiguous
     /// options may be NULL: out = x W, with the bits of fovea_matmul. The context must run the instruction set that weight
     /// was packed for. Each of x, bias, residual and out may as well be F16 or BF16, in any mix with W, as in fovea_matmul:
@@ -1160,8 +1165,11 @@ extern "C" {
     /// projections); value NULL: key. The heads are attended to as fovea_attention does with [B,H,Q,D] tensors: the same
     /// bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other, with F32 tensors between them.
     /// Each of query, key, value and out may as well be F16 or BF16, in any mix with the weights. Where query, key and value all
-    /// are BF16, nothing is rotated and the processor has products of it, the tensors between the steps are BF16 too: each
-    /// rounds its numbers by at most 2^-9 of their size. After an error out and the cache are as before. Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats, comes from the context.
+    /// are BF16 and the processor has products of it, the tensors between the steps are BF16 too: each rounds its numbers by at
+    /// most 2^-8 of their size. At medium precision F32 inputs do as well, unless a cache keeps another type than BF16: then
+    /// each of inputs, weights and tensors between the steps is rounded so. After an error out and the cache are as before.
+    /// Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats and copies of rows of another type than a product reads,
+    /// comes from the context.
     /// ```
     pub fn fovea_multi_head_attention(
         context: *const fovea_context,

@@ -82,7 +82,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<fovea_matmul_pack_options>(), align_of::<fovea_matmul_pack_options>()), (16, 8));
     assert_eq!(offset!(fovea_matmul_pack_options, struct_size), 0);
     assert_eq!(offset!(fovea_matmul_pack_options, flags), 8);
-    assert_eq!(offset!(fovea_matmul_pack_options, reserved), 12);
+    assert_eq!(offset!(fovea_matmul_pack_options, precision), 12);
     assert_eq!((size_of::<fovea_score>(), align_of::<fovea_score>()), (64, 8));
     assert_eq!(offset!(fovea_score, struct_size), 0);
     assert_eq!(offset!(fovea_score, kind), 8);
@@ -125,11 +125,11 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<fovea_linear_pack_options>(), align_of::<fovea_linear_pack_options>()), (16, 8));
     assert_eq!(offset!(fovea_linear_pack_options, struct_size), 0);
     assert_eq!(offset!(fovea_linear_pack_options, layout), 8);
-    assert_eq!(offset!(fovea_linear_pack_options, reserved), 12);
+    assert_eq!(offset!(fovea_linear_pack_options, precision), 12);
     assert_eq!((size_of::<fovea_linear_options>(), align_of::<fovea_linear_options>()), (32, 8));
     assert_eq!(offset!(fovea_linear_options, struct_size), 0);
     assert_eq!(offset!(fovea_linear_options, activation), 8);
-    assert_eq!(offset!(fovea_linear_options, reserved), 12);
+    assert_eq!(offset!(fovea_linear_options, precision), 12);
     assert_eq!(offset!(fovea_linear_options, bias), 16);
     assert_eq!(offset!(fovea_linear_options, residual), 24);
     assert_eq!((size_of::<fovea_layer_norm_options>(), align_of::<fovea_layer_norm_options>()), (40, 8));
@@ -151,7 +151,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<fovea_mha_parameters>(), align_of::<fovea_mha_parameters>()), (112, 8));
     assert_eq!(offset!(fovea_mha_parameters, struct_size), 0);
     assert_eq!(offset!(fovea_mha_parameters, layout), 8);
-    assert_eq!(offset!(fovea_mha_parameters, reserved), 12);
+    assert_eq!(offset!(fovea_mha_parameters, precision), 12);
     assert_eq!(offset!(fovea_mha_parameters, heads), 16);
     assert_eq!(offset!(fovea_mha_parameters, kv_heads), 24);
     assert_eq!(offset!(fovea_mha_parameters, query_weight), 32);
@@ -167,7 +167,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<fovea_mha_options>(), align_of::<fovea_mha_options>()), (48, 8));
     assert_eq!(offset!(fovea_mha_options, struct_size), 0);
     assert_eq!(offset!(fovea_mha_options, flags), 8);
-    assert_eq!(offset!(fovea_mha_options, reserved), 12);
+    assert_eq!(offset!(fovea_mha_options, precision), 12);
     assert_eq!(offset!(fovea_mha_options, attention), 16);
     assert_eq!(offset!(fovea_mha_options, score), 24);
     assert_eq!(offset!(fovea_mha_options, rotary), 32);

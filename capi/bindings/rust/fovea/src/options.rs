@@ -38,14 +38,14 @@ pub enum Dtype {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Precision {
-    /// of a call: its context's; of a context: highest
+    /// of a call: that of the packing of its weights if there was one, else its context's; of packing: its context's; of a context: highest
     #[default]
     Default = sys::FOVEA_PRECISION_DEFAULT,
     /// float32
     Highest = sys::FOVEA_PRECISION_HIGHEST,
     /// at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known on which that is quicker
     High = sys::FOVEA_PRECISION_HIGH,
-    /// factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for more than a few queries in the scaled dot product, on processors with AVX-512-BF16
+    /// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
     Medium = sys::FOVEA_PRECISION_MEDIUM,
 }
 
@@ -380,6 +380,7 @@ impl MaskedSoftmaxOptions {
 /// Every setter left out is a default. In C: `fovea_matmul_pack_options`.
 #[derive(Default)]
 pub struct MatmulPackOptions {
+    pub(crate) precision: Precision,
 }
 
 impl MatmulPackOptions {
@@ -388,13 +389,18 @@ impl MatmulPackOptions {
         Self::default()
     }
 
+    /// FOVEA_PRECISION_*
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
 
 
     pub(crate) fn raw(&self) -> sys::fovea_matmul_pack_options {
         sys::fovea_matmul_pack_options {
             struct_size: std::mem::size_of::<sys::fovea_matmul_pack_options>(),
             flags: 0,
-            reserved: 0,
+            precision: self.precision as i32,
         }
     }
 }
@@ -744,6 +750,7 @@ impl<'a> RotaryOptions<'a> {
 #[derive(Default)]
 pub struct LinearPackOptions {
     pub(crate) layout: WeightLayout,
+    pub(crate) precision: Precision,
 }
 
 impl LinearPackOptions {
@@ -758,12 +765,18 @@ impl LinearPackOptions {
         self
     }
 
+    /// FOVEA_PRECISION_*
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_linear_pack_options {
         sys::fovea_linear_pack_options {
             struct_size: std::mem::size_of::<sys::fovea_linear_pack_options>(),
             layout: self.layout as i32,
-            reserved: 0,
+            precision: self.precision as i32,
         }
     }
 }
@@ -772,6 +785,7 @@ impl LinearPackOptions {
 #[derive(Default)]
 pub struct LinearOptions<'a> {
     pub(crate) activation: Activation,
+    pub(crate) precision: Precision,
     pub(crate) bias: Option<Tensor<'a>>,
     pub(crate) residual: Option<Tensor<'a>>,
 }
@@ -785,6 +799,12 @@ impl<'a> LinearOptions<'a> {
     /// FOVEA_ACTIVATION_*
     pub fn activation(mut self, activation: Activation) -> Self {
         self.activation = activation;
+        self
+    }
+
+    /// FOVEA_PRECISION_*, of F32 x: at medium it is rounded to BF16 to meet a W packed as that, where the processor multiplies it; W is as it was packed
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
         self
     }
 
@@ -805,7 +825,7 @@ impl<'a> LinearOptions<'a> {
         sys::fovea_linear_options {
             struct_size: std::mem::size_of::<sys::fovea_linear_options>(),
             activation: self.activation as i32,
-            reserved: 0,
+            precision: self.precision as i32,
             bias: tensor_pointer(&self.bias),
             residual: tensor_pointer(&self.residual),
         }
@@ -940,6 +960,7 @@ impl KvCacheSizes {
 #[derive(Default)]
 pub struct MhaParameters<'a> {
     pub(crate) layout: WeightLayout,
+    pub(crate) precision: Precision,
     pub(crate) heads: i64,
     pub(crate) kv_heads: i64,
     pub(crate) query_weight: Option<Tensor<'a>>,
@@ -963,6 +984,12 @@ impl<'a> MhaParameters<'a> {
     /// FOVEA_WEIGHT_*, of all weights
     pub fn layout(mut self, layout: WeightLayout) -> Self {
         self.layout = layout;
+        self
+    }
+
+    /// FOVEA_PRECISION_*, of packing them, as fovea_linear_pack does
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
         self
     }
 
@@ -1043,7 +1070,7 @@ impl<'a> MhaParameters<'a> {
         sys::fovea_mha_parameters {
             struct_size: std::mem::size_of::<sys::fovea_mha_parameters>(),
             layout: self.layout as i32,
-            reserved: 0,
+            precision: self.precision as i32,
             heads: self.heads,
             kv_heads: self.kv_heads,
             query_weight: tensor_pointer(&self.query_weight),
@@ -1064,6 +1091,7 @@ impl<'a> MhaParameters<'a> {
 #[derive(Default)]
 pub struct MhaOptions<'a> {
     pub(crate) flags: u32,
+    pub(crate) precision: Precision,
     pub(crate) attention: Option<AttentionOptions<'a>>,
     pub(crate) score: Option<Score<'a>>,
     pub(crate) rotary: Option<RotaryOptions<'a>>,
@@ -1074,6 +1102,12 @@ impl<'a> MhaOptions<'a> {
     /// The defaults.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
     }
 
     /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
@@ -1114,7 +1148,7 @@ impl<'a> MhaOptions<'a> {
         call(&sys::fovea_mha_options {
             struct_size: std::mem::size_of::<sys::fovea_mha_options>(),
             flags: self.flags,
-            reserved: 0,
+            precision: self.precision as i32,
             attention: attention.as_ref().map_or(null(), |raw| raw as *const _),
             score: score.as_ref().map_or(null(), |raw| raw as *const _),
             rotary: rotary.as_ref().map_or(null(), |raw| raw as *const _),

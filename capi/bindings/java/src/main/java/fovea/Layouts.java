@@ -175,11 +175,11 @@ final class Layouts {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
         JAVA_INT.withName("flags"),
-        JAVA_INT.withName("reserved"));
+        JAVA_INT.withName("precision"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long flags = place("flags");
-    static final long reserved = place("reserved");
+    static final long precision = place("precision");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -303,11 +303,11 @@ final class Layouts {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
         JAVA_INT.withName("layout"),
-        JAVA_INT.withName("reserved"));
+        JAVA_INT.withName("precision"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long layout = place("layout");
-    static final long reserved = place("reserved");
+    static final long precision = place("precision");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -318,13 +318,13 @@ final class Layouts {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
         JAVA_INT.withName("activation"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("precision"),
         ADDRESS.withName("bias"),
         ADDRESS.withName("residual"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long activation = place("activation");
-    static final long reserved = place("reserved");
+    static final long precision = place("precision");
     static final long bias = place("bias");
     static final long residual = place("residual");
 
@@ -383,7 +383,7 @@ final class Layouts {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
         JAVA_INT.withName("layout"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("precision"),
         JAVA_LONG.withName("heads"),
         JAVA_LONG.withName("kv_heads"),
         ADDRESS.withName("query_weight"),
@@ -399,7 +399,7 @@ final class Layouts {
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long layout = place("layout");
-    static final long reserved = place("reserved");
+    static final long precision = place("precision");
     static final long heads = place("heads");
     static final long kv_heads = place("kv_heads");
     static final long query_weight = place("query_weight");
@@ -422,7 +422,7 @@ final class Layouts {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
         JAVA_INT.withName("flags"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("precision"),
         ADDRESS.withName("attention"),
         ADDRESS.withName("score"),
         ADDRESS.withName("rotary"),
@@ -430,7 +430,7 @@ final class Layouts {
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long flags = place("flags");
-    static final long reserved = place("reserved");
+    static final long precision = place("precision");
     static final long attention = place("attention");
     static final long score = place("score");
     static final long rotary = place("rotary");

@@ -9,6 +9,7 @@ import java.lang.foreign.MemorySegment;
 /** Whatever is left out has its default. In C: {@code fovea_linear_options}. */
 public final class LinearOptions {
   private Activation activation;
+  private Precision precision;
   private Tensor bias;
   private Tensor residual;
 
@@ -17,6 +18,15 @@ public final class LinearOptions {
   /** FOVEA_ACTIVATION_* */
   public LinearOptions activation(Activation activation) {
     this.activation = activation;
+    return this;
+  }
+
+  /**
+   * FOVEA_PRECISION_*, of F32 x: at medium it is rounded to BF16 to meet a W packed as that, where the processor
+   * multiplies it; W is as it was packed
+   */
+  public LinearOptions precision(Precision precision) {
+    this.precision = precision;
     return this;
   }
 
@@ -39,6 +49,10 @@ public final class LinearOptions {
     return activation;
   }
 
+  Precision precision() {
+    return precision;
+  }
+
   Tensor bias() {
     return bias;
   }
@@ -52,6 +66,7 @@ public final class LinearOptions {
     MemorySegment raw = call.allocate(Layouts.fovea_linear_options.SIZE);
     raw.set(JAVA_LONG, Layouts.fovea_linear_options.struct_size, Layouts.fovea_linear_options.SIZE);
     if (options.activation != null) raw.set(JAVA_INT, Layouts.fovea_linear_options.activation, options.activation.number);
+    if (options.precision != null) raw.set(JAVA_INT, Layouts.fovea_linear_options.precision, options.precision.number);
     raw.set(ADDRESS, Layouts.fovea_linear_options.bias, call.in(options.bias));
     raw.set(ADDRESS, Layouts.fovea_linear_options.residual, call.in(options.residual));
     return raw;

@@ -9,6 +9,7 @@ import java.lang.foreign.MemorySegment;
 /** Whatever is left out has its default. In C: {@code fovea_linear_pack_options}. */
 public final class LinearPackOptions {
   private WeightLayout layout;
+  private Precision precision;
 
   public LinearPackOptions() {}
 
@@ -18,8 +19,18 @@ public final class LinearPackOptions {
     return this;
   }
 
+  /** FOVEA_PRECISION_* */
+  public LinearPackOptions precision(Precision precision) {
+    this.precision = precision;
+    return this;
+  }
+
   WeightLayout layout() {
     return layout;
+  }
+
+  Precision precision() {
+    return precision;
   }
 
   static MemorySegment raw(LinearPackOptions options, Call call) {
@@ -27,6 +38,7 @@ public final class LinearPackOptions {
     MemorySegment raw = call.allocate(Layouts.fovea_linear_pack_options.SIZE);
     raw.set(JAVA_LONG, Layouts.fovea_linear_pack_options.struct_size, Layouts.fovea_linear_pack_options.SIZE);
     if (options.layout != null) raw.set(JAVA_INT, Layouts.fovea_linear_pack_options.layout, options.layout.number);
+    if (options.precision != null) raw.set(JAVA_INT, Layouts.fovea_linear_pack_options.precision, options.precision.number);
     return raw;
   }
 }

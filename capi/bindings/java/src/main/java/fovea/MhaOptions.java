@@ -9,6 +9,7 @@ import java.lang.foreign.MemorySegment;
 /** Whatever is left out has its default. In C: {@code fovea_mha_options}. */
 public final class MhaOptions {
   private int flags;
+  private Precision precision;
   private AttentionOptions attention;
   private Score score;
   private RotaryOptions rotary;
@@ -19,6 +20,12 @@ public final class MhaOptions {
   /** attend to what the cache holds and append nothing; key and value inputs are NULL */
   public MhaOptions keepCache() {
     flags |= 1;
+    return this;
+  }
+
+  /** FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise */
+  public MhaOptions precision(Precision precision) {
+    this.precision = precision;
     return this;
   }
 
@@ -55,6 +62,10 @@ public final class MhaOptions {
     return this;
   }
 
+  Precision precision() {
+    return precision;
+  }
+
   KvCache cache() {
     return cache;
   }
@@ -64,6 +75,7 @@ public final class MhaOptions {
     MemorySegment raw = call.allocate(Layouts.fovea_mha_options.SIZE);
     raw.set(JAVA_LONG, Layouts.fovea_mha_options.struct_size, Layouts.fovea_mha_options.SIZE);
     raw.set(JAVA_INT, Layouts.fovea_mha_options.flags, options.flags);
+    if (options.precision != null) raw.set(JAVA_INT, Layouts.fovea_mha_options.precision, options.precision.number);
     raw.set(ADDRESS, Layouts.fovea_mha_options.attention, AttentionOptions.raw(options.attention, call));
     raw.set(ADDRESS, Layouts.fovea_mha_options.score, Score.raw(options.score, call));
     raw.set(ADDRESS, Layouts.fovea_mha_options.rotary, RotaryOptions.raw(options.rotary, call));

@@ -14,6 +14,7 @@ import java.lang.foreign.MemorySegment;
  */
 public final class MhaParameters {
   private WeightLayout layout;
+  private Precision precision;
   private long heads;
   private long kvHeads;
   private Tensor queryWeight;
@@ -32,6 +33,12 @@ public final class MhaParameters {
   /** FOVEA_WEIGHT_*, of all weights */
   public MhaParameters layout(WeightLayout layout) {
     this.layout = layout;
+    return this;
+  }
+
+  /** FOVEA_PRECISION_*, of packing them, as fovea_linear_pack does */
+  public MhaParameters precision(Precision precision) {
+    this.precision = precision;
     return this;
   }
 
@@ -111,6 +118,10 @@ public final class MhaParameters {
     return layout;
   }
 
+  Precision precision() {
+    return precision;
+  }
+
   Tensor queryWeight() {
     return queryWeight;
   }
@@ -156,6 +167,7 @@ public final class MhaParameters {
     MemorySegment raw = call.allocate(Layouts.fovea_mha_parameters.SIZE);
     raw.set(JAVA_LONG, Layouts.fovea_mha_parameters.struct_size, Layouts.fovea_mha_parameters.SIZE);
     if (options.layout != null) raw.set(JAVA_INT, Layouts.fovea_mha_parameters.layout, options.layout.number);
+    if (options.precision != null) raw.set(JAVA_INT, Layouts.fovea_mha_parameters.precision, options.precision.number);
     raw.set(JAVA_LONG, Layouts.fovea_mha_parameters.heads, options.heads);
     raw.set(JAVA_LONG, Layouts.fovea_mha_parameters.kv_heads, options.kvHeads);
     raw.set(ADDRESS, Layouts.fovea_mha_parameters.query_weight, call.in(options.queryWeight));

@@ -7,7 +7,10 @@ package fovea;
  * or the shape does not gain by it, the result is that of a higher precision.
  */
 public enum Precision {
-  /** of a call: its context's; of a context: highest */
+  /**
+   * of a call: that of the packing of its weights if there was one, else its context's; of packing: its context's;
+   * of a context: highest
+   */
   DEFAULT(0),
   /** float32 */
   HIGHEST(1),
@@ -17,8 +20,8 @@ public enum Precision {
    */
   HIGH(2),
   /**
-   * factors may be rounded to bfloat16, an error of about 2^-8 |a| |b|. So it is for more than a few queries in
-   * the scaled dot product, on processors with AVX-512-BF16
+   * factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for more than a few queries in
+   * the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
    */
   MEDIUM(3);
 

@@ -77,7 +77,7 @@ final class LayoutsTest {
     check("alignment of fovea_matmul_pack_options", Layouts.fovea_matmul_pack_options.LAYOUT.byteAlignment(), 8);
     check("fovea_matmul_pack_options.struct_size", Layouts.fovea_matmul_pack_options.struct_size, 0);
     check("fovea_matmul_pack_options.flags", Layouts.fovea_matmul_pack_options.flags, 8);
-    check("fovea_matmul_pack_options.reserved", Layouts.fovea_matmul_pack_options.reserved, 12);
+    check("fovea_matmul_pack_options.precision", Layouts.fovea_matmul_pack_options.precision, 12);
     check("fovea_score", Layouts.fovea_score.SIZE, 64);
     check("alignment of fovea_score", Layouts.fovea_score.LAYOUT.byteAlignment(), 8);
     check("fovea_score.struct_size", Layouts.fovea_score.struct_size, 0);
@@ -126,12 +126,12 @@ final class LayoutsTest {
     check("alignment of fovea_linear_pack_options", Layouts.fovea_linear_pack_options.LAYOUT.byteAlignment(), 8);
     check("fovea_linear_pack_options.struct_size", Layouts.fovea_linear_pack_options.struct_size, 0);
     check("fovea_linear_pack_options.layout", Layouts.fovea_linear_pack_options.layout, 8);
-    check("fovea_linear_pack_options.reserved", Layouts.fovea_linear_pack_options.reserved, 12);
+    check("fovea_linear_pack_options.precision", Layouts.fovea_linear_pack_options.precision, 12);
     check("fovea_linear_options", Layouts.fovea_linear_options.SIZE, 32);
     check("alignment of fovea_linear_options", Layouts.fovea_linear_options.LAYOUT.byteAlignment(), 8);
     check("fovea_linear_options.struct_size", Layouts.fovea_linear_options.struct_size, 0);
     check("fovea_linear_options.activation", Layouts.fovea_linear_options.activation, 8);
-    check("fovea_linear_options.reserved", Layouts.fovea_linear_options.reserved, 12);
+    check("fovea_linear_options.precision", Layouts.fovea_linear_options.precision, 12);
     check("fovea_linear_options.bias", Layouts.fovea_linear_options.bias, 16);
     check("fovea_linear_options.residual", Layouts.fovea_linear_options.residual, 24);
     check("fovea_layer_norm_options", Layouts.fovea_layer_norm_options.SIZE, 40);
@@ -156,7 +156,7 @@ final class LayoutsTest {
     check("alignment of fovea_mha_parameters", Layouts.fovea_mha_parameters.LAYOUT.byteAlignment(), 8);
     check("fovea_mha_parameters.struct_size", Layouts.fovea_mha_parameters.struct_size, 0);
     check("fovea_mha_parameters.layout", Layouts.fovea_mha_parameters.layout, 8);
-    check("fovea_mha_parameters.reserved", Layouts.fovea_mha_parameters.reserved, 12);
+    check("fovea_mha_parameters.precision", Layouts.fovea_mha_parameters.precision, 12);
     check("fovea_mha_parameters.heads", Layouts.fovea_mha_parameters.heads, 16);
     check("fovea_mha_parameters.kv_heads", Layouts.fovea_mha_parameters.kv_heads, 24);
     check("fovea_mha_parameters.query_weight", Layouts.fovea_mha_parameters.query_weight, 32);
@@ -173,7 +173,7 @@ final class LayoutsTest {
     check("alignment of fovea_mha_options", Layouts.fovea_mha_options.LAYOUT.byteAlignment(), 8);
     check("fovea_mha_options.struct_size", Layouts.fovea_mha_options.struct_size, 0);
     check("fovea_mha_options.flags", Layouts.fovea_mha_options.flags, 8);
-    check("fovea_mha_options.reserved", Layouts.fovea_mha_options.reserved, 12);
+    check("fovea_mha_options.precision", Layouts.fovea_mha_options.precision, 12);
     check("fovea_mha_options.attention", Layouts.fovea_mha_options.attention, 16);
     check("fovea_mha_options.score", Layouts.fovea_mha_options.score, 24);
     check("fovea_mha_options.rotary", Layouts.fovea_mha_options.rotary, 32);

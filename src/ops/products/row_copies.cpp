@@ -1,0 +1,126 @@
+#include "ops/products/row_copies.hpp"
+
+#include <algorithm>
+
+namespace fovea {
+namespace {
+
+constexpr int64_t slice_words = int64_t{1} << 22;
+constexpr int64_t task_words = int64_t{1} << 15;  // some 10 microseconds
+
+int64_t product_or_most(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return checked_multiply(a, b, &result) ? result : INT64_MAX;
+}
+
+int64_t row_words(const Product &product) {
+  const int64_t elements = product.kernels->copied_depth(product.matrix.depth);
+  return is_narrow(product.kernels->rows_dtype) ? elements / 2 : elements;
+}
+
+// Rows along an axis that are not one row again and again.
+int64_t different_rows(const RowAxis &axis) { return axis.x_stride == 0 ? 1 : axis.size; }
+
+bool copies_rows(const Product &product) {
+  const MatmulKernels &kernels = *product.kernels;
+  if (kernels.reads_in_place == nullptr || product.rows == 0 || product.matrix.depth == 0) return false;
+  const RowAxis &rows = product.axis[product.axes - 1];
+  MatmulTask task = {};
+  task.a_dtype = product.types.x;
+  task.a_row_stride = rows.x_stride;
+  task.a_column_stride = product.x_column_stride;
+  task.rows = rows.size;
+  task.depth = product.matrix.depth;
+  return !kernels.reads_in_place(task) && product.rows > kernels.rows_words / row_words(product);
+}
+
+// Of all axes but the first.
+int64_t inner_words(const Product &product) {
+  int64_t words = row_words(product);
+  for (int n = 1; n < product.axes; ++n) words = product_or_most(words, different_rows(product.axis[n]));
+  return words;
+}
+
+// Indices of the first axis whose rows are copied together. Where each has a matrix of its own, how many there are is bounded
+// already.
+int64_t sliced_size(const Product &product) {
+  const RowAxis &first = product.axis[0];
+  if (!copies_rows(product) || product.matrix.count > 1 || first.x_stride == 0) return first.size;
+  const int64_t most = std::max<int64_t>(slice_words / inner_words(product), 1);
+  const int64_t block = product.axes == 1 ? product.kernels->block_rows : 1;
+  return std::min(first.size, most < block ? most : most / block * block);
+}
+
+}  // namespace
+
+int64_t row_copy_words(const Product &product) {
+  if (!copies_rows(product)) return 0;
+  const bool one = product.axis[0].x_stride == 0;
+  return product_or_most(inner_words(product), one ? 1 : sliced_size(product));
+}
+
+RowSlices::RowSlices(const Product &product) : whole_(product), slice_(product), together_(sliced_size(product)) {}
+
+bool RowSlices::next(ProductData *data) {
+  const RowAxis &axis = whole_.axis[0];
+  if (end_ == axis.size) return false;
+  const int64_t step = end_ - begin_;
+  const auto move = [step](auto *pointer, Dtype dtype, int64_t stride) {
+    return pointer == nullptr ? nullptr : element_at(pointer, dtype, step * stride);
+  };
+  data->x = move(data->x, whole_.types.x, axis.x_stride);
+  data->out = move(data->out, whole_.types.out, axis.out_stride);
+  data->residual = move(data->residual, whole_.types.residual, axis.residual_stride);
+  begin_ = end_;
+  end_ = std::min(begin_ + together_, axis.size);
+  slice_.axis[0].size = end_ - begin_;
+  slice_.rows = whole_.rows / axis.size * (end_ - begin_);
+  return true;
+}
+
+RowCopies::RowCopies(const Product &product, const ProductData &data)
+    : given_(product), copied_(product), data_(data), x_(data.x) {
+  if (!copies_rows(product)) return;
+  row_words_ = row_words(product);
+  rows_ = 1;
+  const MatmulKernels &kernels = *product.kernels;
+  const int64_t elements = kernels.copied_depth(product.matrix.depth);
+  for (int n = product.axes - 1; n >= 0; --n) {
+    RowAxis &axis = copied_.axis[n];
+    if (axis.x_stride == 0) continue;
+    axis.x_stride = rows_ * elements;
+    rows_ *= axis.size;
+  }
+  copied_.types.x = kernels.rows_dtype;
+  copied_.x_column_stride = 1;
+  copied_.x_depth = elements;
+  data_.x = data.copies;
+  rows_per_task_ = std::max<int64_t>(task_words / row_words_, 1);
+}
+
+int64_t RowCopies::count() const { return ceil_div(rows_, rows_per_task_); }
+
+void RowCopies::run(int64_t task) const {
+  const RowAxis &inner = given_.axis[given_.axes - 1];
+  const int64_t run = different_rows(inner);
+  const int64_t end = std::min((task + 1) * rows_per_task_, rows_);
+  for (int64_t row = task * rows_per_task_, some = 0; row < end; row += some) {
+    some = std::min(end - row, run - row % run);
+    int64_t from = row % run * inner.x_stride;
+    int64_t outer = row / run;
+    for (int n = given_.axes - 2; n >= 0; --n) {
+      const int64_t size = different_rows(given_.axis[n]);
+      from += outer % size * given_.axis[n].x_stride;
+      outer /= size;
+    }
+    given_.kernels->copy_rows({.a = element_at(x_, given_.types.x, from),
+                               .a_dtype = given_.types.x,
+                               .a_row_stride = inner.x_stride,
+                               .a_column_stride = given_.x_column_stride,
+                               .rows = some,
+                               .depth = given_.matrix.depth,
+                               .to = static_cast<float *>(data_.copies) + row * row_words_});
+  }
+}
+
+}  // namespace fovea
