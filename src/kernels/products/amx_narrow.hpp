@@ -3,9 +3,11 @@
 // rows of b as words, so 16 of them by 16 columns are a tile as they lie, 256 bytes from row to row. a's rows are copied,
 // 32 rows by 512 of the depth, into tiles that follow each other: whatever their strides, no read passes their ends, tails
 // of the depth are 0, and rows a power of two apart do not compete for one set of a cache. Rows of float32 are rounded to
-// bfloat16 on the way.  Loops: groups of columns whose right side fits the second-level cache > 32 rows > 512 of the depth,
-// copied, which stay in the first-level cache > 32 columns: 2 x 2 tiles of sums. Up to 16 rows: 64 columns, 1 x 4. Between
-// blocks of the depth sums wait in a buffer, from which rows are finished as everywhere (matmul.hpp).
+// bfloat16 on the way.
+//
+// Loops: groups of columns whose right side fits the second-level cache > 32 rows > 512 of the depth, copied, which stay in the
+// first-level cache > 32 columns: 2 x 2 tiles of sums. Up to 16 rows: 64 columns, 1 x 4. Between blocks of the depth sums wait
+// in a buffer, from which rows are finished as everywhere (matmul.hpp).
 //
 // Every sum takes 32 of the depth at a time, in order, in float32: what a row gives depends neither on the cut nor on how many
 // rows there are. So no number of rows is left to the vectors, and by counting none should be. One row reads a panel's 32 x 64
