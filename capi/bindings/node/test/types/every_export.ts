@@ -1,0 +1,224 @@
+// index.d.ts as a program in strict TypeScript sees it: every export is used, and what the types say is what there is when the
+// program runs. The compiler refuses an export that `names` below leaves out; the program, one that the types have and Node
+// does not; and what stands under @ts-expect-error must not compile. node_types.sh compiles and runs it.
+// SPDX-License-Identifier: Apache-2.0
+import * as fovea from 'fovea';
+import {
+  Activation, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, Half, Input,
+  KernelRegressionOptions, KvCache, KvCacheSizes, LayerNormOptions, LinearOptions, LinearPackOptions, MaskedSoftmaxOptions,
+  MatmulPackOptions, MhaOptions, MhaParameters, MhaWeights, PackedMatrix, Plan, PositionalEncodingOptions, Precision,
+  PreparedKeys, PreparedKeysSizes, RotaryOptions, Score, ScoreKind, ScoresKind, Status, Tensor, WeightLayout,
+} from 'fovea';
+
+const names: { [Name in keyof typeof fovea]: true } = {
+  Context: true, KvCache: true, MhaWeights: true, PackedMatrix: true, Plan: true, PreparedKeys: true, Tensor: true,
+  addPositionalEncoding: true, addPositionalEncodingSync: true, alibiSlopes: true, attention: true, attentionSync: true,
+  exp: true, expSync: true, isaAvailable: true, kernelRegression: true, kernelRegressionSync: true, layerNorm: true,
+  layerNormSync: true, maskedSoftmax: true, maskedSoftmaxSync: true, matmul: true, matmulSync: true, mergeStates: true,
+  mergeStatesSync: true, multiHeadAttentionOnce: true, multiHeadAttentionOnceSync: true, positionalEncoding: true,
+  positionalEncodingSync: true, rotary: true, rotarySync: true, sdpa: true, sdpaSync: true, tanh: true, tanhSync: true,
+  version: true,
+};
+
+function fail(message: string): never {
+  throw new Error(message);
+}
+const said = (value: unknown): string => JSON.stringify(value, (_, one: unknown) => (typeof one === 'bigint' ? `${one}n` : one));
+function same(found: unknown, expected: unknown): void {
+  if (said(found) !== said(expected)) fail(`found ${said(found)}, expected ${said(expected)}`);
+}
+// Wherever a B is wanted an A will do, and neither is `any`, nor A `never` by mistake.
+type Is<A, B> = 0 extends 1 & A ? false : [A] extends [never] ? ([B] extends [never] ? true : false) : [A] extends [B] ? true : false;
+function is<A, B>(...proof: Is<A, B> extends true ? [] : ['the types differ']): void {
+  same(proof.length, 0);
+}
+
+type Floats = Tensor<Float32Array>;
+type Halves = Tensor<Uint16Array>;
+const floats = (shape: number[], ...values: number[]): Floats => new Tensor(Float32Array.from(values), shape);
+const unit = floats([2, 2], 1, 0, 0, 1), pair = floats([1, 2], 1, 2);
+const narrow = new Tensor(new Uint16Array(4), [2, 2], { dtype: 'bf16' });
+
+function tensors(): void {
+  is<typeof narrow, Halves>();
+  is<Half, 'f16' | 'bf16'>();
+  is<'f16' | 'bf16', Half>();
+  const half: Half | undefined = narrow.dtype;
+  same([half, unit.dtype, [...unit.shape], unit.data.length], ['bf16', undefined, [2, 2], 4]);
+  const strided = new Tensor(new Int32Array(8), [2, 2], { strides: [4, 1], offset: 1 });
+  is<typeof strided.data, Int32Array>();
+  is<ReturnType<typeof Tensor.shapeOnly>, Tensor>();
+  same([...Tensor.shapeOnly([2, 3]).shape, ...Tensor.shapeOnly([4], Uint16Array, { dtype: 'f16' }).shape], [2, 3, 4]);
+  const zeros = Tensor.zeros([2]), bytes = Tensor.zeros([2], Uint8Array), longs = Tensor.zeros([1], BigInt64Array);
+  is<typeof zeros, Floats>();
+  is<typeof bytes.data, Uint8Array>();
+  is<typeof longs.data, BigInt64Array>();
+  const any: Input[] = [zeros, bytes, longs, new Float32Array(1)];
+  const data: Data[] = [zeros.data, bytes.data];
+  same([any.length, data.length], [4, 2]);
+  is<Float16, never>(); // unless TypeScript's library has Float16Array: see float16.ts
+  // @ts-expect-error: no such element type
+  const wrong = (): unknown => new Tensor(new Float64Array(2));
+  // @ts-expect-error: a view does not change
+  const changed = (): unknown => (unit.data = new Float32Array(4));
+  same(typeof wrong, typeof changed);
+}
+
+async function both<T>(now: T, later: Promise<T>): Promise<T> {
+  same(await later, now);
+  return now;
+}
+
+async function operations(context: Context): Promise<void> {
+  const everything: AttentionOptions & Extras = {
+    causal: false, topLeft: false, leaveOneOut: false, averageWeights: false, queryInvariant: true, emptyRows: 'zero', scale: 1,
+    softcap: 0, windowLeft: 5, windowRight: 5n, queryOffset: 0, validLens: Int32Array.of(2), mask: new Tensor(Uint8Array.of(1, 1, 1, 1), [2, 2]),
+    bias: Tensor.zeros([2, 2]), alibiSlopes: Float32Array.of(0), sinks: Float32Array.of(-1e30), logSumExp: Tensor.zeros([2]),
+    weights: Tensor.zeros([2, 2]), dropout: 0, dropoutSeed: 7n, scores: Tensor.zeros([2, 2]), scoresKind: 'capped',
+    precision: 'highest', context, out: Tensor.zeros([2, 2]),
+  };
+  const attended = await both(fovea.sdpaSync(unit, unit, unit, everything), fovea.sdpa(unit, unit, unit, everything));
+  is<typeof attended, Floats>();
+  same(attended, everything.out);
+  const offsets: AttentionOptions = { causal: true, queryOffsets: BigInt64Array.of(0n) };
+  same([...fovea.sdpaSync(unit, unit, unit, offsets).data].slice(0, 2), [1, 0]);
+  const rounded = await both(fovea.sdpaSync(narrow, unit, unit), fovea.sdpa(narrow, unit, unit));
+  is<typeof rounded, Halves>();
+  const kinds: ScoreKind[] = ['dot', 'bilinear', 'additive', 'concat', 'gaussian'];
+  const scores: Score[] = [{ kind: 'dot' }, { kind: 'bilinear', weight: unit },
+    { kind: 'additive', queryWeight: unit, keyWeight: unit, scoreVector: pair.data },
+    { kind: 'concat', weight: Tensor.zeros([2, 4]), bias: pair.data, scoreVector: pair.data },
+    { kind: 'gaussian', sigma: 1 }, { kind: 'gaussian', sigmas: Float32Array.of(1) }];
+  same([...new Set(scores.map((score) => score.kind))], kinds);
+  for (const score of scores) {
+    is<typeof result, Floats>();
+    const result = await both(fovea.attentionSync(score, unit, unit, unit), fovea.attention(score, unit, unit, unit));
+  }
+  is<ReturnType<typeof fovea.attentionSync<Halves>>, Halves>();
+  same(fovea.attentionSync(undefined, unit, unit, unit), fovea.sdpaSync(unit, unit, unit));
+  const regression: KernelRegressionOptions & Extras = { leaveOneOut: true, sigma: 1, weights: Tensor.zeros([2, 2]) };
+  await both(fovea.kernelRegressionSync(unit, unit, pair.data, regression), fovea.kernelRegression(unit, unit, pair.data, regression));
+  const parts = floats([2, 1, 2], 1, 2, 5, 6), sums = Tensor.zeros([2, 1]), merged = { logSumExp: Tensor.zeros([1]) };
+  same(await both(fovea.mergeStatesSync(parts, sums, merged), fovea.mergeStates(parts, sums, merged)), floats([1, 2], 3, 4));
+  const masked: MaskedSoftmaxOptions = { emptyRows: 'uniform' };
+  const lens = Int32Array.of(1);
+  same(await both(fovea.maskedSoftmaxSync(unit, lens, masked), fovea.maskedSoftmax(unit, lens, masked)), floats([2, 2], 1, 0, 1, 0));
+  same(await both(fovea.matmulSync(pair, unit), fovea.matmul(pair, unit)), pair);
+  is<ReturnType<typeof fovea.matmulSync<Halves>>, Halves>();
+  const angles: PositionalEncodingOptions & Extras = { base: 100, offset: 1n, dropout: 0, dropoutSeed: 1 };
+  const encoded = await both(fovea.positionalEncodingSync([2, 4], angles), fovea.positionalEncoding([2, 4], angles));
+  is<typeof encoded, Floats>();
+  same(await both(fovea.addPositionalEncodingSync(Tensor.zeros([2, 4]), angles), fovea.addPositionalEncoding(Tensor.zeros([2, 4]), angles)), encoded);
+  const turn: RotaryOptions & Extras = { interleaved: true, inverse: true, base: 10, positionScale: 2, rotaryDim: 2, offset: 0 };
+  await both(fovea.rotarySync(unit, turn), fovea.rotary(unit, turn));
+  await both(fovea.rotarySync(unit, { positions: Int32Array.of(3, 4) }), fovea.rotary(unit, { positions: BigInt64Array.of(3n, 4n) }));
+  const norm: LayerNormOptions & Extras = { epsilon: 1e-6, weight: pair.data, bias: pair.data, residual: unit };
+  await both(fovea.layerNormSync(unit, norm), fovea.layerNorm(unit, norm));
+  await both(fovea.expSync(unit), fovea.exp(unit, {}));
+  await both(fovea.tanhSync(pair.data), fovea.tanh(pair.data, { context }));
+  same([...fovea.alibiSlopes(2).data], [1 / 16, 1 / 256]);
+  // @ts-expect-error: no such option
+  const misspelt = (): unknown => fovea.sdpaSync(unit, unit, unit, { causual: true });
+  // @ts-expect-error: a list of lengths is no typed array
+  const list = (): unknown => fovea.sdpaSync(unit, unit, unit, { validLens: [1, 2] });
+  // @ts-expect-error: undefined is no value of an option
+  const nothing: AttentionOptions = { scale: undefined };
+  same([typeof misspelt, typeof list, typeof nothing], ['function', 'function', 'object']);
+}
+
+async function owners(context: Context): Promise<void> {
+  const pack: MatmulPackOptions & { context: Context } = { context };
+  const packed: PackedMatrix[] = [PackedMatrix.packSync(unit), await PackedMatrix.pack(unit, pack)];
+  const layout: LinearPackOptions = { layout: 'inOut' };
+  packed.push(PackedMatrix.packLinearSync(unit, layout), await PackedMatrix.packLinear(unit, layout));
+  const activation: Activation = 'relu', linear: LinearOptions = { activation, bias: pair.data, residual: Tensor.zeros([1, 2]) };
+  for (const matrix of packed) {
+    const out = Tensor.zeros([1, 2]);
+    same(await both(matrix.multiplySync(pair, { out }), matrix.multiply(pair, { out })), pair);
+    same(await both(matrix.linearSync(pair, { ...linear, out }), matrix.linear(pair, { ...linear, out })), floats([1, 2], 2, 4));
+    same(matrix.size > 0, true);
+    matrix.close();
+  }
+  // @ts-expect-error: only its packer knows how many columns there are
+  const unsized = (): unknown => packed[0]?.multiplySync(pair);
+  same(typeof unsized, 'function');
+
+  const weightLayout: WeightLayout = 'outIn';
+  const parameters: MhaParameters = { layout: weightLayout, heads: 1, kvHeads: 1n, queryWeight: unit, keyWeight: unit, valueWeight: unit,
+    outWeight: unit, queryBias: pair.data, keyBias: pair.data, valueBias: pair.data, outBias: pair.data };
+  const sizes: KvCacheSizes = { batch: 1, kvHeads: 1, capacity: 9n, headDim: 2, valueDim: 2, dtype: 'f32' };
+  const cache = new KvCache(sizes), layers = [MhaWeights.packSync(parameters), await MhaWeights.pack(parameters, { context })];
+  const call: MhaOptions & Extras = { cache, rotary: { base: 10 }, score: { kind: 'dot' }, attention: { causal: true } };
+  for (const layer of layers) {
+    const attended = layer.attendSync(pair, call);
+    is<typeof attended, Floats>();
+    same((await layer.attend(pair, { key: pair, value: pair, out: Tensor.zeros([1, 2]), context })).shape, [1, 2]);
+    same(layer.attendSync(pair, { cache, keepCache: true }).shape, [1, 2]);
+    same(layer.size > 0, true);
+    layer.close();
+  }
+  const inProj: MhaParameters = { heads: 1, inWeight: Tensor.zeros([6, 2]), inBias: new Float32Array(6) };
+  await both(fovea.multiHeadAttentionOnceSync(inProj, pair), fovea.multiHeadAttentionOnce(inProj, pair, { key: pair }));
+
+  const row = floats([1, 1, 1, 2], 1, 2);
+  cache.appendSync(row, row);
+  await cache.append(row, row, { context });
+  await both(cache.attendSync(row, { causal: true, score: { kind: 'dot' } }), cache.attend(row, { causal: true }));
+  cache.reorderSync(Int32Array.of(0));
+  await cache.reorder(BigInt64Array.of(0n), { context });
+  const saved: Uint8Array = cache.save();
+  cache.truncate(1);
+  same([cache.length, KvCache.restore(saved).length, KvCache.restore(saved, 20).length, cache.size > 0], [1, 4, 4, true]);
+  cache.close();
+
+  const score: Score = { kind: 'bilinear', weight: unit }, room: PreparedKeysSizes = { capacity: 4, queryDim: 2, keyDim: 2n };
+  const dtype: Dtype = 'bf16';
+  const keys = new PreparedKeys(score, { ...room, context }), halves = new PreparedKeys(score, { ...room, batch: 1, kvHeads: 1, dtype });
+  keys.appendSync(unit);
+  await keys.append(unit, { context });
+  keys.truncate(2);
+  await both(keys.attendSync(unit, unit), keys.attend(unit, unit, { causal: true, topLeft: false, windowRight: 9, windowLeft: 19, queryOffset: 9 }));
+  same([keys.length, keys.size > halves.size], [2, true]);
+  halves.close();
+
+  const out = new Float32Array(4), buffers: Buffers = { validLens: Int32Array.of(2) };
+  const planned = Plan.sdpa(unit, unit, unit, unit, { validLens: Tensor.shapeOnly([1], Int32Array), context });
+  planned.runSync(unit.data, unit.data, unit.data, out, buffers);
+  await planned.run(unit.data, unit.data, unit.data, out, buffers);
+  same([...out], [...fovea.sdpaSync(unit, unit, unit).data]);
+  same([planned.description.startsWith('op=sdpa'), planned.workspaceSize >= 0], [true, true]);
+  const scored = Plan.attention({ kind: 'gaussian', sigma: 1 }, unit, unit, unit, unit), prepared = Plan.prepared(unit, keys, unit, unit);
+  scored.runSync(unit.data, unit.data, unit.data, out);
+  prepared.runSync(unit.data, undefined, unit.data, out);
+  for (const owner of [keys, planned, scored, prepared]) owner.close();
+}
+
+async function errors(): Promise<void> {
+  const bad: Status = 'FOVEA_BAD_SHAPE';
+  try {
+    await fovea.matmul(pair, pair);
+    fail('it was accepted');
+  } catch (error) {
+    same((error as { code?: Status }).code, bad);
+  }
+}
+
+async function main(): Promise<void> {
+  same(Object.keys(fovea).sort(), Object.keys(names).sort());
+  const precision: Precision = 'medium', emptyRows: EmptyRows = 'nan', scoresKind: ScoresKind = 'logits';
+  same([precision, emptyRows, scoresKind, fovea.isaAvailable()[0]], ['medium', 'nan', 'logits', 'base']);
+  same(fovea.version.split('.').length, 3);
+  const context = new Context({ maxThreads: 1, maxIsa: 'base', precision });
+  same([context.threads, context.isaName], [1, 'base']);
+  tensors();
+  await operations(context);
+  const best = new Context(); // what is packed for one instruction set is for no other
+  await owners(best);
+  await errors();
+  for (const one of [context, best]) one.close();
+}
+
+main().catch((error: unknown) => {
+  setImmediate(() => { throw error; }); // so that Node ends with it
+});
+declare function setImmediate(task: () => void): void; // the one thing of Node's that is not JavaScript's
