@@ -25,6 +25,55 @@ FOVEA_INLINE void store_partial(Float16 *to, const Float &value, int64_t count) 
   store_first_halves(&to->bits, narrow_float16(value), count);
 }
 
+// NaNs that arithmetic makes of these elements, of infinities and of other numbers.
+template <class Element>
+constexpr Nans nans_of = Nans::any;
+template <>
+constexpr Nans nans_of<Bfloat16> = Nans::short_ones;
+
+template <class A, class B>
+constexpr bool same_type = false;
+template <class A>
+constexpr bool same_type<A, A> = true;
+
+template <class Element>
+constexpr bool is_narrow_element = !same_type<Element, float>;
+
+// Two registers that follow each other, which takes fewer instructions than one after the other.
+template <Nans nans, class Element>
+FOVEA_INLINE void store_two(Element *to, const Float &a, const Float &b) {
+#if defined(__AVX2__)
+  if constexpr (same_type<Element, Bfloat16>) return store_two_halves(&to->bits, narrow_two_bfloat16<nans>(a, b));
+#endif
+  store(to, a);
+  store(to + lanes, b);
+}
+
+// Two registers' worth, in an order of lanes that only the other of these two knows.
+template <class From, class To>
+FOVEA_INLINE void load_two_in_any_order(const From *from, Float *a, Float *b) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (same_type<From, Bfloat16> && same_type<To, Bfloat16>) {
+    Floats even, odd;
+    widen_even_odd(load_two_halves(&from->bits), &even, &odd);
+    *a = Float(even);
+    *b = Float(odd);
+    return;
+  }
+#endif
+  *a = load(from);
+  *b = load(from + lanes);
+}
+template <Nans nans, class From, class To>
+FOVEA_INLINE void store_two_in_any_order(To *to, const Float &a, const Float &b) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (same_type<From, Bfloat16> && same_type<To, Bfloat16>) {
+    return store_two_halves(&to->bits, narrow_even_odd<nans>(a, b));
+  }
+#endif
+  store_two<nans>(to, a, b);
+}
+
 template <class Element_>
 struct Type {
   using Element = Element_;
@@ -58,8 +107,11 @@ FOVEA_NOINLINE inline void narrow_row(const float *from, int64_t dim, void *to, 
   with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     auto *row = static_cast<typename T::Element *>(to);
     int64_t d = 0;
-    for (; d + lanes <= dim; d += lanes) store(row + d, load(from + d));
-    if (d < dim) store_partial(row + d, load_partial(from + d, dim - d), dim - d);
+    for (; d + 2 * lanes <= dim; d += 2 * lanes) store_two<Nans::any>(row + d, load(from + d), load(from + d + lanes));
+    for (; d < dim; d += lanes) {
+      const int64_t left = min_of(dim - d, lanes);
+      store_partial(row + d, load_partial(from + d, left), left);
+    }
   });
 }
 

@@ -1,4 +1,6 @@
 // The kernels that work row by row, on rows of other types: the bits that floats with the same numbers give, rounded once.
+#include <bit>
+
 #include "kernels.hpp"
 #include "narrow.hpp"
 
@@ -88,6 +90,99 @@ std::vector<int64_t> sizes(const fovea::Kernels &table, int64_t step, std::initi
 }  // namespace
 
 TEST_SUITE("kernels row types") {
+  TEST_CASE(
+      "floats become 16 bits rightly wherever they stand in a row: ties, overflow, subnormals, NaNs of any bits") {
+    std::vector<float> values;
+    for (const uint32_t sign : {0u, 0x80000000u}) {
+      for (const uint32_t upper :
+           {0u,      1u,      0x7fu,   0x80u,   0x3380u, 0x387fu, 0x3880u, 0x3f80u, 0x3f81u, 0x3ffeu,
+            0x3fffu, 0x477fu, 0x4780u, 0x7f7eu, 0x7f7fu, 0x7f80u, 0x7f81u, 0x7fc0u, 0x7ffeu, 0x7fffu}) {
+        for (const uint32_t lower : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x2000u, 0x3000u, 0x7fffu, 0x8000u, 0x8001u,
+                                     0xefffu, 0xf000u, 0xffffu}) {
+          values.push_back(std::bit_cast<float>(sign | upper << 16 | lower));
+        }
+      }
+    }
+    for_each_table([&](const fovea::Kernels &table) {
+      const auto count = static_cast<int64_t>(values.size());
+      for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+        for (const int64_t first : {0, 1, 2, 5, 11}) {
+          const Floats from(std::vector<float>(values.begin() + first, values.end()));
+          const Elements out(count - first, dtype);
+          table.rowwise->narrow_row(from.data(), count - first, out.data(), dtype);
+          const std::vector<float> got = out.values();
+          for (int64_t n = first; n < count; ++n) {
+            const float value = values[static_cast<size_t>(n)], stored = got[static_cast<size_t>(n - first)];
+            const float expected = rounded_to(value, static_cast<fovea_dtype>(dtype));
+            CAPTURE(std::bit_cast<uint32_t>(value));
+            CHECK((std::isnan(value) ? std::isnan(stored)
+                                     : std::bit_cast<uint32_t>(stored) == std::bit_cast<uint32_t>(expected)));
+          }
+        }
+      }
+    });
+  }
+
+  TEST_CASE("rows of other types: exp and tanh of every number that 16 bits hold") {
+    for_each_table([](const fovea::Kernels &table) {
+      for (const Dtype x_type : {Dtype::bf16, Dtype::f16}) {
+        std::vector<float> values;
+        for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+          values.push_back(widened(static_cast<uint16_t>(bits), static_cast<fovea_dtype>(x_type)));
+        }
+        const Elements floats(values, Dtype::f32), truth(0x10000, Dtype::f32);
+        for (const auto kernel : {table.rowwise->exp, table.rowwise->tanh}) {
+          kernel({floats.data(), Dtype::f32, truth.data(), Dtype::f32, 0x10000});
+          for (const Dtype out_type : kTypes) {
+            const Elements x(values, x_type), out(0x10000, out_type);
+            kernel({x.data(), x_type, out.data(), out_type, 0x10000});
+            CHECK_EQ(differing(out, truth), 0);
+          }
+        }
+      }
+    });
+  }
+
+  // Rounding adds to the bits of a NaN, too, which must not become an infinity or a zero.
+  TEST_CASE("rows of other types: a NaN of floats with any bits is one in 16 bits") {
+    for_each_table([](const fovea::Kernels &table) {
+      const int64_t dim = 5 * table.rowwise->lanes + 3;
+      for (const uint32_t bits : {0x7fffffffu, 0xffffffffu, 0x7f800001u, 0xff800001u, 0x7fffe000u}) {
+        CAPTURE(bits);
+        for (const int64_t at : {int64_t{0}, int64_t{3}, dim - 4, dim - 1}) {
+          std::vector<float> with_nan(static_cast<size_t>(dim), 1.0f);
+          with_nan[0] = 2.0f;
+          const std::vector<float> plain = with_nan;
+          with_nan[static_cast<size_t>(at)] = std::bit_cast<float>(bits);
+          const Elements nan(with_nan, Dtype::f32), x(plain, Dtype::bf16), out(dim, Dtype::bf16);
+          const auto is_nan = [&](int64_t n) { return std::isnan(out.values()[static_cast<size_t>(n)]); };
+          for (const auto kernel : {table.rowwise->exp, table.rowwise->tanh}) {
+            kernel({nan.data(), Dtype::f32, out.data(), Dtype::bf16, dim});
+            CHECK(is_nan(at));
+          }
+          const fovea::NormRow row = {x.data(), nullptr, out.data()};
+          table.rowwise->norm_rows({.row = &row,
+                                    .count = 1,
+                                    .dim = dim,
+                                    .weight = nan.data(),
+                                    .bias = nullptr,
+                                    .types = {Dtype::bf16, Dtype::f32, Dtype::bf16, Dtype::f32, Dtype::f32},
+                                    .epsilon = 1e-5,
+                                    .stream = false});
+          CHECK(is_nan(at));
+          CHECK(!is_nan(at == 1 ? 2 : 1));
+          const fovea::SoftmaxRow scores = {nan.data(), out.data(), dim};
+          table.rowwise->softmax_rows({&scores, Dtype::f32, Dtype::bf16, 1, dim, fovea::EmptyRows::zero, false});
+          for (int64_t n = 0; n < dim; ++n) CHECK(is_nan(n));
+          const float lse = 0;
+          table.rowwise->merge_row(
+              {nan.data(), Dtype::f32, &lse, nullptr, 1, out.data(), Dtype::bf16, nullptr, 1, dim, dim, 1});
+          CHECK(is_nan(at));
+        }
+      }
+    });
+  }
+
   TEST_CASE("rows of other types: the bits of floats, rounded once: exp and tanh") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());

@@ -46,31 +46,68 @@ void fill_merged(const MergeRow &row, float value, float log_sum_exp) {
   if (row.log_sum_exp != nullptr) *row.log_sum_exp = log_sum_exp;
 }
 
-// to[i] = sum_s e^{lse_s - most} outs[s][first + i]; returns the sum of those powers, the same in every lane.
-FOVEA_INLINE Float merge_columns(const MergeRow &row, int64_t first, int64_t count, float most, float *to) {
-  const float unit = row.sums != nullptr ? row.unit : 1.0f;
-  Float sum = zero();
-  bool initial = true;
-  for (int64_t part = 0; part < row.parts; ++part) {
-    const float lse = row.lses[part * row.lse_stride];
-    if (lse == -__builtin_inff()) continue;
-    const float part_sum = row.sums != nullptr ? row.sums[part * row.lse_stride] : 1.0f;
-    const Float weight = exp_register(splat((lse - most) * unit)) * splat(part_sum);
-    sum = sum + weight;
-    with_element(row.outs_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-      const auto *from = static_cast<const typename T::Element *>(row.outs) + part * row.out_stride + first;
-      for_each_register(count, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY {
-        const Float before = initial ? zero() : load_up_to(to + i, width);
-        store_up_to(to + i, multiply_add(weight, load_up_to(from + i, width), before), width);
-      });
-    });
-    initial = false;
-  }
-  return sum;
-}
+// Of parts that have keys: which, and e^{lse_s - most}.
+struct PartWeights {
+  static constexpr int64_t most_parts = 32;
+  int64_t count;
+  int64_t part[most_parts];
+  alignas(64) float weight[most_parts];
 
-// Sums of narrow results are kept here, so many columns at a time; float32's in out itself.
-constexpr int64_t most_merged_columns = 512;
+  // Those from part `first` on.
+  FOVEA_NOINLINE void make(const MergeRow &row, int64_t first, float most) {
+    const float unit = row.sums != nullptr ? row.unit : 1.0f;
+    const int64_t last = min_of(row.parts, first + most_parts);
+    const bool few = last - first <= 4;  // a register of them would wait until each has been written
+    count = 0;
+    for (int64_t s = first; s < last; ++s) {
+      const float lse = row.lses[s * row.lse_stride];
+      if (lse == -__builtin_inff()) continue;
+      const float exponent = (lse - most) * unit;
+      weight[count] = few ? exp_register(splat(exponent)).get(0) : exponent;
+      part[count++] = s;
+    }
+    if (!few) {
+      for (int64_t n = count; n % lanes != 0; ++n) weight[n] = 0.0f;
+      for (int64_t n = 0; n < count; n += lanes) store(weight + n, exp_register(load(weight + n)));
+    }
+    if (row.sums == nullptr) return;
+    for (int64_t n = 0; n < count; ++n) weight[n] = weight[n] * row.sums[part[n] * row.lse_stride];
+  }
+};
+
+// Weights, of the first parts at least, are made already; those of more parts are made for each block of columns.
+template <class Part, class Out>
+FOVEA_NOINLINE void put_merged(const MergeRow &row, float most, PartWeights &weights, const Float &factor) {
+  const auto *outs = static_cast<const Part *>(row.outs);
+  auto *out = static_cast<Out *>(row.out);
+  const auto sum_columns = [&](auto vectors, int64_t column, Float *sum, const auto &load_part) FOVEA_INLINE_BODY {
+    unroll<decltype(vectors)::value>([&](auto v) FOVEA_INLINE_BODY { sum[v] = zero(); });
+    for (int64_t first = 0; first < row.parts; first += PartWeights::most_parts) {
+      if (row.parts > PartWeights::most_parts) weights.make(row, first, most);
+      for (int64_t n = 0; n < weights.count; ++n) {
+        const Part *from = outs + weights.part[n] * row.out_stride + column;
+        const Float weight(weights.weight[n]);
+        unroll<decltype(vectors)::value>(
+            [&](auto v) FOVEA_INLINE_BODY { sum[v] = multiply_add(weight, load_part(from + v * lanes), sum[v]); });
+      }
+    }
+    unroll<decltype(vectors)::value>([&](auto v) FOVEA_INLINE_BODY { sum[v] = sum[v] * factor; });
+  };
+  const auto load_whole = [](const Part *from) FOVEA_INLINE_BODY { return load(from); };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= row.value_dim; i += 4 * lanes) {
+    Float sum[4];
+    sum_columns(Index<4>{}, i, sum, load_whole);
+    store_two<nans_of<Part>>(out + i, sum[0], sum[1]);
+    store_two<nans_of<Part>>(out + i + 2 * lanes, sum[2], sum[3]);
+  }
+  for (; i < row.value_dim; i += lanes) {
+    Float sum[1];
+    const int64_t left = min_of(row.value_dim - i, lanes);
+    sum_columns(Index<1>{}, i, sum, [&](const Part *from) FOVEA_INLINE_BODY { return load_up_to(from, left); });
+    store_up_to(out + i, sum[0], left);
+  }
+}
 
 void merge_row(const MergeRow &row) {
   float most = -__builtin_inff();
@@ -84,25 +121,20 @@ void merge_row(const MergeRow &row) {
   if (broken) return fill_merged(row, __builtin_nanf(""), __builtin_nanf(""));
   if (most == -__builtin_inff()) return fill_merged(row, 0.0f, most);
 
-  float sums[most_merged_columns];
-  const int64_t step = is_narrow(row.out_type) ? most_merged_columns : max_of(row.value_dim, 1);
-  Float sum = zero();
-  int64_t first = 0;
-  do {
-    const int64_t count = min_of(row.value_dim - first, step);
-    float *to = is_narrow(row.out_type) ? sums : static_cast<float *>(row.out);
-    sum = merge_columns(row, first, count, most, to);
-    const Float factor = 1.0f / sum;
-    with_element(row.out_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-      auto *out = static_cast<typename T::Element *>(row.out) + first;
-      for_each_register(count, [&](int64_t i, int64_t width) FOVEA_INLINE_BODY {
-        store_up_to(out + i, load_up_to(to + i, width) * factor, width);
-      });
+  PartWeights weights;
+  float sum = 0.0f;
+  for (int64_t first = 0; first < row.parts; first += PartWeights::most_parts) {
+    weights.make(row, first, most);
+    for (int64_t n = 0; n < weights.count; ++n) sum += weights.weight[n];
+  }
+  const Float factor = 1.0f / splat(sum);
+  with_element(row.outs_type, [&]<class Part>(Part) FOVEA_INLINE_BODY {
+    with_element(row.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+      put_merged<typename Part::Element, typename Out::Element>(row, most, weights, factor);
     });
-    first += step;
-  } while (first < row.value_dim);
+  });
   const float unit = row.sums != nullptr ? row.unit : 1.0f;
-  if (row.log_sum_exp != nullptr) *row.log_sum_exp = most * unit + logf(sum.get(0));
+  if (row.log_sum_exp != nullptr) *row.log_sum_exp = most * unit + logf(sum);
 }
 
 }  // namespace

@@ -10,16 +10,16 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-template <class Element, class Function>
+template <class X, class Out, class Function>
 FOVEA_INLINE void map_elements(const ElementRun &run, const Function &function) {
-  constexpr int together = 2;  // enough to overlap: the core runs ahead over the iterations by itself
-  const auto *x = static_cast<const Element *>(run.x);
-  auto *out = static_cast<Element *>(run.out);
+  const auto *x = static_cast<const X *>(run.x);
+  auto *out = static_cast<Out *>(run.out);
   int64_t i = 0;
-  for (; i + together * lanes <= run.count; i += together * lanes) {
-    Float values[together];
-    unroll<together>([&](auto v) FOVEA_INLINE_BODY { values[v] = load(x + i + v * lanes); });
-    unroll<together>([&](auto v) FOVEA_INLINE_BODY { store(out + i + v * lanes, function(values[v])); });
+  // Two are enough to overlap: the core runs ahead over the iterations by itself.
+  for (; i + 2 * lanes <= run.count; i += 2 * lanes) {
+    Float a, b;
+    load_two_in_any_order<X, Out>(x + i, &a, &b);
+    store_two_in_any_order<nans_of<X>, X>(out + i, function(a), function(b));
   }
   for (; i < run.count; i += lanes) {
     const int64_t left = min_of(run.count - i, lanes);
@@ -27,8 +27,18 @@ FOVEA_INLINE void map_elements(const ElementRun &run, const Function &function) 
   }
 }
 
+template <class Function>
+FOVEA_INLINE void map_typed(const ElementRun &run, const Function &function) {
+  with_element(run.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
+    using From = typename X::Element;
+    if (!converts_quickly) return map_elements<From, From>(run, function);
+    with_element(run.out_type,
+                 [&]<class Out>(Out) FOVEA_INLINE_BODY { map_elements<From, typename Out::Element>(run, function); });
+  });
+}
+
 // From one type to another piece by piece, as floats.
-FOVEA_INLINE void map_mixed(const ElementRun &run, void (*map)(const ElementRun &)) {
+FOVEA_INLINE void map_as_floats(const ElementRun &run, void (*map)(const ElementRun &)) {
   alignas(64) float floats[most_widened];
   for (int64_t i = 0; i < run.count; i += most_widened) {
     const int64_t count = min_of(run.count - i, most_widened);
@@ -39,17 +49,13 @@ FOVEA_INLINE void map_mixed(const ElementRun &run, void (*map)(const ElementRun 
 }
 
 void exp_elements(const ElementRun &run) {
-  if (run.x_type != run.out_type) return map_mixed(run, exp_elements);
-  with_element(run.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-    map_elements<typename T::Element>(run, [](const Float &value) FOVEA_INLINE_BODY { return exp_by_table(value); });
-  });
+  if (run.x_type != run.out_type && !converts_quickly) return map_as_floats(run, exp_elements);
+  map_typed(run, [](const Float &value) FOVEA_INLINE_BODY { return exp_by_table(value); });
 }
 
 void tanh_elements(const ElementRun &run) {
-  if (run.x_type != run.out_type) return map_mixed(run, tanh_elements);
-  with_element(run.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-    map_elements<typename T::Element>(run, [](const Float &value) FOVEA_INLINE_BODY { return tanh_by_table(value); });
-  });
+  if (run.x_type != run.out_type && !converts_quickly) return map_as_floats(run, tanh_elements);
+  map_typed(run, [](const Float &value) FOVEA_INLINE_BODY { return tanh_by_table(value); });
 }
 
 }  // namespace

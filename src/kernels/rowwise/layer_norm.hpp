@@ -77,10 +77,10 @@ FOVEA_INLINE float chunk_sum(const Input &y, int64_t begin, int64_t end) {
 }
 
 template <class Input>
-FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end) {
+FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, float all) {
   const auto count = static_cast<double>(end - begin);
   const double share = 1.0 / count;  // long done when the sum is
-  const auto pivot = static_cast<float>(static_cast<double>(chunk_sum(y, begin, end)) * share);
+  const auto pivot = static_cast<float>(static_cast<double>(all) * share);
   Float sum[4] = {zero(), zero(), zero(), zero()};
   Float squares[4] = {zero(), zero(), zero(), zero()};
   const auto add = [&](auto v, const Float &deviation) FOVEA_INLINE_BODY {
@@ -100,10 +100,12 @@ FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end) {
 
 template <class Input>
 FOVEA_INLINE Moments row_moments(const Input &y, int64_t dim) {
-  Moments moments = chunk_moments(y, 0, min_of(dim, norm_chunk));
-  for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) {
-    moments.merge(chunk_moments(y, begin, min_of(dim, begin + norm_chunk)));
-  }
+  const auto chunk = [&](int64_t begin) FOVEA_INLINE_BODY {
+    const int64_t end = min_of(dim, begin + norm_chunk);
+    return chunk_moments(y, begin, end, chunk_sum(y, begin, end));
+  };
+  Moments moments = chunk(0);
+  for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) moments.merge(chunk(begin));
   return moments;
 }
 
@@ -172,7 +174,8 @@ FOVEA_NOINLINE void norm_row_in_float64(const Input &y, float *out, const NormRo
   }
 }
 
-constexpr double least_spread = 0x1p-90;  // below, squares of deviations are denormal or near it
+// Squares of deviations are neither denormal, or near it, nor infinite nor NaN.
+FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread < __builtin_inf(); }
 
 template <bool has_residual, class Store>
 FOVEA_INLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
@@ -190,7 +193,7 @@ FOVEA_INLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
     const Moments moments = next;
     if (r + 1 < rows.count) next = row_moments(input(r + 1), rows.dim);
     const double spread = moments.squares * share + rows.epsilon;
-    if (spread > least_spread && spread < __builtin_inf()) {  // not for NaN
+    if (fits_floats(spread)) {
       const Normalisation normalise(moments, spread, weights, biases);
       put_row(input(r), normalise, static_cast<float *>(rows.row[r].out), rows.dim, input(r + rows_ahead), store_to);
     } else {
@@ -207,106 +210,185 @@ FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
 
 // ---- other types -----------------------------------------------------------------------------------------------------
 
-// A chunk of a row of any types, and of the weights, as floats.
-class WidenedChunk {
- public:
-  explicit WidenedChunk(const NormRows &of) : rows(of) {}
+// y of `count` elements as floats, and their sum, in chunk_sum's order; behind them are zeros up to a whole register.
+template <class X, class Residual>
+FOVEA_NOINLINE float widen_chunk(const X *x, const Residual *residual, int64_t count, float *to) {
+  const auto put = [&](int64_t i, const Float &value, Float &sum) FOVEA_INLINE_BODY {
+    store(to + i, value);
+    sum = sum + value;
+  };
+  const auto y = [&](int64_t i) FOVEA_INLINE_BODY {
+    if constexpr (!same_type<Residual, void>) return load(x + i) + load(residual + i);
+    return load(x + i);
+  };
+  Float sum[4] = {zero(), zero(), zero(), zero()};
+  int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    unroll<4>([&](auto v) FOVEA_INLINE_BODY { put(i + v * lanes, y(i + v * lanes), sum[v]); });
+  }
+  for (; i + lanes <= count; i += lanes) put(i, y(i), sum[0]);
+  if (i < count) {
+    Float value = load_partial(x + i, count - i);
+    if constexpr (!same_type<Residual, void>) value = value + load_partial(residual + i, count - i);
+    put(i, value, sum[1]);
+  }
+  return horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
 
-  int64_t begin = 0, count = 0;
-  alignas(64) float x[norm_chunk];
-  alignas(64) float residual[norm_chunk];
-  const float *weights = nullptr, *biases = nullptr;  // null: none
+// Those of `row` from `begin` on.
+FOVEA_INLINE float widen_chunk_of(const NormRows &rows, const NormRow &row, int64_t begin, int64_t count, float *to) {
+  float sum = 0;
+  with_element(rows.types.x, [&]<class X>(X) FOVEA_INLINE_BODY {
+    const auto *x = static_cast<const typename X::Element *>(row.x) + begin;
+    if (row.residual == nullptr) return void(sum = widen_chunk(x, static_cast<const void *>(nullptr), count, to));
+    with_element(rows.types.residual, [&]<class Residual>(Residual) FOVEA_INLINE_BODY {
+      sum = widen_chunk(x, static_cast<const typename Residual::Element *>(row.residual) + begin, count, to);
+    });
+  });
+  return sum;
+}
 
-  // x, and what is added to it.
-  FOVEA_NOINLINE void read(const NormRow &row, int64_t first) {
-    begin = first;
-    count = min_of(norm_chunk, rows.dim - first);
-    widen(row.x, rows.types.x, x);
-    if (row.residual != nullptr) widen(row.residual, rows.types.residual, residual);
-  }
-  FOVEA_NOINLINE void read_weights() {
-    if (rows.weight != nullptr) widen(rows.weight, rows.types.weight, weight_floats_);
-    if (rows.bias != nullptr) widen(rows.bias, rows.types.bias, bias_floats_);
-    weights = rows.weight == nullptr ? nullptr : weight_floats_;
-    biases = rows.bias == nullptr ? nullptr : bias_floats_;
-  }
-  // y = x + residual in x's place.
-  FOVEA_NOINLINE void add_residual() {
-    for (int64_t i = 0; i < count; i += lanes) store(x + i, load(x + i) + load(residual + i));
-  }
-  FOVEA_NOINLINE void write(const NormRow &row) {
-    narrow_row(x, count, element_at(row.out, rows.types.out, begin), rows.types.out);
-  }
+FOVEA_NOINLINE Moments widened_moments(const float *y, int64_t count, float sum) {
+  return chunk_moments(NormInput<false>(y, nullptr), 0, count, sum);
+}
 
- private:
-  void widen(const void *from, Dtype dtype, float *to) {
-    widen_rows(element_at(from, dtype, begin), dtype, 0, 1, count, to, 0);
+template <class Out>
+FOVEA_NOINLINE void put_chunk(const float *y, const Normalisation &normalise, Out *out, int64_t count) {
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    store_two<Nans::any>(out + i, normalise(load(y + i), i), normalise(load(y + i + lanes), i + lanes));
   }
-
-  const NormRows &rows;
-  alignas(64) float weight_floats_[norm_chunk];
-  alignas(64) float bias_floats_[norm_chunk];
-};
+  for (; i < count; i += lanes) {
+    const int64_t left = min_of(count - i, lanes);
+    store_partial(out + i, normalise(load(y + i), i, left), left);
+  }
+}
 
 // What norm_row_in_float64 does.
-FOVEA_NOINLINE void norm_widened_row_in_float64(const NormRow &row, const NormRows &rows, WidenedChunk &chunk) {
+FOVEA_NOINLINE void norm_widened_row_in_float64(const NormRow &row, const NormRows &rows) {
+  constexpr int64_t block = 256;
+  alignas(64) float x[block], residual[block], weight[block], bias[block];
+  const auto read = [&](const void *from, Dtype dtype, int64_t begin, float none, float *to) {
+    const int64_t size = min_of(block, rows.dim - begin);
+    if (from != nullptr) return widen_rows(element_at(from, dtype, begin), dtype, 0, 1, size, to, 0);
+    for (int64_t i = 0; i < size; ++i) to[i] = none;
+  };
   const auto for_each_value = [&](const auto &body) {
-    for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
-      chunk.read(row, begin);
-      chunk.read_weights();
-      for (int64_t i = 0; i < chunk.count; ++i) {
-        const auto value = static_cast<double>(chunk.x[i]);
-        body(i, row.residual == nullptr ? value : value + static_cast<double>(chunk.residual[i]));
+    for (int64_t begin = 0; begin < rows.dim; begin += block) {
+      read(row.x, rows.types.x, begin, 0, x);
+      read(row.residual, rows.types.residual, begin, 0, residual);
+      for (int64_t i = 0; i < min_of(block, rows.dim - begin); ++i) {
+        const auto value = static_cast<double>(x[i]);
+        body(begin, i, row.residual == nullptr ? value : value + static_cast<double>(residual[i]));
       }
     }
   };
   const auto count = static_cast<double>(rows.dim);
   double sum = 0.0;
-  for_each_value([&](int64_t, double value) { sum += value; });
+  for_each_value([&](int64_t, int64_t, double value) { sum += value; });
   const double mean = sum / count;
   double squares = 0.0;
-  for_each_value([&](int64_t, double value) { squares += (value - mean) * (value - mean); });
+  for_each_value([&](int64_t, int64_t, double value) { squares += (value - mean) * (value - mean); });
   const double scale = 1.0 / __builtin_sqrt(squares / count + rows.epsilon);
-  for_each_value([&](int64_t i, double value) {
-    const double weight = chunk.weights == nullptr ? 1.0 : static_cast<double>(chunk.weights[i]);
-    const double bias = chunk.biases == nullptr ? 0.0 : static_cast<double>(chunk.biases[i]);
-    chunk.x[i] = static_cast<float>((value - mean) * scale * weight + bias);
-    if (i + 1 == chunk.count) chunk.write(row);
+  for_each_value([&](int64_t begin, int64_t i, double value) {
+    if (i == 0) {
+      read(rows.weight, rows.types.weight, begin, 1, weight);
+      read(rows.bias, rows.types.bias, begin, 0, bias);
+    }
+    x[i] = static_cast<float>((value - mean) * scale * static_cast<double>(weight[i]) + static_cast<double>(bias[i]));
+    if (i + 1 < block && begin + i + 1 < rows.dim) return;
+    narrow_row(x, i + 1, element_at(row.out, rows.types.out, begin), rows.types.out);
   });
 }
 
-FOVEA_NOINLINE void norm_widened_rows(const NormRows &rows) {
+// Weights and biases of a chunk of columns, as floats.
+class WidenedWeights {
+ public:
+  FOVEA_NOINLINE void read(const NormRows &rows, int64_t begin, int64_t count) {
+    weight = widened(rows.weight, rows.types.weight, begin, count, weight_floats_);
+    bias = widened(rows.bias, rows.types.bias, begin, count, bias_floats_);
+  }
+
+  const float *weight = nullptr, *bias = nullptr;  // null: none
+
+ private:
+  static const float *widened(const void *from, Dtype dtype, int64_t begin, int64_t count, float *to) {
+    if (from == nullptr) return nullptr;
+    if (dtype == Dtype::f32) return static_cast<const float *>(from) + begin;
+    widen_rows(element_at(from, dtype, begin), dtype, 0, 1, count, to, 0);
+    return to;
+  }
+
+  alignas(64) float weight_floats_[norm_chunk];
+  alignas(64) float bias_floats_[norm_chunk];
+};
+
+FOVEA_INLINE void put_chunk_of(const NormRows &rows, int64_t r, const Moments &moments, double spread,
+                               const WidenedWeights &weights, const float *y, int64_t begin, int64_t count) {
+  const Normalisation normalise(moments, spread, weights.weight, weights.bias);
+  with_element(rows.types.out, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+    put_chunk(y, normalise, static_cast<typename Out::Element *>(rows.row[r].out) + begin, count);
+  });
+}
+
+FOVEA_NOINLINE void norm_short_widened_rows(const NormRows &rows) {
+  alignas(64) float y[2][norm_chunk];
+  WidenedWeights weights;
+  weights.read(rows, 0, rows.dim);
   const double share = 1.0 / static_cast<double>(rows.dim);
-  WidenedChunk chunk(rows);
-  const auto read = [&](const NormRow &row, int64_t begin) {
-    chunk.read(row, begin);
-    if (row.residual != nullptr) chunk.add_residual();
+  const auto read = [&](int64_t r) FOVEA_INLINE_BODY {
+    const float sum = widen_chunk_of(rows, rows.row[r], 0, rows.dim, y[r % 2]);
+    return widened_moments(y[r % 2], rows.dim, sum);
   };
-  const bool one_chunk = rows.dim <= norm_chunk;
+  Moments next = read(0);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const NormRow &row = rows.row[r];
-    Moments moments;
-    for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
-      read(row, begin);
-      const Moments more = chunk_moments(NormInput<false>(chunk.x, nullptr), 0, chunk.count);
-      if (begin == 0) {
-        moments = more;
-      } else {
-        moments.merge(more);
-      }
-    }
+    const Moments moments = next;
+    if (r + 1 < rows.count) next = read(r + 1);
     const double spread = moments.squares * share + rows.epsilon;
-    if (!(spread > least_spread && spread < __builtin_inf())) {
-      norm_widened_row_in_float64(row, rows, chunk);
-      continue;
+    if (fits_floats(spread)) {
+      put_chunk_of(rows, r, moments, spread, weights, y[r % 2], 0, rows.dim);
+    } else {
+      norm_widened_row_in_float64(rows.row[r], rows);
     }
+  }
+}
+
+constexpr int64_t most_long_rows = 16;  // that share the weights of a chunk
+
+// Rows of several chunks: all their statistics, then chunk by chunk all of them.
+FOVEA_NOINLINE void norm_long_widened_rows(const NormRows &rows) {
+  alignas(64) float y[norm_chunk];
+  WidenedWeights weights;
+  Moments moments[most_long_rows];
+  double spread[most_long_rows];
+  const double share = 1.0 / static_cast<double>(rows.dim);
+  for (int64_t r = 0; r < rows.count; ++r) {
     for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
-      if (!one_chunk) read(row, begin);
-      if (!one_chunk || r == 0) chunk.read_weights();
-      const NormInput<false> y(chunk.x, nullptr);
-      put_row(y, Normalisation(moments, spread, chunk.weights, chunk.biases), chunk.x, chunk.count, y, CachedStore());
-      chunk.write(row);
+      const int64_t count = min_of(norm_chunk, rows.dim - begin);
+      const float sum = widen_chunk_of(rows, rows.row[r], begin, count, y);
+      const Moments more = widened_moments(y, count, sum);
+      begin == 0 ? void(moments[r] = more) : moments[r].merge(more);
     }
+    spread[r] = moments[r].squares * share + rows.epsilon;
+    if (!fits_floats(spread[r])) norm_widened_row_in_float64(rows.row[r], rows);
+  }
+  for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
+    const int64_t count = min_of(norm_chunk, rows.dim - begin);
+    weights.read(rows, begin, count);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      if (!fits_floats(spread[r])) continue;
+      widen_chunk_of(rows, rows.row[r], begin, count, y);
+      put_chunk_of(rows, r, moments[r], spread[r], weights, y, begin, count);
+    }
+  }
+}
+
+void norm_widened_rows(const NormRows &rows) {
+  if (rows.dim <= norm_chunk) return norm_short_widened_rows(rows);
+  NormRows some = rows;
+  for (; some.row < rows.row + rows.count; some.row += some.count) {
+    some.count = min_of(most_long_rows, rows.row + rows.count - some.row);
+    norm_long_widened_rows(some);
   }
 }
 

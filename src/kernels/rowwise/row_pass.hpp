@@ -28,6 +28,10 @@ struct CachedStore {
   FOVEA_INLINE void operator()(Element *to, const Float &value) const {
     store(to, value);
   }
+  template <Nans nans, class Element>
+  FOVEA_INLINE void two(Element *to, const Float &a, const Float &b) const {
+    store_two<nans>(to, a, b);
+  }
 };
 
 #if defined(__x86_64__)
@@ -42,6 +46,11 @@ struct StreamedStore {
   template <class Element>
   FOVEA_INLINE void operator()(Element *to, const Float &value) const {
     stream(to, value);
+  }
+  template <Nans nans, class Element>
+  FOVEA_INLINE void two(Element *to, const Float &a, const Float &b) const {
+    stream(to, a);
+    stream(to + lanes, b);
   }
 };
 #else

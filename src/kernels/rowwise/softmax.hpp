@@ -50,12 +50,12 @@ FOVEA_INLINE float exponentials_from(int64_t i, const X *x, int64_t count, const
   return horizontal_sum(sum);
 }
 
-// out[j] = powers[j] * factor; out may be powers.
+// out[j] = powers[j] * factor, none of them NaN where out is narrow; out may be powers.
 template <class Out>
 FOVEA_INLINE void scale_run(const float *powers, Out *out, int64_t count, float factor) {
   int64_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    unroll<2>([&](auto v) FOVEA_INLINE_BODY { store(out + i + v * lanes, load(powers + i + v * lanes) * factor); });
+    store_two<Nans::short_ones>(out + i, load(powers + i) * factor, load(powers + i + lanes) * factor);
   }
   for (; i < count; i += lanes) {
     const int64_t left = min_of(count - i, lanes);
@@ -114,9 +114,27 @@ void softmax_in_cache(const SoftmaxRows &rows) {
 
 constexpr int64_t most_waiting_powers = 8192;  // 32 kB
 
+FOVEA_NOINLINE inline float row_max_of(const float *x, int64_t count) { return run_max(x, count); }
+
+// Of 16 bits many at a time, as integers: the bits of a negative number turned over, all are in order. A NaN comes behind
+// the infinity of its sign.
 template <class X>
 FOVEA_NOINLINE float row_max_of(const X *x, int64_t count) {
-  return run_max(x, count);
+  using Integers = xsimd::batch<int16_t, Arch>;
+  constexpr auto width = static_cast<int64_t>(Integers::size);
+  if (count < width) return run_max(x, count);
+  const auto in_order = [](const Integers &bits) FOVEA_INLINE_BODY { return bits ^ ((bits >> 15) & Integers(0x7fff)); };
+  const auto *from = reinterpret_cast<const int16_t *>(x);
+  const auto at = [&](int64_t i) FOVEA_INLINE_BODY { return in_order(Integers::load_unaligned(from + i)); };
+  Integers most[2] = {at(count - width), at(0)};  // elements seen before do not change a maximum
+  int64_t i = width;
+  for (; i + 2 * width <= count; i += 2 * width) {
+    unroll<2>([&](auto v) FOVEA_INLINE_BODY { most[v] = xsimd::max(most[v], at(i + v * width)); });
+  }
+  if (i + width <= count) most[0] = xsimd::max(most[0], at(i));
+  X largest[width];
+  in_order(xsimd::max(most[0], most[1])).store_unaligned(reinterpret_cast<int16_t *>(largest));
+  return horizontal_max(larger(load(largest), load(largest + lanes)));
 }
 
 // The powers of count <= most_waiting_powers elements; returns their sum.
@@ -145,29 +163,32 @@ FOVEA_INLINE void softmax_row(const SoftmaxRow &row, const SoftmaxRows &rows, fl
   auto *out = static_cast<Out *>(row.out);
   const float row_max = row_max_of(x, row.valid_len);
   if (done_as_empty<X, Out>(row, rows, row_max)) return;
-  if (row.valid_len <= most_waiting_powers) {
-    const float sum = row_powers(x, row.valid_len, row_max, powers);
-    put_powers(powers, out, row.valid_len, 1.0f / sum);
+  const bool waits = row.valid_len <= most_waiting_powers;
+  const float factor =
+      1.0f / (waits ? row_powers(x, row.valid_len, row_max, powers) : row_sum(x, row.valid_len, row_max));
+  if (factor != factor) {
+    fill_run(out, row.valid_len, factor);
+  } else if (waits) {
+    put_powers(powers, out, row.valid_len, factor);
   } else {
-    const float factor = 1.0f / row_sum(x, row.valid_len, row_max);
     for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
       const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
       row_powers(x + i, count, row_max, powers);
       put_powers(powers, out + i, count, factor);
     }
   }
-  fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
+  if (row.valid_len < rows.key_len) fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
 }
 
 FOVEA_NOINLINE void softmax_of_types(const SoftmaxRows &rows) {
   alignas(64) float powers[most_waiting_powers + lanes];
-  for (int64_t r = 0; r < rows.count; ++r) {
-    with_element(rows.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
-      with_element(rows.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+  with_element(rows.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
+    with_element(rows.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+      for (int64_t r = 0; r < rows.count; ++r) {
         softmax_row<typename X::Element, typename Out::Element>(rows.row[r], rows, powers);
-      });
+      }
     });
-  }
+  });
 }
 
 }  // namespace

@@ -1,10 +1,6 @@
-// Rows of 16-bit elements for kernels of floats: a block of them that stays in
-// the first-level cache becomes floats, the kernel works on these in place, and
-// what it leaves there is rounded on its way out. So results are those of
-// floats, rounded once. Where conversions are an instruction or a few
-// (converts_quickly), kernels that do little for each element are there for
-// each type as well, for rows that all have it; mixed ones, and SSE2's, take
-// the way by floats.
+// Rows of 16-bit elements. Where conversions are an instruction or a few (converts_quickly), kernels are there for each
+// type and each pair of types. Else a block of rows that stays in the first-level cache becomes floats, the kernel works
+// on these in place, and what it leaves there is rounded on its way out. Results are those of floats, rounded once.
 #pragma once
 
 #include "kernels/elements.hpp"
@@ -29,6 +25,19 @@ FOVEA_INLINE bool with_kernel_of(bool all_have, Dtype dtype, const Body &body) {
     body(Type<float>{});
   }
   return true;
+}
+
+// The same for rows of two types that differ: body(Type<X>, Type<Out>).
+template <class Body>
+FOVEA_INLINE bool with_kernel_of_both(Dtype x_type, Dtype out_type, const Body &body) {
+  if constexpr (converts_quickly) {
+    with_element(x_type, [&]<class X>(X x) FOVEA_INLINE_BODY {
+      with_element(out_type, [&]<class Out>(Out out) FOVEA_INLINE_BODY {
+        if constexpr (!same_type<typename X::Element, typename Out::Element>) body(x, out);
+      });
+    });
+  }
+  return converts_quickly;
 }
 
 constexpr int64_t most_widened = 2048;  // floats of a block: 8 kB
