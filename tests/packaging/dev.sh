@@ -69,6 +69,11 @@ for compiler in 12 14.0.6 15; do
 done
 echo "ok: warnings"
 
+# A compiler that the caller brings and that is not there.
+if CXX='wrapper of-nothing' root/dev build >said 2>&1 </dev/null; then fail "./dev build goes on without a compiler"; fi
+[ "$(tail -n 1 said)" = "dev: CXX is 'wrapper of-nothing', which does not run" ] || fail "the last line is not about CXX"
+echo "ok: a compiler that does not run"
+
 # What is missing stands last, whatever Meson prints around it.
 stub meson <<'END'
 case $1 in --version) echo 1.0 && exit ;; esac
