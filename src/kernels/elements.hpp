@@ -31,6 +31,7 @@ constexpr Nans nans_of = Nans::any;
 template <>
 constexpr Nans nans_of<Bfloat16> = Nans::short_ones;
 
+// Standard headers of C++ are not for these units.
 template <class A, class B>
 constexpr bool same_type = false;
 template <class A>

@@ -23,11 +23,6 @@ struct ScoreJob {
   FOVEA_INLINE float key_scalar(int64_t j) const { return key_scalars[tile.key + j]; }
 };
 
-// Standard headers of C++ are not for these units.
-template <class A, class B>
-constexpr bool same_type = false;
-template <class A>
-constexpr bool same_type<A, A> = true;
 template <class A, class B>
 concept Same = same_type<A, B>;
 
