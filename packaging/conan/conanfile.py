@@ -47,7 +47,7 @@ class FoveaConan(ConanFile):
     def build_requirements(self):
         self.test_requires("xsimd/[>=13.2]")
         self.tool_requires("meson/[>=1.0]")
-        self.tool_requires("pkgconf/[>=2.0]")
+        self.tool_requires("pkgconf/[>=1.8]")
 
     def generate(self):
         toolchain = MesonToolchain(self)
