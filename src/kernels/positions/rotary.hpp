@@ -131,7 +131,7 @@ FOVEA_INLINE void copy_rest(const RotatedRows &rows, const X *x, Out *out) {
   }
 }
 
-template <class X, class Out, bool interleaved, bool near, class Store>
+template <class X, class Out, bool interleaved, Distance distance, class Store>
 FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_to) {
   constexpr int together = 4;
   const Upcoming later(rows.x, rows.x_type, rows.x_stride, rows.head_dim, rows.count);
@@ -139,7 +139,7 @@ FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_t
   const int64_t rows_ahead = fetch_rows_ahead<X>(rows.head_dim);
   const auto rotate_group = [&](auto group, int64_t r) FOVEA_INLINE_BODY {
     constexpr int count = decltype(group)::value;
-    if (!near && rows.distance == Distance::far) {
+    if (distance == Distance::far && (same_type<X, Out> || rows.distance == Distance::far)) {
       later.fetch(r + rows_ahead, count);
       if (Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, count);
     }
@@ -155,7 +155,7 @@ FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_t
     for (int64_t i = 0; i < count; ++i) copy_rest(rows, x + i * rows.x_stride, out + i * rows.out_stride);
   };
   int64_t r = 0;
-  if (near && rows.table_stride == 0) {
+  if (distance == Distance::near && rows.table_stride == 0) {
     for (; r + together <= rows.count; r += together) rotate_group(Index<together>{}, r);
   }
   for (; r < rows.count; ++r) rotate_group(Index<1>{}, r);
@@ -163,14 +163,14 @@ FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_t
 
 template <class Element, bool interleaved>
 void rotate(const RotatedRows &rows) {
-  if (rows.distance == Distance::near)
-    return rotate_rows_with<Element, Element, interleaved, true>(rows, CachedStore());
+  constexpr Distance near = Distance::near, cached = Distance::cached, far = Distance::far;
+  if (rows.distance == near) return rotate_rows_with<Element, Element, interleaved, near>(rows, CachedStore());
+  if (rows.distance == cached) return rotate_rows_with<Element, Element, interleaved, cached>(rows, CachedStore());
   const bool whole = interleaved || rows.rotary_dim / 2 % lanes == 0;
-  const bool stream = rows.stream && rows.distance == Distance::far && whole;
-  if (can_stream(stream, static_cast<Element *>(rows.out), rows.out_stride)) {
-    return rotate_rows_with<Element, Element, interleaved, false>(rows, StreamedStore());
+  if (whole && can_stream(rows.stream, static_cast<Element *>(rows.out), rows.out_stride)) {
+    return rotate_rows_with<Element, Element, interleaved, far>(rows, StreamedStore());
   }
-  rotate_rows_with<Element, Element, interleaved, false>(rows, CachedStore());
+  rotate_rows_with<Element, Element, interleaved, far>(rows, CachedStore());
 }
 
 template <class Element>
@@ -178,11 +178,11 @@ void rotate_of(const RotatedRows &rows) {
   rows.interleaved ? rotate<Element, true>(rows) : rotate<Element, false>(rows);
 }
 
-// From one type to another.
+// From one type to another: one instance for all distances.
 template <class X, class Out>
 void rotate_mixed(const RotatedRows &rows) {
-  rows.interleaved ? rotate_rows_with<X, Out, true, false>(rows, CachedStore())
-                   : rotate_rows_with<X, Out, false, false>(rows, CachedStore());
+  rows.interleaved ? rotate_rows_with<X, Out, true, Distance::far>(rows, CachedStore())
+                   : rotate_rows_with<X, Out, false, Distance::far>(rows, CachedStore());
 }
 
 // ---- other types

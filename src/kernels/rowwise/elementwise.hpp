@@ -19,7 +19,12 @@ FOVEA_INLINE void map_elements(const ElementRun &run, const Function &function) 
   for (; i + 2 * lanes <= run.count; i += 2 * lanes) {
     Float a, b;
     load_two_in_any_order<X, Out>(x + i, &a, &b);
-    store_two_in_any_order<nans_of<X>, X>(out + i, function(a), function(b));
+    if constexpr (same_type<Out, Bfloat16>) {
+      store_two_in_any_order<nans_of<X>, X>(out + i, function(a), function(b));
+    } else {
+      store(out + i, function(a));
+      store(out + i + lanes, function(b));
+    }
   }
   for (; i < run.count; i += lanes) {
     const int64_t left = min_of(run.count - i, lanes);
