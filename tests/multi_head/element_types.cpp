@@ -364,7 +364,8 @@ TEST_SUITE("multi head of 16 bits") {
       const std::vector<float> both = medium.run(context, nullptr, false);
       CHECK_EQ(same_bits(both, highest), !pairs);
       CHECK(same_bits(medium.run(context, &options, true), both));
-      CHECK(same_bits(rounded.run(context, &options, false), both));
+      // Weights of bfloat16 stay so where it is not multiplied.
+      CHECK(same_bits(rounded.run(context, &options, false), pairs ? both : rounded.run(context, nullptr, false)));
     });
   }
 
