@@ -373,8 +373,8 @@ TEST_SUITE("multi head of 16 bits") {
     const auto make = [] {
       Random random(base_seed());
       return make_multi_head({.batch = 2,
-                              .query_len = 15,
-                              .key_len = 15,
+                              .query_len = 2,  // few: attention itself rounds nothing
+                              .key_len = 2,
                               .query_inputs = 24,
                               .heads = 4,
                               .kv_heads = 2,
