@@ -24,5 +24,36 @@ inline __attribute__((always_inline)) __m512 pairs_of(__m512 first, __m512 secon
   return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(low, high, _mm512_set1_epi32(-0x10000), 0xf8));
 }
 
+// The first count of 32 elements, the others 0; nothing past them is read.
+inline __attribute__((always_inline)) __m512i load_first_elements(const uint16_t *from, int64_t count) {
+  return _mm512_maskz_loadu_epi16(_bzhi_u32(0xffffffff, static_cast<uint32_t>(count)), from);
+}
+
+// Two rows of 32 elements as pairs, each quarter of the registers by itself: `low` has elements 0 to 3, 8 to 11, 16 to 19 and
+// 24 to 27, `high` the rest. Sums that lie like that, put in order: the first 16 in `low`.
+struct PairRegisters {
+  __m512 low, high;
+};
+inline __attribute__((always_inline)) PairRegisters join_in_quarters(__m512i first, __m512i second) {
+  return {_mm512_castsi512_ps(_mm512_unpacklo_epi16(first, second)),
+          _mm512_castsi512_ps(_mm512_unpackhi_epi16(first, second))};
+}
+inline __attribute__((always_inline)) PairRegisters in_order(__m512 low, __m512 high) {
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const __m512d from = _mm512_castps_pd(low), others = _mm512_castps_pd(high);
+  return {_mm512_castpd_ps(_mm512_permutex2var_pd(from, first, others)),
+          _mm512_castpd_ps(_mm512_permutex2var_pd(from, second, others))};
+}
+
+// Neighbouring elements of two rows, 32 of each, as pairs; the first 16 in `low`.
+inline __attribute__((always_inline)) PairRegisters join_rows(__m512i first, __m512i second) {
+  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
+                                       5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+  return {_mm512_castsi512_ps(_mm512_permutex2var_epi16(first, low, second)),
+          _mm512_castsi512_ps(_mm512_permutex2var_epi16(first, high, second))};
+}
+
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

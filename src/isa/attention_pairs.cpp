@@ -1,15 +1,17 @@
-// Attention of many rows on pairs of bfloat16.
+// Attention on pairs of bfloat16.
 #include "isa/unit.hpp"
 #include "kernels/attention/driver.hpp"
 #include "kernels/attention/scores_out.hpp"
 #include "kernels/attention/weights.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/scores/dot_pairs.hpp"
+#include "kernels/scores/dot_pairs_few_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
 using Attention = AttentionWorker<DotPairs>;
+using FewRows = AttentionWorker<DotPairsFewRows>;
 using Weights = WeightsWorker<DotPairs>;
 using Scores = ScoresWorker<DotPairs>;
 
@@ -20,11 +22,10 @@ void run_worker(const AttentionTask &task) {
 
 int64_t scratch(int64_t head_dim, int64_t value_dim, bool widens) {
   const int64_t passes = max_of(Weights::scratch_floats(head_dim, widens), Scores::scratch_floats(head_dim, widens));
-  return max_of(Attention::scratch_floats(head_dim, value_dim, widens), passes);
+  return max_of(max_of(Attention::scratch_floats(head_dim, value_dim, widens),
+                       FewRows::scratch_floats(head_dim, value_dim, widens)),
+                passes);
 }
-
-// Few rows read keys and values once, at the speed of memory: they have no use for pairs.
-int64_t no_rows(int64_t) { return 0; }
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA
@@ -33,12 +34,12 @@ namespace fovea {
 extern const AttentionKernels FOVEA_KERNELS(dot) = {.set = FOVEA_SET_NAME,
                                                     .tile_rows = FOVEA_ISA::DotPairs::tile_rows,
                                                     .tile_keys = FOVEA_ISA::DotPairs::tile_keys,
-                                                    .few_rows_keys = FOVEA_ISA::no_rows,
-                                                    .few_rows = FOVEA_ISA::no_rows,
+                                                    .few_rows_keys = FOVEA_ISA::DotPairsFewRows::keys_at_once,
+                                                    .few_rows = FOVEA_ISA::DotPairsFewRows::few_rows_of,
                                                     .tile_bands = FOVEA_ISA::DotPairs::bands,
                                                     .scratch_floats = FOVEA_ISA::scratch,
                                                     .tile = FOVEA_ISA::run_worker<FOVEA_ISA::Attention>,
-                                                    .rows = nullptr,
+                                                    .rows = FOVEA_ISA::run_worker<FOVEA_ISA::FewRows>,
                                                     .weights = FOVEA_ISA::run_worker<FOVEA_ISA::Weights>,
                                                     .scores = FOVEA_ISA::run_worker<FOVEA_ISA::Scores>,
                                                     .score_unit = FOVEA_ISA::score_unit,

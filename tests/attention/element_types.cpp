@@ -76,6 +76,14 @@ Rounding rounding_of(const AttentionArguments &call, const fovea_context *contex
   return std::string(text).find("kernels=avx512bf16") != std::string::npos ? Rounding::weights : Rounding::none;
 }
 
+bool has_pair_products() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 // The sums of |value| that the problem's weights give.
 Tensor<float> magnitudes(AttentionProblem &problem, const fovea_context *context) {
   const std::vector<float> values = problem.value.dense();
@@ -203,7 +211,54 @@ TEST_SUITE("element types") {
                                                   random);
         if (group == 4) problem.flags = FOVEA_CAUSAL;
         check_types(problem, {FOVEA_F32, dtype, dtype, FOVEA_F32, FOVEA_F32, FOVEA_F32}, false);
+        check_types(problem, {dtype, dtype, dtype, FOVEA_F32, FOVEA_F32, FOVEA_F32}, false);
       }
+    }
+  }
+
+  TEST_CASE("bfloat16 by products of pairs: up to three rows are exact, more are not widened") {
+    Random random(base_seed());
+    for (const int64_t group : {1, 3, 4, 16}) {
+      AttentionProblem problem = make_attention(
+          {.heads = 2 * group, .kv_heads = 2, .query_len = 1, .key_len = 700, .head_dim = 64, .value_dim = 48}, random);
+      round_all(problem.query, FOVEA_BF16);
+      for_each_isa([&](const fovea_context *context) {
+        const AttentionResult result = problem.make_result(false);
+        AttentionArguments call(problem, result);
+        const Narrowed query(problem.query, FOVEA_BF16, &call.query), key(problem.key, FOVEA_BF16, &call.key),
+            value(problem.value, FOVEA_BF16, &call.value);
+        const std::string isa = fovea_isa_name(context);
+        const bool pairs = group > 3 && (isa == "avx512" || isa == "amx") && has_pair_products();
+        CHECK_EQ(static_cast<int>(rounding_of(call, context)),
+                 static_cast<int>(pairs ? Rounding::weights : Rounding::none));
+      });
+    }
+  }
+
+  // The last of an odd number of keys meets no other: what lies behind it, or behind a mask, must not.
+  TEST_CASE("bfloat16 by products of pairs: few rows, odd numbers of keys, NaN behind masks and behind the last key") {
+    for (int64_t n = 0; n < case_count(60); ++n) {
+      const uint64_t seed = base_seed() + 120000 + static_cast<uint64_t>(n);
+      CAPTURE(seed);
+      Random random(seed);
+      const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
+      const int64_t group = random.pick({4, 5, 6, 7, 8, 13, 16});
+      const int64_t key_len = random.pick({1, 2, 47, 95, 96, 97, 193, 389, 601});
+      const int64_t head_dim = random.pick({2, 30, 32, 34, 64, 126, 130}),
+                    value_dim = random.pick({1, 15, 33, 64, 80, 97});
+      AttentionProblem problem = make_attention({.heads = group,
+                                                 .kv_heads = 1,
+                                                 .query_len = 1,
+                                                 .key_len = key_len,
+                                                 .head_dim = head_dim,
+                                                 .value_dim = value_dim},
+                                                random);
+      if (random.chance(0.6)) {
+        const int64_t hidden = random.integer(0, key_len - 1);
+        problem.set_mask([&](int64_t, int64_t, int64_t, int64_t j) { return j < hidden / 2 || j > hidden; });
+        for (int64_t j = hidden / 2; j <= hidden; ++j) problem.value.at({0, 0, j, j % value_dim}) = kNan;
+      }
+      check_types(problem, {FOVEA_BF16, FOVEA_BF16, FOVEA_BF16, FOVEA_F32, any_type(random), FOVEA_F32}, false);
     }
   }
 

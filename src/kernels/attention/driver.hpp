@@ -126,6 +126,7 @@ struct AttentionWorker {
         if (masked[j]) memset(to, 0, bytes);
         if (!masked[j]) memcpy(to, span.row_of<uint16_t>(j), bytes);
       }
+      if constexpr (Path::few_rows) return {rows, value_dim, span.count, span.dtype};
       float *pairs = harmless + harmless_keys / 2 * value_dim;
       pair_rows(rows, value_dim, span.count, value_dim, pairs);
       return {pairs, value_dim, span.count};

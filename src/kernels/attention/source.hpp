@@ -42,11 +42,12 @@ FOVEA_NOINLINE inline void pair_rows(const void *from, int64_t stride, int64_t c
   const auto *rows = static_cast<const uint16_t *>(from);
   for (int64_t j = 0; j < count; j += 2, to += dim) {
     const uint16_t *first = rows + j * stride;
-    for (int64_t d = 0; d < dim; d += lanes) {
-      const int64_t width = min_of(lanes, dim - d);
-      const Halves low = load_first_halves(first + d, width);
-      const Halves high = j + 1 < count ? load_first_halves(first + stride + d, width) : _mm256_setzero_si256();
-      store_partial(to + d, Float(_mm512_castsi512_ps(join_rows(low, high))), width);
+    for (int64_t d = 0; d < dim; d += 2 * lanes) {
+      const int64_t width = min_of(2 * lanes, dim - d);
+      const __m512i second = j + 1 < count ? load_first_elements(first + stride + d, width) : _mm512_setzero_si512();
+      const PairRegisters pairs = join_rows(load_first_elements(first + d, width), second);
+      store_partial(to + d, Float(pairs.low), min_of(lanes, width));
+      if (width > lanes) store_partial(to + d + lanes, Float(pairs.high), width - lanes);
     }
   }
 }

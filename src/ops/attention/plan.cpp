@@ -144,15 +144,21 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   if (!few_ways || plan->rows > most_rows_beside_tiles) {
     plan->tiles = tiles_for(*plan->kernels, problem, narrows, &tiles);
   }
-  const bool few = few_ways && plan->rows <= plan->attention->few_rows(problem.sizes.head_dim);
-  plan->path = few && plan->tiles != Tiles::granted ? AttentionPath::rows : AttentionPath::tile;
+  // Fewer rows are as quick when they are widened: memory bounds them. float32 is narrowed only where its rows are many.
+  constexpr int64_t least_paired = 4;
+  const bool many = plan->rows > plan->attention->few_rows(problem.sizes.head_dim);
+  const bool pairs = plan->rows >= least_paired && takes_pairs(*plan->kernels, problem, narrows && many);
+  const AttentionKernels *few = pairs ? plan->kernels->dot_pairs : plan->attention;
+  const bool takes_few = few_ways && plan->rows <= few->few_rows(problem.sizes.head_dim);
+  plan->path = takes_few && plan->tiles != Tiles::granted ? AttentionPath::rows : AttentionPath::tile;
+  if (plan->path == AttentionPath::rows) plan->attention = few;
   if (plan->path == AttentionPath::tile) {
     if (takes_pairs(*plan->kernels, problem, narrows)) plan->attention = plan->kernels->dot_pairs;
     if (plan->tiles == Tiles::granted) plan->attention = tiles;
-    const bool bfloat16 = plan->attention == plan->kernels->dot_pairs || plan->attention == plan->kernels->dot_tiles;
-    if (bfloat16) FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
-    FOVEA_CHECK(plan_norms(&problem, &plan->score));
   }
+  const bool bfloat16 = plan->attention == plan->kernels->dot_pairs || plan->attention == plan->kernels->dot_tiles;
+  if (bfloat16) FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
+  if (plan->path == AttentionPath::tile) FOVEA_CHECK(plan_norms(&problem, &plan->score));
   plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
   plan->splits = std::max<int64_t>(1, ceil_div(problem.sizes.key_len, plan->keys_per_split));
   plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);

@@ -1,0 +1,143 @@
+// Dot product of bfloat16 queries and keys, 4 to 16 rows, by products of pairs (AVX-512-BF16): as DotFewRows, with two
+// features of a key, and two keys of the values, to an instruction. Nothing is widened, so that the arithmetic of several
+// rows keeps up with half the bytes.
+//
+//   scores   registers of 16 pairs of features, which as bits are floats: FeatureRows with half the features
+//   values   two keys' rows are joined to pairs in registers, which serve four rows of weights, rounded to bfloat16
+//
+// Bound: bytes of keys and values, or (D + Dv) / 32 instructions for each row and key. Weights and sums are those of DotPairs.
+#pragma once
+
+#include "kernels/products/pair_products.hpp"
+#include "kernels/scores/dot_pairs.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct PairFeatures : PairProducts {
+  FOVEA_INLINE static Float finish(const Float &sum) { return sum; }
+};
+
+struct DotPairsFewRows : FeatureRows<PairFeatures> {
+  static constexpr bool takes_pairs = true;
+  static constexpr int64_t wide = 2 * lanes;  // elements of a register
+  static_assert(value_keys % 2 == 0);
+
+  static constexpr int64_t few_rows_of(int64_t) { return tile_rows; }
+
+  static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim / 2, lanes) * tile_rows; }
+
+  // query[row][pair of features], padded with zeros to whole registers: pairs of bits are moved like floats.
+  FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
+                                          float *query) {
+    const int64_t pairs = problem.sizes.head_dim / 2;
+    const int64_t padded = round_up(pairs, lanes);
+    for (int64_t r = 0; r < table.count; ++r) {
+      const auto *from = static_cast<const float *>(table.query[r]);
+      float *to = query + r * padded;
+      for (int64_t d = 0; d < pairs; d += lanes) store(to + d, load_partial(from + d, min_of(lanes, pairs - d)));
+    }
+  }
+
+  FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+    RowSpan keys = job.keys;
+    keys.stride /= 2;
+    for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      score_group<float, decltype(group)::value>(job.query, keys, job.problem.sizes.head_dim / 2, row,
+                                                 pass_of<most_rows>(row, job.table.count), job.tile);
+    });
+  }
+
+  // Weights as pairs, in place: scores[pair of keys][row]. An odd last key is paired with a weight of 0.
+  FOVEA_INLINE static void pair_weights(const ScoreTile &tile) {
+    for (int64_t j = 0; j < tile.keys; j += 2) {
+      const float *from = tile.scores + j * tile_rows;
+      const Float second = j + 1 < tile.keys ? load(from + tile_rows) : zero();
+      store(tile.scores + j / 2 * tile_rows, Float(pairs_of(load(from).data, second.data)));
+    }
+  }
+
+  // `registers` of 32 values each for `group` rows, of which the last has `width`.
+  template <int group, int registers>
+  FOVEA_INLINE static void add_columns(float *out, const uint16_t *values, int64_t value_stride, int64_t padded,
+                                       int64_t row, Pass pass, const ScoreTile &tile, const float *rescale,
+                                       int64_t width) {
+    Block<group, 2 * registers> sum;
+    sum.clear();
+    const float *weight = tile.scores + row;
+    const int64_t far = keys_ahead(padded) * value_stride;
+    const auto load_values = [&](const uint16_t *at, auto v) FOVEA_INLINE_BODY {
+      constexpr bool last = decltype(v)::value + 1 == registers;
+      return last ? load_first_elements(at + v * wide, width) : _mm512_loadu_si512(at + v * wide);
+    };
+    const auto add = [&](const auto &second) FOVEA_INLINE_BODY {
+      PairRegisters value[registers];
+      unroll<registers>([&](auto v)
+                            FOVEA_INLINE_BODY { value[v] = join_in_quarters(load_values(values, v), second(v)); });
+      unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+        const Float w(weight[r]);
+        unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+          constexpr int at = (decltype(r)::value * registers + decltype(v)::value) * 2;
+          sum.at[at] = PairProducts::add(w, Float(value[v].low), sum.at[at]);
+          sum.at[at + 1] = PairProducts::add(w, Float(value[v].high), sum.at[at + 1]);
+        });
+      });
+    };
+    for (int64_t j = 0; j + 1 < tile.keys; j += 2, values += 2 * value_stride, weight += tile.stride) {
+      if (pass.takes_turn()) {
+        unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+          prefetch_line<2>(values + far + v * wide);
+          prefetch_line<2>(values + far + value_stride + v * wide);
+        });
+      }
+      add([&](auto v) FOVEA_INLINE_BODY { return load_values(values + value_stride, v); });
+    }
+    if (tile.keys % 2 != 0) add([](auto) FOVEA_INLINE_BODY { return _mm512_setzero_si512(); });
+    unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+      const Float factor(rescale[row + r]);
+      unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+        constexpr int at = (decltype(r)::value * registers + decltype(v)::value) * 2;
+        const PairRegisters ordered = in_order(sum.at[at].data, sum.at[at + 1].data);
+        float *to = out + (row + r) * padded + v * wide;
+        store(to, multiply_add(load(to), factor, Float(ordered.low)));
+        if (v + 1 < registers || width > lanes) {
+          store(to + lanes, multiply_add(load(to + lanes), factor, Float(ordered.high)));
+        }
+      });
+    });
+  }
+
+  FOVEA_NOINLINE static void add_piece(float *out, const uint16_t *values, int64_t value_stride, int64_t value_dim,
+                                       int64_t row_count, const ScoreTile &tile, const float *rescale) {
+    const int64_t padded = round_up(value_dim, lanes);
+    for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+      constexpr int rows = decltype(group)::value;
+      const Pass pass = pass_of<4>(row, row_count);
+      int64_t d = 0;
+      for (; d + 2 * wide <= value_dim; d += 2 * wide) {
+        add_columns<rows, 2>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, wide);
+      }
+      for (; d < value_dim; d += wide) {
+        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, pass, tile, rescale,
+                             min_of(wide, value_dim - d));
+      }
+    });
+  }
+
+  FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
+                                      const ScoreTile &tile, const float *rescale) {
+    pair_weights(tile);
+    alignas(64) float ones[tile_rows];
+    store(ones, splat(1.0f));
+    ScoreTile piece = tile;
+    for (int64_t j = 0; j < tile.keys; j += piece.keys) {
+      piece.scores = tile.scores + j / 2 * tile_rows;
+      piece.key = tile.key + j;
+      piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
+      add_piece(out, values.row_of<uint16_t>(j), values.stride, value_dim, row_count, piece, j == 0 ? rescale : ones);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
