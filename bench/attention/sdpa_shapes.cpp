@@ -104,6 +104,8 @@ constexpr SdpaShape steps[] = {
     {{"decode_ragged",           16, 32, 8,  1, 1024,  128, 128}, {.bound = bytes, .shortest = 64}},
     {{"decode_ragged_b64",       64, 32, 8,  1, 512,   128, 128}, {.bound = bytes, .shortest = 16}},
     {{"decode_draft4",           1,  32, 8,  4, 4096,  128, 128}, {.bound = bytes, .causal = true}},
+    {{"decode_draft4_cold",      1,  32, 8,  4, 4096,  128, 128}, {.bound = bytes, .causal = true, .cold = true}},
+    {{"decode_mha_cold",         1,  8,  8,  1, 8192,  128, 128}, {.bound = bytes, .cold = true}},
     {{"decode_32k",              1,  32, 8,  1, 32768, 128, 128}, {.bound = bytes}},
     {{"decode_mqa",              1,  71, 1,  1, 8192,  64,  64}, {.bound = bytes}},  // Falcon 7B
     {{"starcoder_15b_step",      1,  48, 1,  1, 8192,  128, 128}, {.bound = bytes}},
@@ -119,6 +121,25 @@ constexpr SdpaShape steps[] = {
     {{"small",                   2,  5,  5,  4, 6,     20,  20}, {.bound = none}},
     {{"small_one_shot",          2,  5,  5,  4, 6,     20,  20}, {.bound = none, .one_shot = true}},
 };
+
+// A handful of them in 16 bits, and steps of several rows whose keys come from memory.
+constexpr auto bf16 = FOVEA_BF16, f16 = FOVEA_F16;
+constexpr SdpaShape narrow[] = {
+    //                           B   H   Hkv Q     K     D    Dv
+    {{"bert_base",               1,  12, 12, 512,  512,  64,  64}, {.dtype = bf16}},
+    {{"bert_base",               1,  12, 12, 512,  512,  64,  64}, {.dtype = f16}},
+    {{"bert_batch",              8,  12, 12, 128,  128,  64,  64}, {.shortest = 32, .dtype = bf16}},
+    {{"gpt2",                    1,  12, 12, 1024, 1024, 64,  64}, {.causal = true, .dtype = bf16}},
+    {{"llama8b_128",             1,  32, 8,  128,  128,  128, 128}, {.causal = true, .dtype = bf16}},
+    {{"llama8b_prefill",         1,  32, 8,  2048, 2048, 128, 128}, {.causal = true, .dtype = bf16}},
+    {{"decode",                  1,  32, 8,  1,    4096, 128, 128}, {.bound = bytes, .dtype = bf16}},
+    {{"decode",                  1,  32, 8,  1,    4096, 128, 128}, {.bound = bytes, .dtype = f16}},
+    {{"decode_mha_cold",         1,  8,  8,  1,    8192, 128, 128}, {.bound = bytes, .dtype = bf16, .cold = true}},
+    {{"decode_cold",             1,  32, 8,  1,    4096, 128, 128}, {.bound = bytes, .dtype = bf16, .cold = true}},
+    {{"decode_cold",             1,  32, 8,  1,    4096, 128, 128}, {.bound = bytes, .dtype = f16, .cold = true}},
+    {{"decode_draft2_cold",      1,  32, 8,  2,    4096, 128, 128}, {.bound = bytes, .causal = true, .dtype = bf16, .cold = true}},
+    {{"decode_draft4_cold",      1,  32, 8,  4,    4096, 128, 128}, {.bound = bytes, .causal = true, .dtype = bf16, .cold = true}},
+};
 // clang-format on
 
 }  // namespace
@@ -128,6 +149,7 @@ const std::vector<SdpaShape> &sdpa_shapes() {
     std::vector<SdpaShape> list(std::begin(encoders), std::end(encoders));
     list.insert(list.end(), std::begin(prompts), std::end(prompts));
     list.insert(list.end(), std::begin(steps), std::end(steps));
+    list.insert(list.end(), std::begin(narrow), std::end(narrow));
     return list;
   }();
   return all;
@@ -164,7 +186,8 @@ double sdpa_cache_bytes(const SdpaShape &shape, const std::vector<int32_t> &vali
     const int64_t valid_len = valid_lens.empty() ? shape.key_len : valid_lens[static_cast<size_t>(b)];
     keys += attended_keys(shape, shape.query_len - 1, valid_len).end - attended_keys(shape, 0, valid_len).begin;
   }
-  return static_cast<double>(keys * shape.kv_heads * (shape.head_dim + shape.value_dim)) * sizeof(float);
+  return static_cast<double>(keys * shape.kv_heads * (shape.head_dim + shape.value_dim)) *
+         static_cast<double>(element_bytes(shape.dtype));
 }
 
 }  // namespace fovea_bench

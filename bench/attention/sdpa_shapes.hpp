@@ -29,9 +29,10 @@ struct SdpaTraits {
   float scale = 0;
   float dropout = 0;
   bool alibi = false, bias = false, sinks = false, weights = false;
-  bool heads_last = false;  // stored [B,L,H,D] instead of [B,H,L,D]
-  bool cold = false;        // keys and values come from memory: many copies, used in turn
-  bool one_shot = false;    // fovea_sdpa instead of plan and run
+  fovea_dtype dtype = FOVEA_F32;  // of query, key, value and out
+  bool heads_last = false;        // stored [B,L,H,D] instead of [B,H,L,D]
+  bool cold = false;              // keys and values come from memory: many copies, used in turn
+  bool one_shot = false;          // fovea_sdpa instead of plan and run
 };
 
 struct SdpaShape : SdpaSizes, SdpaTraits {};
@@ -48,7 +49,7 @@ Interval attended_keys(const SdpaShape &shape, int64_t query, int64_t valid_len)
 // One length per batch entry, or none.
 std::vector<int32_t> valid_lens_of(const SdpaShape &shape);
 
-// Float32 operations of one call, and bytes of the keys and values that some query attends, each read once. valid_lens
+// Operations of one call, and bytes of the keys and values that some query attends, each read once. valid_lens
 // is empty or holds one length per batch entry.
 double sdpa_flops(const SdpaShape &shape, const std::vector<int32_t> &valid_lens);
 double sdpa_cache_bytes(const SdpaShape &shape, const std::vector<int32_t> &valid_lens);

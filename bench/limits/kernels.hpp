@@ -25,6 +25,10 @@ extern const LimitKernels limits_avx512;
 // Four products of 16 x 32 by 32 x 16 bfloat16 a step. Only where AMX is and a context of it has been made.
 void multiply_tiles(int64_t steps);
 constexpr double tile_product_flops = 2.0 * 16 * 16 * 32;
+
+// Twelve products of a register of pairs a step. Only where AVX-512-BF16 is.
+void multiply_pairs(int64_t steps);
+constexpr double pair_step_flops = 12 * 2.0 * 32;
 #endif
 
 }  // namespace fovea_bench

@@ -81,6 +81,25 @@ double product_rate(const std::string &isa, int threads, double seconds) {
   return multiply_add_rate(isa, threads, seconds);
 }
 
+double bfloat16_rate(const std::string &isa, int threads, double seconds) {
+#if defined(__x86_64__)
+  constexpr int64_t steps = 1000;
+  if (isa == "amx") {
+    return summed_rate(threads, seconds, [](int) {
+      multiply_tiles(steps);
+      return 4 * steps * tile_product_flops;
+    });
+  }
+  if (isa == "avx512" && __builtin_cpu_supports("avx512bf16")) {
+    return summed_rate(threads, seconds, [](int) {
+      multiply_pairs(steps);
+      return steps * pair_step_flops;
+    });
+  }
+#endif
+  return multiply_add_rate(isa, threads, seconds);
+}
+
 double instruction_rate(const std::string &isa, double seconds) {
   const LimitKernels &kernels = kernels_for(isa);
   const double steps_per_second = multiply_add_rate(isa, 1, seconds) / (2.0 * kernels.accumulators * kernels.lanes);

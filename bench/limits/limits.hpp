@@ -4,6 +4,8 @@
 //   multiply-add rate   float32 operations per second of the instruction set's fused (SSE2: separate) multiply and add
 //   product rate        the same of a float32 product by the instruction set's best means: with AMX, six products of
 //                       bfloat16 tiles make one of float32
+//   bfloat16 rate       the same of bfloat16, summed in float32: on tiles with AMX, by products of pairs where the processor has
+//                       AVX-512-BF16, else as float32
 //   read rate           bytes per second that the threads together read from one region, in a cycle
 //   copy rate           bytes read plus bytes written per second by memcpy, each thread copying its part in one call
 //
@@ -19,6 +21,7 @@ namespace fovea_bench {
 
 double multiply_add_rate(const std::string &isa, int threads, double seconds);
 double product_rate(const std::string &isa, int threads, double seconds);
+double bfloat16_rate(const std::string &isa, int threads, double seconds);
 
 // Vector instructions per second of one thread: what a kernel's instructions per vector divide.
 double instruction_rate(const std::string &isa, double seconds);
