@@ -78,25 +78,28 @@ struct FewRowsValues {
   }
 
   // One of the passes in which several rows read the same keys or values. Each asks for its share of what comes next: were
-  // it all asked for in the first, memory would have nothing to do in the others.
+  // it all asked for in the first, memory would have nothing to do in the others. Shares are of so many keys (of each
+  // stream), whatever the steps of a pass. That of a last single row is short, and asks for nothing unless it is the only one.
+  static constexpr int64_t share = 4;
   struct Pass {
-    int64_t until_turn, count;
+    int64_t at, period;
 
-    // At each step of its loop: whether it asks there.
-    FOVEA_INLINE bool takes_turn() {
-      if (--until_turn >= 0) return false;
-      until_turn = count - 1;
-      return true;
+    // At a step of its loop, over so many keys: whether it asks there.
+    template <int group>
+    FOVEA_INLINE bool takes_turn(int64_t keys) {
+      if constexpr (group == 1) return at == 0;
+      const bool mine = at < share;
+      at += keys;
+      if (at >= period) at -= period;
+      return mine;
     }
   };
   template <int most>
-  static constexpr int64_t passes(int64_t rows) {
-    const int64_t rest = rows % most;
-    return rows / most + (most > 2 && rest >= 2) + rest % 2;
-  }
-  template <int most>
   FOVEA_INLINE static Pass pass_of(int64_t row, int64_t rows) {
-    return {passes<most>(row), passes<most>(rows)};
+    if (row + 1 == rows) return {row, share};
+    const int64_t asking = rows / most + (most > 2 && rows % most >= 2);
+    const int64_t before = row / most;
+    return {before == 0 ? 0 : (asking - before) * share, asking * share};
   }
 
   // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
@@ -110,7 +113,7 @@ struct FewRowsValues {
     const int64_t first = tile.key % value_chain;
     sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t, int64_t count) FOVEA_INLINE_BODY {
       for (int64_t j = 0; j < count; ++j, values += value_stride, weight += tile.stride) {
-        if (pass.takes_turn()) {
+        if (pass.template takes_turn<group>(1)) {
           prefetch_row<group>(values + far, vectors * lanes);
           unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
             if constexpr (v * lanes % line_of<Element> == 0) prefetch_line<group>(values + v * lanes + far);
@@ -340,7 +343,7 @@ struct FeatureRows : FewRowsValues {
     const int64_t far = keys_ahead(head_dim) * keys.stride;
     const int64_t stream_keys = ceil_div(tile.keys, streams);
     for (int64_t j = 0; j < stream_keys; j += run) {
-      const int64_t ahead = pass.takes_turn() ? far : 0;
+      const int64_t ahead = pass.template takes_turn<group>(run) ? far : 0;
       // The i-th of those at once; past the tile's end its last key again.
       const auto key_index = [&](int i) FOVEA_INLINE_BODY {
         return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);

@@ -215,9 +215,9 @@ FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_
   }
 }
 
-// As many rows as fit are copied here, on the stack, and all panels pass by them: 48 kB. Of more, few would pass by a panel
+// As many rows as fit are copied here, on the stack, and all panels pass by them: 36 kB. Of more, few would pass by a panel
 // together; they are copied before.
-constexpr int64_t rows_words = 16 * depth_block;
+constexpr int64_t rows_words = 12 * depth_block;
 
 template <class Panel>
 inline void copy_rows(const MatmulRows &rows) {
