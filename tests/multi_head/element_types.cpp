@@ -411,7 +411,8 @@ TEST_SUITE("multi head of 16 bits") {
         CHECK_EQ(fovea_mha_weights_size(Narrowed(make(), all_of(dtype)).make_weights(context).get()), whole / 2);
       }
       const Narrowed medium(make(), {}, FOVEA_PRECISION_MEDIUM);
-      CHECK_EQ(fovea_mha_weights_size(medium.make_weights(context).get()), has_products_of(FOVEA_BF16, context) ? whole / 2 : whole);
+      CHECK_EQ(fovea_mha_weights_size(medium.make_weights(context).get()),
+               has_products_of(FOVEA_BF16, context) ? whole / 2 : whole);
     });
   }
 
