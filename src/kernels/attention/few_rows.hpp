@@ -82,24 +82,22 @@ struct FewRowsValues {
   // stream), whatever the steps of a pass. That of a last single row is short, and asks for nothing unless it is the only one.
   static constexpr int64_t share = 4;
   struct Pass {
-    int64_t at, period;
+    int64_t until_turn, others;  // keys, of which those that other passes ask for
 
     // At a step of its loop, over so many keys: whether it asks there.
     template <int group>
     FOVEA_INLINE bool takes_turn(int64_t keys) {
-      if constexpr (group == 1) return at == 0;
-      const bool mine = at < share;
-      at += keys;
-      if (at >= period) at -= period;
-      return mine;
+      if constexpr (group == 1) return until_turn == 0;
+      until_turn -= keys;
+      if (until_turn >= 0) return false;
+      if (until_turn <= -share) until_turn = others;
+      return true;
     }
   };
   template <int most>
   FOVEA_INLINE static Pass pass_of(int64_t row, int64_t rows) {
-    if (row + 1 == rows) return {row, share};
     const int64_t asking = rows / most + (most > 2 && rows % most >= 2);
-    const int64_t before = row / most;
-    return {before == 0 ? 0 : (asking - before) * share, asking * share};
+    return {ceil_div(row, most) * share, (asking - 1) * share};
   }
 
   // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
