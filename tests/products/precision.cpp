@@ -154,7 +154,8 @@ TEST_SUITE("precision of products") {
 
   TEST_CASE("medium is within the bound that is stated") {
     Random random(base_seed());
-    for (const auto &[rows, depth, columns] : {std::array<int64_t, 3>{40, 1, 80}, {7, 64, 130}, {40, 1000, 70}}) {
+    for (const auto &sizes : {std::array<int64_t, 3>{40, 1, 80}, {7, 64, 130}, {40, 1000, 70}}) {
+      const int64_t rows = sizes[0], depth = sizes[1], columns = sizes[2];
       const Layer layer = plain_layer(random, {rows, depth}, columns);
       for_each_isa([&](const fovea_context *context) {
         check_bound(layer, run_packed_at(context, layer, FOVEA_PRECISION_MEDIUM));
