@@ -77,27 +77,33 @@ struct FewRowsValues {
     }
   }
 
-  // One of the passes in which several rows read the same keys or values. Each asks for its share of what comes next: were
-  // it all asked for in the first, memory would have nothing to do in the others. Shares are of so many keys (of each
-  // stream), whatever the steps of a pass. That of a last single row is short, and asks for nothing unless it is the only one.
-  static constexpr int64_t share = 4;
+  // One of the passes in which several rows read the same keys or values. From eight rows on, and for narrow elements, each
+  // asks for its share of what comes next: were it all asked for in the first, memory would have nothing to do in the
+  // others. Shares are of four keys (of each stream), whatever the steps of a pass. That of a last single row is short, and
+  // asks for nothing unless it is the only one. Fewer rows of float32 wait for memory anyway: all of their passes ask for all.
+  static constexpr int64_t sharing_rows = 8;
   struct Pass {
-    int64_t until_turn, others;  // keys, of which those that other passes ask for
+    uint64_t turns;  // a bit for each of 64 keys
 
-    // At a step of its loop, over so many keys: whether it asks there.
-    template <int group>
-    FOVEA_INLINE bool takes_turn(int64_t keys) {
-      if constexpr (group == 1) return until_turn == 0;
-      until_turn -= keys;
-      if (until_turn >= 0) return false;
-      if (until_turn <= -share) until_turn = others;
-      return true;
+    FOVEA_INLINE bool asks_at(int64_t key) const { return (turns >> (key & 63) & 1) != 0; }
+  };
+  static constexpr Pass all_keys = {~uint64_t{0}}, no_keys = {0};
+  static constexpr int most_passes = 8;
+  struct Shares {
+    Pass of[most_passes + 1][most_passes] = {};  // [passes that ask][pass]
+
+    constexpr Shares() {
+      for (int passes = 1; passes <= most_passes; ++passes) {
+        for (int key = 0; key < 64; ++key) of[passes][key / 4 % passes].turns |= uint64_t{1} << key;
+      }
     }
   };
-  template <int most>
+  template <int most, class Element>
   FOVEA_INLINE static Pass pass_of(int64_t row, int64_t rows) {
-    const int64_t asking = rows / most + (most > 2 && rows % most >= 2);
-    return {ceil_div(row, most) * share, (asking - 1) * share};
+    static constexpr Shares shares;
+    if (sizeof(Element) == sizeof(float) && rows < sharing_rows) return all_keys;
+    if (rows - row == 1) return row == 0 ? all_keys : no_keys;
+    return shares.of[rows / most + (most > 2 && rows % most >= 2)][ceil_div(row, most)];
   }
 
   // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
@@ -109,9 +115,9 @@ struct FewRowsValues {
     const float *weight = tile.scores + row;
     const int64_t far = keys_ahead(padded) * value_stride;
     const int64_t first = tile.key % value_chain;
-    sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t, int64_t count) FOVEA_INLINE_BODY {
-      for (int64_t j = 0; j < count; ++j, values += value_stride, weight += tile.stride) {
-        if (pass.template takes_turn<group>(1)) {
+    sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t key, int64_t count) FOVEA_INLINE_BODY {
+      for (const int64_t end = key + count; key < end; ++key, values += value_stride, weight += tile.stride) {
+        if (pass.asks_at(key)) {
           prefetch_row<group>(values + far, vectors * lanes);
           unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
             if constexpr (v * lanes % line_of<Element> == 0) prefetch_line<group>(values + v * lanes + far);
@@ -146,7 +152,7 @@ struct FewRowsValues {
     };
     for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       add_columns<decltype(group)::value, vectors>(out, values, value_stride, vectors * lanes, row,
-                                                   pass_of<4>(row, row_count), tile, rescale, load_value);
+                                                   pass_of<4, Element>(row, row_count), tile, rescale, load_value);
     });
   }
 
@@ -236,7 +242,7 @@ struct FewRowsValues {
     constexpr int most = sizeof(Element) < sizeof(float) ? 4 : 2;
     for_each_row_group<most>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
-      const Pass pass = pass_of<most>(row, row_count);
+      const Pass pass = pass_of<most, Element>(row, row_count);
       const auto load_whole = [](const Element *at, int) FOVEA_INLINE_BODY { return load(at); };
       int64_t d = 0;
       const auto add_while = [&](auto vectors) FOVEA_INLINE_BODY {
@@ -341,7 +347,7 @@ struct FeatureRows : FewRowsValues {
     const int64_t far = keys_ahead(head_dim) * keys.stride;
     const int64_t stream_keys = ceil_div(tile.keys, streams);
     for (int64_t j = 0; j < stream_keys; j += run) {
-      const int64_t ahead = pass.template takes_turn<group>(run) ? far : 0;
+      const int64_t ahead = pass.asks_at(j) ? far : 0;
       // The i-th of those at once; past the tile's end its last key again.
       const auto key_index = [&](int i) FOVEA_INLINE_BODY {
         return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);
@@ -397,7 +403,7 @@ struct FeatureRows : FewRowsValues {
   FOVEA_NOINLINE static void score_rows(const ScoreJob<tile_rows> &job) {
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<Element, decltype(group)::value>(job.query, job.keys, job.problem.sizes.head_dim, row,
-                                                   pass_of<most_rows>(row, job.table.count), job.tile);
+                                                   pass_of<most_rows, Element>(row, job.table.count), job.tile);
     });
   }
 };

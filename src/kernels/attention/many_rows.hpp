@@ -88,8 +88,10 @@ struct ManyRowsValues {
     }
   }
 
-  FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t) {
-    memset(out, 0, static_cast<size_t>(value_dim * tile_rows) * sizeof(float));
+  FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t row_count) {
+    for (int64_t r = 0; r < row_count; r += lanes) {
+      for (int64_t i = r; i < value_dim * tile_rows; i += tile_rows) store(out + i, zero());
+    }
   }
 
   // out = out + total * factor

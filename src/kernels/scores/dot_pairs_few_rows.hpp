@@ -44,7 +44,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     keys.stride /= 2;
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<float, decltype(group)::value>(job.query, keys, job.problem.sizes.head_dim / 2, row,
-                                                 pass_of<most_rows>(row, job.table.count), job.tile);
+                                                 pass_of<most_rows, uint16_t>(row, job.table.count), job.tile);
     });
   }
 
@@ -84,7 +84,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
       });
     };
     for (int64_t j = 0; j + 1 < tile.keys; j += 2, values += 2 * value_stride, weight += tile.stride) {
-      if (pass.template takes_turn<group>(2)) {
+      if (pass.asks_at(j)) {
         unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
           prefetch_line<2>(values + far + v * wide);
           prefetch_line<2>(values + far + value_stride + v * wide);
@@ -112,7 +112,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     const int64_t padded = round_up(value_dim, lanes);
     for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
-      const Pass pass = pass_of<4>(row, row_count);
+      const Pass pass = pass_of<4, uint16_t>(row, row_count);
       int64_t d = 0;
       for (; d + 2 * wide <= value_dim; d += 2 * wide) {
         add_columns<rows, 2>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, wide);
