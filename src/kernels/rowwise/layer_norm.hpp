@@ -123,12 +123,16 @@ struct Normalisation {
     shift = splat(static_cast<float>((static_cast<double>(rounded_mean) - moments.mean) * exact_scale));
   }
 
-  FOVEA_INLINE Float operator()(const Float &y, int64_t i) const {
+  FOVEA_INLINE bool has_both() const { return weight != nullptr && bias != nullptr; }
+
+  // has_both: known to have a weight and a bias.
+  template <bool has_both = false>
+  FOVEA_INLINE Float at(const Float &y, int64_t i) const {
     Float value = multiply_add(y - mean, scale, shift);
-    if (weight != nullptr) value = value * load(weight + i);
-    return bias == nullptr ? value : value + load(bias + i);
+    if (has_both || weight != nullptr) value = value * load(weight + i);
+    return has_both || bias != nullptr ? value + load(bias + i) : value;
   }
-  FOVEA_INLINE Float operator()(const Float &y, int64_t i, int64_t count) const {
+  FOVEA_INLINE Float first_at(const Float &y, int64_t i, int64_t count) const {
     Float value = multiply_add(y - mean, scale, shift);
     if (weight != nullptr) value = value * load_partial(weight + i, count);
     return bias == nullptr ? value : value + load_partial(bias + i, count);
@@ -142,15 +146,18 @@ FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float 
   constexpr int64_t step = lanes < 16 ? 16 : lanes;  // floats in a cache line
   const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float) % lanes);
   int64_t i = past == 0 ? 0 : min_of(lanes - past, dim);
-  if (i > 0) store_partial(out, normalise(y.first_at(0, i), 0, i), i);
-  for (; i + step <= dim; i += step) {
-    later.prefetch(i);
-    unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY {
-      store_to(out + i + v * lanes, normalise(y.at(i + v * lanes), i + v * lanes));
-    });
-  }
-  for (; i + lanes <= dim; i += lanes) store_to(out + i, normalise(y.at(i), i));
-  if (i < dim) store_partial(out + i, normalise(y.first_at(i, dim - i), i, dim - i), dim - i);
+  if (i > 0) store_partial(out, normalise.first_at(y.first_at(0, i), 0, i), i);
+  const auto put_lines = [&](auto has_both) FOVEA_INLINE_BODY {
+    for (; i + step <= dim; i += step) {
+      later.prefetch(i);
+      unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY {
+        store_to(out + i + v * lanes, normalise.template at<has_both != 0>(y.at(i + v * lanes), i + v * lanes));
+      });
+    }
+  };
+  normalise.has_both() ? put_lines(Index<1>{}) : put_lines(Index<0>{});
+  for (; i + lanes <= dim; i += lanes) store_to(out + i, normalise.at(y.at(i), i));
+  if (i < dim) store_partial(out + i, normalise.first_at(y.first_at(i, dim - i), i, dim - i), dim - i);
 }
 
 template <class Input>
@@ -178,7 +185,7 @@ FOVEA_NOINLINE void norm_row_in_float64(const Input &y, float *out, const NormRo
 FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread < __builtin_inf(); }
 
 template <bool has_residual, class Store>
-FOVEA_INLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
+FOVEA_NOINLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
   const int64_t rows_ahead = fetch_rows_ahead<float>(rows.dim);
   const double share = 1.0 / static_cast<double>(rows.dim);
   const auto input = [&](int64_t r) FOVEA_INLINE_BODY {
@@ -256,11 +263,11 @@ template <class Out>
 FOVEA_NOINLINE void put_chunk(const float *y, const Normalisation &normalise, Out *out, int64_t count) {
   int64_t i = 0;
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    store_two<Nans::any>(out + i, normalise(load(y + i), i), normalise(load(y + i + lanes), i + lanes));
+    store_two<Nans::any>(out + i, normalise.at(load(y + i), i), normalise.at(load(y + i + lanes), i + lanes));
   }
   for (; i < count; i += lanes) {
     const int64_t left = min_of(count - i, lanes);
-    store_partial(out + i, normalise(load(y + i), i, left), left);
+    store_partial(out + i, normalise.first_at(load(y + i), i, left), left);
   }
 }
 

@@ -67,16 +67,20 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
     const int64_t end = std::min(begin + rows_per_task, runs.rows.count);
     const int64_t first = task % pieces * piece;
     const int64_t count = std::min(piece, runs.length - first);
-    const size_t bytes = static_cast<size_t>(count) * dtype_size(to_dtype);
+    const void *source = element_at(from.data, from_dtype, first);
+    void *target = element_at(to.data, to_dtype, first);
     RowCursor cursor(runs.rows, begin);
-    for (int64_t row = begin; row < end; ++row, cursor.next()) {
-      const void *source = element_at(from.data, from_dtype, cursor.x_offset() + first);
-      void *target = element_at(to.data, to_dtype, cursor.out_offset() + first);
-      if (from_dtype == to_dtype) {
-        std::memcpy(target, source, bytes);
-      } else {
-        convert(*context.kernels->rowwise, source, from_dtype, count, target, to_dtype);
+    if (from_dtype != to_dtype) {
+      for (int64_t row = begin; row < end; ++row, cursor.next()) {
+        convert(*context.kernels->rowwise, element_at(source, from_dtype, cursor.x_offset()), from_dtype, count,
+                element_at(target, to_dtype, cursor.out_offset()), to_dtype);
       }
+      return;
+    }
+    const auto size = static_cast<int64_t>(dtype_size(to_dtype));
+    for (int64_t row = begin; row < end; ++row, cursor.next()) {
+      std::memcpy(static_cast<char *>(target) + cursor.out_offset() * size,
+                  static_cast<const char *>(source) + cursor.x_offset() * size, static_cast<size_t>(count * size));
     }
   });
 }
