@@ -76,8 +76,12 @@ struct AttentionWorker {
   float *scores;
   float *harmless;  // [harmless_keys][value_dim], values without the masked ones
 
+  // A band's arrays begin a cache line further each: a few rows use the first lines of each step of `rows`, and were these the
+  // same sets of the first-level cache in all arrays, they would push each other out of it.
+  static constexpr int64_t apart = line_floats;
+
   static int64_t scratch_floats(int64_t head_dim, int64_t value_dim, bool widens) {
-    const int64_t band = Path::query_floats(head_dim) + 2 * Path::out_floats(value_dim);
+    const int64_t band = Path::query_floats(head_dim) + 2 * Path::out_floats(value_dim) + 3 * apart;
     const int64_t widened = widens && !Path::few_rows ? keys * (head_dim + value_dim) : 0;
     return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + widened;
   }
@@ -270,9 +274,9 @@ struct AttentionWorker {
       band.row_begin = row_begin + b * rows;
       band.row_count = min_of(rows, count - b * rows);
       band.table.fill(task, band.row_begin, band.row_count);
-      band.query = at;
-      band.out = at + Path::query_floats(problem.sizes.head_dim);
-      band.total = band.out + Path::out_floats(problem.sizes.value_dim);
+      band.query = at + apart;
+      band.out = band.query + Path::query_floats(problem.sizes.head_dim) + apart;
+      band.total = band.out + Path::out_floats(problem.sizes.value_dim) + apart;
       at = band.total + Path::out_floats(problem.sizes.value_dim);
     }
   }

@@ -85,7 +85,11 @@ struct FewRowsValues {
   struct Pass {
     uint64_t turns;  // a bit for each of 64 keys
 
-    FOVEA_INLINE bool asks_at(int64_t key) const { return (turns >> (key & 63) & 1) != 0; }
+    template <int group>
+    FOVEA_INLINE bool asks_at(int64_t key) const {
+      if constexpr (group == 1) return turns != 0;  // all or nothing
+      return (turns >> (key & 63) & 1) != 0;
+    }
   };
   static constexpr Pass all_keys = {~uint64_t{0}}, no_keys = {0};
   static constexpr int most_passes = 8;
@@ -117,7 +121,7 @@ struct FewRowsValues {
     const int64_t first = tile.key % value_chain;
     sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t key, int64_t count) FOVEA_INLINE_BODY {
       for (const int64_t end = key + count; key < end; ++key, values += value_stride, weight += tile.stride) {
-        if (pass.asks_at(key)) {
+        if (pass.template asks_at<group>(key)) {
           prefetch_row<group>(values + far, vectors * lanes);
           unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
             if constexpr (v * lanes % line_of<Element> == 0) prefetch_line<group>(values + v * lanes + far);
@@ -347,7 +351,7 @@ struct FeatureRows : FewRowsValues {
     const int64_t far = keys_ahead(head_dim) * keys.stride;
     const int64_t stream_keys = ceil_div(tile.keys, streams);
     for (int64_t j = 0; j < stream_keys; j += run) {
-      const int64_t ahead = pass.asks_at(j) ? far : 0;
+      const int64_t ahead = pass.template asks_at<group>(j) ? far : 0;
       // The i-th of those at once; past the tile's end its last key again.
       const auto key_index = [&](int i) FOVEA_INLINE_BODY {
         return min_of(i % streams * stream_keys + j + i / streams, tile.keys - 1);

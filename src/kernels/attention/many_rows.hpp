@@ -89,8 +89,8 @@ struct ManyRowsValues {
   }
 
   FOVEA_INLINE static void clear_out(float *out, int64_t value_dim, int64_t row_count) {
-    for (int64_t r = 0; r < row_count; r += lanes) {
-      for (int64_t i = r; i < value_dim * tile_rows; i += tile_rows) store(out + i, zero());
+    for (const float *end = out + value_dim * tile_rows; out < end; out += tile_rows) {
+      for (int64_t r = 0; r < row_count; r += lanes) store(out + r, zero());
     }
   }
 

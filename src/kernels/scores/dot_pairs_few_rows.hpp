@@ -84,7 +84,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
       });
     };
     for (int64_t j = 0; j + 1 < tile.keys; j += 2, values += 2 * value_stride, weight += tile.stride) {
-      if (pass.asks_at(j)) {
+      if (pass.template asks_at<group>(j)) {
         unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
           prefetch_line<2>(values + far + v * wide);
           prefetch_line<2>(values + far + value_stride + v * wide);
