@@ -342,8 +342,8 @@ struct FeatureRows : FewRowsValues {
   static constexpr bool one_chain = chain >= 1024;
 
   template <class Element, int group>
-  FOVEA_INLINE static void score_group(const float *query, RowSpan keys, int64_t head_dim, int64_t row,
-                                       Pass pass, ScoreTile tile) {
+  FOVEA_INLINE static void score_group(const float *query, RowSpan keys, int64_t head_dim, int64_t row, Pass pass,
+                                       ScoreTile tile) {
     constexpr int keys_at_once = static_cast<int>(lanes) / group;
     constexpr int run = keys_at_once / streams;  // neighbouring keys, one after the other
     const int64_t padded = round_up(head_dim, lanes);
