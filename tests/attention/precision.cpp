@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <memory>
 
 #include "errors.hpp"
 #include "support/narrow.hpp"
@@ -13,22 +12,6 @@
 using namespace testing;
 
 namespace {
-
-struct FreeContext {
-  void operator()(fovea_context *context) const { fovea_context_destroy(context); }
-};
-using OwnContext = std::unique_ptr<fovea_context, FreeContext>;
-
-OwnContext make_context(const std::string &isa, int32_t precision, int32_t threads = 0) {
-  fovea_context_options options{};
-  options.struct_size = sizeof options;
-  options.max_isa = isa.c_str();
-  options.max_threads = threads;
-  options.precision = precision;
-  fovea_context *context = nullptr;
-  REQUIRE_OK(fovea_context_create(&options, &context));
-  return OwnContext(context);
-}
 
 bool takes_bfloat16(const AttentionArguments &call, const fovea_context *context) {
   fovea_plan *plan = nullptr;

@@ -1,29 +1,20 @@
 // The C++ interface to layers and key/value caches: each member once, with every size and option told from its default. What the
 // functions compute is tested through the C interface they call.
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <fovea/fovea.hpp>
 #include <fovea/layers.hpp>
-#include <initializer_list>
 #include <utility>
 #include <vector>
+
+#include "cpp_face.hpp"
+
+using namespace testing;
 
 namespace {
 
 using fovea::KvCache;
 using fovea::Tensor;
-using Floats = std::vector<float>;
-
-void check_near(const Floats &values, std::initializer_list<double> expected) {
-  REQUIRE_EQ(values.size(), expected.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    CAPTURE(i);
-    CHECK(std::abs(static_cast<double>(values[i]) - expected.begin()[i]) <= 1e-5);
-  }
-}
 
 // Two sequences of one position each, whose values tell them apart.
 struct TwoSequences {

@@ -1,29 +1,20 @@
 // The C++ interface to score functions, prepared keys, kernel regression and positions: each once, with every member of
 // its options told from its default. What the functions compute is tested through the C interface they call.
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <fovea/fovea.hpp>
-#include <initializer_list>
 #include <utility>
 #include <vector>
+
+#include "cpp_face.hpp"
+
+using namespace testing;
 
 namespace {
 
 using fovea::Input;
 using fovea::Output;
 using fovea::Tensor;
-using Floats = std::vector<float>;
-
-void check_near(const Floats &values, std::initializer_list<double> expected, double tolerance = 1e-5) {
-  REQUIRE_EQ(values.size(), expected.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    CAPTURE(i);
-    CHECK(std::abs(static_cast<double>(values[i]) - expected.begin()[i]) <= tolerance);
-  }
-}
 
 // One query, two keys and the values 0 and 1, so that the output is the second key's weight: 1 / (1 + exp(a0 - a1)).
 struct TwoKeys {

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 
 #include <chrono>
-#include <memory>
 #include <new>
 #include <thread>
 
@@ -115,20 +114,8 @@ std::string failures_of_allocations(bool and_all_that_follow) {
   return failures;
 }
 
-struct DestroyContext {
-  void operator()(fovea_context *context) const { fovea_context_destroy(context); }
-};
-
 // On one thread, and without scratch memory from an earlier call.
-std::unique_ptr<fovea_context, DestroyContext> new_context() {
-  fovea_context_options options{};
-  options.struct_size = sizeof options;
-  options.max_isa = "base";
-  options.max_threads = 1;
-  fovea_context *context = nullptr;
-  REQUIRE_OK(fovea_context_create(&options, &context));
-  return std::unique_ptr<fovea_context, DestroyContext>(context);
-}
+OwnContext new_context() { return make_context("base", FOVEA_PRECISION_DEFAULT, 1); }
 
 // Lets the call's first allocation fail and all that follow, then the second one and so on, until it needs no more:
 // body() returns the status, untouched() whether a call that failed left everything as it was. How often it failed; -1

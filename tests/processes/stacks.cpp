@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include <cstring>
-#include <memory>
 
 #include "support/contexts.hpp"
 #include "support/ready_calls.hpp"
@@ -75,11 +74,7 @@ void one_after_the_other(void *, int64_t count, fovea_work work, void *data) {
   for (int64_t n = 0; n < count; ++n) work(data, n);
 }
 
-struct DestroyContext {
-  void operator()(fovea_context *context) const { fovea_context_destroy(context); }
-};
-
-std::unique_ptr<fovea_context, DestroyContext> context_with_loop(const std::string &isa) {
+OwnContext context_with_loop(const std::string &isa) {
   fovea_context_options options{};
   options.struct_size = sizeof options;
   options.max_isa = isa.c_str();
@@ -87,7 +82,7 @@ std::unique_ptr<fovea_context, DestroyContext> context_with_loop(const std::stri
   options.parallel_for = one_after_the_other;
   fovea_context *context = nullptr;
   REQUIRE_OK(fovea_context_create(&options, &context));
-  return std::unique_ptr<fovea_context, DestroyContext>(context);
+  return OwnContext(context);
 }
 
 // Large enough to go past the caches, which takes a path of its own.

@@ -15,22 +15,6 @@ using namespace testing;
 
 namespace {
 
-struct FreeContext {
-  void operator()(fovea_context *context) const { fovea_context_destroy(context); }
-};
-using OwnContext = std::unique_ptr<fovea_context, FreeContext>;
-
-OwnContext make_context(const std::string &isa, int32_t precision, int32_t threads = 0) {
-  fovea_context_options options{};
-  options.struct_size = sizeof options;
-  options.max_isa = isa.c_str();
-  options.max_threads = threads;
-  options.precision = precision;
-  fovea_context *context = nullptr;
-  REQUIRE_OK(fovea_context_create(&options, &context));
-  return OwnContext(context);
-}
-
 bool multiplies_bfloat16(const fovea_context *context) {
 #if defined(__x86_64__)
   const std::string isa = fovea_isa_name(context);

@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
 
 namespace testing {
 namespace {
-
-struct Destroy {
-  void operator()(fovea_context *context) const { fovea_context_destroy(context); }
-};
-using Context = std::unique_ptr<fovea_context, Destroy>;
 
 const char *wanted_isa() { return std::getenv("FOVEA_TEST_ISA"); }
 
@@ -65,22 +59,25 @@ std::string instruction_set_report() {
   return "instruction sets tested:" + run + "; skipped:" + (skipped.empty() ? " none" : skipped);
 }
 
+OwnContext make_context(const std::string &isa, int32_t precision, int max_threads) {
+  fovea_context_options options{};
+  options.struct_size = sizeof options;
+  options.max_isa = isa.c_str();
+  options.max_threads = max_threads;
+  options.precision = precision;
+  fovea_context *created = nullptr;
+  if (const fovea_status status = fovea_context_create(&options, &created); status != FOVEA_OK) {
+    throw std::runtime_error("fovea_context_create: " + status_text(status));
+  }
+  return OwnContext(created);
+}
+
 const fovea_context *shared_context(const std::string &isa, int max_threads) {
   static std::mutex mutex;
-  static std::map<std::pair<std::string, int>, Context> contexts;
+  static std::map<std::pair<std::string, int>, OwnContext> contexts;
   const std::lock_guard lock(mutex);
-  Context &context = contexts[{isa, max_threads}];
-  if (context == nullptr) {
-    fovea_context_options options{};
-    options.struct_size = sizeof options;
-    options.max_isa = isa.c_str();
-    options.max_threads = max_threads;
-    fovea_context *created = nullptr;
-    if (const fovea_status status = fovea_context_create(&options, &created); status != FOVEA_OK) {
-      throw std::runtime_error("fovea_context_create: " + status_text(status));
-    }
-    context.reset(created);
-  }
+  OwnContext &context = contexts[{isa, max_threads}];
+  if (context == nullptr) context = make_context(isa, FOVEA_PRECISION_DEFAULT, max_threads);
   return context.get();
 }
 

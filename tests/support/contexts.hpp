@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fovea/fovea.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,14 @@ std::string instruction_set_report();
 
 // Lives until the program ends. max_threads 0: the default.
 const fovea_context *shared_context(const std::string &isa, int max_threads = 0);
+
+struct DestroyContext {
+  void operator()(fovea_context *context) const { fovea_context_destroy(context); }
+};
+using OwnContext = std::unique_ptr<fovea_context, DestroyContext>;
+
+// One of the caller's own, made of these options.
+OwnContext make_context(const std::string &isa, int32_t precision, int max_threads = 0);
 
 // Whether the context multiplies elements of that type by the processor's own products of them, in an order of their own.
 bool has_products_of(fovea_dtype dtype, const fovea_context *context);

@@ -277,16 +277,16 @@ constexpr MatmulKernels bfloat16_tiles_kernels = {.set = FOVEA_SET_NAME,
                                                   .pack = matmul_pack,
                                                   .block = bfloat16_block};
 
-constexpr MatmulKernels float16_tiles_kernels = {.set = FOVEA_SET_NAME,
-                                                 .panel_columns = panel_columns,
-                                                 .block_rows = most_rows,
-                                                 .row_step = most_rows,
-                                                 .panel_floats = matmul_panel_floats,
-                                                 .pack = pack_float16_pairs,
-                                                 .block = float16_block,
-                                                 .reads_in_place = float16_reads_in_place,
-                                                 .rows_words = rows_words,
-                                                 .copy_rows = copy_rows<FloatRows>};
+// As those, with panels of its own; rows of other types are for vectors, which have to have them copied.
+constexpr MatmulKernels float16_tiles_kernels = [] {
+  MatmulKernels kernels = bfloat16_tiles_kernels;
+  kernels.pack = pack_float16_pairs;
+  kernels.block = float16_block;
+  kernels.reads_in_place = float16_reads_in_place;
+  kernels.rows_words = rows_words;
+  kernels.copy_rows = copy_rows<FloatRows>;
+  return kernels;
+}();
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA
