@@ -201,6 +201,25 @@ TEST_SUITE("products of 16 bits") {
     check_types(make_layer(random, {200, 802}, 17), kAllBfloat16);
   }
 
+  TEST_CASE("what an odd depth is filled up with is 0, not what an earlier call has left there") {
+    Random random(base_seed());
+    for (const int64_t rows : {5, 700}) {  // copied on the stack, and in the context's scratch memory
+      CAPTURE(rows);
+      Layer layer = make_layer(random, {rows, 33}, 40), nans = make_layer(random, {rows, 34}, 40);
+      layer.x = normal(random, {rows, 33}, {72, 2});
+      nans.x = Tensor<float>({rows, 34}, {72, 2});
+      nans.x.fill([] { return kNan; });
+      for_each_isa([&](const fovea_context *given) {
+        const fovea_context *context = shared_context(fovea_isa_name(given), 1);
+        const std::vector<float> expected = run_layer(context, layer, kAllBfloat16);
+        for (int n = 0; n < 3; ++n) {
+          run_layer(context, nans, kAllBfloat16);
+          CHECK(same_bits(run_layer(context, layer, kAllBfloat16), expected));
+        }
+      });
+    }
+  }
+
   TEST_CASE("x, weight, bias, residual and out with strides") {
     Random random(base_seed());
     const std::vector<Shape> x_strides = {{810, 1}, {811, 1}, {1, 25}, {0, 1}, {-800, 1}, {1600, 2}, {801, -1}};
