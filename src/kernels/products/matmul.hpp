@@ -147,8 +147,8 @@ FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, 
   if (finish) finish_sums(task, step, sums, row, rows);
 }
 
-// Of a panel that is not full only the registers that are needed are computed, where the panel has kernels for that. A row is
-// multiplied by row_panels panels at a time, where there are as many.
+// Of a panel that is not full only the registers that are needed are computed. A row is multiplied by row_panels panels at a
+// time, where there are as many.
 template <class Panel>
 FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step) {
   if constexpr (row_panels > 1) {
@@ -156,17 +156,12 @@ FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step
       return multiply_sums<Panel, 1, row_panels * block_vectors>(task, step, 0);
     }
   }
-  const auto multiply = [&](auto vectors, int64_t) FOVEA_INLINE_BODY {
+  for_each_vector_group(ceil_div(step.columns, lanes), [&](auto vectors, int64_t) FOVEA_INLINE_BODY {
     constexpr int count = decltype(vectors)::value;
     for_each_block<count>(step.rows, [&](auto rows, int64_t r) FOVEA_INLINE_BODY {
       multiply_sums<Panel, decltype(rows)::value, count>(task, step, r);
     });
-  };
-  if constexpr (Panel::whole) {
-    multiply(Index<block_vectors>{}, 0);
-  } else {
-    for_each_vector_group(ceil_div(step.columns, lanes), multiply);
-  }
+  });
 }
 
 // Of a piece, times panel_columns: 24 kB with AVX-512.

@@ -12,8 +12,6 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 struct PairPanel {
-  static constexpr bool whole = true;
-
   // A row is whole words, wherever they begin.
   static bool reads_in_place(const MatmulTask &task) {
     const bool whole_words = task.depth % 2 == 0 && (task.a_row_stride % 2 == 0 || task.rows == 1);

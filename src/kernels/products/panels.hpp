@@ -25,7 +25,6 @@ constexpr int64_t panel_columns = block_vectors * lanes;
 //   copy_row(rows, r, to)   else become so
 //   left_depth(depth)       how many they are
 // The panel itself tells
-//   whole                   all its columns are computed, there or not
 //   offset(k)               32-bit words before what element k of a row meets, k even
 //   sum(block, ...)         block = sum_k a(r, k) b[k][v]; where block has more registers than a panel, of several panels
 struct FloatRows {
@@ -51,7 +50,6 @@ struct FloatRows {
 };
 
 struct FloatPanel : FloatRows {
-  static constexpr bool whole = false;
   static int64_t offset(int64_t k) { return k * panel_columns; }
 
   // A row against several panels at once: with few registers to a panel, one panel's multiply-adds wait for each other.
@@ -83,7 +81,6 @@ struct FloatPanel : FloatRows {
 // Rows of 16 bits, two by two. Rows::load<row>(b, v): register v of the first or second row at b.
 template <class Rows>
 struct NarrowPanel : FloatRows {
-  static constexpr bool whole = true;
   static int64_t offset(int64_t k) { return k / 2 * panel_columns; }
 
   template <int row, int rows, int vectors>
