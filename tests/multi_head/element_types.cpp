@@ -228,7 +228,7 @@ void check_types(MultiHead layer, const Types &types, const fovea_mha_options *o
 KvCache make_cache() {
   auto sizes = sized_options<fovea_kv_cache_sizes>();
   sizes.batch = sizes.kv_heads = 2;
-  sizes.capacity = 20;
+  sizes.capacity = 40;
   sizes.head_dim = 8;
   fovea_kv_cache *cache = nullptr;
   REQUIRE_OK(fovea_kv_cache_create(&sizes, &cache));
@@ -369,27 +369,40 @@ TEST_SUITE("multi head of 16 bits") {
     });
   }
 
-  TEST_CASE("medium precision with a cache of float32: what is kept is not rounded") {
-    const auto make = [] {
+  TEST_CASE("medium precision with a cache of float32: what is kept is not rounded, attention of many queries rounds") {
+    for (const int64_t length : {2, 40}) {
+      CAPTURE(length);
       Random random(base_seed());
-      return make_multi_head({.batch = 2,
-                              .query_len = 2,  // few: attention itself rounds nothing
-                              .key_len = 2,
-                              .query_inputs = 24,
-                              .heads = 4,
-                              .kv_heads = 2,
-                              .head_dim = 8,
-                              .value_dim = 8,
-                              .outputs = 24},
-                             Inputs::kOne, random);
-    };
-    const Narrowed medium(make(), {}, FOVEA_PRECISION_MEDIUM);
-    auto options = sized_options<fovea_mha_options>();
-    for_each_isa([&](const fovea_context *context) {
-      const KvCache cache = make_cache();
-      options.cache = cache.get();
-      CHECK(same_bits(medium.run(context, &options, false), medium.compose<Tensor<float>>(context, nullptr)));
-    });
+      const Narrowed medium(make_multi_head({.batch = 2,
+                                             .query_len = length,
+                                             .key_len = length,
+                                             .query_inputs = 24,
+                                             .heads = 4,
+                                             .kv_heads = 2,
+                                             .head_dim = 8,
+                                             .value_dim = 8,
+                                             .outputs = 24},
+                                            Inputs::kOne, random),
+                            {}, FOVEA_PRECISION_MEDIUM);
+      auto options = sized_options<fovea_mha_options>();
+      auto own = sized_options<fovea_attention_options>();
+      own.precision = FOVEA_PRECISION_HIGHEST;
+      for_each_isa([&](const fovea_context *context) {
+        const auto run = [&](const fovea_attention_options *attention, int32_t precision) {
+          const KvCache cache = make_cache();
+          options.cache = cache.get();
+          options.attention = attention;
+          options.precision = precision;
+          return medium.run(context, &options, false);
+        };
+        const std::vector<float> out = run(nullptr, FOVEA_PRECISION_DEFAULT);
+        CHECK(same_bits(out, medium.compose<Tensor<float>>(context, nullptr)));
+        CHECK(same_bits(run(nullptr, FOVEA_PRECISION_MEDIUM), out));
+        const bool rounds = length > 2 && has_products_of(FOVEA_BF16, context);
+        CHECK_EQ(same_bits(run(&own, FOVEA_PRECISION_DEFAULT), out), !rounds);
+        CHECK_EQ(same_bits(run(&own, FOVEA_PRECISION_MEDIUM), out), !rounds);
+      });
+    }
   }
 
   TEST_CASE("packed weights of 16 bits take half the memory") {

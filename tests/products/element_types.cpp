@@ -353,6 +353,7 @@ TEST_SUITE("products of 16 bits") {
         layer.has_bias = layer.has_residual = true;
         layer.x(7, 3) = kNan;
         layer.x(9, depth - 1) = kInfinity;
+        (layer.out_in ? layer.weight(8, depth - 1) : layer.weight(depth - 1, 8)) = kInfinity;
         layer.bias(5) = kNan;
         layer.bias(6) = -kInfinity;
         layer.residual(1, 38) = kNan;

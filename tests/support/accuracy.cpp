@@ -88,8 +88,9 @@ std::string judge_elements(const std::vector<float> &actual, const std::vector<d
     worst_use = std::max(worst_use, std::abs(plain[n] - truth[n]) / bounds[n]);
   }
   for (size_t n = 0; n < truth.size(); ++n) {
-    if (!std::isfinite(truth[n])) continue;
     const double limit = std::max(1.0, 2 * worst_use) * bounds[n];
+    if (!same_class(actual[n], truth[n])) return describe("NaN or infinity", n, actual[n], truth[n], plain[n], limit);
+    if (!std::isfinite(truth[n])) continue;
     if (!(std::abs(actual[n] - truth[n]) <= limit)) {
       return describe("bound", n, actual[n], truth[n], plain[n], limit);
     }

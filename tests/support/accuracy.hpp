@@ -25,8 +25,9 @@ std::string judge(const std::vector<float> &actual, const std::vector<double> &t
 std::string judge_closely(const std::vector<float> &actual, const std::vector<double> &truth,
                           const std::vector<float> &plain);
 
-// Checks |actual - truth| <= bounds, element by element. The bounds leave out how well the scores are conditioned;
-// where that makes the plain evaluation use more than half of its bound, twice its worst use is the limit instead.
+// Checks |actual - truth| <= bounds, element by element, and that NaN and infinity are where they should be. The bounds leave
+// out how well the scores are conditioned; where that makes the plain evaluation use more than half of its bound, twice its
+// worst use is the limit instead.
 std::string judge_elements(const std::vector<float> &actual, const std::vector<double> &truth,
                            const std::vector<float> &plain, const std::vector<double> &bounds);
 
