@@ -335,7 +335,7 @@ TEST_SUITE("multi head of 16 bits") {
     }
   }
 
-  TEST_CASE("a call has the last word on what is float32 but the weights") {
+  TEST_CASE("weights take their context's precision; a call has the last word on what is float32 but those") {
     const MultiHeadSizes sizes = {.batch = 2,
                                   .query_len = 70,
                                   .key_len = 70,
@@ -364,6 +364,8 @@ TEST_SUITE("multi head of 16 bits") {
       const std::vector<float> both = medium.run(context, nullptr, false);
       CHECK_EQ(same_bits(both, highest), !pairs);
       CHECK(same_bits(medium.run(context, &options, true), both));
+      const OwnContext set = make_context(fovea_isa_name(context), FOVEA_PRECISION_MEDIUM);
+      CHECK(same_bits(floats.run(set.get(), nullptr, false), both));
       // Weights of bfloat16 stay so where it is not multiplied.
       CHECK(same_bits(rounded.run(context, &options, false), pairs ? both : rounded.run(context, nullptr, false)));
     });
