@@ -24,13 +24,13 @@ struct MatmulShape : ProductSizes {
 };
 
 // Linear layers of MiniLM (384, 1536), BERT base (768, 3072), BERT large (1024) and Llama 8B (4096) for 1 to 2048
-// tokens, and the square that libraries are compared on.
+// tokens, the square that libraries are compared on, and two of which no panel is full.
 const std::vector<MatmulShape> &matmul_shapes() {
   static const std::vector<MatmulShape> shapes = [] {
     std::vector<MatmulShape> list = {{{2048, 2048, 2048}, true}, {{1, 768, 768}, true},     {{16, 768, 768}, false},
                                      {{128, 768, 768}, true},    {{512, 768, 768}, true},   {{16, 3072, 768}, false},
                                      {{512, 3072, 768}, true},   {{16, 4096, 4096}, false}, {{1, 4096, 4096}, true},
-                                     {{512, 4096, 4096}, true}};
+                                     {{512, 4096, 4096}, true},  {{33, 10, 768}, false},    {{7, 100, 300}, false}};
     const auto add = [&](int64_t n, int64_t k, std::initializer_list<int64_t> rows) {
       for (int64_t m : rows) list.push_back({{m, n, k}, false});
     };
@@ -70,7 +70,9 @@ const std::vector<MixedShape> &mixed_shapes() {
                                                                  {128, 768, 768},
                                                                  {512, 3072, 768},
                                                                  {512, 768, 3072},
-                                                                 {2048, 2048, 2048}}) {
+                                                                 {2048, 2048, 2048},
+                                                                 {33, 10, 768},
+                                                                 {7, 100, 300}}) {
         shapes.push_back({sizes, mix});
       }
     }
