@@ -15,6 +15,8 @@
  * Elements  Where a declaration says F for an element type, F32, F16 and BF16 are taken, each tensor's its own choice. What
  *           is computed is float32, with the bits that F32 tensors of these numbers give, and rounded once when it is
  *           stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers and NaN are kept.
+ *           fovea_exp, fovea_tanh, fovea_masked_softmax and fovea_layer_norm may compute with less than float32's digits
+ *           where all their tensors have one type of 16 bits, and say by how much at most results are off then.
  * Empty     A call whose outputs have no elements is checked like any other, but for the values in its tensors: no data is
  *           looked at, and it takes neither memory nor time, however large its other sizes are.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
@@ -406,7 +408,8 @@ typedef struct fovea_masked_softmax_options {
 /* Softmax over the last axis, of the first valid_lens keys of each row; the others are exactly 0.
  *   x F [...,Q,K], rank 2 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
  *   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
- * options may be NULL. */
+ * options may be NULL. Where x and out both are F16, or both BF16: off by at most 0.53 of the type's last place, beside
+ * float32's rounding of the row's sum. */
 FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const fovea_tensor *x,
                                             const fovea_tensor *valid_lens, const fovea_tensor *out,
                                             const fovea_masked_softmax_options *options);
@@ -455,7 +458,8 @@ FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const f
                                            const fovea_packed_matrix *b, const fovea_tensor *out);
 
 /* out = e^x, element by element. F, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data, strides
- * and types are the same. At most 1.6 ulp of float32; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept. */
+ * and types are the same. At most 1.6 ulp of float32; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept.
+ * F16 to F16 and BF16 to BF16: off by at most 0.51 of the type's last place. */
 FOVEA_API fovea_status fovea_exp(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out);
 
 /* out = tanh x, likewise. At most 1.4 ulp of float32; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN. */

@@ -17,6 +17,11 @@ inline __attribute__((always_inline)) __m512 times_power_of_2(__m512 value, __m5
   return _mm512_scalef_ps(value, exponent);
 }
 
+// value - floor(value); 0 for an infinite one, NaN stays NaN.
+inline __attribute__((always_inline)) __m512 fraction_above_floor(__m512 value) {
+  return _mm512_reduce_ps(value, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
 // value with a magnitude of at most `bound`; `bound` for NaN.
 inline __attribute__((always_inline)) __m512 bounded_magnitude(__m512 value, float bound) {
   constexpr int smaller_magnitude = 2;  // with the sign of the first

@@ -6,7 +6,7 @@
 #include "kernels/positions/rotary.hpp"
 #include "kernels/positions/sinusoidal.hpp"
 #include "kernels/rowwise/elementwise.hpp"
-#include "kernels/rowwise/layer_norm.hpp"
+#include "kernels/rowwise/layer_norm_narrow.hpp"
 #include "kernels/rowwise/softmax_stream.hpp"
 
 namespace fovea {

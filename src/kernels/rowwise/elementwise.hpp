@@ -5,6 +5,7 @@
 
 #include "kernels/kernel_table.hpp"
 #include "kernels/math/by_table.hpp"
+#include "kernels/math/narrow.hpp"
 #include "kernels/rowwise/widened.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -42,6 +43,33 @@ FOVEA_INLINE void map_typed(const ElementRun &run, const Function &function) {
   });
 }
 
+#if defined(__AVX2__)
+// The same for one type of 16 bits, pairs of registers at a time, in place: function(Type<Element>, &a, &b).
+template <class Function>
+FOVEA_INLINE void map_pairs(const ElementRun &run, const Function &function) {
+  const auto map = [&]<class Element>(Type<Element> type) FOVEA_INLINE_BODY {
+    const auto *x = static_cast<const Element *>(run.x);
+    auto *out = static_cast<Element *>(run.out);
+    Float a, b;
+    int64_t i = 0;
+    for (; i + pair_lanes <= run.count; i += pair_lanes) {
+      load_pair(x + i, &a, &b);
+      function(type, &a, &b);
+      store_pair(out + i, a, b);
+    }
+    if (i == run.count) return;
+    load_first_of_pair(x + i, run.count - i, 0, &a, &b);
+    function(type, &a, &b);
+    store_first_of_pair(out + i, a, b, run.count - i);
+  };
+  run.x_type == Dtype::bf16 ? map(Type<Bfloat16>{}) : map(Type<Float16>{});
+}
+#endif
+
+FOVEA_INLINE bool goes_by_pairs(const ElementRun &run) {
+  return has_narrow_pairs && run.x_type == run.out_type && is_narrow(run.x_type);
+}
+
 // From one type to another piece by piece, as floats.
 FOVEA_INLINE void map_as_floats(const ElementRun &run, void (*map)(const ElementRun &)) {
   alignas(64) float floats[most_widened];
@@ -55,11 +83,23 @@ FOVEA_INLINE void map_as_floats(const ElementRun &run, void (*map)(const Element
 
 void exp_elements(const ElementRun &run) {
   if (run.x_type != run.out_type && !converts_quickly) return map_as_floats(run, exp_elements);
+#if defined(__AVX2__)
+  if (goes_by_pairs(run)) {
+    return map_pairs(
+        run, []<class Element>(Type<Element>, Float *a, Float *b) FOVEA_INLINE_BODY { narrow_exp<Element>(a, b); });
+  }
+#endif
   map_typed(run, [](const Float &value) FOVEA_INLINE_BODY { return exp_by_table(value); });
 }
 
 void tanh_elements(const ElementRun &run) {
   if (run.x_type != run.out_type && !converts_quickly) return map_as_floats(run, tanh_elements);
+#if defined(__AVX2__)
+  if (goes_by_pairs(run)) {
+    return map_pairs(
+        run, []<class Element>(Type<Element>, Float *a, Float *b) FOVEA_INLINE_BODY { narrow_tanh<Element>(a, b); });
+  }
+#endif
   map_typed(run, [](const Float &value) FOVEA_INLINE_BODY { return tanh_by_table(value); });
 }
 

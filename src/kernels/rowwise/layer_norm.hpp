@@ -399,7 +399,7 @@ void norm_widened_rows(const NormRows &rows) {
   }
 }
 
-void norm_rows(const NormRows &rows) {
+void norm_rows_of_any(const NormRows &rows) {
   const bool has_residual = rows.row[0].residual != nullptr;
   const auto is_float = [](const void *data, Dtype type) { return data == nullptr || type == Dtype::f32; };
   if (rows.types.x == Dtype::f32 && rows.types.out == Dtype::f32 && is_float(rows.weight, rows.types.weight) &&

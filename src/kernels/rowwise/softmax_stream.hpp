@@ -4,14 +4,13 @@
 #pragma once
 
 #include "kernels/rowwise/row_pass.hpp"
-#include "kernels/rowwise/softmax.hpp"
+#include "kernels/rowwise/softmax_narrow.hpp"
 
 #if defined(__x86_64__)
 namespace fovea::FOVEA_ISA {
 namespace {
 
 constexpr int64_t max_streamed_row = 4096;  // keys: three rows of 16 kB, of floats, are in use at a time
-constexpr int64_t fetch_ahead = 2;          // rows
 
 // A row on its way out: out[j] = powers[j] * factor for j < valid_len, then zeros. Of the aligned registers [at,
 // whole_end) those before data_end are powers throughout; [whole_end, end) is what is left.
@@ -110,6 +109,9 @@ namespace {
 
 // Results of another type than x's do not go past the caches.
 void softmax_rows(const SoftmaxRows &rows) {
+#if defined(__AVX2__)
+  if (rows.x_type == rows.out_type && is_narrow(rows.x_type)) return narrow_softmax_rows(rows);
+#endif
 #if defined(__x86_64__)
   if (rows.stream && rows.key_len <= max_streamed_row && rows.x_type == rows.out_type) {
     return with_element(rows.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {

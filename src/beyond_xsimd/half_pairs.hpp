@@ -1,0 +1,94 @@
+// Two registers of 16-bit numbers at a time, x86 with AVX2 or AVX-512, where it does not matter which lane has which number
+// and every NaN's lower half is zero (Nans::short_ones):
+//
+//   widen_even_odd(halves, even, odd)     the elements of even index, and of odd: a shift and a mask, no shuffle
+//   join_even_odd(even, odd)              back, to the nearest; a float32 halfway between two becomes the larger in magnitude
+//   load_first_two_halves(from, count, rest), store_first_two_halves   nothing past count is touched; loaded are `rest`
+//   stream_two_halves(to, halves)         past the caches; `to` is a multiple of the register's size
+//   widen_two_float16, narrow_two_float16 the same of binary16, in order
+//   magnitudes_within(halves, bits)       whether none has larger bits without its sign: no larger number, no NaN
+//
+// Ties: what is made of logarithms and roots is halfway between two of these numbers only by its own rounding.
+#pragma once
+
+#include "beyond_xsimd/half_floats.hpp"
+
+#if defined(__AVX2__)
+namespace fovea::FOVEA_ISA {
+namespace {
+
+#define FOVEA_HALVES inline __attribute__((always_inline))
+
+#if defined(__AVX512F__)
+
+FOVEA_HALVES TwoHalves load_two_halves(const uint16_t *from) { return _mm512_loadu_si512(from); }
+FOVEA_HALVES void widen_even_odd(TwoHalves halves, Floats *even, Floats *odd) {
+  *even = _mm512_castsi512_ps(_mm512_slli_epi32(halves, 16));
+  *odd = _mm512_castsi512_ps(_mm512_and_si512(halves, _mm512_set1_epi32(-0x10000)));
+}
+FOVEA_HALVES TwoHalves join_even_odd(Floats even, Floats odd) {
+  const __m512i half = _mm512_set1_epi32(0x8000);
+  const __m512i upper_bytes = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
+  return _mm512_mask_shuffle_epi8(_mm512_add_epi32(_mm512_castps_si512(odd), half), 0x3333333333333333,
+                                  _mm512_add_epi32(_mm512_castps_si512(even), half), upper_bytes);
+}
+FOVEA_HALVES void stream_two_halves(uint16_t *to, TwoHalves halves) {
+  _mm512_stream_si512(reinterpret_cast<__m512i *>(to), halves);
+}
+FOVEA_HALVES __mmask32 first_of_two(int64_t count) { return _bzhi_u32(0xffffffff, static_cast<uint32_t>(count)); }
+FOVEA_HALVES TwoHalves load_first_two_halves(const uint16_t *from, int64_t count, uint16_t rest) {
+  return _mm512_mask_loadu_epi16(_mm512_set1_epi16(static_cast<int16_t>(rest)), first_of_two(count), from);
+}
+FOVEA_HALVES void store_first_two_halves(uint16_t *to, TwoHalves halves, int64_t count) {
+  _mm512_mask_storeu_epi16(to, first_of_two(count), halves);
+}
+FOVEA_HALVES void widen_two_float16(TwoHalves halves, Floats *first, Floats *second) {
+  *first = widen_float16(_mm512_castsi512_si256(halves));
+  *second = widen_float16(_mm512_extracti64x4_epi64(halves, 1));
+}
+FOVEA_HALVES TwoHalves narrow_two_float16(Floats first, Floats second) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(narrow_float16(first)), narrow_float16(second), 1);
+}
+
+#else
+
+FOVEA_HALVES TwoHalves join_even_odd(Floats even, Floats odd) {
+  const __m256i half = _mm256_set1_epi32(0x8000);
+  return _mm256_blend_epi16(_mm256_srli_epi32(_mm256_add_epi32(_mm256_castps_si256(even), half), 16),
+                            _mm256_add_epi32(_mm256_castps_si256(odd), half), 0xaa);
+}
+FOVEA_HALVES void stream_two_halves(uint16_t *to, TwoHalves halves) {
+  _mm256_stream_si256(reinterpret_cast<__m256i *>(to), halves);
+}
+FOVEA_HALVES void store_first_two_halves(uint16_t *to, TwoHalves halves, int64_t count) {
+  uint16_t buffer[2 * halves_count];
+  store_two_halves(buffer, halves);
+  memcpy(to, buffer, static_cast<size_t>(count) * sizeof(uint16_t));
+}
+FOVEA_HALVES void widen_two_float16(TwoHalves halves, Floats *first, Floats *second) {
+  *first = widen_float16(_mm256_castsi256_si128(halves));
+  *second = widen_float16(_mm256_extracti128_si256(halves, 1));
+}
+FOVEA_HALVES TwoHalves narrow_two_float16(Floats first, Floats second) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(narrow_float16(first)), narrow_float16(second), 1);
+}
+FOVEA_HALVES TwoHalves load_first_two_halves(const uint16_t *from, int64_t count, uint16_t rest) {
+  const Halves first = load_first_halves(from, count < halves_count ? count : halves_count);
+  const Halves second = load_first_halves(from + halves_count, count < halves_count ? 0 : count - halves_count);
+  const __m256i index = _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m256i known = _mm256_cmpgt_epi16(_mm256_set1_epi16(static_cast<int16_t>(count)), index);
+  return _mm256_blendv_epi8(_mm256_set1_epi16(static_cast<int16_t>(rest)),
+                            _mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1), known);
+}
+FOVEA_HALVES bool magnitudes_within(TwoHalves halves, uint16_t bits) {
+  const __m256i magnitudes = _mm256_and_si256(halves, _mm256_set1_epi16(0x7fff));
+  return _mm256_movemask_epi8(_mm256_cmpgt_epi16(magnitudes, _mm256_set1_epi16(static_cast<int16_t>(bits)))) == 0;
+}
+
+#endif
+
+#undef FOVEA_HALVES
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
+#endif

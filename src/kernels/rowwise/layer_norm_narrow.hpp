@@ -1,0 +1,199 @@
+// Layer normalisation of rows of 16 bits that become rows of the same type, with residual, weight and bias of that type too
+// or none: up to one chunk of rowwise/layer_norm.hpp, a pair of registers at a time.
+//
+// The statistics take one pass instead of two: deviations are from the mean of the first pair of registers, of which sum
+// and squares are corrected as in layer_norm.hpp. With n numbers in that pair of N in the row, the square of the distance
+// between their mean and the row's is at most N / n times the variance, so the correction takes at most 6 of the 24 bits of
+// float32, 7 with AVX2, where a type of 8 or 11 is to be made. In 16 bits a row waits on the stack as float32 where it has a
+// residual or is binary16; bfloat16 is widened again, which takes no longer than loads.
+#pragma once
+
+#include "kernels/narrow_pairs.hpp"
+#include "kernels/rowwise/layer_norm.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+#if defined(__AVX2__)
+
+// y's elements i, i + 1, ..., `count` of them; a pair of registers' or fewer, then zeros.
+template <class Element, bool has_residual>
+FOVEA_INLINE void load_norm_pair(const NormRow &row, int64_t i, int64_t count, Float *a, Float *b) {
+  const auto read = [&](const void *from, Float *first, Float *second) FOVEA_INLINE_BODY {
+    const auto *element = static_cast<const Element *>(from) + i;
+    count == pair_lanes ? load_pair(element, first, second) : load_first_of_pair(element, count, 0, first, second);
+  };
+  read(row.x, a, b);
+  if constexpr (has_residual) {
+    Float more_a, more_b;
+    read(row.residual, &more_a, &more_b);
+    *a = *a + more_a;
+    *b = *b + more_b;
+  }
+}
+
+// 1 for the first `count` elements of a pair of registers, 0 for the others.
+template <class Element>
+FOVEA_INLINE void first_of_pair(int64_t count, Float *a, Float *b) {
+  struct Ones {
+    alignas(64) Element element[pair_lanes];
+    constexpr Ones() : element() {
+      for (Element &one : element) one.bits = same_type<Element, Bfloat16> ? 0x3f80 : 0x3c00;
+    }
+  };
+  static constexpr Ones ones;
+  load_first_of_pair(ones.element, count, 0, a, b);
+}
+
+template <class Element, bool has_residual>
+constexpr bool waits_as_floats = has_residual || same_type<Element, Float16>;
+
+// y of rows that wait goes to `y`.
+template <class Element, bool has_residual>
+FOVEA_INLINE Moments narrow_moments(const NormRow &row, int64_t dim, float *y) {
+  Float a, b;
+  const int64_t first = min_of(dim, pair_lanes);
+  load_norm_pair<Element, has_residual>(row, 0, first, &a, &b);
+  const float pivot = horizontal_sum(a + b) / static_cast<float>(first);
+  Float sum[2] = {zero(), zero()}, squares[2] = {zero(), zero()};
+  const auto add = [&](int v, const Float &deviation) FOVEA_INLINE_BODY {
+    sum[v] = sum[v] + deviation;
+    squares[v] = multiply_add(deviation, deviation, squares[v]);
+  };
+  const auto read = [&](int64_t i, int64_t count, Float *a, Float *b) FOVEA_INLINE_BODY {
+    load_norm_pair<Element, has_residual>(row, i, count, a, b);
+    if constexpr (waits_as_floats<Element, has_residual>) {
+      store(y + i, *a);
+      store(y + i + lanes, *b);
+    }
+  };
+  int64_t i = 0;
+  for (; i + pair_lanes <= dim; i += pair_lanes) {
+    read(i, pair_lanes, &a, &b);
+    add(0, a - splat(pivot));
+    add(1, b - splat(pivot));
+  }
+  if (i < dim) {
+    Float in_a, in_b;
+    read(i, dim - i, &a, &b);
+    first_of_pair<Element>(dim - i, &in_a, &in_b);
+    add(0, (a - splat(pivot)) * in_a);
+    add(1, (b - splat(pivot)) * in_b);
+  }
+  const auto count = static_cast<double>(dim);
+  const double share = 1.0 / count, left = horizontal_sum(sum[0] + sum[1]);
+  return {count, static_cast<double>(pivot) + left * share,
+          static_cast<double>(horizontal_sum(squares[0] + squares[1])) - left * left * share};
+}
+
+// `weight` and `bias`: both, in the order of pairs of registers, or neither.
+template <class Element, bool has_residual>
+FOVEA_INLINE void put_narrow_row(const NormRow &row, const Normalisation &normalise, int64_t dim, const float *y) {
+  auto *out = static_cast<Element *>(row.out);
+  // (y - mean) scale as y scale - mean scale, whose rounding is 2^-25 at most where |mean scale| is.
+  const Float offset = normalise.shift - normalise.mean * normalise.scale;
+  const auto put = [&](auto affine, auto centred, int64_t i, int64_t count) FOVEA_INLINE_BODY {
+    Float value[2];
+    if constexpr (waits_as_floats<Element, has_residual>) {
+      value[0] = load(y + i);
+      value[1] = load(y + i + lanes);
+    } else {
+      load_norm_pair<Element, false>(row, i, count, &value[0], &value[1]);
+    }
+    unroll<2>([&](auto v) FOVEA_INLINE_BODY {
+      if constexpr (centred != 0) {
+        value[v] = multiply_add(value[v], normalise.scale, offset);
+      } else {
+        value[v] = multiply_add(value[v] - normalise.mean, normalise.scale, normalise.shift);
+      }
+      if constexpr (affine != 0) {
+        value[v] = multiply_add(value[v], load(normalise.weight + i + v * lanes), load(normalise.bias + i + v * lanes));
+      }
+    });
+    count == pair_lanes ? store_pair(out + i, value[0], value[1])
+                        : store_first_of_pair(out + i, value[0], value[1], count);
+  };
+  const auto put_all = [&](auto affine, auto centred) FOVEA_INLINE_BODY {
+    int64_t i = 0;
+    for (; i + pair_lanes <= dim; i += pair_lanes) put(affine, centred, i, pair_lanes);
+    if (i < dim) put(affine, centred, i, dim - i);
+  };
+  constexpr Index<0> no;
+  constexpr Index<1> yes;
+  if (__builtin_fabsf(offset.get(0)) <= 1.0f) return normalise.weight != nullptr ? put_all(yes, yes) : put_all(no, yes);
+  normalise.weight != nullptr ? put_all(yes, no) : put_all(no, no);
+}
+
+// Weights and biases as floats, in the order of pairs of registers; what is missing of them is 1 or 0.
+template <class Element>
+struct PairedWeights {
+  alignas(64) float weight[norm_chunk];
+  alignas(64) float bias[norm_chunk];
+
+  FOVEA_NOINLINE void read(const NormRows &rows) {
+    if (rows.weight == nullptr && rows.bias == nullptr) return;
+    widen(static_cast<const Element *>(rows.weight), rows.dim, 1.0f, weight);
+    widen(static_cast<const Element *>(rows.bias), rows.dim, 0.0f, bias);
+  }
+
+ private:
+  static FOVEA_INLINE void widen(const Element *from, int64_t dim, float none, float *to) {
+    for (int64_t i = 0; i < dim; i += pair_lanes) {
+      Float a = splat(none), b = splat(none);
+      if (from != nullptr) load_first_of_pair(from + i, min_of(dim - i, pair_lanes), 0, &a, &b);
+      store(to + i, a);
+      store(to + i + lanes, b);
+    }
+  }
+};
+
+template <class Element, bool has_residual>
+FOVEA_NOINLINE void norm_narrow_rows_of(const NormRows &rows) {
+  alignas(64) float y[2][waits_as_floats<Element, has_residual> ? norm_chunk : 1];
+  PairedWeights<Element> weights;
+  weights.read(rows);
+  const bool affine = rows.weight != nullptr || rows.bias != nullptr;
+  const double share = 1.0 / static_cast<double>(rows.dim);
+  Moments next = narrow_moments<Element, has_residual>(rows.row[0], rows.dim, y[0]);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const Moments moments = next;
+    if (r + 1 < rows.count) {
+      next = narrow_moments<Element, has_residual>(rows.row[r + 1], rows.dim, y[(r + 1) % 2]);
+    }
+    const double spread = moments.squares * share + rows.epsilon;
+    if (fits_floats(spread)) {
+      const Normalisation normalise(moments, spread, affine ? weights.weight : nullptr,
+                                    affine ? weights.bias : nullptr);
+      put_narrow_row<Element, has_residual>(rows.row[r], normalise, rows.dim, y[r % 2]);
+    } else {
+      norm_widened_row_in_float64(rows.row[r], rows);
+    }
+  }
+}
+
+// False where these kernels are not for such rows.
+FOVEA_INLINE bool normed_by_pairs(const NormRows &rows) {
+  const Dtype type = rows.types.x;
+  const bool has_residual = rows.row[0].residual != nullptr;
+  const auto fits = [&](const void *data, Dtype its) { return data == nullptr || its == type; };
+  if (!is_narrow(type) || rows.types.out != type || rows.dim > norm_chunk) return false;
+  if (!fits(rows.row[0].residual, rows.types.residual) || !fits(rows.weight, rows.types.weight)) return false;
+  if (!fits(rows.bias, rows.types.bias)) return false;
+  const auto norm = [&]<class Element>(Type<Element>) FOVEA_INLINE_BODY {
+    has_residual ? norm_narrow_rows_of<Element, true>(rows) : norm_narrow_rows_of<Element, false>(rows);
+  };
+  type == Dtype::bf16 ? norm(Type<Bfloat16>{}) : norm(Type<Float16>{});
+  return true;
+}
+
+#else
+FOVEA_INLINE bool normed_by_pairs(const NormRows &) { return false; }
+#endif
+
+// Dispatched by types.
+void norm_rows(const NormRows &rows) {
+  if (!normed_by_pairs(rows)) norm_rows_of_any(rows);
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,181 @@
+// Softmax of rows of 16 bits that become rows of the same type: the passes of rowwise/softmax.hpp, a pair of registers at
+// a time, with powers as exact as the type needs (math/narrow.hpp). x log2 e - max log2 e is one multiply-add: the rounding
+// of max log2 e is the same factor in every power and in their sum. It stays a factor near 1 while the maximum is below
+// 2^16; rows with a larger one go as other types do.
+//
+// Powers are float32 and wait on the stack; rows too long for that have them made twice. Past the caches a row is rounded
+// on the stack first, and leaves in whole cache lines.
+#pragma once
+
+#include "kernels/math/narrow.hpp"
+#include "kernels/rowwise/row_pass.hpp"
+#include "kernels/rowwise/softmax.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+constexpr int64_t fetch_ahead = 2;  // rows, where they come from memory
+
+#if defined(__AVX2__)
+constexpr float largest_scaled_max = 0x1p16f;
+
+// The largest of a row as by row_max_of, without a detour through memory. A NaN of positive sign comes back as one.
+template <class Element>
+FOVEA_INLINE float narrow_max(const Element *x, int64_t count) {
+  using Integers = xsimd::batch<int16_t, Arch>;
+  const auto in_order = [](const Integers &bits) FOVEA_INLINE_BODY { return bits ^ ((bits >> 15) & Integers(0x7fff)); };
+  const auto last = [&](int64_t i) FOVEA_INLINE_BODY {
+    return in_order(Integers(load_first_two_halves(&x[i].bits, count - i, minus_infinity_bits<Element>)));
+  };
+  const auto at = [&](int64_t i) FOVEA_INLINE_BODY { return in_order(Integers(load_two_halves(&x[i].bits))); };
+  Integers most[2];
+  if (count < pair_lanes) {
+    most[0] = most[1] = last(0);
+  } else {
+    most[0] = at(0);
+    most[1] = at(count - pair_lanes);  // elements seen before do not change a maximum
+    int64_t i = pair_lanes;
+    for (; i + 2 * pair_lanes <= count; i += 2 * pair_lanes) {
+      unroll<2>([&](auto v) FOVEA_INLINE_BODY { most[v] = xsimd::max(most[v], at(i + v * pair_lanes)); });
+    }
+    if (i + pair_lanes <= count) most[0] = xsimd::max(most[0], at(i));
+  }
+  Float a, b;
+  widen_pair<Element>(in_order(xsimd::max(most[0], most[1])), &a, &b);
+  return horizontal_max(larger(a, b));
+}
+
+// The powers of count elements, whole pairs of registers of them, if there is room for them; returns their sum.
+template <class Element>
+FOVEA_INLINE float narrow_powers(const Element *x, int64_t count, float row_max, float *powers) {
+  const Float shift = splat(-(row_max * log2_of_e));
+  Float sums[2] = {zero(), zero()};
+  const auto step = [&](Float a, Float b, int64_t i) FOVEA_INLINE_BODY {
+    a = narrow_exp2_of_negative(multiply_add(a, splat(log2_of_e), shift));
+    b = narrow_exp2_of_negative(multiply_add(b, splat(log2_of_e), shift));
+    sums[0] = sums[0] + a;
+    sums[1] = sums[1] + b;
+    if (powers == nullptr) return;
+    store(powers + i, a);
+    store(powers + i + lanes, b);
+  };
+  Float a, b;
+  int64_t i = 0;
+  for (; i + pair_lanes <= count; i += pair_lanes) {
+    load_pair(x + i, &a, &b);
+    step(a, b, i);
+  }
+  if (i < count) {
+    load_first_of_pair(x + i, count - i, minus_infinity_bits<Element>, &a, &b);
+    step(a, b, i);
+  }
+  return horizontal_sum(sums[0] + sums[1]);
+}
+
+// A row whose powers wait for their factor.
+template <class Element>
+struct WaitingRow {
+  const float *powers = nullptr;
+  Element *out = nullptr;
+  int64_t count = 0;  // powers; behind them are `zeros` zeros
+  int64_t zeros = 0;
+  float factor = 0.0f;
+
+  FOVEA_INLINE void put() const {
+    if (factor != factor) {
+      fill_run(out, count, factor);
+    } else {
+      put_powers();
+    }
+    if (zeros > 0) fill_run(out + count, zeros, 0.0f);
+  }
+
+ private:
+  FOVEA_INLINE void put_powers() const {
+    const Float by = splat(factor);
+    int64_t i = 0;
+    for (; i + pair_lanes <= count; i += pair_lanes) {
+      store_pair(out + i, load(powers + i) * by, load(powers + i + lanes) * by);
+    }
+    if (i == count) return;
+    store_first_of_pair(out + i, load(powers + i) * by, load(powers + i + lanes) * by, count - i);
+  }
+};
+
+// A row with more powers than wait: made twice.
+template <class Element>
+FOVEA_NOINLINE void long_narrow_row(const SoftmaxRow &row, int64_t key_len, float row_max, float *powers) {
+  const auto *x = static_cast<const Element *>(row.x);
+  auto *out = static_cast<Element *>(row.out);
+  const float factor = 1.0f / narrow_powers(x, row.valid_len, row_max, nullptr);
+  for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
+    const int64_t some = min_of(row.valid_len - i, most_waiting_powers);
+    narrow_powers(x + i, some, row_max, powers);
+    WaitingRow<Element>{powers, out + i, some, 0, factor}.put();
+  }
+  if (row.valid_len < key_len) fill_run(out + row.valid_len, key_len - row.valid_len, 0.0f);
+}
+
+// The maximum of a row is under way while the row before waits for its factor.
+template <class Element>
+FOVEA_INLINE void narrow_rows_in_cache(const SoftmaxRows &rows, float *powers) {
+  WaitingRow<Element> before;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const SoftmaxRow &row = rows.row[r];
+    const auto *x = static_cast<const Element *>(row.x);
+    const float row_max = narrow_max(x, row.valid_len);
+    before.put();
+    before = {};
+    if (!(__builtin_fabsf(row_max) < largest_scaled_max)) {  // NaN, too
+      softmax_row<Element, Element>(row, rows, powers);
+    } else if (row.valid_len > most_waiting_powers) {
+      long_narrow_row<Element>(row, rows.key_len, row_max, powers);
+    } else {
+      const float sum = narrow_powers(x, row.valid_len, row_max, powers);
+      before = {powers, static_cast<Element *>(row.out), row.valid_len, rows.key_len - row.valid_len, 1.0f / sum};
+    }
+  }
+  before.put();
+}
+
+template <class Element>
+FOVEA_NOINLINE void send_off(const Element *from, Element *out, int64_t count) {
+  const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(Element) % pair_lanes);
+  const int64_t first = past == 0 ? 0 : min_of(pair_lanes - past, count);
+  const auto copy = [&](int64_t i, int64_t some) FOVEA_INLINE_BODY {
+    if (some > 0) store_first_two_halves(&out[i].bits, load_first_two_halves(&from[i].bits, some, 0), some);
+  };
+  copy(0, first);
+  int64_t i = first;
+  for (; i + pair_lanes <= count; i += pair_lanes) stream_two_halves(&out[i].bits, load_two_halves(&from[i].bits));
+  copy(i, count - i);
+}
+
+constexpr int64_t max_streamed_narrow_row = 8192;
+
+template <class Element>
+FOVEA_NOINLINE void narrow_softmax(const SoftmaxRows &rows) {
+  alignas(64) float powers[most_waiting_powers + lanes];
+  if (!rows.stream || rows.key_len > max_streamed_narrow_row) return narrow_rows_in_cache<Element>(rows, powers);
+  alignas(64) Element out[max_streamed_narrow_row];
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const SoftmaxRow &row = rows.row[r];
+    const auto *later = static_cast<const Element *>(rows.row[min_of(r + fetch_ahead, rows.count - 1)].x);
+    for (int64_t i = 0; i < row.valid_len; i += 32) __builtin_prefetch(later + i);
+    const SoftmaxRow on_stack = {row.x, out, row.valid_len};
+    SoftmaxRows one = rows;
+    one.row = &on_stack;
+    one.count = 1;
+    narrow_rows_in_cache<Element>(one, powers);
+    send_off(out, static_cast<Element *>(row.out), rows.key_len);
+  }
+  stream_fence();
+}
+
+FOVEA_NOINLINE void narrow_softmax_rows(const SoftmaxRows &rows) {
+  rows.x_type == Dtype::bf16 ? narrow_softmax<Bfloat16>(rows) : narrow_softmax<Float16>(rows);
+}
+#endif
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
