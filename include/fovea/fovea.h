@@ -459,7 +459,7 @@ FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const f
 
 /* out = e^x, element by element. F, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data, strides
  * and types are the same. At most 1.6 ulp of float32; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept.
- * F16 to F16 and BF16 to BF16: off by at most 0.51 of the type's last place. */
+ * F16 to F16 and BF16 to BF16: off by at most 0.53 of the type's last place. */
 FOVEA_API fovea_status fovea_exp(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out);
 
 /* out = tanh x, likewise. At most 1.4 ulp of float32; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN. */

@@ -901,7 +901,7 @@ extern "C" {
     ) -> fovea_status;
     /// out = e^x, element by element. F, rank 1 to 6, last axis contiguous, same shapes; in place allowed when data, strides
     /// and types are the same. At most 1.6 ulp of float32; exp(-inf) = 0, exp(+inf) = +inf, NaN stays NaN; denormal results are kept.
-    /// F16 to F16 and BF16 to BF16: off by at most 0.51 of the type's last place.
+    /// F16 to F16 and BF16 to BF16: off by at most 0.53 of the type's last place.
     pub fn fovea_exp(
         context: *const fovea_context,
         x: *const fovea_tensor,
