@@ -122,7 +122,7 @@ constexpr SdpaShape steps[] = {
     {{"small_one_shot",          2,  5,  5,  4, 6,     20,  20}, {.bound = none, .one_shot = true}},
 };
 
-// A handful of them in 16 bits, and steps of several rows whose keys come from memory.
+// A handful of them in 16 bits, the smallest too, and steps of several rows whose keys come from memory.
 constexpr auto bf16 = FOVEA_BF16, f16 = FOVEA_F16;
 constexpr SdpaShape narrow[] = {
     //                           B   H   Hkv Q     K     D    Dv
@@ -139,6 +139,8 @@ constexpr SdpaShape narrow[] = {
     {{"decode_cold",             1,  32, 8,  1,    4096, 128, 128}, {.bound = bytes, .dtype = f16, .cold = true}},
     {{"decode_draft2_cold",      1,  32, 8,  2,    4096, 128, 128}, {.bound = bytes, .causal = true, .dtype = bf16, .cold = true}},
     {{"decode_draft4_cold",      1,  32, 8,  4,    4096, 128, 128}, {.bound = bytes, .causal = true, .dtype = bf16, .cold = true}},
+    {{"small",                   2,  5,  5,  4,    6,    20,  20}, {.bound = none, .dtype = bf16}},
+    {{"small",                   2,  5,  5,  4,    6,    20,  20}, {.bound = none, .dtype = f16}},
 };
 // clang-format on
 

@@ -6,6 +6,7 @@
 //   load_halves(from), load_first_halves(from, count), store_halves, store_first_halves   nothing past count is touched
 //   widen_bfloat16(halves), widen_float16(halves), narrow_bfloat16(floats), narrow_float16(floats)
 //   TwoHalves, store_two_halves, narrow_two_bfloat16<nans>(a, b)          x86 with AVX2: two registers as one
+//   load_two_halves, widen_two_bfloat16, store_first_of_two_halves        AVX-512
 //
 // A bfloat16 is the upper half of a float32: adding half of what is cut off, less one unless the kept part is odd, rounds
 // it. That sum may carry a NaN's bits to its sign. It cannot where the lower half of every NaN is zero, and so it is in what
@@ -84,7 +85,19 @@ FOVEA_HALVES Halves narrow_bfloat16(Floats floats) {
 
 using TwoHalves = __m512i;
 
+FOVEA_HALVES TwoHalves load_two_halves(const uint16_t *from) { return _mm512_loadu_si512(from); }
+// As widen_bfloat16 does each.
+FOVEA_HALVES void widen_two_bfloat16(TwoHalves halves, Floats *a, Floats *b) {
+  const __m512i places = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0, 6, 0, 5, 0, 4, 0,
+                                          3, 0, 2, 0, 1, 0, 0, 0);
+  const __m512i others = _mm512_add_epi16(places, _mm512_set1_epi16(16));
+  *a = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, places, halves));
+  *b = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, others, halves));
+}
 FOVEA_HALVES void store_two_halves(uint16_t *to, TwoHalves halves) { _mm512_storeu_si512(to, halves); }
+FOVEA_HALVES void store_first_of_two_halves(uint16_t *to, TwoHalves halves, int64_t count) {
+  _mm512_mask_storeu_epi16(to, _bzhi_u32(0xffffffff, static_cast<uint32_t>(count)), halves);
+}
 template <Nans nans>
 FOVEA_HALVES TwoHalves narrow_two_bfloat16(Floats a, Floats b) {
   return _mm512_permutex2var_epi16(round_bfloat16<nans>(a), upper_half_places(), round_bfloat16<nans>(b));

@@ -50,6 +50,34 @@ FOVEA_INLINE void store_two(Element *to, const Float &a, const Float &b) {
   store(to + lanes, b);
 }
 
+// Likewise; a line of bfloat16 in one load.
+template <class Element>
+FOVEA_INLINE void load_two(const Element *from, Float *a, Float *b) {
+#if defined(__AVX512F__)
+  if constexpr (same_type<Element, Bfloat16>) {
+    Floats first, second;
+    widen_two_bfloat16(load_two_halves(&from->bits), &first, &second);
+    *a = Float(first);
+    *b = Float(second);
+    return;
+  }
+#endif
+  *a = load(from);
+  *b = load(from + lanes);
+}
+
+// The first `count` of two registers, more than one's.
+template <Nans nans, class Element>
+FOVEA_INLINE void store_two_partial(Element *to, const Float &a, const Float &b, int64_t count) {
+#if defined(__AVX512F__)
+  if constexpr (same_type<Element, Bfloat16>) {
+    return store_first_of_two_halves(&to->bits, narrow_two_bfloat16<nans>(a, b), count);
+  }
+#endif
+  store(to, a);
+  store_partial(to + lanes, b, count - lanes);
+}
+
 // Two registers' worth, in an order of lanes that only the other of these two knows.
 template <class From, class To>
 FOVEA_INLINE void load_two_in_any_order(const From *from, Float *a, Float *b) {

@@ -37,7 +37,10 @@ struct FewRowsValues {
 
   // At most 128 kB. Not a multiple of a quarter of a tile, the distance of the streams of keys: each stream would ask
   // for what the next one is reading.
-  FOVEA_INLINE static int64_t keys_ahead(int64_t dim) { return max_of(4, min_of(160, 32768 / dim)); }
+  FOVEA_INLINE static int64_t keys_ahead(int64_t dim) {
+    if (dim <= 204) return 160;  // small calls are spared the division
+    return max_of(4, 32768 / dim);
+  }
 
   // Up to so many rows this path is the faster one.
   static constexpr int64_t few_rows_of(int64_t) { return tile_rows / 2; }
@@ -105,12 +108,12 @@ struct FewRowsValues {
   template <int most, class Element>
   FOVEA_INLINE static Pass pass_of(int64_t row, int64_t rows) {
     static constexpr Shares shares;
-    if (sizeof(Element) == sizeof(float) && rows < sharing_rows) return all_keys;
-    if (rows - row == 1) return row == 0 ? all_keys : no_keys;
+    if ((row == 0 && rows <= most) || (sizeof(Element) == sizeof(float) && rows < sharing_rows)) return all_keys;
+    if (rows - row == 1) return no_keys;
     return shares.of[rows / most + (most > 2 && rows % most >= 2)][ceil_div(row, most)];
   }
 
-  // `vectors` registers of each of `group` rows; load_value(at, v) is the v-th of a value.
+  // `vectors` registers of each of `group` rows; load_value(at, value) loads those of a value.
   template <int group, int vectors, class Element, class Load>
   FOVEA_INLINE static void add_columns(float *out, const Element *values, int64_t value_stride, int64_t padded,
                                        int64_t row, Pass pass, const ScoreTile &tile, const float *rescale,
@@ -128,7 +131,7 @@ struct FewRowsValues {
           });
         }
         Float value[vectors];
-        unroll<vectors>([&](auto v) FOVEA_INLINE_BODY { value[v] = load_value(values + v * lanes, v); });
+        load_value(values, value);
         unroll<group>([&](auto r) FOVEA_INLINE_BODY {
           const Float w(weight[r]);
           unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
@@ -151,8 +154,9 @@ struct FewRowsValues {
   template <int vectors, class Element>
   FOVEA_INLINE static void add_few_columns(float *out, const Element *values, int64_t value_stride, int64_t value_dim,
                                            int64_t row_count, const ScoreTile &tile, const float *rescale) {
-    const auto load_value = [&](const Element *at, int v) FOVEA_INLINE_BODY {
-      return v + 1 < vectors ? load(at) : load_partial(at, value_dim - (vectors - 1) * lanes);
+    const auto load_value = [&](const Element *at, Float *value) FOVEA_INLINE_BODY {
+      unroll<vectors - 1>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(at + v * lanes); });
+      value[vectors - 1] = load_partial(at + (vectors - 1) * lanes, value_dim - (vectors - 1) * lanes);
     };
     for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       add_columns<decltype(group)::value, vectors>(out, values, value_stride, vectors * lanes, row,
@@ -247,10 +251,14 @@ struct FewRowsValues {
     for_each_row_group<most>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
       const Pass pass = pass_of<most, Element>(row, row_count);
-      const auto load_whole = [](const Element *at, int) FOVEA_INLINE_BODY { return load(at); };
       int64_t d = 0;
       const auto add_while = [&](auto vectors) FOVEA_INLINE_BODY {
         constexpr int count = decltype(vectors)::value;
+        const auto load_whole = [](const Element *at, Float *value) FOVEA_INLINE_BODY {
+          unroll<count / 2>([&](auto v)
+                                FOVEA_INLINE_BODY { load_two(at + v * 2 * lanes, &value[v * 2], &value[v * 2 + 1]); });
+          if constexpr (count % 2 != 0) value[count - 1] = load(at + (count - 1) * lanes);
+        };
         for (; d + count * lanes <= whole; d += count * lanes) {
           add_columns<rows, count>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, load_whole);
         }
@@ -262,8 +270,8 @@ struct FewRowsValues {
       add_while(Index<1>{});
       if (whole < value_dim) {
         add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, pass, tile, rescale,
-                             [&](const Element *at, int)
-                                 FOVEA_INLINE_BODY { return load_partial(at, value_dim - whole); });
+                             [&](const Element *at, Float *value)
+                                 FOVEA_INLINE_BODY { *value = load_partial(at, value_dim - whole); });
       }
     });
   }
@@ -299,17 +307,19 @@ struct FewRowsValues {
       const Float scale(factor[r]);
       auto *to = static_cast<Element *>(rows[r]);
       Float check = zero();
-      for (int64_t d = 0; d < value_dim; d += lanes) {
+      const auto next = [&](int64_t d) FOVEA_INLINE_BODY {
         const Float value = load(out + r * padded + d);
         check = multiply_add(value, zero(), check);
-        const int64_t width = min_of(lanes, value_dim - d);
-        if (width == lanes) {
-          store(to + d, value * scale);
-        } else {
-          store_partial(to + d, value * scale, width);
-        }
+        return value * scale;
+      };
+      int64_t d = 0;
+      for (; d + 2 * lanes <= value_dim; d += 2 * lanes) store_two<Nans::any>(to + d, next(d), next(d + lanes));
+      if (d + lanes < value_dim) {
+        store_two_partial<Nans::any>(to + d, next(d), next(d + lanes), value_dim - d);
+      } else if (d < value_dim) {
+        store_partial(to + d, next(d), value_dim - d);
       }
-      finite[r] = horizontal_sum(check);
+      finite[r] = xsimd::any(check != check) ? NAN : 0.0f;
     }
   }
 };
@@ -365,24 +375,37 @@ struct FeatureRows : FewRowsValues {
             key[i] = keys.row_of<Element>(key_index(first * streams + i));
             if (begin == 0) prefetch_row<group>(key[i] + ahead, head_dim);
           });
-          const auto add = [&](int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
-            Float q[group];
-            unroll<group>([&](auto r) FOVEA_INLINE_BODY { q[r] = load(query + (row + r) * padded + d); });
+          // So many registers of each key; load_key(at, k) loads them.
+          const auto add = [&](auto registers, int64_t d, const auto &load_key) FOVEA_INLINE_BODY {
+            constexpr int count = decltype(registers)::value;
+            Float q[count * group];
+            unroll<count * group>([&](auto r) FOVEA_INLINE_BODY {
+              q[r] = load(query + (row + r / count) * padded + d + r % count * lanes);
+            });
             unroll<streams>([&](auto i) FOVEA_INLINE_BODY {
-              const Float k = load_key(key[i] + d);
+              Float k[count];
+              load_key(key[i] + d, k);
               prefetch_line<group>(key[i] + d + ahead);
-              unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-                constexpr int at = (decltype(first)::value * streams + decltype(i)::value) * group + decltype(r)::value;
-                sums.row[at] = Features::add(k, q[r], sums.row[at]);
+              unroll<count * group>([&](auto r) FOVEA_INLINE_BODY {
+                constexpr int of = (decltype(first)::value * streams + decltype(i)::value) * group;
+                constexpr int at = of + decltype(r)::value / count;
+                sums.row[at] = Features::add(k[r % count], q[r], sums.row[at]);
               });
             });
           };
           const int64_t last = min_of(end, whole);
-          for (int64_t d = begin; d < last; d += lanes) {
-            add(d, [](const Element *at) FOVEA_INLINE_BODY { return load(at); });
+          int64_t d = begin;
+          if constexpr (lanes == line_floats && is_narrow_element<Element>) {
+            for (; d + 2 * lanes <= last; d += 2 * lanes) {
+              add(Index<2>{}, d, [](const Element *at, Float *k) FOVEA_INLINE_BODY { load_two(at, &k[0], &k[1]); });
+            }
+          }
+          for (; d < last; d += lanes) {
+            add(Index<1>{}, d, [](const Element *at, Float *k) FOVEA_INLINE_BODY { *k = load(at); });
           }
           if (last < end) {
-            add(whole, [&](const Element *at) FOVEA_INLINE_BODY { return load_partial(at, head_dim - whole); });
+            add(Index<1>{}, whole,
+                [&](const Element *at, Float *k) FOVEA_INLINE_BODY { *k = load_partial(at, head_dim - whole); });
           }
         });
         return sum_rows(sums);
