@@ -17,6 +17,7 @@ struct Upcoming {
   int64_t size = 0;  // of a row
   int64_t rows = 0;
   int64_t element = 4;
+  int64_t speed = 1;  // so many times as fast as what is worked on
 
   Upcoming() = default;
   FOVEA_INLINE Upcoming(const void *data, Dtype dtype, int64_t row_stride, int64_t dim, int64_t count)
@@ -27,8 +28,8 @@ struct Upcoming {
         element(is_narrow(dtype) ? 2 : 4) {}
 
   FOVEA_INLINE void fetch(int64_t first, int64_t count) const {
-    const int64_t last = min_of(first + count, rows);
-    for (int64_t r = first; r < last; ++r) {
+    const int64_t last = min_of((first + count) * speed, rows);
+    for (int64_t r = first * speed; r < last; ++r) {
       for (int64_t i = 0; i < size; i += line_bytes) __builtin_prefetch(from + r * stride + i, 0, 2);
     }
   }
@@ -38,12 +39,13 @@ struct Upcoming {
 // time and never asked for so much at once that the core waits.
 struct PacedFetch {
   const char *row;
-  int64_t stride, size, rows, element;
+  int64_t stride, size, rows;
+  int64_t element;   // bytes that may be asked for, for each element worked on
   int64_t at = 0;    // of the row, what comes next
   int64_t owed = 0;  // bytes that may be asked for
 
   FOVEA_INLINE explicit PacedFetch(const Upcoming &next)
-      : row(next.from), stride(next.stride), size(next.size), rows(next.rows), element(next.element) {
+      : row(next.from), stride(next.stride), size(next.size), rows(next.rows), element(next.element * next.speed) {
     if (stride == size) {
       size *= rows;
       rows = min_of(rows, 1);

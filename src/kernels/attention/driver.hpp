@@ -175,7 +175,7 @@ struct AttentionWorker {
     if (one_row && plain) tile = empty_line(tile);
     Upcoming next_values;
     Prefetch prefetch;  // few rows ask for what is next by themselves
-    if constexpr (!Path::few_rows) prefetch = upcoming(band, key, &next_values);
+    if constexpr (!Path::few_rows) prefetch = upcoming(band, key, tile.keys, &next_values);
     logits.score(band.table, band.query, tile, prefetch);
     next_is_fetched = true;
     if (!plain) logits.finish(band.table, tile);
@@ -227,16 +227,64 @@ struct AttentionWorker {
     if (next % run_keys == 0 && next < band.table.any.last) end_run(band);
   }
 
-  // Rows of a band at `base`, if they are evenly spaced: all in one head.
+  // Rows from `row` on at `base`, if they are evenly spaced: all in one head.
+  FOVEA_INLINE Upcoming rows_from(const QueryCursor &row, int64_t count, const void *base, Dtype dtype,
+                                  const HeadStrides &strides, int64_t dim) const {
+    const bool one_head = row.query + count <= problem.sizes.query_len;
+    return {element_at(base, dtype, row.at(strides)), dtype, strides.position, dim, one_head ? count : 0};
+  }
   FOVEA_INLINE Upcoming band_rows(const Band &band, const void *base, Dtype dtype, const HeadStrides &strides,
                                   int64_t dim) const {
-    const QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
-    const bool one_head = row.query + band.row_count <= problem.sizes.query_len;
-    return {element_at(base, dtype, row.at(strides)), dtype, strides.position, dim, one_head ? band.row_count : 0};
+    return rows_from({problem, task.batch, task.kv_head, band.row_begin}, band.row_count, base, dtype, strides, dim);
+  }
+
+  // Whether a call reads more than what lies in the second-level cache most often anyway, where asking costs 2 % and gains
+  // nothing. As a double: sizes whose strides are 0 may be any.
+  FOVEA_INLINE bool leaves_caches() const {
+    const AttentionSizes &sizes = problem.sizes;
+    const double rows_read =
+        static_cast<double>(sizes.kv_heads) *
+        (static_cast<double>(sizes.group) * static_cast<double>(sizes.query_len) + static_cast<double>(sizes.key_len));
+    return static_cast<double>(sizes.batch) * rows_read * static_cast<double>(sizes.head_dim + sizes.value_dim) >
+           0x1p19;
+  }
+
+  // While a task's last tile, of `tile_count` keys, is at work: what the same thread most often takes next, more rows of the
+  // head or the next head, whose first tile comes along. Short rows would else wait for a large part of all they read.
+  FOVEA_NOINLINE void fetch_next_task(bool wants_keys, bool wants_queries, int64_t tile_count, Prefetch *prefetch,
+                                      Upcoming *next_values) const {
+    const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
+    const bool backwards = problem.pattern.has_window_right;
+    int64_t row = backwards ? task.row_begin - task.row_count : task.row_begin + task.row_count;
+    int64_t head = task.kv_head;
+    int64_t entry = task.batch;
+    const bool same_head = row >= 0 && row < all_rows;
+    if (!same_head) {
+      row = backwards ? max_of(0, all_rows - task.row_count) : 0;
+      if (++head == problem.sizes.kv_heads) {
+        head = 0;
+        if (++entry == problem.sizes.batch) return;
+      }
+    }
+    if (wants_keys && !same_head) {
+      const auto first_tile = [&](const HeadRows &source, int64_t dim) FOVEA_INLINE_BODY {
+        const int64_t count = min_of(tile_keys, valid_len(problem, entry, 0));
+        Upcoming tile(source.head(entry, head), source.dtype, source.strides.position, dim, count);
+        tile.speed = ceil_div(count, tile_count);
+        return tile;
+      };
+      prefetch->keys = first_tile(problem.key, problem.sizes.head_dim);
+      *next_values = first_tile(problem.value, problem.sizes.value_dim);
+    }
+    if (wants_queries) {
+      prefetch->queries = rows_from({problem, entry, head, row}, min_of(rows, all_rows - row), problem.query.data,
+                                    problem.query.dtype, problem.query.strides, problem.sizes.head_dim);
+      prefetch->queries.speed = ceil_div(prefetch->queries.rows, tile_count);
+    }
   }
 
   // What to prefetch while the band works on the tile at `key`: the first to do so fetches keys and values for all.
-  FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key, Upcoming *next_values) const {
+  FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key, int64_t tile_count, Upcoming *next_values) const {
     Prefetch prefetch;
     const int64_t b = &band - bands;
     const int64_t next = key / tile_keys * tile_keys + tile_keys;
@@ -246,6 +294,10 @@ struct AttentionWorker {
       const int64_t count = min_of(tile_keys, end - next);
       prefetch.keys = logits.keys.upcoming(next, count);
       *next_values = values.upcoming(next, count);
+    }
+    if (next >= end && task.partial.out == nullptr && leaves_caches()) {
+      const bool wants_keys = !next_is_fetched && !problem.pattern.has_window_left;
+      fetch_next_task(wants_keys, b + 1 == band_count, tile_count, &prefetch, next_values);
     }
     if (key < first_tile_end && b + 1 < band_count) {
       prefetch.queries = band_rows(bands[b + 1], problem.query.data, problem.query.dtype, problem.query.strides,
