@@ -6,7 +6,7 @@
 //   load_halves(from), load_first_halves(from, count), store_halves, store_first_halves   nothing past count is touched
 //   widen_bfloat16(halves), widen_float16(halves), narrow_bfloat16(floats), narrow_float16(floats)
 //   TwoHalves, store_two_halves, narrow_two_bfloat16<nans>(a, b)          x86 with AVX2: two registers as one
-//   load_two_halves, widen_two_bfloat16, store_first_of_two_halves        AVX-512
+//   load_two_halves, widen_two_bfloat16, store_first_two_halves        AVX-512
 //
 // A bfloat16 is the upper half of a float32: adding half of what is cut off, less one unless the kept part is odd, rounds
 // it. That sum may carry a NaN's bits to its sign. It cannot where the lower half of every NaN is zero, and so it is in what
@@ -95,7 +95,7 @@ FOVEA_HALVES void widen_two_bfloat16(TwoHalves halves, Floats *a, Floats *b) {
   *b = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, others, halves));
 }
 FOVEA_HALVES void store_two_halves(uint16_t *to, TwoHalves halves) { _mm512_storeu_si512(to, halves); }
-FOVEA_HALVES void store_first_of_two_halves(uint16_t *to, TwoHalves halves, int64_t count) {
+FOVEA_HALVES void store_first_two_halves(uint16_t *to, TwoHalves halves, int64_t count) {
   _mm512_mask_storeu_epi16(to, _bzhi_u32(0xffffffff, static_cast<uint32_t>(count)), halves);
 }
 template <Nans nans>

@@ -21,7 +21,6 @@ namespace {
 
 #if defined(__AVX512F__)
 
-FOVEA_HALVES TwoHalves load_two_halves(const uint16_t *from) { return _mm512_loadu_si512(from); }
 FOVEA_HALVES void widen_even_odd(TwoHalves halves, Floats *even, Floats *odd) {
   *even = _mm512_castsi512_ps(_mm512_slli_epi32(halves, 16));
   *odd = _mm512_castsi512_ps(_mm512_and_si512(halves, _mm512_set1_epi32(-0x10000)));
@@ -38,9 +37,6 @@ FOVEA_HALVES void stream_two_halves(uint16_t *to, TwoHalves halves) {
 FOVEA_HALVES __mmask32 first_of_two(int64_t count) { return _bzhi_u32(0xffffffff, static_cast<uint32_t>(count)); }
 FOVEA_HALVES TwoHalves load_first_two_halves(const uint16_t *from, int64_t count, uint16_t rest) {
   return _mm512_mask_loadu_epi16(_mm512_set1_epi16(static_cast<int16_t>(rest)), first_of_two(count), from);
-}
-FOVEA_HALVES void store_first_two_halves(uint16_t *to, TwoHalves halves, int64_t count) {
-  _mm512_mask_storeu_epi16(to, first_of_two(count), halves);
 }
 FOVEA_HALVES void widen_two_float16(TwoHalves halves, Floats *first, Floats *second) {
   *first = widen_float16(_mm512_castsi512_si256(halves));

@@ -71,7 +71,7 @@ template <Nans nans, class Element>
 FOVEA_INLINE void store_two_partial(Element *to, const Float &a, const Float &b, int64_t count) {
 #if defined(__AVX512F__)
   if constexpr (same_type<Element, Bfloat16>) {
-    return store_first_of_two_halves(&to->bits, narrow_two_bfloat16<nans>(a, b), count);
+    return store_first_two_halves(&to->bits, narrow_two_bfloat16<nans>(a, b), count);
   }
 #endif
   store(to, a);
