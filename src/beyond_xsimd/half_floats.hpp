@@ -5,8 +5,8 @@
 //   Halves                                       the register
 //   load_halves(from), load_first_halves(from, count), store_halves, store_first_halves   nothing past count is touched
 //   widen_bfloat16(halves), widen_float16(halves), narrow_bfloat16(floats), narrow_float16(floats)
-//   TwoHalves, store_two_halves, narrow_two_bfloat16<nans>(a, b)          x86 with AVX2: two registers as one
-//   load_two_halves, widen_two_bfloat16, store_first_two_halves        AVX-512
+//   TwoHalves, load_two_halves, store_two_halves, narrow_two_bfloat16<nans>(a, b)   x86 with AVX2: two registers as one
+//   widen_two_bfloat16, store_first_two_halves                                     the same, AVX-512
 //
 // A bfloat16 is the upper half of a float32: adding half of what is cut off, less one unless the kept part is odd, rounds
 // it. That sum may carry a NaN's bits to its sign. It cannot where the lower half of every NaN is zero, and so it is in what

@@ -10,8 +10,6 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 #if defined(__AVX2__)
-constexpr bool has_narrow_pairs = true;
-
 constexpr int64_t pair_lanes = 2 * lanes;
 
 // `halves`: as they lie in memory.
@@ -50,8 +48,6 @@ template <class Element>
 FOVEA_INLINE void store_first_of_pair(Element *to, const Float &a, const Float &b, int64_t count) {
   store_first_two_halves(&to->bits, narrow_pair<Element>(a, b), count);
 }
-#else
-constexpr bool has_narrow_pairs = false;
 #endif
 
 // The bits of -infinity.

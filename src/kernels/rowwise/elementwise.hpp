@@ -64,11 +64,9 @@ FOVEA_INLINE void map_pairs(const ElementRun &run, const Function &function) {
   };
   run.x_type == Dtype::bf16 ? map(Type<Bfloat16>{}) : map(Type<Float16>{});
 }
-#endif
 
-FOVEA_INLINE bool goes_by_pairs(const ElementRun &run) {
-  return has_narrow_pairs && run.x_type == run.out_type && is_narrow(run.x_type);
-}
+FOVEA_INLINE bool goes_by_pairs(const ElementRun &run) { return run.x_type == run.out_type && is_narrow(run.x_type); }
+#endif
 
 // From one type to another piece by piece, as floats.
 FOVEA_INLINE void map_as_floats(const ElementRun &run, void (*map)(const ElementRun &)) {
