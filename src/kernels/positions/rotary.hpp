@@ -1,9 +1,7 @@
-// Rotary position embedding: the pair (x, y) of a row's features becomes (x cos
-// - y sin, x sin + y cos). The cosines and sines come from a table that all
-// rows of one position share; a row is read once and written once, and rows are
-// as fast as memory. Pairs that lie side by side are turned in place, lanes
-// swapped: there the table holds each cosine twice and each sine with both
-// signs. Both conventions compute the same roundings.
+// Rotary position embedding: the pair (x, y) of a row's features becomes (x cos - y sin, x sin + y cos). The cosines and
+// sines come from a table that all rows of one position share; a row is read once and written once, and rows are as fast as
+// memory. Pairs that lie side by side are turned in place, lanes swapped: there the table holds each cosine twice and each
+// sine with both signs. Both conventions compute the same roundings.
 #pragma once
 
 #include "kernels/math/sincos.hpp"
@@ -38,9 +36,8 @@ void rotary_table(const RotaryTable &rows) {
   }
 }
 
-// `group` rows at one position, their pairs side by side: a register of the
-// table serves them all. Whole pairs at a time. Only rows in a core's own cache
-// are taken together: from further away they are faster one after the other.
+// `group` rows at one position, their pairs side by side: a register of the table serves them all. Whole pairs at a time.
+// Only rows in a core's own cache are taken together: from further away they are faster one after the other.
 template <int group, class X, class Out, class Store>
 FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const X *x, const float *table, Out *out,
                                     const Store &store_to) {
@@ -76,8 +73,7 @@ FOVEA_INLINE void rotate_neighbours(const RotatedRows &rows, const X *x, const f
       [&](Out *to, const Float &value) FOVEA_INLINE_BODY { store_partial(to, value, left); });
 }
 
-// Likewise, the second features of the pairs half of rotary_dim after the
-// first.
+// Likewise, the second features of the pairs half of rotary_dim after the first.
 template <int group, class X, class Out, class Store>
 FOVEA_INLINE void rotate_halves(const RotatedRows &rows, const X *x, const float *table, Out *out,
                                 const Store &store_to) {
@@ -185,11 +181,7 @@ void rotate_mixed(const RotatedRows &rows) {
                    : rotate_rows_with<X, Out, false, Distance::far>(rows, CachedStore());
 }
 
-// ---- other types
-// -----------------------------------------------------------------------------------------------------
-
-// Turned in `floats`, rows of `dim` that follow each other: the pairs that
-// begin with `pair`.
+// Of other types, turned in `floats`: rows of `dim` that follow each other, the pairs that begin with `pair`.
 FOVEA_INLINE void rotate_widened(const RotatedRows &of, int64_t first_row, int64_t count, int64_t pair, int64_t dim,
                                  int64_t rotary_dim, float *floats) {
   RotatedRows rows = of;
@@ -203,8 +195,7 @@ FOVEA_INLINE void rotate_widened(const RotatedRows &of, int64_t first_row, int64
   rotate_of<float>(rows);
 }
 
-// A row longer than a block, in pieces: of half-split pairs the first features
-// and the second ones side by side.
+// A row longer than a block, in pieces: of half-split pairs the first features and the second ones side by side.
 FOVEA_NOINLINE void rotate_long_row(const RotatedRows &rows, int64_t r, float *floats) {
   const int64_t runs = rows.interleaved ? 1 : 2;
   const int64_t run = rows.rotary_dim / runs;
