@@ -29,6 +29,32 @@ inline __attribute__((always_inline)) __m512i load_first_elements(const uint16_t
   return _mm512_maskz_loadu_epi16(_bzhi_u32(0xffffffff, static_cast<uint32_t>(count)), from);
 }
 
+// The first four pairs from memory again and again; of `count` of them, the others 0. Nothing else is read.
+inline __attribute__((always_inline)) __m512 repeat_four_pairs(const float *from) {
+  return _mm512_broadcast_f32x4(_mm_loadu_ps(from));
+}
+inline __attribute__((always_inline)) __m512 repeat_first_pairs(const float *from, int64_t count) {
+  const auto some = static_cast<__mmask8>(_bzhi_u32(0xff, static_cast<uint32_t>(count)));
+  return _mm512_broadcast_f32x4(_mm_maskz_loadu_ps(some, from));
+}
+
+// The sums of each quarter of 1 to 4 registers: of the first quarter of each, then of the second and so on. What follows the
+// last of them is not specified.
+inline __attribute__((always_inline)) __m512 add_neighbours(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+template <int count, class Register>
+inline __attribute__((always_inline)) __m512 sums_of_four(const Register *registers) {
+  const __m512 first = add_neighbours(registers[0], registers[count > 1 ? 1 : 0]);
+  __m512 sums = first;
+  if constexpr (count > 2) sums = add_neighbours(registers[2], registers[count - 1]);
+  sums = add_neighbours(first, sums);
+  if constexpr (count == 4) return sums;
+  int places[16];
+  for (int i = 0; i < 16; ++i) places[i] = i / count * 4 + i % count;
+  return _mm512_permutexvar_ps(_mm512_loadu_si512(places), sums);
+}
+
 // Two rows of 32 elements as pairs, each quarter of the registers by itself: `low` has elements 0 to 3, 8 to 11, 16 to 19 and
 // 24 to 27, `high` the rest. Sums that lie like that, put in order: the first 16 in `low`.
 struct PairRegisters {

@@ -70,6 +70,7 @@ struct RowTable {
   const uint8_t *mask[rows];
   float sink[rows];  // in score units; only if the problem has sinks
   int64_t count;
+  int64_t task_rows;                  // of the whole task
   int64_t vectors;                    // registers that hold `count` rows
   KeyRange any, all;                  // keys attended by at least one row, by every row
   KeyRange vector_any[rows / lanes];  // by at least one row of a register
@@ -77,6 +78,7 @@ struct RowTable {
   FOVEA_INLINE void fill(const AttentionTask &task, int64_t row_begin, int64_t row_count) {
     const AttentionProblem &problem = *task.problem;
     count = row_count;
+    task_rows = task.row_count;
     vectors = ceil_div(row_count, lanes);
     any = {task.key_end, task.key_begin};
     all = {task.key_begin, task.key_end};

@@ -40,13 +40,19 @@ struct RowPointers {
   const float *base[groups];
   int64_t stride;
 
-  FOVEA_INLINE RowPointers(const float *a, int64_t a_stride) : stride(a_stride) {
-    unroll<groups>([&](auto g) FOVEA_INLINE_BODY { base[g] = a + g * 3 * a_stride; });
+  FOVEA_INLINE RowPointers(const float *a, int64_t a_stride) : RowPointers(a, a_stride, 3 * a_stride) {}
+  // Groups of three rows so far apart.
+  FOVEA_INLINE RowPointers(const float *a, int64_t a_stride, int64_t apart) : stride(a_stride) {
+    unroll<groups>([&](auto g) FOVEA_INLINE_BODY { base[g] = a + g * apart; });
+  }
+  template <int row>
+  FOVEA_INLINE const float *address() const {
+    if constexpr (order == Order::row_major) return base[row / 3] + (row % 3) * stride;
+    return base[0] + row;
   }
   template <int row, int step>
   FOVEA_INLINE float element() const {
-    if constexpr (order == Order::row_major) return base[row / 3][(row % 3) * stride + step];
-    return base[0][step * stride + row];
+    return address<row>()[order == Order::row_major ? step : step * stride];
   }
   template <int steps>
   FOVEA_INLINE void advance() {

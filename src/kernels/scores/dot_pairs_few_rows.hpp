@@ -2,14 +2,16 @@
 // features of a key, and two keys of the values, to an instruction. Nothing is widened, so that the arithmetic of several
 // rows keeps up with half the bytes.
 //
-//   scores   registers of 16 pairs of features, which as bits are floats: FeatureRows with half the features
-//   values   two keys' rows are joined to pairs in registers, which serve four rows of weights, rounded to bfloat16
+//   scores   registers of 16 pairs of features, which as bits are floats: FeatureRows with half the features. Of 8 rows and
+//            more, all at once: DotPairsTogether
+//   values   two keys' rows are joined to pairs in registers, which serve up to 12 rows of weights, rounded to bfloat16
 //
 // Bound: bytes of keys and values, or (D + Dv) / 32 instructions for each row and key. Weights and sums are those of DotPairs.
 #pragma once
 
 #include "kernels/products/pair_products.hpp"
 #include "kernels/scores/dot_pairs.hpp"
+#include "kernels/scores/dot_pairs_together.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -26,11 +28,18 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
   static constexpr int64_t few_rows_of(int64_t) { return tile_rows; }
 
   static constexpr int64_t query_floats(int64_t head_dim) { return round_up(head_dim / 2, lanes) * tile_rows; }
+  static_assert(lanes % DotPairsTogether::parts == 0);  // so that those have room, too
+
+  // By the whole task, so that a row that is computed again by itself sums in the same order.
+  FOVEA_INLINE static bool takes_all(const RowTable<tile_rows> &table) {
+    return table.task_rows >= DotPairsTogether::least_rows;
+  }
 
   // query[row][pair of features], padded with zeros to whole registers: pairs of bits are moved like floats.
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
     const int64_t pairs = problem.sizes.head_dim / 2;
+    if (takes_all(table)) return DotPairsTogether::load_queries(pairs, table, query);
     const int64_t padded = round_up(pairs, lanes);
     for (int64_t r = 0; r < table.count; ++r) {
       const auto *from = static_cast<const float *>(table.query[r]);
@@ -40,6 +49,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+    if (takes_all(job.table)) return DotPairsTogether::score(job);
     RowSpan keys = job.keys;
     keys.stride /= 2;
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
@@ -110,11 +120,11 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
   FOVEA_NOINLINE static void add_piece(float *out, const uint16_t *values, int64_t value_stride, int64_t value_dim,
                                        int64_t row_count, const ScoreTile &tile, const float *rescale) {
     const int64_t padded = round_up(value_dim, lanes);
-    for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
+    for_each_block<1>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
-      const Pass pass = pass_of<4, uint16_t>(row, row_count);
+      const Pass pass = row_count < 8 ? pass_of<4, uint16_t>(row, row_count) : row == 0 ? all_keys : no_keys;
       int64_t d = 0;
-      for (; d + 2 * wide <= value_dim; d += 2 * wide) {
+      for (; rows <= 4 && d + 2 * wide <= value_dim; d += 2 * wide) {
         add_columns<rows, 2>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, wide);
       }
       for (; d < value_dim; d += wide) {

@@ -1,0 +1,103 @@
+// Scores of 8 to 16 rows of bfloat16 by products of pairs, all rows at once: a register holds four neighbouring pairs of
+// features of four rows of queries, and four pairs of a key are repeated as they are loaded, so that each load serves up to
+// four registers and a score is the sum of only four lanes. Keys are read as streams, three neighbours of each.
+//
+// Bound: bytes of keys, or D / 32 instructions for each row, 7 to 10 for each key's sums, and with two registers of queries
+// as many loads as instructions. Fewer rows are faster one register of a key at a time (FeatureRows).
+#pragma once
+
+#include "kernels/attention/few_rows.hpp"
+#include "kernels/products/pair_products.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+struct DotPairsTogether {
+  static constexpr int64_t least_rows = 8;
+  static constexpr int64_t tile_rows = FewRowsValues::tile_rows;
+  static constexpr int64_t parts = 4;  // pairs of features of a row in a register
+
+  // query[step][row % registers][row / registers][part], padded with zeros: pairs of bits are moved like floats.
+  FOVEA_NOINLINE static void load_queries(int64_t pairs, const RowTable<tile_rows> &table, float *query) {
+    const int64_t registers = ceil_div(table.count, parts);
+    const int64_t step = registers * lanes;
+    for (int64_t i = 0; i < ceil_div(pairs, parts) * step; i += lanes) store(query + i, zero());
+    for (int64_t r = 0; r < table.count; ++r) {
+      const auto *from = static_cast<const float *>(table.query[r]);
+      float *to = query + r % registers * lanes + r / registers * parts;
+      int64_t p = 0;
+      for (; p + parts <= pairs; p += parts, to += step) memcpy(to, from + p, parts * sizeof(float));
+      memcpy(to, from + p, static_cast<size_t>(pairs - p) * sizeof(float));
+    }
+  }
+
+  // Of `keys` keys, each three neighbours `apart` keys after those before; scores lie likewise. What a key's row lacks of a
+  // whole step counts as 0.
+  template <int registers, int keys>
+  FOVEA_INLINE static void score_keys(const float *query, const float *first_key, int64_t stride, int64_t apart,
+                                      int64_t pairs, float *scores) {
+    RowPointers<keys, Order::row_major> key(first_key, stride, apart * stride);
+    const int64_t far = FewRowsValues::keys_ahead(pairs) * stride;
+    Block<keys, registers> sum;
+    const auto add = [&](const auto &load_parts) FOVEA_INLINE_BODY {
+      Float q[registers];
+      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { q[v] = load(query + v * lanes); });
+      query += registers * lanes;
+      unroll<keys>([&](auto r) FOVEA_INLINE_BODY {
+        const Float k(load_parts(key.template address<decltype(r)::value>()));
+        unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+          constexpr int at = decltype(r)::value * registers + decltype(v)::value;
+          sum.at[at] = PairProducts::add(k, q[v], sum.at[at]);
+        });
+      });
+      key.template advance<parts>();
+    };
+    const int64_t whole = pairs / parts, all = ceil_div(pairs, parts);
+    sum_in_chains(sum, 0, all, feature_chain(all), [&](int64_t step, int64_t steps) FOVEA_INLINE_BODY {
+      const int64_t end = step + steps;
+      for (; step < min_of(end, whole); ++step) {
+        if (step % (line_floats / parts) == 0) {
+          unroll<keys>([&](auto r) FOVEA_INLINE_BODY {
+            __builtin_prefetch(key.template address<decltype(r)::value>() + far, 0, 2);
+          });
+        }
+        add([](const float *at) FOVEA_INLINE_BODY { return repeat_four_pairs(at); });
+      }
+      if (step < end) {
+        add([&](const float *at) FOVEA_INLINE_BODY { return repeat_first_pairs(at, pairs % parts); });
+      }
+    });
+    unroll<keys>([&](auto r) FOVEA_INLINE_BODY {
+      float *at = scores + (r / 3 * apart + r % 3) * tile_rows;
+      store(at, Float(sums_of_four<registers>(&sum.at[r * registers])));
+    });
+  }
+
+  template <int registers>
+  FOVEA_INLINE static void score_streams(const ScoreJob<tile_rows> &job, int64_t pairs) {
+    constexpr int block = registers <= 2 ? 12 : 6;
+    const auto *keys = static_cast<const float *>(job.keys.data);
+    const int64_t stride = job.keys.stride / 2;
+    const int64_t stream_keys = job.tile.keys / block * 3;
+    for (int64_t j = 0; j < stream_keys; j += 3) {
+      score_keys<registers, block>(job.query, keys + j * stride, stride, stream_keys, pairs,
+                                   job.tile.scores + j * tile_rows);
+    }
+    const int64_t streamed = stream_keys * (block / 3);
+    for_each_block<registers>(job.tile.keys - streamed, [&](auto count, int64_t offset) FOVEA_INLINE_BODY {
+      const int64_t j = streamed + offset;
+      score_keys<registers, decltype(count)::value>(job.query, keys + j * stride, stride, 3, pairs,
+                                                    job.tile.scores + j * tile_rows);
+    });
+  }
+
+  FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+    const int64_t pairs = job.problem.sizes.head_dim / 2;
+    for_each_vector_group(ceil_div(job.table.count, parts), [&](auto registers, int64_t) FOVEA_INLINE_BODY {
+      score_streams<decltype(registers)::value>(job, pairs);
+    });
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
