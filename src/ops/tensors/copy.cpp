@@ -31,6 +31,22 @@ void convert(const RowwiseKernels &kernels, const void *from, Dtype from_dtype, 
   }
 }
 
+// Strides in bytes, of tensors of one type.
+RowSpace in_bytes(RowSpace rows, size_t size) {
+  for (int axis = 0; axis < rows.axes; ++axis) {
+    rows.x_strides[axis] *= static_cast<int64_t>(size);
+    rows.out_strides[axis] *= static_cast<int64_t>(size);
+  }
+  return rows;
+}
+
+void copy_bytes(const RowSpace &rows, int64_t begin, int64_t end, const char *from, char *to, size_t size) {
+  RowCursor cursor(rows, begin);
+  for (int64_t row = begin; row < end; ++row, cursor.next()) {
+    std::memcpy(to + cursor.out_offset(), from + cursor.x_offset(), size);
+  }
+}
+
 }  // namespace
 
 void gather(const float *from, int64_t stride, int64_t count, float *to) {
@@ -62,6 +78,8 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
   const int64_t tasks = ceil_div(runs.rows.count, rows_per_task) * pieces;
   const auto from_dtype = static_cast<Dtype>(from.dtype);
   const auto to_dtype = static_cast<Dtype>(to.dtype);
+  const size_t size = dtype_size(to_dtype);
+  const RowSpace rows_of_bytes = in_bytes(runs.rows, size);
   run_tasks(context, copying_workers(context, elements), tasks, [&](int, int64_t task) {
     const int64_t begin = task / pieces * rows_per_task;
     const int64_t end = std::min(begin + rows_per_task, runs.rows.count);
@@ -69,19 +87,16 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
     const int64_t count = std::min(piece, runs.length - first);
     const void *source = element_at(from.data, from_dtype, first);
     void *target = element_at(to.data, to_dtype, first);
-    RowCursor cursor(runs.rows, begin);
     if (from_dtype != to_dtype) {
+      RowCursor cursor(runs.rows, begin);
       for (int64_t row = begin; row < end; ++row, cursor.next()) {
         convert(*context.kernels->rowwise, element_at(source, from_dtype, cursor.x_offset()), from_dtype, count,
                 element_at(target, to_dtype, cursor.out_offset()), to_dtype);
       }
       return;
     }
-    const auto size = static_cast<int64_t>(dtype_size(to_dtype));
-    for (int64_t row = begin; row < end; ++row, cursor.next()) {
-      std::memcpy(static_cast<char *>(target) + cursor.out_offset() * size,
-                  static_cast<const char *>(source) + cursor.x_offset() * size, static_cast<size_t>(count * size));
-    }
+    copy_bytes(rows_of_bytes, begin, end, static_cast<const char *>(source), static_cast<char *>(target),
+               static_cast<size_t>(count) * size);
   });
 }
 
