@@ -19,45 +19,44 @@ constexpr int64_t fetch_ahead = 2;  // rows, where they come from memory
 #if defined(__AVX2__)
 constexpr float largest_scaled_max = 0x1p16f;
 
-// The largest of a row as by row_max_of, without a detour through memory. A NaN of positive sign comes back as one.
+// A register's worth or less, the others -infinity.
 template <class Element>
-FOVEA_INLINE float narrow_max(const Element *x, int64_t count) {
-  using Integers = xsimd::batch<int16_t, Arch>;
-  const auto in_order = [](const Integers &bits) FOVEA_INLINE_BODY { return bits ^ ((bits >> 15) & Integers(0x7fff)); };
-  const auto last = [&](int64_t i) FOVEA_INLINE_BODY {
-    return in_order(Integers(load_first_two_halves(&x[i].bits, count - i, minus_infinity_bits<Element>)));
-  };
-  const auto at = [&](int64_t i) FOVEA_INLINE_BODY { return in_order(Integers(load_two_halves(&x[i].bits))); };
-  Integers most[2];
-  if (count < pair_lanes) {
-    most[0] = most[1] = last(0);
-  } else {
-    most[0] = at(0);
-    most[1] = at(count - pair_lanes);  // elements seen before do not change a maximum
-    int64_t i = pair_lanes;
-    for (; i + 2 * pair_lanes <= count; i += 2 * pair_lanes) {
-      unroll<2>([&](auto v) FOVEA_INLINE_BODY { most[v] = xsimd::max(most[v], at(i + v * pair_lanes)); });
-    }
-    if (i + pair_lanes <= count) most[0] = xsimd::max(most[0], at(i));
-  }
-  Float a, b;
-  widen_pair<Element>(in_order(xsimd::max(most[0], most[1])), &a, &b);
-  return horizontal_max(larger(a, b));
+FOVEA_INLINE Float first_elements(const Element *x, int64_t count) {
+  return choose(lanes_below(count), load_partial(x, count), splat(-__builtin_inff()));
 }
 
-// The powers of count elements, whole pairs of registers of them, if there is room for them; returns their sum.
+// The largest of a row; what it is of one with a NaN is not specified.
+template <class Element>
+FOVEA_INLINE float narrow_max(const Element *x, int64_t count) {
+  if (count <= lanes) return horizontal_max(first_elements(x, count));
+  Float a, b, most[2];
+  if (count < pair_lanes) {
+    load_first_of_pair(x, count, minus_infinity_bits<Element>, &most[0], &most[1]);
+  } else {
+    load_pair(x + count - pair_lanes, &most[0], &most[1]);  // what is seen twice does not change a maximum
+  }
+  for (int64_t i = 0; i + pair_lanes <= count; i += pair_lanes) {
+    load_pair(x + i, &a, &b);
+    most[0] = larger(a, most[0]);
+    most[1] = larger(b, most[1]);
+  }
+  return horizontal_max(larger(most[0], most[1]));
+}
+
+// The powers of count elements, if there is room for them; returns their sum. They lie as load_pair gives them; a register's
+// worth or less at the end goes by itself, in order.
 template <class Element>
 FOVEA_INLINE float narrow_powers(const Element *x, int64_t count, float row_max, float *powers) {
   const Float shift = splat(-(row_max * log2_of_e));
   Float sums[2] = {zero(), zero()};
-  const auto step = [&](Float a, Float b, int64_t i) FOVEA_INLINE_BODY {
-    a = narrow_exp2_of_negative(multiply_add(a, splat(log2_of_e), shift));
-    b = narrow_exp2_of_negative(multiply_add(b, splat(log2_of_e), shift));
-    sums[0] = sums[0] + a;
-    sums[1] = sums[1] + b;
-    if (powers == nullptr) return;
-    store(powers + i, a);
-    store(powers + i + lanes, b);
+  const auto put = [&](const Float &value, int64_t i, Float &sum) FOVEA_INLINE_BODY {
+    const Float power = narrow_exp2_of_negative(multiply_add(value, splat(log2_of_e), shift));
+    sum = sum + power;
+    if (powers != nullptr) store(powers + i, power);
+  };
+  const auto step = [&](const Float &a, const Float &b, int64_t i) FOVEA_INLINE_BODY {
+    put(a, i, sums[0]);
+    put(b, i + lanes, sums[1]);
   };
   Float a, b;
   int64_t i = 0;
@@ -65,9 +64,12 @@ FOVEA_INLINE float narrow_powers(const Element *x, int64_t count, float row_max,
     load_pair(x + i, &a, &b);
     step(a, b, i);
   }
-  if (i < count) {
-    load_first_of_pair(x + i, count - i, minus_infinity_bits<Element>, &a, &b);
+  const int64_t left = count - i;
+  if (left > lanes) {
+    load_first_of_pair(x + i, left, minus_infinity_bits<Element>, &a, &b);
     step(a, b, i);
+  } else if (left > 0) {
+    put(first_elements(x + i, left), i, sums[0]);
   }
   return horizontal_sum(sums[0] + sums[1]);
 }
@@ -97,8 +99,12 @@ struct WaitingRow {
     for (; i + pair_lanes <= count; i += pair_lanes) {
       store_pair(out + i, load(powers + i) * by, load(powers + i + lanes) * by);
     }
-    if (i == count) return;
-    store_first_of_pair(out + i, load(powers + i) * by, load(powers + i + lanes) * by, count - i);
+    const int64_t left = count - i;
+    if (left > lanes) {
+      store_first_of_pair(out + i, load(powers + i) * by, load(powers + i + lanes) * by, left);
+    } else if (left > 0) {
+      store_partial(out + i, load(powers + i) * by, left);
+    }
   }
 };
 
