@@ -1,7 +1,7 @@
-// The kernels of attention by the dot product and by distances: one task each, with every number of rows and keys. What
-// additive scores are given, projected and prepared units, is made by other kernels, so those are tested through the
-// interface.
-#include "kernels.hpp"
+// The kernels of attention by the dot product, that of pairs of bfloat16 too, and by distances: one task each, with every
+// number of rows and keys. What additive scores are given, projected and prepared units, is made by other kernels, so those
+// are tested through the interface.
+#include "elements.hpp"
 #include "reference.hpp"
 
 using namespace testing;
@@ -13,7 +13,12 @@ struct Problem {
   int64_t heads = 1, query_len = 1, key_len = 1, head_dim = 1, value_dim = 1;  // heads share one key/value head
   bool causal = false, masked = false;
   int64_t valid_len = -1;  // -1: all
+  bool pairs = false;      // queries, keys and values of bfloat16, by products of pairs
 
+  Dtype dtype() const { return pairs ? Dtype::bf16 : Dtype::f32; }
+  const fovea::AttentionKernels &kernels(const fovea::Kernels &table) const {
+    return pairs ? *table.dot_pairs : table.attention_of(score);
+  }
   int64_t rows() const { return heads * query_len; }
 };
 
@@ -21,7 +26,8 @@ struct Problem {
 struct Task {
   Problem given;
   reference::AttentionInputs inputs;
-  Floats query, key, value, out, log_sum_exp, weights, row_max, row_scale;
+  Elements query, key, value;
+  Floats out, log_sum_exp, weights, row_max, row_scale;
   GuardedMemory mask;
   int32_t valid_len;
   fovea::AttentionProblem problem{};
@@ -36,6 +42,9 @@ struct Task {
     in.query = normals(p.rows() * p.head_dim, random);
     in.key = normals(p.key_len * p.head_dim, random);
     in.value = normals(p.key_len * p.value_dim, random);
+    for (std::vector<float> *operand : {&in.query, &in.key, &in.value}) {
+      for (float &number : *operand) number = rounded_to(number, static_cast<fovea_dtype>(p.dtype()));
+    }
     in.scale = 1 / std::sqrt(static_cast<float>(p.head_dim));
     if (p.score == fovea::ScoreKind::gaussian) {
       in.score.kind = reference::ScoreKind::kGaussian;
@@ -51,9 +60,9 @@ struct Task {
   Task(const Problem &p, Random &random)
       : given(p),
         inputs(make_inputs(p, random)),
-        query(inputs.query),
-        key(inputs.key),
-        value(inputs.value),
+        query(inputs.query, p.dtype()),
+        key(inputs.key, p.dtype()),
+        value(inputs.value, p.dtype()),
         out(p.rows() * p.value_dim),
         log_sum_exp(p.rows()),
         weights(p.rows() * p.key_len),
@@ -73,6 +82,7 @@ struct Task {
     problem.query.data = query.data();
     problem.key.data = key.data();
     problem.value.data = value.data();
+    problem.query.dtype = problem.key.dtype = problem.value.dtype = p.dtype();
     problem.outputs.out = out.data();
     problem.query.strides = strides(p.query_len, p.head_dim);
     problem.key.strides = strides(p.key_len, p.head_dim);
@@ -94,7 +104,7 @@ struct Task {
 
   void run(const fovea::Kernels &table, void (*kernel)(const fovea::AttentionTask &), bool with_weights) {
     problem.outputs.weights_wanted = with_weights;
-    const int64_t floats = table.attention_of(given.score).scratch_floats(given.head_dim, given.value_dim, false);
+    const int64_t floats = given.kernels(table).scratch_floats(given.head_dim, given.value_dim, given.pairs);
     const WithPlacement aligned(Placement::kEnd);  // whole lines, as plans hand it out
     const Floats scratch(fovea::round_up(floats, 16));
     fovea::AttentionTask task{};
@@ -106,7 +116,7 @@ struct Task {
     task.row_scale = row_scale.data();
     task.scratch = scratch.data();
     kernel(task);
-    if (with_weights) table.attention_of(given.score).weights(task);
+    if (with_weights) given.kernels(table).weights(task);
   }
 
   // By how much the largest score may be off: a sum of head_dim terms, and the roundings of differences and scale.
@@ -128,18 +138,18 @@ struct Task {
   void check(bool with_weights) const {
     const auto truth = reference::attention<double>(inputs);
     const double score = 2 * score_error();
-    const auto bounds = [&](const std::vector<double> &sizes) {
+    const auto bounds = [&](const std::vector<double> &sizes, double rounding) {
+      const double relative = score + kEpsilon * 8 * static_cast<double>(1 + given.key_len) + rounding;
       std::vector<double> list;
-      for (const double size : sizes) {
-        list.push_back((score + kEpsilon * 8 * static_cast<double>(1 + given.key_len)) * std::abs(size) + 0x1p-120);
-      }
+      for (const double size : sizes) list.push_back(relative * std::abs(size) + 0x1p-120);
       return list;
     };
+    const double weight_rounding = given.pairs ? 0x1p-8 : 0;  // before they meet the values
     std::vector<double> lse_bounds;
     for (const double value : truth.log_sum_exp) lse_bounds.push_back(score + kEpsilon * (8 + 4 * std::abs(value)));
-    CHECK_WITHIN(out.values(), truth.out, bounds(truth.weighted_magnitude));
+    CHECK_WITHIN(out.values(), truth.out, bounds(truth.weighted_magnitude, weight_rounding));
     CHECK_WITHIN(log_sum_exp.values(), truth.log_sum_exp, lse_bounds);
-    if (with_weights) CHECK_WITHIN(weights.values(), truth.weights, bounds(truth.weights));
+    if (with_weights) CHECK_WITHIN(weights.values(), truth.weights, bounds(truth.weights, 0));
   }
 };
 
@@ -154,9 +164,29 @@ void check_problem(const fovea::Kernels &table, const Problem &problem, bool til
   CAPTURE(problem.masked);
   CAPTURE(problem.valid_len);
   Task task(problem, random);
-  const fovea::AttentionKernels &kernels = table.attention_of(problem.score);
+  const fovea::AttentionKernels &kernels = problem.kernels(table);
   task.run(table, tile ? kernels.tile : kernels.rows, tile);
   task.check(tile);
+}
+
+void check_pairs(const fovea::Kernels &table, Problem problem, Random &random) {
+  problem.pairs = true;
+  constexpr int64_t least = 4;  // fewer are widened
+  const bool few = problem.rows() >= least && problem.rows() <= table.dot_pairs->few_rows(problem.head_dim);
+  if (few) check_problem(table, problem, false, random);
+  check_problem(table, problem, true, random);
+}
+
+// body(kernels) for those that have them.
+template <typename Body>
+void for_each_table_with_pairs(Body body) {
+  if (!fovea::cpu_has_bfloat16_products()) {
+    MESSAGE("this processor has no products of bfloat16: not tested");
+    return;
+  }
+  for_each_table([&](const fovea::Kernels &table) {
+    if (table.dot_pairs != nullptr) body(table);
+  });
 }
 
 constexpr fovea::ScoreKind kKinds[] = {fovea::ScoreKind::dot, fovea::ScoreKind::gaussian};
@@ -202,6 +232,47 @@ TEST_SUITE("kernels attention") {
           }
         }
         for (const int64_t d : {100, 256, 1024}) check_problem(table, {kind, 1, 1, 9, d, d}, false, random);
+      }
+    });
+  }
+
+  TEST_CASE("pairs of bfloat16: every number of few rows, of keys and of features") {
+    for_each_table_with_pairs([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      const int64_t rows = table.dot_pairs->tile_rows;
+      for (int64_t q = 1; q <= table.dot_pairs->few_rows(64); ++q) {
+        const int64_t keys = table.dot_pairs->few_rows_keys(q);
+        for (int64_t k = 1; k <= 26; ++k)
+          check_pairs(table, {.query_len = q, .key_len = k, .head_dim = 6, .value_dim = 5}, random);
+        for (const int64_t k : {keys - 1, keys, keys + 1, keys + 13}) {
+          check_pairs(table, {.query_len = q, .key_len = k, .head_dim = 10, .value_dim = 40}, random);
+        }
+        for (int64_t d = 2; d <= 72; d += 2) {
+          check_pairs(table, {.query_len = q, .key_len = 9, .head_dim = d, .value_dim = 73 - d}, random);
+        }
+        check_pairs(table, {.query_len = q, .key_len = 31, .head_dim = 600, .value_dim = 600}, random);
+      }
+      for (const int64_t q : {17, 33, static_cast<int>(rows) - 1, static_cast<int>(rows) + 1}) {
+        check_pairs(table, {.query_len = q, .key_len = 100, .head_dim = 34, .value_dim = 35}, random);
+      }
+    });
+  }
+
+  TEST_CASE("pairs of bfloat16: masks, lengths and causal, at random") {
+    for_each_table_with_pairs([](const fovea::Kernels &table) {
+      for (int64_t n = 0; n < case_count(80); ++n) {
+        const uint64_t seed = base_seed() + 1000 + static_cast<uint64_t>(n);
+        CAPTURE(seed);
+        Random random(seed);
+        Problem p;
+        p.query_len = random.integer(1, 20);
+        p.key_len = random.integer(1, 130);
+        p.head_dim = 2 * random.integer(1, 40);
+        p.value_dim = random.integer(1, 80);
+        p.causal = random.chance(0.4);
+        p.masked = random.chance(0.4);
+        if (random.chance(0.5)) p.valid_len = random.integer(0, p.key_len);
+        check_pairs(table, p, random);
       }
     });
   }
