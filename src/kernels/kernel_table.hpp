@@ -135,7 +135,7 @@ struct RowwiseKernels {
 struct Kernels {
   const char *name;                                // of the limit
   const AttentionKernels *attention[score_kinds];  // by ScoreKind
-  const AttentionKernels *dot_pairs;               // of bfloat16, many rows, where the processor has them; or null
+  const AttentionKernels *dot_pairs;               // of bfloat16, 4 rows and more, where the CPU has them; or null
   const AttentionKernels *dot_tiles;               // likewise, on AMX's tiles
   const AttentionKernels *dot_float16_tiles;       // likewise, of binary16
   const MatmulKernels *matmul;
