@@ -89,7 +89,9 @@ template <>
 inline constexpr fovea_dtype dtype_of<Float16> = FOVEA_F16;
 template <>
 inline constexpr fovea_dtype dtype_of<Bfloat16> = FOVEA_BF16;
-#if defined(__FLT16_MAX__)  // std::float16_t is _Float16
+// std::float16_t is _Float16. On 64-bit Arm g++ 12 tells how large it is without having it.
+#if defined(__FLT16_MAX__) && (defined(__clang__) || defined(__x86_64__) || defined(__i386__) || __GNUC__ >= 13)
+#define FOVEA_COMPILER_HAS_FLOAT16
 template <>
 inline constexpr fovea_dtype dtype_of<_Float16> = FOVEA_F16;
 #endif

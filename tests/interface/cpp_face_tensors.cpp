@@ -37,7 +37,7 @@ static_assert(!std::is_convertible_v<const std::vector<fovea::Bfloat16> &, Outpu
 static_assert(!std::is_convertible_v<std::vector<std::int32_t> &, Input>);
 static_assert(!std::is_convertible_v<std::vector<fovea::Float16> &, fovea::Integers>);
 static_assert(fovea::dtype_of<fovea::Float16> == FOVEA_F16 && fovea::dtype_of<fovea::Bfloat16> == FOVEA_BF16);
-#if defined(__FLT16_MAX__)
+#if defined(FOVEA_COMPILER_HAS_FLOAT16)
 static_assert(fovea::dtype_of<_Float16> == FOVEA_F16);
 #endif
 #if defined(__BFLT16_MAX__)
@@ -110,7 +110,7 @@ TEST_CASE("tensors: shape, strides and type of what they are laid over") {
 TEST_CASE("tensors of 16-bit floats, the library's own and the compiler's, in any mix") {
   check_half_tensor<fovea::Float16>();
   check_half_tensor<fovea::Bfloat16>();
-#if defined(__FLT16_MAX__)
+#if defined(FOVEA_COMPILER_HAS_FLOAT16)
   check_half_tensor<_Float16>();
 #endif
 #if defined(__BFLT16_MAX__)
@@ -136,7 +136,7 @@ TEST_CASE("Float16 and Bfloat16: rounding, overflow, subnormal numbers, NaN") {
     const auto half = static_cast<float>(Float16{bits}), brain = static_cast<float>(Bfloat16{bits});
     wrong += !std::isnan(half) && Float16::from(half).bits != bits;
     wrong += !std::isnan(brain) && Bfloat16::from(brain).bits != bits;
-#if defined(__FLT16_MAX__)
+#if defined(FOVEA_COMPILER_HAS_FLOAT16)
     wrong += !std::isnan(half) && half != static_cast<float>(std::bit_cast<_Float16>(bits));
 #endif
   }
