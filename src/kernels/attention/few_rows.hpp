@@ -319,7 +319,7 @@ struct FewRowsValues {
       } else if (d < value_dim) {
         store_partial(to + d, next(d), value_dim - d);
       }
-      finite[r] = xsimd::any(check != check) ? NAN : 0.0f;
+      finite[r] = xsimd::any(xsimd::isnan(check)) ? NAN : 0.0f;
     }
   }
 };

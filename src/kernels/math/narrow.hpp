@@ -40,13 +40,15 @@ FOVEA_INLINE void narrow_exp(Float *a, Float *b) {
   *b = narrow_exp2(*b * log2_of_e);
 }
 
+constexpr int narrow_tanh_degree = 3;
+
 // The table of each coefficient; intervals as in tanh_by_table.
 template <class Element>
 struct NarrowTanh;
 template <>
 struct NarrowTanh<Bfloat16> {
   static constexpr float bound = 3.57f, octaves = 4.2f;
-  alignas(64) static constexpr float c[4][16] = {
+  alignas(64) static constexpr float c[narrow_tanh_degree + 1][16] = {
       {-0x1.00d358p-10f, -0x1.2d3ebcp-8f, -0x1.aec2d6p-7f, -0x1.c49e60p-6f, -0x1.c76698p-5f, -0x1.63acfcp-4f,
        -0x1.3e21e2p-4f, -0x1.d25d6ep-7f, 0x1.37e650p-3f, 0x1.af46aep-2f, 0x1.4a1e98p-1f, 0x1.97d676p-1f, 0.0f,
        -0x1.4f1ddap-19f, -0x1.2590bep-15f, -0x1.85d5dcp-13f},
@@ -63,7 +65,7 @@ struct NarrowTanh<Bfloat16> {
 template <>
 struct NarrowTanh<Float16> {
   static constexpr float bound = 4.61f, octaves = 3.25f;
-  alignas(64) static constexpr float c[4][16] = {
+  alignas(64) static constexpr float c[narrow_tanh_degree + 1][16] = {
       {-0x1.9b8666p-9f, -0x1.b1d92ap-7f, -0x1.0e830ep-5f, -0x1.e14ac6p-5f, -0x1.61bdb2p-4f, -0x1.044670p-4f,
        0x1.7b2fc2p-5f, 0x1.ae968cp-3f, 0x1.d61e68p-2f, 0x1.70fe24p-1f, 0x1.bd3104p-1f, 0x1.e2b1d2p-1f, 0.0f,
        -0x1.2aa672p-17f, -0x1.00b188p-13f, -0x1.4b6468p-11f},
@@ -81,7 +83,7 @@ struct NarrowTanh<Float16> {
 template <class Element>
 FOVEA_INLINE Float narrow_tanh_of(const Float &x) {
   using Table = NarrowTanh<Element>;
-  constexpr int degree = sizeof Table::c / sizeof Table::c[0] - 1;
+  constexpr int degree = narrow_tanh_degree;
   const Float magnitude = at_most(xsimd::abs(x), Table::bound);
   const Float octaves = multiply_add(magnitude, splat(Table::octaves), splat(1.0f));
   const __m512i interval = _mm512_srli_epi32(_mm512_castps_si512(octaves), 21);
