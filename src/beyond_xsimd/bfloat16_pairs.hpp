@@ -38,11 +38,13 @@ inline __attribute__((always_inline)) __m512 repeat_first_pairs(const float *fro
   return _mm512_broadcast_f32x4(_mm_maskz_loadu_ps(some, from));
 }
 
-// The sums of each quarter of 1 to 4 registers: of the first quarter of each, then of the second and so on. What follows the
-// last of them is not specified.
+// The sums of neighbours, in each quarter those of a, then those of b.
 inline __attribute__((always_inline)) __m512 add_neighbours(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
 }
+
+// The sums of each quarter of 1 to 4 registers: of the first quarter of each, then of the second and so on. What follows the
+// last of them is not specified.
 template <int count, class Register>
 inline __attribute__((always_inline)) __m512 sums_of_four(const Register *registers) {
   const __m512 first = add_neighbours(registers[0], registers[count > 1 ? 1 : 0]);

@@ -122,10 +122,14 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     const int64_t padded = round_up(value_dim, lanes);
     for_each_block<1>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
-      const Pass pass = row_count < 8 ? pass_of<4, uint16_t>(row, row_count) : row == 0 ? all_keys : no_keys;
+      // Of 8 rows and more the first pass is most of the work.
+      const Pass alone = row == 0 ? all_keys : no_keys;
+      const Pass pass = row_count < DotPairsTogether::least_rows ? pass_of<4, uint16_t>(row, row_count) : alone;
       int64_t d = 0;
-      for (; rows <= 4 && d + 2 * wide <= value_dim; d += 2 * wide) {
-        add_columns<rows, 2>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, wide);
+      if constexpr (rows <= 4) {
+        for (; d + 2 * wide <= value_dim; d += 2 * wide) {
+          add_columns<rows, 2>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, wide);
+        }
       }
       for (; d < value_dim; d += wide) {
         add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, pass, tile, rescale,
