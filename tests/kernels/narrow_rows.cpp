@@ -115,12 +115,13 @@ TEST_SUITE("kernels narrow rows") {
               const fovea::NormRow row = {x.data(), nullptr, out.data()};
               table.rowwise->norm_rows({.row = &row,
                                         .count = 1,
+                                        .listed = 1,
                                         .dim = dim,
                                         .weight = nullptr,
                                         .bias = nullptr,
                                         .types = {dtype, dtype, dtype, dtype, dtype},
                                         .epsilon = 1e-5,
-                                        .stream = false});
+                                        .traffic = fovea::NormTraffic::cached});
               double mean = 0, variance = 0;
               for (const float value : values) mean += static_cast<double>(value) / static_cast<double>(dim);
               std::vector<double> truth;

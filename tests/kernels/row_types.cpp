@@ -112,12 +112,13 @@ TEST_SUITE("kernels row types") {
           const fovea::NormRow row = {x.data(), nullptr, out.data()};
           table.rowwise->norm_rows({.row = &row,
                                     .count = 1,
+                                    .listed = 1,
                                     .dim = dim,
                                     .weight = nan.data(),
                                     .bias = nullptr,
                                     .types = {Dtype::bf16, Dtype::f32, Dtype::bf16, Dtype::f32, Dtype::f32},
                                     .epsilon = 1e-5,
-                                    .stream = false});
+                                    .traffic = fovea::NormTraffic::cached});
           CHECK(is_nan(at));
           CHECK(!is_nan(at == 1 ? 2 : 1));
           const fovea::SoftmaxRow scores = {nan.data(), out.data(), dim};
@@ -217,12 +218,13 @@ TEST_SUITE("kernels row types") {
             }
             table.rowwise->norm_rows({.row = rows.data(),
                                       .count = count,
+                                      .listed = count,
                                       .dim = dim,
                                       .weight = weighted ? weight.data() : nullptr,
                                       .bias = biased ? bias.data() : nullptr,
                                       .types = {x.dtype(), more.dtype(), out.dtype(), weight.dtype(), bias.dtype()},
                                       .epsilon = 1e-5,
-                                      .stream = false});
+                                      .traffic = fovea::NormTraffic::cached});
           };
           const Elements out(count * dim, out_type), truth(count * dim, Dtype::f32);
           run(false, truth);

@@ -51,7 +51,8 @@ void check_softmax(const fovea::Kernels &table, const Softmax &s, Random &random
 
 struct Norm {
   int64_t dim, count;
-  bool affine, residual, stream;
+  bool affine, residual;
+  fovea::NormTraffic traffic;
 };
 
 void check_norm(const fovea::Kernels &table, const Norm &n, Random &random) {
@@ -59,7 +60,7 @@ void check_norm(const fovea::Kernels &table, const Norm &n, Random &random) {
   CAPTURE(n.count);
   CAPTURE(n.affine);
   CAPTURE(n.residual);
-  CAPTURE(n.stream);
+  CAPTURE(static_cast<int>(n.traffic));
   reference::LayerNormInputs inputs;
   inputs.dim = n.dim;
   inputs.epsilon = 0.5;  // so that nothing is magnified
@@ -72,15 +73,29 @@ void check_norm(const fovea::Kernels &table, const Norm &n, Random &random) {
   for (int64_t r = 0; r < n.count; ++r) {
     rows.push_back({x.data() + r * n.dim, n.residual ? residual.data() + r * n.dim : nullptr, out.data() + r * n.dim});
   }
-  table.rowwise->norm_rows(
-      {.row = rows.data(),
-       .count = n.count,
-       .dim = n.dim,
-       .weight = weight.or_null(n.affine),
-       .bias = bias.or_null(n.affine),
-       .types = {fovea::Dtype::f32, fovea::Dtype::f32, fovea::Dtype::f32, fovea::Dtype::f32, fovea::Dtype::f32},
-       .epsilon = inputs.epsilon,
-       .stream = n.stream});
+  // In two calls, the first of which knows of all rows.
+  const auto norm = [&](int64_t first, int64_t count) {
+    const fovea::Dtype f32 = fovea::Dtype::f32;
+    table.rowwise->norm_rows({.row = rows.data() + first,
+                              .count = count,
+                              .listed = n.count - first,
+                              .dim = n.dim,
+                              .weight = weight.or_null(n.affine),
+                              .bias = bias.or_null(n.affine),
+                              .types = {f32, f32, f32, f32, f32},
+                              .epsilon = inputs.epsilon,
+                              .traffic = n.traffic});
+  };
+  const int64_t first = (n.count + 1) / 2;
+  const auto rest = [&] {
+    const std::vector<float> values = out.values();
+    return std::vector<uint8_t>(reinterpret_cast<const uint8_t *>(values.data() + first * n.dim),
+                                reinterpret_cast<const uint8_t *>(values.data() + values.size()));
+  };
+  const std::vector<uint8_t> untouched = rest();
+  norm(0, first);
+  CHECK(rest() == untouched);
+  if (first < n.count) norm(first, n.count - first);
   const std::vector<double> truth = reference::layer_norm<double>(inputs);
   CHECK_WITHIN(out.values(), truth, roundings(truth, 16, 64));  // 64: of weights and values up to 4 each
 }
@@ -119,10 +134,11 @@ TEST_SUITE("kernels row wise") {
       std::vector<int64_t> dims = {2047, 2048, 2049, 4097};
       for (int64_t dim = 1; dim <= 6 * table.rowwise->lanes + 1; ++dim) dims.push_back(dim);
       for (const int64_t dim : dims) {
-        for (const bool stream : {false, true}) {
-          check_norm(table, {dim, 1, false, false, stream}, random);
-          check_norm(table, {dim, 3, true, false, stream}, random);
-          check_norm(table, {dim, 4, dim % 2 == 0, true, stream}, random);
+        using enum fovea::NormTraffic;
+        for (const auto traffic : {cached, from_memory, past_caches}) {
+          check_norm(table, {dim, 1, false, false, traffic}, random);
+          check_norm(table, {dim, 3, true, false, traffic}, random);
+          check_norm(table, {dim, 4, dim % 2 == 0, true, traffic}, random);
         }
       }
     });

@@ -43,10 +43,26 @@ struct NormInput {
     if constexpr (has_residual) return static_cast<double>(x[i]) + static_cast<double>(residual[i]);
     return static_cast<double>(x[i]);
   }
+  // level: of the caches, 1 or 2.
+  template <int level>
   FOVEA_INLINE void prefetch(int64_t i) const {
-    __builtin_prefetch(x + i);
-    if constexpr (has_residual) __builtin_prefetch(residual + i);
+    __builtin_prefetch(x + i, 0, 4 - level);
+    if constexpr (has_residual) __builtin_prefetch(residual + i, 0, 4 - level);
   }
+};
+
+// How rows pass: how results are stored, and which rows are asked for ahead, by so many floats. Those whose turn comes soon
+// go to the first-level cache while a row is written; those whose turn comes later to the second-level one while squares
+// are summed, when memory has nothing else to do. The ways to the first-level cache are few: where stores need them to
+// fetch what they write to, rows from memory are left to the second-level one.
+struct CachedPass : CachedStore {
+  static constexpr int64_t soon = 1024, later = 0;
+};
+struct MemoryPass : CachedStore {
+  static constexpr int64_t soon = 0, later = 1024;
+};
+struct StreamedPass : StreamedStore {
+  static constexpr int64_t soon = 1024, later = 2560;
 };
 
 // Of elements seen so far: how many, their mean, and the sum of their squared deviations from it.
@@ -76,8 +92,9 @@ FOVEA_INLINE float chunk_sum(const Input &y, int64_t begin, int64_t end) {
   return horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-template <class Input>
-FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, float all) {
+// ask(i): asks for the line of a later row that begins with i.
+template <class Input, class Ask>
+FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, float all, const Ask &ask) {
   const auto count = static_cast<double>(end - begin);
   const double share = 1.0 / count;  // long done when the sum is
   const auto pivot = static_cast<float>(static_cast<double>(all) * share);
@@ -90,6 +107,7 @@ FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, f
   int64_t i = begin;
   for (; i + 4 * lanes <= end; i += 4 * lanes) {
     unroll<4>([&](auto v) FOVEA_INLINE_BODY { add(v, y.at(i + v * lanes) - splat(pivot)); });
+    for (int64_t line = 0; line < 4 * lanes; line += line_floats) ask(i + line);
   }
   for (; i + lanes <= end; i += lanes) add(Index<0>{}, y.at(i) - splat(pivot));
   if (i < end) add(Index<1>{}, choose(lanes_below(end - i), y.first_at(i, end - i) - splat(pivot), zero()));
@@ -98,11 +116,11 @@ FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, f
   return {count, static_cast<double>(pivot) + left * share, all_squares - left * left * share};
 }
 
-template <class Input>
-FOVEA_INLINE Moments row_moments(const Input &y, int64_t dim) {
+template <class Input, class Ask>
+FOVEA_INLINE Moments row_moments(const Input &y, int64_t dim, const Ask &ask) {
   const auto chunk = [&](int64_t begin) FOVEA_INLINE_BODY {
     const int64_t end = min_of(dim, begin + norm_chunk);
-    return chunk_moments(y, begin, end, chunk_sum(y, begin, end));
+    return chunk_moments(y, begin, end, chunk_sum(y, begin, end), ask);
   };
   Moments moments = chunk(0);
   for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) moments.merge(chunk(begin));
@@ -139,24 +157,24 @@ struct Normalisation {
   }
 };
 
-// Stores are aligned but for the row's first and last few. `later` is a row whose turn comes soon.
-template <class Input, class Store>
-FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float *out, int64_t dim, const Input &later,
-                          const Store &store_to) {
-  constexpr int64_t step = lanes < 16 ? 16 : lanes;  // floats in a cache line
+// Stores are aligned but for the row's first and last few. `soon`: the row whose turn comes soon.
+template <class Input, class Pass>
+FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float *out, int64_t dim, const Input &soon,
+                          const Pass &pass) {
+  constexpr int64_t step = lanes < line_floats ? line_floats : lanes;
   const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float) % lanes);
   int64_t i = past == 0 ? 0 : min_of(lanes - past, dim);
   if (i > 0) store_partial(out, normalise.first_at(y.first_at(0, i), 0, i), i);
   const auto put_lines = [&](auto has_both) FOVEA_INLINE_BODY {
     for (; i + step <= dim; i += step) {
-      later.prefetch(i);
+      if constexpr (Pass::soon > 0) soon.template prefetch<1>(i);
       unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY {
-        store_to(out + i + v * lanes, normalise.template at<has_both != 0>(y.at(i + v * lanes), i + v * lanes));
+        pass(out + i + v * lanes, normalise.template at<has_both != 0>(y.at(i + v * lanes), i + v * lanes));
       });
     }
   };
   normalise.has_both() ? put_lines(Index<1>{}) : put_lines(Index<0>{});
-  for (; i + lanes <= dim; i += lanes) store_to(out + i, normalise.at(y.at(i), i));
+  for (; i + lanes <= dim; i += lanes) pass(out + i, normalise.at(y.at(i), i));
   if (i < dim) store_partial(out + i, normalise.first_at(y.first_at(i, dim - i), i, dim - i), dim - i);
 }
 
@@ -184,25 +202,32 @@ FOVEA_NOINLINE void norm_row_in_float64(const Input &y, float *out, const NormRo
 // Squares of deviations are neither denormal, or near it, nor infinite nor NaN.
 FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread < __builtin_inf(); }
 
-template <bool has_residual, class Store>
-FOVEA_NOINLINE void norm_rows_with(const NormRows &rows, const Store &store_to) {
-  const int64_t rows_ahead = fetch_rows_ahead<float>(rows.dim);
+template <bool has_residual, class Pass>
+FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
+  const Pass pass;
+  const int64_t soon = ceil_div(Pass::soon, rows.dim), later = ceil_div(Pass::later, rows.dim);
   const double share = 1.0 / static_cast<double>(rows.dim);
   const auto input = [&](int64_t r) FOVEA_INLINE_BODY {
-    const NormRow &row = rows.row[min_of(r, rows.count - 1)];
+    const NormRow &row = rows.row[min_of(r, rows.listed - 1)];
     return NormInput<has_residual>(row.x, row.residual);
+  };
+  const auto moments_of = [&](int64_t r) FOVEA_INLINE_BODY {
+    const NormInput<has_residual> ahead = input(r + later);
+    return row_moments(input(r), rows.dim, [&](int64_t i) FOVEA_INLINE_BODY {
+      if constexpr (Pass::later > 0) ahead.template prefetch<2>(i);
+    });
   };
   const auto *weights = static_cast<const float *>(rows.weight);
   const auto *biases = static_cast<const float *>(rows.bias);
   // The next row's statistics are under way while this one's root and quotient are.
-  Moments next = row_moments(input(0), rows.dim);
+  Moments next = moments_of(0);
   for (int64_t r = 0; r < rows.count; ++r) {
     const Moments moments = next;
-    if (r + 1 < rows.count) next = row_moments(input(r + 1), rows.dim);
+    if (r + 1 < rows.count) next = moments_of(r + 1);
     const double spread = moments.squares * share + rows.epsilon;
     if (fits_floats(spread)) {
       const Normalisation normalise(moments, spread, weights, biases);
-      put_row(input(r), normalise, static_cast<float *>(rows.row[r].out), rows.dim, input(r + rows_ahead), store_to);
+      put_row(input(r), normalise, static_cast<float *>(rows.row[r].out), rows.dim, input(r + soon), pass);
     } else {
       norm_row_in_float64(input(r), static_cast<float *>(rows.row[r].out), rows);
     }
@@ -211,8 +236,9 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows, const Store &store_to) 
 
 template <bool has_residual>
 FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
-  if (rows.stream) return norm_rows_with<has_residual>(rows, StreamedStore());
-  norm_rows_with<has_residual>(rows, CachedStore());
+  if (rows.traffic == NormTraffic::past_caches) return norm_rows_with<has_residual, StreamedPass>(rows);
+  if (rows.traffic == NormTraffic::from_memory) return norm_rows_with<has_residual, MemoryPass>(rows);
+  norm_rows_with<has_residual, CachedPass>(rows);
 }
 
 // ---- other types -----------------------------------------------------------------------------------------------------
@@ -256,7 +282,7 @@ FOVEA_INLINE float widen_chunk_of(const NormRows &rows, const NormRow &row, int6
 }
 
 FOVEA_NOINLINE Moments widened_moments(const float *y, int64_t count, float sum) {
-  return chunk_moments(NormInput<false>(y, nullptr), 0, count, sum);
+  return chunk_moments(NormInput<false>(y, nullptr), 0, count, sum, [](int64_t) FOVEA_INLINE_BODY {});
 }
 
 template <class Out>

@@ -7,6 +7,10 @@
 
 namespace fovea {
 
+// Where rows are thought to lie and what becomes of results: both in caches; x at least in memory; x in memory, and out,
+// which is neither x nor residual, too large for any cache: written past them.
+enum class NormTraffic { cached, from_memory, past_caches };
+
 struct NormRow {
   const void *x;
   const void *residual;  // added to x; null in every row or in none
@@ -16,6 +20,7 @@ struct NormRow {
 struct NormRows {
   const NormRow *row;
   int64_t count;
+  int64_t listed;  // at least count: those after them come next, and may be asked for
   int64_t dim;
   const void *weight;  // [dim]; null: ones
   const void *bias;    // [dim]; null: zeros
@@ -23,7 +28,7 @@ struct NormRows {
     Dtype x, residual, out, weight, bias;  // of what there is
   } types;
   double epsilon;
-  bool stream;  // write past the caches: out is large and is neither x nor residual
+  NormTraffic traffic;
 };
 
 }  // namespace fovea
