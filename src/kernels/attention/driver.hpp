@@ -368,25 +368,35 @@ struct AttentionWorker {
     return element_at(problem.outputs.out, problem.outputs.out_dtype, row.at(problem.outputs.out_strides));
   }
 
-  // Divides and writes; finite[r] is NaN for a row that is not finite although its weights are, else 0.
-  FOVEA_INLINE void store_outputs(const Band &band, float *finite) {
+  // Divides and writes; finite[r] is NaN for a row that is not finite, else 0. Whether no key was attended in some row.
+  FOVEA_INLINE bool store_outputs(const Band &band, float *finite) {
+    bool some_empty = false;
     void *pointers[rows] = {};
     alignas(64) float factor[rows] = {};
+    // Copied, since the compiler cannot know that none of it changes on the way.
+    float *const partial = task.partial.out;
+    void *const out = problem.outputs.out;
+    const HeadStrides strides = problem.outputs.out_strides;
+    const Dtype dtype = partial != nullptr ? Dtype::f32 : problem.outputs.out_dtype;
     QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
     for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
-      pointers[r] = task.partial.out != nullptr
-                        ? task.partial.out + (band.row_begin - task.row_begin + r) * problem.sizes.value_dim
-                        : out_row(row);
+      pointers[r] = partial != nullptr ? partial + (band.row_begin - task.row_begin + r) * problem.sizes.value_dim
+                                       : element_at(out, dtype, row.at(strides));
       factor[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
+      some_empty = some_empty || empty(band, r);
     }
-    const Dtype dtype = task.partial.out != nullptr ? Dtype::f32 : problem.outputs.out_dtype;
     Path::store_out(band.out, problem.sizes.value_dim, factor, pointers, dtype, band.row_count, finite);
+    return some_empty;
+  }
+
+  // No repair helps rows whose weights are not finite.
+  FOVEA_INLINE static void leave_as_they_are(const Band &band, float *finite) {
     for (int64_t r = 0; r < band.row_count; ++r) {
-      if (empty(band, r) || band.state.sum[r] != band.state.sum[r]) finite[r] = 0.0f;  // nothing to repair
+      if (empty(band, r) || band.state.sum[r] != band.state.sum[r]) finite[r] = 0.0f;
     }
   }
 
-  FOVEA_INLINE void store_statistics(const Band &band) {
+  FOVEA_INLINE void store_statistics(const Band &band, bool some_empty) {
     if (task.partial.out != nullptr) {
       for (int64_t r = 0; r < band.row_count; ++r) {
         const int64_t row = band.row_begin - task.row_begin + r;
@@ -395,6 +405,7 @@ struct AttentionWorker {
       }
       return;
     }
+    if (!some_empty && !problem.outputs.weights_wanted && problem.outputs.log_sum_exp == nullptr) return;
     QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
     const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
     float *row_max = task.row_max + (task.batch * problem.sizes.kv_heads + task.kv_head) * all_rows + band.row_begin;
@@ -415,7 +426,8 @@ struct AttentionWorker {
   }
 
   // finite: of all the task's rows, as store_outputs leaves it. Uses up the bands.
-  FOVEA_INLINE void repair(const float *finite) {
+  FOVEA_INLINE void repair(float *finite) {
+    for (int64_t b = 0; b < band_count; ++b) leave_as_they_are(bands[b], finite + b * rows);
     for (int64_t r = 0; r < task.row_count; ++r) {
       if (finite[r] == 0.0f) continue;  // NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult): no band is empty
       alignas(64) float ignored[rows];
@@ -429,8 +441,8 @@ struct AttentionWorker {
     attend<false>(task.row_begin, task.row_count);
     bool masked = false;
     for (int64_t b = 0; b < band_count; ++b) {
-      store_outputs(bands[b], finite + b * rows);
-      store_statistics(bands[b]);
+      const bool some_empty = store_outputs(bands[b], finite + b * rows);
+      store_statistics(bands[b], some_empty);
       masked = masked || has_masks(bands[b]);
     }
     if (masked) repair(finite);

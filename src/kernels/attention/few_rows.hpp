@@ -334,15 +334,15 @@ struct FeatureRows : FewRowsValues {
                                           float *query) {
     const int64_t head_dim = problem.sizes.head_dim;
     const int64_t padded = round_up(head_dim, lanes);
-    for (int64_t r = 0; r < table.count; ++r) {
-      float *to = query + r * padded;
-      with_element(problem.query.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    with_element(problem.query.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      for (int64_t r = 0; r < table.count; ++r) {
+        float *to = query + r * padded;
         const auto *from = static_cast<const typename T::Element *>(table.query[r]);
         int64_t d = 0;
         for (; d + lanes <= head_dim; d += lanes) store(to + d, load(from + d));
         if (d < head_dim) store(to + d, load_partial(from + d, head_dim - d));
-      });
-    }
+      }
+    });
   }
 
   static constexpr int streams = 4;

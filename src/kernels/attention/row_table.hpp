@@ -80,20 +80,28 @@ struct RowTable {
     count = row_count;
     task_rows = task.row_count;
     vectors = ceil_div(row_count, lanes);
-    any = {task.key_end, task.key_begin};
-    all = {task.key_begin, task.key_end};
-    for (int64_t v = 0; v < vectors; ++v) vector_any[v] = any;
+    // In variables of their own, and so is a copy of what lies where: the compiler must take members for changed by any store.
+    const KeyRange none = {task.key_end, task.key_begin};
+    KeyRange some = none, every = {task.key_begin, task.key_end};
+    const HeadRows queries = problem.query;
     QueryCursor row(problem, task.batch, task.kv_head, row_begin);
-    for (int64_t r = 0; r < row_count; ++r, row.advance()) {
-      const KeyRange range = key_range(row, task.key_begin, task.key_end);
-      first_key[r] = static_cast<int32_t>(range.first);
-      last_key[r] = static_cast<int32_t>(range.last);
-      query[r] = element_at(problem.query.data, problem.query.dtype, row.at(problem.query.strides));
-      if (range.first < range.last) vector_any[r / lanes] = cover(vector_any[r / lanes], range);
-      all = {max_of(all.first, range.first), min_of(all.last, range.last)};
+    int64_t r = 0;
+    for (int64_t v = 0; v < vectors; ++v) {
+      for (int64_t lane = 0; lane < lanes; ++lane) first_key[v * lanes + lane] = last_key[v * lanes + lane] = 0;
+      KeyRange some_here = none;
+      for (const int64_t end = min_of(row_count, r + lanes); r < end; ++r, row.advance()) {
+        const KeyRange range = key_range(row, task.key_begin, task.key_end);
+        first_key[r] = static_cast<int32_t>(range.first);
+        last_key[r] = static_cast<int32_t>(range.last);
+        query[r] = element_at(queries.data, queries.dtype, row.at(queries.strides));
+        if (range.first < range.last) some_here = cover(some_here, range);
+        every = {max_of(every.first, range.first), min_of(every.last, range.last)};
+      }
+      vector_any[v] = some_here;
+      some = cover(some, some_here);
     }
-    for (int64_t v = 0; v < vectors; ++v) any = cover(any, vector_any[v]);
-    for (int64_t r = row_count; r < vectors * lanes; ++r) first_key[r] = last_key[r] = 0;
+    any = some;
+    all = every;
     fill_extras(task, row_begin);
     if (task.problem->dropout.threshold != 0) fill_dropout(task, row_begin);
   }
