@@ -33,17 +33,19 @@ int64_t valid_len_of(const Call &call, const RowCursor &row) {
 }
 
 void run(const Call &call) {
-  const auto x_type = static_cast<Dtype>(call.x.dtype);
-  const auto out_type = static_cast<Dtype>(call.out.dtype);
-  const void *x = call.x.data;
-  void *out = call.out.data;
   const int64_t elements = call.rows.count * call.key_len;
   const int64_t rows_per_task = std::clamp<int64_t>(task_floats / call.key_len, 1, most_rows_per_task);
-  const bool stream = x != out && elements * static_cast<int64_t>(dtype_size(out_type)) >= streamed_bytes;
+  const auto out_bytes = elements * static_cast<int64_t>(dtype_size(static_cast<Dtype>(call.out.dtype)));
+  const bool stream = call.x.data != call.out.data && out_bytes >= streamed_bytes;
   // A cycle for each element.
   const int workers = workers_for(*call.context, static_cast<double>(elements));
   run_tasks(*call.context, workers, ceil_div(call.rows.count, rows_per_task), [&](int, int64_t task) {
     SoftmaxRow rows[most_rows_per_task];
+    // Copies, which the compiler knows not to change while rows are listed.
+    const auto x_type = static_cast<Dtype>(call.x.dtype);
+    const auto out_type = static_cast<Dtype>(call.out.dtype);
+    const void *const x = call.x.data;
+    void *const out = call.out.data;
     const int64_t count = std::min(rows_per_task, call.rows.count - task * rows_per_task);
     RowCursor row(call.rows, task * rows_per_task);
     for (int64_t i = 0; i < count; ++i, row.next()) {
