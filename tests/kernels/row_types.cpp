@@ -208,6 +208,8 @@ TEST_SUITE("kernels row types") {
                                    added = numbers(count * dim, random, residual_type),
                                    factors = numbers(dim, random, weight_type),
                                    shifts = numbers(dim, random, bias_type);
+          using enum fovea::NormTraffic;
+          const auto traffic = random.chance(0.4) ? cached : random.chance(0.5) ? from_memory : past_caches;
           const auto run = [&](bool typed, const Elements &out) {
             const auto type = [&](Dtype dtype) { return typed ? dtype : Dtype::f32; };
             const Elements x(xs, type(x_type)), more(added, type(residual_type)), weight(factors, type(weight_type)),
@@ -224,7 +226,7 @@ TEST_SUITE("kernels row types") {
                                       .bias = biased ? bias.data() : nullptr,
                                       .types = {x.dtype(), more.dtype(), out.dtype(), weight.dtype(), bias.dtype()},
                                       .epsilon = 1e-5,
-                                      .traffic = fovea::NormTraffic::cached});
+                                      .traffic = traffic});
           };
           const Elements out(count * dim, out_type), truth(count * dim, Dtype::f32);
           run(false, truth);
