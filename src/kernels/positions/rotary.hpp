@@ -127,8 +127,9 @@ FOVEA_INLINE void copy_rest(const RotatedRows &rows, const X *x, Out *out) {
   }
 }
 
+// `rows` by value: stores to out may not touch a copy, so that sizes and strides stay in registers.
 template <class X, class Out, bool interleaved, Distance distance, class Store>
-FOVEA_INLINE void rotate_rows_with(const RotatedRows &rows, const Store &store_to) {
+FOVEA_INLINE void rotate_rows_with(const RotatedRows rows, const Store &store_to) {
   constexpr int together = 4;
   const Upcoming later(rows.x, rows.x_type, rows.x_stride, rows.head_dim, rows.count);
   const Upcoming later_out(rows.out, rows.out_type, rows.out_stride, rows.head_dim, rows.count);
