@@ -31,19 +31,11 @@ void convert(const RowwiseKernels &kernels, const void *from, Dtype from_dtype, 
   }
 }
 
-// Strides in bytes, of tensors of one type.
-RowSpace in_bytes(RowSpace rows, size_t size) {
-  for (int axis = 0; axis < rows.axes; ++axis) {
-    rows.x_strides[axis] *= static_cast<int64_t>(size);
-    rows.out_strides[axis] *= static_cast<int64_t>(size);
-  }
-  return rows;
-}
-
-void copy_bytes(const RowSpace &rows, int64_t begin, int64_t end, const char *from, char *to, size_t size) {
+// `count` elements of each row. `rows` by value: where each lies is then reckoned without a look at memory.
+void copy_elements(RowSpace rows, int64_t begin, int64_t end, const char *from, char *to, int64_t count, int64_t size) {
   RowCursor cursor(rows, begin);
   for (int64_t row = begin; row < end; ++row, cursor.next()) {
-    std::memcpy(to + cursor.out_offset(), from + cursor.x_offset(), size);
+    std::memcpy(to + cursor.out_offset() * size, from + cursor.x_offset() * size, static_cast<size_t>(count * size));
   }
 }
 
@@ -78,8 +70,7 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
   const int64_t tasks = ceil_div(runs.rows.count, rows_per_task) * pieces;
   const auto from_dtype = static_cast<Dtype>(from.dtype);
   const auto to_dtype = static_cast<Dtype>(to.dtype);
-  const size_t size = dtype_size(to_dtype);
-  const RowSpace rows_of_bytes = in_bytes(runs.rows, size);
+  const auto size = static_cast<int64_t>(dtype_size(to_dtype));
   run_tasks(context, copying_workers(context, elements), tasks, [&](int, int64_t task) {
     const int64_t begin = task / pieces * rows_per_task;
     const int64_t end = std::min(begin + rows_per_task, runs.rows.count);
@@ -95,8 +86,7 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
       }
       return;
     }
-    copy_bytes(rows_of_bytes, begin, end, static_cast<const char *>(source), static_cast<char *>(target),
-               static_cast<size_t>(count) * size);
+    copy_elements(runs.rows, begin, end, static_cast<const char *>(source), static_cast<char *>(target), count, size);
   });
 }
 
