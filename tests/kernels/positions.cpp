@@ -66,11 +66,12 @@ TEST_SUITE("kernels positions") {
   TEST_CASE("rotation, every number of features") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      const fovea::Distance distances[] = {fovea::Distance::near, fovea::Distance::cached, fovea::Distance::far};
+      const fovea::Distance distances[] = {fovea::Distance::near, fovea::Distance::cached, fovea::Distance::far,
+                                           fovea::Distance::memory};
       for (int64_t dim = 2; dim <= 5 * table.rowwise->lanes + 2; dim += 2) {
         for (const bool interleaved : {false, true}) {
-          const fovea::Distance distance = distances[dim / 2 % 3];
-          Rotation r = {dim, dim, 1 + dim % 7, interleaved, false, false, false, distance, dim % 4 == 0};
+          const fovea::Distance distance = distances[dim / 2 % 4];
+          Rotation r = {dim, dim, 1 + dim % 7, interleaved, false, false, false, distance, dim % 3 == 0};
           check_rotation(table, r, random);
           r.one_position = true;
           r.count = 9;
@@ -116,7 +117,7 @@ TEST_SUITE("kernels positions") {
                                    .out_stride = dim,
                                    .count = 4,
                                    .dim = dim,
-                                   .distance = stream ? fovea::Distance::far : fovea::Distance::near,
+                                   .distance = stream ? fovea::Distance::memory : fovea::Distance::near,
                                    .stream = stream,
                                    .dropout = nullptr,
                                    .batch = 0,

@@ -276,7 +276,8 @@ TEST_SUITE("kernels row types") {
           rows.x_type = x_type;
           rows.out = out.data();
           rows.out_type = out_type;
-          rows.distance = random.pick({fovea::Distance::near, fovea::Distance::cached, fovea::Distance::far});
+          rows.distance = random.pick(
+              {fovea::Distance::near, fovea::Distance::cached, fovea::Distance::far, fovea::Distance::memory});
           rows.stream = random.chance(0.5);
           table.rowwise->rotate_rows(rows);
           CHECK_EQ(differing(out, truth), 0);

@@ -9,8 +9,9 @@
 
 namespace fovea {
 
-// Where rows are thought to lie: in a core's own second-level cache, in a larger one, or in memory.
-enum class Distance { near, cached, far };
+// Where rows are thought to lie: in a core's own second-level cache, in a larger one, far enough to be asked for ahead,
+// or in memory.
+enum class Distance { near, cached, far, memory };
 
 // Rows of the sinusoidal encoding: sine and cosine of positions[row] * frequencies[j] in columns 2j and 2j + 1.
 struct EncodingRows {

@@ -127,16 +127,26 @@ FOVEA_INLINE void copy_rest(const RotatedRows &rows, const X *x, Out *out) {
   }
 }
 
-// `rows` by value: stores to out may not touch a copy, so that sizes and strides stay in registers.
+// A copy of what is to be done, which stores to out cannot touch, keeps sizes and strides in registers. With rows from
+// memory, loads would overtake what was asked for ahead of them.
+template <Distance distance>
+struct TurnedRows {
+  using Type = RotatedRows;
+};
+template <>
+struct TurnedRows<Distance::memory> {
+  using Type = const RotatedRows &;
+};
+
 template <class X, class Out, bool interleaved, Distance distance, class Store>
-FOVEA_INLINE void rotate_rows_with(const RotatedRows rows, const Store &store_to) {
+FOVEA_INLINE void rotate_rows_with(typename TurnedRows<distance>::Type rows, const Store &store_to) {
   constexpr int together = 4;
   const Upcoming later(rows.x, rows.x_type, rows.x_stride, rows.head_dim, rows.count);
   const Upcoming later_out(rows.out, rows.out_type, rows.out_stride, rows.head_dim, rows.count);
   const int64_t rows_ahead = fetch_rows_ahead<X>(rows.head_dim);
   const auto rotate_group = [&](auto group, int64_t r) FOVEA_INLINE_BODY {
     constexpr int count = decltype(group)::value;
-    if (distance == Distance::far && (same_type<X, Out> || rows.distance == Distance::far)) {
+    if (distance >= Distance::far && (same_type<X, Out> || rows.distance >= Distance::far)) {
       later.fetch(r + rows_ahead, count);
       if (Store::reads_first && rows.x != rows.out) later_out.fetch(r + rows_ahead, count);
     }
@@ -160,14 +170,15 @@ FOVEA_INLINE void rotate_rows_with(const RotatedRows rows, const Store &store_to
 
 template <class Element, bool interleaved>
 void rotate(const RotatedRows &rows) {
-  constexpr Distance near = Distance::near, cached = Distance::cached, far = Distance::far;
+  constexpr Distance near = Distance::near, cached = Distance::cached, far = Distance::far, memory = Distance::memory;
   if (rows.distance == near) return rotate_rows_with<Element, Element, interleaved, near>(rows, CachedStore());
   if (rows.distance == cached) return rotate_rows_with<Element, Element, interleaved, cached>(rows, CachedStore());
+  if (rows.distance == far) return rotate_rows_with<Element, Element, interleaved, far>(rows, CachedStore());
   const bool whole = interleaved || rows.rotary_dim / 2 % lanes == 0;
   if (whole && can_stream(rows.stream, static_cast<Element *>(rows.out), rows.out_stride)) {
-    return rotate_rows_with<Element, Element, interleaved, far>(rows, StreamedStore());
+    return rotate_rows_with<Element, Element, interleaved, memory>(rows, StreamedStore());
   }
-  rotate_rows_with<Element, Element, interleaved, far>(rows, CachedStore());
+  rotate_rows_with<Element, Element, interleaved, memory>(rows, CachedStore());
 }
 
 template <class Element>
@@ -178,8 +189,8 @@ void rotate_of(const RotatedRows &rows) {
 // From one type to another: one instance for all distances.
 template <class X, class Out>
 void rotate_mixed(const RotatedRows &rows) {
-  rows.interleaved ? rotate_rows_with<X, Out, true, Distance::far>(rows, CachedStore())
-                   : rotate_rows_with<X, Out, false, Distance::far>(rows, CachedStore());
+  rows.interleaved ? rotate_rows_with<X, Out, true, Distance::memory>(rows, CachedStore())
+                   : rotate_rows_with<X, Out, false, Distance::memory>(rows, CachedStore());
 }
 
 // Of other types, turned in `floats`: rows of `dim` that follow each other, the pairs that begin with `pair`.

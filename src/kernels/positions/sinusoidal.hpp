@@ -165,7 +165,7 @@ FOVEA_INLINE void add_rows_with(const AddedRows &rows, const Store &store_to) {
 
 template <class Element>
 void add_rows_of(const AddedRows &rows) {
-  if (rows.distance != Distance::far) return add_rows_with<Element, Element, Distance::cached>(rows, CachedStore());
+  if (rows.distance < Distance::far) return add_rows_with<Element, Element, Distance::cached>(rows, CachedStore());
   if (can_stream(rows.stream, static_cast<Element *>(rows.out), rows.out_stride)) {
     return add_rows_with<Element, Element, Distance::far>(rows, StreamedStore());
   }
@@ -206,7 +206,7 @@ void add_rows(const AddedRows &rows) {
       with_kernel_of_both(rows.x_type, rows.out_type, [&]<class X, class Out>(X, Out) FOVEA_INLINE_BODY {
         using From = typename X::Element;
         using To = typename Out::Element;
-        if (rows.distance == Distance::far) return add_rows_with<From, To, Distance::far>(rows, CachedStore());
+        if (rows.distance >= Distance::far) return add_rows_with<From, To, Distance::far>(rows, CachedStore());
         add_rows_with<From, To, Distance::cached>(rows, CachedStore());
       });
   if (!directly) add_any(rows);

@@ -14,8 +14,9 @@ constexpr int64_t small_table_floats = 2048;   // 8 kB: stays in its L1
 constexpr int64_t near_bytes = 1 << 20;
 constexpr int64_t cached_bytes = 16 << 20;
 constexpr int64_t cached_bytes_each = 8 << 20;  // for each worker: one alone is faster when it treats more as memory
-constexpr int64_t blocks_per_worker = 8;        // so that no worker waits long for another
-constexpr double cycles_per_element = 0.5;      // from a cache
+constexpr int64_t far_bytes = 32 << 20;
+constexpr int64_t blocks_per_worker = 8;    // so that no worker waits long for another
+constexpr double cycles_per_element = 0.5;  // from a cache
 constexpr int64_t streamed_bytes = 32 << 20;
 
 }  // namespace
@@ -60,12 +61,13 @@ int PositionRows::workers(const Context &context) const {
 Distance PositionRows::distance(int workers) const {
   const auto fits = [&](int64_t bytes) { return elements() <= bytes / element_bytes_; };
   if (fits(near_bytes)) return Distance::near;
-  return fits(std::min(cached_bytes, workers * cached_bytes_each)) ? Distance::cached : Distance::far;
+  if (fits(std::min(cached_bytes, workers * cached_bytes_each))) return Distance::cached;
+  return fits(far_bytes) ? Distance::far : Distance::memory;
 }
 
 // Rows from memory want long runs, rows from a cache a table that is nearer than they are.
 int64_t PositionRows::block_length(int64_t table_floats, int workers) const {
-  const int64_t most_floats = distance(workers) == Distance::far ? block_table_floats : small_table_floats;
+  const int64_t most_floats = distance(workers) >= Distance::far ? block_table_floats : small_table_floats;
   const int64_t near = std::clamp<int64_t>(most_floats / table_floats, 1, most_positions_per_block);
   const int64_t fair = workers == 1 ? length_ : ceil_div(length_ * groups_, blocks_per_worker * workers);
   return std::min({near, fair, length_});
