@@ -7,8 +7,10 @@
 
 namespace fovea {
 
-// Where rows are thought to lie and what becomes of results: both in caches; x at least in memory; x in memory, and out,
-// which is neither x nor residual, too large for any cache: written past them.
+// What is thought to come from where:
+//   cached        all of it lies in caches
+//   from_memory   x lies in memory; out is left to the caches
+//   past_caches   likewise, but out, which is neither x nor residual, is too large for any cache and written past them
 enum class NormTraffic { cached, from_memory, past_caches };
 
 struct NormRow {

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t task_floats = 32768;  // with a residual 384 kB read and written: stays in a core's L2
 constexpr int64_t most_rows_per_task = 256;
-constexpr int64_t most_rows_listed_ahead = 16;
-constexpr int64_t cached_bytes = 16 << 20;    // x, residual and out of this size are thought to lie in memory
-constexpr int64_t streamed_bytes = 32 << 20;  // an output of this size would not be found in a cache later
+constexpr int64_t most_rows_listed_ahead = 16;  // of the next task: this one's last rows ask for them
+constexpr int64_t cached_bytes = 16 << 20;      // x, residual and out of this size are thought to lie in memory
+constexpr int64_t streamed_bytes = 32 << 20;    // an output of this size would not be found in a cache later
 
 const void *data_of(const fovea_tensor *tensor) { return tensor == nullptr ? nullptr : tensor->data; }
 Dtype type_of(const fovea_tensor *tensor) { return tensor == nullptr ? Dtype::f32 : static_cast<Dtype>(tensor->dtype); }
