@@ -1,6 +1,4 @@
 // What most of the tests include, read once: a third of the time that compiling them takes.
-#pragma once
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
