@@ -14,9 +14,9 @@ constexpr int64_t small_table_floats = 2048;   // 8 kB: stays in its L1
 constexpr int64_t near_bytes = 1 << 20;
 constexpr int64_t cached_bytes = 16 << 20;
 constexpr int64_t cached_bytes_each = 8 << 20;  // for each worker: one alone is faster when it treats more as memory
-constexpr int64_t far_bytes = 32 << 20;
-constexpr int64_t blocks_per_worker = 8;    // so that no worker waits long for another
-constexpr double cycles_per_element = 0.5;  // from a cache
+constexpr int64_t far_bytes = 32 << 20;         // of x and out together: more comes from memory
+constexpr int64_t blocks_per_worker = 8;        // so that no worker waits long for another
+constexpr double cycles_per_element = 0.5;      // from a cache
 constexpr int64_t streamed_bytes = 32 << 20;
 
 }  // namespace
