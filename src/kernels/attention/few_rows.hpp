@@ -113,8 +113,12 @@ struct FewRowsValues {
     return shares.of[rows / most + (most > 2 && rows % most >= 2)][ceil_div(row, most)];
   }
 
+  // Loads that wait for memory hold up what is asked for behind them, so a pass asks first. Not so where values are short,
+  // several passes read them, all but one from a cache, and all of them ask.
+  enum class Order { ask_load, load_ask };
+
   // `vectors` registers of each of `group` rows; load_value(at, value) loads those of a value.
-  template <int group, int vectors, class Element, class Load>
+  template <int group, int vectors, Order order = Order::ask_load, class Element, class Load>
   FOVEA_INLINE static void add_columns(float *out, const Element *values, int64_t value_stride, int64_t padded,
                                        int64_t row, Pass pass, const ScoreTile &tile, const float *rescale,
                                        const Load &load_value) {
@@ -124,14 +128,15 @@ struct FewRowsValues {
     const int64_t first = tile.key % value_chain;
     sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t key, int64_t count) FOVEA_INLINE_BODY {
       for (const int64_t end = key + count; key < end; ++key, values += value_stride, weight += tile.stride) {
+        Float value[vectors];
+        if constexpr (order == Order::load_ask) load_value(values, value);
         if (pass.template asks_at<group>(key)) {
           prefetch_row<group>(values + far, vectors * lanes);
           unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
             if constexpr (v * lanes % line_of<Element> == 0) prefetch_line<group>(values + v * lanes + far);
           });
         }
-        Float value[vectors];
-        load_value(values, value);
+        if constexpr (order == Order::ask_load) load_value(values, value);
         unroll<group>([&](auto r) FOVEA_INLINE_BODY {
           const Float w(weight[r]);
           unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
@@ -259,6 +264,13 @@ struct FewRowsValues {
                                 FOVEA_INLINE_BODY { load_two(at + v * 2 * lanes, &value[v * 2], &value[v * 2 + 1]); });
           if constexpr (count % 2 != 0) value[count - 1] = load(at + (count - 1) * lanes);
         };
+        if constexpr (lanes == line_floats && rows == 2 && count == 4 && !is_narrow_element<Element>) {
+          if (row_count > 2 && row_count < sharing_rows && value_dim == count * lanes) {
+            add_columns<rows, count, Order::load_ask>(out, values, value_stride, padded, row, pass, tile, rescale,
+                                                      load_whole);
+            d = whole;
+          }
+        }
         for (; d + count * lanes <= whole; d += count * lanes) {
           add_columns<rows, count>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, load_whole);
         }
