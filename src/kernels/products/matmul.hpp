@@ -31,42 +31,85 @@ struct MatmulStep {
   int64_t sums_stride;
 };
 
-// Where a register block's sums come from (null: they start here) and go to.
+// Where a register block's sums come from (null: they start here) and go to, as elements of which type. A bias (or null)
+// is added.
 struct SumRows {
   const float *before;
   int64_t before_stride;
-  float *after;
+  void *after;
   int64_t after_stride;
-  int64_t columns;
+  Dtype dtype;
+  const float *bias;
+  int64_t columns;  // which all registers but the last one fill
 };
+
+template <int rows, int vectors>
+FOVEA_INLINE void prefetch_rows(const SumRows &to) {
+  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+    for (int64_t c = 0; c < to.columns; c += 16) {
+      __builtin_prefetch(element_at(to.after, to.dtype, r * to.after_stride + c), 1, 3);
+    }
+  });
+}
+
+// Without conversions of its own a processor takes too many instructions to have them in every loop.
+#if defined(__F16C__) || defined(__aarch64__)
+constexpr bool rounds_in_registers = true;
+#else
+constexpr bool rounds_in_registers = false;
+#endif
+
+template <class Body>
+FOVEA_INLINE void with_stored_element(Dtype dtype, const Body &body) {
+  if constexpr (rounds_in_registers) {
+    with_element(dtype, body);
+  } else {
+    body(Type<float>{});
+  }
+}
+
+template <int rows, int vectors>
+FOVEA_INLINE void store_rows(const Block<rows, vectors> &block, const SumRows &to) {
+  const int64_t width = to.columns - (vectors - 1) * lanes;
+  with_stored_element(to.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+      auto *row = static_cast<typename T::Element *>(to.after) + r * to.after_stride;
+      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+        const Float &sum = block.at[r * vectors + v];
+        if (v + 1 < vectors || width == lanes) {
+          store(row + v * lanes, sum);
+        } else {
+          store_partial(row + v * lanes, sum, width);
+        }
+      });
+    });
+  });
+}
 
 // One register block over one k block. The lines that are written are asked for before the loop.
 template <class Panel, int rows, int vectors>
 FOVEA_INLINE void multiply_block(const MatmulTask &task, const MatmulStep &step, int64_t row, const SumRows &to) {
   Block<rows, vectors> block;
-  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
-    for (int64_t c = 0; c < to.columns; c += 16) __builtin_prefetch(to.after + r * to.after_stride + c, 1, 3);
-  });
+  prefetch_rows<rows, vectors>(to);
   Panel::sum(block, step.a + row * step.a_row_stride, step.a_row_stride, step.b, task.b_panel_stride, step.depth,
              task.chain);
-  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
-    unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-      Float sum = block.at[r * vectors + v];
-      if (to.before != nullptr) sum = load(to.before + r * to.before_stride + v * lanes) + sum;
-      float *at = to.after + r * to.after_stride + v * lanes;
-      const int64_t width = to.columns - v * lanes;
-      if (width >= lanes) {
-        store(at, sum);
-      } else if (width > 0) {
-        store_partial(at, sum, width);
-      }
+  if (to.before != nullptr) {
+    unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY {
+      block.at[i] = load(to.before + i / vectors * to.before_stride + i % vectors * lanes) + block.at[i];
     });
-  });
+  }
+  if (to.bias != nullptr) {
+    unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+      const Float bias = load_partial(to.bias + v * lanes, min_of(to.columns - v * lanes, lanes));
+      unroll<rows>([&](auto r) FOVEA_INLINE_BODY { block.at[r * vectors + v] = block.at[r * vectors + v] + bias; });
+    });
+  }
+  store_rows(block, to);
 }
 
 FOVEA_INLINE bool finishes(const MatmulTask &task) {
-  return task.bias != nullptr || task.activation != Activation::none || task.residual != nullptr ||
-         is_narrow(task.out_dtype);
+  return task.activation != Activation::none || task.residual != nullptr ||
+         (!rounds_in_registers && is_narrow(task.out_dtype));
 }
 
 constexpr int64_t row_panels = has_32_registers ? 1 : 4;
@@ -137,10 +180,20 @@ FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, 
   const bool finish = last && finishes(task);
   const bool alone = last && step.k == 0;  // nothing is kept: one register block after the other uses the same memory
   float *sums = step.sums + (alone ? 0 : row * step.sums_stride);
-  SumRows to = {step.k == 0 ? nullptr : sums, step.sums_stride, sums, step.sums_stride, vectors * lanes};
+  FloatsOf bias;
+  SumRows to = {.before = step.k == 0 ? nullptr : sums,
+                .before_stride = step.sums_stride,
+                .after = sums,
+                .after_stride = step.sums_stride,
+                .dtype = Dtype::f32,
+                .bias = nullptr,
+                .columns = vectors * lanes};
   if (last && !finish) {
-    to.after = static_cast<float *>(task.out) + (step.row + row) * task.out_row_stride + step.column;
+    const int64_t at = (step.row + row) * task.out_row_stride + step.column;
+    to.after = element_at(task.out, task.out_dtype, at);
     to.after_stride = task.out_row_stride;
+    to.dtype = task.out_dtype;
+    to.bias = bias(task.bias, task.bias_dtype, step.column, step.columns);
     to.columns = step.columns;
   }
   multiply_block<Panel, rows, vectors>(task, step, row, to);
