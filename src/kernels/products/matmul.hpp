@@ -74,14 +74,16 @@ FOVEA_INLINE void store_rows(const Block<rows, vectors> &block, const SumRows &t
   with_stored_element(to.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
       auto *row = static_cast<typename T::Element *>(to.after) + r * to.after_stride;
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-        const Float &sum = block.at[r * vectors + v];
-        if (v + 1 < vectors || width == lanes) {
-          store(row + v * lanes, sum);
+      const Float *sums = block.at + r * vectors;
+      unroll<vectors / 2>([&](auto pair) FOVEA_INLINE_BODY {
+        constexpr int v = 2 * decltype(pair)::value;
+        if (v + 2 < vectors || width == lanes) {
+          store_two<Nans::any>(row + v * lanes, sums[v], sums[v + 1]);
         } else {
-          store_partial(row + v * lanes, sum, width);
+          store_two_partial<Nans::any>(row + v * lanes, sums[v], sums[v + 1], lanes + width);
         }
       });
+      if constexpr (vectors % 2 != 0) store_partial(row + (vectors - 1) * lanes, sums[vectors - 1], width);
     });
   });
 }
