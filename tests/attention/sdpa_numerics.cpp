@@ -119,6 +119,21 @@ TEST_SUITE("sdpa numerics") {
     }
   }
 
+  TEST_CASE("poison behind the lengths and before the windows of one query's lines") {
+    for (int64_t edge : {383, 385, 1535, 1536, 1537}) {
+      CAPTURE(edge);
+      Random random(base_seed());
+      AttentionProblem problem = make_attention(
+          {.heads = 16, .kv_heads = 16, .query_len = 1, .key_len = 1700, .head_dim = 9, .value_dim = 17}, random);
+      problem.set_valid_lens({edge});
+      check_poison(problem, [edge](int64_t, int64_t j) { return j >= edge; });
+      problem.valid_lens32.reset();
+      problem.flags = FOVEA_WINDOW_LEFT | FOVEA_CAUSAL;
+      problem.window_left = 1699 - edge;
+      check_poison(problem, [edge](int64_t, int64_t j) { return j < edge; });
+    }
+  }
+
   TEST_CASE("a weight of zero is not a mask: beside poison behind one, an infinite value still gives NaN") {
     for (int64_t query_len : {1, 3, 40}) {
       AttentionProblem problem = make_problem(query_len);

@@ -53,6 +53,34 @@ TEST_SUITE("sdpa tiles") {
     }
   }
 
+  TEST_CASE("one query of heads enough not to be split, around lines of 1536 keys") {
+    for (int64_t key_len : {1151, 1535, 1536, 1537, 3071, 3073}) {
+      Random random(base_seed());
+      AttentionProblem problem = make_attention(
+          {.heads = 32, .kv_heads = 16, .query_len = 1, .key_len = key_len, .head_dim = 20, .value_dim = 36}, random);
+      problem.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT;
+      problem.window_left = 1530;
+      check_attention(problem);
+      AttentionProblem one = make_attention({.batch = 2,
+                                             .heads = 16,
+                                             .kv_heads = 16,
+                                             .query_len = 1,
+                                             .key_len = key_len,
+                                             .head_dim = 20,
+                                             .value_dim = 36},
+                                            random);
+      check_attention(one);
+      one.set_valid_lens({key_len - 1, 1536});
+      if (key_len >= 1536) check_attention(one);
+      one.valid_lens32.reset();
+      one.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT;
+      for (const int64_t window : {383, 384, 1150}) {
+        one.window_left = window;
+        check_attention(one);
+      }
+    }
+  }
+
   TEST_CASE("head_dim, one query and many") {
     for (int64_t size : kEdges) {
       if (size == 0) continue;

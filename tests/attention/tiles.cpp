@@ -202,7 +202,7 @@ TEST_SUITE("attention tiles") {
         problem.set_valid_lens({0, 1});
         check_truth(problem, dtype, false, 0);
         const Call call(problem, false, dtype);
-        CHECK(says(call.describe(shared_context("amx")), queries == 15 ? " splits=3 " : " splits=6 "));
+        CHECK(says(call.describe(shared_context("amx")), queries == 15 ? " splits=2 " : " splits=3 "));
         const std::vector<float> one = call.run(1);
         for (const int threads : {2, 5, 8}) CHECK(same_bits(call.run(threads), one));
       }

@@ -335,6 +335,9 @@ void add_size_rows(BitsRows &rows) {
                            {767, 769}, {5000}};
   sweep("one-query.keys", many_keys,
         [](int64_t k) { return AttentionSizes{.query_len = 1, .key_len = k, .head_dim = 12, .value_dim = 9}; });
+  sweep("one-query.heads.keys", {{1535, 1536, 1537}, {3073}}, [](int64_t k) {
+    return AttentionSizes{.heads = 16, .kv_heads = 16, .query_len = 1, .key_len = k, .head_dim = 12, .value_dim = 9};
+  });
   const Sweep features = {{1, 2, 3},    {4, 5},       {7, 8, 9}, {15, 16, 17}, {31, 32, 33},
                           {47, 48, 49}, {63, 64, 65}, {100},     {257},        {1024}};
   for (const int64_t q : {1, 37}) {

@@ -13,8 +13,8 @@
 // and stays in the second-level cache. Memory that will be touched once (queries, outputs, the next tile) is prefetched
 // during the work before it.
 //
-// Tiles lie on one grid for all rows of a task (multiples of tile_keys), so what a row gives does not depend on its
-// neighbours. Rounding errors grow with the number of terms that are added one after the other, so sums of values have
+// Tiles lie on one grid for all rows of a task (multiples of tile_keys from its first key on), so what a row gives does not
+// depend on its neighbours. Rounding errors grow with the number of terms that are added one after the other, so sums of values have
 // three levels: chains of keys (value_chain), tiles, and runs of tiles (run_keys), whose sums wait in Band::total. The
 // errors of long rows stay about 1.6 times those of pairwise sums.
 //
@@ -44,7 +44,8 @@ struct AttentionWorker {
   static constexpr int64_t skipped_keys = 48;
   static_assert(skipped_keys % chains == 0 && (!Path::few_rows || skipped_keys % (line_step * lanes) == 0));
   static constexpr int64_t run_keys = 1536;
-  static_assert(run_keys % keys == 0);
+  static_assert(run_keys % keys == 0 && run_keys % Path::line_keys == 0);
+  static_assert(Path::line_keys <= keys * rows);  // there is room for the line
   // Values without masked ones are copied so many at a time: what Path::add_values sums together.
   static constexpr int64_t harmless_keys = Path::value_keys;
   static constexpr RowForm value_form = Path::few_rows      ? RowForm::given
@@ -179,7 +180,7 @@ struct AttentionWorker {
     logits.score(band.table, band.query, tile, prefetch);
     next_is_fetched = true;
     if (!plain) logits.finish(band.table, tile);
-    bool masked[keys];
+    bool masked[Path::line_keys];
     if constexpr (repairing) {
       for (int64_t j = 0; j < tile.keys; ++j) masked[j] = tile.scores[j * tile.stride] == -INFINITY;
     }
@@ -216,15 +217,27 @@ struct AttentionWorker {
     Path::clear_out(band.out, problem.sizes.value_dim, band.row_count);
   }
 
+  // Whether scores are written as a line at once, for which there is room however many they are.
+  FOVEA_INLINE bool is_line(const Band &band, int64_t key, int64_t key_end) const {
+    return has_one_row() && logits.are_scores(make_tile(scores, band.table, key, key_end - key));
+  }
+
   // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
   template <bool repairing>
   FOVEA_INLINE void attend_band(Band &band, int64_t key) {
     const int64_t first = max_of(key, first_key(band));
     const int64_t last = min_of(key + tile_keys, band.table.any.last);
     if (first >= last) return;
-    attend_tile<repairing>(band, first, last);
+    if (last - first <= keys || is_line(band, first, last)) {
+      attend_tile<repairing>(band, first, last);
+    } else {
+      for (int64_t begin = key, end = 0; begin < last; begin = end) {
+        end = min_of(begin + keys, last);
+        if (end > first) attend_tile<repairing>(band, max_of(begin, first), end);
+      }
+    }
     const int64_t next = key + tile_keys;
-    if (next % run_keys == 0 && next < band.table.any.last) end_run(band);
+    if ((next - task.key_begin) % run_keys == 0 && next < band.table.any.last) end_run(band);
   }
 
   // Rows from `row` on at `base`, if they are evenly spaced: all in one head.
@@ -340,7 +353,7 @@ struct AttentionWorker {
     for (int64_t b = 1; b < band_count; ++b) {
       any = {min_of(any.first, bands[b].table.any.first), max_of(any.last, bands[b].table.any.last)};
     }
-    const int64_t first = any.first / tile_keys * tile_keys;
+    const int64_t first = task.key_begin + (any.first - task.key_begin) / tile_keys * tile_keys;
     first_tile_end = first + tile_keys;
     next_is_fetched = false;
     last_key = any.last;

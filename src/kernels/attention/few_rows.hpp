@@ -27,13 +27,14 @@ namespace {
 
 struct FewRowsValues {
   static constexpr int64_t tile_rows = lanes;
-  static constexpr int64_t tile_keys = 384;  // at most
+  static constexpr int64_t tile_keys = 384;   // at most, but for
+  static constexpr int64_t line_keys = 1536;  // of a single row whose scores are its logits
   static constexpr bool few_rows = true;
   static constexpr bool takes_pairs = false;
   static constexpr int64_t max_bands = 1;
 
   // A single row reads a tile once; several do so in passes, which should find it in the caches.
-  static constexpr int64_t keys_at_once(int64_t rows) { return rows == 1 ? tile_keys : lanes < 16 ? 48 : 96; }
+  static constexpr int64_t keys_at_once(int64_t rows) { return rows == 1 ? line_keys : lanes < 16 ? 48 : 96; }
 
   // At most 128 kB. Not a multiple of a quarter of a tile, the distance of the streams of keys: each stream would ask
   // for what the next one is reading.

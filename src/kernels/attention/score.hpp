@@ -32,6 +32,7 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
                              const ScoreTile &tile, int64_t n) {
   { Path::tile_rows } -> Same<const int64_t &>;
   { Path::tile_keys } -> Same<const int64_t &>;   // at most
+  { Path::line_keys } -> Same<const int64_t &>;   // of a single row whose scores are its logits
   { Path::value_keys } -> Same<const int64_t &>;  // summed together
   { Path::few_rows } -> Same<const bool &>;
   { Path::takes_pairs } -> Same<const bool &>;  // keys as they lie, values as RowForm::pairs

@@ -8,19 +8,25 @@
 namespace fovea {
 namespace {
 
-// A few rows leave cores idle unless the keys are split too, into the fewer spans the more blocks of rows there are.
-// Which rows are few, and where keys are split, depends on a batch entry's shapes alone: neither batch size nor thread
-// count changes a result.
+// A few rows leave cores idle unless the keys are split too, into the fewer spans the more blocks of rows there are. A
+// task loses a microsecond or two before memory is as busy as it can be, so where heads already make tasks spans are
+// longer. Which rows are few, and where keys are split, depends on a batch entry's shapes alone: neither batch size nor
+// thread count changes a result.
 int64_t keys_per_split(const AttentionPlan &plan) {
-  const int64_t grid = plan.tiles == Tiles::granted ? 256 : 192;  // whole tiles, or halves of a single row's
+  const int64_t grid = plan.tiles == Tiles::granted ? 256 : 96;  // whole tiles, where rows are several
   constexpr int64_t most_spans = 16;
   constexpr int64_t most_blocks = 4;
-  const int64_t longest = 4096 / grid * grid;
+  constexpr int64_t tasks = 16;  // of an entry, if spans of 384 to 1024 keys make so many
   const AttentionProblem &p = plan.problem;
+  const int64_t key_len = p.sizes.key_len;
   const int64_t blocks = std::max<int64_t>(1, ceil_div(plan.rows, plan.attention->tile_rows));
   const bool few_rows = blocks == 1 || (blocks <= most_blocks && blocks * p.sizes.kv_heads <= most_blocks);
-  if (!few_rows) return std::max<int64_t>(p.sizes.key_len, 1);
-  return std::min(longest, round_up(std::max(256 * blocks, ceil_div(p.sizes.key_len * blocks, most_spans)), grid));
+  if (!few_rows) return std::max<int64_t>(key_len, 1);
+  const int64_t share = key_len / tasks * std::min(tasks, p.sizes.kv_heads);
+  const int64_t span = std::max(std::clamp<int64_t>(share, 256, 1024), ceil_div(key_len, most_spans));
+  const int64_t least = std::max<int64_t>(blocks * span, 384);
+  const int64_t even = ceil_div(key_len, std::max<int64_t>(1, key_len / least));
+  return std::min(round_up(std::max<int64_t>(even, 1), grid), 4096 / grid * grid);
 }
 
 // Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out.
