@@ -34,6 +34,7 @@ constexpr AttentionKernels attention_kernels() {
           .few_rows = Rows::few_rows_of,
           .tile_bands = Tile::bands,
           .scratch_floats = attention_scratch<Tile, Rows>,
+          .kept_bytes = AttentionWorker<Tile>::kept_bytes,
           .tile = run_worker<AttentionWorker<Tile>>,
           .rows = run_worker<AttentionWorker<Rows>>,
           .weights = run_worker<WeightsWorker<Tile>>,

@@ -118,6 +118,13 @@ FOVEA_INLINE void with_element(Dtype dtype, const Body &body) {
   }
 }
 
+template <class Out>
+FOVEA_NOINLINE void fill_run(Out *out, int64_t count, float value) {
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) store(out + i, splat(value));
+  if (i < count) store_partial(out + i, splat(value), count - i);
+}
+
 // Rows as floats, `to_stride` apart.
 FOVEA_NOINLINE inline void widen_rows(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim,
                                       float *to, int64_t to_stride) {

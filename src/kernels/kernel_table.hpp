@@ -93,6 +93,9 @@ struct AttentionKernels {
   // Of a task of any of the four; `widens`: keys or values have 16 bits.
   int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim, bool widens);
 
+  // Of memory for the weights of tile_rows rows, on a cache line; null: `tile` keeps none.
+  int64_t (*kept_bytes)(int64_t key_len);
+
   void (*tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
   void (*rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory
   void (*weights)(const AttentionTask &task);  // second pass: weights from row_max and row_sum

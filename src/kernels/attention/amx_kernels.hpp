@@ -35,6 +35,7 @@ constexpr AttentionKernels tile_kernels() {
           .few_rows = no_rows,
           .tile_bands = AmxAttention<Element>::bands_of,
           .scratch_floats = tile_scratch<Element, ManyRows>,
+          .kept_bytes = nullptr,
           .tile = run_worker<AmxAttention<Element>>,
           .rows = nullptr,
           .weights = run_worker<WeightsWorker<ManyRows>>,

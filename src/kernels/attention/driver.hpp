@@ -8,6 +8,7 @@
 //     dropout, where wanted                             attention/drop_weights.hpp
 //     weighted sum of values                            Path::add_values
 //   divide by the sum, write out                        Path::store_out
+//   weights, where they are wanted too                  attention/kept_weights.hpp
 //
 // A task has several bands of Path::tile_rows rows, so that a tile of keys and values is fetched once for all of them
 // and stays in the second-level cache. Memory that will be touched once (queries, outputs, the next tile) is prefetched
@@ -28,8 +29,9 @@
 
 #include "kernels/attention/drop_weights.hpp"
 #include "kernels/attention/empty_rows.hpp"
+#include "kernels/attention/kept_weights.hpp"
 #include "kernels/attention/logits.hpp"
-#include "kernels/attention/online_softmax.hpp"
+#include "kernels/attention/weights.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -61,6 +63,7 @@ struct AttentionWorker {
     float *total;  // of those before it, if there were any, before it is multiplied by total_rescale
     alignas(64) float total_rescale[rows];
     bool has_total;
+    KeptWeights<rows, keys> kept;
   };
 
   const AttentionTask &task;
@@ -85,6 +88,11 @@ struct AttentionWorker {
     const int64_t band = Path::query_floats(head_dim) + 2 * Path::out_floats(value_dim) + 3 * apart;
     const int64_t widened = widens && !Path::few_rows ? keys * (head_dim + value_dim) : 0;
     return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + widened;
+  }
+
+  // What a band of a task needs to keep its weights.
+  static int64_t kept_bytes(int64_t key_len) {
+    return KeptWeights<rows, keys>::tiles_of(key_len) * static_cast<int64_t>(sizeof(KeptTile<rows, keys>));
   }
 
   // Room for a tile of keys, and behind it of values: behind all else. Few rows take narrow elements as they lie.
@@ -191,6 +199,7 @@ struct AttentionWorker {
       update_softmax(band.state, tile, exponent);
     }
     if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
+    if (!repairing && keeps_weights()) band.kept.keep(tile, band.state.max);
     if constexpr (repairing) {
       add_harmless_values(band, tile, masked);
     } else {
@@ -323,6 +332,8 @@ struct AttentionWorker {
     return prefetch;
   }
 
+  FOVEA_INLINE bool keeps_weights() const { return !Path::few_rows && task.kept_weights != nullptr; }
+
   FOVEA_INLINE void start(Band &band) {
     logits.load_queries(band.table, band.query);
     Path::clear_out(band.out, problem.sizes.value_dim, band.row_count);
@@ -333,6 +344,7 @@ struct AttentionWorker {
   // Lays out `count` rows from row_begin on in bands.
   FOVEA_INLINE void divide(int64_t row_begin, int64_t count) {
     float *at = harmless + harmless_keys * problem.sizes.value_dim;
+    auto *kept_tiles = static_cast<KeptTile<rows, keys> *>(task.kept_weights);
     band_count = ceil_div(count, rows);
     for (int64_t b = 0; b < band_count; ++b) {
       Band &band = bands[b];
@@ -340,6 +352,8 @@ struct AttentionWorker {
       band.row_count = min_of(rows, count - b * rows);
       band.table.fill(task, band.row_begin, band.row_count);
       band.query = at + apart;
+      band.kept = {};
+      if (keeps_weights()) band.kept.tiles = kept_tiles + b * band.kept.tiles_of(problem.sizes.key_len);
       band.out = band.query + Path::query_floats(problem.sizes.head_dim) + apart;
       band.total = band.out + Path::out_floats(problem.sizes.value_dim) + apart;
       at = band.total + Path::out_floats(problem.sizes.value_dim);
@@ -456,7 +470,11 @@ struct AttentionWorker {
     for (int64_t b = 0; b < band_count; ++b) {
       const bool some_empty = store_outputs(bands[b], finite + b * rows);
       store_statistics(bands[b], some_empty);
+      if (keeps_weights()) bands[b].kept.write(task, bands[b].row_begin, bands[b].row_count, bands[b].state, exponent);
       masked = masked || has_masks(bands[b]);
+    }
+    if constexpr (!Path::few_rows) {
+      if (keeps_weights()) write_weights_of_nans<Path>(task);  // uses up the bands
     }
     if (masked) repair(finite);
   }

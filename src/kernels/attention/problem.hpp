@@ -182,6 +182,7 @@ struct AttentionTask {
   // Softmax state per row for the second pass, [batch][kv_head][row]: the maximum in units of log 2, and 1 / sum.
   float *row_max;
   float *row_scale;
+  void *kept_weights;  // room for weights that this task writes itself; null: the second pass does, or none are wanted
   void *scratch;
 };
 

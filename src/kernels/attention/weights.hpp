@@ -137,5 +137,20 @@ struct WeightsWorker {
   }
 };
 
+// Of those of a task's rows whose sums are NaN.
+template <class Path>
+FOVEA_NOINLINE void write_weights_of_nans(const AttentionTask &task) {
+  const AttentionSizes &sizes = task.problem->sizes;
+  const float *row_scale =
+      task.row_scale + (task.batch * sizes.kv_heads + task.kv_head) * sizes.group * sizes.query_len;
+  for (int64_t row = task.row_begin; row < task.row_begin + task.row_count; ++row) {
+    if (row_scale[row] == row_scale[row]) continue;
+    AttentionTask one = task;
+    one.row_begin = row;
+    one.row_count = 1;
+    WeightsWorker<Path>(one).run();
+  }
+}
+
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -63,13 +63,6 @@ FOVEA_INLINE void scale_run(const float *powers, Out *out, int64_t count, float 
   }
 }
 
-template <class Out>
-FOVEA_NOINLINE void fill_run(Out *out, int64_t count, float value) {
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) store(out + i, splat(value));
-  if (i < count) store_partial(out + i, splat(value), count - i);
-}
-
 FOVEA_INLINE bool is_minus_infinity(float x) { return x == -__builtin_inff(); }
 FOVEA_INLINE bool is_minus_infinity(Bfloat16 x) { return x.bits == 0xff80; }
 FOVEA_INLINE bool is_minus_infinity(Float16 x) { return x.bits == 0xfc00; }

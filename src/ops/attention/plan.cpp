@@ -29,12 +29,26 @@ int64_t keys_per_split(const AttentionPlan &plan) {
   return std::min(round_up(std::max<int64_t>(even, 1), grid), 4096 / grid * grid);
 }
 
+// Weights of each head are kept by the tasks that make them as long as that takes a worker no more than some megabytes. Keys
+// alone decide: weights that are computed again have other bits.
+bool keeps_weights(const AttentionPlan &plan) {
+  constexpr int64_t most_kept_keys = 16384;
+  const AttentionOutputs &outputs = plan.problem.outputs;
+  return outputs.weights_wanted && !outputs.average_weights && plan.attention->kept_bytes != nullptr &&
+         plan.problem.sizes.key_len <= most_kept_keys;
+}
+
 // Bands of a tile share what they read of keys and values, so as many as leave each thread several tasks to even out.
 // This may depend on the threads: a row's result does not depend on which rows it is computed with.
 int64_t tile_task_rows(const AttentionPlan &plan) {
   const AttentionProblem &p = plan.problem;
   const double enough = 8.0 * worker_limit(*plan.context);
   int64_t bands = plan.attention->tile_bands(p.sizes.head_dim, p.sizes.value_dim);
+  if (keeps_weights(plan)) {  // in half of a second-level cache
+    constexpr int64_t most_bytes = 512 * 1024;
+    bands =
+        std::clamp<int64_t>(most_bytes / std::max<int64_t>(1, plan.attention->kept_bytes(p.sizes.key_len)), 1, bands);
+  }
   const double spans =
       static_cast<double>(p.sizes.batch) * static_cast<double>(p.sizes.kv_heads) * static_cast<double>(plan.splits);
   while (bands > 1 && spans * static_cast<double>(ceil_div(plan.rows, bands * plan.attention->tile_rows)) < enough)
@@ -67,6 +81,10 @@ Status plan_memory(AttentionPlan *plan) {
   if (plan->problem.outputs.weights_wanted) {
     plan->row_max = layout.add<float>({entries, plan->rows});
     plan->row_scale = layout.add_behind<float>({entries, plan->rows});
+  }
+  if (keeps_weights(*plan)) {
+    const int64_t bands = plan->rows_per_task / plan->attention->tile_rows;
+    plan->kept_weights = layout.add_copies<char>(plan->workers, bands * plan->attention->kept_bytes(sizes.key_len));
   }
   if (plan->attention->pack != nullptr && plan->row_blocks > 1) {  // else tasks share none
     plan->packed = layout.add<char>(
@@ -201,8 +219,8 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
       plan.tiles == Tiles::refused ? " tiles=refused" : "", projection, rows ? "rows" : "tile", plan.rows_per_task,
       rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys, plan.row_blocks,
       plan.splits, plan.keys_per_split, plan.tasks, plan.workers,
-      1 + plan.problem.outputs.weights_wanted + plan.problem.outputs.scores_wanted, dropout, plan.scratch.copy_size(),
-      plan.score.layout.size(), plan.workspace_size);
+      1 + (plan.problem.outputs.weights_wanted && !plan.kept_weights) + plan.problem.outputs.scores_wanted, dropout,
+      plan.scratch.copy_size() + plan.kept_weights.copy_size(), plan.score.layout.size(), plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

@@ -32,6 +32,7 @@ struct AttentionPlan {
   MemoryPart<float> scratch;                                // a copy for each worker
   MemoryPart<float> partial_out, partial_max, partial_sum;  // of split keys
   MemoryPart<float> row_max, row_scale;                     // for the weights
+  MemoryPart<char> kept_weights;                            // likewise, a copy for each worker, if tasks write them
   MemoryPart<char> packed;  // keys and values in the order of the kernels, if they have one
   MemoryPart<char> score_memory;
   size_t workspace_size;  // all of it, and room to align

@@ -1,4 +1,4 @@
-// The driver: hands tiles to workers, merges split keys in order, and makes the second pass for the weights.
+// The driver: hands tiles to workers, merges split keys in order, and makes second passes, for weights and scores.
 #include <cmath>
 #include <optional>
 
@@ -159,6 +159,7 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   const auto task_of = [&](int worker, int64_t index) {
     AttentionTask task = make_task(plan, problem, memory, index);
     task.scratch = plan.scratch.in(block, worker);
+    task.kept_weights = plan.kept_weights.in(block, worker);
     return task;
   };
   const auto kernel = plan.path == AttentionPath::rows ? plan.attention->rows : plan.attention->tile;
@@ -187,7 +188,7 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   list.start_stage();
   if (plan.splits > 1) list.add(problem.sizes.batch * problem.sizes.kv_heads, merge);
   if (problem.outputs.scores_wanted) list.add(plan.tasks, write_scores);
-  if (problem.outputs.weights_wanted) {
+  if (problem.outputs.weights_wanted && !plan.kept_weights) {
     const int64_t blocks = ceil_div(problem.sizes.query_len, plan.rows_per_task);
     list.add(problem.outputs.average_weights ? problem.sizes.batch * blocks : plan.tasks, weigh);
   }
