@@ -1,11 +1,13 @@
 // Layer normalisation of rows of 16 bits that become rows of the same type, with residual, weight and bias of that type too
-// or none: up to one chunk of rowwise/layer_norm.hpp, a pair of registers at a time.
+// or none, a pair of registers at a time.
 //
 // The statistics take one pass instead of two: deviations are from the mean of the first pair of registers, of which sum
 // and squares are corrected as in layer_norm.hpp. With n numbers in that pair of N in the row, the square of the distance
-// between their mean and the row's is at most N / n times the variance, so the correction takes at most 6 of the 24 bits of
-// float32, 7 with AVX2, where a type of 8 or 11 is to be made. In 16 bits a row waits on the stack as float32 where it has a
-// residual or is binary16; bfloat16 is widened again, which takes no longer than loads.
+// between their mean and the row's is at most N / n times the variance, so the correction takes at most 9 of the 24 bits of
+// float32, 10 with AVX2, where a type of 8 or 11 is to be made; in rows of up to one chunk 6 and 7.
+//
+// Up to one chunk weights are widened once for all rows, and a row waits on the stack as float32 where it has a residual or
+// is binary16; bfloat16 is widened again, which takes no longer than loads. Of longer rows all is read and widened again.
 #pragma once
 
 #include "kernels/narrow_pairs.hpp"
@@ -45,11 +47,13 @@ FOVEA_INLINE void first_of_pair(int64_t count, Float *a, Float *b) {
   load_first_of_pair(ones.element, count, 0, a, b);
 }
 
-template <class Element, bool has_residual>
-constexpr bool waits_as_floats = has_residual || same_type<Element, Float16>;
+constexpr int64_t longest_narrow_norm = 16384;
+
+template <class Element, bool has_residual, bool is_long>
+constexpr bool waits_as_floats = !is_long && (has_residual || same_type<Element, Float16>);
 
 // y of rows that wait goes to `y`.
-template <class Element, bool has_residual>
+template <class Element, bool has_residual, bool is_long>
 FOVEA_INLINE Moments narrow_moments(const NormRow &row, int64_t dim, float *y) {
   Float a, b;
   const int64_t first = min_of(dim, pair_lanes);
@@ -62,7 +66,7 @@ FOVEA_INLINE Moments narrow_moments(const NormRow &row, int64_t dim, float *y) {
   };
   const auto read = [&](int64_t i, int64_t count, Float *a, Float *b) FOVEA_INLINE_BODY {
     load_norm_pair<Element, has_residual>(row, i, count, a, b);
-    if constexpr (waits_as_floats<Element, has_residual>) {
+    if constexpr (waits_as_floats<Element, has_residual, is_long>) {
       store(y + i, *a);
       store(y + i + lanes, *b);
     }
@@ -86,54 +90,26 @@ FOVEA_INLINE Moments narrow_moments(const NormRow &row, int64_t dim, float *y) {
           static_cast<double>(horizontal_sum(squares[0] + squares[1])) - left * left * share};
 }
 
-// `weight` and `bias`: both, in the order of pairs of registers, or neither.
-template <class Element, bool has_residual>
-FOVEA_INLINE void put_narrow_row(const NormRow &row, const Normalisation &normalise, int64_t dim, const float *y) {
-  auto *out = static_cast<Element *>(row.out);
-  // (y - mean) scale as y scale - mean scale, whose rounding is 2^-25 at most where |mean scale| is.
-  const Float offset = normalise.shift - normalise.mean * normalise.scale;
-  const auto put = [&](auto affine, auto centred, int64_t i, int64_t count) FOVEA_INLINE_BODY {
-    Float value[2];
-    if constexpr (waits_as_floats<Element, has_residual>) {
-      value[0] = load(y + i);
-      value[1] = load(y + i + lanes);
-    } else {
-      load_norm_pair<Element, false>(row, i, count, &value[0], &value[1]);
-    }
+// Weights and biases of up to one chunk as floats, in the order of pairs of registers; what is missing of them is 1 or 0.
+template <class Element_>
+class PairedWeights {
+ public:
+  using Element = Element_;
+  static constexpr bool is_long = false;
+
+  FOVEA_NOINLINE explicit PairedWeights(const NormRows &rows) : any(rows.weight != nullptr || rows.bias != nullptr) {
+    if (!any) return;
+    widen(static_cast<const Element *>(rows.weight), rows.dim, 1.0f, weight_);
+    widen(static_cast<const Element *>(rows.bias), rows.dim, 0.0f, bias_);
+  }
+
+  const bool any;
+
+  FOVEA_INLINE void load_pairs(int64_t i, int64_t, Float *weight, Float *bias) const {
     unroll<2>([&](auto v) FOVEA_INLINE_BODY {
-      if constexpr (centred != 0) {
-        value[v] = multiply_add(value[v], normalise.scale, offset);
-      } else {
-        value[v] = multiply_add(value[v] - normalise.mean, normalise.scale, normalise.shift);
-      }
-      if constexpr (affine != 0) {
-        value[v] = multiply_add(value[v], load(normalise.weight + i + v * lanes), load(normalise.bias + i + v * lanes));
-      }
+      weight[v] = load(weight_ + i + v * lanes);
+      bias[v] = load(bias_ + i + v * lanes);
     });
-    count == pair_lanes ? store_pair(out + i, value[0], value[1])
-                        : store_first_of_pair(out + i, value[0], value[1], count);
-  };
-  const auto put_all = [&](auto affine, auto centred) FOVEA_INLINE_BODY {
-    int64_t i = 0;
-    for (; i + pair_lanes <= dim; i += pair_lanes) put(affine, centred, i, pair_lanes);
-    if (i < dim) put(affine, centred, i, dim - i);
-  };
-  constexpr Index<0> no;
-  constexpr Index<1> yes;
-  if (__builtin_fabsf(offset.get(0)) <= 1.0f) return normalise.weight != nullptr ? put_all(yes, yes) : put_all(no, yes);
-  normalise.weight != nullptr ? put_all(yes, no) : put_all(no, no);
-}
-
-// Weights and biases as floats, in the order of pairs of registers; what is missing of them is 1 or 0.
-template <class Element>
-struct PairedWeights {
-  alignas(64) float weight[norm_chunk];
-  alignas(64) float bias[norm_chunk];
-
-  FOVEA_NOINLINE void read(const NormRows &rows) {
-    if (rows.weight == nullptr && rows.bias == nullptr) return;
-    widen(static_cast<const Element *>(rows.weight), rows.dim, 1.0f, weight);
-    widen(static_cast<const Element *>(rows.bias), rows.dim, 0.0f, bias);
   }
 
  private:
@@ -145,26 +121,92 @@ struct PairedWeights {
       store(to + i + lanes, b);
     }
   }
+
+  alignas(64) float weight_[norm_chunk];
+  alignas(64) float bias_[norm_chunk];
 };
 
-template <class Element, bool has_residual>
+// The same of longer rows, as they lie.
+template <class Element_>
+struct LongWeights {
+  using Element = Element_;
+  static constexpr bool is_long = true;
+
+  const Element *weight, *bias;
+  const bool any;
+
+  FOVEA_INLINE explicit LongWeights(const NormRows &rows)
+      : weight(static_cast<const Element *>(rows.weight)),
+        bias(static_cast<const Element *>(rows.bias)),
+        any(rows.weight != nullptr || rows.bias != nullptr) {}
+
+  FOVEA_INLINE void load_pairs(int64_t i, int64_t count, Float *its_weight, Float *its_bias) const {
+    const auto read = [&](const Element *from, float none, Float *to) FOVEA_INLINE_BODY {
+      to[0] = to[1] = splat(none);
+      if (from == nullptr) return;
+      count == pair_lanes ? load_pair(from + i, &to[0], &to[1])
+                          : load_first_of_pair(from + i, count, 0, &to[0], &to[1]);
+    };
+    read(weight, 1.0f, its_weight);
+    read(bias, 0.0f, its_bias);
+  }
+};
+
+template <class Weights, bool has_residual>
+FOVEA_INLINE void put_narrow_row(const NormRow &row, const Normalisation &normalise, const Weights &weights,
+                                 int64_t dim, const float *y) {
+  using Element = typename Weights::Element;
+  auto *out = static_cast<Element *>(row.out);
+  // (y - mean) scale as y scale - mean scale, whose rounding is 2^-25 at most where |mean scale| is.
+  const Float offset = normalise.shift - normalise.mean * normalise.scale;
+  const auto put = [&](auto affine, auto centred, int64_t i, int64_t count) FOVEA_INLINE_BODY {
+    Float value[2], weight[2], bias[2];
+    if constexpr (waits_as_floats<Element, has_residual, Weights::is_long>) {
+      value[0] = load(y + i);
+      value[1] = load(y + i + lanes);
+    } else {
+      load_norm_pair<Element, has_residual>(row, i, count, &value[0], &value[1]);
+    }
+    if constexpr (affine != 0) weights.load_pairs(i, count, weight, bias);
+    unroll<2>([&](auto v) FOVEA_INLINE_BODY {
+      if constexpr (centred != 0) {
+        value[v] = multiply_add(value[v], normalise.scale, offset);
+      } else {
+        value[v] = multiply_add(value[v] - normalise.mean, normalise.scale, normalise.shift);
+      }
+      if constexpr (affine != 0) value[v] = multiply_add(value[v], weight[v], bias[v]);
+    });
+    count == pair_lanes ? store_pair(out + i, value[0], value[1])
+                        : store_first_of_pair(out + i, value[0], value[1], count);
+  };
+  const auto put_all = [&](auto affine, auto centred) FOVEA_INLINE_BODY {
+    int64_t i = 0;
+    for (; i + pair_lanes <= dim; i += pair_lanes) put(affine, centred, i, pair_lanes);
+    if (i < dim) put(affine, centred, i, dim - i);
+  };
+  constexpr Index<0> no;
+  constexpr Index<1> yes;
+  if (__builtin_fabsf(offset.get(0)) <= 1.0f) return weights.any ? put_all(yes, yes) : put_all(no, yes);
+  weights.any ? put_all(yes, no) : put_all(no, no);
+}
+
+template <class Weights, bool has_residual>
 FOVEA_NOINLINE void norm_narrow_rows_of(const NormRows &rows) {
-  alignas(64) float y[2][waits_as_floats<Element, has_residual> ? norm_chunk : 1];
-  PairedWeights<Element> weights;
-  weights.read(rows);
-  const bool affine = rows.weight != nullptr || rows.bias != nullptr;
+  using Element = typename Weights::Element;
+  constexpr bool is_long = Weights::is_long;
+  alignas(64) float y[2][waits_as_floats<Element, has_residual, is_long> ? norm_chunk : 1];
+  const Weights weights(rows);
   const double share = 1.0 / static_cast<double>(rows.dim);
-  Moments next = narrow_moments<Element, has_residual>(rows.row[0], rows.dim, y[0]);
+  Moments next = narrow_moments<Element, has_residual, is_long>(rows.row[0], rows.dim, y[0]);
   for (int64_t r = 0; r < rows.count; ++r) {
     const Moments moments = next;
     if (r + 1 < rows.count) {
-      next = narrow_moments<Element, has_residual>(rows.row[r + 1], rows.dim, y[(r + 1) % 2]);
+      next = narrow_moments<Element, has_residual, is_long>(rows.row[r + 1], rows.dim, y[(r + 1) % 2]);
     }
     const double spread = moments.squares * share + rows.epsilon;
     if (fits_floats(spread)) {
-      const Normalisation normalise(moments, spread, affine ? weights.weight : nullptr,
-                                    affine ? weights.bias : nullptr);
-      put_narrow_row<Element, has_residual>(rows.row[r], normalise, rows.dim, y[r % 2]);
+      const Normalisation normalise(moments, spread, nullptr, nullptr);
+      put_narrow_row<Weights, has_residual>(rows.row[r], normalise, weights, rows.dim, y[r % 2]);
     } else {
       norm_widened_row_in_float64(rows.row[r], rows);
     }
@@ -176,13 +218,18 @@ FOVEA_INLINE bool normed_by_pairs(const NormRows &rows) {
   const Dtype type = rows.types.x;
   const bool has_residual = rows.row[0].residual != nullptr;
   const auto fits = [&](const void *data, Dtype its) { return data == nullptr || its == type; };
-  if (!is_narrow(type) || rows.types.out != type || rows.dim > norm_chunk) return false;
+  if (!is_narrow(type) || rows.types.out != type || rows.dim > longest_narrow_norm) return false;
   if (!fits(rows.row[0].residual, rows.types.residual) || !fits(rows.weight, rows.types.weight)) return false;
   if (!fits(rows.bias, rows.types.bias)) return false;
-  const auto norm = [&]<class Element>(Type<Element>) FOVEA_INLINE_BODY {
-    has_residual ? norm_narrow_rows_of<Element, true>(rows) : norm_narrow_rows_of<Element, false>(rows);
+  const auto norm = [&]<class Weights>(Type<Weights>) FOVEA_INLINE_BODY {
+    has_residual ? norm_narrow_rows_of<Weights, true>(rows) : norm_narrow_rows_of<Weights, false>(rows);
   };
-  type == Dtype::bf16 ? norm(Type<Bfloat16>{}) : norm(Type<Float16>{});
+  const bool is_bfloat16 = type == Dtype::bf16;
+  if (rows.dim <= norm_chunk) {
+    is_bfloat16 ? norm(Type<PairedWeights<Bfloat16>>{}) : norm(Type<PairedWeights<Float16>>{});
+  } else {
+    is_bfloat16 ? norm(Type<LongWeights<Bfloat16>>{}) : norm(Type<LongWeights<Float16>>{});
+  }
   return true;
 }
 
