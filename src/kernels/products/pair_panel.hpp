@@ -48,9 +48,9 @@ struct PairPanel {
 
   template <int rows, int vectors>
   FOVEA_INLINE static void sum(Block<rows, vectors> &block, const float *a, int64_t a_stride, const float *b, int64_t,
-                               int64_t depth, int64_t) {
+                               int64_t depth, int64_t chain) {
     static_assert(row_panels == 1);
-    sum_rows_by_vectors<PairProducts>(block, a, a_stride, b, panel_columns, depth, depth + 1);
+    sum_rows_by_vectors<PairProducts>(block, a, a_stride, b, panel_columns, depth, chain / 2);
   }
 };
 

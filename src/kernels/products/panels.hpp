@@ -99,19 +99,20 @@ struct NarrowPanel : FloatRows {
     });
   }
 
-  // In one chain: those who ask for shorter ones have float32.
+  // Chains are whole pairs.
   template <int rows, int vectors>
   FOVEA_INLINE static void sum(Block<rows, vectors> &block, const float *a, int64_t a_stride, const float *b,
-                               int64_t panel_stride, int64_t depth, int64_t) {
+                               int64_t panel_stride, int64_t depth, int64_t chain) {
     RowPointers<rows, Order::row_major> left(a, a_stride);
-    block.clear();
-    int64_t k = 0;
-    for (; k + 2 <= depth; k += 2, b += panel_columns) {
-      add_row<0>(block, left, b, panel_stride);
-      add_row<1>(block, left, b, panel_stride);
-      left.template advance<2>();
-    }
-    if (k < depth) add_row<0>(block, left, b, panel_stride);
+    sum_in_chains(block, 0, depth, chain, [&](int64_t, int64_t count) FOVEA_INLINE_BODY {
+      int64_t k = 0;
+      for (; k + 2 <= count; k += 2, b += panel_columns) {
+        add_row<0>(block, left, b, panel_stride);
+        add_row<1>(block, left, b, panel_stride);
+        left.template advance<2>();
+      }
+      if (k < count) add_row<0>(block, left, b, panel_stride);
+    });
   }
 };
 

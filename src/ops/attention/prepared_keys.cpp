@@ -62,19 +62,24 @@ void keep_parameters(const Context &context, const AttentionCall &call, const Sc
   if (keys->kind == FOVEA_SCORE_BILINEAR) return;
   pack_panels(context, kernels, weights.query, query_weight_data(call), keys->query_panels);
   std::memset(keys->score_vector, 0, static_cast<size_t>(padded_units(keys->units)) * sizeof(float));
-  gather(call.tensor[score_vector_operand], keys->score_vector);
+  gather_floats(*context.kernels, call.tensor[score_vector_operand], keys->score_vector);
   keys->score_vector_facts = score_vector_facts(keys->score_vector, keys->units);
-  if (keys->bias != nullptr) gather(call.tensor[score_bias_operand], keys->bias);
+  if (keys->bias != nullptr) gather_floats(*context.kernels, call.tensor[score_bias_operand], keys->bias);
 }
 
-// Rows of new keys that are floats for a while: the keys themselves, or their projections until they are narrowed.
-struct FloatRows {
-  MemoryPart<float> keys, projected;
+// Rows of new keys that are needed for a while: the keys as the product takes them, if it does not as they lie, and their
+// projections until they are narrowed.
+struct NewRows {
+  MemoryPart<char> keys;
+  MemoryPart<float> projected;
 
-  FloatRows(const fovea_prepared_keys &prepared, const fovea_tensor &key, MemoryLayout *layout) {
+  NewRows(const fovea_prepared_keys &prepared, const MatmulKernels &product, const fovea_tensor &key,
+          MemoryLayout *layout) {
     const int64_t length = key.shape[2];
-    if (is_narrow(static_cast<Dtype>(key.dtype)))
-      keys = layout->add<float>({prepared.batch, prepared.kv_heads, length, prepared.key_dim});
+    if (!projected_in_place(product, static_cast<Dtype>(key.dtype), key.strides[2])) {
+      const auto element = static_cast<int64_t>(dtype_size(product.rows_dtype));
+      keys = layout->add<char>({prepared.batch, prepared.kv_heads, length, prepared.key_dim, element});
+    }
     if (is_narrow(prepared.dtype))
       projected = layout->add<float>({prepared.batch, prepared.kv_heads, length, padded_units(prepared.units)});
   }
@@ -92,17 +97,17 @@ fovea_tensor rows_of(const fovea_prepared_keys &keys, void *data, Dtype dtype, i
   return rows;
 }
 
-// x: the keys as floats; to: their projections.
-Status project(const Context &context, const fovea_prepared_keys &keys, const fovea_tensor &x, int64_t capacity,
-               float *to, float *reach) {
+// x: the keys, as the product takes them; to: their projections.
+Status project(const Context &context, const fovea_prepared_keys &keys, const MatmulKernels &kernels,
+               const fovea_tensor &x, int64_t capacity, float *to, float *reach) {
   const ProjectionRows rows = {
       x.shape[0], x.shape[1], x.shape[2], head_strides(x), {keys.kv_heads * capacity, capacity, 1}};
   Product product;
-  if (!plan_projection(*context.kernels->matmul, rows, {keys.units, keys.key_dim}, &product)) {
+  if (!plan_projection(kernels, rows, key_matrix(keys), &product)) {
     return fail(FOVEA_SIZE_OVERFLOW, "key has more than 2^63 rows");
   }
   run_product(context, product,
-              {.x = static_cast<const float *>(x.data),
+              {.x = x.data,
                .panels = keys.key_panels,
                .out = to,
                .finish = finish_of(*context.kernels, product, nullptr, reach)});
@@ -131,6 +136,8 @@ Status create_prepared_keys(const fovea_context *given, const fovea_score *score
   made->key_dim = sizes.key_dim;
   const ScoreWeights weights = score_weights(call, sizes.query_dim);
   made->units = weights.key.columns;
+  made->query_weight = weights.query.dtype;
+  made->key_weight = weights.key.dtype;
   const Parts parts = lay_out(*made, weights, call.present[score_bias_operand]);
   if (!parts.layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW, "capacity is %" PRId64 ", too large for the address space", sizes.capacity);
@@ -153,23 +160,25 @@ Status append_prepared_keys(const fovea_context *given, fovea_prepared_keys *key
     keys->length += length;
     return FOVEA_OK;
   }
+  const MatmulKernels &product =
+      projection_kernels(*context->kernels, static_cast<Dtype>(rows.dtype), key_matrix(*keys));
   MemoryLayout layout;
-  const FloatRows floats(*keys, rows, &layout);
+  const NewRows made(*keys, product, rows, &layout);
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "key has more rows than fit the address space as floats");
   const Workspace workspace(*context, layout);
   FOVEA_CHECK(workspace.status());
   fovea_tensor x = rows;
-  if (floats.keys) {
-    x = contiguous_tensor(floats.keys.in(workspace.data()), FOVEA_F32, 4, rows.shape);
+  if (made.keys) {
+    x = contiguous_tensor(made.keys.in(workspace.data()), static_cast<fovea_dtype>(product.rows_dtype), 4, rows.shape);
     copy_rows(*context, rows, x);
   }
-  if (!floats.projected) {
+  if (!made.projected) {
     float *reach = keys->kind == FOVEA_SCORE_BILINEAR ? nullptr : keys->reach + keys->length;
     const fovea_tensor to = rows_of(*keys, keys->rows, Dtype::f32, keys->capacity, keys->length, length);
-    FOVEA_CHECK(project(*context, *keys, x, keys->capacity, static_cast<float *>(to.data), reach));
+    FOVEA_CHECK(project(*context, *keys, product, x, keys->capacity, static_cast<float *>(to.data), reach));
   } else {
-    float *projected = floats.projected.in(workspace.data());
-    FOVEA_CHECK(project(*context, *keys, x, length, projected, nullptr));
+    float *projected = made.projected.in(workspace.data());
+    FOVEA_CHECK(project(*context, *keys, product, x, length, projected, nullptr));
     copy_rows(*context, rows_of(*keys, projected, Dtype::f32, length, 0, length),
               rows_of(*keys, keys->rows, keys->dtype, keys->capacity, keys->length, length));
   }

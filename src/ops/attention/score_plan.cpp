@@ -40,37 +40,45 @@ Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, Score
 
 // The kernels for rows of a batch entry: its bits must not depend on how many entries there are, nor on the rows where
 // the call asks for that. Kernels of their own for projections want enough rows, elements and units to fill their blocks.
-const MatmulKernels &product_for(const Context &context, const AttentionCall &call, int64_t rows,
+const MatmulKernels &product_for(const Context &context, const AttentionCall &call, int64_t rows, Dtype x,
                                  const ProductMatrix &weight) {
   constexpr int64_t least_rows = 32;
   constexpr int64_t least_depth = 64;
   constexpr int64_t least_units = 64;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   const bool large = rows >= least_rows && weight.depth >= least_depth && weight.columns >= least_units;
-  return large && !invariant ? *context.kernels->projection : *context.kernels->matmul;
+  const bool own = large && !invariant && weight.dtype == Dtype::f32;
+  return own ? *context.kernels->projection : projection_kernels(*context.kernels, x, weight);
 }
 
-// Makes `rows` those of a copy, unless they have its type already.
-void plan_copy(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout, RowCopy *planned) {
-  if (rows->dtype == copy.dtype) return;
+// Makes `rows` those of a copy.
+void copy_rows(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout, RowCopy *planned) {
   copy.given = *rows;
   copy.memory = layout->add<char>({batch, copy.heads, copy.length, copy.dim, is_narrow(copy.dtype) ? 2 : 4});
   *rows = {nullptr, packed_strides(copy.heads, copy.length, copy.dim), copy.dtype};
   *planned = copy;
 }
 
-// Projections take float32.
-void widen_query(int64_t dim, AttentionProblem *problem, ScorePlan *plan) {
+// What the product reads where it lies.
+void ready_query(const MatmulKernels &product, int64_t dim, AttentionProblem *problem, ScorePlan *plan) {
   const AttentionSizes &sizes = problem->sizes;
   plan->query_dim = dim;
-  plan_copy({.heads = sizes.heads, .length = sizes.query_len, .dim = dim}, sizes.batch, &problem->query, &plan->layout,
-            &plan->query_copy);
+  if (projected_in_place(product, problem->query.dtype, problem->query.strides.position)) return;
+  copy_rows({.dtype = product.rows_dtype, .heads = sizes.heads, .length = sizes.query_len, .dim = dim}, sizes.batch,
+            &problem->query, &plan->layout, &plan->query_copy);
 }
 
-void widen_key(AttentionProblem *problem, ScorePlan *plan) {
+void ready_key(const MatmulKernels &product, AttentionProblem *problem, ScorePlan *plan) {
   const AttentionSizes &sizes = problem->sizes;
-  plan_copy({.heads = sizes.kv_heads, .length = sizes.key_len, .dim = sizes.key_dim}, sizes.batch, &problem->key,
-            &plan->layout, &plan->key_copy);
+  if (projected_in_place(product, problem->key.dtype, problem->key.strides.position)) return;
+  copy_rows({.dtype = product.rows_dtype, .heads = sizes.kv_heads, .length = sizes.key_len, .dim = sizes.key_dim},
+            sizes.batch, &problem->key, &plan->layout, &plan->key_copy);
+}
+
+// What a projection leaves of them.
+void set_projected(int64_t heads, int64_t length, int64_t row, HeadRows *rows) {
+  rows->strides = packed_strides(heads, length, row);
+  rows->dtype = Dtype::f32;
 }
 
 // Projects queries or keys (or both) to `units` features and makes these the problem's.
@@ -80,9 +88,10 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
   const ScoreWeights weights = score_weights(call, p.sizes.head_dim);
   const int64_t row = padded_units(units);
   if (plan->projects_query) {
-    widen_query(p.sizes.head_dim, problem, plan);
+    const MatmulKernels &product =
+        product_for(context, call, p.sizes.heads * p.sizes.query_len, p.query.dtype, weights.query);
+    ready_query(product, p.sizes.head_dim, problem, plan);
     const HeadStrides out = packed_strides(p.sizes.heads, p.sizes.query_len, 1);
-    const MatmulKernels &product = product_for(context, call, p.sizes.heads * p.sizes.query_len, weights.query);
     if (!plan_projection(product, {p.sizes.batch, p.sizes.heads, p.sizes.query_len, p.query.strides, out},
                          weights.query, &plan->query)) {
       return too_large();
@@ -90,12 +99,13 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
     plan->query_panels = add_panels(product, weights.query, &plan->layout);
     plan->query_rows = plan->layout.add<float>({plan->query.rows, row});
     FOVEA_CHECK(check_fits(*plan));
-    p.query.strides = packed_strides(p.sizes.heads, p.sizes.query_len, row);
+    set_projected(p.sizes.heads, p.sizes.query_len, row, &p.query);
   }
   if (plan->projects_key) {
-    widen_key(problem, plan);
+    const MatmulKernels &product =
+        product_for(context, call, p.sizes.kv_heads * p.sizes.key_len, p.key.dtype, weights.key);
+    ready_key(product, problem, plan);
     const HeadStrides out = packed_strides(p.sizes.kv_heads, p.sizes.key_len, 1);
-    const MatmulKernels &product = product_for(context, call, p.sizes.kv_heads * p.sizes.key_len, weights.key);
     const bool fewer = call.present[valid_lens_operand] || p.pattern.key_limit < p.sizes.key_len;
     const bool valid_only = fewer && !p.outputs.wants_all_keys();
     const ProjectionRows keys = {p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, valid_only};
@@ -103,7 +113,7 @@ Status plan_projections(const Context &context, const AttentionCall &call, int64
     plan->key_panels = add_panels(product, weights.key, &plan->layout);
     plan->key_rows = plan->layout.add<float>({plan->key.rows, row});
     FOVEA_CHECK(check_fits(*plan));
-    p.key.strides = packed_strides(p.sizes.kv_heads, p.sizes.key_len, row);
+    set_projected(p.sizes.kv_heads, p.sizes.key_len, row, &p.key);
   }
   plan->query_dim = p.sizes.head_dim;
   p.sizes.head_dim = units;
@@ -143,51 +153,62 @@ Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem,
   problem->sizes.head_dim = keys.units;
   plan->projects_query = is_additive(keys.kind);
   if (!plan->projects_query) return FOVEA_OK;
-  widen_query(keys.query_dim, problem, plan);
+  const ProductMatrix weight = query_matrix(keys);
+  const MatmulKernels &product = projection_kernels(*keys.kernels, problem->query.dtype, weight);
+  ready_query(product, keys.query_dim, problem, plan);
   const HeadStrides out = packed_strides(problem->sizes.heads, problem->sizes.query_len, 1);
   if (!plan_projection(
-          *keys.kernels->matmul,
-          {problem->sizes.batch, problem->sizes.heads, problem->sizes.query_len, problem->query.strides, out},
-          {keys.units, keys.query_dim, 0, 0}, &plan->query)) {
+          product, {problem->sizes.batch, problem->sizes.heads, problem->sizes.query_len, problem->query.strides, out},
+          weight, &plan->query)) {
     return too_large();
   }
   plan->query_rows = plan->layout.add<float>({plan->query.rows, row});  // the keys hold the panels
   FOVEA_CHECK(check_fits(*plan));
-  problem->query.strides = packed_strides(problem->sizes.heads, problem->sizes.query_len, row);
+  set_projected(problem->sizes.heads, problem->sizes.query_len, row, &problem->query);
   return FOVEA_OK;
 }
 
 }  // namespace
 
 ScoreWeights score_weights(const AttentionCall &call, int64_t query_dim) {
+  // `columns` along axis `out` of the weight.
+  const auto matrix = [](const fovea_tensor &weight, int out, int64_t columns, int64_t depth) {
+    return ProductMatrix{.columns = columns,
+                         .depth = depth,
+                         .column_stride = weight.strides[out],
+                         .depth_stride = weight.strides[1 - out],
+                         .dtype = static_cast<Dtype>(weight.dtype)};
+  };
   const fovea_tensor &weight = call.tensor[weight_operand];
   if (call.score.kind == FOVEA_SCORE_BILINEAR) {
     const int64_t key_dim = weight.shape[1];
-    return {{key_dim, query_dim, weight.strides[1], weight.strides[0]},
-            {query_dim, key_dim, weight.strides[0], weight.strides[1]}};
+    return {matrix(weight, 1, key_dim, query_dim), matrix(weight, 0, query_dim, key_dim)};
   }
   const int64_t units = call.tensor[score_vector_operand].shape[0];
   if (call.score.kind == FOVEA_SCORE_CONCAT) {
-    const int64_t key_dim = weight.shape[1] - query_dim;
-    return {{units, query_dim, weight.strides[0], weight.strides[1]},
-            {units, key_dim, weight.strides[0], weight.strides[1]}};
+    return {matrix(weight, 0, units, query_dim), matrix(weight, 0, units, weight.shape[1] - query_dim)};
   }
-  const fovea_tensor &query = call.tensor[query_weight_operand];
   const fovea_tensor &key = call.tensor[key_weight_operand];
-  return {{units, query_dim, query.strides[0], query.strides[1]},
-          {units, key.shape[1], key.strides[0], key.strides[1]}};
+  return {matrix(call.tensor[query_weight_operand], 0, units, query_dim), matrix(key, 0, units, key.shape[1])};
 }
 
-const float *query_weight_data(const AttentionCall &call) {
-  const int operand = call.score.kind == FOVEA_SCORE_ADDITIVE ? query_weight_operand : weight_operand;
-  return static_cast<const float *>(call.tensor[operand].data);
+const void *query_weight_data(const AttentionCall &call) {
+  return call.tensor[call.score.kind == FOVEA_SCORE_ADDITIVE ? query_weight_operand : weight_operand].data;
 }
 
-const float *key_weight_data(const AttentionCall &call, int64_t query_dim) {
-  const int operand = call.score.kind == FOVEA_SCORE_ADDITIVE ? key_weight_operand : weight_operand;
-  const auto *data = static_cast<const float *>(call.tensor[operand].data);
-  if (call.score.kind != FOVEA_SCORE_CONCAT) return data;
-  return data + query_dim * call.tensor[weight_operand].strides[1];
+const void *key_weight_data(const AttentionCall &call, int64_t query_dim) {
+  if (call.score.kind == FOVEA_SCORE_ADDITIVE) return call.tensor[key_weight_operand].data;
+  const fovea_tensor &weight = call.tensor[weight_operand];
+  const int64_t first = call.score.kind == FOVEA_SCORE_CONCAT ? query_dim * weight.strides[1] : 0;
+  return element_at(weight.data, static_cast<Dtype>(weight.dtype), first);
+}
+
+ProductMatrix query_matrix(const fovea_prepared_keys &keys) {
+  return {.columns = keys.units, .depth = keys.query_dim, .dtype = keys.query_weight};
+}
+
+ProductMatrix key_matrix(const fovea_prepared_keys &keys) {
+  return {.columns = keys.units, .depth = keys.key_dim, .dtype = keys.key_weight};
 }
 
 const char *score_name(int32_t kind) {
@@ -221,7 +242,8 @@ Status plan_norms(AttentionProblem *problem, ScorePlan *plan) {
 Status plan_narrowing(AttentionProblem *problem, ScorePlan *plan) {
   const AttentionSizes &s = problem->sizes;
   const auto narrow = [&](int64_t heads, int64_t length, int64_t dim, HeadRows *rows, RowCopy *copy) {
-    plan_copy({.dtype = Dtype::bf16, .heads = heads, .length = length, .dim = dim}, s.batch, rows, &plan->layout, copy);
+    if (rows->dtype == Dtype::bf16) return;
+    copy_rows({.dtype = Dtype::bf16, .heads = heads, .length = length, .dim = dim}, s.batch, rows, &plan->layout, copy);
   };
   narrow(s.heads, s.query_len, s.head_dim, &problem->query, &plan->query_copy);
   narrow(s.kv_heads, s.key_len, s.head_dim, &problem->key, &plan->key_copy);

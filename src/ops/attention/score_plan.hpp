@@ -26,6 +26,7 @@ struct fovea_prepared_keys {
   fovea::Dtype dtype = fovea::Dtype::f32;
   int64_t batch = 0, kv_heads = 0, capacity = 0, length = 0;
   int64_t query_dim = 0, key_dim = 0, units = 0;
+  fovea::Dtype query_weight = fovea::Dtype::f32, key_weight = fovea::Dtype::f32;  // of the panels
   size_t size = 0;
   void *memory = nullptr;  // holds all of the following
   float *query_panels = nullptr;
@@ -44,7 +45,7 @@ struct fovea_prepared_keys {
 
 namespace fovea {
 
-// Rows that are read in another element type than they are given in: copied first, next to each other.
+// Rows that are not read as they are given, most often in another element type: copied first, next to each other.
 struct RowCopy {
   HeadRows given = {};  // without data
   Dtype dtype = Dtype::f32;
@@ -63,7 +64,7 @@ struct ScorePlan {
   MemoryPart<float> widths, key_scalars;
   MemoryPart<float> query_panels, query_rows;  // projected
   MemoryPart<float> key_panels, key_rows;
-  RowCopy query_copy, key_copy, value_copy;  // projections take float32, products of pairs bfloat16
+  RowCopy query_copy, key_copy, value_copy;  // products take float32, those of pairs bfloat16
   const fovea_prepared_keys *prepared = nullptr;
 };
 
@@ -75,8 +76,12 @@ struct ScoreWeights {
 ScoreWeights score_weights(const AttentionCall &call, int64_t query_dim);
 
 // Where they lie: only for a call whose data has been checked.
-const float *query_weight_data(const AttentionCall &call);
-const float *key_weight_data(const AttentionCall &call, int64_t query_dim);
+const void *query_weight_data(const AttentionCall &call);
+const void *key_weight_data(const AttentionCall &call, int64_t query_dim);
+
+// The projections' weights of prepared keys, which are packed.
+ProductMatrix query_matrix(const fovea_prepared_keys &keys);
+ProductMatrix key_matrix(const fovea_prepared_keys &keys);
 
 // Completes the problem's sizes, kind and scale; `call` has passed its checks.
 [[nodiscard]] Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem,

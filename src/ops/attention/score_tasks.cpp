@@ -1,8 +1,10 @@
 #include "ops/attention/score_tasks.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ops/tensors/copy.hpp"
+#include "ops/tensors/dtype.hpp"
 
 namespace fovea {
 namespace {
@@ -16,10 +18,10 @@ void set_score_vector(const float *vector, const ScoreVectorFacts &facts, Attent
   problem->score.takes_tangents = facts.takes_tangents;
 }
 
-void copy_score_vector(const AttentionCall &call, float *vector, AttentionProblem *problem) {
+void copy_score_vector(const Kernels &kernels, const AttentionCall &call, float *vector, AttentionProblem *problem) {
   const int64_t units = problem->sizes.head_dim;
   std::fill(vector + units, vector + padded_units(units), 0.0f);
-  gather(call.tensor[score_vector_operand], vector);
+  gather_floats(kernels, call.tensor[score_vector_operand], vector);
   set_score_vector(vector, score_vector_facts(vector, units), problem);
 }
 
@@ -76,8 +78,13 @@ void CopyTasks::run(int64_t task) const {
     return;
   }
   for (int64_t r = 0; r < count; ++r) {
-    kernels->rowwise->narrow_row(static_cast<const float *>(from) + r * stride, copy.dim,
-                                 element_at(rows, copy.dtype, r * copy.dim), copy.dtype);
+    const void *row = element_at(from, given.dtype, r * stride);
+    void *its = element_at(rows, copy.dtype, r * copy.dim);
+    if (given.dtype == copy.dtype) {
+      std::memcpy(its, row, static_cast<size_t>(copy.dim) * dtype_size(copy.dtype));
+    } else {
+      kernels->rowwise->narrow_row(static_cast<const float *>(row), copy.dim, its, copy.dtype);
+    }
   }
 }
 
@@ -85,8 +92,8 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
                        char *memory, AttentionProblem *problem) {
   float *key_scalars = plan.key_scalars.in(memory);
   float *bias = call.present[score_bias_operand] ? plan.bias.in(memory) : nullptr;
-  if (bias != nullptr) gather(call.tensor[score_bias_operand], bias);
-  if (plan.vector) copy_score_vector(call, plan.vector.in(memory), problem);
+  if (bias != nullptr) gather_floats(kernels, call.tensor[score_bias_operand], bias);
+  if (plan.vector) copy_score_vector(kernels, call, plan.vector.in(memory), problem);
   if (plan.widths) invert_widths(call, plan.widths.in(memory), problem);
   if (plan.key_scalars) problem->score.key_scalars = key_scalars;
   if (plan.key_scalars && problem->score.kind == ScoreKind::gaussian) norms_ = {&kernels, problem, key_scalars};
@@ -105,7 +112,7 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
     float *out = plan.query_rows.in(memory);
     query_.emplace(
         plan.query,
-        ProductData{.x = static_cast<const float *>(problem->query.data),
+        ProductData{.x = problem->query.data,
                     .matrix = prepared != nullptr ? nullptr : query_weight_data(call),
                     .panels = prepared != nullptr ? prepared->query_panels : plan.query_panels.in(memory),
                     .out = out,
@@ -117,7 +124,7 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
     float *out = plan.key_rows.in(memory);
     float *reach = problem->score.kind == ScoreKind::additive ? key_scalars : nullptr;
     key_.emplace(plan.key,
-                 ProductData{.x = static_cast<const float *>(problem->key.data),
+                 ProductData{.x = problem->key.data,
                              .matrix = key_weight_data(call, plan.query_dim),
                              .panels = plan.key_panels.in(memory),
                              .out = out,

@@ -2,6 +2,15 @@
 
 namespace fovea {
 
+const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const ProductMatrix &weight) {
+  const bool pairs = x == Dtype::bf16 && weight.dtype == Dtype::bf16 && weight.depth % 2 == 0;
+  return pairs ? product_kernels(kernels, x, weight.dtype, false) : *kernels.matmul;
+}
+
+bool projected_in_place(const MatmulKernels &kernels, Dtype x, int64_t stride) {
+  return x == kernels.rows_dtype && (!is_narrow(x) || stride % 2 == 0);  // whole pairs
+}
+
 bool plan_projection(const MatmulKernels &kernels, const ProjectionRows &rows, const ProductMatrix &weight,
                      Product *product) {
   const int64_t row_floats = padded_units(weight.columns);
@@ -14,6 +23,7 @@ bool plan_projection(const MatmulKernels &kernels, const ProjectionRows &rows, c
   const bool separate = rows.valid_only && rows.length >= kernels.block_rows;  // shorter ones better together
   *product = {.kernels = &kernels,
               .matrix = weight,
+              .types = {.x = kernels.rows_dtype},
               .cut = Cut::rows,
               .chain = short_chain,
               .head_rows = separate ? rows.length : 0};

@@ -14,7 +14,15 @@ struct ProjectionRows {
   bool valid_only = false;  // keys that no query attends may be left out; out_strides are those of packed rows
 };
 
-// False if the sizes overflow.
+// Kernels for rows of that type by that weight: products of bfloat16 where the processor has them and rows are whole pairs,
+// else those of float32, which widen the weight.
+const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const ProductMatrix &weight);
+
+// Whether these kernels take rows of that type, so many elements apart, where they lie: others are to be copied, as rows_dtype,
+// next to each other.
+bool projected_in_place(const MatmulKernels &kernels, Dtype x, int64_t stride);
+
+// Rows are of the kernels' rows_dtype. False if the sizes overflow.
 [[nodiscard]] bool plan_projection(const MatmulKernels &kernels, const ProjectionRows &rows,
                                    const ProductMatrix &weight, Product *product);
 

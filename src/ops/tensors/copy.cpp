@@ -54,6 +54,12 @@ void gather(const fovea_tensor &vector, void *to) {
   for (int64_t i = 0; i < count; ++i) static_cast<uint16_t *>(to)[i] = from[i * stride];
 }
 
+void gather_floats(const Kernels &kernels, const fovea_tensor &vector, float *to) {
+  const auto dtype = static_cast<Dtype>(vector.dtype);
+  if (dtype == Dtype::f32) return gather(vector, to);
+  kernels.rowwise->widen_rows(vector.data, dtype, vector.strides[0], vector.shape[0], 1, to, 1);
+}
+
 int copying_workers(const Context &context, int64_t elements) {
   constexpr double cycles_per_element = 0.5;  // from and to a cache
   return workers_for(context, cycles_per_element * static_cast<double>(elements));
