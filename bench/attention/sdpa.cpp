@@ -10,8 +10,8 @@
 //       %  81   90   91   91   93   94   94   97   99                    96
 //     Causal and windowed shapes compute the tiles that the diagonal or the window edge crosses in full, and reading a
 //     tile of keys must be shared by enough queries; both cost a few percent more.
-//   bert_base_weights: a second pass computes the scores again, D + 15 instructions per vector, and writes H Q K
-//     floats: at most (D + Dv) / (2 D + Dv + 30) = 58 % of the peak for D = Dv = 64.
+//   bert_base_weights: weights are kept, then multiplied, transposed and written, H Q K floats: some 9 instructions per
+//     vector, so at most (D + Dv) / (D + Dv + 24) = 84 % of the peak for D = Dv = 64, if writing took no time.
 //   t5_base_bias: one more load and add per vector; prefix_lm_mask: one load, compare and blend; alibi: two
 //     instructions; softcap: a tanh, about 25 instructions per vector (gemma2_2b: at most 93 %).
 //   gpt2_dropout: four random words, one for each of four weights, take eight rounds of 12 instructions (16 with AVX2);

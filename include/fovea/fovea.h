@@ -228,8 +228,10 @@ typedef struct fovea_plan fovea_plan;
 /* NULL is allowed. No call may still be using the plan. */
 FOVEA_API void fovea_plan_destroy(fovea_plan *plan);
 
-/* Bytes of scratch memory a run needs; 0 for NULL and where outputs have no elements. Grows with threads x tile, for split keys with B H Q x Dv, for returned
- * weights with B H Q, for 16 bits on AMX's tiles, where more than one task has queries of a head, with B Hkv K (D + Dv), for score functions with what fovea_attention_plan_create says; never with Q x K. */
+/* Bytes of scratch memory a run needs; 0 for NULL and where outputs have no elements. Grows with threads x tile, for split
+ * keys with B H Q x Dv, for returned weights with B H Q, and those of each head of up to 16384 keys with threads x K (tiles
+ * of 64 rows or fewer, at most 5 MB for each thread), for 16 bits on AMX's tiles, where more than one task has queries of a
+ * head, with B Hkv K (D + Dv), for score functions with what fovea_attention_plan_create says; never with Q x K. */
 FOVEA_API size_t fovea_plan_workspace_size(const fovea_plan *plan);
 
 /* Writes a line of text "op=sdpa isa=avx512 kernels=avx512 path=tile ..." telling the context's instruction set, that of the

@@ -320,6 +320,27 @@ TEST_SUITE("plan") {
     }
   }
 
+  TEST_CASE("returned weights are kept in one pass up to 16384 keys, averages never; some megabytes for each thread") {
+    Random random(base_seed());
+    for (const int64_t key_len : {16384, 16385}) {
+      for (const uint32_t flags : {uint32_t{0}, uint32_t{FOVEA_AVERAGE_WEIGHTS}}) {
+        AttentionProblem problem = make_attention(
+            {.heads = 2, .kv_heads = 2, .query_len = 70, .key_len = key_len, .head_dim = 4, .value_dim = 3}, random);
+        problem.flags = flags;
+        const bool kept = flags == 0 && key_len == 16384;
+        for_each_isa([&](const fovea_context *context) {
+          const AttentionResult with = problem.make_result();
+          const AttentionPlan plan(context, problem, with), without(context, problem, problem.make_result(false));
+          CHECK(plan.describe().find(kept ? "passes=1" : "passes=2") != std::string::npos);
+          const size_t sizes[] = {fovea_plan_workspace_size(plan.get()), fovea_plan_workspace_size(without.get())};
+          const auto threads = static_cast<size_t>(fovea_context_threads(context));
+          CHECK(sizes[0] <= sizes[1] + (kept ? threads * (size_t{5} << 20) : size_t{65536}));
+        });
+        check_attention(problem);
+      }
+    }
+  }
+
   TEST_CASE("a run checks its buffers and its workspace") {
     Random random(base_seed());
     AttentionProblem problem = make_attention(

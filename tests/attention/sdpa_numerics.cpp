@@ -78,6 +78,29 @@ TEST_SUITE("sdpa numerics") {
     });
   }
 
+  TEST_CASE("weights of a row of NaN: NaN where it attends, 0 where it does not, and its neighbours are whole") {
+    for (const bool average : {false, true}) {
+      Random random(base_seed());
+      AttentionProblem problem = make_attention(
+          {.heads = 2, .kv_heads = 2, .query_len = 70, .key_len = 230, .head_dim = 8, .value_dim = 5}, random);
+      problem.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return (i + j) % 3 != 0; });
+      problem.flags = average ? FOVEA_AVERAGE_WEIGHTS : 0;
+      problem.query(0, 1, 66, 3) = kNan;
+      for_each_isa([&](const fovea_context *context) {
+        const AttentionResult result = problem.make_result();
+        REQUIRE_OK(problem.run(context, result));
+        for (int64_t i : {65, 66, 67}) {
+          for (int64_t j = 0; j < 230; ++j) {
+            const float weight = average ? (*result.weights)(0, i, j) : (*result.weights)(0, 1, i, j);
+            const bool attended = (i + j) % 3 != 0;
+            CHECK(std::isnan(weight) == (attended && i == 66));
+            if (!attended) CHECK(weight == 0);
+          }
+        }
+      });
+    }
+  }
+
   TEST_CASE("NaN that is attended reaches the output") {
     for (int64_t query_len : {1, 19}) {
       for (int64_t at : {0, 1, 16, 63, 69}) {

@@ -779,8 +779,10 @@ extern "C" {
     pub fn fovea_isa_available(index: i32) -> *const c_char;
     /// NULL is allowed. No call may still be using the plan.
     pub fn fovea_plan_destroy(plan: *mut fovea_plan);
-    /// Bytes of scratch memory a run needs; 0 for NULL and where outputs have no elements. Grows with threads x tile, for split keys with B H Q x Dv, for returned
-    /// weights with B H Q, for 16 bits on AMX's tiles, where more than one task has queries of a head, with B Hkv K (D + Dv), for score functions with what fovea_attention_plan_create says; never with Q x K.
+    /// Bytes of scratch memory a run needs; 0 for NULL and where outputs have no elements. Grows with threads x tile, for split
+    /// keys with B H Q x Dv, for returned weights with B H Q, and those of each head of up to 16384 keys with threads x K (tiles
+    /// of 64 rows or fewer, at most 5 MB for each thread), for 16 bits on AMX's tiles, where more than one task has queries of a
+    /// head, with B Hkv K (D + Dv), for score functions with what fovea_attention_plan_create says; never with Q x K.
     pub fn fovea_plan_workspace_size(plan: *const fovea_plan) -> usize;
     /// Writes a line of text "op=sdpa isa=avx512 kernels=avx512 path=tile ..." telling the context's instruction set, that of the
     /// kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
@@ -914,7 +916,10 @@ extern "C" {
         out: *const fovea_tensor,
     ) -> fovea_status;
     /// Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
-    /// [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters are F32.
+    /// [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters
+    /// may as well be F16 or BF16, in any mix, but sigmas: the bits that F32 parameters of these numbers give. But where a weight
+    /// and the rows it projects are BF16, of an even number of features, and the processor has products of that, their sums are
+    /// as exact as float32's in another order, and subnormal numbers count as 0 in them.
     pub fn fovea_attention(
         context: *const fovea_context,
         score: *const fovea_score,
