@@ -37,10 +37,15 @@ FOVEA_INLINE void load_norm_pair(const NormRow &row, int64_t i, int64_t count, F
 // 1 for the first `count` elements of a pair of registers, 0 for the others.
 template <class Element>
 FOVEA_INLINE void first_of_pair(int64_t count, Float *a, Float *b) {
+  if constexpr (same_type<Element, Float16>) {  // which are in order
+    *a = choose(lanes_below(count), splat(1.0f), zero());
+    *b = choose(lanes_below(count - lanes), splat(1.0f), zero());
+    return;
+  }
   struct Ones {
     alignas(64) Element element[pair_lanes];
     constexpr Ones() : element() {
-      for (Element &one : element) one.bits = same_type<Element, Bfloat16> ? 0x3f80 : 0x3c00;
+      for (Element &one : element) one.bits = 0x3f80;
     }
   };
   static constexpr Ones ones;
@@ -176,6 +181,7 @@ FOVEA_INLINE void put_narrow_row(const NormRow &row, const Normalisation &normal
       }
       if constexpr (affine != 0) value[v] = multiply_add(value[v], weight[v], bias[v]);
     });
+    if (same_type<Element, Float16> && count <= lanes) return store_partial(out + i, value[0], count);
     count == pair_lanes ? store_pair(out + i, value[0], value[1])
                         : store_first_of_pair(out + i, value[0], value[1], count);
   };
