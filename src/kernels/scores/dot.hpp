@@ -33,10 +33,6 @@ struct ScoreBlock {
       if (next != nullptr) next->worked_on(count * keys * features);
     });
   }
-  template <class Terms>
-  FOVEA_INLINE void sum(Block<keys, vectors> &block, const float *query) const {
-    sum<Terms>(block, job.keys.row(j), job.keys.stride, query, job.problem.sizes.head_dim);
-  }
 
   // body(r, i, at) for each register: of key j + r and the i-th register of rows, at(block) of a Block; its scores lie at
   // `scores`.
@@ -87,10 +83,17 @@ struct DotManyRows : ManyRowsValues {
     transpose_queries(table, problem.query.dtype, problem.sizes.head_dim, query);
   }
 
+  // Terms summed over the features of a block's keys and of queries as load_queries left them.
+  template <class Terms, class Scores>
+  FOVEA_INLINE static void sum(const Scores &scores, Block<Scores::keys, Scores::vectors> &block, const float *query) {
+    const RowSpan &keys = scores.job.keys;
+    scores.template sum<Terms>(block, keys.row(scores.j), keys.stride, query, scores.job.problem.sizes.head_dim);
+  }
+
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
     score_tile(job, [&]<class Scores>(const Scores &scores) FOVEA_INLINE_BODY {
       Block<Scores::keys, Scores::vectors> block;
-      scores.template sum<Products>(block, job.query);
+      sum<Products>(scores, block, job.query);
       scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
     });
   }

@@ -25,13 +25,19 @@ struct DotPairs : ManyRowsValues {
     transpose_queries(table, Dtype::f32, problem.sizes.head_dim / 2, query);
   }
 
+  // Terms summed over the pairs of features of a block's keys and of queries as load_queries left them.
+  template <class Terms, class Scores>
+  FOVEA_INLINE static void sum(const Scores &scores, Block<Scores::keys, Scores::vectors> &block, const float *query) {
+    const int64_t depth = scores.job.problem.sizes.head_dim / 2;
+    const int64_t stride = scores.job.keys.stride / 2;
+    const auto *keys = static_cast<const float *>(scores.job.keys.data) + scores.j * stride;
+    scores.template sum<Terms, 2>(block, keys, stride, query, depth);
+  }
+
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    const int64_t depth = job.problem.sizes.head_dim / 2;
     score_tile(job, [&]<class Scores>(const Scores &scores) FOVEA_INLINE_BODY {
       Block<Scores::keys, Scores::vectors> block;
-      const int64_t stride = job.keys.stride / 2;
-      const auto *keys = static_cast<const float *>(job.keys.data) + scores.j * stride;
-      scores.template sum<PairProducts, 2>(block, keys, stride, job.query, depth);
+      sum<PairProducts>(scores, block, job.query);
       scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
     });
   }

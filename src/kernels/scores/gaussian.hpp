@@ -34,18 +34,35 @@ struct CompensatedSum {
   }
 };
 
-struct GaussianManyRows : ManyRowsValues {
+// Points as the dot product's path for many rows takes them: its sums of products, the same sums of squared differences, and
+// the score from which on a pair is near whose squares, with -1/4, add up to `quarter`.
+struct FloatPoints : DotManyRows {
+  using Product = Products;
+  using Difference = SquaredDifferences;
+  FOVEA_INLINE static Float least_near(const Float &quarter) { return quarter; }
+};
+
+template <class Points>
+struct Gaussian : Points {
+  using Points::tile_rows;
+  using Product = typename Points::Product;
+  using Difference = typename Points::Difference;
+
   // Per row -|q|^2 / 4, then the queries.
-  static constexpr int64_t query_floats(int64_t head_dim) { return (head_dim + 1) * tile_rows; }
+  static constexpr int64_t query_floats(int64_t head_dim) { return Points::query_floats(head_dim) + tile_rows; }
 
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
     float *at = query + tile_rows;
-    transpose_queries(table, problem.query.dtype, problem.sizes.head_dim, at);
+    Points::load_queries(problem, table, at);
     if (problem.score.key_scalars == nullptr) return;
+    const float *end = at + Points::query_floats(problem.sizes.head_dim);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       CompensatedSum norm;
-      for (int64_t d = 0; d < problem.sizes.head_dim; ++d) norm.add_square(load(at + d * tile_rows + r));
+      for (const float *x = at + r; x < end; x += tile_rows) {
+        unroll<Difference::parts>(
+            [&](auto p) FOVEA_INLINE_BODY { norm.add_square(Difference::template part<decltype(p)::value>(load(x))); });
+      }
       store(query + r, (norm.sum + norm.lost) * splat(-0.25f));
     }
   }
@@ -65,22 +82,27 @@ struct GaussianManyRows : ManyRowsValues {
   }
 
  private:
-  // -(|q|^2 + |k|^2) / 4: half of what the dot product is taken from. A pair is far if its score is below.
+  // -(|q|^2 + |k|^2) / 4: half of what the dot product is taken from.
   template <class Scores>
-  FOVEA_INLINE static Float nearest_far(const Scores &scores, int r, int i) {
+  FOVEA_INLINE static Float quarter(const Scores &scores, int r, int i) {
     return load(scores.job.query + (scores.v + i) * lanes) + splat(-0.25f * scores.job.key_scalar(scores.j + r));
+  }
+  // A pair is far if its score is below.
+  template <class Scores>
+  FOVEA_INLINE static Float least_near(const Scores &scores, int r, int i) {
+    return Points::least_near(quarter(scores, r, i));
   }
 
   template <class Terms, class Scores, class Take>
   FOVEA_INLINE static void sum(const Scores &scores, const Take &take) {
     Block<Scores::keys, Scores::vectors> block;
-    scores.template sum<Terms>(block, scores.job.query + tile_rows);
+    Points::template sum<Terms>(scores, block, scores.job.query + tile_rows);
     scores.for_each([&](auto r, auto i, auto n, float *at) FOVEA_INLINE_BODY { take(r, i, block.at[n], at); });
   }
 
   template <class Scores>
   FOVEA_NOINLINE static void take_differences(const Scores &scores) {
-    sum<SquaredDifferences>(
+    sum<Difference>(
         scores, [](int, int, const Float &square, float *at) FOVEA_INLINE_BODY { store(at, square * splat(-0.5f)); });
   }
 
@@ -91,7 +113,7 @@ struct GaussianManyRows : ManyRowsValues {
     constexpr float margin = 1.0f - 0x1p-9f;
     Mask sure = zero() == zero();
     scores.for_each([&](auto r, auto i, auto, float *at)
-                        FOVEA_INLINE_BODY { sure = sure & (load(at) > nearest_far(scores, r, i) * splat(margin)); });
+                        FOVEA_INLINE_BODY { sure = sure & (load(at) > least_near(scores, r, i) * splat(margin)); });
     return xsimd::all(sure);
   }
 
@@ -99,10 +121,10 @@ struct GaussianManyRows : ManyRowsValues {
   template <class Scores>
   FOVEA_INLINE static bool expand(const Scores &scores) {
     Mask all_far = zero() == zero();
-    sum<Products>(scores, [&](int r, int i, const Float &product, float *at) FOVEA_INLINE_BODY {
-      const Float bound = nearest_far(scores, r, i);
-      const Float score = multiply_add(bound, splat(2.0f), product);
-      all_far = all_far & (score < bound);
+    sum<Product>(scores, [&](int r, int i, const Float &product, float *at) FOVEA_INLINE_BODY {
+      const Float fourth = quarter(scores, r, i);
+      const Float score = multiply_add(fourth, splat(2.0f), product);
+      all_far = all_far & (score < Points::least_near(fourth));
       store(at, score);
     });
     return !xsimd::all(all_far) && replace_near(scores);
@@ -111,15 +133,17 @@ struct GaussianManyRows : ManyRowsValues {
   template <class Scores>
   FOVEA_NOINLINE static bool replace_near(const Scores &scores) {
     Mask some_far = zero() != zero();
-    sum<SquaredDifferences>(scores, [&](int r, int i, const Float &square, float *at) FOVEA_INLINE_BODY {
+    sum<Difference>(scores, [&](int r, int i, const Float &square, float *at) FOVEA_INLINE_BODY {
       const Float score = load(at);
-      const Mask far = score < nearest_far(scores, r, i);
+      const Mask far = score < least_near(scores, r, i);
       some_far = some_far | far;
       store(at, choose(far, score, square * splat(-0.5f)));
     });
     return !xsimd::any(some_far);
   }
 };
+
+using GaussianManyRows = Gaussian<FloatPoints>;
 
 struct HalfDistance : SquaredDifferences {
   FOVEA_INLINE static Float finish(const Float &sum) { return sum * splat(-0.5f); }
