@@ -24,6 +24,14 @@ inline __attribute__((always_inline)) __m512 pairs_of(__m512 first, __m512 secon
   return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(low, high, _mm512_set1_epi32(-0x10000), 0xf8));
 }
 
+// The halves of pairs, as floats.
+inline __attribute__((always_inline)) __m512 first_of_pairs(__m512 pairs) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16));
+}
+inline __attribute__((always_inline)) __m512 second_of_pairs(__m512 pairs) {
+  return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs), _mm512_set1_epi32(-0x10000)));
+}
+
 // The first count of 32 elements, the others 0; nothing past them is read.
 inline __attribute__((always_inline)) __m512i load_first_elements(const uint16_t *from, int64_t count) {
   return _mm512_maskz_loadu_epi16(_bzhi_u32(0xffffffff, static_cast<uint32_t>(count)), from);

@@ -82,7 +82,8 @@ struct AttentionPack {
   char *to;       // on a cache line
 };
 
-// One score function's attention, and the blocking it wants.
+// One score function's attention, and the blocking it wants. Without `rows` there is none of few_rows and few_rows_keys: few
+// rows take other kernels.
 struct AttentionKernels {
   const char *set;                                             // of instructions, by its name
   int64_t tile_rows;                                           // rows of a task of `tile`
@@ -138,9 +139,10 @@ struct RowwiseKernels {
 struct Kernels {
   const char *name;                                // of the limit
   const AttentionKernels *attention[score_kinds];  // by ScoreKind
-  const AttentionKernels *dot_pairs;               // of bfloat16, 4 rows and more, where the CPU has them; or null
-  const AttentionKernels *dot_tiles;               // likewise, on AMX's tiles
-  const AttentionKernels *dot_float16_tiles;       // likewise, of binary16
+  // Of bfloat16 by products of pairs, by ScoreKind, where the CPU has them: dot from 4 rows on, Gaussian many; or null.
+  const AttentionKernels *pairs[score_kinds];
+  const AttentionKernels *dot_tiles;          // of bfloat16, where the CPU has them, on AMX's tiles
+  const AttentionKernels *dot_float16_tiles;  // likewise, of binary16
   const MatmulKernels *matmul;
   const MatmulKernels
       *projection;  // of a score function's queries and keys: out has room for whole registers of columns
@@ -152,6 +154,7 @@ struct Kernels {
   const MatmulKernels *matmul_float16_tiles;
 
   const AttentionKernels &attention_of(ScoreKind score) const { return *attention[static_cast<int>(score)]; }
+  const AttentionKernels *pairs_of(ScoreKind score) const { return pairs[static_cast<int>(score)]; }
 };
 
 // What isa/ exports, by topic and set.
@@ -164,7 +167,7 @@ FOVEA_KERNELS_OF_SET(avx2);
 FOVEA_KERNELS_OF_SET(avx512);
 #undef FOVEA_KERNELS_OF_SET
 extern const MatmulKernels parts_amx;
-extern const AttentionKernels dot_avx512bf16;
+extern const AttentionKernels dot_avx512bf16, gaussian_avx512bf16;
 extern const AttentionKernels dot_amxbf16;
 extern const MatmulKernels products_avx512bf16;
 extern const MatmulKernels products_amxbf16;

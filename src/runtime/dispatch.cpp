@@ -38,6 +38,12 @@ constexpr Row<AttentionKernels> dot_pairs_rows[] = {
     {Isa::avx512, &dot_avx512bf16},
 #endif
 };
+constexpr Row<AttentionKernels> gaussian_pairs_rows[] = {
+    {Isa::base, nullptr},
+#if defined(__x86_64__)
+    {Isa::avx512, &gaussian_avx512bf16},
+#endif
+};
 constexpr Row<AttentionKernels> dot_tiles_rows[] = {
     {Isa::base, nullptr},
 #if defined(__x86_64__)
@@ -89,7 +95,7 @@ constexpr const Struct *best(const Row<Struct> (&rows)[count], Isa limit) {
 constexpr Kernels choose(Isa limit, Isa tiles) {
   return {.name = isa_name(limit),
           .attention = {best(dot_rows, limit), best(additive_rows, limit), best(gaussian_rows, limit)},
-          .dot_pairs = best(dot_pairs_rows, limit),
+          .pairs = {best(dot_pairs_rows, limit), nullptr, best(gaussian_pairs_rows, limit)},
           .dot_tiles = best(dot_tiles_rows, tiles),
           .dot_float16_tiles = best(dot_float16_tiles_rows, tiles),
           .matmul = best(product_rows, limit),

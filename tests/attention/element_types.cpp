@@ -315,6 +315,45 @@ TEST_SUITE("element types") {
     }
   }
 
+  TEST_CASE("bfloat16 by products of pairs, Gaussian: sizes at every edge, near and far, masks, NaN behind masks") {
+    for (int64_t n = 0; n < case_count(250); ++n) {
+      const uint64_t seed = base_seed() + 150000 + static_cast<uint64_t>(n);
+      CAPTURE(seed);
+      Random random(seed);
+      const WithPlacement placement(random.pick({Placement::kEnd, Placement::kBegin, Placement::kMisaligned}));
+      AttentionProblem problem = random_problem(random, random.pick({40, 220}), random.pick({30, 70, 140}));
+      const AttentionSizes &sizes = problem.sizes;
+      problem.score = make_score(FOVEA_SCORE_GAUSSIAN, sizes.head_dim, sizes.head_dim, 0, random);
+      problem.score->sigma *= random.pick({1.0f, 0.3f, 5.0f});
+      const float centre = random.pick({0.0f, 1.0f, 30.0f}), spread = random.pick({1.0f, 0.1f});
+      for (Tensor<float> *points : {&problem.query, &problem.key}) {
+        points->fill([&] { return centre + spread * random.normal(); });
+      }
+      if (random.chance(0.2) && problem.mask && sizes.key_len > 0 && sizes.batch * sizes.heads > 0) {
+        problem.value.fill([&] { return random.chance(0.02) ? kNan : random.normal(); });
+      }
+      const fovea_dtype out = any_type(random);
+      check_types(problem, {FOVEA_BF16, FOVEA_BF16, FOVEA_BF16, FOVEA_F32, out, FOVEA_F32}, random.chance(0.4));
+    }
+  }
+
+  TEST_CASE("bfloat16, Gaussian: infinities, NaN and the largest numbers in queries and keys, attended and masked") {
+    for (const float spoilt : {kInfinity, -kInfinity, kNan, 3e38f, 1e20f}) {
+      for (const bool masked : {false, true}) {
+        CAPTURE(spoilt);
+        Random random(base_seed());
+        AttentionProblem problem =
+            make_scored(FOVEA_SCORE_GAUSSIAN,
+                        {.heads = 2, .query_len = 70, .key_len = 120, .head_dim = 24, .value_dim = 9}, 0, random);
+        for (const int64_t j : {3, 50, 119}) problem.key(0, 0, j, j % 24) = spoilt;
+        for (const int64_t i : {0, 33}) problem.query(0, 1, i, i % 24) = spoilt;
+        if (masked)
+          problem.set_mask([](int64_t, int64_t, int64_t, int64_t j) { return j != 3 && j != 50 && j != 119; });
+        check_types(problem, {FOVEA_BF16, FOVEA_BF16, FOVEA_BF16, FOVEA_F32, FOVEA_F32, FOVEA_F32}, true);
+      }
+    }
+  }
+
   TEST_CASE("bfloat16 by products of pairs: the same bits for any threads and neighbours") {
     Random random(base_seed());
     for (const bool causal : {false, true}) {

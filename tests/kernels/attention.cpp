@@ -14,10 +14,11 @@ struct Problem {
   bool causal = false, masked = false;
   int64_t valid_len = -1;  // -1: all
   bool pairs = false;      // queries, keys and values of bfloat16, by products of pairs
+  float centre = 0;        // around which queries and keys lie
 
   Dtype dtype() const { return pairs ? Dtype::bf16 : Dtype::f32; }
   const fovea::AttentionKernels &kernels(const fovea::Kernels &table) const {
-    return pairs ? *table.dot_pairs : table.attention_of(score);
+    return pairs ? *table.pairs_of(score) : table.attention_of(score);
   }
   int64_t rows() const { return heads * query_len; }
 };
@@ -27,7 +28,7 @@ struct Task {
   Problem given;
   reference::AttentionInputs inputs;
   Elements query, key, value;
-  Floats out, log_sum_exp, weights, row_max, row_scale;
+  Floats out, log_sum_exp, weights, row_max, row_scale, norms;
   GuardedMemory mask;
   int32_t valid_len;
   fovea::AttentionProblem problem{};
@@ -41,6 +42,9 @@ struct Task {
     in.value_dim = p.value_dim;
     in.query = normals(p.rows() * p.head_dim, random);
     in.key = normals(p.key_len * p.head_dim, random);
+    for (std::vector<float> *points : {&in.query, &in.key}) {
+      for (float &number : *points) number += p.centre;
+    }
     in.value = normals(p.key_len * p.value_dim, random);
     for (std::vector<float> *operand : {&in.query, &in.key, &in.value}) {
       for (float &number : *operand) number = rounded_to(number, static_cast<fovea_dtype>(p.dtype()));
@@ -68,6 +72,7 @@ struct Task {
         weights(p.rows() * p.key_len),
         row_max(p.rows()),
         row_scale(p.rows()),
+        norms(p.key_len),
         mask(p.masked ? inputs.mask->size() : 0),
         valid_len(static_cast<int32_t>(p.valid_len)) {
     const auto strides = [](int64_t length, int64_t dim) { return fovea::HeadStrides{0, length * dim, dim}; };
@@ -104,6 +109,12 @@ struct Task {
 
   void run(const fovea::Kernels &table, void (*kernel)(const fovea::AttentionTask &), bool with_weights) {
     problem.outputs.weights_wanted = with_weights;
+    if (given.score == fovea::ScoreKind::gaussian && given.head_dim > fovea::most_differences) {
+      table.attention_of(given.score)
+          .squared_norms(
+              {problem.key.data, given.dtype(), given.head_dim, given.key_len, given.head_dim, norms.data()});
+      problem.score.key_scalars = norms.data();
+    }
     const int64_t floats = given.kernels(table).scratch_floats(given.head_dim, given.value_dim, given.pairs);
     const WithPlacement aligned(Placement::kEnd);  // whole lines, as plans hand it out
     const Floats scratch(fovea::round_up(floats, 16));
@@ -172,7 +183,9 @@ void check_problem(const fovea::Kernels &table, const Problem &problem, bool til
 void check_pairs(const fovea::Kernels &table, Problem problem, Random &random) {
   problem.pairs = true;
   constexpr int64_t least = 4;  // fewer are widened
-  const bool few = problem.rows() >= least && problem.rows() <= table.dot_pairs->few_rows(problem.head_dim);
+  const fovea::AttentionKernels &kernels = problem.kernels(table);
+  const bool few =
+      kernels.rows != nullptr && problem.rows() >= least && problem.rows() <= kernels.few_rows(problem.head_dim);
   if (few) check_problem(table, problem, false, random);
   check_problem(table, problem, true, random);
 }
@@ -185,7 +198,7 @@ void for_each_table_with_pairs(Body body) {
     return;
   }
   for_each_table([&](const fovea::Kernels &table) {
-    if (table.dot_pairs != nullptr) body(table);
+    if (table.pairs_of(fovea::ScoreKind::dot) != nullptr) body(table);
   });
 }
 
@@ -239,9 +252,10 @@ TEST_SUITE("kernels attention") {
   TEST_CASE("pairs of bfloat16: every number of few rows, of keys and of features") {
     for_each_table_with_pairs([](const fovea::Kernels &table) {
       Random random(base_seed());
-      const int64_t rows = table.dot_pairs->tile_rows;
-      for (int64_t q = 1; q <= table.dot_pairs->few_rows(64); ++q) {
-        const int64_t keys = table.dot_pairs->few_rows_keys(q);
+      const fovea::AttentionKernels &kernels = *table.pairs_of(fovea::ScoreKind::dot);
+      const int64_t rows = kernels.tile_rows;
+      for (int64_t q = 1; q <= kernels.few_rows(64); ++q) {
+        const int64_t keys = kernels.few_rows_keys(q);
         for (int64_t k = 1; k <= 26; ++k)
           check_pairs(table, {.query_len = q, .key_len = k, .head_dim = 6, .value_dim = 5}, random);
         for (const int64_t k : {keys - 1, keys, keys + 1, keys + 13}) {
@@ -254,6 +268,27 @@ TEST_SUITE("kernels attention") {
       }
       for (const int64_t q : {rows / 2, rows / 2 + 1, rows - 1, rows + 1}) {
         check_pairs(table, {.query_len = q, .key_len = 100, .head_dim = 34, .value_dim = 35}, random);
+      }
+    });
+  }
+
+  TEST_CASE("pairs of bfloat16, Gaussian: every number of rows, of keys and of features, near and far") {
+    for_each_table_with_pairs([](const fovea::Kernels &table) {
+      Random random(base_seed());
+      constexpr fovea::ScoreKind kind = fovea::ScoreKind::gaussian;
+      const int64_t rows = table.pairs_of(kind)->tile_rows, keys = table.pairs_of(kind)->tile_keys;
+      for (const float centre : {0.0F, 2.0F, 40.0F}) {
+        const auto check = [&](int64_t q, int64_t k, int64_t d, int64_t v) {
+          check_pairs(table,
+                      {.score = kind, .query_len = q, .key_len = k, .head_dim = d, .value_dim = v, .centre = centre},
+                      random);
+        };
+        for (int64_t q = 1; q <= rows + 1; ++q) check(q, 7, 18, 5);
+        for (const int64_t q : {2 * rows - 1, 4 * rows}) check(q, 7, 18, 5);
+        for (int64_t k = 1; k <= 26; ++k) check(17, k, 20, 6);
+        for (const int64_t k : {keys - 1, keys, keys + 1, 2 * keys + 1}) check(50, k, 20, 6);
+        for (int64_t d = 2; d <= 72; d += 2) check(33, 9, d, 73 - d);
+        for (const int64_t d : {126, 128, 130, 600}) check(33, 31, d, d);
       }
     });
   }
@@ -272,6 +307,10 @@ TEST_SUITE("kernels attention") {
         p.causal = random.chance(0.4);
         p.masked = random.chance(0.4);
         if (random.chance(0.5)) p.valid_len = random.integer(0, p.key_len);
+        check_pairs(table, p, random);
+        p.score = fovea::ScoreKind::gaussian;
+        p.query_len = random.integer(1, 100);
+        p.centre = random.pick({0.0F, 3.0F});
         check_pairs(table, p, random);
       }
     });
@@ -292,6 +331,7 @@ TEST_SUITE("kernels attention") {
         p.key_len = random.integer(1, 130);
         p.head_dim = random.integer(1, 40);
         p.value_dim = random.integer(1, 40);
+        p.centre = random.pick({0.0F, 3.0F});
         p.causal = random.chance(0.4);
         p.masked = random.chance(0.4);
         if (random.chance(0.5)) p.valid_len = random.integer(0, p.key_len);

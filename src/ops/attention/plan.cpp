@@ -98,7 +98,6 @@ Status plan_memory(AttentionPlan *plan) {
 
 // Whether all that is multiplied is of that type, or may be rounded to it.
 bool all_are(Dtype dtype, const AttentionProblem &problem, bool narrows) {
-  if (problem.score.kind != ScoreKind::dot) return false;
   for (const HeadRows *rows : {&problem.query, &problem.key, &problem.value}) {
     if (rows->dtype != dtype && !(narrows && rows->dtype == Dtype::f32)) return false;
   }
@@ -107,9 +106,11 @@ bool all_are(Dtype dtype, const AttentionProblem &problem, bool narrows) {
 
 bool is_bfloat16(const AttentionProblem &problem, bool narrows) { return all_are(Dtype::bf16, problem, narrows); }
 
-// And lies in whole pairs.
+// And lies in whole pairs. Differences are float32's, so where all pairs get them, values alone would gain.
 bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
-  if (kernels.dot_pairs == nullptr || !is_bfloat16(problem, narrows) || !cpu_has_bfloat16_products()) return false;
+  if (kernels.pairs_of(problem.score.kind) == nullptr) return false;
+  if (!is_bfloat16(problem, narrows) || !cpu_has_bfloat16_products()) return false;
+  if (problem.score.kind == ScoreKind::gaussian && problem.sizes.head_dim <= most_differences) return false;
   const bool key_is_copied = problem.key.dtype == Dtype::f32;
   return problem.sizes.head_dim % 2 == 0 && (key_is_copied || problem.key.strides.position % 2 == 0);
 }
@@ -118,6 +119,7 @@ bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool n
 // overflow.
 Tiles tiles_for(const Kernels &kernels, const AttentionProblem &problem, bool narrows, const AttentionKernels **tiles) {
   if (kernels.dot_tiles == nullptr || problem.sizes.key_len == 0) return Tiles::absent;
+  if (problem.score.kind != ScoreKind::dot) return Tiles::absent;
   if (all_are(Dtype::f16, problem, false) && problem.dropout.threshold == 0) {
     *tiles = kernels.dot_float16_tiles;
     return cpu_float16_tiles();
@@ -171,16 +173,17 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   // Fewer rows are as quick when they are widened: memory bounds them. float32 is narrowed only where its rows are many.
   constexpr int64_t least_paired = 4;
   const bool many = plan->rows > plan->attention->few_rows(problem.sizes.head_dim);
+  const AttentionKernels *paired = plan->kernels->pairs_of(problem.score.kind);
   const bool pairs = plan->rows >= least_paired && takes_pairs(*plan->kernels, problem, narrows && many);
-  const AttentionKernels *few = pairs ? plan->kernels->dot_pairs : plan->attention;
+  const AttentionKernels *few = pairs && paired->rows != nullptr ? paired : plan->attention;
   const bool takes_few = few_ways && plan->rows <= few->few_rows(problem.sizes.head_dim);
   plan->path = takes_few && plan->tiles != Tiles::granted ? AttentionPath::rows : AttentionPath::tile;
   if (plan->path == AttentionPath::rows) plan->attention = few;
   if (plan->path == AttentionPath::tile) {
-    if (takes_pairs(*plan->kernels, problem, narrows)) plan->attention = plan->kernels->dot_pairs;
+    if (takes_pairs(*plan->kernels, problem, narrows)) plan->attention = paired;
     if (plan->tiles == Tiles::granted) plan->attention = tiles;
   }
-  const bool bfloat16 = plan->attention == plan->kernels->dot_pairs || plan->attention == plan->kernels->dot_tiles;
+  const bool bfloat16 = plan->attention == paired || plan->attention == plan->kernels->dot_tiles;
   if (bfloat16) FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
   if (plan->path == AttentionPath::tile) FOVEA_CHECK(plan_norms(&problem, &plan->score));
   plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
