@@ -6,12 +6,12 @@
 //                keys' as they are broadcast, queries' once for all keys of a block
 //   norms        compensated sums over the same floats
 //
-// Bound: DotPairs's for far pairs; for near ones 2 instructions a feature, and (1 / keys + 1 / rows) more of a block's.
+// Bound: for far pairs DotPairs's; for near ones 2 instructions for each feature, and for a block of 6 keys and 4 registers of
+// rows 20 to widen a pair of features beside those 96.
 //
-// Products that are subnormal, or of subnormal numbers, count as 0, which may take all of a score whose points are that near
-// the origin, and sigma may be as small as they are. What D features lose is below 2^-126 (D + sqrt(D (|q|^2 + |k|^2))), so
-// beside a score below -2^-80 that is a quarter of the sum of squares at least, it is less than 2^-36 of it; all others are
-// taken for near.
+// Products that are subnormal, or of subnormal numbers, and sums that are count as 0. Near the origin that may be all of a
+// score, and sigma may be as small. What is lost is less than 2^-125 D + 2^-126 sqrt(2 D (|q|^2 + |k|^2)): beside a score
+// below -2^-80 and below -(|q|^2 + |k|^2) / 4 less than 2^-34 of it. All other pairs are near.
 #pragma once
 
 #include "kernels/scores/dot_pairs.hpp"
@@ -23,7 +23,7 @@ namespace {
 struct PairPoints : DotPairs {
   using Product = PairProducts;
   using Difference = PairDifferences;
-  // The second one where the first is NaN: no score is below either then.
+  // Where `quarter` is NaN, so is the score, which then is below neither.
   FOVEA_INLINE static Float least_near(const Float &quarter) { return xsimd::min(quarter, splat(-0x1p-80f)); }
 };
 
