@@ -32,6 +32,13 @@ inline __attribute__((always_inline)) __m512 second_of_pairs(__m512 pairs) {
   return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs), _mm512_set1_epi32(-0x10000)));
 }
 
+// 32 elements, in a register: GCC would have each of two permutations read them.
+inline __attribute__((always_inline)) __m512i load_elements(const uint16_t *from) {
+  __m512i elements = _mm512_loadu_si512(from);
+  asm("" : "+v"(elements));
+  return elements;
+}
+
 // The first count of 32 elements, the others 0; nothing past them is read.
 inline __attribute__((always_inline)) __m512i load_first_elements(const uint16_t *from, int64_t count) {
   return _mm512_maskz_loadu_epi16(_bzhi_u32(0xffffffff, static_cast<uint32_t>(count)), from);

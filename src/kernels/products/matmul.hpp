@@ -88,13 +88,11 @@ FOVEA_INLINE void store_rows(const Block<rows, vectors> &block, const SumRows &t
   });
 }
 
-// One register block over one k block. The lines that are written are asked for before the loop.
-template <class Panel, int rows, int vectors>
-FOVEA_INLINE void multiply_block(const MatmulTask &task, const MatmulStep &step, int64_t row, const SumRows &to) {
+// One register block, which sum(block) fills.
+template <int rows, int vectors, class Sum>
+FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum) {
   Block<rows, vectors> block;
-  prefetch_rows<rows, vectors>(to);
-  Panel::sum(block, step.a + row * step.a_row_stride, step.a_row_stride, step.b, task.b_panel_stride, step.depth,
-             task.chain);
+  sum(block);
   if (to.before != nullptr) {
     unroll<rows * vectors>([&](auto i) FOVEA_INLINE_BODY {
       block.at[i] = load(to.before + i / vectors * to.before_stride + i % vectors * lanes) + block.at[i];
@@ -176,9 +174,10 @@ FOVEA_NOINLINE void finish_sums(const MatmulTask &task, const MatmulStep &step, 
   }
 }
 
-template <class Panel, int rows, int vectors>
-FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, int64_t row) {
-  const bool last = step.k + step.depth == Panel::left_depth(task.depth);
+// One register block over one k block, of all of them the `last` or not: sum(block, to) sums it.
+template <int rows, int vectors, class Sum>
+FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, int64_t row, bool last,
+                                const Sum &sum) {
   const bool finish = last && finishes(task);
   const bool alone = last && step.k == 0;  // nothing is kept: one register block after the other uses the same memory
   float *sums = step.sums + (alone ? 0 : row * step.sums_stride);
@@ -198,8 +197,19 @@ FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, 
     to.bias = bias(task.bias, task.bias_dtype, step.column, step.columns);
     to.columns = step.columns;
   }
-  multiply_block<Panel, rows, vectors>(task, step, row, to);
+  multiply_block<rows, vectors>(to, [&](auto &block) FOVEA_INLINE_BODY { sum(block, to); });
   if (finish) finish_sums(task, step, sums, row, rows);
+}
+
+// Of a panel. The lines that are written are asked for before the loop.
+template <class Panel, int rows, int vectors>
+FOVEA_INLINE void multiply_panel(const MatmulTask &task, const MatmulStep &step, int64_t row) {
+  const bool last = step.k + step.depth == Panel::left_depth(task.depth);
+  multiply_sums<rows, vectors>(task, step, row, last, [&](auto &block, const SumRows &to) FOVEA_INLINE_BODY {
+    prefetch_rows<rows, vectors>(to);
+    Panel::sum(block, step.a + row * step.a_row_stride, step.a_row_stride, step.b, task.b_panel_stride, step.depth,
+               task.chain);
+  });
 }
 
 // Of a panel that is not full only the registers that are needed are computed. A row is multiplied by row_panels panels at a
@@ -208,13 +218,13 @@ template <class Panel>
 FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step) {
   if constexpr (row_panels > 1) {
     if (step.columns == row_panels * panel_columns) {
-      return multiply_sums<Panel, 1, row_panels * block_vectors>(task, step, 0);
+      return multiply_panel<Panel, 1, row_panels * block_vectors>(task, step, 0);
     }
   }
   for_each_vector_group(ceil_div(step.columns, lanes), [&](auto vectors, int64_t) FOVEA_INLINE_BODY {
     constexpr int count = decltype(vectors)::value;
     for_each_block<count>(step.rows, [&](auto rows, int64_t r) FOVEA_INLINE_BODY {
-      multiply_sums<Panel, decltype(rows)::value, count>(task, step, r);
+      multiply_panel<Panel, decltype(rows)::value, count>(task, step, r);
     });
   });
 }
@@ -275,26 +285,31 @@ inline void copy_rows(const MatmulRows &rows) {
   for (int64_t r = 0; r < rows.rows; ++r) Panel::copy_row(rows, r, rows.to + r * words);
 }
 
-template <class Panel>
-FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, float *sums) {
+// multiply(copies of the rows, their stride)
+template <class Left, class Multiply>
+FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, const Multiply &multiply) {
   alignas(64) float copy[rows_words];
-  copy_rows<Panel>({.a = task.a,
-                    .a_dtype = task.a_dtype,
-                    .a_row_stride = task.a_row_stride,
-                    .a_column_stride = task.a_column_stride,
-                    .rows = task.rows,
-                    .depth = task.depth,
-                    .to = copy});
-  multiply_rows<Panel>(task, copy, Panel::left_depth(task.depth), sums);
+  copy_rows<Left>({.a = task.a,
+                   .a_dtype = task.a_dtype,
+                   .a_row_stride = task.a_row_stride,
+                   .a_column_stride = task.a_column_stride,
+                   .rows = task.rows,
+                   .depth = task.depth,
+                   .to = copy});
+  multiply(copy, Left::left_depth(task.depth));
+}
+
+// Likewise, of the rows where they lie if they can be read there.
+template <class Left, class Multiply>
+FOVEA_INLINE void multiply_left(const MatmulTask &task, const Multiply &multiply) {
+  if (!Left::reads_in_place(task)) return multiply_copied_rows<Left>(task, multiply);
+  multiply(static_cast<const float *>(task.a), Left::left_stride(task));
 }
 
 template <class Panel>
 FOVEA_INLINE void multiply_panels(const MatmulTask &task) {
   alignas(64) float sums[sums_rows * panel_columns];
-  if (Panel::reads_in_place(task)) {
-    return multiply_rows<Panel>(task, static_cast<const float *>(task.a), Panel::left_stride(task), sums);
-  }
-  multiply_copied_rows<Panel>(task, sums);
+  multiply_left<Panel>(task, [&](const float *a, int64_t stride) { multiply_rows<Panel>(task, a, stride, sums); });
 }
 
 inline void matmul_block(const MatmulTask &task) {
@@ -304,16 +319,6 @@ inline void matmul_block(const MatmulTask &task) {
     default: return multiply_panels<FloatPanel>(task);
   }
 }
-
-constexpr MatmulKernels matmul_kernels = {.set = FOVEA_SET_NAME,
-                                          .panel_columns = panel_columns,
-                                          .block_rows = 4 * block_rows<block_vectors>,
-                                          .panel_floats = matmul_panel_floats,
-                                          .pack = matmul_pack,
-                                          .block = matmul_block,
-                                          .reads_in_place = FloatRows::reads_in_place,
-                                          .rows_words = rows_words,
-                                          .copy_rows = copy_rows<FloatRows>};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -30,6 +30,9 @@ struct MatmulTask {
   const float *b;  // panel p at b + p * b_panel_stride
   Dtype b_dtype = Dtype::f32;
   int64_t b_panel_stride;
+  const void *b_in_place = nullptr;  // for MatmulKernels::few_rows, columns side by side
+  int64_t b_row_stride = 0;
+  int64_t b_rows = 0;  // depth, or less by a zero that ends a's rows
   void *out;
   Dtype out_dtype = Dtype::f32;
   int64_t out_row_stride;
@@ -66,6 +69,9 @@ struct MatmulKernels {
   int64_t (*panel_floats)(int64_t depth, Dtype dtype);
   void (*pack)(const MatmulPack &pack);
   void (*block)(const MatmulTask &task);
+  // The same sums, b read once where it lies: for up to most_few_rows rows. Null: there are none.
+  void (*few_rows)(const MatmulTask &task) = nullptr;
+  int64_t most_few_rows = 0;
   // Rows of a that are read where they lie; null: all. Others `block` copies by itself, as long as those of the whole product
   // are at most rows_words 32-bit words as copies. More have to be copied before.
   bool (*reads_in_place)(const MatmulTask &task) = nullptr;

@@ -5,13 +5,13 @@
 // Products are exact, sums are float32, rounded to nearest even; numbers that are subnormal in float32 count as 0.
 #pragma once
 
-#include "kernels/products/matmul.hpp"
+#include "kernels/products/few_rows.hpp"
 #include "kernels/products/pair_products.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-struct PairPanel {
+struct PairRows {
   // A row is whole words, wherever they begin.
   static bool reads_in_place(const MatmulTask &task) {
     const bool whole_words = task.depth % 2 == 0 && (task.a_row_stride % 2 == 0 || task.rows == 1);
@@ -19,7 +19,6 @@ struct PairPanel {
   }
   static int64_t left_stride(const MatmulTask &task) { return task.a_row_stride / 2; }
   static int64_t left_depth(int64_t depth) { return ceil_div(depth, 2); }
-  static int64_t offset(int64_t k) { return k * panel_columns; }
 
   // Float32 is rounded to nearest, ties to even.
   static void copy_row(const MatmulRows &rows, int64_t row, float *to) {
@@ -45,6 +44,10 @@ struct PairPanel {
       narrow_row(some, count, halves + 2 * i, Dtype::bf16);
     }
   }
+};
+
+struct PairPanel : PairRows {
+  static int64_t offset(int64_t k) { return k * panel_columns; }
 
   template <int rows, int vectors>
   FOVEA_INLINE static void sum(Block<rows, vectors> &block, const float *a, int64_t a_stride, const float *b, int64_t,
@@ -54,6 +57,29 @@ struct PairPanel {
   }
 };
 
+// Two rows of b where they lie, joined in registers.
+struct PairsInPlace : PairRows {
+  using Element = Bfloat16;
+  using Terms = PairProducts;
+  static constexpr int64_t met = 2;
+
+  template <int vectors, bool whole>
+  FOVEA_INLINE static void load(const Element *from, int64_t stride, int64_t columns, int64_t second, Float *row) {
+    unroll<(vectors + 1) / 2>([&](auto pair) FOVEA_INLINE_BODY {
+      constexpr int v = 2 * decltype(pair)::value;
+      const uint16_t *first_row = &from[v * lanes].bits, *second_row = &from[stride + v * lanes].bits;
+      const auto some = [&](const uint16_t *at, int64_t count) FOVEA_INLINE_BODY {
+        return whole ? load_elements(at) : load_first_elements(at, max_of(count - v * lanes, 0));
+      };
+      const PairRegisters pairs = join_rows(some(first_row, columns), some(second_row, second));
+      row[v] = Float(pairs.low);
+      if constexpr (v + 1 < vectors) row[v + 1] = Float(pairs.high);
+    });
+  }
+};
+
+inline void pairs_few_rows(const MatmulTask &task) { multiply_few_rows<PairsInPlace>(task); }
+
 inline void pairs_block(const MatmulTask &task) { multiply_panels<PairPanel>(task); }
 
 constexpr MatmulKernels pairs_kernels = {.set = FOVEA_SET_NAME,
@@ -62,6 +88,8 @@ constexpr MatmulKernels pairs_kernels = {.set = FOVEA_SET_NAME,
                                          .panel_floats = matmul_panel_floats,
                                          .pack = matmul_pack,
                                          .block = pairs_block,
+                                         .few_rows = pairs_few_rows,
+                                         .most_few_rows = most_few_rows,
                                          .reads_in_place = PairPanel::reads_in_place,
                                          .rows_words = rows_words,
                                          .copy_rows = copy_rows<PairPanel>,

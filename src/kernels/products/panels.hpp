@@ -78,6 +78,19 @@ struct FloatPanel : FloatRows {
   }
 };
 
+// The rows' elements at `step` times a row of b in registers.
+template <class Terms, int step, int rows, int vectors>
+FOVEA_INLINE void add_row_of_b(Block<rows, vectors> &block, const RowPointers<rows, Order::row_major> &left,
+                               const Float *row_of_b) {
+  unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
+    const Float element(left.template element<decltype(r)::value, step>());
+    unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+      constexpr int i = decltype(r)::value * vectors + decltype(v)::value;
+      block.at[i] = Terms::add(element, row_of_b[v], block.at[i]);
+    });
+  });
+}
+
 // Rows of 16 bits, two by two. Rows::load<row>(b, v): register v of the first or second row at b.
 template <class Rows>
 struct NarrowPanel : FloatRows {
@@ -90,13 +103,7 @@ struct NarrowPanel : FloatRows {
     unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
       row_of_b[v] = Rows::template load<row>(b + v / block_vectors * panel_stride, v % block_vectors);
     });
-    unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
-      const Float element(left.template element<decltype(r)::value, row>());
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-        constexpr int i = decltype(r)::value * vectors + decltype(v)::value;
-        block.at[i] = multiply_add(element, row_of_b[v], block.at[i]);
-      });
-    });
+    add_row_of_b<Products, row>(block, left, row_of_b);
   }
 
   // Chains are whole pairs.

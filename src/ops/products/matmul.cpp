@@ -1,5 +1,5 @@
-// Matrix product. b is packed into panels a slice of columns at a time. Every element sums k in the same order however the
-// work is cut, so packed, unpacked and threaded calls agree bit for bit.
+// Matrix product. b is packed into panels a slice of columns at a time, or read where it lies if there are few rows. Every
+// element sums k in the same order however the work is cut, so packed, unpacked and threaded calls agree bit for bit.
 #include "ops/products/matmul.hpp"
 
 #include <algorithm>
@@ -46,16 +46,26 @@ struct Slices {
   int64_t batch, together;  // entries
   bool shared;              // one matrix serves all entries
 
-  Slices(const ProductMatrix &b, int64_t batch_size, int64_t width) : matrix(b), batch(batch_size) {
-    const int64_t most_columns = std::max(width, slice_floats / std::max<int64_t>(b.depth, 1) / width * width);
-    matrix.columns = std::min(most_columns, b.columns);
-    shared = batch == 1 || b.next == 0;
+  // Of b, whose count tells how many matrices there are. In place no panels take room, but what is copied of a's rows.
+  Slices(const ProductMatrix &b, int64_t batch_size, int64_t rows, int64_t width) : matrix(b), batch(batch_size) {
     // Deeper ones than this are as good as infinitely deep.
-    const int64_t floats = round_up(matrix.columns, width) * std::clamp<int64_t>(b.depth, 1, slice_floats);
+    const int64_t depth = std::clamp<int64_t>(b.depth, 1, slice_floats);
+    const int64_t most_columns = b.in_place ? b.columns : std::max(width, slice_floats / depth / width * width);
+    matrix.columns = std::min(most_columns, b.columns);
+    shared = b.count == 1;
+    const int64_t floats = (b.in_place ? rows : round_up(matrix.columns, width)) * depth;
     together = shared ? batch : std::clamp<int64_t>(slice_floats / floats, 1, batch);
     matrix.count = shared ? 1 : together;
   }
 };
+
+// Whether b is read where it lies, all at once by all rows. Rows of a batch that share it are not always evenly spaced.
+bool reads_in_place(const Product &product) {
+  const ProductMatrix &b = product.matrix;
+  const MatmulKernels &kernels = *product.kernels;
+  return kernels.few_rows != nullptr && b.column_stride == 1 && !b.narrows && product.axes == (b.count == 1 ? 1 : 2) &&
+         product.axis[product.axes - 1].size <= kernels.most_few_rows;
+}
 
 Status multiply(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out) {
   const MatmulKernels &kernels = *context.kernels->matmul;
@@ -63,7 +73,10 @@ Status multiply(const Context &context, const fovea_tensor &a, const fovea_tenso
   ProductMatrix right = as_matrix(b);
   right.narrows = medium && right.dtype == Dtype::f32 && static_cast<Dtype>(a.dtype) != Dtype::f16;
   const auto out_dtype = static_cast<Dtype>(out.dtype);
-  const Slices slices(right, out.rank == 3 ? out.shape[0] : 1, kernels.panel_columns);
+  const int64_t batch = out.rank == 3 ? out.shape[0] : 1;
+  right.count = batch == 1 || right.next == 0 ? 1 : batch;
+  right.in_place = reads_in_place(tensor_product(*context.kernels, right, a, out, nullptr, medium));
+  const Slices slices(right, batch, out.shape[out.rank - 2], kernels.panel_columns);
   MemoryLayout layout;
   const auto panels = add_panels(kernels, slices.matrix, &layout);
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");

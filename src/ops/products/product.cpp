@@ -94,6 +94,7 @@ MemoryPart<float> add_panels(const MatmulKernels &kernels, const ProductMatrix &
   if (matrix.columns > INT64_MAX - kernels.panel_columns || matrix.depth > deepest_product) {
     return layout->add<float>(INT64_MAX);
   }
+  if (matrix.in_place) return layout->add<float>(0);
   return layout->add<float>({ceil_div(matrix.columns, kernels.panel_columns),
                              kernels.panel_floats(matrix.depth, matrix.panel_dtype()), matrix.count});
 }
@@ -104,7 +105,24 @@ ProductTasks::ProductTasks(const Product &product, const ProductData &data, int 
       inner_(product.rows == 0 ? 1 : product.axis[product.axes - 1].size),
       panels_(product.panels()),
       panel_floats_(product.panel_floats()) {
-  product.cut == Cut::columns ? cut_columns(workers) : cut_rows(workers);
+  if (product.matrix.in_place) {
+    cut_few_rows(workers);
+  } else {
+    product.cut == Cut::columns ? cut_columns(workers) : cut_rows(workers);
+  }
+}
+
+// All rows at once, so that the matrix is read once, in runs of columns that are long enough to be read as streams.
+void ProductTasks::cut_few_rows(int workers) {
+  constexpr int64_t least_bytes = 1024;
+  const int64_t least_columns = least_bytes / (is_narrow(product_.matrix.dtype) ? 2 : 4);
+  rows_per_task_ = inner_;
+  blocks_ = 1;
+  row_tasks_ = product_.rows / inner_;
+  const int64_t enough = workers == 1 ? 1 : ceil_div(int64_t{2} * workers, std::max<int64_t>(row_tasks_, 1));
+  const int64_t least_panels = least_columns / product_.kernels->panel_columns;
+  panels_per_task_ = even_part(panels_, std::max(ceil_div(panels_, enough), least_panels), 1);
+  chunks_ = ceil_div(panels_, panels_per_task_);
 }
 
 // Every worker should get several tasks, to even out.
@@ -146,7 +164,9 @@ void ProductTasks::cut_rows(int workers) {
   chunks_ = ceil_div(panels_, panels_per_task_);
 }
 
-int64_t ProductTasks::pack_count() const { return data_.matrix == nullptr ? 0 : panels_ * product_.matrix.count; }
+int64_t ProductTasks::pack_count() const {
+  return data_.matrix == nullptr || product_.matrix.in_place ? 0 : panels_ * product_.matrix.count;
+}
 
 // Rows that one task multiplies as a whole are finished there.
 int64_t ProductTasks::finish_count() const { return chunks_ == 1 || data_.finish.kernels == nullptr ? 0 : row_tasks_; }
@@ -163,26 +183,35 @@ void ProductTasks::multiply(int64_t task) const {
   const auto from = [](const void *data, Dtype dtype, int64_t index) {
     return data == nullptr ? nullptr : element_at(data, dtype, index);
   };
-  product_.kernels->block({.a = element_at(data_.x, types.x, part.x),
-                           .a_dtype = types.x,
-                           .a_row_stride = rows.x_stride,
-                           .a_column_stride = product_.x_column_stride,
-                           .b = data_.panels + part.panel,
-                           .b_dtype = product_.matrix.panel_dtype(),
-                           .b_panel_stride = panel_floats_,
-                           .out = element_at(data_.out, types.out, part.out + part.first_column),
-                           .out_dtype = types.out,
-                           .out_row_stride = rows.out_stride,
-                           .rows = part.rows,
-                           .columns = part.columns,
-                           .depth = product_.x_depth == 0 ? product_.matrix.depth : product_.x_depth,
-                           .chain = product_.chain,
-                           .bias = from(data_.bias, types.bias, part.first_column),
-                           .bias_dtype = types.bias,
-                           .activation = data_.activation,
-                           .residual = from(data_.residual, types.residual, part.residual + part.first_column),
-                           .residual_dtype = types.residual,
-                           .residual_row_stride = rows.residual_stride});
+  MatmulTask block = {.a = element_at(data_.x, types.x, part.x),
+                      .a_dtype = types.x,
+                      .a_row_stride = rows.x_stride,
+                      .a_column_stride = product_.x_column_stride,
+                      .b = nullptr,
+                      .b_dtype = product_.matrix.panel_dtype(),
+                      .b_panel_stride = panel_floats_,
+                      .b_row_stride = product_.matrix.depth_stride,
+                      .b_rows = product_.matrix.depth,
+                      .out = element_at(data_.out, types.out, part.out + part.first_column),
+                      .out_dtype = types.out,
+                      .out_row_stride = rows.out_stride,
+                      .rows = part.rows,
+                      .columns = part.columns,
+                      .depth = product_.x_depth == 0 ? product_.matrix.depth : product_.x_depth,
+                      .chain = product_.chain,
+                      .bias = from(data_.bias, types.bias, part.first_column),
+                      .bias_dtype = types.bias,
+                      .activation = data_.activation,
+                      .residual = from(data_.residual, types.residual, part.residual + part.first_column),
+                      .residual_dtype = types.residual,
+                      .residual_row_stride = rows.residual_stride};
+  if (product_.matrix.in_place) {
+    block.b_in_place = element_at(data_.matrix, product_.matrix.dtype, part.matrix);
+    product_.kernels->few_rows(block);
+  } else {
+    block.b = data_.panels + part.panel;
+    product_.kernels->block(block);
+  }
   if (chunks_ == 1 && data_.finish.kernels != nullptr) finish_rows(part);
 }
 
@@ -208,6 +237,7 @@ ProductTasks::Piece ProductTasks::piece(int64_t index) const {
   Piece piece = {.x = begin * product_.axis[last].x_stride,
                  .out = begin * product_.axis[last].out_stride,
                  .residual = begin * product_.axis[last].residual_stride,
+                 .matrix = first_panel * product_.kernels->panel_columns,
                  .panel = first_panel * panel_floats_,
                  .rows = std::min(rows_per_task_, inner_ - begin),
                  .columns = 0,
@@ -220,7 +250,10 @@ ProductTasks::Piece ProductTasks::piece(int64_t index) const {
     piece.x += at * axis.x_stride;
     piece.out += at * axis.out_stride;
     piece.residual += at * axis.residual_stride;
-    if (n == 0 && product_.matrix.count > 1) piece.panel += at * panels_ * panel_floats_;
+    if (n == 0 && product_.matrix.count > 1) {
+      piece.matrix += at * product_.matrix.next;
+      piece.panel += at * panels_ * panel_floats_;
+    }
     outer /= axis.size;
   }
   if (product_.head_rows > 0) piece.rows = wanted_rows(piece);
@@ -249,12 +282,13 @@ void add_products(std::initializer_list<const ProductTasks *> products, TaskList
 void run_product(const Context &context, const Product &product, const ProductData &data) {
   if (product.rows == 0 || product.matrix.columns == 0) return;
   const ProductMatrix &matrix = product.matrix;
-  const double words = static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns);
+  const double words =
+      static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns) * static_cast<double>(matrix.count);
   const double reading = words / (is_narrow(matrix.panel_dtype()) ? 4.0 : 2.0);
-  const double packing = data.matrix == nullptr ? 0.0 : packing_cycles(*product.kernels, matrix);
+  const double packing = data.matrix == nullptr || matrix.in_place ? 0.0 : packing_cycles(*product.kernels, matrix);
   const int workers = workers_for(context, std::max(product_cycles(product), reading) + packing);
   ProductData part = data;
-  for (RowSlices slices(product); slices.next(&part); part.matrix = nullptr) {
+  for (RowSlices slices(product); slices.next(&part); part.matrix = matrix.in_place ? data.matrix : nullptr) {
     const RowCopies copies(slices.product(), part);
     const ProductTasks tasks(copies.product(), copies.data(), workers);
     TaskList list;

@@ -20,7 +20,8 @@ struct ProductMatrix {
   int64_t count = 1;  // more: the rows' first axis has a matrix for each index
   int64_t next = 0;   // from one matrix to the next
   Dtype dtype = Dtype::f32;
-  bool narrows = false;  // of float32, which is rounded to bfloat16 when it is packed
+  bool in_place = false;  // never packed: kernels read it where it lies
+  bool narrows = false;   // of float32, which is rounded to bfloat16 when it is packed
 
   Dtype panel_dtype() const { return narrows ? Dtype::bf16 : dtype; }
 };
@@ -84,7 +85,7 @@ void set_rows(std::initializer_list<RowAxis> axes, Product *product);
 // A rough count of the cycles that its multiply-adds take one thread.
 double product_cycles(const Product &product);
 
-// Room for the packed matrices. Any sizes: too large ones do not fit the layout.
+// Room for the packed matrices, of which there are none in place. Any sizes: too large ones do not fit the layout.
 MemoryPart<float> add_panels(const MatmulKernels &kernels, const ProductMatrix &matrix, MemoryLayout *layout);
 
 // Bias, padding and reach of hidden units, which lie in rows of padded_units(columns) floats.
@@ -97,7 +98,7 @@ struct UnitFinish {
 struct ProductData {
   const void *x = nullptr;
   void *copies = nullptr;        // room for row_copy_words(product) of 32 bits
-  const void *matrix = nullptr;  // null: the panels are packed already
+  const void *matrix = nullptr;  // null: the panels are packed already; or what is read in place
   float *panels = nullptr;       // written only where they are to be packed
   void *out = nullptr;
   // What the kernel adds as it stores.
@@ -125,12 +126,14 @@ class ProductTasks {
  private:
   // A block of rows and a run of panels: one task.
   struct Piece {
-    int64_t x, out, residual, panel;  // where it begins: elements, 32-bit words of the panels
+    int64_t x, out, residual;  // where it begins: elements
+    int64_t matrix, panel;     // elements of the matrix, 32-bit words of its panels
     int64_t rows, columns;
     int64_t first_column;
   };
 
   void cut_columns(int workers);
+  void cut_few_rows(int workers);
   void cut_rows(int workers);
   Piece piece(int64_t index) const;
   int64_t wanted_rows(const Piece &piece) const;
