@@ -1,13 +1,14 @@
 // Matrix product [M,K] x [K,N], matmul/f32/<M>x<N>x<K>/... (one call) and matmul_packed/f32/... (right-hand side packed
-// once, outside the timing); matmul_packed/bf16/... with all three in bfloat16, and <M>x<N>x<K>_weights with b alone, _rows
-// with a and out; matmul_packed/f32/<M>x<N>x<K>_medium with b packed at medium precision.
+// once, outside the timing); the same with bf16, all three in bfloat16, one call of few rows alone; matmul_packed/bf16 and
+// <M>x<N>x<K>_weights with b alone in it, _rows with a and out; matmul_packed/f32/<M>x<N>x<K>_medium with b packed at
+// medium precision.
 //
 // What bounds it: arithmetic, 2 M N K flops at the multiply-add peak, of which a register tile gets all but the loads
-// that do not pair with a multiply-add and the edges. One call also packs: K N floats read and written, 1 / M of the
-// arithmetic's operand traffic. With few rows each weight is used M times only, so that M = 1 to 16 is bound by reading
-// the K N weights once; the limit is the larger of the two. The 768 x 768 weights (2.4 MB) lie in L2 and L3, the 4096 x
-// 4096 ones (67 MB) in L3 at best. The limit is read from pages of 4 kB, packed weights lie in huge ones: from memory
-// the share may exceed 1.
+// that do not pair with a multiply-add and the edges. One call also packs, but for few rows: K N floats read and written,
+// 1 / M of the arithmetic's operand traffic. With few rows each weight is used M times only, so that M = 1 to 16 is bound
+// by reading the K N weights once; the limit is the larger of the two. The 768 x 768 weights (2.4 MB) lie in L2 and L3,
+// the 4096 x 4096 ones (67 MB) in L3 at best. The limit is read from pages of 4 kB, packed weights lie in huge ones: from
+// memory the share may exceed 1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -27,10 +28,10 @@ struct MatmulShape : ProductSizes {
 // tokens, the square that libraries are compared on, and two of which no panel is full.
 const std::vector<MatmulShape> &matmul_shapes() {
   static const std::vector<MatmulShape> shapes = [] {
-    std::vector<MatmulShape> list = {{{2048, 2048, 2048}, true}, {{1, 768, 768}, true},     {{16, 768, 768}, false},
-                                     {{128, 768, 768}, true},    {{512, 768, 768}, true},   {{16, 3072, 768}, false},
-                                     {{512, 3072, 768}, true},   {{16, 4096, 4096}, false}, {{1, 4096, 4096}, true},
-                                     {{512, 4096, 4096}, true},  {{33, 10, 768}, false},    {{7, 100, 300}, false}};
+    std::vector<MatmulShape> list = {{{2048, 2048, 2048}, true}, {{1, 768, 768}, true},    {{16, 768, 768}, false},
+                                     {{128, 768, 768}, true},    {{512, 768, 768}, true},  {{16, 3072, 768}, false},
+                                     {{512, 3072, 768}, true},   {{16, 4096, 4096}, true}, {{1, 4096, 4096}, true},
+                                     {{512, 4096, 4096}, true},  {{33, 10, 768}, false},   {{7, 100, 300}, false}};
     const auto add = [&](int64_t n, int64_t k, std::initializer_list<int64_t> rows) {
       for (int64_t m : rows) list.push_back({{m, n, k}, false});
     };
@@ -150,15 +151,18 @@ void add_matmul(Cases *list) {
     }
   }
   for (const MixedShape &shape : mixed_shapes()) {
-    std::vector<Parameter> parameters = product_parameters(shape);
-    parameters.push_back({"packed", true});
-    list->push_back({.operation = "matmul_packed",
-                     .model = product_name(shape) + shape.suffix(),
-                     .dtype = shape.mix == Mix::medium ? FOVEA_F32 : FOVEA_BF16,
-                     .bound = product_bound(shape),
-                     .work = product_work(shape, shape.mix == Mix::rows ? sizeof(float) : sizeof(uint16_t)),
-                     .parameters = parameters,
-                     .prepare = [&shape](const Variant &v) { return prepare(shape, v, true); }});
+    for (bool packed : {false, true}) {
+      if (!packed && (shape.mix != Mix::all || product_bound(shape) != Bound::bytes)) continue;
+      std::vector<Parameter> parameters = product_parameters(shape);
+      parameters.push_back({"packed", packed});
+      list->push_back({.operation = packed ? "matmul_packed" : "matmul",
+                       .model = product_name(shape) + shape.suffix(),
+                       .dtype = shape.mix == Mix::medium ? FOVEA_F32 : FOVEA_BF16,
+                       .bound = product_bound(shape),
+                       .work = product_work(shape, shape.mix == Mix::rows ? sizeof(float) : sizeof(uint16_t)),
+                       .parameters = parameters,
+                       .prepare = [&shape, packed](const Variant &v) { return prepare(shape, v, packed); }});
+    }
   }
 }
 
