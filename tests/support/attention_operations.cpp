@@ -120,6 +120,7 @@ void add_score(const CallSizes &s, Role role, Operands *list) {
   list->push_back(optional(bilinear || concat, {"weight", role, weight, true}));
   list->push_back(optional(concat && s.choice(23), {"score_bias", role, {s.units}, true}));
   list->push_back(optional(additive || concat, {"score_vector", role, {s.units}, true}));
+  for (auto parameter = list->end() - 5; parameter != list->end(); ++parameter) parameter->narrow = true;
   const bool widths = kind == FOVEA_SCORE_GAUSSIAN && s.choice(23);
   list->push_back(optional(widths, {"sigmas", role, {for_rank(s).heads()}, true}));
 }

@@ -78,7 +78,7 @@ struct KeptWeights {
       for (int64_t r = 0; r < row_count; ++r) at[r] = to[r] + tile->range.first;
       for (int64_t r = 0; r < row_count; r += lanes) {
         const Float max = load(tile->max + r);
-        const Float met = exponent(max - finite_max(load(state.max + r))) / load(state.sum + r);
+        const Float met = quotient(exponent(max - finite_max(load(state.max + r))), load(state.sum + r));
         const Float factor = choose(max == minus_infinity(), zero(), met);
         lanes_to_rows(tile->weights + r, rows, factor, at + r, min_of(lanes, row_count - r),
                       tile->range.last - tile->range.first);
