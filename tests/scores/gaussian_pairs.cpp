@@ -214,6 +214,39 @@ TEST_SUITE("scores of pairs") {
     });
   }
 
+  // After a block of near pairs the difference is made first. Of a key whose sign is turned in a share f of its features the
+  // score is f of the sum of squares, and a quarter of that is where near ends.
+  TEST_CASE("Gaussian of bfloat16: which way a pair goes does not depend on the keys before it") {
+    constexpr int64_t kKeys = 80, kFirst = 48;
+    for (const int64_t dim : {34, 128}) {
+      for (const float share : {0.2f, 0.23f, 0.25f, 0.27f, 0.3f, 0.34f, 0.4f, 0.6f}) {
+        CAPTURE(dim);
+        CAPTURE(share);
+        AttentionProblem problem =
+            make_points({.query_len = 70, .key_len = kKeys, .head_dim = dim}, 1, normal(0.05f, 1), normal(0.05f, 1));
+        for_each_index(problem.key.shape(), [&](const Shape &at) {
+          const bool turned = static_cast<float>(at[3]) < share * static_cast<float>(dim);
+          if (at[2] >= kFirst && turned) problem.key.at(at) *= -1;
+        });
+        const std::vector<float> near = problem.key.dense();
+        std::vector<float> far = near;
+        for (size_t n = 0; n < static_cast<size_t>(kFirst * dim); ++n) far[n] *= -1;
+        for_each_isa([&](const fovea_context *context) {
+          problem.key.assign(near);
+          const std::vector<float> after_near = scores_of(problem, context);
+          problem.key.assign(far);
+          const std::vector<float> after_far = scores_of(problem, context);
+          int64_t differ = 0;
+          for (int64_t n = 0; n < 70 * kKeys; ++n) {
+            const size_t at = static_cast<size_t>(n);
+            differ += n % kKeys >= kFirst && after_near[at] != after_far[at];
+          }
+          CHECK_EQ(differ, 0);
+        });
+      }
+    }
+  }
+
   TEST_CASE("Gaussian of bfloat16: the same bits for 1 to 8 threads, and for a query alone where that is asked for") {
     for (const float centre : {0.0f, 30.0f}) {
       AttentionProblem problem = make_points(
