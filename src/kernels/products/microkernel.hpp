@@ -54,17 +54,13 @@ struct RowPointers {
   FOVEA_INLINE float element() const {
     return address<row>()[order == Order::row_major ? step : step * stride];
   }
-  // What has been read will be read again: the compiler would keep it for that, in registers that there are not.
-  FOVEA_INLINE void forget() {
-    unroll<groups>([&](auto g) FOVEA_INLINE_BODY { asm("" : "+r"(base[g])); });
-  }
   template <int steps>
   FOVEA_INLINE void advance() {
     unroll<groups>([&](auto g) FOVEA_INLINE_BODY { base[g] += order == Order::row_major ? steps : steps * stride; });
   }
 };
 
-// Elements as terms take them: whole, or one part after the other, each in registers of its own (PairDifferences).
+// Elements as terms take them: whole, or one part after the other (PairDifferences).
 struct WholeElements {
   static constexpr int parts = 1;
   template <int>
@@ -86,11 +82,10 @@ struct SquaredDifferences : WholeElements {
 };
 
 template <class Terms, int step, int rows, int vectors, Order order>
-FOVEA_INLINE void accumulate_step(Block<rows, vectors> &block, RowPointers<rows, order> &a, const float *b,
+FOVEA_INLINE void accumulate_step(Block<rows, vectors> &block, const RowPointers<rows, order> &a, const float *b,
                                   int64_t b_stride) {
   unroll<Terms::parts>([&](auto p) FOVEA_INLINE_BODY {
     constexpr int part = decltype(p)::value;
-    if constexpr (part > 0) a.forget();
     Float row_of_b[vectors];
     unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
       row_of_b[v] = Terms::template part<part>(load(b + step * b_stride + v * lanes));
