@@ -160,9 +160,10 @@ class Calls:
         arrays = {"valid_lens": inputs.lens_of(case)}
         if case.get("prefix"):
             arrays["mask"] = np.ascontiguousarray(inputs.allowed_keys(case))
-        if case.get("weights"):
-            arrays["weights"] = inputs.aligned_copy(np.zeros((case.batch, case.heads, case.query_len, case.key_len), np.float32))
-        views = {name: (array, self.tensor(array)) for name, array in arrays.items() if array is not None}
+        if case.get("weights"):  # of the case's type, as the others' are
+            shape = case.batch, case.heads, case.query_len, case.key_len
+            arrays["weights"] = inputs.aligned_copy(inputs.stored_as(np.zeros(shape, np.float32), case.dtype))
+        views = {name: (array, self.tensor(array, case.dtype)) for name, array in arrays.items() if array is not None}
         views |= {new: given[old] for old, new in (("bias", "bias"), ("slopes", "alibi_slopes"), ("sinks", "sinks"))
                   if old in given}
         for name, (array, view) in views.items():
