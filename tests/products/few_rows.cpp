@@ -195,4 +195,26 @@ TEST_SUITE("matmul of few rows") {
       }
     }
   }
+
+  // By strides of 0 one element is as deep as one likes; panels of it fit no address space.
+  TEST_CASE("a depth that no memory holds is refused as packing refuses it, not multiplied for hours") {
+    const float one = 1;
+    float out = 7;
+    const int64_t depth = int64_t{1} << 45;
+    fovea_tensor a{}, b{}, to{};
+    for (fovea_tensor *tensor : {&a, &b, &to}) {
+      tensor->rank = 2;
+      tensor->dtype = FOVEA_F32;
+      tensor->data = tensor == &to ? &out : const_cast<float *>(&one);
+      tensor->shape[0] = tensor == &b ? depth : 1;
+      tensor->shape[1] = tensor == &a ? depth : 1;
+      tensor->strides[0] = tensor->strides[1] = 0;
+    }
+    to.strides[0] = to.strides[1] = 1;
+    for_each_isa([&](const fovea_context *context) {
+      const fovea_status status = fovea_matmul(context, &a, &b, &to);
+      CHECK((status == FOVEA_OUT_OF_MEMORY || status == FOVEA_SIZE_OVERFLOW));
+      CHECK(out == 7);
+    });
+  }
 }

@@ -59,12 +59,14 @@ struct Slices {
   }
 };
 
-// Whether b is read where it lies, all at once by all rows. Rows of a batch that share it are not always evenly spaced.
+// Whether b is read where it lies, all at once by all rows. Rows of a batch that share it are not always evenly spaced. A
+// depth that no memory holds, by strides of 0, is left to packing, which says so instead of multiplying for hours.
 bool reads_in_place(const Product &product) {
+  constexpr int64_t deepest_in_place = int64_t{1} << 32;
   const ProductMatrix &b = product.matrix;
   const MatmulKernels &kernels = *product.kernels;
-  return kernels.few_rows != nullptr && b.column_stride == 1 && !b.narrows && product.axes == (b.count == 1 ? 1 : 2) &&
-         product.axis[product.axes - 1].size <= kernels.most_few_rows;
+  return kernels.few_rows != nullptr && b.column_stride == 1 && b.depth <= deepest_in_place && !b.narrows &&
+         product.axes == (b.count == 1 ? 1 : 2) && product.axis[product.axes - 1].size <= kernels.most_few_rows;
 }
 
 Status multiply(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out) {
