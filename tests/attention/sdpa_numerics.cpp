@@ -79,21 +79,24 @@ TEST_SUITE("sdpa numerics") {
   }
 
   TEST_CASE("weights of a row of NaN: NaN where it attends, 0 where it does not, and its neighbours are whole") {
-    for (const bool average : {false, true}) {
+    for (const int n : {0, 1, 2}) {
+      const bool average = n == 1,
+                 in_key = n == 2;  // a NaN in the query makes all scores NaN, one in a key a single one
       Random random(base_seed());
       AttentionProblem problem = make_attention(
           {.heads = 2, .kv_heads = 2, .query_len = 70, .key_len = 230, .head_dim = 8, .value_dim = 5}, random);
       problem.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return (i + j) % 3 != 0; });
       problem.flags = average ? FOVEA_AVERAGE_WEIGHTS : 0;
-      problem.query(0, 1, 66, 3) = kNan;
+      (in_key ? problem.key(0, 1, 150, 3) : problem.query(0, 1, 66, 3)) = kNan;
       for_each_isa([&](const fovea_context *context) {
         const AttentionResult result = problem.make_result();
         REQUIRE_OK(problem.run(context, result));
         for (int64_t i : {65, 66, 67}) {
+          const bool is_nan = in_key ? (i + 150) % 3 != 0 : i == 66;
           for (int64_t j = 0; j < 230; ++j) {
             const float weight = average ? (*result.weights)(0, i, j) : (*result.weights)(0, 1, i, j);
             const bool attended = (i + j) % 3 != 0;
-            CHECK(std::isnan(weight) == (attended && i == 66));
+            CHECK(std::isnan(weight) == (attended && is_nan));
             if (!attended) CHECK(weight == 0);
           }
         }

@@ -94,12 +94,16 @@ TEST_SUITE("kernels narrow rows") {
     });
   }
 
-  // Deviations are from the mean of a row's first few, which may be far from that of the row; and rows may be far from 0.
+  // Deviations are from the mean of a row's first few, which may be far from that of the row; and rows may be far from 0. With
+  // weights, biases, both or none; those of rows above 2048 are read as they lie.
   TEST_CASE("rows of 16 bits: layer normalisation of rows that begin unlike the rest, and of rows far from 0") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
       for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
-        for (const int64_t dim : {1, 2, 17, 33, 100, 777, 2048}) {
+        for (const int64_t dim : {1, 2, 17, 33, 100, 777, 2048, 2049, 5000, 16384}) {
+          std::vector<float> factors, zeros(static_cast<size_t>(dim));
+          for (int64_t n = 0; n < dim; ++n) factors.push_back(std::ldexp(n % 3 == 0 ? -1.0f : 1.0f, n % 5 - 2));
+          const Elements weight(factors, dtype), bias(zeros, dtype);
           for (const float far : {0.0f, 0.5f, 1e3f}) {
             for (const float first : {0.0f, 1e4f}) {
               CAPTURE(dim);
@@ -117,8 +121,8 @@ TEST_SUITE("kernels narrow rows") {
                                         .count = 1,
                                         .listed = 1,
                                         .dim = dim,
-                                        .weight = nullptr,
-                                        .bias = nullptr,
+                                        .weight = far > 0 ? weight.data() : nullptr,
+                                        .bias = first > 0 ? bias.data() : nullptr,
                                         .types = {dtype, dtype, dtype, dtype, dtype},
                                         .epsilon = 1e-5,
                                         .traffic = fovea::NormTraffic::cached});
@@ -129,7 +133,9 @@ TEST_SUITE("kernels narrow rows") {
                 truth.push_back(static_cast<double>(value) - mean);
                 variance += truth.back() * truth.back() / static_cast<double>(dim);
               }
-              for (double &value : truth) value /= std::sqrt(variance + 1e-5);
+              for (size_t n = 0; n < truth.size(); ++n) {
+                truth[n] *= (far > 0 ? static_cast<double>(factors[n]) : 1) / std::sqrt(variance + 1e-5);
+              }
               CHECK_LE(largest_distance(out, truth, 0x1p-22), 0.53);
             }
           }

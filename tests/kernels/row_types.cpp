@@ -194,7 +194,7 @@ TEST_SUITE("kernels row types") {
   TEST_CASE("rows of other types: layer normalisation") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
-      for (const int64_t dim : sizes(table, 3, {2047, 2048, 2049, 4100})) {
+      for (const int64_t dim : sizes(table, 3, {2047, 2048, 2049, 4100, 16384, 16385})) {
         CAPTURE(dim);
         for_each_pair([&](Dtype x_type, Dtype out_type) {
           const int64_t count = random.integer(1, 3);

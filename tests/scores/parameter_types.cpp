@@ -124,7 +124,8 @@ TEST_SUITE("scores parameter types") {
 
   TEST_CASE("all in bfloat16: as exact as float32, the same bits for any threads, strides and batch entry") {
     for (const int32_t kind : kParametric) {
-      for (const int64_t dim : {6, 64, 130}) {
+      for (const int64_t dim : {6, 64, 130, 512}) {  // rows of the last are more than a kernel copies by itself
+        const int64_t query_len = dim == 512 ? 300 : 40;
         CAPTURE(kind);
         CAPTURE(dim);
         Random random(base_seed());
@@ -132,7 +133,7 @@ TEST_SUITE("scores parameter types") {
                                                {.batch = 3,
                                                 .heads = 2,
                                                 .kv_heads = 2,
-                                                .query_len = 40,
+                                                .query_len = query_len,
                                                 .key_len = 50,
                                                 .head_dim = dim,
                                                 .value_dim = 8,
@@ -152,7 +153,8 @@ TEST_SUITE("scores parameter types") {
           }
           // Rows an odd number of elements apart, which pairs cannot be read from.
           const int64_t row = dim + 1, key_row = dim + 3;
-          const NarrowTensor query(with_strides(problem.query, {2 * 40 * row, 40 * row, row, 1}), FOVEA_BF16),
+          const NarrowTensor query(with_strides(problem.query, {2 * query_len * row, query_len * row, row, 1}),
+                                   FOVEA_BF16),
               key(with_strides(problem.key, {2 * 50 * key_row, 50 * key_row, key_row, 1}), FOVEA_BF16);
           TypedCall odd(problem, expected, FOVEA_BF16, FOVEA_BF16, bfloat16);
           odd.call.query = query.view();

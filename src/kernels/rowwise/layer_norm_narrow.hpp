@@ -3,8 +3,8 @@
 //
 // The statistics take one pass instead of two: deviations are from the mean of the first pair of registers, of which sum
 // and squares are corrected as in layer_norm.hpp. With n numbers in that pair of N in the row, the square of the distance
-// between their mean and the row's is at most N / n times the variance, so the correction takes at most 9 of the 24 bits of
-// float32, 10 with AVX2, where a type of 8 or 11 is to be made; in rows of up to one chunk 6 and 7.
+// between their mean and the row's is at most N / n times the variance, so the correction takes at most 6 of the 24 bits of
+// float32, 7 with AVX2, where a type of 8 or 11 is to be made. Chunks of a longer row are merged in float64.
 //
 // Up to one chunk weights are widened once for all rows, and a row waits on the stack as float32 where it has a residual or
 // is binary16; bfloat16 is widened again, which takes no longer than loads. Of longer rows all is read and widened again.
@@ -196,6 +196,20 @@ FOVEA_INLINE void put_narrow_row(const NormRow &row, const Normalisation &normal
   weights.any ? put_all(yes, no) : put_all(no, no);
 }
 
+// Of a row of several chunks.
+template <class Element, bool has_residual>
+FOVEA_INLINE Moments long_narrow_moments(const NormRow &row, int64_t dim) {
+  const auto chunk = [&](int64_t begin) FOVEA_INLINE_BODY {
+    NormRow part = row;
+    part.x = static_cast<const Element *>(row.x) + begin;
+    if (has_residual) part.residual = static_cast<const Element *>(row.residual) + begin;
+    return narrow_moments<Element, has_residual, true>(part, min_of(norm_chunk, dim - begin), nullptr);
+  };
+  Moments moments = chunk(0);
+  for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) moments.merge(chunk(begin));
+  return moments;
+}
+
 template <class Weights, bool has_residual>
 FOVEA_NOINLINE void norm_narrow_rows_of(const NormRows &rows) {
   using Element = typename Weights::Element;
@@ -203,12 +217,14 @@ FOVEA_NOINLINE void norm_narrow_rows_of(const NormRows &rows) {
   alignas(64) float y[2][waits_as_floats<Element, has_residual, is_long> ? norm_chunk : 1];
   const Weights weights(rows);
   const double share = 1.0 / static_cast<double>(rows.dim);
-  Moments next = narrow_moments<Element, has_residual, is_long>(rows.row[0], rows.dim, y[0]);
+  const auto moments_of = [&](int64_t r) FOVEA_INLINE_BODY {
+    if constexpr (is_long) return long_narrow_moments<Element, has_residual>(rows.row[r], rows.dim);
+    return narrow_moments<Element, has_residual, is_long>(rows.row[r], rows.dim, y[r % 2]);
+  };
+  Moments next = moments_of(0);
   for (int64_t r = 0; r < rows.count; ++r) {
     const Moments moments = next;
-    if (r + 1 < rows.count) {
-      next = narrow_moments<Element, has_residual, is_long>(rows.row[r + 1], rows.dim, y[(r + 1) % 2]);
-    }
+    if (r + 1 < rows.count) next = moments_of(r + 1);
     const double spread = moments.squares * share + rows.epsilon;
     if (fits_floats(spread)) {
       const Normalisation normalise(moments, spread, nullptr, nullptr);
