@@ -57,8 +57,8 @@ typedef struct fovea_score {
 } fovea_score;
 
 /* Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
- * [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters
- * may as well be F16 or BF16, in any mix, but sigmas: the bits that F32 parameters of these numbers give. But where a weight
+ * [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters may as well be F16 or BF16, in any mix, but
+ * sigmas: the bits that F32 parameters of these numbers give (unless "amx" would project those on tiles). But where a weight
  * and the rows it projects are BF16, of an even number of features, and the processor has products of that, their sums are
  * as exact as float32's in another order, and subnormal numbers count as 0 in them. */
 FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea_score *score,
