@@ -72,6 +72,23 @@ inline __attribute__((always_inline)) __m512 sums_of_four(const Register *regist
   return _mm512_permutexvar_ps(_mm512_loadu_si512(places), sums);
 }
 
+// The first `count` quarters, 1 to 4; nothing is written behind them.
+template <int count>
+inline __attribute__((always_inline)) void store_quarters(float *to, __m512 value) {
+  if constexpr (count == 1) _mm_storeu_ps(to, _mm512_castps512_ps128(value));
+  if constexpr (count == 2) _mm256_storeu_ps(to, _mm512_castps512_ps256(value));
+  if constexpr (count == 3) _mm512_mask_storeu_ps(to, 0xfff, value);
+  if constexpr (count == 4) _mm512_storeu_ps(to, value);
+}
+
+// Of two registers that each hold 16 / width groups of `width` lanes: the groups with even numbers, or with odd ones.
+template <int width, bool odd>
+inline __attribute__((always_inline)) __m512 every_second_group(__m512 a, __m512 b) {
+  int places[16];
+  for (int i = 0; i < 16; ++i) places[i] = (i / width * 2 + (odd ? 1 : 0)) * width + i % width;
+  return _mm512_permutex2var_ps(a, _mm512_loadu_si512(places), b);
+}
+
 // Two rows of 32 elements as pairs, each quarter of the registers by itself: `low` has elements 0 to 3, 8 to 11, 16 to 19 and
 // 24 to 27, `high` the rest. Sums that lie like that, put in order: the first 16 in `low`.
 struct PairRegisters {

@@ -27,6 +27,7 @@
 
 #include <math.h>
 
+#include "kernels/attention/dense_tile.hpp"
 #include "kernels/attention/drop_weights.hpp"
 #include "kernels/attention/empty_rows.hpp"
 #include "kernels/attention/kept_weights.hpp"
@@ -41,10 +42,10 @@ struct AttentionWorker {
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
   static_assert(keys % chains == 0);
-  static_assert(!Path::few_rows || keys % (line_step * lanes) == 0);
+  static_assert(!Path::few_rows || keys % (dense_step * lanes) == 0);
   // What a mask leaves out at a tile's beginning is passed over in steps that leave each key in its sum's chain.
   static constexpr int64_t skipped_keys = 48;
-  static_assert(skipped_keys % chains == 0 && (!Path::few_rows || skipped_keys % (line_step * lanes) == 0));
+  static_assert(skipped_keys % chains == 0 && (!Path::few_rows || skipped_keys % (dense_step * lanes) == 0));
   static constexpr int64_t run_keys = 1536;
   static_assert(run_keys % keys == 0 && run_keys % Path::line_keys == 0);
   static_assert(Path::line_keys <= keys * rows);  // there is room for the line
@@ -72,6 +73,7 @@ struct AttentionWorker {
   HeadSource values;
   ScaledExp2 exponent;
   int64_t tile_keys;  // what this task takes of `keys`
+  int64_t width;      // of a dense tile; `rows` if tiles are not dense
   Band bands[Path::max_bands];
   int64_t band_count = 0;
   int64_t first_tile_end = 0;
@@ -110,6 +112,8 @@ struct AttentionWorker {
                Path::few_rows ? nullptr : widened(t) + keys * problem.sizes.head_dim),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
+    // By the whole task, so that a row that is computed again by itself is taken alike.
+    width = Path::few_rows ? min_of(dense_width(task.row_count), rows) : rows;
     scores = static_cast<float *>(task.scratch);
     harmless = scores + keys * rows;
   }
@@ -120,12 +124,13 @@ struct AttentionWorker {
            band.table.all.first > first_key(band) || band.table.all.last < band.table.any.last;
   }
 
-  // The first key the band's tiles take in: a whole step of the sums' chains, so at times before what any row attends.
-  FOVEA_INLINE static int64_t first_key(const Band &band) { return band.table.any.first / chains * chains; }
+  // Not for many rows, and not where a register is full of rows.
+  FOVEA_INLINE bool is_dense() const { return Path::few_rows && width < rows; }
 
-  // The whole task, so that a row that is computed again by itself is not taken for one. Dropout wants lanes to be rows.
-  FOVEA_INLINE bool has_one_row() const {
-    return Path::few_rows && task.row_count == 1 && problem.dropout.threshold == 0;
+  // The first key the band's tiles take in: a whole step of the sums' chains, so at times before what any row attends.
+  FOVEA_INLINE int64_t first_key(const Band &band) const {
+    const int64_t step = is_dense() && width > 1 ? dense_step_keys(width) : chains;
+    return band.table.any.first / step * step;
   }
 
   // The values of a span, or of one as they lie if they are taken in pairs, without the masked ones.
@@ -179,9 +184,8 @@ struct AttentionWorker {
       key += allowed.first / skipped_keys * skipped_keys;
     }
     ScoreTile tile = make_tile(scores, band.table, key, key_end - key);
-    const bool one_row = has_one_row();
     const bool plain = logits.are_scores(tile);
-    if (one_row && plain) tile = empty_line(tile);
+    if (is_dense() && plain) tile = empty_dense_tile(tile, width);
     Upcoming next_values;
     Prefetch prefetch;  // few rows ask for what is next by themselves
     if constexpr (!Path::few_rows) prefetch = upcoming(band, key, tile.keys, &next_values);
@@ -192,13 +196,16 @@ struct AttentionWorker {
     if constexpr (repairing) {
       for (int64_t j = 0; j < tile.keys; ++j) masked[j] = tile.scores[j * tile.stride] == -INFINITY;
     }
-    if (one_row) {
-      if (!plain) tile = first_row_as_line(tile);
-      update_softmax_of_line(band.state, tile, exponent);
+    if (is_dense()) {
+      if (!plain) tile = to_dense_tile(tile, width);
+      update_softmax_of_dense(band.state, tile, exponent);
     } else {
       update_softmax(band.state, tile, exponent);
     }
-    if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.batch);
+    if (problem.dropout.threshold != 0) {
+      if (is_dense()) tile = from_dense_tile(tile, rows);  // lanes have to be rows
+      apply_dropout(tile, band.table, problem.dropout, task.batch);
+    }
     if (!repairing && keeps_weights()) band.kept.keep(tile, band.state.max);
     if constexpr (repairing) {
       add_harmless_values(band, tile, masked);
@@ -226,9 +233,10 @@ struct AttentionWorker {
     Path::clear_out(band.out, problem.sizes.value_dim, band.row_count);
   }
 
-  // Whether scores are written as a line at once, for which there is room however many they are.
+  // Whether scores are written as a line at once and stay one, for which there is room however many they are.
   FOVEA_INLINE bool is_line(const Band &band, int64_t key, int64_t key_end) const {
-    return has_one_row() && logits.are_scores(make_tile(scores, band.table, key, key_end - key));
+    return width == 1 && problem.dropout.threshold == 0 &&
+           logits.are_scores(make_tile(scores, band.table, key, key_end - key));
   }
 
   // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.

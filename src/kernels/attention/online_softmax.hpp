@@ -99,56 +99,5 @@ FOVEA_NOINLINE void update_softmax(SoftmaxState<rows> &state, const ScoreTile &t
   }
 }
 
-// A task of one row leaves all lanes but one idle: as a line of scores, lanes are keys. What follows the tile's last key
-// up to the end of a step is masked. A line that scores are still to be written to is masked as a whole.
-constexpr int line_step = 3;  // registers
-
-FOVEA_INLINE ScoreTile as_line(ScoreTile tile) {
-  tile.stride = 1;
-  return tile;
-}
-
-FOVEA_INLINE ScoreTile empty_line(const ScoreTile &tile) {
-  for (int64_t j = 0; j < tile.keys; j += line_step * lanes) {
-    unroll<line_step>([&](auto i) FOVEA_INLINE_BODY { store(tile.scores + j + i * lanes, minus_infinity()); });
-  }
-  return as_line(tile);
-}
-
-// The tile's first column moves together.
-FOVEA_INLINE ScoreTile first_row_as_line(const ScoreTile &tile) {
-  for (int64_t j = 1; j < tile.keys; ++j) tile.scores[j] = tile.scores[j * tile.stride];
-  const int64_t end = round_up(tile.keys, line_step * lanes);
-  for (int64_t j = tile.keys; j < end; ++j) tile.scores[j] = -INFINITY;
-  return as_line(tile);
-}
-
-// update_softmax for a tile that is a line.
-template <int64_t rows>
-FOVEA_NOINLINE void update_softmax_of_line(SoftmaxState<rows> &state, const ScoreTile &tile,
-                                           const ScaledExp2 &exponent) {
-  Float best = minus_infinity();
-  for (int64_t j = 0; j < tile.keys; j += lanes) best = larger(load(tile.scores + j), best);
-  const Float old_max = splat(state.max[0]);
-  const Float new_max = larger(splat(horizontal_max(best)), old_max);
-  const Float base = finite_max(new_max);
-  const Float rescale = exponent(old_max - base);
-  Float sum[line_step];
-  unroll<line_step>([&](auto i) FOVEA_INLINE_BODY { sum[i] = zero(); });
-  for (int64_t j = 0; j < tile.keys; j += line_step * lanes) {
-    Float weight[line_step];
-    unroll<line_step>([&](auto i) FOVEA_INLINE_BODY { weight[i] = load(tile.scores + j + i * lanes) - base; });
-    exponent.apply(weight);
-    unroll<line_step>([&](auto i) FOVEA_INLINE_BODY {
-      store(tile.scores + j + i * lanes, weight[i]);
-      sum[i] = sum[i] + weight[i];
-    });
-  }
-  const float total = horizontal_sum(sum[0] + sum[1] + sum[2]);
-  store(state.max, new_max);
-  store(state.rescale, rescale);
-  store(state.sum, multiply_add(load(state.sum), rescale, splat(total)));
-}
-
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

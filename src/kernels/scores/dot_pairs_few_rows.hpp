@@ -9,6 +9,7 @@
 // Bound: bytes of keys and values, or (D + Dv) / 32 instructions for each row and key. Weights and sums are those of DotPairs.
 #pragma once
 
+#include "kernels/attention/dense_tile.hpp"
 #include "kernels/products/pair_products.hpp"
 #include "kernels/scores/dot_pairs.hpp"
 #include "kernels/scores/dot_pairs_together.hpp"
@@ -58,13 +59,25 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     });
   }
 
-  // Weights as pairs, in place: scores[pair of keys][row]. An odd last key is paired with a weight of 0.
-  FOVEA_INLINE static void pair_weights(const ScoreTile &tile) {
-    for (int64_t j = 0; j < tile.keys; j += 2) {
-      const float *from = tile.scores + j * tile_rows;
-      const Float second = j + 1 < tile.keys ? load(from + tile_rows) : zero();
-      store(tile.scores + j / 2 * tile_rows, Float(pairs_of(load(from).data, second.data)));
+  // Weights as pairs, in place: scores[pair of keys][row], as far apart as the weights were. An odd last key is paired with a
+  // weight of 0, which in a dense tile lies behind it.
+  FOVEA_NOINLINE static void pair_weights(const ScoreTile &tile) {
+    if (tile.stride == tile_rows) {
+      for (int64_t j = 0; j < tile.keys; j += 2) {
+        const float *from = tile.scores + j * tile_rows;
+        const Float second = j + 1 < tile.keys ? load(from + tile_rows) : zero();
+        store(tile.scores + j / 2 * tile_rows, Float(pairs_of(load(from).data, second.data)));
+      }
+      return;
     }
+    with_dense_width(tile.stride, [&](auto columns) FOVEA_INLINE_BODY {
+      constexpr int width = decltype(columns)::value;
+      for (int64_t at = 0; at < tile.keys * width; at += 2 * lanes) {
+        const auto first = load(tile.scores + at).data, second = load(tile.scores + at + lanes).data;
+        store(tile.scores + at / 2, Float(pairs_of(every_second_group<width, false>(first, second),
+                                                   every_second_group<width, true>(first, second))));
+      }
+    });
   }
 
   // `registers` of 32 values each for `group` rows, of which the last has `width`.
@@ -145,7 +158,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     store(ones, splat(1.0f));
     ScoreTile piece = tile;
     for (int64_t j = 0; j < tile.keys; j += piece.keys) {
-      piece.scores = tile.scores + j / 2 * tile_rows;
+      piece.scores = tile.scores + j / 2 * tile.stride;
       piece.key = tile.key + j;
       piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
       add_piece(out, values.row_of<uint16_t>(j), values.stride, value_dim, row_count, piece, j == 0 ? rescale : ones);
