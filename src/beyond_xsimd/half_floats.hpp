@@ -79,8 +79,9 @@ FOVEA_HALVES __m512i upper_half_places() {
   return _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23, 21, 19,
                           17, 15, 13, 11, 9, 7, 5, 3, 1);
 }
+template <Nans nans = Nans::any>
 FOVEA_HALVES Halves narrow_bfloat16(Floats floats) {
-  return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_half_places(), round_bfloat16<Nans::any>(floats)));
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi16(upper_half_places(), round_bfloat16<nans>(floats)));
 }
 
 using TwoHalves = __m512i;
@@ -129,6 +130,7 @@ FOVEA_HALVES void store_first_halves(uint16_t *to, Halves halves, int64_t count)
 }
 FOVEA_HALVES Floats widen_bfloat16(Halves halves) { return vreinterpretq_f32_u32(vshll_n_u16(halves, 16)); }
 FOVEA_HALVES Floats widen_float16(Halves halves) { return vcvt_f32_f16(vreinterpret_f16_u16(halves)); }
+template <Nans = Nans::any>
 FOVEA_HALVES Halves narrow_bfloat16(Floats floats) {
   const uint32x4_t bits = vreinterpretq_u32_f32(floats);
   const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
@@ -162,6 +164,7 @@ FOVEA_HALVES Floats widen_bfloat16(Halves halves) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 FOVEA_HALVES Floats widen_float16(Halves halves) { return _mm256_cvtph_ps(halves); }
+template <Nans = Nans::any>
 FOVEA_HALVES Halves narrow_bfloat16(Floats floats) {
   const __m256i bits = _mm256_castps_si256(floats);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -258,6 +261,7 @@ FOVEA_HALVES Floats widen_float16(Halves halves) {
   const __m128i all_ones = _mm_or_si128(shifted, _mm_set1_epi32(0x7f800000));
   return _mm_castsi128_ps(_mm_or_si128(sign, select_bits(special, all_ones, finite)));
 }
+template <Nans = Nans::any>
 FOVEA_HALVES Halves narrow_bfloat16(Floats floats) {
   const __m128i bits = _mm_castps_si128(floats);
   const __m128i odd = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1));

@@ -10,6 +10,7 @@
 #include "reference.hpp"
 #include "support/accuracy.hpp"
 #include "support/contexts.hpp"
+#include "support/narrow.hpp"
 #include "support/tensor.hpp"
 
 using namespace testing;
@@ -159,6 +160,21 @@ Problem ragged(const Shape &shape, const Shape &lens_shape, const std::vector<in
   return problem;
 }
 
+// A number of any type, byte by byte.
+struct Number {
+  float value;
+  fovea_dtype dtype;
+
+  Number(float number, fovea_dtype type) : value(number), dtype(type) {}
+  static size_t size(fovea_dtype dtype) { return dtype == FOVEA_F32 ? sizeof(float) : sizeof(uint16_t); }
+  void append_to(std::vector<uint8_t> *bytes) const {
+    uint8_t own[sizeof value];
+    const uint16_t half = dtype == FOVEA_F32 ? 0 : narrowed(value, dtype);
+    std::memcpy(own, dtype == FOVEA_F32 ? static_cast<const void *>(&value) : &half, size(dtype));
+    bytes->insert(bytes->end(), own, own + size(dtype));
+  }
+};
+
 }  // namespace
 
 TEST_SUITE("masked_softmax") {
@@ -301,6 +317,46 @@ TEST_SUITE("masked_softmax") {
       REQUIRE_OK(problem.run(context, out.view()));
       CHECK(out.dense() == std::vector<float>{0.5f, 0.0f, 0.5f, 0.0f});
     });
+  }
+
+  // Short rows go several at once where those beside them allow it.
+  TEST_CASE("a row has the same bits alone and beside others, of every type") {
+    Random random(base_seed());
+    for (const fovea_dtype dtype : {FOVEA_F32, FOVEA_BF16, FOVEA_F16}) {
+      for (int64_t key_len = 1; key_len <= 140; key_len += key_len < 70 ? 1 : 23) {
+        CAPTURE(dtype);
+        CAPTURE(key_len);
+        const int64_t rows = 11;
+        std::vector<Number> x;
+        std::vector<int32_t> lens;
+        for (int64_t row = 0; row < rows; ++row) {
+          const float unusual = random.pick({-kInfinity, kNan, kInfinity, 3e38f});
+          const bool all = random.chance(0.2), one = random.chance(0.2);
+          const int64_t at = random.integer(0, key_len - 1);
+          for (int64_t j = 0; j < key_len; ++j)
+            x.emplace_back(all || (one && j == at) ? unusual : random.normal(), dtype);
+          lens.push_back(static_cast<int32_t>(random.chance(0.6) ? key_len : random.integer(0, key_len)));
+        }
+        for_each_isa([&](const fovea_context *context) {
+          const auto softmax = [&](int64_t first, int64_t count) {
+            std::vector<uint8_t> given, out(static_cast<size_t>(count * key_len) * Number::size(dtype));
+            for (int64_t n = first * key_len; n < (first + count) * key_len; ++n) x[n].append_to(&given);
+            const int64_t shape[] = {1, count, key_len};
+            const fovea_tensor x_view = fovea_tensor_contiguous(given.data(), dtype, 3, shape);
+            const fovea_tensor out_view = fovea_tensor_contiguous(out.data(), dtype, 3, shape);
+            const fovea_tensor lens_view = fovea_tensor_contiguous(&lens[first], FOVEA_I32, 2, shape);
+            REQUIRE_OK(fovea_masked_softmax(context, &x_view, &lens_view, &out_view, nullptr));
+            return out;
+          };
+          std::vector<uint8_t> one_by_one;
+          for (int64_t row = 0; row < rows; ++row) {
+            const std::vector<uint8_t> alone = softmax(row, 1);
+            one_by_one.insert(one_by_one.end(), alone.begin(), alone.end());
+          }
+          CHECK((softmax(0, rows) == one_by_one));
+        });
+      }
+    }
   }
 
   TEST_CASE("an output past the caches has the bits of one in them") {

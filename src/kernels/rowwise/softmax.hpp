@@ -12,6 +12,7 @@
 #include "kernels/elements.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/math/exp.hpp"
+#include "kernels/rowwise/softmax_short.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -87,18 +88,64 @@ FOVEA_INLINE bool done_as_empty(const SoftmaxRow &row, const SoftmaxRows &rows, 
   return true;
 }
 
+template <int registers>
+struct FloatRow {
+  using Element = float;
+  static constexpr int last = registers - 1;
+  Float value[registers];
+  int64_t left;  // elements of the last register
+
+  FOVEA_INLINE void load(const SoftmaxRow &row) {
+    const auto *x = static_cast<const float *>(row.x);
+    left = row.valid_len - last * lanes;
+    unroll<last>([&](auto i) FOVEA_INLINE_BODY { value[i] = FOVEA_ISA::load(x + i * lanes); });
+    value[last] = choose(lanes_below(left), load_partial(x + last * lanes, left), splat(-__builtin_inff()));
+  }
+  FOVEA_INLINE float max() const {
+    Float most = value[last];
+    unroll<last>([&](auto i) FOVEA_INLINE_BODY { most = larger(most, value[i]); });
+    return horizontal_max(most);
+  }
+  FOVEA_INLINE static bool takes(float max) { return __builtin_fabsf(max) < __builtin_inff(); }
+  FOVEA_INLINE void exponentiate(float max) {
+    const ScaledExp2 exp(log2_of_e);
+    unroll<registers>([&](auto i) FOVEA_INLINE_BODY { value[i] = exp(value[i] - splat(max)); });
+    value[last] = choose(lanes_below(left), value[last], zero());
+  }
+  FOVEA_INLINE float sum() const {
+    Float sum = value[0];
+    unroll<last>([&](auto i) FOVEA_INLINE_BODY { sum = sum + value[i + 1]; });
+    return horizontal_sum(sum);
+  }
+  FOVEA_INLINE void put(const SoftmaxRow &row, float factor) const {
+    auto *out = static_cast<float *>(row.out);
+    unroll<last>([&](auto i) FOVEA_INLINE_BODY { store(out + i * lanes, value[i] * factor); });
+    const Float of_last = value[last] * factor;
+    left == lanes ? store(out + last * lanes, of_last) : store_partial(out + last * lanes, of_last, left);
+  }
+};
+
 void softmax_in_cache(const SoftmaxRows &rows) {
   for (int64_t r = 0; r < rows.count; ++r) {
     const SoftmaxRow &row = rows.row[r];
+    const int64_t done = rows_done_in_registers<FloatRow>(&row, rows.count - r, rows.key_len);
+    if (done > 0) {
+      r += done - 1;
+      continue;
+    }
     const auto *x = static_cast<const float *>(row.x);
     auto *out = static_cast<float *>(row.out);
     const float row_max = run_max(x, row.valid_len);
     if (done_as_empty<float, float>(row, rows, row_max)) continue;
+    // What is left of a last register stays in one: from a part that has just been stored nothing can be loaded for long.
+    Float last = zero();
     const float sum = exponentials_from(0, x, row.valid_len, splat(row_max), zero(),
                                         [&](int64_t i, const Float &power, int64_t left) FOVEA_INLINE_BODY {
-                                          left == lanes ? store(out + i, power) : store_partial(out + i, power, left);
+                                          left == lanes ? store(out + i, power) : void(last = power);
                                         });
-    scale_run(out, out, row.valid_len, 1.0f / sum);
+    const int64_t whole = row.valid_len / lanes * lanes;
+    scale_run(out, out, whole, 1.0f / sum);
+    if (whole < row.valid_len) store_partial(out + whole, last * (1.0f / sum), row.valid_len - whole);
     if (row.valid_len < rows.key_len) fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
   }
 }

@@ -74,6 +74,17 @@ FOVEA_INLINE float narrow_powers(const Element *x, int64_t count, float row_max,
   return horizontal_sum(sums[0] + sums[1]);
 }
 
+// A register's worth or less of numbers, none of them NaN.
+template <class Element>
+FOVEA_INLINE void store_last(Element *to, const Float &value, int64_t count) {
+  if constexpr (same_type<Element, Bfloat16>) {
+    const Halves halves = narrow_bfloat16<Nans::short_ones>(value);
+    count == lanes ? store_halves(&to->bits, halves) : store_first_halves(&to->bits, halves, count);
+  } else {
+    count == lanes ? store(to, value) : store_partial(to, value, count);
+  }
+}
+
 // A row whose powers wait for their factor.
 template <class Element>
 struct WaitingRow {
@@ -103,7 +114,7 @@ struct WaitingRow {
     if (left > lanes) {
       store_first_of_pair(out + i, load(powers + i) * by, load(powers + i + lanes) * by, left);
     } else if (left > 0) {
-      store_partial(out + i, load(powers + i) * by, left);
+      store_last(out + i, load(powers + i) * by, left);
     }
   }
 };
@@ -122,12 +133,91 @@ FOVEA_NOINLINE void long_narrow_row(const SoftmaxRow &row, int64_t key_len, floa
   if (row.valid_len < key_len) fill_run(out + row.valid_len, key_len - row.valid_len, 0.0f);
 }
 
+// The last pair may be half of one. Where it is whole, nothing is masked: that costs stores many cycles.
+template <class Element_, int registers>
+struct NarrowRow {
+  using Element = Element_;
+  static constexpr int whole = (registers - 1) / 2;  // pairs before the last
+  static constexpr bool single = registers % 2 != 0;
+  Float value[2 * whole + 2];
+  int64_t left;  // elements of the last pair
+
+  FOVEA_INLINE void load(const SoftmaxRow &row) {
+    const auto *x = static_cast<const Element *>(row.x);
+    left = row.valid_len - whole * pair_lanes;
+    unroll<whole>([&](auto p) FOVEA_INLINE_BODY { load_pair(x + p * pair_lanes, &value[2 * p], &value[2 * p + 1]); });
+    x += whole * pair_lanes;
+    Float *last = value + 2 * whole;
+    if constexpr (single) {
+      last[0] = left == lanes ? FOVEA_ISA::load(x) : first_elements(x, left);
+    } else if (left == pair_lanes) {
+      load_pair(x, &last[0], &last[1]);
+    } else {
+      load_first_of_pair(x, left, minus_infinity_bits<Element>, &last[0], &last[1]);
+    }
+  }
+  FOVEA_INLINE float max() const {
+    Float most = value[0];
+    unroll<registers - 1>([&](auto i) FOVEA_INLINE_BODY { most = larger(value[i + 1], most); });
+    return horizontal_max(most);
+  }
+  FOVEA_INLINE static bool takes(float max) { return __builtin_fabsf(max) < largest_scaled_max; }
+  FOVEA_INLINE void exponentiate(float max) {
+    const Float shift = splat(-(max * log2_of_e));
+    unroll<registers>([&](auto i) FOVEA_INLINE_BODY {
+      value[i] = narrow_exp2_of_negative(multiply_add(value[i], splat(log2_of_e), shift));
+    });
+  }
+  // As narrow_powers sums: first registers and second registers of pairs.
+  FOVEA_INLINE float sum() const {
+    Float sums[2] = {value[0], registers > 1 ? value[1] : zero()};
+    if constexpr (registers > 2) sums[0] = sums[0] + value[2];
+    if constexpr (registers > 3) sums[1] = sums[1] + value[3];
+    return horizontal_sum(sums[0] + sums[1]);
+  }
+  FOVEA_INLINE void put(const SoftmaxRow &row, float factor) const {
+    auto *out = static_cast<Element *>(row.out);
+    if (factor != factor) return fill_run(out, row.valid_len, factor);
+    const Float by = splat(factor);
+    unroll<whole>(
+        [&](auto p) FOVEA_INLINE_BODY { store_pair(out + p * pair_lanes, value[2 * p] * by, value[2 * p + 1] * by); });
+    out += whole * pair_lanes;
+    const Float *last = value + 2 * whole;
+    if constexpr (single) {
+      store_last(out, last[0] * by, left);
+    } else if (left == pair_lanes) {
+      store_pair(out, last[0] * by, last[1] * by);
+    } else {
+      store_first_of_pair(out, last[0] * by, last[1] * by, left);
+    }
+  }
+};
+
+template <int registers>
+using BrainRow = NarrowRow<Bfloat16, registers>;
+template <int registers>
+using HalfRow = NarrowRow<Float16, registers>;
+
+template <class Element>
+FOVEA_INLINE int64_t narrow_rows_done_in_registers(const SoftmaxRow *rows, int64_t count, int64_t key_len) {
+  if constexpr (same_type<Element, Bfloat16>) {
+    return rows_done_in_registers<BrainRow>(rows, count, key_len);
+  } else {
+    return rows_done_in_registers<HalfRow>(rows, count, key_len);
+  }
+}
+
 // The maximum of a row is under way while the row before waits for its factor.
 template <class Element>
 FOVEA_INLINE void narrow_rows_in_cache(const SoftmaxRows &rows, float *powers) {
   WaitingRow<Element> before;
   for (int64_t r = 0; r < rows.count; ++r) {
     const SoftmaxRow &row = rows.row[r];
+    const int64_t done = narrow_rows_done_in_registers<Element>(&row, rows.count - r, rows.key_len);
+    if (done > 0) {
+      r += done - 1;
+      continue;
+    }
     const auto *x = static_cast<const Element *>(row.x);
     const float row_max = narrow_max(x, row.valid_len);
     before.put();
