@@ -99,7 +99,7 @@ RowWeights<Real> row_weights(const AttentionInputs &in, const RawScores<Real> &r
     if (result.read[j] && scores[j] != -kInfinity<Real>) result.weights[j] = std::exp(scores[j] - row_max);
   }
   const Real sink = in.sinks ? std::exp(Real((*in.sinks)[row.h]) - row_max) : 0;
-  const Real sum = sink + sum_of<Real>(0, in.key_len, [&](int64_t j) { return result.weights[j]; });
+  const Real sum = sink + sum_of<Real>(in.order, 0, in.key_len, [&](int64_t j) { return result.weights[j]; });
   Real most = 0;
   for (int64_t j = 0; j < in.key_len; ++j) {
     if (in.dropout.probability != 0) {
@@ -138,7 +138,7 @@ void append_row(const AttentionInputs &in, Row row, const RowWeights<Real> &weig
     if (weights.read[j]) read.push_back(j);
   }
   const auto over_keys = [&](const auto &term) {
-    return sum_of<Real>(0, static_cast<int64_t>(read.size()), [&](int64_t n) { return term(read[n]); });
+    return sum_of<Real>(in.order, 0, static_cast<int64_t>(read.size()), [&](int64_t n) { return term(read[n]); });
   };
   const Real weight = over_keys([&](int64_t j) { return weights.weights[j]; });
   for (int64_t d = 0; d < in.value_dim; ++d) {

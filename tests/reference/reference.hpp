@@ -52,6 +52,8 @@ struct AttentionInputs {
   std::optional<int64_t> window_left;
   std::optional<int64_t> window_right;
   Dropout dropout;
+
+  int order = 0;  // in which sums over features, units and keys are taken (sums.hpp)
 };
 
 template <typename Real>

@@ -2,13 +2,17 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <deque>
 
 #include "reference.hpp"
+#include "sums.hpp"
+#include "support/accuracy.hpp"
 #include "support/random.hpp"
 
 namespace {
 
-reference::AttentionInputs random_inputs(int64_t heads, int64_t kv_heads, int64_t query_len, int64_t key_len) {
+reference::AttentionInputs random_inputs(int64_t heads, int64_t kv_heads, int64_t query_len, int64_t key_len,
+                                         int64_t dim = 3) {
   testing::Random random(testing::base_seed());
   reference::AttentionInputs in;
   in.batch = 2;
@@ -16,7 +20,7 @@ reference::AttentionInputs random_inputs(int64_t heads, int64_t kv_heads, int64_
   in.kv_heads = kv_heads;
   in.query_len = query_len;
   in.key_len = key_len;
-  in.query_dim = in.key_dim = 3;
+  in.query_dim = in.key_dim = dim;
   in.value_dim = 2;
   in.query.resize(static_cast<size_t>(in.batch * heads * query_len * in.query_dim));
   in.key.resize(static_cast<size_t>(in.batch * kv_heads * key_len * in.query_dim));
@@ -94,6 +98,71 @@ TEST_SUITE("reference") {
     for (size_t n = 0; n < truth.out.size(); ++n) error = std::max(error, std::abs(truth.out[n] - plain.out[n]));
     CHECK(error > 1e-9);
     CHECK(error < 1e-5);
+  }
+
+  TEST_CASE("a sum in any order is of the same terms") {
+    for (int order = 0; order < testing::kOrders; ++order) {
+      for (int64_t count = 0; count < 70; ++count) {
+        int64_t visits = 0;
+        const auto square = [&](int64_t i) { return ++visits, i * i; };
+        CHECK(reference::sum_of<int64_t>(order, 1, 1 + count, square) == count * (count + 1) * (2 * count + 1) / 6);
+        CHECK(visits == count);
+      }
+    }
+  }
+
+  TEST_CASE("the plain evaluation errs otherwise in another order, not more") {
+    reference::AttentionInputs in = random_inputs(1, 1, 50, 70, 100);
+    const auto truth = reference::attention<double>(in);
+    const auto errors = [&] {
+      const auto plain = reference::attention<float>(in);
+      std::vector<double> errors;
+      for (size_t n = 0; n < truth.out.size(); ++n) errors.push_back(plain.out[n] - truth.out[n]);
+      return errors;
+    };
+    const auto dot = [](const std::vector<double> &a, const std::vector<double> &b) {
+      return reference::sum_of<double>(0, 0, static_cast<int64_t>(a.size()), [&](int64_t n) {
+        return a[static_cast<size_t>(n)] * b[static_cast<size_t>(n)];
+      });
+    };
+    const std::vector<double> given = errors();
+    for (in.order = 1; in.order < testing::kOrders; ++in.order) {
+      const std::vector<double> other = errors();
+      CHECK(dot(other, other) == doctest::Approx(dot(given, given)).epsilon(0.3));
+      CHECK(dot(other, given) < 0.8 * dot(given, given));
+    }
+  }
+
+  // Like those of weights: few are large.
+  TEST_CASE("errors of more than twice those of all orders are told from smaller ones") {
+    testing::Random random(testing::base_seed());
+    const auto draw = [&](size_t count, float size) {
+      std::vector<float> errors(count);
+      for (size_t n = 0; n < count; ++n) errors[n] = size * random.normal() / static_cast<float>(1 + n % 100);
+      return errors;
+    };
+    const auto failures = [&](size_t count, float size, double floor) {
+      int failed = 0;
+      for (int n = 0; n < 200; ++n) {
+        std::deque<std::vector<float>> plain;
+        const auto in_order = [&](int order) -> const std::vector<float> & {
+          while (plain.size() <= static_cast<size_t>(order)) plain.push_back(draw(count, 1));
+          return plain[static_cast<size_t>(order)];
+        };
+        const std::vector<double> truth(count, 0);
+        if (!testing::judge_in_orders(draw(count, size), truth, in_order, floor).empty()) ++failed;
+      }
+      return failed;
+    };
+    for (size_t count : {1, 10, 100, 1000}) {
+      CAPTURE(count);
+      CHECK(failures(count, 1.4f, 0) <= 10);
+      CHECK(failures(count, 2, 0) <= 40);
+      CHECK(failures(count, 20, 0) >= 140);
+      CHECK(failures(count, 20, 1000) == 0);
+    }
+    CHECK(failures(1000, 3, 0) >= 150);
+    CHECK(failures(5000, 3, 0) >= 190);
   }
 
   TEST_CASE("masked softmax") {

@@ -36,12 +36,12 @@ struct Weights {
 };
 
 template <typename Real>
-Projection<Real> project(const std::vector<float> &x, int64_t in_dim, Weights weights, int64_t out_dim) {
+Projection<Real> project(int order, const std::vector<float> &x, int64_t in_dim, Weights weights, int64_t out_dim) {
   Projection<Real> result;
   for (size_t row = 0; row < x.size(); row += static_cast<size_t>(in_dim)) {
     for (int64_t o = 0; o < out_dim; ++o) {
       double magnitude = 0;
-      result.values.push_back(sum_of<Real>(0, in_dim, [&](int64_t d) {
+      result.values.push_back(sum_of<Real>(order, 0, in_dim, [&](int64_t d) {
         const float weight = (*weights.data)[weights.offset + o * weights.out_stride + d * weights.in_stride];
         magnitude += std::abs(double(weight) * x[row + d]);
         return Real(weight) * Real(x[row + d]);
@@ -71,20 +71,21 @@ template <typename Real>
 void dot(const AttentionInputs &in, RawScores<Real> &scores) {
   for_each_pair(in, [&](int64_t query_row, int64_t key_row, int64_t) {
     const float *q = in.query.data() + query_row * in.query_dim, *k = in.key.data() + key_row * in.key_dim;
-    scores.values.push_back(sum_of<Real>(0, in.query_dim, [&](int64_t d) { return Real(q[d]) * Real(k[d]); }));
+    scores.values.push_back(
+        sum_of<Real>(in.order, 0, in.query_dim, [&](int64_t d) { return Real(q[d]) * Real(k[d]); }));
     scores.allowances.push_back(0);
   });
 }
 
 template <typename Real>
 void bilinear(const AttentionInputs &in, RawScores<Real> &scores) {
-  const auto query = project<Real>(in.query, in.query_dim, {&in.score.weight, 0, 1, in.key_dim}, in.key_dim);
+  const auto query = project<Real>(in.order, in.query, in.query_dim, {&in.score.weight, 0, 1, in.key_dim}, in.key_dim);
   for_each_pair(in, [&](int64_t query_row, int64_t key_row, int64_t) {
     const Real *q = query.values.data() + query_row * in.key_dim;
     const double *magnitudes = query.magnitudes.data() + query_row * in.key_dim;
     const float *k = in.key.data() + key_row * in.key_dim;
     double magnitude = 0;
-    scores.values.push_back(sum_of<Real>(0, in.key_dim, [&](int64_t d) {
+    scores.values.push_back(sum_of<Real>(in.order, 0, in.key_dim, [&](int64_t d) {
       magnitude += magnitudes[d] * std::abs(k[d]);
       return q[d] * Real(k[d]);
     }));
@@ -108,11 +109,11 @@ void additive(const AttentionInputs &in, RawScores<Real> &scores) {
                                        : Weights{&score.query_weight, 0, in.query_dim, 1};
   const Weights key_weights = concat ? Weights{&score.weight, in.query_dim, width, 1}  //
                                      : Weights{&score.key_weight, 0, in.key_dim, 1};
-  const auto query = project<Real>(in.query, in.query_dim, query_weights, hidden);
-  const auto key = project<Real>(in.key, in.key_dim, key_weights, hidden);
+  const auto query = project<Real>(in.order, in.query, in.query_dim, query_weights, hidden);
+  const auto key = project<Real>(in.order, in.key, in.key_dim, key_weights, hidden);
   for_each_pair(in, [&](int64_t query_row, int64_t key_row, int64_t) {
     double allowance = 0;
-    const Real sum = sum_of<Real>(0, hidden, [&](int64_t u) {
+    const Real sum = sum_of<Real>(in.order, 0, hidden, [&](int64_t u) {
       const int64_t q = query_row * hidden + u, k = key_row * hidden + u;
       const float bias = score.bias.empty() ? 0 : score.bias[u];
       const Real x = query.values[q] + key.values[k] + Real(bias), t = std::tanh(x);
@@ -134,8 +135,8 @@ void gaussian(const AttentionInputs &in, RawScores<Real> &scores) {
   for_each_pair(in, [&](int64_t query_row, int64_t key_row, int64_t head) {
     const float *q = in.query.data() + query_row * in.query_dim, *k = in.key.data() + key_row * in.key_dim;
     const Real sigma = in.score.sigmas[head];
-    const Real sum =
-        sum_of<Real>(0, in.query_dim, [&](int64_t d) { return (Real(q[d]) - Real(k[d])) * (Real(q[d]) - Real(k[d])); });
+    const Real sum = sum_of<Real>(in.order, 0, in.query_dim,
+                                  [&](int64_t d) { return (Real(q[d]) - Real(k[d])) * (Real(q[d]) - Real(k[d])); });
     scores.values.push_back(-sum / (2 * sigma * sigma));
     scores.allowances.push_back(kDifferenceRoundings * kRounding * std::abs(double(scores.values.back())));
   });

@@ -3,20 +3,31 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 
 namespace reference {
 
-// term(begin) + ... + term(end - 1)
 template <typename Real, typename Term>
-Real sum_of(int64_t begin, int64_t end, const Term &term) {
+Real sum_in_halves(int64_t begin, int64_t end, const Term &term) {
   constexpr int64_t run = 16;
   if (end - begin > run) {
     const int64_t middle = begin + (end - begin) / 2;
-    return sum_of<Real>(begin, middle, term) + sum_of<Real>(middle, end, term);
+    return sum_in_halves<Real>(begin, middle, term) + sum_in_halves<Real>(middle, end, term);
   }
   Real sum = 0;
   for (int64_t i = begin; i < end; ++i) sum += term(i);
   return sum;
+}
+
+// term(begin) + ... + term(end - 1). Order 0 takes them as they come, any other in strides around them: the same sum,
+// rounded otherwise.
+template <typename Real, typename Term>
+Real sum_of(int order, int64_t begin, int64_t end, const Term &term) {
+  const int64_t count = end - begin;
+  if (order == 0 || count < 2) return sum_in_halves<Real>(begin, end, term);
+  int64_t stride = order + 1;
+  while (std::gcd(stride, count) != 1) ++stride;
+  return sum_in_halves<Real>(0, count, [&](int64_t i) { return term(begin + (i * stride + order) % count); });
 }
 
 }  // namespace reference

@@ -15,6 +15,13 @@ std::string describe(const char *what, size_t index, double actual, double truth
   return text;
 }
 
+std::string describe_squares(double mean_square, double plain) {
+  char text[128];
+  std::snprintf(text, sizeof text, "root mean square of errors %.3g, of plain float32's %.3g", std::sqrt(mean_square),
+                std::sqrt(plain));
+  return text;
+}
+
 // The two agree on being NaN, or on being infinite and of which sign.
 bool same_class(float actual, double truth) {
   if (std::isnan(truth)) return std::isnan(actual);
@@ -66,16 +73,31 @@ std::string judge(const std::vector<float> &actual, const std::vector<double> &t
   return judge_largest(actual, truth, plain, std::max(2 * Errors(plain, truth).largest, floor));
 }
 
+std::string judge_in_orders(const std::vector<float> &actual, const std::vector<double> &truth,
+                            const PlainInOrder &plain, double floor) {
+  if (actual.size() != truth.size() || plain(0).size() != truth.size()) return "the sizes differ";
+  const Errors errors(actual, truth);
+  double limit = floor;
+  if (errors.largest > floor) {
+    double mean_square = 0;
+    for (int order = 0; order < kOrders; ++order) {  // mostly the first will do
+      const Errors plain_errors(plain(order), truth);
+      limit = std::max(limit, 2 * plain_errors.largest);
+      mean_square = std::max(mean_square, plain_errors.mean_square);
+      if (errors.largest <= limit && errors.mean_square <= 4 * mean_square) break;
+    }
+    if (errors.mean_square > 4 * mean_square) return describe_squares(errors.mean_square, mean_square);
+  }
+  return judge_largest(actual, truth, plain(0), limit);
+}
+
 std::string judge_closely(const std::vector<float> &actual, const std::vector<double> &truth,
                           const std::vector<float> &plain) {
   if (actual.size() != truth.size() || plain.size() != truth.size()) return "the sizes differ";
   const Errors plain_errors(plain, truth);
   const Errors errors(actual, truth);
   if (errors.mean_square > 4 * plain_errors.mean_square) {
-    char text[128];
-    std::snprintf(text, sizeof text, "root mean square of errors %.3g, of plain float32's %.3g",
-                  std::sqrt(errors.mean_square), std::sqrt(plain_errors.mean_square));
-    return text;
+    return describe_squares(errors.mean_square, plain_errors.mean_square);
   }
   return judge_largest(actual, truth, plain, 4 * plain_errors.largest);
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <sstream>
+#include <utility>
 
 #include "accuracy.hpp"
 
@@ -95,13 +97,14 @@ constexpr int kScoreRoundings = 4;
 
 // 8 (1 + K) 2^-24 sum_j weight_j |value_j|, and what the roundings of the scores amount to, which that leaves out: of a
 // row whose weights are all about e^-d, because a sink or a dropped key stands a distance d above the others, float32
-// knows them to a relative d * 2^-24 at best. Exponentials below the smallest normal number, next to a largest of 1, may
-// count as 0; and below it a product loses bits however it is computed.
+// knows them to a relative d * 2^-24 at best. Exponentials of scores 125.5 log 2 below the largest, whose own is 1, are 0
+// (fovea.h); and below the smallest normal number a product loses bits however it is computed.
 std::vector<double> elementwise_bounds(const reference::AttentionInputs &inputs,
                                        const reference::AttentionOutputs<double> &truth, const AttentionSizes &sizes) {
   std::vector<double> bounds;
   constexpr double kSmallest = 0x1p-126;
-  const double underflow = static_cast<double>(sizes.key_len) * kSmallest * largest(inputs.value);
+  constexpr double kVanishing = 0x1.6a1p-126;  // 2^-125.5, and what the distance of the scores is rounded by
+  const double underflow = static_cast<double>(sizes.key_len) * kVanishing * largest(inputs.value);
   const double per_magnitude = 8 * (1 + static_cast<double>(sizes.key_len)) * kEpsilon;
   const ScoreEffects effects = effects_of_scores(truth, kScoreRoundings);
   for (size_t n = 0; n < truth.weighted_magnitude.size(); ++n) {
@@ -133,44 +136,64 @@ void check_weight_rows(const AttentionProblem &problem, const reference::Attenti
   }
 }
 
-struct Expected {
-  reference::AttentionInputs inputs;
-  reference::AttentionOutputs<double> truth;
-  reference::AttentionOutputs<float> plain;
-};
+class Expected {
+ public:
+  // What the results are compared with.
+  struct Plain {
+    std::vector<float> out, log_sum_exp, weights;
+  };
 
-Expected expect(const AttentionProblem &problem) {
-  Expected expected;
-  expected.inputs = problem.reference_inputs();
-  expected.truth = reference::attention<double>(expected.inputs);
-  expected.plain = reference::attention<float>(expected.inputs);
-  return expected;
-}
+  explicit Expected(const AttentionProblem &problem)
+      : inputs(problem.reference_inputs()),
+        truth(reference::attention<double>(inputs)),
+        average(problem.flags & FOVEA_AVERAGE_WEIGHTS) {}
+
+  const reference::AttentionInputs inputs;
+  const reference::AttentionOutputs<double> truth;
+  const bool average;
+
+  // Evaluated when it is first asked for: few problems need any order but the first.
+  const Plain &plain(int order) const {
+    while (plain_.size() <= static_cast<size_t>(order)) {
+      reference::AttentionInputs in = inputs;
+      in.order = static_cast<int>(plain_.size());
+      reference::AttentionOutputs<float> all = reference::attention<float>(in);
+      plain_.push_back(
+          {std::move(all.out), std::move(all.log_sum_exp), std::move(average ? all.average_weights : all.weights)});
+    }
+    return plain_[static_cast<size_t>(order)];
+  }
+
+ private:
+  mutable std::deque<Plain> plain_;  // whose elements stay where they are
+};
 
 void check_result(const AttentionProblem &problem, const Expected &expected, const AttentionResult &result,
                   double floors) {
-  const auto &[inputs, truth, plain] = expected;
+  const reference::AttentionInputs &inputs = expected.inputs;
+  const reference::AttentionOutputs<double> &truth = expected.truth;
   // Floors, for small problems (see accuracy.hpp). A weight is exp(score - maximum) over a sum of such: two exps, each
   // allowed 1.6 ulp (3.2 * 2^-24), a quotient and a product; and a score carries its roundings.
   const double relative = floors * kEpsilon * (8 + kScoreRoundings * truth.largest_score);
   const std::vector<float> out = result.out.dense();
   const ScoreEffects effects = effects_of_scores(truth, 0);
   const auto check = [&](const std::vector<float> &actual, const std::vector<double> &exact,
-                         const std::vector<float> &usual, double floor) {
-    CHECK_EQ(floors == 0 ? judge_closely(actual, exact, usual) : judge(actual, exact, usual, floor), "");
+                         std::vector<float> Expected::Plain::*tensor, double floor) {
+    const auto plain = [&](int order) -> const std::vector<float> & { return expected.plain(order).*tensor; };
+    CHECK_EQ(floors == 0 ? judge_closely(actual, exact, plain(0)) : judge_in_orders(actual, exact, plain, floor), "");
   };
-  check(out, truth.out, plain.out, relative * largest(truth.weighted_magnitude) + floors * largest(effects.out));
-  CHECK_EQ(judge_elements(out, truth.out, plain.out, elementwise_bounds(inputs, truth, problem.sizes)), "");
+  check(out, truth.out, &Expected::Plain::out,
+        relative * largest(truth.weighted_magnitude) + floors * largest(effects.out));
+  CHECK_EQ(judge_elements(out, truth.out, expected.plain(0).out, elementwise_bounds(inputs, truth, problem.sizes)), "");
   CHECK(result.out.gaps_untouched());
   if (result.log_sum_exp) {
     const double floor = relative + floors * (2 * kEpsilon * largest(truth.log_sum_exp) + effects.log_sum_exp);
-    check(result.log_sum_exp->dense(), truth.log_sum_exp, plain.log_sum_exp, floor);
+    check(result.log_sum_exp->dense(), truth.log_sum_exp, &Expected::Plain::log_sum_exp, floor);
     CHECK(result.log_sum_exp->gaps_untouched());
   }
   if (result.weights) {
-    const bool average = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
-    const std::vector<double> &weights = average ? truth.average_weights : truth.weights;
-    check(result.weights->dense(), weights, average ? plain.average_weights : plain.weights,
+    const std::vector<double> &weights = expected.average ? truth.average_weights : truth.weights;
+    check(result.weights->dense(), weights, &Expected::Plain::weights,
           relative * largest(weights) + floors * largest(effects.weights));
     CHECK(result.weights->gaps_untouched());
     check_weight_rows(problem, inputs, *result.weights);
@@ -399,7 +422,7 @@ namespace {
 void check_attention(const AttentionProblem &problem, double floors) {
   const std::string what = problem.describe();
   CAPTURE(what);
-  const Expected expected = expect(problem);
+  const Expected expected(problem);
   for_each_isa([&](const fovea_context *context) {
     for (const bool weights : {false, true}) {
       CAPTURE(weights);
@@ -418,7 +441,7 @@ void check_attention_strictly(const AttentionProblem &problem) { check_attention
 void check_result(const AttentionProblem &problem, const AttentionResult &result) {
   const std::string what = problem.describe();
   CAPTURE(what);
-  check_result(problem, expect(problem), result, 1);
+  check_result(problem, Expected(problem), result, 1);
 }
 
 bool same_bits(const AttentionResult &a, const AttentionResult &b) {
