@@ -310,6 +310,7 @@ def planned_buffers(described):
 
 def buffers(described):
     out = [HEAD, "use crate::options::{AttentionOptions, Score};\nuse crate::sys;\n"
+           "use crate::tensor::sealed::Raw;\n"
            "use crate::tensor::{Data, DataMut, Layout, View};\nuse crate::Result;\n"]
     members = [(name, not m["type"]["const"], place) for name, m, place in planned_buffers(described)]
     out.append("/// Where the tensors of a planned call lie in the slices of a run.\n#[derive(Default)]\npub(crate) struct Layouts {")

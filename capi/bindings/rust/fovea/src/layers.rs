@@ -1,7 +1,7 @@
 //! Positions, linear layers, layer normalisation and multi-head attention, as methods of [`Context`].
 use crate::error::check;
 use crate::operations::pointer;
-use crate::tensor::View;
+use crate::tensor::sealed::Raw;
 use crate::*;
 
 impl Context {

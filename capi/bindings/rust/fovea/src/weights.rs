@@ -1,6 +1,6 @@
 //! Weights packed once, in the order the kernels read them: immutable, shareable between threads.
 use crate::error::check;
-use crate::tensor::View;
+use crate::tensor::sealed::Raw;
 use crate::*;
 use std::ptr::null_mut;
 
