@@ -70,9 +70,12 @@ class Addon(Shape):
                 lines.append(f"  Call *call = &in.call;\n  call->made_kind = Kind::{plain(base)};\n")
                 values.append(f"reinterpret_cast<{base} **>(&call->made)")
                 continue
+            if name == "size" and "bytes->data" in values:  # as the array says, not whoever calls
+                values.append("bytes->size")
+                continue
             value = f"args[{at}]"
             at += 1
-            values.append(name)
+            values.append(f"{name}->data" if kind == "bytes" else name)
             if kind == "tensor":
                 lines.append(f'  const fovea_tensor *{name} = in.tensor({value}, "{name}");\n')
             elif kind == "options":
@@ -82,7 +85,7 @@ class Addon(Shape):
                 lines.append(f'  {argument["type"]["c"]}{name} = in.handle<{base}>({value}, Kind::{plain(base)}, {changes}, '
                              f'"{name}");\n')
             elif kind == "bytes":
-                lines.append(f'  uint8_t *{name} = in.bytes({value}, "{name}");\n')
+                lines.append(f'  const Bytes *{name} = in.bytes({value}, "{name}");\n')
             elif base == "int32_t" and any(enum["of"].endswith("." + name) for enum in self.enums.values()):
                 enum = next(enum for enum in self.enums.values() if enum["of"].endswith("." + name))
                 names = ", ".join(f'{{"{value_name(enum, one)}", {one["name"]}}}' for one in enum["values"])
@@ -110,13 +113,15 @@ class Addon(Shape):
         kinds = ", ".join(sorted(plain(handle) for handle in self.handles))
         parsed = [(function, *self.parse(function)) for function in self.functions()]
         buffers = list(planned_buffers(self.described))
+        names = ", ".join(f'"{camel(plain(handle))}"' for handle in sorted(self.handles))
         table = "".join(f'    {{"{operation(function)}", {count}, parse_{function["name"]}}},\n' for function, _, count in parsed)
         destroys = "".join(f"    case Kind::{plain(handle)}: return fovea_{plain(handle)}_destroy(static_cast<{handle} *>(raw));\n"
                            for handle in sorted(self.handles))
         header = (f"{HEAD}#pragma once\n\n#include <fovea/fovea.h>\n\nenum class Kind {{ {kinds} }};\n\n"
                   f"constexpr int buffer_count = {len(buffers)};\n\n"
                   "/* Of a planned run: the pointers in the order of fovea_attention_buffers. */\n"
-                  "fovea_attention_buffers buffers_of(void *const *data);\nvoid destroy(Kind kind, void *raw);\n")
+                  "fovea_attention_buffers buffers_of(void *const *data);\nvoid destroy(Kind kind, void *raw);\n"
+                  "const char *name_of(Kind kind);\n")
         sets = "".join(f"  buffers.{name} = static_cast<decltype(buffers.{name})>(data[{n}]);\n"
                        for n, (name, _, _) in enumerate(buffers))
         readers = "\n".join(self.reader(struct) for struct in self.structs.values())
@@ -125,7 +130,9 @@ class Addon(Shape):
                   "const size_t operation_count = sizeof operations / sizeof operations[0];\n\n"
                   "fovea_attention_buffers buffers_of(void *const *data) {\n  fovea_attention_buffers buffers = {};\n"
                   f"  buffers.struct_size = sizeof buffers;\n{sets}  return buffers;\n}}\n\n"
-                  f"void destroy(Kind kind, void *raw) {{\n  switch (kind) {{\n{destroys}  }}\n}}\n")
+                  f"void destroy(Kind kind, void *raw) {{\n  switch (kind) {{\n{destroys}  }}\n}}\n\n"
+                  f"const char *name_of(Kind kind) {{\n  static const char *const names[] = {{{names}}};\n"
+                  "  return names[static_cast<int>(kind)];\n}\n")
         return header, source
 
     # ---- JavaScript and TypeScript -----------------------------------------------------------------------------------

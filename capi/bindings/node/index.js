@@ -298,7 +298,7 @@ class KvCache extends Owner {
 
   /** A cache of what save gave. capacity 0: as it was saved with. */
   static restore(bytes, capacity = 0) {
-    return new KvCache(new Restored(native.kvCacheRestore(false, bytes, bytes.length, capacity)));
+    return new KvCache(new Restored(native.kvCacheRestore(false, bytes, capacity)));
   }
 
   get length() {
@@ -315,7 +315,7 @@ class KvCache extends Owner {
 
   save() {
     const bytes = new Uint8Array(native.about('savedSize', this.handle));
-    native.kvCacheSave(false, this, bytes, bytes.length);
+    native.kvCacheSave(false, this, bytes);
     return bytes;
   }
 }

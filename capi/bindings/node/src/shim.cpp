@@ -454,18 +454,16 @@ static void parse_fovea_kv_cache_reorder(Reader &in, const napi_value *args) {
 
 static void parse_fovea_kv_cache_save(Reader &in, const napi_value *args) {
   const fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[0], Kind::kv_cache, false, "cache");
-  uint8_t *bytes = in.bytes(args[1], "bytes");
-  size_t size = in.size(args[2], "size");
-  in.call.run = [=] { return fovea_kv_cache_save(cache, bytes, size); };
+  const Bytes *bytes = in.bytes(args[1], "bytes");
+  in.call.run = [=] { return fovea_kv_cache_save(cache, bytes->data, bytes->size); };
 }
 
 static void parse_fovea_kv_cache_restore(Reader &in, const napi_value *args) {
-  uint8_t *bytes = in.bytes(args[0], "bytes");
-  size_t size = in.size(args[1], "size");
-  int64_t capacity = in.int64(args[2], "capacity");
+  const Bytes *bytes = in.bytes(args[0], "bytes");
+  int64_t capacity = in.int64(args[1], "capacity");
   Call *call = &in.call;
   call->made_kind = Kind::kv_cache;
-  in.call.run = [=] { return fovea_kv_cache_restore(bytes, size, capacity, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
+  in.call.run = [=] { return fovea_kv_cache_restore(bytes->data, bytes->size, capacity, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
 }
 
 static void parse_fovea_mha_weights_create(Reader &in, const napi_value *args) {
@@ -528,8 +526,8 @@ const Operation operations[] = {
     {"kvCacheAttend", 6, parse_fovea_kv_cache_attend},
     {"kvCacheTruncate", 2, parse_fovea_kv_cache_truncate},
     {"kvCacheReorder", 3, parse_fovea_kv_cache_reorder},
-    {"kvCacheSave", 3, parse_fovea_kv_cache_save},
-    {"kvCacheRestore", 3, parse_fovea_kv_cache_restore},
+    {"kvCacheSave", 2, parse_fovea_kv_cache_save},
+    {"kvCacheRestore", 2, parse_fovea_kv_cache_restore},
     {"mhaWeightsCreate", 2, parse_fovea_mha_weights_create},
     {"multiHeadAttention", 7, parse_fovea_multi_head_attention},
     {"multiHeadAttentionOnce", 7, parse_fovea_multi_head_attention_once},
@@ -570,4 +568,9 @@ void destroy(Kind kind, void *raw) {
     case Kind::plan: return fovea_plan_destroy(static_cast<fovea_plan *>(raw));
     case Kind::prepared_keys: return fovea_prepared_keys_destroy(static_cast<fovea_prepared_keys *>(raw));
   }
+}
+
+const char *name_of(Kind kind) {
+  static const char *const names[] = {"Context", "KvCache", "MhaWeights", "PackedMatrix", "Plan", "PreparedKeys"};
+  return names[static_cast<int>(kind)];
 }
