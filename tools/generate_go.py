@@ -252,11 +252,12 @@ class Shape:
                 more, needed = self.handed_over(name, kind, base)
                 values += more
                 before += needed
-                kept += [f"{name}All.{camel(m['name'])}" for m in self.held(self.structs[base])]
+                kept += [(f"{name}All.{camel(m['name'])}", self.changes(f"{name}All", m, base))
+                         for m in self.held(self.structs[base])]
             elif kind == "handle":
                 parameters.append(f"{name} *{camel(plain(base))}")
                 values.append(f"{name}.pointer()")
-                kept.append(name)
+                kept.append((name, "false" if argument["type"]["const"] else "true"))
             elif kind == "made":
                 makes = base
             elif kind == "bytes":
@@ -266,18 +267,27 @@ class Shape:
                 c_type = argument["type"]["c"]
                 parameters.append(f"{name} {NUMBERS[c_type]}")
                 values.append(f"C.{c_type}({name})")
-        alive = "".join(f"\truntime.KeepAlive({name})\n" for name in kept)
-        call = f"\tresult := C.go_{function['name']}({', '.join(values)})\n"
-        name = "c" + camel(plain(function["name"]))
         if makes:
-            return (f"func {name}({', '.join(parameters)}) (*C.{makes}, error) {{\n{''.join(before)}{call}{alive}"
-                    f"\treturn (*C.{makes})(result.made), finish(result)\n}}\n")
-        return (f"func {name}({', '.join(parameters)}) error {{\n{''.join(before)}{call}{alive}"
-                "\treturn finish(result)\n}\n")
+            result, failed = f"(*C.{makes}, error)", "nil, err"
+            end = f"\treturn (*C.{makes})(result.made), finish(result)\n"
+        else:
+            result, failed, end = "error", "err", "\treturn finish(result)\n"
+        if kept:
+            listed = ", ".join(f"{{{one}.held(), {changes}}}" for one, changes in kept)
+            before.append(f"\theld := uses{{{listed}}}\n\tif err := held.begin(); err != nil {{\n\t\treturn {failed}\n\t}}\n"
+                          "\tdefer held.end()\n")
+        call = f"\tresult := C.go_{function['name']}({', '.join(values)})\n"
+        return (f"func c{camel(plain(function['name']))}({', '.join(parameters)}) {result} {{\n{''.join(before)}{call}{end}"
+                "}\n")
+
+    def changes(self, holder, member, base):
+        """A handle in options is changed, but where a flag says that it is kept as it is."""
+        kept = any(bit == "keep_" + member["name"] for bit, _, _ in self.bits(self.structs[base]))
+        return f"!{holder}.Keep{camel(member['name'])}" if kept else "true"
 
     def calls(self):
         functions = "\n".join(self.go_function(function) for function in self.functions())
-        return f'{HEAD}\npackage fovea\n{PREAMBLE}\nimport "runtime"\n\n{functions}'
+        return f'{HEAD}\npackage fovea\n{PREAMBLE}\n{functions}'
 
     def buffers(self):
         members = list(planned_buffers(self.described))
