@@ -4,7 +4,7 @@ JavaScript, the names of options, and their types for TypeScript."""
 import re
 
 from generate_go import Shape
-from generate_rust import camel, enum_name, plain, planned_buffers
+from generate_rust import about, camel, cannot_be_zero, enum_name, given, plain, planned_buffers
 
 HEAD = "// Written by tools/bindings.py from the headers in include/fovea.\n// SPDX-License-Identifier: Apache-2.0\n"
 READERS = {"int32_t": "int32", "int64_t": "int64", "uint64_t": "uint64", "float": "float32", "size_t": "size"}
@@ -30,7 +30,7 @@ class Addon(Shape):
 
     # ---- C++ ---------------------------------------------------------------------------------------------------------
 
-    def read_member(self, member, bits):
+    def read_member(self, member, meant):
         name, base = member["name"], member["type"]["base"]
         key, target = js(name), f"made->{name}"
         if base == "fovea_tensor":
@@ -41,13 +41,16 @@ class Addon(Shape):
             return f'  {target} = in.handle<{base}>(in.get(from, "{key}"), Kind::{plain(base)}, true, "{key}");\n'
         enum = self.enums.get(member.get("enum"))
         if enum and enum["bits"]:
-            return "".join(f'  if (in.flag(in.get(from, "{js(bit)}"), {"true" if bit in bits else "false"}, "{js(bit)}")) '
-                           f"{target} |= {constant};\n" for bit, constant, _ in self.bits_of(member))
+            keys = [(js(meant.get(constant, bit)), "true" if constant in meant else "false", constant)
+                    for bit, constant, _ in self.bits_of(member)]
+            return "".join(f'  if (in.flag(in.get(from, "{bit}"), {any_value}, "{bit}")) {target} |= {constant};\n'
+                           for bit, any_value, constant in keys)
         if enum:
             names = ", ".join(f'{{"{value_name(enum, value)}", {value["name"]}}}' for value in enum["values"]
                               if value["name"] in member.get("values", [value["name"]]))
             return f'  {target} = in.choice(in.get(from, "{key}"), {{{names}}}, "{key}");\n'
-        return f'  {target} = in.{READERS[base]}(in.get(from, "{key}"), "{key}");\n'
+        reader = "given_size" if cannot_be_zero(member) else READERS[base]
+        return f'  {target} = in.{reader}(in.get(from, "{key}"), "{key}");\n'
 
     def bits_of(self, member):
         enum = self.enums[member["enum"]]
@@ -57,8 +60,8 @@ class Addon(Shape):
 
     def reader(self, struct):
         name = struct["name"]
-        names = {member["name"] for member in struct["members"]}
-        body = "".join(self.read_member(member, names) for member in self.members(struct))
+        meant = given(struct)
+        body = "".join(self.read_member(member, meant) for member in self.members(struct))
         return (f"static const {name} *read_{name}(Reader &in, napi_value from) {{\n  if (in.is_none(from)) return nullptr;\n"
                 f"  {name} *made = in.call.make<{name}>();\n  made->struct_size = sizeof({name});\n{body}  return made;\n}}\n")
 
@@ -139,17 +142,16 @@ class Addon(Shape):
 
     def keys(self, struct):
         """(key, its type in TypeScript, comment) for each property."""
-        names = {member["name"] for member in struct["members"]}
         for member in self.members(struct):
             base, enum = member["type"]["base"], self.enums.get(member.get("enum"))
             if enum and enum["bits"]:
-                for bit, _, doc in self.bits_of(member):
-                    if bit not in names:
+                for bit, constant, doc in self.bits_of(member):
+                    if constant not in given(struct):
                         yield js(bit), "boolean", doc
                 continue
             kind = "Input" if base == "fovea_tensor" else camel(plain(base)) if base in self.structs | dict.fromkeys(self.handles) \
                 else enum_name(enum) if enum else "number | bigint" if base in ("int64_t", "uint64_t") else "number"
-            yield js(member["name"]), kind, member["doc"]
+            yield js(member["name"]), kind, about(member)
 
     def javascript(self):
         structs = "".join(f"  {camel(plain(struct['name']))}: [{', '.join(repr(key) for key, _, _ in self.keys(struct))}],\n"

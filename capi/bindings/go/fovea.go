@@ -51,6 +51,9 @@ func finish(result C.go_result) error {
 	return &Error{Status(result.status), message}
 }
 
+// Given is for options that are pointers, since 0 is another number than none: AttentionOptions{Scale: Given[float32](0)}.
+func Given[Number float32 | int64](value Number) *Number { return &value }
+
 // Version of the library that is loaded.
 func Version() string { return C.GoString(C.fovea_version()) }
 

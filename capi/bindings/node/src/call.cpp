@@ -219,6 +219,12 @@ int32_t Reader::int32(napi_value value, const char *name) {
 
 size_t Reader::size(napi_value value, const char *name) { return uint64(value, name); }
 
+int64_t Reader::given_size(napi_value value, const char *name) {
+  const int64_t found = int64(value, name);
+  if (found == 0 && !is_none(value)) refuse("FOVEA_BAD_VALUE", std::string(name) + " is 0, expected at least 1");
+  return found;
+}
+
 float Reader::float32(napi_value value, const char *name) {
   if (is_none(value) || !ok_) return 0;
   double found = 0;

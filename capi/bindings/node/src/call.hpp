@@ -105,6 +105,8 @@ class Reader {
   int64_t int64(napi_value value, const char *name);
   uint64_t uint64(napi_value value, const char *name);
   size_t size(napi_value value, const char *name);
+  // Left out, or not 0.
+  int64_t given_size(napi_value value, const char *name);
   float float32(napi_value value, const char *name);
   const Bytes *bytes(napi_value value, const char *name);
 

@@ -17,7 +17,7 @@ impl KvCache {
     /// An empty cache.
     pub fn new(sizes: KvCacheSizes) -> Result<Self> {
         let mut cache = null_mut();
-        check(unsafe { sys::fovea_kv_cache_create(&sizes.raw(), &mut cache) })?;
+        check(unsafe { sys::fovea_kv_cache_create(&sizes.raw()?, &mut cache) })?;
         Ok(KvCache(cache))
     }
 
@@ -81,9 +81,14 @@ impl KvCache {
         Ok(bytes)
     }
 
-    /// A cache of what `save` gave. `capacity` 0: as it was saved with.
-    pub fn restore(bytes: &[u8], capacity: usize) -> Result<Self> {
-        let (capacity, mut cache) = (i64::try_from(capacity).unwrap_or(i64::MAX), null_mut());
+    /// A cache of what `save` gave. `capacity` `None`: as it was saved with.
+    pub fn restore(bytes: &[u8], capacity: impl Into<Option<usize>>) -> Result<Self> {
+        let capacity = match capacity.into() {
+            Some(0) => return Err(Error::new(Status::BadValue, "capacity is 0, expected at least 1".into())),
+            Some(capacity) => i64::try_from(capacity).unwrap_or(i64::MAX),
+            None => 0,
+        };
+        let mut cache = null_mut();
         check(unsafe { sys::fovea_kv_cache_restore(bytes.as_ptr().cast(), bytes.len(), capacity, &mut cache) })?;
         Ok(KvCache(cache))
     }

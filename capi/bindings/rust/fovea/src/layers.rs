@@ -130,7 +130,7 @@ impl Context {
         let (key, value) = (pointer(&key), pointer(&value));
         options.with_raw(|options| {
             check(unsafe {
-                let (parameters, query, out) = (parameters.raw(), query.raw(), out.raw());
+                let (parameters, query, out) = (parameters.raw()?, query.raw(), out.raw());
                 sys::fovea_multi_head_attention_once(self.raw(), &parameters, query, key, value, out, options)
             })
         })

@@ -50,7 +50,7 @@ impl Drop for PackedMatrix {
 impl MhaWeights {
     pub fn new(context: &Context, parameters: &MhaParameters<'_>) -> Result<Self> {
         let mut weights = null_mut();
-        check(unsafe { sys::fovea_mha_weights_create(context.raw(), &parameters.raw(), &mut weights) })?;
+        check(unsafe { sys::fovea_mha_weights_create(context.raw(), &parameters.raw()?, &mut weights) })?;
         Ok(MhaWeights(weights))
     }
 
