@@ -50,7 +50,7 @@ inline void linear(const Input &x, const PackedMatrix &weight, const Output &out
 }
 
 struct LayerNormOptions {
-  float epsilon = 0;  // 0: 1e-5
+  std::optional<float> epsilon = {};  // none: 1e-5
   Input weight = {};
   Input bias = {};
   Input residual = {};
@@ -59,7 +59,7 @@ struct LayerNormOptions {
 inline void layer_norm(const Input &x, const Output &out, const LayerNormOptions &options = {},
                        const Context &context = {}) {
   auto c = detail::sized<fovea_layer_norm_options>();
-  c.epsilon = options.epsilon;
+  detail::set_given(options.epsilon, FOVEA_NORM_EPSILON_GIVEN, c.epsilon, c.flags);
   c.weight = options.weight.get();
   c.bias = options.bias.get();
   c.residual = options.residual.get();

@@ -190,8 +190,8 @@ type AttentionOptions struct {
 	QueryInvariant bool
 	// FOVEA_EMPTY_ROWS_*
 	EmptyRows EmptyRows
-	// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
-	Scale float32
+	// finite; nil: 1 / sqrt(D) for the dot product, 1 for other score functions
+	Scale *float32
 	// finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)
 	Softcap float32
 	// nil: not set. used with FOVEA_QUERY_OFFSET; -2^30 to 2^30
@@ -257,8 +257,13 @@ func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
 	if o.QueryInvariant {
 		raw.flags |= C.FOVEA_QUERY_INVARIANT
 	}
+	if o.Scale != nil {
+		raw.flags |= C.FOVEA_SCALE_GIVEN
+	}
 	raw.empty_rows = C.int32_t(o.EmptyRows)
-	raw.scale = C.float(o.Scale)
+	if o.Scale != nil {
+		raw.scale = C.float(*o.Scale)
+	}
 	raw.softcap = C.float(o.Softcap)
 	if o.QueryOffset != nil {
 		raw.query_offset = C.int64_t(*o.QueryOffset)
@@ -320,7 +325,8 @@ func (o *MatmulPackOptions) raw() *C.go_fovea_matmul_pack_options {
 //   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 //   GAUSSIAN                                                                      > 0, finite        Dq = Dk
 //
-// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+// options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+// others.
 //
 // The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 // exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -390,8 +396,8 @@ func (o *PreparedKeysSizes) raw() *C.go_fovea_prepared_keys_sizes {
 type KernelRegressionOptions struct {
 	// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
 	LeaveOneOut bool
-	// the kernel's width, > 0 and finite; 0: 1
-	Sigma float32
+	// the kernel's width, > 0 and finite; nil: 1
+	Sigma *float32
 	// output F [Q,N], or NULL
 	Weights *Tensor
 }
@@ -404,15 +410,20 @@ func (o *KernelRegressionOptions) raw() *C.go_fovea_kernel_regression_options {
 	if o.LeaveOneOut {
 		raw.flags |= C.FOVEA_LEAVE_ONE_OUT
 	}
-	raw.sigma = C.float(o.Sigma)
+	if o.Sigma != nil {
+		raw.flags |= C.FOVEA_SIGMA_GIVEN
+	}
+	if o.Sigma != nil {
+		raw.sigma = C.float(*o.Sigma)
+	}
 	return raw
 }
 
 // PositionalEncodingOptions:
 // The zero value is the default. In C: fovea_positional_encoding_options.
 type PositionalEncodingOptions struct {
-	// > 1 and finite; 0: 10000
-	Base float32
+	// > 1 and finite; nil: 10000
+	Base *float32
 	// in [0, 1); for fovea_add_positional_encoding
 	Dropout float32
 	// position of row 0, 0 to 2^30
@@ -426,10 +437,15 @@ func (o *PositionalEncodingOptions) raw() *C.go_fovea_positional_encoding_option
 		return nil
 	}
 	raw := new(C.go_fovea_positional_encoding_options)
-	raw.base = C.float(o.Base)
+	if o.Base != nil {
+		raw.base = C.float(*o.Base)
+	}
 	raw.dropout = C.float(o.Dropout)
 	raw.offset = C.int64_t(o.Offset)
 	raw.dropout_seed = C.uint64_t(o.DropoutSeed)
+	if o.Base != nil {
+		raw.flags |= C.FOVEA_ENCODING_BASE_GIVEN
+	}
 	return raw
 }
 
@@ -440,12 +456,12 @@ type RotaryOptions struct {
 	Interleaved bool
 	// rotate back
 	Inverse bool
-	// > 1 and finite; 0: 10000
-	Base float32
-	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
-	PositionScale float32
-	// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
-	RotaryDim int64
+	// > 1 and finite; nil: 10000
+	Base *float32
+	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; nil: 1
+	PositionScale *float32
+	// the first features, an even number up to D, are rotated, the others copied; nil: D (even)
+	RotaryDim *int64
 	// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
 	Offset int64
 	// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
@@ -463,9 +479,24 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 	if o.Inverse {
 		raw.flags |= C.FOVEA_ROTARY_INVERSE
 	}
-	raw.base = C.float(o.Base)
-	raw.position_scale = C.float(o.PositionScale)
-	raw.rotary_dim = C.int64_t(o.RotaryDim)
+	if o.Base != nil {
+		raw.flags |= C.FOVEA_ROTARY_BASE_GIVEN
+	}
+	if o.PositionScale != nil {
+		raw.flags |= C.FOVEA_ROTARY_POSITION_SCALE_GIVEN
+	}
+	if o.RotaryDim != nil {
+		raw.flags |= C.FOVEA_ROTARY_DIM_GIVEN
+	}
+	if o.Base != nil {
+		raw.base = C.float(*o.Base)
+	}
+	if o.PositionScale != nil {
+		raw.position_scale = C.float(*o.PositionScale)
+	}
+	if o.RotaryDim != nil {
+		raw.rotary_dim = C.int64_t(*o.RotaryDim)
+	}
 	raw.offset = C.int64_t(o.Offset)
 	return raw
 }
@@ -515,8 +546,8 @@ func (o *LinearOptions) raw() *C.go_fovea_linear_options {
 // LayerNormOptions:
 // The zero value is the default. In C: fovea_layer_norm_options.
 type LayerNormOptions struct {
-	// finite, >= 0; 0: 1e-5
-	Epsilon float32
+	// finite, >= 0; nil: 1e-5
+	Epsilon *float32
 	// F [E], contiguous; NULL: ones
 	Weight *Tensor
 	// F [E], contiguous; NULL: zeros
@@ -530,7 +561,12 @@ func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
 		return nil
 	}
 	raw := new(C.go_fovea_layer_norm_options)
-	raw.epsilon = C.float(o.Epsilon)
+	if o.Epsilon != nil {
+		raw.epsilon = C.float(*o.Epsilon)
+	}
+	if o.Epsilon != nil {
+		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
 	return raw
 }
 
@@ -621,7 +657,7 @@ type MhaOptions struct {
 	KeepCache bool
 	// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
 	Precision Precision
-	// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+	// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
 	Attention *AttentionOptions
 	// how heads compare; its parameters serve all heads. NULL: scaled dot
 	Score *Score

@@ -71,7 +71,7 @@ export interface AttentionOptions {
   queryInvariant?: boolean;
   /** FOVEA_EMPTY_ROWS_* */
   emptyRows?: EmptyRows;
-  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions */
+  /** finite; left out: 1 / sqrt(D) for the dot product, 1 for other score functions */
   scale?: number;
   /** finite, >= 0; 0: none. The limit that the logits approach (Gemma 2) */
   softcap?: number;
@@ -131,7 +131,8 @@ export interface MatmulPackOptions {
  *   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
  *   GAUSSIAN                                                                      > 0, finite        Dq = Dk
  *
- * options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+ * options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+ * others.
  *
  * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
  * exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -172,14 +173,14 @@ export interface PreparedKeysSizes {
 export interface KernelRegressionOptions {
   /** query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given) */
   leaveOneOut?: boolean;
-  /** the kernel's width, > 0 and finite; 0: 1 */
+  /** the kernel's width, > 0 and finite; left out: 1 */
   sigma?: number;
   /** output F [Q,N], or NULL */
   weights?: Input;
 }
 
 export interface PositionalEncodingOptions {
-  /** > 1 and finite; 0: 10000 */
+  /** > 1 and finite; left out: 10000 */
   base?: number;
   /** in [0, 1); for fovea_add_positional_encoding */
   dropout?: number;
@@ -194,11 +195,11 @@ export interface RotaryOptions {
   interleaved?: boolean;
   /** rotate back */
   inverse?: boolean;
-  /** > 1 and finite; 0: 10000 */
+  /** > 1 and finite; left out: 10000 */
   base?: number;
-  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1 */
+  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; left out: 1 */
   positionScale?: number;
-  /** the first features, an even number up to D, are rotated, the others copied; 0: D (even) */
+  /** the first features, an even number up to D, are rotated, the others copied; left out: D (even) */
   rotaryDim?: number | bigint;
   /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34 */
   offset?: number | bigint;
@@ -225,7 +226,7 @@ export interface LinearOptions {
 }
 
 export interface LayerNormOptions {
-  /** finite, >= 0; 0: 1e-5 */
+  /** finite, >= 0; left out: 1e-5 */
   epsilon?: number;
   /** F [E], contiguous; NULL: ones */
   weight?: Input;
@@ -244,7 +245,7 @@ export interface KvCacheSizes {
   capacity: number | bigint;
   /** D, 1 to 1024 */
   headDim: number | bigint;
-  /** Dv, 1 to 1024; 0: head_dim */
+  /** Dv, 1 to 1024; left out: head_dim */
   valueDim?: number | bigint;
   /** FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32 */
   dtype?: Dtype;
@@ -262,7 +263,7 @@ export interface MhaParameters {
   precision?: Precision;
   /** H, at least 1 */
   heads?: number | bigint;
-  /** Hkv, a divisor of H; 0: H */
+  /** Hkv, a divisor of H; left out: H */
   kvHeads?: number | bigint;
   /** [H D, Eq] */
   queryWeight?: Input;
@@ -291,7 +292,7 @@ export interface MhaOptions {
   keepCache?: boolean;
   /** FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise */
   precision?: Precision;
-  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults */
+  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults */
   attention?: AttentionOptions;
   /** how heads compare; its parameters serve all heads. NULL: scaled dot */
   score?: Score;

@@ -6,10 +6,11 @@
 namespace fovea {
 namespace {
 
-Status check_base(float given, double *base) {
-  *base = given == 0.0f ? 10000.0 : static_cast<double>(given);
+Status check_base(float given, uint32_t flags, uint32_t given_flag, double *base) {
+  *base = is_default(given, flags, given_flag) ? 10000.0 : static_cast<double>(given);
   if (*base > 1.0 && std::isfinite(*base)) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.base is %g, expected a finite number above 1, or 0 for 10000", *base);
+  return fail(FOVEA_BAD_VALUE, "options.base is %g, expected a finite number above 1%s", *base,
+              (flags & given_flag) != 0 ? "" : ", or 0 for 10000");
 }
 
 Status check_offset(int64_t offset) {
@@ -20,13 +21,12 @@ Status check_offset(int64_t offset) {
 Status check_options(const fovea_rotary_options *given, RotaryArguments *call) {
   FOVEA_CHECK(read_options("options", given, &call->options));
   const fovea_rotary_options &options = call->options;
-  if ((options.flags & ~uint32_t{FOVEA_ROTARY_INTERLEAVED | FOVEA_ROTARY_INVERSE}) != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_ROTARY_INTERLEAVED and _INVERSE only",
-                options.flags);
-  }
+  FOVEA_CHECK(check_flags(options.flags, FOVEA_ROTARY_INTERLEAVED | FOVEA_ROTARY_INVERSE | FOVEA_ROTARY_BASE_GIVEN |
+                                             FOVEA_ROTARY_POSITION_SCALE_GIVEN | FOVEA_ROTARY_DIM_GIVEN));
   FOVEA_CHECK(check_reserved(options.reserved));
-  FOVEA_CHECK(check_base(options.base, &call->base));
-  call->position_scale = options.position_scale == 0.0f ? 1.0 : static_cast<double>(options.position_scale);
+  FOVEA_CHECK(check_base(options.base, options.flags, FOVEA_ROTARY_BASE_GIVEN, &call->base));
+  const bool usual_scale = is_default(options.position_scale, options.flags, FOVEA_ROTARY_POSITION_SCALE_GIVEN);
+  call->position_scale = usual_scale ? 1.0 : static_cast<double>(options.position_scale);
   if (!std::isfinite(call->position_scale)) {
     return fail(FOVEA_BAD_VALUE, "options.position_scale is %g, expected a finite number", call->position_scale);
   }
@@ -36,8 +36,9 @@ Status check_options(const fovea_rotary_options *given, RotaryArguments *call) {
 
 Status check_rotary_dim(const fovea_tensor &x, RotaryArguments *call) {
   call->dim = x.shape[x.rank - 1];
-  call->rotary_dim = call->options.rotary_dim == 0 ? call->dim : call->options.rotary_dim;
-  if (call->options.rotary_dim == 0 && call->dim % 2 != 0) {
+  const bool all = is_default(call->options.rotary_dim, call->options.flags, FOVEA_ROTARY_DIM_GIVEN);
+  call->rotary_dim = all ? call->dim : call->options.rotary_dim;
+  if (all && call->dim % 2 != 0) {
     return fail(FOVEA_BAD_SHAPE, "x.shape[%d] is %" PRId64 ", expected an even number unless options.rotary_dim is set",
                 x.rank - 1, call->dim);
   }
@@ -99,7 +100,9 @@ Status check_rotary(const fovea_rotary_options *options, const fovea_tensor *x, 
 Status check_encoding(const fovea_positional_encoding_options *given, bool may_drop, EncodingSettings *settings) {
   fovea_positional_encoding_options options;
   FOVEA_CHECK(read_options("options", given, &options));
-  FOVEA_CHECK(check_base(options.base, &settings->base));
+  FOVEA_CHECK(check_flags(options.flags, FOVEA_ENCODING_BASE_GIVEN));
+  FOVEA_CHECK(check_reserved(options.reserved));
+  FOVEA_CHECK(check_base(options.base, options.flags, FOVEA_ENCODING_BASE_GIVEN, &settings->base));
   FOVEA_CHECK(check_offset(options.offset));
   settings->offset = options.offset;
   if (!may_drop && options.dropout != 0.0f) {

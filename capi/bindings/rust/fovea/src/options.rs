@@ -3,8 +3,16 @@
 
 use crate::sys;
 use crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};
-use crate::KvCache;
+use crate::{Error, KvCache, Result, Status};
 use std::ptr::{null, null_mut};
+
+/// A size that was left out, or is not 0.
+fn given_size(size: Option<i64>, name: &str) -> Result<i64> {
+    if size == Some(0) {
+        return Err(Error::new(Status::BadValue, format!("{name} is 0, expected at least 1")));
+    }
+    Ok(size.unwrap_or(0))
+}
 
 /// Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,8 +187,9 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
-    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
+    /// finite; left out: 1 / sqrt(D) for the dot product, 1 for other score functions
     pub fn scale(mut self, scale: f32) -> Self {
+        self.flags |= sys::FOVEA_SCALE_GIVEN;
         self.scale = scale;
         self
     }
@@ -417,7 +426,8 @@ impl MatmulPackOptions {
 ///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 ///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
 ///
-/// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+/// options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+/// others.
 ///
 /// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -592,8 +602,9 @@ impl<'a> KernelRegressionOptions<'a> {
         Self::default()
     }
 
-    /// the kernel's width, > 0 and finite; 0: 1
+    /// the kernel's width, > 0 and finite; left out: 1
     pub fn sigma(mut self, sigma: f32) -> Self {
+        self.flags |= sys::FOVEA_SIGMA_GIVEN;
         self.sigma = sigma;
         self
     }
@@ -628,6 +639,7 @@ pub struct PositionalEncodingOptions {
     pub(crate) dropout: f32,
     pub(crate) offset: i64,
     pub(crate) dropout_seed: u64,
+    pub(crate) flags: u32,
 }
 
 impl PositionalEncodingOptions {
@@ -636,8 +648,9 @@ impl PositionalEncodingOptions {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000
+    /// > 1 and finite; left out: 10000
     pub fn base(mut self, base: f32) -> Self {
+        self.flags |= sys::FOVEA_ENCODING_BASE_GIVEN;
         self.base = base;
         self
     }
@@ -668,6 +681,8 @@ impl PositionalEncodingOptions {
             dropout: self.dropout,
             offset: self.offset,
             dropout_seed: self.dropout_seed,
+            flags: self.flags,
+            reserved: 0,
         }
     }
 }
@@ -689,20 +704,23 @@ impl<'a> RotaryOptions<'a> {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000
+    /// > 1 and finite; left out: 10000
     pub fn base(mut self, base: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_BASE_GIVEN;
         self.base = base;
         self
     }
 
-    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; left out: 1
     pub fn position_scale(mut self, position_scale: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_POSITION_SCALE_GIVEN;
         self.position_scale = position_scale;
         self
     }
 
-    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
+    /// the first features, an even number up to D, are rotated, the others copied; left out: D (even)
     pub fn rotary_dim(mut self, rotary_dim: i64) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_DIM_GIVEN;
         self.rotary_dim = rotary_dim;
         self
     }
@@ -836,6 +854,7 @@ impl<'a> LinearOptions<'a> {
 #[derive(Default)]
 pub struct LayerNormOptions<'a> {
     pub(crate) epsilon: f32,
+    pub(crate) flags: u32,
     pub(crate) weight: Option<Tensor<'a>>,
     pub(crate) bias: Option<Tensor<'a>>,
     pub(crate) residual: Option<Tensor<'a>>,
@@ -847,8 +866,9 @@ impl<'a> LayerNormOptions<'a> {
         Self::default()
     }
 
-    /// finite, >= 0; 0: 1e-5
+    /// finite, >= 0; left out: 1e-5
     pub fn epsilon(mut self, epsilon: f32) -> Self {
+        self.flags |= sys::FOVEA_NORM_EPSILON_GIVEN;
         self.epsilon = epsilon;
         self
     }
@@ -876,7 +896,7 @@ impl<'a> LayerNormOptions<'a> {
         sys::fovea_layer_norm_options {
             struct_size: std::mem::size_of::<sys::fovea_layer_norm_options>(),
             epsilon: self.epsilon,
-            reserved: 0,
+            flags: self.flags,
             weight: tensor_pointer(&self.weight),
             bias: tensor_pointer(&self.bias),
             residual: tensor_pointer(&self.residual),
@@ -891,7 +911,7 @@ pub struct KvCacheSizes {
     pub(crate) kv_heads: i64,
     pub(crate) capacity: i64,
     pub(crate) head_dim: i64,
-    pub(crate) value_dim: i64,
+    pub(crate) value_dim: Option<i64>,
     pub(crate) dtype: Dtype,
 }
 
@@ -925,9 +945,9 @@ impl KvCacheSizes {
         self
     }
 
-    /// Dv, 1 to 1024; 0: head_dim
+    /// Dv, 1 to 1024; left out: head_dim
     pub fn value_dim(mut self, value_dim: i64) -> Self {
-        self.value_dim = value_dim;
+        self.value_dim = Some(value_dim);
         self
     }
 
@@ -938,17 +958,17 @@ impl KvCacheSizes {
     }
 
 
-    pub(crate) fn raw(&self) -> sys::fovea_kv_cache_sizes {
-        sys::fovea_kv_cache_sizes {
+    pub(crate) fn raw(&self) -> Result<sys::fovea_kv_cache_sizes> {
+        Ok(sys::fovea_kv_cache_sizes {
             struct_size: std::mem::size_of::<sys::fovea_kv_cache_sizes>(),
             batch: self.batch,
             kv_heads: self.kv_heads,
             capacity: self.capacity,
             head_dim: self.head_dim,
-            value_dim: self.value_dim,
+            value_dim: given_size(self.value_dim, "value_dim")?,
             dtype: self.dtype as i32,
             reserved: 0,
-        }
+        })
     }
 }
 
@@ -962,7 +982,7 @@ pub struct MhaParameters<'a> {
     pub(crate) layout: WeightLayout,
     pub(crate) precision: Precision,
     pub(crate) heads: i64,
-    pub(crate) kv_heads: i64,
+    pub(crate) kv_heads: Option<i64>,
     pub(crate) query_weight: Option<Tensor<'a>>,
     pub(crate) key_weight: Option<Tensor<'a>>,
     pub(crate) value_weight: Option<Tensor<'a>>,
@@ -999,9 +1019,9 @@ impl<'a> MhaParameters<'a> {
         self
     }
 
-    /// Hkv, a divisor of H; 0: H
+    /// Hkv, a divisor of H; left out: H
     pub fn kv_heads(mut self, kv_heads: i64) -> Self {
-        self.kv_heads = kv_heads;
+        self.kv_heads = Some(kv_heads);
         self
     }
 
@@ -1066,13 +1086,13 @@ impl<'a> MhaParameters<'a> {
     }
 
 
-    pub(crate) fn raw(&self) -> sys::fovea_mha_parameters {
-        sys::fovea_mha_parameters {
+    pub(crate) fn raw(&self) -> Result<sys::fovea_mha_parameters> {
+        Ok(sys::fovea_mha_parameters {
             struct_size: std::mem::size_of::<sys::fovea_mha_parameters>(),
             layout: self.layout as i32,
             precision: self.precision as i32,
             heads: self.heads,
-            kv_heads: self.kv_heads,
+            kv_heads: given_size(self.kv_heads, "kv_heads")?,
             query_weight: tensor_pointer(&self.query_weight),
             key_weight: tensor_pointer(&self.key_weight),
             value_weight: tensor_pointer(&self.value_weight),
@@ -1083,7 +1103,7 @@ impl<'a> MhaParameters<'a> {
             value_bias: tensor_pointer(&self.value_bias),
             in_bias: tensor_pointer(&self.in_bias),
             out_bias: tensor_pointer(&self.out_bias),
-        }
+        })
     }
 }
 
@@ -1110,7 +1130,7 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
-    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
     pub fn attention(mut self, attention: AttentionOptions<'a>) -> Self {
         self.attention = Some(attention);
         self

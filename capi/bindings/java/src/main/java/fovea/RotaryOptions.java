@@ -29,20 +29,23 @@ public final class RotaryOptions {
     return this;
   }
 
-  /** &gt; 1 and finite; 0: 10000 */
+  /** &gt; 1 and finite; left out: 10000 */
   public RotaryOptions base(float base) {
+    flags |= 4;
     this.base = base;
     return this;
   }
 
-  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1 */
+  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; left out: 1 */
   public RotaryOptions positionScale(float positionScale) {
+    flags |= 8;
     this.positionScale = positionScale;
     return this;
   }
 
-  /** the first features, an even number up to D, are rotated, the others copied; 0: D (even) */
+  /** the first features, an even number up to D, are rotated, the others copied; left out: D (even) */
   public RotaryOptions rotaryDim(long rotaryDim) {
+    flags |= 16;
     this.rotaryDim = rotaryDim;
     return this;
   }
