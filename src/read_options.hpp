@@ -26,6 +26,8 @@ template <>
 inline constexpr size_t first_size<fovea_attention_options> = offsetof(fovea_attention_options, dropout);
 template <>
 inline constexpr size_t first_size<fovea_attention_buffers> = offsetof(fovea_attention_buffers, query_weight);
+template <>
+inline constexpr size_t first_size<fovea_rotary_options> = offsetof(fovea_rotary_options, frequencies);
 
 template <class Options>
 [[nodiscard]] Status read_options(const char *name, const Options *given, Options *read) {

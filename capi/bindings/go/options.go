@@ -129,6 +129,25 @@ const (
 	ScoreGaussian ScoreKind = C.FOVEA_SCORE_GAUSSIAN
 )
 
+// FrequenciesKind:
+// How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d).
+type FrequenciesKind int32
+
+const (
+	// f(j) Su et al. 2021
+	FrequenciesPlain FrequenciesKind = C.FOVEA_FREQUENCIES_PLAIN
+	// f(j) / factor Chen et al. 2023
+	FrequenciesLinear FrequenciesKind = C.FOVEA_FREQUENCIES_LINEAR
+	// f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the larger of length and original_length "dynamic NTK" in Peng et al. 2023, app. B
+	FrequenciesDynamic FrequenciesKind = C.FOVEA_FREQUENCIES_DYNAMIC
+	// f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs that turn fast_rotations and slow_rotations times in original_length: d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole pairs, at least 0 and at most d - 1 Peng et al. 2023
+	FrequenciesYarn FrequenciesKind = C.FOVEA_FREQUENCIES_YARN
+	// f(j) / long_factors[j] if length > original_length, else / short_factors[j] Ding et al. 2024
+	FrequenciesLongrope FrequenciesKind = C.FOVEA_FREQUENCIES_LONGROPE
+	// f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor - low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in original_length Llama 3.1, its code
+	FrequenciesLlama3 FrequenciesKind = C.FOVEA_FREQUENCIES_LLAMA3
+)
+
 // WeightLayout:
 // How a weight matrix lies in memory.
 type WeightLayout int32
@@ -440,16 +459,26 @@ type RotaryOptions struct {
 	Interleaved bool
 	// rotate back
 	Inverse bool
-	// > 1 and finite; 0: 10000
+	// > 1 and finite; 0: 10000, or none where frequencies or cosines are given
 	Base float32
 	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
 	PositionScale float32
 	// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
 	RotaryDim int64
-	// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
+	// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position, times the largest of frequencies, must not pass 2^34
 	Offset int64
-	// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+	// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
 	Positions *Tensor
+	// F32 [rotary_dim/2], any stride, finite: pair j turns by this angle for each position, not by base^(-2j/rotary_dim); fovea_rotary_frequencies makes what models use
+	Frequencies *Tensor
+	// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends
+	Sections *Tensor
+	// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], not by an angle, and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, not for a position; offset is 0 then. Last axis contiguous
+	Cosines *Tensor
+	// F, of cosines' shape, last axis contiguous; both are given or neither
+	Sines *Tensor
+	// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1
+	AttentionFactor float32
 }
 
 func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
@@ -467,6 +496,64 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 	raw.position_scale = C.float(o.PositionScale)
 	raw.rotary_dim = C.int64_t(o.RotaryDim)
 	raw.offset = C.int64_t(o.Offset)
+	raw.attention_factor = C.float(o.AttentionFactor)
+	return raw
+}
+
+// RotaryFrequenciesOptions:
+// A member that another kind takes is 0 or NULL.
+//
+// The zero value is the default. In C: fovea_rotary_frequencies_options.
+type RotaryFrequenciesOptions struct {
+	// low and high of YaRN are not rounded to whole pairs ("truncate": false)
+	Unrounded bool
+	// FOVEA_FREQUENCIES_*
+	Kind FrequenciesKind
+	// > 1 and finite; 0: 10000
+	Base float32
+	// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
+	Factor float32
+	// of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30
+	OriginalLength int64
+	// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length
+	Length int64
+	// of LLAMA3: >= 0
+	LowFrequencyFactor float32
+	// of LLAMA3: finite, above low_frequency_factor
+	HighFrequencyFactor float32
+	// of YARN: "beta_fast", > 0 and finite; 0: 32
+	FastRotations float32
+	// of YARN: "beta_slow", > 0 and finite; 0: 1
+	SlowRotations float32
+	// of YARN: >= 0 and finite, for attention_factor
+	Mscale float32
+	// of YARN: likewise
+	MscaleAllDim float32
+	// of LONGROPE: F32 [d/2], any stride, > 0 and finite
+	ShortFactors *Tensor
+	// of LONGROPE: likewise
+	LongFactors *Tensor
+}
+
+func (o *RotaryFrequenciesOptions) raw() *C.go_fovea_rotary_frequencies_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_rotary_frequencies_options)
+	if o.Unrounded {
+		raw.flags |= C.FOVEA_YARN_UNROUNDED
+	}
+	raw.kind = C.int32_t(o.Kind)
+	raw.base = C.float(o.Base)
+	raw.factor = C.float(o.Factor)
+	raw.original_length = C.int64_t(o.OriginalLength)
+	raw.length = C.int64_t(o.Length)
+	raw.low_frequency_factor = C.float(o.LowFrequencyFactor)
+	raw.high_frequency_factor = C.float(o.HighFrequencyFactor)
+	raw.fast_rotations = C.float(o.FastRotations)
+	raw.slow_rotations = C.float(o.SlowRotations)
+	raw.mscale = C.float(o.Mscale)
+	raw.mscale_all_dim = C.float(o.MscaleAllDim)
 	return raw
 }
 

@@ -32,6 +32,9 @@ export type ScoresKind = 'raw' | 'capped' | 'logits';
  */
 export type ScoreKind = 'dot' | 'bilinear' | 'additive' | 'concat' | 'gaussian';
 
+/** How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d). */
+export type FrequenciesKind = 'plain' | 'linear' | 'dynamic' | 'yarn' | 'longrope' | 'llama3';
+
 /** How a weight matrix lies in memory. */
 export type WeightLayout = 'outIn' | 'inOut';
 
@@ -194,16 +197,58 @@ export interface RotaryOptions {
   interleaved?: boolean;
   /** rotate back */
   inverse?: boolean;
-  /** > 1 and finite; 0: 10000 */
+  /** > 1 and finite; 0: 10000, or none where frequencies or cosines are given */
   base?: number;
   /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1 */
   positionScale?: number;
   /** the first features, an even number up to D, are rotated, the others copied; 0: D (even) */
   rotaryDim?: number | bigint;
-  /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34 */
+  /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position, times the largest of frequencies, must not pass 2^34 */
   offset?: number | bigint;
-  /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
+  /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L] */
   positions?: Input;
+  /** F32 [rotary_dim/2], any stride, finite: pair j turns by this angle for each position, not by base^(-2j/rotary_dim); fovea_rotary_frequencies makes what models use */
+  frequencies?: Input;
+  /** I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends */
+  sections?: Input;
+  /** F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], not by an angle, and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, not for a position; offset is 0 then. Last axis contiguous */
+  cosines?: Input;
+  /** F, of cosines' shape, last axis contiguous; both are given or neither */
+  sines?: Input;
+  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1 */
+  attentionFactor?: number;
+}
+
+/** A member that another kind takes is 0 or NULL. */
+export interface RotaryFrequenciesOptions {
+  /** low and high of YaRN are not rounded to whole pairs ("truncate": false) */
+  unrounded?: boolean;
+  /** FOVEA_FREQUENCIES_* */
+  kind?: FrequenciesKind;
+  /** > 1 and finite; 0: 10000 */
+  base?: number;
+  /** of all kinds but PLAIN: how many times longer the context is; > 0 and finite */
+  factor?: number;
+  /** of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30 */
+  originalLength?: number | bigint;
+  /** of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length */
+  length?: number | bigint;
+  /** of LLAMA3: >= 0 */
+  lowFrequencyFactor?: number;
+  /** of LLAMA3: finite, above low_frequency_factor */
+  highFrequencyFactor?: number;
+  /** of YARN: "beta_fast", > 0 and finite; 0: 32 */
+  fastRotations?: number;
+  /** of YARN: "beta_slow", > 0 and finite; 0: 1 */
+  slowRotations?: number;
+  /** of YARN: >= 0 and finite, for attention_factor */
+  mscale?: number;
+  /** of YARN: likewise */
+  mscaleAllDim?: number;
+  /** of LONGROPE: F32 [d/2], any stride, > 0 and finite */
+  shortFactors?: Input;
+  /** of LONGROPE: likewise */
+  longFactors?: Input;
 }
 
 export interface LinearPackOptions {
