@@ -37,7 +37,9 @@
  *           exception trapped, whatever the threads involved have set. The calling thread's environment is afterwards as
  *           it was, sticky flags included; in it a caller's own parallel loop is called.
  * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then filled
- *           in. Zero is the default of every member. New members are only ever appended, so a program built against an
+ *           in. Zero is the default of every member. Where 0 could be meant as a number, a flag FOVEA_..._GIVEN says that the
+ *           member stands for itself; a size or a number of things that cannot be 0 has no such flag. New members are only
+ *           ever appended, so a program built against an
  *           older header keeps working; a newer program's extra members are accepted as long as they are zero. A
  *           struct_size that is no version's sizeof is refused.
  * Memory    A context keeps at most 64 MB of scratch memory for calls that are not planned. A plan tells what a run needs.
@@ -267,9 +269,11 @@ enum {
   FOVEA_LEAVE_ONE_OUT = 32, /* query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key  *
                              * query_offsets[b] + i if they are given)                                                */
   FOVEA_AVERAGE_WEIGHTS = 64, /* weights are the mean over the H heads                                                */
-  FOVEA_QUERY_INVARIANT = 128 /* a query's result has the same bits however many queries the call has: a decoder      *
-                               * going step by step gives the very bits of one causal call (not with dropout, which    *
-                               * goes by the query's number). Slower for few queries                                  */
+  FOVEA_QUERY_INVARIANT = 128, /* a query's result has the same bits however many queries the call has: a decoder     *
+                                * going step by step gives the very bits of one causal call (not with dropout, which   *
+                                * goes by the query's number). Slower for few queries                                 */
+  FOVEA_SCALE_GIVEN = 256,     /* scale is meant as it stands, 0 too: every finite score is then 0                    */
+  FOVEA_SIGMA_GIVEN = 512      /* of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error */
 };
 
 /* Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
@@ -293,9 +297,10 @@ enum {
  * and without B and H where it has rank 2. */
 typedef struct fovea_attention_options {
   size_t struct_size;
-  uint32_t flags;           /* FOVEA_CAUSAL | ...                                                                     */
+  uint32_t flags;           /* FOVEA_CAUSAL | ..., not FOVEA_SIGMA_GIVEN                                              */
   int32_t empty_rows;       /* FOVEA_EMPTY_ROWS_*                                                                     */
-  float scale;              /* finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions                */
+  float scale;              /* finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless       *
+                             * FOVEA_SCALE_GIVEN                                                                      */
   float softcap;            /* finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)                    */
   int64_t query_offset;     /* used with FOVEA_QUERY_OFFSET; -2^30 to 2^30                                            */
   int64_t window_left;      /* >= 0, used with FOVEA_WINDOW_LEFT                                                      */

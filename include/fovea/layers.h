@@ -14,12 +14,19 @@ extern "C" {
 
 /* ---- positions ----------------------------------------------------------------------------------------------------- */
 
+/* Bits of fovea_positional_encoding_options.flags */
+enum {
+  FOVEA_ENCODING_BASE_GIVEN = 1 /* base is meant as it stands: 0 is an error                                           */
+};
+
 typedef struct fovea_positional_encoding_options {
   size_t struct_size;
-  float base;             /* > 1 and finite; 0: 10000                                                                 */
+  float base;             /* > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN                               */
   float dropout;          /* in [0, 1); for fovea_add_positional_encoding                                             */
   int64_t offset;         /* position of row 0, 0 to 2^30                                                             */
   uint64_t dropout_seed;  /* used with dropout                                                                        */
+  uint32_t flags;         /* FOVEA_ENCODING_*                                                                         */
+  int32_t reserved;       /* 0                                                                                        */
 } fovea_positional_encoding_options;
 
 /* The sinusoidal encoding (Vaswani et al. 2017), positions x features:
@@ -39,16 +46,23 @@ FOVEA_API fovea_status fovea_add_positional_encoding(const fovea_context *contex
 /* Bits of fovea_rotary_options.flags */
 enum {
   FOVEA_ROTARY_INTERLEAVED = 1, /* pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama    */
-  FOVEA_ROTARY_INVERSE = 2      /* rotate back                                                                                */
+  FOVEA_ROTARY_INVERSE = 2,     /* rotate back                                                                                */
+  FOVEA_ROTARY_BASE_GIVEN = 4,  /* base is meant as it stands: 0 is an error                                                  */
+  FOVEA_ROTARY_POSITION_SCALE_GIVEN = 8, /* position_scale is meant as it stands, 0 too: all rows stand at position 0         */
+  FOVEA_ROTARY_DIM_GIVEN = 16,  /* rotary_dim is meant as it stands, 0 too: x is copied                                       */
+  FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN = 32 /* attention_factor is meant as it stands, 0 too                                    */
 };
 
 typedef struct fovea_rotary_options {
   size_t struct_size;
   uint32_t flags;
-  float base;           /* > 1 and finite; 0: 10000, or none where frequencies or cosines are given                          */
-  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1     */
+  float base;           /* > 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless                   *
+                         * FOVEA_ROTARY_BASE_GIVEN                                                                           */
+  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or   *
+                         * none where cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN                            */
   int32_t reserved;     /* 0                                                                                                 */
-  int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even)           */
+  int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even);          *
+                         * unless FOVEA_ROTARY_DIM_GIVEN                                                                     */
   int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30. position_scale times the       *
                          * largest position, times the largest of frequencies, must not pass 2^34                            */
   const fovea_tensor *positions;   /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's      *
@@ -182,10 +196,15 @@ FOVEA_API fovea_status fovea_linear(const fovea_context *context, const fovea_te
                                     const fovea_packed_matrix *weight, const fovea_tensor *out,
                                     const fovea_linear_options *options);
 
+/* Bits of fovea_layer_norm_options.flags */
+enum {
+  FOVEA_NORM_EPSILON_GIVEN = 1 /* epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN          */
+};
+
 typedef struct fovea_layer_norm_options {
   size_t struct_size;
-  float epsilon;                /* finite, >= 0; 0: 1e-5                                                               */
-  int32_t reserved;             /* 0                                                                                   */
+  float epsilon;                /* finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN                              */
+  uint32_t flags;               /* FOVEA_NORM_*                                                                        */
   const fovea_tensor *weight;   /* F [E], contiguous; NULL: ones                                                       */
   const fovea_tensor *bias;     /* F [E], contiguous; NULL: zeros                                                      */
   const fovea_tensor *residual; /* F, x's shape, last axis contiguous: x + residual is normalised                      */
@@ -309,7 +328,7 @@ typedef struct fovea_mha_options {
   int32_t precision;                        /* FOVEA_PRECISION_*, of what is F32 but the weights, and of attention      *
                                              * unless attention.precision says otherwise                                */
   const fovea_attention_options *attention; /* scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D].  *
-                                             * scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults         */
+                                             * NULL: defaults                                                           */
   const fovea_score *score;                 /* how heads compare; its parameters serve all heads. NULL: scaled dot      */
   const fovea_rotary_options *rotary;       /* turns projected queries and keys; needs Dk = D. Row i of either stands    *
                                              * at offset + i, plus the cache's length; or at positions[i], which needs  *

@@ -207,9 +207,11 @@ type AttentionOptions struct {
 	AverageWeights bool
 	// a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries
 	QueryInvariant bool
+	// scale is meant as it stands, 0 too: every finite score is then 0
+	ScaleGiven bool
 	// FOVEA_EMPTY_ROWS_*
 	EmptyRows EmptyRows
-	// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
+	// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN
 	Scale float32
 	// finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)
 	Softcap float32
@@ -276,6 +278,9 @@ func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
 	if o.QueryInvariant {
 		raw.flags |= C.FOVEA_QUERY_INVARIANT
 	}
+	if o.ScaleGiven {
+		raw.flags |= C.FOVEA_SCALE_GIVEN
+	}
 	raw.empty_rows = C.int32_t(o.EmptyRows)
 	raw.scale = C.float(o.Scale)
 	raw.softcap = C.float(o.Softcap)
@@ -339,7 +344,8 @@ func (o *MatmulPackOptions) raw() *C.go_fovea_matmul_pack_options {
 //   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 //   GAUSSIAN                                                                      > 0, finite        Dq = Dk
 //
-// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+// options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+// others.
 //
 // The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 // exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -409,7 +415,9 @@ func (o *PreparedKeysSizes) raw() *C.go_fovea_prepared_keys_sizes {
 type KernelRegressionOptions struct {
 	// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
 	LeaveOneOut bool
-	// the kernel's width, > 0 and finite; 0: 1
+	// of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error
+	SigmaGiven bool
+	// the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN
 	Sigma float32
 	// output F [Q,N], or NULL
 	Weights *Tensor
@@ -423,6 +431,9 @@ func (o *KernelRegressionOptions) raw() *C.go_fovea_kernel_regression_options {
 	if o.LeaveOneOut {
 		raw.flags |= C.FOVEA_LEAVE_ONE_OUT
 	}
+	if o.SigmaGiven {
+		raw.flags |= C.FOVEA_SIGMA_GIVEN
+	}
 	raw.sigma = C.float(o.Sigma)
 	return raw
 }
@@ -430,7 +441,7 @@ func (o *KernelRegressionOptions) raw() *C.go_fovea_kernel_regression_options {
 // PositionalEncodingOptions:
 // The zero value is the default. In C: fovea_positional_encoding_options.
 type PositionalEncodingOptions struct {
-	// > 1 and finite; 0: 10000
+	// > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN
 	Base float32
 	// in [0, 1); for fovea_add_positional_encoding
 	Dropout float32
@@ -438,6 +449,8 @@ type PositionalEncodingOptions struct {
 	Offset int64
 	// used with dropout
 	DropoutSeed uint64
+	// base is meant as it stands: 0 is an error
+	BaseGiven bool
 }
 
 func (o *PositionalEncodingOptions) raw() *C.go_fovea_positional_encoding_options {
@@ -449,6 +462,9 @@ func (o *PositionalEncodingOptions) raw() *C.go_fovea_positional_encoding_option
 	raw.dropout = C.float(o.Dropout)
 	raw.offset = C.int64_t(o.Offset)
 	raw.dropout_seed = C.uint64_t(o.DropoutSeed)
+	if o.BaseGiven {
+		raw.flags |= C.FOVEA_ENCODING_BASE_GIVEN
+	}
 	return raw
 }
 
@@ -459,11 +475,19 @@ type RotaryOptions struct {
 	Interleaved bool
 	// rotate back
 	Inverse bool
-	// > 1 and finite; 0: 10000, or none where frequencies or cosines are given
+	// base is meant as it stands: 0 is an error
+	BaseGiven bool
+	// position_scale is meant as it stands, 0 too: all rows stand at position 0
+	PositionScaleGiven bool
+	// rotary_dim is meant as it stands, 0 too: x is copied
+	DimGiven bool
+	// attention_factor is meant as it stands, 0 too
+	AttentionFactorGiven bool
+	// > 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless FOVEA_ROTARY_BASE_GIVEN
 	Base float32
-	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
+	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or none where cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
 	PositionScale float32
-	// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
+	// the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN
 	RotaryDim int64
 	// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position, times the largest of frequencies, must not pass 2^34
 	Offset int64
@@ -477,7 +501,7 @@ type RotaryOptions struct {
 	Cosines *Tensor
 	// F, of cosines' shape, last axis contiguous; both are given or neither
 	Sines *Tensor
-	// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1
+	// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
 	AttentionFactor float32
 }
 
@@ -491,6 +515,18 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 	}
 	if o.Inverse {
 		raw.flags |= C.FOVEA_ROTARY_INVERSE
+	}
+	if o.BaseGiven {
+		raw.flags |= C.FOVEA_ROTARY_BASE_GIVEN
+	}
+	if o.PositionScaleGiven {
+		raw.flags |= C.FOVEA_ROTARY_POSITION_SCALE_GIVEN
+	}
+	if o.DimGiven {
+		raw.flags |= C.FOVEA_ROTARY_DIM_GIVEN
+	}
+	if o.AttentionFactorGiven {
+		raw.flags |= C.FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
 	}
 	raw.base = C.float(o.Base)
 	raw.position_scale = C.float(o.PositionScale)
@@ -509,7 +545,7 @@ type RotaryFrequenciesOptions struct {
 	Unrounded bool
 	// FOVEA_FREQUENCIES_*
 	Kind FrequenciesKind
-	// > 1 and finite; 0: 10000
+	// "theta", > 1 and finite
 	Base float32
 	// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
 	Factor float32
@@ -521,9 +557,9 @@ type RotaryFrequenciesOptions struct {
 	LowFrequencyFactor float32
 	// of LLAMA3: finite, above low_frequency_factor
 	HighFrequencyFactor float32
-	// of YARN: "beta_fast", > 0 and finite; 0: 32
+	// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
 	FastRotations float32
-	// of YARN: "beta_slow", > 0 and finite; 0: 1
+	// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
 	SlowRotations float32
 	// of YARN: >= 0 and finite, for attention_factor
 	Mscale float32
@@ -602,8 +638,10 @@ func (o *LinearOptions) raw() *C.go_fovea_linear_options {
 // LayerNormOptions:
 // The zero value is the default. In C: fovea_layer_norm_options.
 type LayerNormOptions struct {
-	// finite, >= 0; 0: 1e-5
+	// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
 	Epsilon float32
+	// epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN
+	EpsilonGiven bool
 	// F [E], contiguous; NULL: ones
 	Weight *Tensor
 	// F [E], contiguous; NULL: zeros
@@ -618,6 +656,9 @@ func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
 	}
 	raw := new(C.go_fovea_layer_norm_options)
 	raw.epsilon = C.float(o.Epsilon)
+	if o.EpsilonGiven {
+		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
 	return raw
 }
 
@@ -708,7 +749,7 @@ type MhaOptions struct {
 	KeepCache bool
 	// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
 	Precision Precision
-	// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+	// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
 	Attention *AttentionOptions
 	// how heads compare; its parameters serve all heads. NULL: scaled dot
 	Score *Score

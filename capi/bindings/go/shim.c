@@ -440,6 +440,7 @@ go_result go_fovea_positional_encoding(const fovea_context *context, const go_vi
     made_options.dropout = options->dropout;
     made_options.offset = options->offset;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.flags = options->flags;
   }
   return go_finish(fovea_positional_encoding(context, (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
@@ -453,6 +454,7 @@ go_result go_fovea_add_positional_encoding(const fovea_context *context, const g
     made_options.dropout = options->dropout;
     made_options.offset = options->offset;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.flags = options->flags;
   }
   return go_finish(fovea_add_positional_encoding(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
@@ -549,6 +551,7 @@ go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, un
   fovea_layer_norm_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.epsilon = options->epsilon;
+    made_options.flags = options->flags;
     made_options.weight = (options_weight ? &made_options_weight : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
     made_options.residual = (options_residual ? &made_options_residual : NULL);

@@ -64,6 +64,7 @@ typedef struct {
   float dropout;
   int64_t offset;
   uint64_t dropout_seed;
+  uint32_t flags;
 } go_fovea_positional_encoding_options;
 
 typedef struct {
@@ -102,6 +103,7 @@ typedef struct {
 
 typedef struct {
   float epsilon;
+  uint32_t flags;
 } go_fovea_layer_norm_options;
 
 typedef struct {

@@ -72,9 +72,11 @@ export interface AttentionOptions {
   averageWeights?: boolean;
   /** a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries */
   queryInvariant?: boolean;
+  /** scale is meant as it stands, 0 too: every finite score is then 0 */
+  scaleGiven?: boolean;
   /** FOVEA_EMPTY_ROWS_* */
   emptyRows?: EmptyRows;
-  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions */
+  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN */
   scale?: number;
   /** finite, >= 0; 0: none. The limit that the logits approach (Gemma 2) */
   softcap?: number;
@@ -134,7 +136,8 @@ export interface MatmulPackOptions {
  *   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
  *   GAUSSIAN                                                                      > 0, finite        Dq = Dk
  *
- * options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+ * options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+ * others.
  *
  * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
  * exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -175,14 +178,16 @@ export interface PreparedKeysSizes {
 export interface KernelRegressionOptions {
   /** query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given) */
   leaveOneOut?: boolean;
-  /** the kernel's width, > 0 and finite; 0: 1 */
+  /** of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error */
+  sigmaGiven?: boolean;
+  /** the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN */
   sigma?: number;
   /** output F [Q,N], or NULL */
   weights?: Input;
 }
 
 export interface PositionalEncodingOptions {
-  /** > 1 and finite; 0: 10000 */
+  /** > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN */
   base?: number;
   /** in [0, 1); for fovea_add_positional_encoding */
   dropout?: number;
@@ -190,6 +195,8 @@ export interface PositionalEncodingOptions {
   offset?: number | bigint;
   /** used with dropout */
   dropoutSeed?: number | bigint;
+  /** base is meant as it stands: 0 is an error */
+  baseGiven?: boolean;
 }
 
 export interface RotaryOptions {
@@ -197,11 +204,19 @@ export interface RotaryOptions {
   interleaved?: boolean;
   /** rotate back */
   inverse?: boolean;
-  /** > 1 and finite; 0: 10000, or none where frequencies or cosines are given */
+  /** base is meant as it stands: 0 is an error */
+  baseGiven?: boolean;
+  /** position_scale is meant as it stands, 0 too: all rows stand at position 0 */
+  positionScaleGiven?: boolean;
+  /** rotary_dim is meant as it stands, 0 too: x is copied */
+  dimGiven?: boolean;
+  /** attention_factor is meant as it stands, 0 too */
+  attentionFactorGiven?: boolean;
+  /** > 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless FOVEA_ROTARY_BASE_GIVEN */
   base?: number;
-  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1 */
+  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or none where cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN */
   positionScale?: number;
-  /** the first features, an even number up to D, are rotated, the others copied; 0: D (even) */
+  /** the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN */
   rotaryDim?: number | bigint;
   /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position, times the largest of frequencies, must not pass 2^34 */
   offset?: number | bigint;
@@ -215,7 +230,7 @@ export interface RotaryOptions {
   cosines?: Input;
   /** F, of cosines' shape, last axis contiguous; both are given or neither */
   sines?: Input;
-  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1 */
+  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN */
   attentionFactor?: number;
 }
 
@@ -225,7 +240,7 @@ export interface RotaryFrequenciesOptions {
   unrounded?: boolean;
   /** FOVEA_FREQUENCIES_* */
   kind?: FrequenciesKind;
-  /** > 1 and finite; 0: 10000 */
+  /** "theta", > 1 and finite */
   base?: number;
   /** of all kinds but PLAIN: how many times longer the context is; > 0 and finite */
   factor?: number;
@@ -237,9 +252,9 @@ export interface RotaryFrequenciesOptions {
   lowFrequencyFactor?: number;
   /** of LLAMA3: finite, above low_frequency_factor */
   highFrequencyFactor?: number;
-  /** of YARN: "beta_fast", > 0 and finite; 0: 32 */
+  /** of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none */
   fastRotations?: number;
-  /** of YARN: "beta_slow", > 0 and finite; 0: 1 */
+  /** of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none */
   slowRotations?: number;
   /** of YARN: >= 0 and finite, for attention_factor */
   mscale?: number;
@@ -270,8 +285,10 @@ export interface LinearOptions {
 }
 
 export interface LayerNormOptions {
-  /** finite, >= 0; 0: 1e-5 */
+  /** finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN */
   epsilon?: number;
+  /** epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN */
+  epsilonGiven?: boolean;
   /** F [E], contiguous; NULL: ones */
   weight?: Input;
   /** F [E], contiguous; NULL: zeros */
@@ -336,7 +353,7 @@ export interface MhaOptions {
   keepCache?: boolean;
   /** FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise */
   precision?: Precision;
-  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults */
+  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults */
   attention?: AttentionOptions;
   /** how heads compare; its parameters serve all heads. NULL: scaled dot */
   score?: Score;

@@ -5,10 +5,11 @@
 
 namespace fovea {
 
-Status check_base(float given, double *base) {
-  *base = given == 0.0f ? 10000.0 : static_cast<double>(given);
+Status check_base(float given, uint32_t flags, uint32_t given_flag, double *base) {
+  *base = is_default(given, flags, given_flag) ? 10000.0 : static_cast<double>(given);
   if (*base > 1.0 && std::isfinite(*base)) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.base is %g, expected a finite number above 1, or 0 for 10000", *base);
+  return fail(FOVEA_BAD_VALUE, "options.base is %g, expected a finite number above 1%s", *base,
+              (flags & given_flag) != 0 ? "" : ", or 0 for 10000");
 }
 
 Status check_offset(int64_t offset) {
@@ -25,7 +26,9 @@ Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out) {
 Status check_encoding(const fovea_positional_encoding_options *given, bool may_drop, EncodingSettings *settings) {
   fovea_positional_encoding_options options;
   FOVEA_CHECK(read_options("options", given, &options));
-  FOVEA_CHECK(check_base(options.base, &settings->base));
+  FOVEA_CHECK(check_flags(options.flags, FOVEA_ENCODING_BASE_GIVEN));
+  FOVEA_CHECK(check_reserved(options.reserved));
+  FOVEA_CHECK(check_base(options.base, options.flags, FOVEA_ENCODING_BASE_GIVEN, &settings->base));
   FOVEA_CHECK(check_offset(options.offset));
   settings->offset = options.offset;
   if (!may_drop && options.dropout != 0.0f) {

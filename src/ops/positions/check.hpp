@@ -8,8 +8,8 @@ namespace fovea {
 // x and out are of one shape, rank 2 to 6, and do not overlap unless they are the same.
 [[nodiscard]] Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out);
 
-// options.base, 0 being 10000.
-[[nodiscard]] Status check_base(float given, double *base);
+// options.base, 0 being 10000 unless that flag is among flags.
+[[nodiscard]] Status check_base(float given, uint32_t flags, uint32_t given_flag, double *base);
 
 // options.offset.
 [[nodiscard]] Status check_offset(int64_t offset);

@@ -14,20 +14,21 @@ constexpr double largest_angle = 0x1p34;  // past it float64 has no digits left 
 
 Status check_numbers(RotaryArguments *call) {
   const fovea_rotary_options &options = call->options;
-  if ((options.flags & ~uint32_t{FOVEA_ROTARY_INTERLEAVED | FOVEA_ROTARY_INVERSE}) != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_ROTARY_INTERLEAVED and _INVERSE only",
-                options.flags);
-  }
+  FOVEA_CHECK(check_flags(options.flags, FOVEA_ROTARY_INTERLEAVED | FOVEA_ROTARY_INVERSE | FOVEA_ROTARY_BASE_GIVEN |
+                                             FOVEA_ROTARY_POSITION_SCALE_GIVEN | FOVEA_ROTARY_DIM_GIVEN |
+                                             FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN));
   FOVEA_CHECK(check_reserved(options.reserved));
   if (options.reserved_tail != 0) {
     return fail(FOVEA_BAD_OPTION, "options.reserved_tail is %d, expected 0", options.reserved_tail);
   }
-  FOVEA_CHECK(check_base(options.base, &call->base));
-  call->position_scale = options.position_scale == 0.0f ? 1.0 : static_cast<double>(options.position_scale);
+  FOVEA_CHECK(check_base(options.base, options.flags, FOVEA_ROTARY_BASE_GIVEN, &call->base));
+  const bool usual_scale = is_default(options.position_scale, options.flags, FOVEA_ROTARY_POSITION_SCALE_GIVEN);
+  call->position_scale = usual_scale ? 1.0 : static_cast<double>(options.position_scale);
   if (!std::isfinite(call->position_scale)) {
     return fail(FOVEA_BAD_VALUE, "options.position_scale is %g, expected a finite number", call->position_scale);
   }
-  call->attention_factor = options.attention_factor == 0.0f ? 1.0f : options.attention_factor;
+  const bool usual_factor = is_default(options.attention_factor, options.flags, FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN);
+  call->attention_factor = usual_factor ? 1.0f : options.attention_factor;
   if (!std::isfinite(call->attention_factor)) {
     return fail(FOVEA_BAD_VALUE, "options.attention_factor is %g, expected a finite number",
                 static_cast<double>(call->attention_factor));
@@ -38,7 +39,7 @@ Status check_numbers(RotaryArguments *call) {
 }
 
 Status refuse_beside(const char *member, double value, const char *other) {
-  return fail(FOVEA_BAD_VALUE, "options.%s is %g, expected 0 with options.%s", member, value, other);
+  return fail(FOVEA_BAD_VALUE, "options.%s is %g, expected none with options.%s", member, value, other);
 }
 
 // One way to turn, and one to say where rows stand.
@@ -54,8 +55,12 @@ Status check_one_way(const RotaryArguments &call) {
     return fail(FOVEA_BAD_OPTION, "options.frequencies is set, expected NULL with options.cosines");
   }
   const char *const given = table ? "cosines" : call.frequencies != nullptr ? "frequencies" : nullptr;
-  if (given != nullptr && options.base != 0.0f) return refuse_beside("base", call.base, given);
-  if (table && options.position_scale != 0.0f) return refuse_beside("position_scale", call.position_scale, given);
+  if (given != nullptr && !is_default(options.base, options.flags, FOVEA_ROTARY_BASE_GIVEN)) {
+    return refuse_beside("base", call.base, given);
+  }
+  if (table && !is_default(options.position_scale, options.flags, FOVEA_ROTARY_POSITION_SCALE_GIVEN)) {
+    return refuse_beside("position_scale", call.position_scale, given);
+  }
   if (call.sections != nullptr && call.positions == nullptr) {
     return fail(FOVEA_NULL_POINTER, "options.positions is NULL, expected [S,L] or [S,B,L] with options.sections");
   }
@@ -70,8 +75,9 @@ Status check_one_way(const RotaryArguments &call) {
 
 Status check_rotary_dim(const fovea_tensor &x, RotaryArguments *call) {
   call->dim = x.shape[x.rank - 1];
-  call->rotary_dim = call->options.rotary_dim == 0 ? call->dim : call->options.rotary_dim;
-  if (call->options.rotary_dim == 0 && call->dim % 2 != 0) {
+  const bool all = is_default(call->options.rotary_dim, call->options.flags, FOVEA_ROTARY_DIM_GIVEN);
+  call->rotary_dim = all ? call->dim : call->options.rotary_dim;
+  if (all && call->dim % 2 != 0) {
     return fail(FOVEA_BAD_SHAPE, "x.shape[%d] is %" PRId64 ", expected an even number unless options.rotary_dim is set",
                 x.rank - 1, call->dim);
   }

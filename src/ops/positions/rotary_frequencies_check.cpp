@@ -82,9 +82,7 @@ Status check_numbers(const Options &o, FrequencySettings *s) {
 Status check_options(const Options *given, FrequencySettings *settings) {
   Options options;
   FOVEA_CHECK(read_options("options", given, &options));
-  if ((options.flags & ~uint32_t{FOVEA_YARN_UNROUNDED}) != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_YARN_UNROUNDED only", options.flags);
-  }
+  FOVEA_CHECK(check_flags(options.flags, FOVEA_YARN_UNROUNDED));
   if (options.kind < FOVEA_FREQUENCIES_PLAIN || options.kind > FOVEA_FREQUENCIES_LLAMA3) {
     return fail(FOVEA_BAD_OPTION, "options.kind is %d, expected FOVEA_FREQUENCIES_PLAIN to _LLAMA3", options.kind);
   }

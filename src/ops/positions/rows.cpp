@@ -68,7 +68,8 @@ Distance PositionRows::distance(int workers) const {
 // Rows from memory want long runs, rows from a cache a table that is nearer than they are.
 int64_t PositionRows::block_length(int64_t table_floats, int workers) const {
   const int64_t most_floats = distance(workers) >= Distance::far ? block_table_floats : small_table_floats;
-  const int64_t near = std::clamp<int64_t>(most_floats / table_floats, 1, most_positions_per_block);
+  const int64_t table = std::max<int64_t>(table_floats, 1);  // none where nothing is turned
+  const int64_t near = std::clamp<int64_t>(most_floats / table, 1, most_positions_per_block);
   const int64_t fair = workers == 1 ? length_ : ceil_div(length_ * groups_, blocks_per_worker * workers);
   return std::min({near, fair, length_});
 }

@@ -156,7 +156,7 @@ Status matmul_pack(const Context *given, const TensorArgument &b, const fovea_ma
                    fovea_packed_matrix **packed) {
   fovea_matmul_pack_options options;
   FOVEA_CHECK(read_options("options", given_options, &options));
-  FOVEA_CHECK(check_no_flags(options.flags));
+  FOVEA_CHECK(check_flags(options.flags, 0));
   FOVEA_CHECK(check_precision("options", options.precision));
   return pack_matrix(given, {b, matmul_names.weight, false, options.precision}, packed);
 }

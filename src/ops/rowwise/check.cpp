@@ -15,10 +15,11 @@ Status check_per_feature(const fovea_tensor *tensor, const char *name, int64_t d
 }  // namespace
 
 Status check_norm_options(const fovea_layer_norm_options &options, double *epsilon) {
-  FOVEA_CHECK(check_reserved(options.reserved));
-  *epsilon = options.epsilon == 0.0f ? 1e-5 : static_cast<double>(options.epsilon);
-  if (*epsilon > 0.0 && std::isfinite(*epsilon)) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.epsilon is %g, expected a finite number above 0, or 0 for 1e-5", *epsilon);
+  FOVEA_CHECK(check_flags(options.flags, FOVEA_NORM_EPSILON_GIVEN));
+  const bool usual = is_default(options.epsilon, options.flags, FOVEA_NORM_EPSILON_GIVEN);
+  *epsilon = usual ? 1e-5 : static_cast<double>(options.epsilon);
+  if (*epsilon >= 0.0 && std::isfinite(*epsilon)) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "options.epsilon is %g, expected a finite number, 0 or more", *epsilon);
 }
 
 Status check_norm_tensors(const NormOperands &given) {

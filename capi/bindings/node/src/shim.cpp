@@ -14,6 +14,7 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
   if (in.flag(in.get(from, "averageWeights"), false, "averageWeights")) made->flags |= FOVEA_AVERAGE_WEIGHTS;
   if (in.flag(in.get(from, "queryInvariant"), false, "queryInvariant")) made->flags |= FOVEA_QUERY_INVARIANT;
+  if (in.flag(in.get(from, "scaleGiven"), false, "scaleGiven")) made->flags |= FOVEA_SCALE_GIVEN;
   made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
   made->scale = in.float32(in.get(from, "scale"), "scale");
   made->softcap = in.float32(in.get(from, "softcap"), "softcap");
@@ -85,6 +86,7 @@ static const fovea_kernel_regression_options *read_fovea_kernel_regression_optio
   fovea_kernel_regression_options *made = in.call.make<fovea_kernel_regression_options>();
   made->struct_size = sizeof(fovea_kernel_regression_options);
   if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
+  if (in.flag(in.get(from, "sigmaGiven"), false, "sigmaGiven")) made->flags |= FOVEA_SIGMA_GIVEN;
   made->sigma = in.float32(in.get(from, "sigma"), "sigma");
   made->weights = in.tensor(in.get(from, "weights"), "weights");
   return made;
@@ -98,6 +100,7 @@ static const fovea_positional_encoding_options *read_fovea_positional_encoding_o
   made->dropout = in.float32(in.get(from, "dropout"), "dropout");
   made->offset = in.int64(in.get(from, "offset"), "offset");
   made->dropout_seed = in.uint64(in.get(from, "dropoutSeed"), "dropoutSeed");
+  if (in.flag(in.get(from, "baseGiven"), false, "baseGiven")) made->flags |= FOVEA_ENCODING_BASE_GIVEN;
   return made;
 }
 
@@ -107,6 +110,10 @@ static const fovea_rotary_options *read_fovea_rotary_options(Reader &in, napi_va
   made->struct_size = sizeof(fovea_rotary_options);
   if (in.flag(in.get(from, "interleaved"), false, "interleaved")) made->flags |= FOVEA_ROTARY_INTERLEAVED;
   if (in.flag(in.get(from, "inverse"), false, "inverse")) made->flags |= FOVEA_ROTARY_INVERSE;
+  if (in.flag(in.get(from, "baseGiven"), false, "baseGiven")) made->flags |= FOVEA_ROTARY_BASE_GIVEN;
+  if (in.flag(in.get(from, "positionScaleGiven"), false, "positionScaleGiven")) made->flags |= FOVEA_ROTARY_POSITION_SCALE_GIVEN;
+  if (in.flag(in.get(from, "dimGiven"), false, "dimGiven")) made->flags |= FOVEA_ROTARY_DIM_GIVEN;
+  if (in.flag(in.get(from, "attentionFactorGiven"), false, "attentionFactorGiven")) made->flags |= FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
   made->base = in.float32(in.get(from, "base"), "base");
   made->position_scale = in.float32(in.get(from, "positionScale"), "positionScale");
   made->rotary_dim = in.int64(in.get(from, "rotaryDim"), "rotaryDim");
@@ -166,6 +173,7 @@ static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in,
   fovea_layer_norm_options *made = in.call.make<fovea_layer_norm_options>();
   made->struct_size = sizeof(fovea_layer_norm_options);
   made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
+  if (in.flag(in.get(from, "epsilonGiven"), false, "epsilonGiven")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
   made->weight = in.tensor(in.get(from, "weight"), "weight");
   made->bias = in.tensor(in.get(from, "bias"), "bias");
   made->residual = in.tensor(in.get(from, "residual"), "residual");

@@ -109,6 +109,10 @@ pub const FOVEA_LEAVE_ONE_OUT: u32 = 32;
 pub const FOVEA_AVERAGE_WEIGHTS: u32 = 64;
 /// a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries
 pub const FOVEA_QUERY_INVARIANT: u32 = 128;
+/// scale is meant as it stands, 0 too: every finite score is then 0
+pub const FOVEA_SCALE_GIVEN: u32 = 256;
+/// of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error
+pub const FOVEA_SIGMA_GIVEN: u32 = 512;
 
 /// q . k Vaswani et al. 2017
 pub const FOVEA_SCORE_DOT: i32 = 0;
@@ -121,10 +125,21 @@ pub const FOVEA_SCORE_CONCAT: i32 = 3;
 /// -|q - k|^2 / (2 sigma^2) Nadaraya 1964, Watson 1964
 pub const FOVEA_SCORE_GAUSSIAN: i32 = 4;
 
+/// base is meant as it stands: 0 is an error
+pub const FOVEA_ENCODING_BASE_GIVEN: u32 = 1;
+
 /// pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama
 pub const FOVEA_ROTARY_INTERLEAVED: u32 = 1;
 /// rotate back
 pub const FOVEA_ROTARY_INVERSE: u32 = 2;
+/// base is meant as it stands: 0 is an error
+pub const FOVEA_ROTARY_BASE_GIVEN: u32 = 4;
+/// position_scale is meant as it stands, 0 too: all rows stand at position 0
+pub const FOVEA_ROTARY_POSITION_SCALE_GIVEN: u32 = 8;
+/// rotary_dim is meant as it stands, 0 too: x is copied
+pub const FOVEA_ROTARY_DIM_GIVEN: u32 = 16;
+/// attention_factor is meant as it stands, 0 too
+pub const FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN: u32 = 32;
 
 /// f(j) Su et al. 2021
 pub const FOVEA_FREQUENCIES_PLAIN: i32 = 0;
@@ -156,6 +171,9 @@ pub const FOVEA_ACTIVATION_GELU: i32 = 2;
 pub const FOVEA_ACTIVATION_GELU_TANH: i32 = 3;
 /// x / (1 + e^-x) Elfwing, Uchibe and Doya 2018
 pub const FOVEA_ACTIVATION_SILU: i32 = 4;
+
+/// epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN
+pub const FOVEA_NORM_EPSILON_GIVEN: u32 = 1;
 
 /// attend to what the cache holds and append nothing; key and value inputs are NULL
 pub const FOVEA_MHA_KEEP_CACHE: u32 = 1;
@@ -272,11 +290,11 @@ impl Default for fovea_context_options {
 #[derive(Clone, Copy)]
 pub struct fovea_attention_options {
     pub struct_size: usize,
-    /// FOVEA_CAUSAL | ...
+    /// FOVEA_CAUSAL | ..., not FOVEA_SIGMA_GIVEN
     pub flags: u32,
     /// FOVEA_EMPTY_ROWS_*
     pub empty_rows: i32,
-    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
+    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN
     pub scale: f32,
     /// finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)
     pub softcap: f32,
@@ -416,7 +434,8 @@ impl Default for fovea_matmul_pack_options {
 ///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 ///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
 ///
-/// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+/// options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+/// others.
 ///
 /// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -486,9 +505,9 @@ impl Default for fovea_prepared_keys_sizes {
 #[derive(Clone, Copy)]
 pub struct fovea_kernel_regression_options {
     pub struct_size: usize,
-    /// FOVEA_LEAVE_ONE_OUT: query i does not attend training input i
+    /// FOVEA_LEAVE_ONE_OUT: query i does not attend training input i; FOVEA_SIGMA_GIVEN
     pub flags: u32,
-    /// the kernel's width, > 0 and finite; 0: 1
+    /// the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN
     pub sigma: f32,
     /// output F [Q,N], or NULL
     pub weights: *const fovea_tensor,
@@ -508,7 +527,7 @@ impl Default for fovea_kernel_regression_options {
 #[derive(Clone, Copy)]
 pub struct fovea_positional_encoding_options {
     pub struct_size: usize,
-    /// > 1 and finite; 0: 10000
+    /// > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN
     pub base: f32,
     /// in [0, 1); for fovea_add_positional_encoding
     pub dropout: f32,
@@ -516,6 +535,10 @@ pub struct fovea_positional_encoding_options {
     pub offset: i64,
     /// used with dropout
     pub dropout_seed: u64,
+    /// FOVEA_ENCODING_*
+    pub flags: u32,
+    /// 0
+    pub reserved: i32,
 }
 
 impl Default for fovea_positional_encoding_options {
@@ -533,13 +556,13 @@ impl Default for fovea_positional_encoding_options {
 pub struct fovea_rotary_options {
     pub struct_size: usize,
     pub flags: u32,
-    /// > 1 and finite; 0: 10000, or none where frequencies or cosines are given
+    /// > 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless FOVEA_ROTARY_BASE_GIVEN
     pub base: f32,
-    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or none where cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
     pub position_scale: f32,
     /// 0
     pub reserved: i32,
-    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
+    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN
     pub rotary_dim: i64,
     /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position, times the largest of frequencies, must not pass 2^34
     pub offset: i64,
@@ -553,7 +576,7 @@ pub struct fovea_rotary_options {
     pub cosines: *const fovea_tensor,
     /// F, of cosines' shape, last axis contiguous; both are given or neither
     pub sines: *const fovea_tensor,
-    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1
+    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
     pub attention_factor: f32,
     /// 0
     pub reserved_tail: i32,
@@ -578,7 +601,7 @@ pub struct fovea_rotary_frequencies_options {
     pub flags: u32,
     /// FOVEA_FREQUENCIES_*
     pub kind: i32,
-    /// > 1 and finite; 0: 10000
+    /// "theta", > 1 and finite
     pub base: f32,
     /// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
     pub factor: f32,
@@ -590,9 +613,9 @@ pub struct fovea_rotary_frequencies_options {
     pub low_frequency_factor: f32,
     /// of LLAMA3: finite, above low_frequency_factor
     pub high_frequency_factor: f32,
-    /// of YARN: "beta_fast", > 0 and finite; 0: 32
+    /// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
     pub fast_rotations: f32,
-    /// of YARN: "beta_slow", > 0 and finite; 0: 1
+    /// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
     pub slow_rotations: f32,
     /// of YARN: >= 0 and finite, for attention_factor
     pub mscale: f32,
@@ -662,10 +685,10 @@ impl Default for fovea_linear_options {
 #[derive(Clone, Copy)]
 pub struct fovea_layer_norm_options {
     pub struct_size: usize,
-    /// finite, >= 0; 0: 1e-5
+    /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
     pub epsilon: f32,
-    /// 0
-    pub reserved: i32,
+    /// FOVEA_NORM_*
+    pub flags: u32,
     /// F [E], contiguous; NULL: ones
     pub weight: *const fovea_tensor,
     /// F [E], contiguous; NULL: zeros
@@ -769,7 +792,7 @@ pub struct fovea_mha_options {
     pub flags: u32,
     /// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
     pub precision: i32,
-    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
     pub attention: *const fovea_attention_options,
     /// how heads compare; its parameters serve all heads. NULL: scaled dot
     pub score: *const fovea_score,
@@ -1125,8 +1148,8 @@ extern "C" {
     ///   frequencies F32 [d/2], d being rotary_dim, any stride   attention_factor F32 [1], or NULL
     /// attention_factor is 1, but of YARN, for a factor above 1, (1 + m ln factor / 10) / (1 + a ln factor / 10), m being mscale and
     /// a mscale_all_dim if neither is 0, else 1 and 0; and of LONGROPE, likewise, sqrt(1 + ln factor / ln original_length). A
-    /// configuration that names another takes precedence. options may be NULL: PLAIN. Zeros put at the end of the result leave
-    /// those pairs as they are ("proportional").
+    /// configuration that names another takes precedence. Zeros put at the end of the result leave those pairs as they are
+    /// ("proportional").
     /// ```
     pub fn fovea_rotary_frequencies(
         frequencies: *const fovea_tensor,

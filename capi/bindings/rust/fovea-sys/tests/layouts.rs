@@ -107,12 +107,14 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_kernel_regression_options, flags), 8);
     assert_eq!(offset!(fovea_kernel_regression_options, sigma), 12);
     assert_eq!(offset!(fovea_kernel_regression_options, weights), 16);
-    assert_eq!((size_of::<fovea_positional_encoding_options>(), align_of::<fovea_positional_encoding_options>()), (32, 8));
+    assert_eq!((size_of::<fovea_positional_encoding_options>(), align_of::<fovea_positional_encoding_options>()), (40, 8));
     assert_eq!(offset!(fovea_positional_encoding_options, struct_size), 0);
     assert_eq!(offset!(fovea_positional_encoding_options, base), 8);
     assert_eq!(offset!(fovea_positional_encoding_options, dropout), 12);
     assert_eq!(offset!(fovea_positional_encoding_options, offset), 16);
     assert_eq!(offset!(fovea_positional_encoding_options, dropout_seed), 24);
+    assert_eq!(offset!(fovea_positional_encoding_options, flags), 32);
+    assert_eq!(offset!(fovea_positional_encoding_options, reserved), 36);
     assert_eq!((size_of::<fovea_rotary_options>(), align_of::<fovea_rotary_options>()), (88, 8));
     assert_eq!(offset!(fovea_rotary_options, struct_size), 0);
     assert_eq!(offset!(fovea_rotary_options, flags), 8);
@@ -157,7 +159,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<fovea_layer_norm_options>(), align_of::<fovea_layer_norm_options>()), (40, 8));
     assert_eq!(offset!(fovea_layer_norm_options, struct_size), 0);
     assert_eq!(offset!(fovea_layer_norm_options, epsilon), 8);
-    assert_eq!(offset!(fovea_layer_norm_options, reserved), 12);
+    assert_eq!(offset!(fovea_layer_norm_options, flags), 12);
     assert_eq!(offset!(fovea_layer_norm_options, weight), 16);
     assert_eq!(offset!(fovea_layer_norm_options, bias), 24);
     assert_eq!(offset!(fovea_layer_norm_options, residual), 32);

@@ -198,7 +198,7 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
-    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
+    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN
     pub fn scale(mut self, scale: f32) -> Self {
         self.scale = scale;
         self
@@ -339,6 +339,12 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
+    /// scale is meant as it stands, 0 too: every finite score is then 0
+    pub fn scale_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_SCALE_GIVEN;
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_attention_options {
         sys::fovea_attention_options {
@@ -436,7 +442,8 @@ impl MatmulPackOptions {
 ///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 ///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
 ///
-/// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+/// options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+/// others.
 ///
 /// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -611,7 +618,7 @@ impl<'a> KernelRegressionOptions<'a> {
         Self::default()
     }
 
-    /// the kernel's width, > 0 and finite; 0: 1
+    /// the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN
     pub fn sigma(mut self, sigma: f32) -> Self {
         self.sigma = sigma;
         self
@@ -626,6 +633,12 @@ impl<'a> KernelRegressionOptions<'a> {
     /// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
     pub fn leave_one_out(mut self) -> Self {
         self.flags |= sys::FOVEA_LEAVE_ONE_OUT;
+        self
+    }
+
+    /// of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error
+    pub fn sigma_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_SIGMA_GIVEN;
         self
     }
 
@@ -647,6 +660,7 @@ pub struct PositionalEncodingOptions {
     pub(crate) dropout: f32,
     pub(crate) offset: i64,
     pub(crate) dropout_seed: u64,
+    pub(crate) flags: u32,
 }
 
 impl PositionalEncodingOptions {
@@ -655,7 +669,7 @@ impl PositionalEncodingOptions {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000
+    /// > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN
     pub fn base(mut self, base: f32) -> Self {
         self.base = base;
         self
@@ -679,6 +693,12 @@ impl PositionalEncodingOptions {
         self
     }
 
+    /// base is meant as it stands: 0 is an error
+    pub fn base_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_ENCODING_BASE_GIVEN;
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_positional_encoding_options {
         sys::fovea_positional_encoding_options {
@@ -687,6 +707,8 @@ impl PositionalEncodingOptions {
             dropout: self.dropout,
             offset: self.offset,
             dropout_seed: self.dropout_seed,
+            flags: self.flags,
+            reserved: 0,
         }
     }
 }
@@ -713,19 +735,19 @@ impl<'a> RotaryOptions<'a> {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000, or none where frequencies or cosines are given
+    /// > 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless FOVEA_ROTARY_BASE_GIVEN
     pub fn base(mut self, base: f32) -> Self {
         self.base = base;
         self
     }
 
-    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or none where cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
     pub fn position_scale(mut self, position_scale: f32) -> Self {
         self.position_scale = position_scale;
         self
     }
 
-    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
+    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN
     pub fn rotary_dim(mut self, rotary_dim: i64) -> Self {
         self.rotary_dim = rotary_dim;
         self
@@ -767,7 +789,7 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1
+    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
     pub fn attention_factor(mut self, attention_factor: f32) -> Self {
         self.attention_factor = attention_factor;
         self
@@ -782,6 +804,30 @@ impl<'a> RotaryOptions<'a> {
     /// rotate back
     pub fn inverse(mut self) -> Self {
         self.flags |= sys::FOVEA_ROTARY_INVERSE;
+        self
+    }
+
+    /// base is meant as it stands: 0 is an error
+    pub fn base_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_BASE_GIVEN;
+        self
+    }
+
+    /// position_scale is meant as it stands, 0 too: all rows stand at position 0
+    pub fn position_scale_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_POSITION_SCALE_GIVEN;
+        self
+    }
+
+    /// rotary_dim is meant as it stands, 0 too: x is copied
+    pub fn dim_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_DIM_GIVEN;
+        self
+    }
+
+    /// attention_factor is meant as it stands, 0 too
+    pub fn attention_factor_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
         self
     }
 
@@ -839,7 +885,7 @@ impl<'a> RotaryFrequenciesOptions<'a> {
         self
     }
 
-    /// > 1 and finite; 0: 10000
+    /// "theta", > 1 and finite
     pub fn base(mut self, base: f32) -> Self {
         self.base = base;
         self
@@ -875,13 +921,13 @@ impl<'a> RotaryFrequenciesOptions<'a> {
         self
     }
 
-    /// of YARN: "beta_fast", > 0 and finite; 0: 32
+    /// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
     pub fn fast_rotations(mut self, fast_rotations: f32) -> Self {
         self.fast_rotations = fast_rotations;
         self
     }
 
-    /// of YARN: "beta_slow", > 0 and finite; 0: 1
+    /// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
     pub fn slow_rotations(mut self, slow_rotations: f32) -> Self {
         self.slow_rotations = slow_rotations;
         self
@@ -1029,6 +1075,7 @@ impl<'a> LinearOptions<'a> {
 #[derive(Default)]
 pub struct LayerNormOptions<'a> {
     pub(crate) epsilon: f32,
+    pub(crate) flags: u32,
     pub(crate) weight: Option<Tensor<'a>>,
     pub(crate) bias: Option<Tensor<'a>>,
     pub(crate) residual: Option<Tensor<'a>>,
@@ -1040,7 +1087,7 @@ impl<'a> LayerNormOptions<'a> {
         Self::default()
     }
 
-    /// finite, >= 0; 0: 1e-5
+    /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
     pub fn epsilon(mut self, epsilon: f32) -> Self {
         self.epsilon = epsilon;
         self
@@ -1064,12 +1111,18 @@ impl<'a> LayerNormOptions<'a> {
         self
     }
 
+    /// epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN
+    pub fn epsilon_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_NORM_EPSILON_GIVEN;
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_layer_norm_options {
         sys::fovea_layer_norm_options {
             struct_size: std::mem::size_of::<sys::fovea_layer_norm_options>(),
             epsilon: self.epsilon,
-            reserved: 0,
+            flags: self.flags,
             weight: tensor_pointer(&self.weight),
             bias: tensor_pointer(&self.bias),
             residual: tensor_pointer(&self.residual),
@@ -1303,7 +1356,7 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
-    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
     pub fn attention(mut self, attention: AttentionOptions<'a>) -> Self {
         self.attention = Some(attention);
         self

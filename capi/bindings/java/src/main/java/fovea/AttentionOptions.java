@@ -86,13 +86,19 @@ public final class AttentionOptions {
     return this;
   }
 
+  /** scale is meant as it stands, 0 too: every finite score is then 0 */
+  public AttentionOptions scaleGiven() {
+    flags |= 256;
+    return this;
+  }
+
   /** FOVEA_EMPTY_ROWS_* */
   public AttentionOptions emptyRows(EmptyRows emptyRows) {
     this.emptyRows = emptyRows;
     return this;
   }
 
-  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions */
+  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN */
   public AttentionOptions scale(float scale) {
     this.scale = scale;
     return this;

@@ -23,7 +23,13 @@ public final class KernelRegressionOptions {
     return this;
   }
 
-  /** the kernel's width, &gt; 0 and finite; 0: 1 */
+  /** of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error */
+  public KernelRegressionOptions sigmaGiven() {
+    flags |= 512;
+    return this;
+  }
+
+  /** the kernel's width, &gt; 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN */
   public KernelRegressionOptions sigma(float sigma) {
     this.sigma = sigma;
     return this;

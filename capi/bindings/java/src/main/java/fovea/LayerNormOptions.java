@@ -9,15 +9,22 @@ import java.lang.foreign.MemorySegment;
 /** Whatever is left out has its default. In C: {@code fovea_layer_norm_options}. */
 public final class LayerNormOptions {
   private float epsilon;
+  private int flags;
   private Tensor weight;
   private Tensor bias;
   private Tensor residual;
 
   public LayerNormOptions() {}
 
-  /** finite, &gt;= 0; 0: 1e-5 */
+  /** finite, &gt;= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN */
   public LayerNormOptions epsilon(float epsilon) {
     this.epsilon = epsilon;
+    return this;
+  }
+
+  /** epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN */
+  public LayerNormOptions epsilonGiven() {
+    flags |= 1;
     return this;
   }
 
@@ -56,6 +63,7 @@ public final class LayerNormOptions {
     MemorySegment raw = call.allocate(Layouts.fovea_layer_norm_options.SIZE);
     raw.set(JAVA_LONG, Layouts.fovea_layer_norm_options.struct_size, Layouts.fovea_layer_norm_options.SIZE);
     raw.set(JAVA_FLOAT, Layouts.fovea_layer_norm_options.epsilon, options.epsilon);
+    raw.set(JAVA_INT, Layouts.fovea_layer_norm_options.flags, options.flags);
     raw.set(ADDRESS, Layouts.fovea_layer_norm_options.weight, call.in(options.weight));
     raw.set(ADDRESS, Layouts.fovea_layer_norm_options.bias, call.in(options.bias));
     raw.set(ADDRESS, Layouts.fovea_layer_norm_options.residual, call.in(options.residual));

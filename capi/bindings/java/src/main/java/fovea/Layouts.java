@@ -261,13 +261,17 @@ final class Layouts {
         JAVA_FLOAT.withName("base"),
         JAVA_FLOAT.withName("dropout"),
         JAVA_LONG.withName("offset"),
-        JAVA_LONG.withName("dropout_seed"));
+        JAVA_LONG.withName("dropout_seed"),
+        JAVA_INT.withName("flags"),
+        JAVA_INT.withName("reserved"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long base = place("base");
     static final long dropout = place("dropout");
     static final long offset = place("offset");
     static final long dropout_seed = place("dropout_seed");
+    static final long flags = place("flags");
+    static final long reserved = place("reserved");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -388,14 +392,14 @@ final class Layouts {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
         JAVA_FLOAT.withName("epsilon"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("flags"),
         ADDRESS.withName("weight"),
         ADDRESS.withName("bias"),
         ADDRESS.withName("residual"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long epsilon = place("epsilon");
-    static final long reserved = place("reserved");
+    static final long flags = place("flags");
     static final long weight = place("weight");
     static final long bias = place("bias");
     static final long residual = place("residual");

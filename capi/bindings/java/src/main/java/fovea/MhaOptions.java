@@ -29,10 +29,7 @@ public final class MhaOptions {
     return this;
   }
 
-  /**
-   * scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot
-   * product, else 1. NULL: defaults
-   */
+  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults */
   public MhaOptions attention(AttentionOptions attention) {
     this.attention = attention;
     return this;

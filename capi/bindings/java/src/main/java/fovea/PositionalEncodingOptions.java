@@ -12,10 +12,11 @@ public final class PositionalEncodingOptions {
   private float dropout;
   private long offset;
   private long dropoutSeed;
+  private int flags;
 
   public PositionalEncodingOptions() {}
 
-  /** &gt; 1 and finite; 0: 10000 */
+  /** &gt; 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN */
   public PositionalEncodingOptions base(float base) {
     this.base = base;
     return this;
@@ -39,6 +40,12 @@ public final class PositionalEncodingOptions {
     return this;
   }
 
+  /** base is meant as it stands: 0 is an error */
+  public PositionalEncodingOptions baseGiven() {
+    flags |= 1;
+    return this;
+  }
+
   static MemorySegment raw(PositionalEncodingOptions options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_positional_encoding_options.SIZE);
@@ -47,6 +54,7 @@ public final class PositionalEncodingOptions {
     raw.set(JAVA_FLOAT, Layouts.fovea_positional_encoding_options.dropout, options.dropout);
     raw.set(JAVA_LONG, Layouts.fovea_positional_encoding_options.offset, options.offset);
     raw.set(JAVA_LONG, Layouts.fovea_positional_encoding_options.dropout_seed, options.dropoutSeed);
+    raw.set(JAVA_INT, Layouts.fovea_positional_encoding_options.flags, options.flags);
     return raw;
   }
 }

@@ -40,7 +40,7 @@ public final class RotaryFrequenciesOptions {
     return this;
   }
 
-  /** &gt; 1 and finite; 0: 10000 */
+  /** "theta", &gt; 1 and finite */
   public RotaryFrequenciesOptions base(float base) {
     this.base = base;
     return this;
@@ -76,13 +76,13 @@ public final class RotaryFrequenciesOptions {
     return this;
   }
 
-  /** of YARN: "beta_fast", &gt; 0 and finite; 0: 32 */
+  /** of YARN: "beta_fast", &gt; 0 and finite; 32 where a configuration has none */
   public RotaryFrequenciesOptions fastRotations(float fastRotations) {
     this.fastRotations = fastRotations;
     return this;
   }
 
-  /** of YARN: "beta_slow", &gt; 0 and finite; 0: 1 */
+  /** of YARN: "beta_slow", &gt; 0 and finite; 1 where a configuration has none */
   public RotaryFrequenciesOptions slowRotations(float slowRotations) {
     this.slowRotations = slowRotations;
     return this;

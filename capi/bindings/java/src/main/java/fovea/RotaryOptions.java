@@ -34,19 +34,49 @@ public final class RotaryOptions {
     return this;
   }
 
-  /** &gt; 1 and finite; 0: 10000, or none where frequencies or cosines are given */
+  /** base is meant as it stands: 0 is an error */
+  public RotaryOptions baseGiven() {
+    flags |= 4;
+    return this;
+  }
+
+  /** position_scale is meant as it stands, 0 too: all rows stand at position 0 */
+  public RotaryOptions positionScaleGiven() {
+    flags |= 8;
+    return this;
+  }
+
+  /** rotary_dim is meant as it stands, 0 too: x is copied */
+  public RotaryOptions dimGiven() {
+    flags |= 16;
+    return this;
+  }
+
+  /** attention_factor is meant as it stands, 0 too */
+  public RotaryOptions attentionFactorGiven() {
+    flags |= 32;
+    return this;
+  }
+
+  /** &gt; 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless FOVEA_ROTARY_BASE_GIVEN */
   public RotaryOptions base(float base) {
     this.base = base;
     return this;
   }
 
-  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1 */
+  /**
+   * positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or none where
+   * cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
+   */
   public RotaryOptions positionScale(float positionScale) {
     this.positionScale = positionScale;
     return this;
   }
 
-  /** the first features, an even number up to D, are rotated, the others copied; 0: D (even) */
+  /**
+   * the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless
+   * FOVEA_ROTARY_DIM_GIVEN
+   */
   public RotaryOptions rotaryDim(long rotaryDim) {
     this.rotaryDim = rotaryDim;
     return this;
@@ -105,7 +135,10 @@ public final class RotaryOptions {
     return this;
   }
 
-  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1 */
+  /**
+   * cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless
+   * FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
+   */
   public RotaryOptions attentionFactor(float attentionFactor) {
     this.attentionFactor = attentionFactor;
     return this;

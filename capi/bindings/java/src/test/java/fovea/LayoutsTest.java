@@ -105,13 +105,15 @@ final class LayoutsTest {
     check("fovea_kernel_regression_options.flags", Layouts.fovea_kernel_regression_options.flags, 8);
     check("fovea_kernel_regression_options.sigma", Layouts.fovea_kernel_regression_options.sigma, 12);
     check("fovea_kernel_regression_options.weights", Layouts.fovea_kernel_regression_options.weights, 16);
-    check("fovea_positional_encoding_options", Layouts.fovea_positional_encoding_options.SIZE, 32);
+    check("fovea_positional_encoding_options", Layouts.fovea_positional_encoding_options.SIZE, 40);
     check("alignment of fovea_positional_encoding_options", Layouts.fovea_positional_encoding_options.LAYOUT.byteAlignment(), 8);
     check("fovea_positional_encoding_options.struct_size", Layouts.fovea_positional_encoding_options.struct_size, 0);
     check("fovea_positional_encoding_options.base", Layouts.fovea_positional_encoding_options.base, 8);
     check("fovea_positional_encoding_options.dropout", Layouts.fovea_positional_encoding_options.dropout, 12);
     check("fovea_positional_encoding_options.offset", Layouts.fovea_positional_encoding_options.offset, 16);
     check("fovea_positional_encoding_options.dropout_seed", Layouts.fovea_positional_encoding_options.dropout_seed, 24);
+    check("fovea_positional_encoding_options.flags", Layouts.fovea_positional_encoding_options.flags, 32);
+    check("fovea_positional_encoding_options.reserved", Layouts.fovea_positional_encoding_options.reserved, 36);
     check("fovea_rotary_options", Layouts.fovea_rotary_options.SIZE, 88);
     check("alignment of fovea_rotary_options", Layouts.fovea_rotary_options.LAYOUT.byteAlignment(), 8);
     check("fovea_rotary_options.struct_size", Layouts.fovea_rotary_options.struct_size, 0);
@@ -161,7 +163,7 @@ final class LayoutsTest {
     check("alignment of fovea_layer_norm_options", Layouts.fovea_layer_norm_options.LAYOUT.byteAlignment(), 8);
     check("fovea_layer_norm_options.struct_size", Layouts.fovea_layer_norm_options.struct_size, 0);
     check("fovea_layer_norm_options.epsilon", Layouts.fovea_layer_norm_options.epsilon, 8);
-    check("fovea_layer_norm_options.reserved", Layouts.fovea_layer_norm_options.reserved, 12);
+    check("fovea_layer_norm_options.flags", Layouts.fovea_layer_norm_options.flags, 12);
     check("fovea_layer_norm_options.weight", Layouts.fovea_layer_norm_options.weight, 16);
     check("fovea_layer_norm_options.bias", Layouts.fovea_layer_norm_options.bias, 24);
     check("fovea_layer_norm_options.residual", Layouts.fovea_layer_norm_options.residual, 32);
