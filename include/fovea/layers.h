@@ -56,25 +56,26 @@ enum {
 typedef struct fovea_rotary_options {
   size_t struct_size;
   uint32_t flags;
-  float base;           /* > 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless                   *
-                         * FOVEA_ROTARY_BASE_GIVEN                                                                           */
-  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or   *
-                         * none where cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN                            */
+  float base;           /* > 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN                                          */
+  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1;      *
+                         * unless FOVEA_ROTARY_POSITION_SCALE_GIVEN                                                          */
   int32_t reserved;     /* 0                                                                                                 */
   int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even);          *
                          * unless FOVEA_ROTARY_DIM_GIVEN                                                                     */
   int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30. position_scale times the       *
-                         * largest position, times the largest of frequencies, must not pass 2^34                            */
+                         * largest position must not pass 2^34                                                               */
   const fovea_tensor *positions;   /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's      *
                                     * first axis. With sections [S,L] or [S,B,L]                                             */
-  const fovea_tensor *frequencies; /* F32 [rotary_dim/2], any stride, finite: pair j turns by this angle for each position,  *
-                                    * not by base^(-2j/rotary_dim); fovea_rotary_frequencies makes what models use           */
+  const fovea_tensor *frequencies; /* F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by   *
+                                    * base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the     *
+                                    * largest position at most 2^34. fovea_rotary_frequencies makes what models use          */
   const fovea_tensor *sections;    /* I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at        *
                                     * positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 *
                                     * 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends   */
-  const fovea_tensor *cosines;     /* F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], not by  *
-                                    * an angle, and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, *
-                                    * not for a position; offset is 0 then. Last axis contiguous                             */
+  const fovea_tensor *cosines;     /* F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and     *
+                                    * positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its  *
+                                    * position, and offset is 0. Instead of an angle: base, position_scale, frequencies are  *
+                                    * not given. Last axis contiguous                                                        */
   const fovea_tensor *sines;       /* F, of cosines' shape, last axis contiguous; both are given or neither                  */
   float attention_factor;          /* cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless          *
                                     * FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN                                                    */
@@ -332,7 +333,7 @@ typedef struct fovea_mha_options {
   const fovea_score *score;                 /* how heads compare; its parameters serve all heads. NULL: scaled dot      */
   const fovea_rotary_options *rotary;       /* turns projected queries and keys; needs Dk = D. Row i of either stands    *
                                              * at offset + i, plus the cache's length; or at positions[i], which needs  *
-                                             * as many queries as keys. NULL: none                                      */
+                                             * as many queries as keys, as cosines of rows do. NULL: none               */
   fovea_kv_cache *cache;                    /* projected keys and values are appended to it, and all it then holds is   *
                                              * attended: K below is its length. NULL: none                              */
 } fovea_mha_options;

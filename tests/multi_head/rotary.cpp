@@ -174,11 +174,11 @@ TEST_SUITE("multi head") {
     refuse(FOVEA_BAD_VALUE, {"options.rotary", "options.offset", "rank 3"},
            [&](auto &o, auto &) { o.cosines = o.sines = &t.rows_view, o.offset = 1; });
     // Each tensor under the output.
-    const auto over = [&](const char *name, const fovea_tensor *fovea_rotary_options::*member, const auto &rest) {
+    const auto over = [&](const std::string &name, const fovea_tensor *fovea_rotary_options::*member, const auto &rest) {
       Tensor<float> shared(out.shape());
       shared.fill([] { return 0.0f; });
       fovea_tensor given{};
-      refuse(FOVEA_OVERLAP, {"out", std::string("options.rotary.") + name}, [&](auto &o, auto &to) {
+      refuse(FOVEA_OVERLAP, {"out", name}, [&](auto &o, auto &to) {
         rest(o);
         given = *(o.*member);
         given.data = shared.data();
@@ -187,12 +187,12 @@ TEST_SUITE("multi head") {
       });
       for (const float value : shared.dense()) REQUIRE(value == 0.0f);
     };
-    over("frequencies", &fovea_rotary_options::frequencies, [&](auto &o) { o.frequencies = &t.frequencies_view; });
-    over("cosines", &fovea_rotary_options::cosines, [&](auto &o) { o.cosines = o.sines = &t.table_view; });
-    over("sines", &fovea_rotary_options::sines, [&](auto &o) { o.cosines = o.sines = &t.table_view; });
+    over("options.rotary.frequencies", &fovea_rotary_options::frequencies, [&](auto &o) { o.frequencies = &t.frequencies_view; });
+    over("options.rotary.cosines", &fovea_rotary_options::cosines, [&](auto &o) { o.cosines = o.sines = &t.table_view; });
+    over("options.rotary.sines", &fovea_rotary_options::sines, [&](auto &o) { o.cosines = o.sines = &t.table_view; });
     const auto sections = [&](auto &o) { o.sections = &t.sections_view, o.positions = &t.positions_view; };
-    over("sections", &fovea_rotary_options::sections, sections);
-    over("positions", &fovea_rotary_options::positions, sections);
+    over("options.rotary.sections", &fovea_rotary_options::sections, sections);
+    over("options.rotary.positions", &fovea_rotary_options::positions, sections);
   }
 
   TEST_CASE("models' rotary: a table by row needs as many queries as keys") {

@@ -735,13 +735,13 @@ impl<'a> RotaryOptions<'a> {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless FOVEA_ROTARY_BASE_GIVEN
+    /// > 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN
     pub fn base(mut self, base: f32) -> Self {
         self.base = base;
         self
     }
 
-    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or none where cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
     pub fn position_scale(mut self, position_scale: f32) -> Self {
         self.position_scale = position_scale;
         self
@@ -753,7 +753,7 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position, times the largest of frequencies, must not pass 2^34
+    /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
     pub fn offset(mut self, offset: i64) -> Self {
         self.offset = offset;
         self
@@ -765,7 +765,7 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// F32 [rotary_dim/2], any stride, finite: pair j turns by this angle for each position, not by base^(-2j/rotary_dim); fovea_rotary_frequencies makes what models use
+    /// F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
     pub fn frequencies(mut self, frequencies: impl Into<Tensor<'a>>) -> Self {
         self.frequencies = Some(frequencies.into());
         self
@@ -777,7 +777,7 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], not by an angle, and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, not for a position; offset is 0 then. Last axis contiguous
+    /// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
     pub fn cosines(mut self, cosines: impl Into<Tensor<'a>>) -> Self {
         self.cosines = Some(cosines.into());
         self
@@ -1368,7 +1368,7 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
-    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
     pub fn rotary(mut self, rotary: RotaryOptions<'a>) -> Self {
         self.rotary = Some(rotary);
         self

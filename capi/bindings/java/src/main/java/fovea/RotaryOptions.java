@@ -58,15 +58,15 @@ public final class RotaryOptions {
     return this;
   }
 
-  /** &gt; 1 and finite; 0: 10000, or none where frequencies or cosines are given; unless FOVEA_ROTARY_BASE_GIVEN */
+  /** &gt; 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN */
   public RotaryOptions base(float base) {
     this.base = base;
     return this;
   }
 
   /**
-   * positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1, or none where
-   * cosines are given; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
+   * positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1; unless
+   * FOVEA_ROTARY_POSITION_SCALE_GIVEN
    */
   public RotaryOptions positionScale(float positionScale) {
     this.positionScale = positionScale;
@@ -83,8 +83,8 @@ public final class RotaryOptions {
   }
 
   /**
-   * position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position,
-   * times the largest of frequencies, must not pass 2^34
+   * position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must
+   * not pass 2^34
    */
   public RotaryOptions offset(long offset) {
     this.offset = offset;
@@ -101,8 +101,9 @@ public final class RotaryOptions {
   }
 
   /**
-   * F32 [rotary_dim/2], any stride, finite: pair j turns by this angle for each position, not by
-   * base^(-2j/rotary_dim); fovea_rotary_frequencies makes what models use
+   * F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim),
+   * and base is not given. Finite; times position_scale and the largest position at most 2^34.
+   * fovea_rotary_frequencies makes what models use
    */
   public RotaryOptions frequencies(Tensor frequencies) {
     this.frequencies = frequencies;
@@ -120,9 +121,9 @@ public final class RotaryOptions {
   }
 
   /**
-   * F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], not by an angle, and positions
-   * are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, not for a position; offset is 0 then. Last axis
-   * contiguous
+   * F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F
+   * [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle:
+   * base, position_scale, frequencies are not given. Last axis contiguous
    */
   public RotaryOptions cosines(Tensor cosines) {
     this.cosines = cosines;
