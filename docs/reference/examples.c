@@ -154,6 +154,26 @@ static void rotary(void) {
   MUST(status == FOVEA_OK && fabsf(out[0][0] - 3 * cosf(3)) < 1e-5F);
 }
 
+static void rotary_frequencies(void) {
+  // [rotary_frequencies]
+  float table[64], factor[1];
+  const int64_t pairs[] = {64}, one[] = {1};
+  const fovea_tensor t = fovea_tensor_contiguous(table, FOVEA_F32, 1, pairs);
+  const fovea_tensor f = fovea_tensor_contiguous(factor, FOVEA_F32, 1, one);
+  const fovea_rotary_frequencies_options llama = {.struct_size = sizeof llama,
+                                                  .kind = FOVEA_FREQUENCIES_LLAMA3,
+                                                  .base = 500000,
+                                                  .factor = 8,
+                                                  .original_length = 8192,
+                                                  .low_frequency_factor = 1,
+                                                  .high_frequency_factor = 4};
+  status = fovea_rotary_frequencies(&t, &f, &llama);  // Llama 3.1: for heads of 128 features
+  fovea_rotary_options turn = {.struct_size = sizeof turn, .offset = 9000, .frequencies = &t};
+  turn.attention_factor = factor[0];
+  // [end]
+  MUST(status == FOVEA_OK && table[0] == 1 && table[63] < 4e-7F && turn.attention_factor == 1);
+}
+
 static void alibi_slopes(void) {
   // [alibi_slopes]
   float slopes[4];
@@ -249,7 +269,7 @@ static void failure(void) {
 int main(void) {
   attention(), score_function(), plan(), prepared_keys(), kernel_regression(), merge_states(), masked_softmax(),
       matmul();
-  elementwise(), positional_encoding(), rotary(), alibi_slopes(), linear(), layer_norm(), kv_cache();
+  elementwise(), positional_encoding(), rotary(), rotary_frequencies(), alibi_slopes(), linear(), layer_norm(), kv_cache();
   tensor(), context(), failure(), multi_head_attention();
   return 0;
 }

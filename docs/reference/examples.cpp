@@ -136,6 +136,19 @@ void place() {
   fovea::rotary(Tensor(query, {2, 2}), Tensor(out, {2, 2}), {.offset = 3});  // [L, D]
   // [end]
   must(near(out[0], 3 * std::cos(3.0F)), __LINE__);
+  // [rotary_frequencies]
+  std::vector<float> frequencies(64);
+  const float factor = fovea::rotary_frequencies(Tensor(frequencies), {.kind = fovea::FrequenciesKind::llama3,
+                                                                       .base = 500000,
+                                                                       .factor = 8,
+                                                                       .original_length = 8192,
+                                                                       .low_frequency_factor = 1,
+                                                                       .high_frequency_factor = 4});  // Llama 3.1
+  std::vector<float> head(128, 1.0F);
+  fovea::rotary(Tensor(head, {1, 128}), Tensor(head, {1, 128}),
+                {.offset = 9000, .frequencies = Tensor(frequencies), .attention_factor = factor});
+  // [end]
+  must(near(head[63], 1 - 9000 * frequencies[63]), __LINE__);
   // [alibi_slopes]
   std::vector<float> slopes(4);
   fovea::alibi_slopes(Tensor(slopes));  // {1/4, 1/16, 1/64, 1/256}

@@ -79,6 +79,15 @@ back = fovea.rotary(turned, offset=3, inverse=True)
 # [end]
 assert np.allclose(back, heads, atol=1e-6)
 
+# [rotary_frequencies]
+frequencies, factor = fovea.rotary_frequencies(8, kind="llama3", base=500000.0, factor=8.0, original_length=8192,
+                                               low_frequency_factor=1.0, high_frequency_factor=4.0)  # Llama 3.1
+turned = fovea.rotary(heads, offset=9000, frequencies=frequencies, attention_factor=factor)
+sections = np.repeat([0, 1, 2], [2, 1, 1])                 # Qwen2-VL's: which of the positions [3, B, L] each pair takes
+images = fovea.rotary(heads, positions=np.zeros((3, 1, 5), np.int64), sections=sections)
+# [end]
+assert factor == 1 and turned.shape == heads.shape and np.array_equal(images, heads)
+
 # [alibi_slopes]
 slopes = fovea.alibi_slopes(4)                             # [1/4, 1/16, 1/64, 1/256]
 # [end]

@@ -409,34 +409,6 @@ inline void add_positional_encoding(const Input &x, const Output &out, const Pos
   check(fovea_add_positional_encoding(context.get(), x.get(), out.get(), &c));
 }
 
-struct RotaryOptions {
-  bool interleaved = false;
-  bool inverse = false;
-  std::optional<float> base = {};               // none: 10000
-  std::optional<float> position_scale = {};     // none: 1
-  std::optional<std::int64_t> rotary_dim = {};  // none: all features
-  std::int64_t offset = 0;
-  Integers positions = {};
-
-  // For the C functions. Points into this object.
-  fovea_rotary_options c_options() const noexcept {
-    auto c = detail::sized<fovea_rotary_options>();
-    if (interleaved) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INTERLEAVED);
-    if (inverse) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INVERSE);
-    detail::set_given(base, FOVEA_ROTARY_BASE_GIVEN, c.base, c.flags);
-    detail::set_given(position_scale, FOVEA_ROTARY_POSITION_SCALE_GIVEN, c.position_scale, c.flags);
-    detail::set_given(rotary_dim, FOVEA_ROTARY_DIM_GIVEN, c.rotary_dim, c.flags);
-    c.offset = offset;
-    c.positions = detail::get(positions);
-    return c;
-  }
-};
-
-inline void rotary(const Input &x, const Output &out, const RotaryOptions &options = {}, const Context &context = {}) {
-  const fovea_rotary_options c = options.c_options();
-  check(fovea_rotary(context.get(), x.get(), out.get(), &c));
-}
-
 inline void alibi_slopes(const Output &out) { check(fovea_alibi_slopes(out.get())); }
 
 // ---- building blocks ------------------------------------------------------------------------------------------------

@@ -49,7 +49,8 @@ enum {
   FOVEA_ROTARY_INVERSE = 2,     /* rotate back                                                                                */
   FOVEA_ROTARY_BASE_GIVEN = 4,  /* base is meant as it stands: 0 is an error                                                  */
   FOVEA_ROTARY_POSITION_SCALE_GIVEN = 8, /* position_scale is meant as it stands, 0 too: all rows stand at position 0         */
-  FOVEA_ROTARY_DIM_GIVEN = 16   /* rotary_dim is meant as it stands, 0 too: x is copied                                       */
+  FOVEA_ROTARY_DIM_GIVEN = 16,  /* rotary_dim is meant as it stands, 0 too: x is copied                                       */
+  FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN = 32 /* attention_factor is meant as it stands, 0 too                                    */
 };
 
 typedef struct fovea_rotary_options {
@@ -63,17 +64,84 @@ typedef struct fovea_rotary_options {
                          * unless FOVEA_ROTARY_DIM_GIVEN                                                                     */
   int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30. position_scale times the       *
                          * largest position must not pass 2^34                                                               */
-  const fovea_tensor *positions; /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
+  const fovea_tensor *positions;   /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's      *
+                                    * first axis. With sections [S,L] or [S,B,L]                                             */
+  const fovea_tensor *frequencies; /* F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by   *
+                                    * base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the     *
+                                    * largest position at most 2^34. fovea_rotary_frequencies makes what models use          */
+  const fovea_tensor *sections;    /* I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at        *
+                                    * positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 *
+                                    * 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends   */
+  const fovea_tensor *cosines;     /* F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and     *
+                                    * positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its  *
+                                    * position, and offset is 0. Instead of an angle: base, position_scale, frequencies are  *
+                                    * not given. Last axis contiguous                                                        */
+  const fovea_tensor *sines;       /* F, of cosines' shape, last axis contiguous; both are given or neither                  */
+  float attention_factor;          /* cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless          *
+                                    * FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN                                                    */
+  int32_t reserved_tail;           /* 0                                                                                      */
 } fovea_rotary_options;
 
 /* Rotary position embedding (Su et al. 2021): pair j of row i turns by the angle position(i) * base^(-2j/rotary_dim):
  *   (x, y) -> (x cos - y sin, x sin + y cos)
  * x F [...,L,D], rank 2 to 6, out F of the same shape, last axis contiguous; in place allowed when data, strides and
  * types are the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: before it is
- * rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
- * options may be NULL. */
+ * rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to angles of 10^6, and within
+ * 5e-7 (|x| + |y|) more up to 2^30; with attention_factor a, within |a| times that and 2^-24 |a| (|x| + |y|); with cosines
+ * and sines given, within 4 * 2^-24 |a| (|x cos| + |y sin|), and likewise the other. options may be NULL. */
 FOVEA_API fovea_status fovea_rotary(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                     const fovea_rotary_options *options);
+
+/* How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d). */
+enum {
+  FOVEA_FREQUENCIES_PLAIN = 0,    /* f(j)                                                             Su et al. 2021         */
+  FOVEA_FREQUENCIES_LINEAR = 1,   /* f(j) / factor                                                    Chen et al. 2023       */
+  FOVEA_FREQUENCIES_DYNAMIC = 2,  /* f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the    *
+                                   * larger of length and original_length          "dynamic NTK" in Peng et al. 2023, app. B  */
+  FOVEA_FREQUENCIES_YARN = 3,     /* f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs *
+                                   * that turn fast_rotations and slow_rotations times in original_length:                   *
+                                   * d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole    *
+                                   * pairs, at least 0 and at most d - 1                              Peng et al. 2023       */
+  FOVEA_FREQUENCIES_LONGROPE = 4, /* f(j) / long_factors[j] if length > original_length, else / short_factors[j]             *
+                                   *                                                                  Ding et al. 2024       */
+  FOVEA_FREQUENCIES_LLAMA3 = 5    /* f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor -  *
+                                   * low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in          *
+                                   * original_length                                                  Llama 3.1, its code    */
+};
+
+/* Bits of fovea_rotary_frequencies_options.flags */
+enum {
+  FOVEA_YARN_UNROUNDED = 1 /* low and high of YaRN are not rounded to whole pairs ("truncate": false)                        */
+};
+
+/* A member that another kind takes is 0 or NULL. */
+typedef struct fovea_rotary_frequencies_options {
+  size_t struct_size;
+  uint32_t flags;              /* FOVEA_YARN_*                                                                               */
+  int32_t kind;                /* FOVEA_FREQUENCIES_*                                                                        */
+  float base;                  /* "theta", > 1 and finite                                                                    */
+  float factor;                /* of all kinds but PLAIN: how many times longer the context is; > 0 and finite               */
+  int64_t original_length;     /* of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30                           */
+  int64_t length;              /* of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length       */
+  float low_frequency_factor;  /* of LLAMA3: >= 0                                                                            */
+  float high_frequency_factor; /* of LLAMA3: finite, above low_frequency_factor                                              */
+  float fast_rotations;        /* of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none                    */
+  float slow_rotations;        /* of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none                     */
+  float mscale;                /* of YARN: >= 0 and finite, for attention_factor                                             */
+  float mscale_all_dim;        /* of YARN: likewise                                                                          */
+  const fovea_tensor *short_factors; /* of LONGROPE: F32 [d/2], any stride, > 0 and finite                                   */
+  const fovea_tensor *long_factors;  /* of LONGROPE: likewise                                                                */
+} fovea_rotary_frequencies_options;
+
+/* The frequencies and the attention factor that a model's configuration asks for, for fovea_rotary_options: Llama 3.1's,
+ * YaRN's, LongRoPE's (Phi-3), ..., computed in float64 and rounded once.
+ *   frequencies F32 [d/2], d being rotary_dim, any stride   attention_factor F32 [1], or NULL
+ * attention_factor is 1, but of YARN, for a factor above 1, (1 + m ln factor / 10) / (1 + a ln factor / 10), m being mscale and
+ * a mscale_all_dim if neither is 0, else 1 and 0; and of LONGROPE, likewise, sqrt(1 + ln factor / ln original_length). A
+ * configuration that names another takes precedence. Zeros put at the end of the result leave those pairs as they are
+ * ("proportional"). */
+FOVEA_API fovea_status fovea_rotary_frequencies(const fovea_tensor *frequencies, const fovea_tensor *attention_factor,
+                                                const fovea_rotary_frequencies_options *options);
 
 /* The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
  * the power of two P below, then every other one of 2P heads. out F32 [H], any stride. */
@@ -265,7 +333,7 @@ typedef struct fovea_mha_options {
   const fovea_score *score;                 /* how heads compare; its parameters serve all heads. NULL: scaled dot      */
   const fovea_rotary_options *rotary;       /* turns projected queries and keys; needs Dk = D. Row i of either stands    *
                                              * at offset + i, plus the cache's length; or at positions[i], which needs  *
-                                             * as many queries as keys. NULL: none                                      */
+                                             * as many queries as keys, as cosines of rows do. NULL: none               */
   fovea_kv_cache *cache;                    /* projected keys and values are appended to it, and all it then holds is   *
                                              * attended: K below is its length. NULL: none                              */
 } fovea_mha_options;

@@ -24,5 +24,7 @@ extern const RowwiseKernels FOVEA_KERNELS(rowwise) = {.set = FOVEA_SET_NAME,
                                                       .encode_rows = FOVEA_ISA::encode_rows,
                                                       .add_rows = FOVEA_ISA::add_rows,
                                                       .rotary_table = FOVEA_ISA::rotary_table,
+                                                      .rotary_row_of_positions = FOVEA_ISA::rotary_row_of_positions,
+                                                      .rotary_given_row = FOVEA_ISA::rotary_given_row,
                                                       .rotate_rows = FOVEA_ISA::rotate_rows};
 }

@@ -132,6 +132,8 @@ struct RowwiseKernels {
   void (*encode_rows)(const EncodingRows &rows);
   void (*add_rows)(const AddedRows &rows);
   void (*rotary_table)(const RotaryTable &rows);
+  void (*rotary_row_of_positions)(const RotaryTable &row);
+  void (*rotary_given_row)(const GivenTurns &row);
   void (*rotate_rows)(const RotatedRows &rows);
 };
 

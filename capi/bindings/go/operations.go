@@ -49,6 +49,17 @@ func Rotary(context *Context, x, out *Tensor, options *RotaryOptions) error {
 	return cRotary(context, x, out, options)
 }
 
+// RotaryFrequencies writes the frequencies that a model's configuration asks for, what RotaryOptions.Frequencies takes, one
+// for each pair, and gives its attention factor.
+func RotaryFrequencies(frequencies *Tensor, options *RotaryFrequenciesOptions) (float32, error) {
+	factor := []float32{1}
+	view, err := New(factor, 1)
+	if err == nil {
+		err = cRotaryFrequencies(frequencies, view, options)
+	}
+	return factor[0], err
+}
+
 // AlibiSlopes writes the slopes of ALiBi, one for each of out's heads.
 func AlibiSlopes(out *Tensor) error { return cAlibiSlopes(out) }
 

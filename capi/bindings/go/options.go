@@ -129,6 +129,25 @@ const (
 	ScoreGaussian ScoreKind = C.FOVEA_SCORE_GAUSSIAN
 )
 
+// FrequenciesKind:
+// How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d).
+type FrequenciesKind int32
+
+const (
+	// f(j) Su et al. 2021
+	FrequenciesPlain FrequenciesKind = C.FOVEA_FREQUENCIES_PLAIN
+	// f(j) / factor Chen et al. 2023
+	FrequenciesLinear FrequenciesKind = C.FOVEA_FREQUENCIES_LINEAR
+	// f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the larger of length and original_length "dynamic NTK" in Peng et al. 2023, app. B
+	FrequenciesDynamic FrequenciesKind = C.FOVEA_FREQUENCIES_DYNAMIC
+	// f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs that turn fast_rotations and slow_rotations times in original_length: d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole pairs, at least 0 and at most d - 1 Peng et al. 2023
+	FrequenciesYarn FrequenciesKind = C.FOVEA_FREQUENCIES_YARN
+	// f(j) / long_factors[j] if length > original_length, else / short_factors[j] Ding et al. 2024
+	FrequenciesLongrope FrequenciesKind = C.FOVEA_FREQUENCIES_LONGROPE
+	// f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor - low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in original_length Llama 3.1, its code
+	FrequenciesLlama3 FrequenciesKind = C.FOVEA_FREQUENCIES_LLAMA3
+)
+
 // WeightLayout:
 // How a weight matrix lies in memory.
 type WeightLayout int32
@@ -464,8 +483,18 @@ type RotaryOptions struct {
 	RotaryDim *int64
 	// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
 	Offset int64
-	// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+	// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
 	Positions *Tensor
+	// F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
+	Frequencies *Tensor
+	// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends
+	Sections *Tensor
+	// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
+	Cosines *Tensor
+	// F, of cosines' shape, last axis contiguous; both are given or neither
+	Sines *Tensor
+	// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; nil: 1
+	AttentionFactor *float32
 }
 
 func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
@@ -488,6 +517,9 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 	if o.RotaryDim != nil {
 		raw.flags |= C.FOVEA_ROTARY_DIM_GIVEN
 	}
+	if o.AttentionFactor != nil {
+		raw.flags |= C.FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
+	}
 	if o.Base != nil {
 		raw.base = C.float(*o.Base)
 	}
@@ -498,6 +530,66 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 		raw.rotary_dim = C.int64_t(*o.RotaryDim)
 	}
 	raw.offset = C.int64_t(o.Offset)
+	if o.AttentionFactor != nil {
+		raw.attention_factor = C.float(*o.AttentionFactor)
+	}
+	return raw
+}
+
+// RotaryFrequenciesOptions:
+// A member that another kind takes is 0 or NULL.
+//
+// The zero value is the default. In C: fovea_rotary_frequencies_options.
+type RotaryFrequenciesOptions struct {
+	// low and high of YaRN are not rounded to whole pairs ("truncate": false)
+	Unrounded bool
+	// FOVEA_FREQUENCIES_*
+	Kind FrequenciesKind
+	// "theta", > 1 and finite
+	Base float32
+	// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
+	Factor float32
+	// of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30
+	OriginalLength int64
+	// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length
+	Length int64
+	// of LLAMA3: >= 0
+	LowFrequencyFactor float32
+	// of LLAMA3: finite, above low_frequency_factor
+	HighFrequencyFactor float32
+	// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
+	FastRotations float32
+	// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
+	SlowRotations float32
+	// of YARN: >= 0 and finite, for attention_factor
+	Mscale float32
+	// of YARN: likewise
+	MscaleAllDim float32
+	// of LONGROPE: F32 [d/2], any stride, > 0 and finite
+	ShortFactors *Tensor
+	// of LONGROPE: likewise
+	LongFactors *Tensor
+}
+
+func (o *RotaryFrequenciesOptions) raw() *C.go_fovea_rotary_frequencies_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_rotary_frequencies_options)
+	if o.Unrounded {
+		raw.flags |= C.FOVEA_YARN_UNROUNDED
+	}
+	raw.kind = C.int32_t(o.Kind)
+	raw.base = C.float(o.Base)
+	raw.factor = C.float(o.Factor)
+	raw.original_length = C.int64_t(o.OriginalLength)
+	raw.length = C.int64_t(o.Length)
+	raw.low_frequency_factor = C.float(o.LowFrequencyFactor)
+	raw.high_frequency_factor = C.float(o.HighFrequencyFactor)
+	raw.fast_rotations = C.float(o.FastRotations)
+	raw.slow_rotations = C.float(o.SlowRotations)
+	raw.mscale = C.float(o.Mscale)
+	raw.mscale_all_dim = C.float(o.MscaleAllDim)
 	return raw
 }
 
@@ -661,7 +753,7 @@ type MhaOptions struct {
 	Attention *AttentionOptions
 	// how heads compare; its parameters serve all heads. NULL: scaled dot
 	Score *Score
-	// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+	// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
 	Rotary *RotaryOptions
 	// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
 	Cache *KvCache

@@ -459,10 +459,14 @@ go_result go_fovea_add_positional_encoding(const fovea_context *context, const g
   return go_finish(fovea_add_positional_encoding(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rotary_options *options, const go_view *options_positions, unsigned char *options_positions_data) {
+go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rotary_options *options, const go_view *options_positions, unsigned char *options_positions_data, const go_view *options_frequencies, unsigned char *options_frequencies_data, const go_view *options_sections, unsigned char *options_sections_data, const go_view *options_cosines, unsigned char *options_cosines_data, const go_view *options_sines, unsigned char *options_sines_data) {
   fovea_tensor made_x = go_tensor(x, x_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   fovea_tensor made_options_positions = go_tensor(options_positions, options_positions_data);
+  fovea_tensor made_options_frequencies = go_tensor(options_frequencies, options_frequencies_data);
+  fovea_tensor made_options_sections = go_tensor(options_sections, options_sections_data);
+  fovea_tensor made_options_cosines = go_tensor(options_cosines, options_cosines_data);
+  fovea_tensor made_options_sines = go_tensor(options_sines, options_sines_data);
   fovea_rotary_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -470,9 +474,39 @@ go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsign
     made_options.position_scale = options->position_scale;
     made_options.rotary_dim = options->rotary_dim;
     made_options.offset = options->offset;
+    made_options.attention_factor = options->attention_factor;
     made_options.positions = (options_positions ? &made_options_positions : NULL);
+    made_options.frequencies = (options_frequencies ? &made_options_frequencies : NULL);
+    made_options.sections = (options_sections ? &made_options_sections : NULL);
+    made_options.cosines = (options_cosines ? &made_options_cosines : NULL);
+    made_options.sines = (options_sines ? &made_options_sines : NULL);
   }
   return go_finish(fovea_rotary(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
+}
+
+go_result go_fovea_rotary_frequencies(const go_view *frequencies, unsigned char *frequencies_data, const go_view *attention_factor, unsigned char *attention_factor_data, const go_fovea_rotary_frequencies_options *options, const go_view *options_short_factors, unsigned char *options_short_factors_data, const go_view *options_long_factors, unsigned char *options_long_factors_data) {
+  fovea_tensor made_frequencies = go_tensor(frequencies, frequencies_data);
+  fovea_tensor made_attention_factor = go_tensor(attention_factor, attention_factor_data);
+  fovea_tensor made_options_short_factors = go_tensor(options_short_factors, options_short_factors_data);
+  fovea_tensor made_options_long_factors = go_tensor(options_long_factors, options_long_factors_data);
+  fovea_rotary_frequencies_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.kind = options->kind;
+    made_options.base = options->base;
+    made_options.factor = options->factor;
+    made_options.original_length = options->original_length;
+    made_options.length = options->length;
+    made_options.low_frequency_factor = options->low_frequency_factor;
+    made_options.high_frequency_factor = options->high_frequency_factor;
+    made_options.fast_rotations = options->fast_rotations;
+    made_options.slow_rotations = options->slow_rotations;
+    made_options.mscale = options->mscale;
+    made_options.mscale_all_dim = options->mscale_all_dim;
+    made_options.short_factors = (options_short_factors ? &made_options_short_factors : NULL);
+    made_options.long_factors = (options_long_factors ? &made_options_long_factors : NULL);
+  }
+  return go_finish(fovea_rotary_frequencies((frequencies ? &made_frequencies : NULL), (attention_factor ? &made_attention_factor : NULL), (options ? &made_options : NULL)));
 }
 
 go_result go_fovea_alibi_slopes(const go_view *out, unsigned char *out_data) {
@@ -656,7 +690,7 @@ go_result go_fovea_mha_weights_create(const fovea_context *context, const go_fov
   return result;
 }
 
-go_result go_fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, fovea_kv_cache *options_cache) {
+go_result go_fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_kv_cache *options_cache) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
@@ -711,6 +745,10 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_score.sigmas = (options_score_sigmas ? &made_options_score_sigmas : NULL);
   }
   fovea_tensor made_options_rotary_positions = go_tensor(options_rotary_positions, options_rotary_positions_data);
+  fovea_tensor made_options_rotary_frequencies = go_tensor(options_rotary_frequencies, options_rotary_frequencies_data);
+  fovea_tensor made_options_rotary_sections = go_tensor(options_rotary_sections, options_rotary_sections_data);
+  fovea_tensor made_options_rotary_cosines = go_tensor(options_rotary_cosines, options_rotary_cosines_data);
+  fovea_tensor made_options_rotary_sines = go_tensor(options_rotary_sines, options_rotary_sines_data);
   fovea_rotary_options made_options_rotary = {.struct_size = sizeof(made_options_rotary)};
   if (options_rotary) {
     made_options_rotary.flags = options_rotary->flags;
@@ -718,7 +756,12 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_rotary.position_scale = options_rotary->position_scale;
     made_options_rotary.rotary_dim = options_rotary->rotary_dim;
     made_options_rotary.offset = options_rotary->offset;
+    made_options_rotary.attention_factor = options_rotary->attention_factor;
     made_options_rotary.positions = (options_rotary_positions ? &made_options_rotary_positions : NULL);
+    made_options_rotary.frequencies = (options_rotary_frequencies ? &made_options_rotary_frequencies : NULL);
+    made_options_rotary.sections = (options_rotary_sections ? &made_options_rotary_sections : NULL);
+    made_options_rotary.cosines = (options_rotary_cosines ? &made_options_rotary_cosines : NULL);
+    made_options_rotary.sines = (options_rotary_sines ? &made_options_rotary_sines : NULL);
   }
   fovea_mha_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
@@ -732,7 +775,7 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
   return go_finish(fovea_multi_head_attention(context, weights, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, fovea_kv_cache *options_cache) {
+go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_kv_cache *options_cache) {
   fovea_tensor made_parameters_query_weight = go_tensor(parameters_query_weight, parameters_query_weight_data);
   fovea_tensor made_parameters_key_weight = go_tensor(parameters_key_weight, parameters_key_weight_data);
   fovea_tensor made_parameters_value_weight = go_tensor(parameters_value_weight, parameters_value_weight_data);
@@ -814,6 +857,10 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_score.sigmas = (options_score_sigmas ? &made_options_score_sigmas : NULL);
   }
   fovea_tensor made_options_rotary_positions = go_tensor(options_rotary_positions, options_rotary_positions_data);
+  fovea_tensor made_options_rotary_frequencies = go_tensor(options_rotary_frequencies, options_rotary_frequencies_data);
+  fovea_tensor made_options_rotary_sections = go_tensor(options_rotary_sections, options_rotary_sections_data);
+  fovea_tensor made_options_rotary_cosines = go_tensor(options_rotary_cosines, options_rotary_cosines_data);
+  fovea_tensor made_options_rotary_sines = go_tensor(options_rotary_sines, options_rotary_sines_data);
   fovea_rotary_options made_options_rotary = {.struct_size = sizeof(made_options_rotary)};
   if (options_rotary) {
     made_options_rotary.flags = options_rotary->flags;
@@ -821,7 +868,12 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_rotary.position_scale = options_rotary->position_scale;
     made_options_rotary.rotary_dim = options_rotary->rotary_dim;
     made_options_rotary.offset = options_rotary->offset;
+    made_options_rotary.attention_factor = options_rotary->attention_factor;
     made_options_rotary.positions = (options_rotary_positions ? &made_options_rotary_positions : NULL);
+    made_options_rotary.frequencies = (options_rotary_frequencies ? &made_options_rotary_frequencies : NULL);
+    made_options_rotary.sections = (options_rotary_sections ? &made_options_rotary_sections : NULL);
+    made_options_rotary.cosines = (options_rotary_cosines ? &made_options_rotary_cosines : NULL);
+    made_options_rotary.sines = (options_rotary_sines ? &made_options_rotary_sines : NULL);
   }
   fovea_mha_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {

@@ -55,6 +55,8 @@ export function expSync<Q extends Input>(x: Q, options?: Extras): Like<Q>;
 export function exp<Q extends Input>(x: Q, options?: Extras): Promise<Like<Q>>;
 export function tanhSync<Q extends Input>(x: Q, options?: Extras): Like<Q>;
 export function tanh<Q extends Input>(x: Q, options?: Extras): Promise<Like<Q>>;
+/** The frequencies, one for each pair, and the attention factor that a model's configuration asks for, for RotaryOptions. */
+export function rotaryFrequencies(rotaryDim: number, options: RotaryFrequenciesOptions): { frequencies: Result; attentionFactor: number };
 /** The slopes of ALiBi for that many heads. */
 export function alibiSlopes(heads: number): Result;
 

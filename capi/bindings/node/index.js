@@ -212,6 +212,12 @@ elementwise('addPositionalEncoding', 'PositionalEncodingOptions');
 elementwise('rotary', 'RotaryOptions');
 elementwise('layerNorm', 'LayerNormOptions');
 
+function rotaryFrequencies(rotaryDim, options) {
+  const [frequencies, factor] = [Tensor.zeros([rotaryDim / 2]), Tensor.zeros([1])];
+  native.rotaryFrequencies(false, frequencies, factor, read('RotaryFrequenciesOptions', options));
+  return { frequencies, attentionFactor: factor.data[0] };
+}
+
 function alibiSlopes(heads) {
   const result = Tensor.zeros([heads]);
   native.alibiSlopes(false, result);
@@ -422,6 +428,6 @@ class Plan extends Owner {
 }
 
 Object.assign(exports, {
-  Tensor, Context, Plan, PackedMatrix, MhaWeights, KvCache, PreparedKeys, alibiSlopes,
+  Tensor, Context, Plan, PackedMatrix, MhaWeights, KvCache, PreparedKeys, alibiSlopes, rotaryFrequencies,
   version: native.version, isaAvailable: native.isaAvailable,
 });

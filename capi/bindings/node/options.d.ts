@@ -32,6 +32,9 @@ export type ScoresKind = 'raw' | 'capped' | 'logits';
  */
 export type ScoreKind = 'dot' | 'bilinear' | 'additive' | 'concat' | 'gaussian';
 
+/** How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d). */
+export type FrequenciesKind = 'plain' | 'linear' | 'dynamic' | 'yarn' | 'longrope' | 'llama3';
+
 /** How a weight matrix lies in memory. */
 export type WeightLayout = 'outIn' | 'inOut';
 
@@ -203,8 +206,50 @@ export interface RotaryOptions {
   rotaryDim?: number | bigint;
   /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34 */
   offset?: number | bigint;
-  /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
+  /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L] */
   positions?: Input;
+  /** F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use */
+  frequencies?: Input;
+  /** I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends */
+  sections?: Input;
+  /** F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous */
+  cosines?: Input;
+  /** F, of cosines' shape, last axis contiguous; both are given or neither */
+  sines?: Input;
+  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; left out: 1 */
+  attentionFactor?: number;
+}
+
+/** A member that another kind takes is 0 or NULL. */
+export interface RotaryFrequenciesOptions {
+  /** low and high of YaRN are not rounded to whole pairs ("truncate": false) */
+  unrounded?: boolean;
+  /** FOVEA_FREQUENCIES_* */
+  kind?: FrequenciesKind;
+  /** "theta", > 1 and finite */
+  base?: number;
+  /** of all kinds but PLAIN: how many times longer the context is; > 0 and finite */
+  factor?: number;
+  /** of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30 */
+  originalLength?: number | bigint;
+  /** of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; left out: original_length */
+  length?: number | bigint;
+  /** of LLAMA3: >= 0 */
+  lowFrequencyFactor?: number;
+  /** of LLAMA3: finite, above low_frequency_factor */
+  highFrequencyFactor?: number;
+  /** of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none */
+  fastRotations?: number;
+  /** of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none */
+  slowRotations?: number;
+  /** of YARN: >= 0 and finite, for attention_factor */
+  mscale?: number;
+  /** of YARN: likewise */
+  mscaleAllDim?: number;
+  /** of LONGROPE: F32 [d/2], any stride, > 0 and finite */
+  shortFactors?: Input;
+  /** of LONGROPE: likewise */
+  longFactors?: Input;
 }
 
 export interface LinearPackOptions {
@@ -296,7 +341,7 @@ export interface MhaOptions {
   attention?: AttentionOptions;
   /** how heads compare; its parameters serve all heads. NULL: scaled dot */
   score?: Score;
-  /** turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none */
+  /** turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none */
   rotary?: RotaryOptions;
   /** projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none */
   cache?: KvCache;

@@ -88,7 +88,6 @@ PositionScratch::PositionScratch(const Context &context, int64_t pairs, int64_t 
 // A power is a product of two, so that most of them cost a multiplication: one query of a decoder is done in
 // microseconds.
 void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, double *frequencies) {
-  constexpr double quarter_turns_per_radian = 0.63661977236758134308;  // 2 / pi
   constexpr int64_t run = 8;
   const auto power = [&](int64_t j) {
     return std::pow(base, -2.0 * static_cast<double>(j) / static_cast<double>(dim));

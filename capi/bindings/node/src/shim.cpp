@@ -113,11 +113,38 @@ static const fovea_rotary_options *read_fovea_rotary_options(Reader &in, napi_va
   if (in.flag(in.get(from, "base"), true, "base")) made->flags |= FOVEA_ROTARY_BASE_GIVEN;
   if (in.flag(in.get(from, "positionScale"), true, "positionScale")) made->flags |= FOVEA_ROTARY_POSITION_SCALE_GIVEN;
   if (in.flag(in.get(from, "rotaryDim"), true, "rotaryDim")) made->flags |= FOVEA_ROTARY_DIM_GIVEN;
+  if (in.flag(in.get(from, "attentionFactor"), true, "attentionFactor")) made->flags |= FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
   made->base = in.float32(in.get(from, "base"), "base");
   made->position_scale = in.float32(in.get(from, "positionScale"), "positionScale");
   made->rotary_dim = in.int64(in.get(from, "rotaryDim"), "rotaryDim");
   made->offset = in.int64(in.get(from, "offset"), "offset");
   made->positions = in.tensor(in.get(from, "positions"), "positions");
+  made->frequencies = in.tensor(in.get(from, "frequencies"), "frequencies");
+  made->sections = in.tensor(in.get(from, "sections"), "sections");
+  made->cosines = in.tensor(in.get(from, "cosines"), "cosines");
+  made->sines = in.tensor(in.get(from, "sines"), "sines");
+  made->attention_factor = in.float32(in.get(from, "attentionFactor"), "attentionFactor");
+  return made;
+}
+
+static const fovea_rotary_frequencies_options *read_fovea_rotary_frequencies_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_rotary_frequencies_options *made = in.call.make<fovea_rotary_frequencies_options>();
+  made->struct_size = sizeof(fovea_rotary_frequencies_options);
+  if (in.flag(in.get(from, "unrounded"), false, "unrounded")) made->flags |= FOVEA_YARN_UNROUNDED;
+  made->kind = in.choice(in.get(from, "kind"), {{"plain", FOVEA_FREQUENCIES_PLAIN}, {"linear", FOVEA_FREQUENCIES_LINEAR}, {"dynamic", FOVEA_FREQUENCIES_DYNAMIC}, {"yarn", FOVEA_FREQUENCIES_YARN}, {"longrope", FOVEA_FREQUENCIES_LONGROPE}, {"llama3", FOVEA_FREQUENCIES_LLAMA3}}, "kind");
+  made->base = in.float32(in.get(from, "base"), "base");
+  made->factor = in.float32(in.get(from, "factor"), "factor");
+  made->original_length = in.int64(in.get(from, "originalLength"), "originalLength");
+  made->length = in.given_size(in.get(from, "length"), "length");
+  made->low_frequency_factor = in.float32(in.get(from, "lowFrequencyFactor"), "lowFrequencyFactor");
+  made->high_frequency_factor = in.float32(in.get(from, "highFrequencyFactor"), "highFrequencyFactor");
+  made->fast_rotations = in.float32(in.get(from, "fastRotations"), "fastRotations");
+  made->slow_rotations = in.float32(in.get(from, "slowRotations"), "slowRotations");
+  made->mscale = in.float32(in.get(from, "mscale"), "mscale");
+  made->mscale_all_dim = in.float32(in.get(from, "mscaleAllDim"), "mscaleAllDim");
+  made->short_factors = in.tensor(in.get(from, "shortFactors"), "shortFactors");
+  made->long_factors = in.tensor(in.get(from, "longFactors"), "longFactors");
   return made;
 }
 
@@ -383,6 +410,13 @@ static void parse_fovea_rotary(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_rotary(context, x, out, options); };
 }
 
+static void parse_fovea_rotary_frequencies(Reader &in, const napi_value *args) {
+  const fovea_tensor *frequencies = in.tensor(args[0], "frequencies");
+  const fovea_tensor *attention_factor = in.tensor(args[1], "attention_factor");
+  const fovea_rotary_frequencies_options *options = read_fovea_rotary_frequencies_options(in, args[2]);
+  in.call.run = [=] { return fovea_rotary_frequencies(frequencies, attention_factor, options); };
+}
+
 static void parse_fovea_alibi_slopes(Reader &in, const napi_value *args) {
   const fovea_tensor *out = in.tensor(args[0], "out");
   in.call.run = [=] { return fovea_alibi_slopes(out); };
@@ -517,6 +551,7 @@ const Operation operations[] = {
     {"positionalEncoding", 3, parse_fovea_positional_encoding},
     {"addPositionalEncoding", 4, parse_fovea_add_positional_encoding},
     {"rotary", 4, parse_fovea_rotary},
+    {"rotaryFrequencies", 3, parse_fovea_rotary_frequencies},
     {"alibiSlopes", 1, parse_fovea_alibi_slopes},
     {"linearPack", 3, parse_fovea_linear_pack},
     {"linear", 5, parse_fovea_linear},

@@ -105,6 +105,9 @@ test('a wide kernel regresses to the mean and a narrow one to the data', () => {
 
 test('every other operation does what its name says', () => {
   near(fovea.alibiSlopes(2).data, [1 / 16, 1 / 256], 0);
+  const yarn = { kind: 'yarn', base: 100, factor: 4, originalLength: 4096, fastRotations: 32, slowRotations: 1 };
+  const { frequencies, attentionFactor } = fovea.rotaryFrequencies(4, yarn);
+  near([attentionFactor, ...frequencies.data], [1 + Math.log(4) / 10, 1, 0.1], 1e-6);
   near(fovea.expSync(Float32Array.of(0, 1)).data, [1, Math.E], 1e-6);
   near(fovea.tanhSync(Float32Array.of(0, 1)).data, [0, Math.tanh(1)], 1e-6);
   near(fovea.layerNormSync(Float32Array.of(1, 3), { bias: Float32Array.of(5, 5) }).data, [4, 6], 1e-4);

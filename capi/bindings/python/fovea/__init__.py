@@ -17,7 +17,7 @@ from .errors import (BadArgument, BadDtype, BadOption, BadRank, BadShape, BadStr
                      NullPointer, OutOfMemory, Overlap, SizeOverflow, UnknownISA, WorkspaceTooSmall)
 from .heatmaps import show_heatmaps
 from .layers import (PackedMatrix, add_positional_encoding, alibi_slopes, exp, layer_norm, linear, matmul,
-                     positional_encoding, rotary, tanh)
+                     positional_encoding, rotary, rotary_frequencies, tanh)
 from .multi_head import MultiHeadAttention
 from .options import AttentionOptions
 from .plans import Plan, plan
@@ -32,4 +32,4 @@ __all__ = [
     "WorkspaceTooSmall", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention",
     "bilinear_attention", "concat_attention", "exp", "gaussian_attention", "isa_name", "isas_available",
     "kernel_regression", "layer_norm", "linear", "masked_softmax", "matmul", "merge_states", "plan", "positional_encoding",
-    "rotary", "scaled_dot_product_attention", "show_heatmaps", "tanh"]
+    "rotary", "rotary_frequencies", "scaled_dot_product_attention", "show_heatmaps", "tanh"]

@@ -14,6 +14,10 @@ from .options import PRECISIONS, choice
 ACTIVATIONS = {None: _fovea.ACTIVATION_NONE, "relu": _fovea.ACTIVATION_RELU, "gelu": _fovea.ACTIVATION_GELU,
                "gelu_tanh": _fovea.ACTIVATION_GELU_TANH, "silu": _fovea.ACTIVATION_SILU}
 LAYOUTS = {"out_in": _fovea.WEIGHT_OUT_IN, "in_out": _fovea.WEIGHT_IN_OUT}
+FREQUENCIES = {"plain": _fovea.FREQUENCIES_PLAIN, "linear": _fovea.FREQUENCIES_LINEAR,
+               "dynamic": _fovea.FREQUENCIES_DYNAMIC, "yarn": _fovea.FREQUENCIES_YARN,
+               "longrope": _fovea.FREQUENCIES_LONGROPE, "llama3": _fovea.FREQUENCIES_LLAMA3}
+FrequenciesKind = Literal["plain", "linear", "dynamic", "yarn", "longrope", "llama3"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Layout = Literal["out_in", "in_out"]
 
@@ -90,32 +94,82 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
     return finished(out, x)
 
 
-def rotary_options(*, interleaved: bool = False, inverse: bool = False, base: float = 10000.0,
-                   position_scale: float = 1.0, rotary_dim: int = 0, offset: int = 0,
-                   positions: Array | None = None) -> dict:
+def rotary_options(*, interleaved: bool = False, inverse: bool = False, base: float | None = None,
+                   position_scale: float | None = None, rotary_dim: int | None = None, offset: int = 0,
+                   positions: Array | None = None, frequencies: Array | None = None,
+                   attention_factor: float | None = None, sections: Array | None = None, cosines: Array | None = None,
+                   sines: Array | None = None) -> dict:
     """Keyword arguments of `rotary` as the C interface has them."""
     flags = (_fovea.ROTARY_INTERLEAVED if interleaved else 0) | (_fovea.ROTARY_INVERSE if inverse else 0)
-    if positions is not None:
-        positions = as_array(positions, np.int64)
-    return {"flags": flags, "base": base, "position_scale": position_scale, "rotary_dim": rotary_dim, "offset": offset,
-            "positions": positions}
+    options: dict = {"offset": offset}
+    for name, value, given in (("base", base, _fovea.ROTARY_BASE_GIVEN),
+                               ("position_scale", position_scale, _fovea.ROTARY_POSITION_SCALE_GIVEN),
+                               ("rotary_dim", rotary_dim, _fovea.ROTARY_DIM_GIVEN),
+                               ("attention_factor", attention_factor, _fovea.ROTARY_ATTENTION_FACTOR_GIVEN)):
+        if value is not None:
+            options[name] = value
+            flags |= given
+    for name, array in (("positions", positions), ("sections", sections)):
+        options[name] = None if array is None else as_array(array, np.int64)
+    for name, array in (("frequencies", frequencies), ("cosines", cosines), ("sines", sines)):
+        options[name] = None if array is None else as_array(array)
+    return {"flags": flags, **options}
 
 
-def rotary(x: Array, *, interleaved: bool = False, inverse: bool = False, base: float = 10000.0,
-           position_scale: float = 1.0, rotary_dim: int = 0, offset: int = 0, positions: Array | None = None,
+def rotary(x: Array, *, interleaved: bool = False, inverse: bool = False, base: float | None = None,
+           position_scale: float | None = None, rotary_dim: int | None = None, offset: int = 0,
+           positions: Array | None = None, frequencies: Array | None = None, attention_factor: float | None = None,
+           sections: Array | None = None, cosines: Array | None = None, sines: Array | None = None,
            out: Array | None = None, context: Context | None = None):
     """Rotary position embedding (Su et al. 2021) of x [..., L, D]: pair j of row i turns by position(i) * base^(-2j / D).
 
     interleaved: pairs (2j, 2j+1), else (j, j + D/2), as in Llama. positions [L] or [B, L]: instead of offset + i.
-    rotary_dim: the first features, which are rotated; 0: all. inverse: rotate back. out may be x.
+    base: 10000 unless given. position_scale: positions are multiplied by it. rotary_dim: the first features, which are
+    rotated, unless given all. inverse: rotate back. out may be x.
+
+    As models have it: frequencies [D/2], an angle for each pair, instead of base, and attention_factor, by which cosines and
+    sines are multiplied: what `rotary_frequencies` gives. sections [D/2], with positions [S, L] or [S, B, L]: pair j stands
+    at positions[sections[j]] (M-RoPE). cosines and sines: [N, D/2], of position 0, 1, ..., or [B, L, D/2], of each row of x.
     """
     x = as_array(x)
     if out is None:
         out = empty(shape_of(x), x)
     options = rotary_options(interleaved=interleaved, inverse=inverse, base=base, position_scale=position_scale,
-                             rotary_dim=rotary_dim, offset=offset, positions=positions)
+                             rotary_dim=rotary_dim, offset=offset, positions=positions, frequencies=frequencies,
+                             attention_factor=attention_factor, sections=sections, cosines=cosines, sines=sines)
     _fovea.rotary(handle_of(context), x, out, options)
     return finished(out, x)
+
+
+def rotary_frequencies(rotary_dim: int, *, kind: FrequenciesKind = "plain", base: float = 10000.0,
+                       factor: float | None = None, original_length: int | None = None, length: int | None = None,
+                       low_frequency_factor: float | None = None, high_frequency_factor: float | None = None,
+                       fast_rotations: float | None = None, slow_rotations: float | None = None,
+                       unrounded: bool = False, mscale: float | None = None, mscale_all_dim: float | None = None,
+                       short_factors: Array | None = None, long_factors: Array | None = None) -> tuple[np.ndarray, float]:
+    """(frequencies [rotary_dim / 2], attention_factor) for `rotary`, as a model's configuration asks for.
+
+    kind "plain"; "linear": factor; "dynamic": factor, original_length, length; "yarn": factor, original_length,
+    fast_rotations ("beta_fast", 32), slow_rotations ("beta_slow", 1), unrounded ("truncate": false), mscale,
+    mscale_all_dim; "longrope": factor, original_length, length, short_factors and long_factors [rotary_dim / 2]; "llama3":
+    factor, original_length, low_frequency_factor, high_frequency_factor. base: "rope_theta".
+    """
+    if rotary_dim < 0 or rotary_dim % 2:
+        raise ValueError(f"rotary_dim is {rotary_dim}, expected an even number")
+    yarn = kind == "yarn"
+    given = {"factor": factor, "original_length": original_length, "length": length,
+             "low_frequency_factor": low_frequency_factor, "high_frequency_factor": high_frequency_factor,
+             "fast_rotations": 32.0 if yarn and fast_rotations is None else fast_rotations,
+             "slow_rotations": 1.0 if yarn and slow_rotations is None else slow_rotations,
+             "mscale": mscale, "mscale_all_dim": mscale_all_dim}
+    options = {name: value for name, value in given.items() if value is not None}
+    for name, array in (("short_factors", short_factors), ("long_factors", long_factors)):
+        options[name] = None if array is None else as_array(array)
+    frequencies, attention_factor = np.empty(rotary_dim // 2, np.float32), np.empty(1, np.float32)
+    _fovea.rotary_frequencies(frequencies, attention_factor,
+                              {"flags": _fovea.YARN_UNROUNDED if unrounded else 0,
+                               "kind": choice("kind", kind, FREQUENCIES), "base": base, **options})
+    return frequencies, float(attention_factor[0])
 
 
 def positional_encoding(length: int, dim: int, *, base: float = 10000.0, offset: int = 0, out: Array | None = None,

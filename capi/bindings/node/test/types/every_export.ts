@@ -16,7 +16,7 @@ const names: { [Name in keyof typeof fovea]: true } = {
   exp: true, expSync: true, isaAvailable: true, kernelRegression: true, kernelRegressionSync: true, layerNorm: true,
   layerNormSync: true, maskedSoftmax: true, maskedSoftmaxSync: true, matmul: true, matmulSync: true, mergeStates: true,
   mergeStatesSync: true, multiHeadAttentionOnce: true, multiHeadAttentionOnceSync: true, positionalEncoding: true,
-  positionalEncodingSync: true, rotary: true, rotarySync: true, sdpa: true, sdpaSync: true, tanh: true, tanhSync: true,
+  positionalEncodingSync: true, rotary: true, rotaryFrequencies: true, rotarySync: true, sdpa: true, sdpaSync: true, tanh: true, tanhSync: true,
   version: true,
 };
 
@@ -117,6 +117,11 @@ async function operations(context: Context): Promise<void> {
   await both(fovea.expSync(unit), fovea.exp(unit, {}));
   await both(fovea.tanhSync(pair.data), fovea.tanh(pair.data, { context }));
   same([...fovea.alibiSlopes(2).data], [1 / 16, 1 / 256]);
+  const { frequencies, attentionFactor } = fovea.rotaryFrequencies(2, { kind: 'linear', base: 100, factor: 4 });
+  is<typeof frequencies, Floats>();
+  same([[...frequencies.data], attentionFactor], [[0.25], 1]);
+  fovea.rotarySync(unit, { frequencies, attentionFactor, sections: Int32Array.of(0), positions: new Tensor(Int32Array.of(1, 2), [1, 2]) });
+  fovea.rotarySync(unit, { cosines: floats([2, 1], 1, 1), sines: floats([2, 1], 0, 0) });
   // @ts-expect-error: no such option
   const misspelt = (): unknown => fovea.sdpaSync(unit, unit, unit, { causual: true });
   // @ts-expect-error: a list of lengths is no typed array

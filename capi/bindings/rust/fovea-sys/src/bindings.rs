@@ -138,6 +138,24 @@ pub const FOVEA_ROTARY_BASE_GIVEN: u32 = 4;
 pub const FOVEA_ROTARY_POSITION_SCALE_GIVEN: u32 = 8;
 /// rotary_dim is meant as it stands, 0 too: x is copied
 pub const FOVEA_ROTARY_DIM_GIVEN: u32 = 16;
+/// attention_factor is meant as it stands, 0 too
+pub const FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN: u32 = 32;
+
+/// f(j) Su et al. 2021
+pub const FOVEA_FREQUENCIES_PLAIN: i32 = 0;
+/// f(j) / factor Chen et al. 2023
+pub const FOVEA_FREQUENCIES_LINEAR: i32 = 1;
+/// f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the larger of length and original_length "dynamic NTK" in Peng et al. 2023, app. B
+pub const FOVEA_FREQUENCIES_DYNAMIC: i32 = 2;
+/// f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs that turn fast_rotations and slow_rotations times in original_length: d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole pairs, at least 0 and at most d - 1 Peng et al. 2023
+pub const FOVEA_FREQUENCIES_YARN: i32 = 3;
+/// f(j) / long_factors[j] if length > original_length, else / short_factors[j] Ding et al. 2024
+pub const FOVEA_FREQUENCIES_LONGROPE: i32 = 4;
+/// f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor - low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in original_length Llama 3.1, its code
+pub const FOVEA_FREQUENCIES_LLAMA3: i32 = 5;
+
+/// low and high of YaRN are not rounded to whole pairs ("truncate": false)
+pub const FOVEA_YARN_UNROUNDED: u32 = 1;
 
 /// [out,in], a row for each output: torch.nn.Linear and most model files
 pub const FOVEA_WEIGHT_OUT_IN: i32 = 0;
@@ -548,11 +566,68 @@ pub struct fovea_rotary_options {
     pub rotary_dim: i64,
     /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
     pub offset: i64,
-    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
     pub positions: *const fovea_tensor,
+    /// F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
+    pub frequencies: *const fovea_tensor,
+    /// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends
+    pub sections: *const fovea_tensor,
+    /// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
+    pub cosines: *const fovea_tensor,
+    /// F, of cosines' shape, last axis contiguous; both are given or neither
+    pub sines: *const fovea_tensor,
+    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
+    pub attention_factor: f32,
+    /// 0
+    pub reserved_tail: i32,
 }
 
 impl Default for fovea_rotary_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// A member that another kind takes is 0 or NULL.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_rotary_frequencies_options {
+    pub struct_size: usize,
+    /// FOVEA_YARN_*
+    pub flags: u32,
+    /// FOVEA_FREQUENCIES_*
+    pub kind: i32,
+    /// "theta", > 1 and finite
+    pub base: f32,
+    /// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
+    pub factor: f32,
+    /// of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30
+    pub original_length: i64,
+    /// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length
+    pub length: i64,
+    /// of LLAMA3: >= 0
+    pub low_frequency_factor: f32,
+    /// of LLAMA3: finite, above low_frequency_factor
+    pub high_frequency_factor: f32,
+    /// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
+    pub fast_rotations: f32,
+    /// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
+    pub slow_rotations: f32,
+    /// of YARN: >= 0 and finite, for attention_factor
+    pub mscale: f32,
+    /// of YARN: likewise
+    pub mscale_all_dim: f32,
+    /// of LONGROPE: F32 [d/2], any stride, > 0 and finite
+    pub short_factors: *const fovea_tensor,
+    /// of LONGROPE: likewise
+    pub long_factors: *const fovea_tensor,
+}
+
+impl Default for fovea_rotary_frequencies_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -721,7 +796,7 @@ pub struct fovea_mha_options {
     pub attention: *const fovea_attention_options,
     /// how heads compare; its parameters serve all heads. NULL: scaled dot
     pub score: *const fovea_score,
-    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
     pub rotary: *const fovea_rotary_options,
     /// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
     pub cache: *mut fovea_kv_cache,
@@ -1057,14 +1132,29 @@ extern "C" {
     ///   (x, y) -> (x cos - y sin, x sin + y cos)
     /// x F [...,L,D], rank 2 to 6, out F of the same shape, last axis contiguous; in place allowed when data, strides and
     /// types are the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: before it is
-    /// rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
-    /// options may be NULL.
+    /// rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to angles of 10^6, and within
+    /// 5e-7 (|x| + |y|) more up to 2^30; with attention_factor a, within |a| times that and 2^-24 |a| (|x| + |y|); with cosines
+    /// and sines given, within 4 * 2^-24 |a| (|x cos| + |y sin|), and likewise the other. options may be NULL.
     /// ```
     pub fn fovea_rotary(
         context: *const fovea_context,
         x: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_rotary_options,
+    ) -> fovea_status;
+    /// ```text
+    /// The frequencies and the attention factor that a model's configuration asks for, for fovea_rotary_options: Llama 3.1's,
+    /// YaRN's, LongRoPE's (Phi-3), ..., computed in float64 and rounded once.
+    ///   frequencies F32 [d/2], d being rotary_dim, any stride   attention_factor F32 [1], or NULL
+    /// attention_factor is 1, but of YARN, for a factor above 1, (1 + m ln factor / 10) / (1 + a ln factor / 10), m being mscale and
+    /// a mscale_all_dim if neither is 0, else 1 and 0; and of LONGROPE, likewise, sqrt(1 + ln factor / ln original_length). A
+    /// configuration that names another takes precedence. Zeros put at the end of the result leave those pairs as they are
+    /// ("proportional").
+    /// ```
+    pub fn fovea_rotary_frequencies(
+        frequencies: *const fovea_tensor,
+        attention_factor: *const fovea_tensor,
+        options: *const fovea_rotary_frequencies_options,
     ) -> fovea_status;
     /// The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
     /// the power of two P below, then every other one of 2P heads. out F32 [H], any stride.

@@ -172,3 +172,15 @@ pub fn alibi_slopes<'a>(out: impl Into<TensorMut<'a>>) -> Result<()> {
     let out = out.into();
     check(unsafe { sys::fovea_alibi_slopes(out.raw()) })
 }
+
+/// Writes the frequencies that a model's configuration asks for, what [`RotaryOptions::frequencies`] takes, one for each
+/// pair, and gives its attention factor.
+pub fn rotary_frequencies<'a>(
+    frequencies: impl Into<TensorMut<'a>>,
+    options: RotaryFrequenciesOptions<'_>,
+) -> Result<f32> {
+    let (frequencies, mut factor) = (frequencies.into(), [1.0f32]);
+    let view = TensorMut::from(&mut factor);
+    check(unsafe { sys::fovea_rotary_frequencies(frequencies.raw(), view.raw(), &options.raw()) })?;
+    Ok(factor[0])
+}

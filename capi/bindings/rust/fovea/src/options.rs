@@ -104,6 +104,25 @@ pub enum ScoreKind {
     Gaussian = sys::FOVEA_SCORE_GAUSSIAN,
 }
 
+/// How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum FrequenciesKind {
+    /// f(j) Su et al. 2021
+    #[default]
+    Plain = sys::FOVEA_FREQUENCIES_PLAIN,
+    /// f(j) / factor Chen et al. 2023
+    Linear = sys::FOVEA_FREQUENCIES_LINEAR,
+    /// f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the larger of length and original_length "dynamic NTK" in Peng et al. 2023, app. B
+    Dynamic = sys::FOVEA_FREQUENCIES_DYNAMIC,
+    /// f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs that turn fast_rotations and slow_rotations times in original_length: d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole pairs, at least 0 and at most d - 1 Peng et al. 2023
+    Yarn = sys::FOVEA_FREQUENCIES_YARN,
+    /// f(j) / long_factors[j] if length > original_length, else / short_factors[j] Ding et al. 2024
+    Longrope = sys::FOVEA_FREQUENCIES_LONGROPE,
+    /// f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor - low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in original_length Llama 3.1, its code
+    Llama3 = sys::FOVEA_FREQUENCIES_LLAMA3,
+}
+
 /// How a weight matrix lies in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
@@ -696,6 +715,11 @@ pub struct RotaryOptions<'a> {
     pub(crate) rotary_dim: i64,
     pub(crate) offset: i64,
     pub(crate) positions: Option<Tensor<'a>>,
+    pub(crate) frequencies: Option<Tensor<'a>>,
+    pub(crate) sections: Option<Tensor<'a>>,
+    pub(crate) cosines: Option<Tensor<'a>>,
+    pub(crate) sines: Option<Tensor<'a>>,
+    pub(crate) attention_factor: f32,
 }
 
 impl<'a> RotaryOptions<'a> {
@@ -731,9 +755,40 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
     pub fn positions(mut self, positions: impl Into<Tensor<'a>>) -> Self {
         self.positions = Some(positions.into());
+        self
+    }
+
+    /// F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
+    pub fn frequencies(mut self, frequencies: impl Into<Tensor<'a>>) -> Self {
+        self.frequencies = Some(frequencies.into());
+        self
+    }
+
+    /// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends
+    pub fn sections(mut self, sections: impl Into<Tensor<'a>>) -> Self {
+        self.sections = Some(sections.into());
+        self
+    }
+
+    /// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
+    pub fn cosines(mut self, cosines: impl Into<Tensor<'a>>) -> Self {
+        self.cosines = Some(cosines.into());
+        self
+    }
+
+    /// F, of cosines' shape, last axis contiguous; both are given or neither
+    pub fn sines(mut self, sines: impl Into<Tensor<'a>>) -> Self {
+        self.sines = Some(sines.into());
+        self
+    }
+
+    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; left out: 1
+    pub fn attention_factor(mut self, attention_factor: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
+        self.attention_factor = attention_factor;
         self
     }
 
@@ -760,7 +815,146 @@ impl<'a> RotaryOptions<'a> {
             rotary_dim: self.rotary_dim,
             offset: self.offset,
             positions: tensor_pointer(&self.positions),
+            frequencies: tensor_pointer(&self.frequencies),
+            sections: tensor_pointer(&self.sections),
+            cosines: tensor_pointer(&self.cosines),
+            sines: tensor_pointer(&self.sines),
+            attention_factor: self.attention_factor,
+            reserved_tail: 0,
         }
+    }
+}
+
+/// A member that another kind takes is 0 or NULL.
+///
+/// Every setter left out is a default. In C: `fovea_rotary_frequencies_options`.
+#[derive(Default)]
+pub struct RotaryFrequenciesOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) kind: FrequenciesKind,
+    pub(crate) base: f32,
+    pub(crate) factor: f32,
+    pub(crate) original_length: i64,
+    pub(crate) length: Option<i64>,
+    pub(crate) low_frequency_factor: f32,
+    pub(crate) high_frequency_factor: f32,
+    pub(crate) fast_rotations: f32,
+    pub(crate) slow_rotations: f32,
+    pub(crate) mscale: f32,
+    pub(crate) mscale_all_dim: f32,
+    pub(crate) short_factors: Option<Tensor<'a>>,
+    pub(crate) long_factors: Option<Tensor<'a>>,
+}
+
+impl<'a> RotaryFrequenciesOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_FREQUENCIES_*
+    pub fn kind(mut self, kind: FrequenciesKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// "theta", > 1 and finite
+    pub fn base(mut self, base: f32) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
+    pub fn factor(mut self, factor: f32) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30
+    pub fn original_length(mut self, original_length: i64) -> Self {
+        self.original_length = original_length;
+        self
+    }
+
+    /// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; left out: original_length
+    pub fn length(mut self, length: i64) -> Self {
+        self.length = Some(length);
+        self
+    }
+
+    /// of LLAMA3: >= 0
+    pub fn low_frequency_factor(mut self, low_frequency_factor: f32) -> Self {
+        self.low_frequency_factor = low_frequency_factor;
+        self
+    }
+
+    /// of LLAMA3: finite, above low_frequency_factor
+    pub fn high_frequency_factor(mut self, high_frequency_factor: f32) -> Self {
+        self.high_frequency_factor = high_frequency_factor;
+        self
+    }
+
+    /// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
+    pub fn fast_rotations(mut self, fast_rotations: f32) -> Self {
+        self.fast_rotations = fast_rotations;
+        self
+    }
+
+    /// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
+    pub fn slow_rotations(mut self, slow_rotations: f32) -> Self {
+        self.slow_rotations = slow_rotations;
+        self
+    }
+
+    /// of YARN: >= 0 and finite, for attention_factor
+    pub fn mscale(mut self, mscale: f32) -> Self {
+        self.mscale = mscale;
+        self
+    }
+
+    /// of YARN: likewise
+    pub fn mscale_all_dim(mut self, mscale_all_dim: f32) -> Self {
+        self.mscale_all_dim = mscale_all_dim;
+        self
+    }
+
+    /// of LONGROPE: F32 [d/2], any stride, > 0 and finite
+    pub fn short_factors(mut self, short_factors: impl Into<Tensor<'a>>) -> Self {
+        self.short_factors = Some(short_factors.into());
+        self
+    }
+
+    /// of LONGROPE: likewise
+    pub fn long_factors(mut self, long_factors: impl Into<Tensor<'a>>) -> Self {
+        self.long_factors = Some(long_factors.into());
+        self
+    }
+
+    /// low and high of YaRN are not rounded to whole pairs ("truncate": false)
+    pub fn unrounded(mut self) -> Self {
+        self.flags |= sys::FOVEA_YARN_UNROUNDED;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> Result<sys::fovea_rotary_frequencies_options> {
+        Ok(sys::fovea_rotary_frequencies_options {
+            struct_size: std::mem::size_of::<sys::fovea_rotary_frequencies_options>(),
+            flags: self.flags,
+            kind: self.kind as i32,
+            base: self.base,
+            factor: self.factor,
+            original_length: self.original_length,
+            length: given_size(self.length, "length")?,
+            low_frequency_factor: self.low_frequency_factor,
+            high_frequency_factor: self.high_frequency_factor,
+            fast_rotations: self.fast_rotations,
+            slow_rotations: self.slow_rotations,
+            mscale: self.mscale,
+            mscale_all_dim: self.mscale_all_dim,
+            short_factors: tensor_pointer(&self.short_factors),
+            long_factors: tensor_pointer(&self.long_factors),
+        })
     }
 }
 
@@ -1142,7 +1336,7 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
-    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
     pub fn rotary(mut self, rotary: RotaryOptions<'a>) -> Self {
         self.rotary = Some(rotary);
         self

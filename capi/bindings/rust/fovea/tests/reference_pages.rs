@@ -143,6 +143,20 @@ fn positions() -> Result<()> {
     context.rotary(x, turned, RotaryOptions::new().offset(3))?;
     // [end]
     assert!(near(out[0], 3.0 * 3f32.cos()));
+    // [rotary_frequencies]
+    let options = RotaryFrequenciesOptions::new()
+        .kind(FrequenciesKind::Llama3)
+        .base(500000.0)
+        .factor(8.0)
+        .original_length(8192)
+        .low_frequency_factor(1.0)
+        .high_frequency_factor(4.0);
+    let mut frequencies = [0.0f32; 64];
+    let factor = rotary_frequencies(&mut frequencies, options)?; // Llama 3.1
+    let (x, turned) = (Tensor::new(&[1.0f32; 128], [1, 128])?, [0.0f32; 128]);
+    let _ = (x, turned, RotaryOptions::new().frequencies(&frequencies).attention_factor(factor));
+    // [end]
+    assert!(factor == 1.0 && frequencies[0] == 1.0 && frequencies[63] < 4e-7);
     // [alibi_slopes]
     let mut slopes = [0.0f32; 4];
     alibi_slopes(&mut slopes)?; // [1/4, 1/16, 1/64, 1/256]

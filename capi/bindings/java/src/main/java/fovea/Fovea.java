@@ -215,6 +215,19 @@ public final class Fovea {
     }
   }
 
+  /**
+   * Writes the frequencies that a model's configuration asks for, what {@link RotaryOptions#frequencies} takes, one for each
+   * pair, and gives its attention factor.
+   */
+  public static float rotaryFrequencies(Tensor frequencies, RotaryFrequenciesOptions options) {
+    Tensor factor = Tensor.zeros(1);
+    try (Call call = new Call()) {
+      MemorySegment o = call.out(frequencies), f = call.out(factor), raw = RotaryFrequenciesOptions.raw(options, call);
+      call.run(() -> Native.fovea_rotary_frequencies(o, f, raw));
+    }
+    return factor.toFloats()[0];
+  }
+
   /** The slopes of ALiBi for that many heads. */
   public static Tensor alibiSlopes(long heads) {
     Tensor out = Tensor.zeros(heads);

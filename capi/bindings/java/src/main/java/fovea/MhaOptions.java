@@ -43,7 +43,7 @@ public final class MhaOptions {
 
   /**
    * turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length;
-   * or at positions[i], which needs as many queries as keys. NULL: none
+   * or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
    */
   public MhaOptions rotary(RotaryOptions rotary) {
     this.rotary = rotary;

@@ -493,6 +493,19 @@ final class Native {
     }
   }
 
+  private static final class RotaryFrequencies {
+    static final MethodHandle CALL = Library.function(
+        "fovea_rotary_frequencies", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_rotary_frequencies(MemorySegment frequencies, MemorySegment attentionFactor, MemorySegment options) {
+    try {
+      return (int) RotaryFrequencies.CALL.invokeExact(frequencies, attentionFactor, options);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
   private static final class AlibiSlopes {
     static final MethodHandle CALL = Library.function(
         "fovea_alibi_slopes", FunctionDescriptor.of(JAVA_INT, ADDRESS));

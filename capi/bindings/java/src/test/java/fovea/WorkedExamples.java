@@ -137,6 +137,11 @@ final class WorkedExamples {
     near(Fovea.exp(Tensor.of(new float[] {0, 1})).toFloats(), new float[] {1, (float) Math.E}, 1e-6);
     near(Fovea.tanh(Tensor.of(new float[] {0, 1})).toFloats(), new float[] {0, (float) Math.tanh(1)}, 1e-6);
     same(Fovea.alibiSlopes(2).toFloats(), 1 / 16f, 1 / 256f);
+    Tensor frequencies = Tensor.zeros(2);
+    float factor = Fovea.rotaryFrequencies(frequencies, new RotaryFrequenciesOptions().kind(FrequenciesKind.YARN).base(100)
+        .factor(4).originalLength(4096).fastRotations(32).slowRotations(1));
+    near(frequencies.toFloats(), new float[] {1, 0.1f}, 1e-6);
+    near(new float[] {factor}, new float[] {(float) (1 + Math.log(4) / 10)}, 1e-6);
     near(Fovea.layerNorm(x, new LayerNormOptions().residual(unit)).toFloats(), new float[] {0, 0, -1, 1}, 1e-4);
     near(Fovea.rotary(x, new RotaryOptions().offset(0)).toFloats(),
         new float[] {1, 2, (float) (3 * Math.cos(1) - 4 * Math.sin(1)), (float) (3 * Math.sin(1) + 4 * Math.cos(1))},
