@@ -15,8 +15,8 @@
  * Elements  Where a declaration says F for an element type, F32, F16 and BF16 are taken, each tensor's its own choice. What
  *           is computed is float32, with the bits that F32 tensors of these numbers give, and rounded once when it is
  *           stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers and NaN are kept.
- *           fovea_exp, fovea_tanh, fovea_masked_softmax and fovea_layer_norm may compute with less than float32's digits
- *           where all their tensors have one type of 16 bits, and say by how much at most results are off then.
+ *           fovea_exp, fovea_tanh, fovea_masked_softmax, fovea_layer_norm and fovea_rms_norm may compute with less than
+ *           float32's digits where all their tensors have one type of 16 bits, and say by how much results are off then.
  * Empty     A call whose outputs have no elements is checked like any other, but for the values in its tensors: no data is
  *           looked at, and it takes neither memory nor time, however large its other sizes are.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".

@@ -205,7 +205,17 @@ func cLayerNorm(context *Context, x *Tensor, out *Tensor, options *LayerNormOpti
 	if optionsAll == nil {
 		optionsAll = &LayerNormOptions{}
 	}
-	result := C.go_fovea_layer_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes())
+	result := C.go_fovea_layer_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.Mean.view(), optionsAll.Mean.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes())
+	runtime.KeepAlive(context)
+	return finish(result)
+}
+
+func cRmsNorm(context *Context, x *Tensor, out *Tensor, options *RmsNormOptions) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &RmsNormOptions{}
+	}
+	result := C.go_fovea_rms_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes())
 	runtime.KeepAlive(context)
 	return finish(result)
 }

@@ -548,14 +548,22 @@ func (o *LinearOptions) raw() *C.go_fovea_linear_options {
 type LayerNormOptions struct {
 	// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
 	Epsilon float32
-	// epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN
+	// epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN
 	EpsilonGiven bool
+	// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+	WeightFromOne bool
 	// F [E], contiguous; NULL: ones
 	Weight *Tensor
 	// F [E], contiguous; NULL: zeros
 	Bias *Tensor
 	// F, x's shape, last axis contiguous: x + residual is normalised
 	Residual *Tensor
+	// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+	Sum *Tensor
+	// output F32 [...], x's axes without the last, any strides: mean(y)
+	Mean *Tensor
+	// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+	InverseDeviation *Tensor
 }
 
 func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
@@ -566,6 +574,43 @@ func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
 	raw.epsilon = C.float(o.Epsilon)
 	if o.EpsilonGiven {
 		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
+	if o.WeightFromOne {
+		raw.flags |= C.FOVEA_NORM_WEIGHT_FROM_ONE
+	}
+	return raw
+}
+
+// RmsNormOptions:
+// The zero value is the default. In C: fovea_rms_norm_options.
+type RmsNormOptions struct {
+	// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
+	Epsilon float32
+	// epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN
+	EpsilonGiven bool
+	// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+	WeightFromOne bool
+	// F [E], contiguous; NULL: ones
+	Weight *Tensor
+	// F, x's shape, last axis contiguous: x + residual is normalised
+	Residual *Tensor
+	// output F, as in fovea_layer_norm_options
+	Sum *Tensor
+	// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+	InverseDeviation *Tensor
+}
+
+func (o *RmsNormOptions) raw() *C.go_fovea_rms_norm_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_rms_norm_options)
+	raw.epsilon = C.float(o.Epsilon)
+	if o.EpsilonGiven {
+		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
+	if o.WeightFromOne {
+		raw.flags |= C.FOVEA_NORM_WEIGHT_FROM_ONE
 	}
 	return raw
 }

@@ -508,12 +508,15 @@ go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsign
   return go_finish(fovea_linear(context, (x ? &made_x : NULL), weight, (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data) {
+go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_mean, unsigned char *options_mean_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data) {
   fovea_tensor made_x = go_tensor(x, x_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   fovea_tensor made_options_weight = go_tensor(options_weight, options_weight_data);
   fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
   fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_sum = go_tensor(options_sum, options_sum_data);
+  fovea_tensor made_options_mean = go_tensor(options_mean, options_mean_data);
+  fovea_tensor made_options_inverse_deviation = go_tensor(options_inverse_deviation, options_inverse_deviation_data);
   fovea_layer_norm_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.epsilon = options->epsilon;
@@ -521,8 +524,30 @@ go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, un
     made_options.weight = (options_weight ? &made_options_weight : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
     made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.sum = (options_sum ? &made_options_sum : NULL);
+    made_options.mean = (options_mean ? &made_options_mean : NULL);
+    made_options.inverse_deviation = (options_inverse_deviation ? &made_options_inverse_deviation : NULL);
   }
   return go_finish(fovea_layer_norm(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
+}
+
+go_result go_fovea_rms_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rms_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_weight = go_tensor(options_weight, options_weight_data);
+  fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_sum = go_tensor(options_sum, options_sum_data);
+  fovea_tensor made_options_inverse_deviation = go_tensor(options_inverse_deviation, options_inverse_deviation_data);
+  fovea_rms_norm_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.epsilon = options->epsilon;
+    made_options.flags = options->flags;
+    made_options.weight = (options_weight ? &made_options_weight : NULL);
+    made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.sum = (options_sum ? &made_options_sum : NULL);
+    made_options.inverse_deviation = (options_inverse_deviation ? &made_options_inverse_deviation : NULL);
+  }
+  return go_finish(fovea_rms_norm(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
 go_result go_fovea_kv_cache_create(const go_fovea_kv_cache_sizes *sizes) {

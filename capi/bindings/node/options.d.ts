@@ -240,14 +240,39 @@ export interface LinearOptions {
 export interface LayerNormOptions {
   /** finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN */
   epsilon?: number;
-  /** epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN */
+  /** epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN */
   epsilonGiven?: boolean;
+  /** of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes */
+  weightFromOne?: boolean;
   /** F [E], contiguous; NULL: ones */
   weight?: Input;
   /** F [E], contiguous; NULL: zeros */
   bias?: Input;
   /** F, x's shape, last axis contiguous: x + residual is normalised */
   residual?: Input;
+  /** output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only */
+  sum?: Input;
+  /** output F32 [...], x's axes without the last, any strides: mean(y) */
+  mean?: Input;
+  /** output F32, likewise: 1 / sqrt(variance(y) + epsilon) */
+  inverseDeviation?: Input;
+}
+
+export interface RmsNormOptions {
+  /** finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN */
+  epsilon?: number;
+  /** epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN */
+  epsilonGiven?: boolean;
+  /** of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes */
+  weightFromOne?: boolean;
+  /** F [E], contiguous; NULL: ones */
+  weight?: Input;
+  /** F, x's shape, last axis contiguous: x + residual is normalised */
+  residual?: Input;
+  /** output F, as in fovea_layer_norm_options */
+  sum?: Input;
+  /** output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon) */
+  inverseDeviation?: Input;
 }
 
 export interface KvCacheSizes {

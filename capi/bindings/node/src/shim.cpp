@@ -147,9 +147,27 @@ static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in,
   made->struct_size = sizeof(fovea_layer_norm_options);
   made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
   if (in.flag(in.get(from, "epsilonGiven"), false, "epsilonGiven")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
+  if (in.flag(in.get(from, "weightFromOne"), false, "weightFromOne")) made->flags |= FOVEA_NORM_WEIGHT_FROM_ONE;
   made->weight = in.tensor(in.get(from, "weight"), "weight");
   made->bias = in.tensor(in.get(from, "bias"), "bias");
   made->residual = in.tensor(in.get(from, "residual"), "residual");
+  made->sum = in.tensor(in.get(from, "sum"), "sum");
+  made->mean = in.tensor(in.get(from, "mean"), "mean");
+  made->inverse_deviation = in.tensor(in.get(from, "inverseDeviation"), "inverseDeviation");
+  return made;
+}
+
+static const fovea_rms_norm_options *read_fovea_rms_norm_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_rms_norm_options *made = in.call.make<fovea_rms_norm_options>();
+  made->struct_size = sizeof(fovea_rms_norm_options);
+  made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
+  if (in.flag(in.get(from, "epsilonGiven"), false, "epsilonGiven")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
+  if (in.flag(in.get(from, "weightFromOne"), false, "weightFromOne")) made->flags |= FOVEA_NORM_WEIGHT_FROM_ONE;
+  made->weight = in.tensor(in.get(from, "weight"), "weight");
+  made->residual = in.tensor(in.get(from, "residual"), "residual");
+  made->sum = in.tensor(in.get(from, "sum"), "sum");
+  made->inverse_deviation = in.tensor(in.get(from, "inverseDeviation"), "inverseDeviation");
   return made;
 }
 
@@ -414,6 +432,14 @@ static void parse_fovea_layer_norm(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_layer_norm(context, x, out, options); };
 }
 
+static void parse_fovea_rms_norm(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  const fovea_rms_norm_options *options = read_fovea_rms_norm_options(in, args[3]);
+  in.call.run = [=] { return fovea_rms_norm(context, x, out, options); };
+}
+
 static void parse_fovea_kv_cache_create(Reader &in, const napi_value *args) {
   const fovea_kv_cache_sizes *sizes = read_fovea_kv_cache_sizes(in, args[0]);
   Call *call = &in.call;
@@ -523,6 +549,7 @@ const Operation operations[] = {
     {"linearPack", 3, parse_fovea_linear_pack},
     {"linear", 5, parse_fovea_linear},
     {"layerNorm", 4, parse_fovea_layer_norm},
+    {"rmsNorm", 4, parse_fovea_rms_norm},
     {"kvCacheCreate", 1, parse_fovea_kv_cache_create},
     {"kvCacheAppend", 4, parse_fovea_kv_cache_append},
     {"kvCacheAttend", 6, parse_fovea_kv_cache_attend},

@@ -154,8 +154,10 @@ pub const FOVEA_ACTIVATION_GELU_TANH: i32 = 3;
 /// x / (1 + e^-x) Elfwing, Uchibe and Doya 2018
 pub const FOVEA_ACTIVATION_SILU: i32 = 4;
 
-/// epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN
+/// epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN
 pub const FOVEA_NORM_EPSILON_GIVEN: u32 = 1;
+/// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+pub const FOVEA_NORM_WEIGHT_FROM_ONE: u32 = 2;
 
 /// attend to what the cache holds and append nothing; key and value inputs are NULL
 pub const FOVEA_MHA_KEEP_CACHE: u32 = 1;
@@ -612,7 +614,7 @@ pub struct fovea_layer_norm_options {
     pub struct_size: usize,
     /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
     pub epsilon: f32,
-    /// FOVEA_NORM_*
+    /// FOVEA_NORM_EPSILON_GIVEN
     pub flags: u32,
     /// F [E], contiguous; NULL: ones
     pub weight: *const fovea_tensor,
@@ -620,9 +622,43 @@ pub struct fovea_layer_norm_options {
     pub bias: *const fovea_tensor,
     /// F, x's shape, last axis contiguous: x + residual is normalised
     pub residual: *const fovea_tensor,
+    /// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+    pub sum: *const fovea_tensor,
+    /// output F32 [...], x's axes without the last, any strides: mean(y)
+    pub mean: *const fovea_tensor,
+    /// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+    pub inverse_deviation: *const fovea_tensor,
 }
 
 impl Default for fovea_layer_norm_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_rms_norm_options {
+    pub struct_size: usize,
+    /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
+    pub epsilon: f32,
+    /// FOVEA_NORM_*
+    pub flags: u32,
+    /// F [E], contiguous; NULL: ones
+    pub weight: *const fovea_tensor,
+    /// F, x's shape, last axis contiguous: x + residual is normalised
+    pub residual: *const fovea_tensor,
+    /// output F, as in fovea_layer_norm_options
+    pub sum: *const fovea_tensor,
+    /// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+    pub inverse_deviation: *const fovea_tensor,
+}
+
+impl Default for fovea_rms_norm_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -1096,14 +1132,28 @@ extern "C" {
     /// Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
     ///   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
     /// x F [...,E], rank 1 to 6, E >= 1, out F of the same shape; in place allowed when data, strides and types are the same,
-    /// for residual too. options may be NULL. Where all tensors given are F16, or all BF16: off by at most 0.53 of the type's
-    /// last place, beside float32's rounding errors in y - mean(y), in the product with weight and in the sum with bias.
+    /// for residual too, and so for sum: one of the two may be x and the other residual. options may be NULL. Where all tensors
+    /// given are F16, or all BF16: off by at most 0.53 of the type's last place, beside float32's rounding errors in y - mean(y),
+    /// in the product with weight and in the sum with bias. Sum is x + residual in float32, rounded once; what is normalised is
+    /// not rounded to sum's type.
     /// ```
     pub fn fovea_layer_norm(
         context: *const fovea_context,
         x: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_layer_norm_options,
+    ) -> fovea_status;
+    /// ```text
+    /// Normalisation by the root of the mean square (Zhang and Sennrich 2019) over the last axis, of y = x + residual:
+    ///   out = y / sqrt(mean(y^2) + epsilon) * weight
+    /// Tensors, in place, sum and what F16 and BF16 are off by as in fovea_layer_norm, without a mean and a bias. options may
+    /// be NULL.
+    /// ```
+    pub fn fovea_rms_norm(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_rms_norm_options,
     ) -> fovea_status;
     /// An empty cache. Where the system gives memory at its first use, positions that were never filled take none.
     pub fn fovea_kv_cache_create(

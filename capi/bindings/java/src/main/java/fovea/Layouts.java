@@ -344,7 +344,10 @@ final class Layouts {
         JAVA_INT.withName("flags"),
         ADDRESS.withName("weight"),
         ADDRESS.withName("bias"),
-        ADDRESS.withName("residual"));
+        ADDRESS.withName("residual"),
+        ADDRESS.withName("sum"),
+        ADDRESS.withName("mean"),
+        ADDRESS.withName("inverse_deviation"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long epsilon = place("epsilon");
@@ -352,6 +355,32 @@ final class Layouts {
     static final long weight = place("weight");
     static final long bias = place("bias");
     static final long residual = place("residual");
+    static final long sum = place("sum");
+    static final long mean = place("mean");
+    static final long inverse_deviation = place("inverse_deviation");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_rms_norm_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_FLOAT.withName("epsilon"),
+        JAVA_INT.withName("flags"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("residual"),
+        ADDRESS.withName("sum"),
+        ADDRESS.withName("inverse_deviation"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long epsilon = place("epsilon");
+    static final long flags = place("flags");
+    static final long weight = place("weight");
+    static final long residual = place("residual");
+    static final long sum = place("sum");
+    static final long inverse_deviation = place("inverse_deviation");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

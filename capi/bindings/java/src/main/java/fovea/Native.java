@@ -545,6 +545,19 @@ final class Native {
     }
   }
 
+  private static final class RmsNorm {
+    static final MethodHandle CALL = Library.function(
+        "fovea_rms_norm", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_rms_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options) {
+    try {
+      return (int) RmsNorm.CALL.invokeExact(context, x, out, options);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
   private static final class KvCacheCreate {
     static final MethodHandle CALL = Library.function(
         "fovea_kv_cache_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));

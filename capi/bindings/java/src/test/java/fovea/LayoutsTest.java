@@ -136,7 +136,7 @@ final class LayoutsTest {
     check("fovea_linear_options.precision", Layouts.fovea_linear_options.precision, 12);
     check("fovea_linear_options.bias", Layouts.fovea_linear_options.bias, 16);
     check("fovea_linear_options.residual", Layouts.fovea_linear_options.residual, 24);
-    check("fovea_layer_norm_options", Layouts.fovea_layer_norm_options.SIZE, 40);
+    check("fovea_layer_norm_options", Layouts.fovea_layer_norm_options.SIZE, 64);
     check("alignment of fovea_layer_norm_options", Layouts.fovea_layer_norm_options.LAYOUT.byteAlignment(), 8);
     check("fovea_layer_norm_options.struct_size", Layouts.fovea_layer_norm_options.struct_size, 0);
     check("fovea_layer_norm_options.epsilon", Layouts.fovea_layer_norm_options.epsilon, 8);
@@ -144,6 +144,18 @@ final class LayoutsTest {
     check("fovea_layer_norm_options.weight", Layouts.fovea_layer_norm_options.weight, 16);
     check("fovea_layer_norm_options.bias", Layouts.fovea_layer_norm_options.bias, 24);
     check("fovea_layer_norm_options.residual", Layouts.fovea_layer_norm_options.residual, 32);
+    check("fovea_layer_norm_options.sum", Layouts.fovea_layer_norm_options.sum, 40);
+    check("fovea_layer_norm_options.mean", Layouts.fovea_layer_norm_options.mean, 48);
+    check("fovea_layer_norm_options.inverse_deviation", Layouts.fovea_layer_norm_options.inverse_deviation, 56);
+    check("fovea_rms_norm_options", Layouts.fovea_rms_norm_options.SIZE, 48);
+    check("alignment of fovea_rms_norm_options", Layouts.fovea_rms_norm_options.LAYOUT.byteAlignment(), 8);
+    check("fovea_rms_norm_options.struct_size", Layouts.fovea_rms_norm_options.struct_size, 0);
+    check("fovea_rms_norm_options.epsilon", Layouts.fovea_rms_norm_options.epsilon, 8);
+    check("fovea_rms_norm_options.flags", Layouts.fovea_rms_norm_options.flags, 12);
+    check("fovea_rms_norm_options.weight", Layouts.fovea_rms_norm_options.weight, 16);
+    check("fovea_rms_norm_options.residual", Layouts.fovea_rms_norm_options.residual, 24);
+    check("fovea_rms_norm_options.sum", Layouts.fovea_rms_norm_options.sum, 32);
+    check("fovea_rms_norm_options.inverse_deviation", Layouts.fovea_rms_norm_options.inverse_deviation, 40);
     check("fovea_kv_cache_sizes", Layouts.fovea_kv_cache_sizes.SIZE, 56);
     check("alignment of fovea_kv_cache_sizes", Layouts.fovea_kv_cache_sizes.LAYOUT.byteAlignment(), 8);
     check("fovea_kv_cache_sizes.struct_size", Layouts.fovea_kv_cache_sizes.struct_size, 0);
