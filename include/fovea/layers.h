@@ -142,7 +142,7 @@ enum {
 typedef struct fovea_layer_norm_options {
   size_t struct_size;
   float epsilon;                /* finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN                              */
-  uint32_t flags;               /* FOVEA_NORM_EPSILON_GIVEN                                                            */
+  uint32_t flags;               /* FOVEA_NORM_*, not FOVEA_NORM_WEIGHT_FROM_ONE                                        */
   const fovea_tensor *weight;   /* F [E], contiguous; NULL: ones                                                       */
   const fovea_tensor *bias;     /* F [E], contiguous; NULL: zeros                                                      */
   const fovea_tensor *residual; /* F, x's shape, last axis contiguous: x + residual is normalised                      */

@@ -550,8 +550,6 @@ type LayerNormOptions struct {
 	Epsilon float32
 	// epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN
 	EpsilonGiven bool
-	// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
-	WeightFromOne bool
 	// F [E], contiguous; NULL: ones
 	Weight *Tensor
 	// F [E], contiguous; NULL: zeros
@@ -574,9 +572,6 @@ func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
 	raw.epsilon = C.float(o.Epsilon)
 	if o.EpsilonGiven {
 		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
-	}
-	if o.WeightFromOne {
-		raw.flags |= C.FOVEA_NORM_WEIGHT_FROM_ONE
 	}
 	return raw
 }

@@ -242,8 +242,6 @@ export interface LayerNormOptions {
   epsilon?: number;
   /** epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN */
   epsilonGiven?: boolean;
-  /** of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes */
-  weightFromOne?: boolean;
   /** F [E], contiguous; NULL: ones */
   weight?: Input;
   /** F [E], contiguous; NULL: zeros */

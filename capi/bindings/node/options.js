@@ -17,7 +17,7 @@ exports.options = {
   RotaryOptions: ['interleaved', 'inverse', 'baseGiven', 'positionScaleGiven', 'dimGiven', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions'],
   LinearPackOptions: ['layout', 'precision'],
   LinearOptions: ['activation', 'precision', 'bias', 'residual'],
-  LayerNormOptions: ['epsilon', 'epsilonGiven', 'weightFromOne', 'weight', 'bias', 'residual', 'sum', 'mean', 'inverseDeviation'],
+  LayerNormOptions: ['epsilon', 'epsilonGiven', 'weight', 'bias', 'residual', 'sum', 'mean', 'inverseDeviation'],
   RmsNormOptions: ['epsilon', 'epsilonGiven', 'weightFromOne', 'weight', 'residual', 'sum', 'inverseDeviation'],
   KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim', 'dtype'],
   MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],

@@ -147,7 +147,6 @@ static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in,
   made->struct_size = sizeof(fovea_layer_norm_options);
   made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
   if (in.flag(in.get(from, "epsilonGiven"), false, "epsilonGiven")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
-  if (in.flag(in.get(from, "weightFromOne"), false, "weightFromOne")) made->flags |= FOVEA_NORM_WEIGHT_FROM_ONE;
   made->weight = in.tensor(in.get(from, "weight"), "weight");
   made->bias = in.tensor(in.get(from, "bias"), "bias");
   made->residual = in.tensor(in.get(from, "residual"), "residual");

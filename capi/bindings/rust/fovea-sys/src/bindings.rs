@@ -614,7 +614,7 @@ pub struct fovea_layer_norm_options {
     pub struct_size: usize,
     /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
     pub epsilon: f32,
-    /// FOVEA_NORM_EPSILON_GIVEN
+    /// FOVEA_NORM_*, not FOVEA_NORM_WEIGHT_FROM_ONE
     pub flags: u32,
     /// F [E], contiguous; NULL: ones
     pub weight: *const fovea_tensor,

@@ -939,12 +939,6 @@ impl<'a> LayerNormOptions<'a> {
         self
     }
 
-    /// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
-    pub fn weight_from_one(mut self) -> Self {
-        self.flags |= sys::FOVEA_NORM_WEIGHT_FROM_ONE;
-        self
-    }
-
 
     pub(crate) fn raw(&self) -> sys::fovea_layer_norm_options {
         sys::fovea_layer_norm_options {

@@ -31,12 +31,6 @@ public final class LayerNormOptions {
     return this;
   }
 
-  /** of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes */
-  public LayerNormOptions weightFromOne() {
-    flags |= 2;
-    return this;
-  }
-
   /** F [E], contiguous; NULL: ones */
   public LayerNormOptions weight(Tensor weight) {
     this.weight = weight;
