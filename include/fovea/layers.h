@@ -98,6 +98,11 @@ enum {
 /* Largest error: GELU 7 ulp, GELU_TANH and SILU 3.5 ulp; a result smaller than 1e-35 in magnitude may come out as 0. NaN
  * stays NaN; at -infinity all but NONE give 0. */
 
+/* out = activation(x), element by element; activation is a FOVEA_ACTIVATION_*. x and out F, rank 1 to 6, last axis contiguous,
+ * same shapes; in place allowed when data, strides and types are the same. */
+FOVEA_API fovea_status fovea_activation(const fovea_context *context, int32_t activation, const fovea_tensor *x,
+                                        const fovea_tensor *out);
+
 typedef struct fovea_linear_pack_options {
   size_t struct_size;
   int32_t layout;    /* FOVEA_WEIGHT_*    */

@@ -42,8 +42,30 @@ func cMaskedSoftmax(context *Context, x *Tensor, validLens *Tensor, out *Tensor,
 	return finish(result)
 }
 
+func cSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
+	result := C.go_fovea_softmax(context.pointer(), x.view(), x.bytes(), C.int32_t(axis), out.view(), out.bytes())
+	runtime.KeepAlive(context)
+	return finish(result)
+}
+
+func cLogSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
+	result := C.go_fovea_log_softmax(context.pointer(), x.view(), x.bytes(), C.int32_t(axis), out.view(), out.bytes())
+	runtime.KeepAlive(context)
+	return finish(result)
+}
+
 func cMatmul(context *Context, a *Tensor, b *Tensor, out *Tensor) error {
 	result := C.go_fovea_matmul(context.pointer(), a.view(), a.bytes(), b.view(), b.bytes(), out.view(), out.bytes())
+	runtime.KeepAlive(context)
+	return finish(result)
+}
+
+func cGemm(context *Context, a *Tensor, b *Tensor, out *Tensor, options *GemmOptions) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &GemmOptions{}
+	}
+	result := C.go_fovea_gemm(context.pointer(), a.view(), a.bytes(), b.view(), b.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.C.view(), optionsAll.C.bytes())
 	runtime.KeepAlive(context)
 	return finish(result)
 }
@@ -180,6 +202,12 @@ func cRotary(context *Context, x *Tensor, out *Tensor, options *RotaryOptions) e
 
 func cAlibiSlopes(out *Tensor) error {
 	result := C.go_fovea_alibi_slopes(out.view(), out.bytes())
+	return finish(result)
+}
+
+func cActivation(context *Context, activation int32, x *Tensor, out *Tensor) error {
+	result := C.go_fovea_activation(context.pointer(), C.int32_t(activation), x.view(), x.bytes(), out.view(), out.bytes())
+	runtime.KeepAlive(context)
 	return finish(result)
 }
 

@@ -297,6 +297,37 @@ func (o *MaskedSoftmaxOptions) raw() *C.go_fovea_masked_softmax_options {
 	return raw
 }
 
+// GemmOptions:
+// The zero value is the default. In C: fovea_gemm_options.
+type GemmOptions struct {
+	// alpha is meant as it stands, 0 too
+	AlphaGiven bool
+	// beta is meant as it stands: at 0 c is not read
+	BetaGiven bool
+	// finite; 0: 1; unless FOVEA_GEMM_ALPHA_GIVEN
+	Alpha float32
+	// finite; 0: 1; unless FOVEA_GEMM_BETA_GIVEN
+	Beta float32
+	// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+	C *Tensor
+}
+
+func (o *GemmOptions) raw() *C.go_fovea_gemm_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_gemm_options)
+	if o.AlphaGiven {
+		raw.flags |= C.FOVEA_GEMM_ALPHA_GIVEN
+	}
+	if o.BetaGiven {
+		raw.flags |= C.FOVEA_GEMM_BETA_GIVEN
+	}
+	raw.alpha = C.float(o.Alpha)
+	raw.beta = C.float(o.Beta)
+	return raw
+}
+
 // MatmulPackOptions:
 // The zero value is the default. In C: fovea_matmul_pack_options.
 type MatmulPackOptions struct {

@@ -140,11 +140,38 @@ go_result go_fovea_masked_softmax(const fovea_context *context, const go_view *x
   return go_finish(fovea_masked_softmax(context, (x ? &made_x : NULL), (valid_lens ? &made_valid_lens : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
+go_result go_fovea_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_softmax(context, (x ? &made_x : NULL), axis, (out ? &made_out : NULL)));
+}
+
+go_result go_fovea_log_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_log_softmax(context, (x ? &made_x : NULL), axis, (out ? &made_out : NULL)));
+}
+
 go_result go_fovea_matmul(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data) {
   fovea_tensor made_a = go_tensor(a, a_data);
   fovea_tensor made_b = go_tensor(b, b_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   return go_finish(fovea_matmul(context, (a ? &made_a : NULL), (b ? &made_b : NULL), (out ? &made_out : NULL)));
+}
+
+go_result go_fovea_gemm(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data, const go_fovea_gemm_options *options, const go_view *options_c, unsigned char *options_c_data) {
+  fovea_tensor made_a = go_tensor(a, a_data);
+  fovea_tensor made_b = go_tensor(b, b_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_c = go_tensor(options_c, options_c_data);
+  fovea_gemm_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.alpha = options->alpha;
+    made_options.beta = options->beta;
+    made_options.c = (options_c ? &made_options_c : NULL);
+  }
+  return go_finish(fovea_gemm(context, (a ? &made_a : NULL), (b ? &made_b : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
 go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data, const go_fovea_matmul_pack_options *options) {
@@ -478,6 +505,12 @@ go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsign
 go_result go_fovea_alibi_slopes(const go_view *out, unsigned char *out_data) {
   fovea_tensor made_out = go_tensor(out, out_data);
   return go_finish(fovea_alibi_slopes((out ? &made_out : NULL)));
+}
+
+go_result go_fovea_activation(const fovea_context *context, int32_t activation, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_activation(context, activation, (x ? &made_x : NULL), (out ? &made_out : NULL)));
 }
 
 go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, const go_fovea_linear_pack_options *options) {

@@ -37,6 +37,12 @@ typedef struct {
 } go_fovea_masked_softmax_options;
 
 typedef struct {
+  uint32_t flags;
+  float alpha;
+  float beta;
+} go_fovea_gemm_options;
+
+typedef struct {
   int32_t precision;
 } go_fovea_matmul_pack_options;
 
@@ -122,7 +128,10 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
 go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data);
 go_result go_fovea_merge_states(const fovea_context *context, const go_view *outs, unsigned char *outs_data, const go_view *lses, unsigned char *lses_data, const go_view *out, unsigned char *out_data, const go_view *log_sum_exp, unsigned char *log_sum_exp_data);
 go_result go_fovea_masked_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *valid_lens, unsigned char *valid_lens_data, const go_view *out, unsigned char *out_data, const go_fovea_masked_softmax_options *options);
+go_result go_fovea_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data);
+go_result go_fovea_log_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data);
 go_result go_fovea_matmul(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data);
+go_result go_fovea_gemm(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data, const go_fovea_gemm_options *options, const go_view *options_c, unsigned char *options_c_data);
 go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data, const go_fovea_matmul_pack_options *options);
 go_result go_fovea_matmul_packed(const fovea_context *context, const go_view *a, unsigned char *a_data, const fovea_packed_matrix *b, const go_view *out, unsigned char *out_data);
 go_result go_fovea_exp(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data);
@@ -139,6 +148,7 @@ go_result go_fovea_positional_encoding(const fovea_context *context, const go_vi
 go_result go_fovea_add_positional_encoding(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_positional_encoding_options *options);
 go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rotary_options *options, const go_view *options_positions, unsigned char *options_positions_data);
 go_result go_fovea_alibi_slopes(const go_view *out, unsigned char *out_data);
+go_result go_fovea_activation(const fovea_context *context, int32_t activation, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data);
 go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, const go_fovea_linear_pack_options *options);
 go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsigned char *x_data, const fovea_packed_matrix *weight, const go_view *out, unsigned char *out_data, const go_fovea_linear_options *options, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data);
 go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_mean, unsigned char *options_mean_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data);

@@ -116,6 +116,19 @@ export interface MaskedSoftmaxOptions {
   emptyRows?: EmptyRows;
 }
 
+export interface GemmOptions {
+  /** alpha is meant as it stands, 0 too */
+  alphaGiven?: boolean;
+  /** beta is meant as it stands: at 0 c is not read */
+  betaGiven?: boolean;
+  /** finite; 0: 1; unless FOVEA_GEMM_ALPHA_GIVEN */
+  alpha?: number;
+  /** finite; 0: 1; unless FOVEA_GEMM_BETA_GIVEN */
+  beta?: number;
+  /** F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none */
+  c?: Input;
+}
+
 export interface MatmulPackOptions {
   /** FOVEA_PRECISION_* */
   precision?: Precision;

@@ -9,6 +9,7 @@ exports.maxRank = 6;
 exports.options = {
   AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'scaleGiven', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision'],
   MaskedSoftmaxOptions: ['emptyRows'],
+  GemmOptions: ['alphaGiven', 'betaGiven', 'alpha', 'beta', 'c'],
   MatmulPackOptions: ['precision'],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
   PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim', 'dtype'],

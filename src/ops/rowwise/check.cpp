@@ -112,4 +112,21 @@ Status check_softmax_tensors(const fovea_tensor *x, const fovea_tensor *valid_le
   return check_overlaps({{"out", out}}, {{"x", x}, {"valid_lens", valid_lens}});
 }
 
+Status check_softmax_over_axis(const fovea_tensor *x, int32_t axis, const fovea_tensor *out) {
+  FOVEA_CHECK(check_elements(x, out));
+  return check_range("", "axis", axis, -x->rank, x->rank - 1);
+}
+
+Status check_elements(const fovea_tensor *x, const fovea_tensor *out) {
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .narrow = true}));
+  FOVEA_CHECK(check_like_x(out, "out", *x, true));
+  return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
+}
+
+Status check_activation(int32_t kind) {
+  if (kind >= FOVEA_ACTIVATION_NONE && kind <= FOVEA_ACTIVATION_SILU) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "activation is %d, expected %d to %d (FOVEA_ACTIVATION_*)", kind, FOVEA_ACTIVATION_NONE,
+              FOVEA_ACTIVATION_SILU);
+}
+
 }  // namespace fovea

@@ -1,4 +1,4 @@
-// The checks of layer and RMS normalisation and of masked softmax.
+// The checks of layer and RMS normalisation, of softmax and of functions of elements.
 #pragma once
 
 #include "kernels/rowwise/layer_norm_problem.hpp"
@@ -24,5 +24,10 @@ struct NormSettings {
 [[nodiscard]] Status check_softmax_options(const fovea_masked_softmax_options *given, EmptyRows *empty_rows);
 [[nodiscard]] Status check_softmax_tensors(const fovea_tensor *x, const fovea_tensor *valid_lens,
                                            const fovea_tensor *out);
+[[nodiscard]] Status check_softmax_over_axis(const fovea_tensor *x, int32_t axis, const fovea_tensor *out);
+
+// x and out of a function of elements.
+[[nodiscard]] Status check_elements(const fovea_tensor *x, const fovea_tensor *out);
+[[nodiscard]] Status check_activation(int32_t kind);
 
 }  // namespace fovea

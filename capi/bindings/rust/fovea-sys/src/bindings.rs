@@ -114,6 +114,11 @@ pub const FOVEA_SCALE_GIVEN: u32 = 256;
 /// of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error
 pub const FOVEA_SIGMA_GIVEN: u32 = 512;
 
+/// alpha is meant as it stands, 0 too
+pub const FOVEA_GEMM_ALPHA_GIVEN: u32 = 1;
+/// beta is meant as it stands: at 0 c is not read
+pub const FOVEA_GEMM_BETA_GIVEN: u32 = 2;
+
 /// q . k Vaswani et al. 2017
 pub const FOVEA_SCORE_DOT: i32 = 0;
 /// q^T W k Luong, Pham and Manning 2015
@@ -377,6 +382,32 @@ pub struct fovea_masked_softmax_options {
 }
 
 impl Default for fovea_masked_softmax_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_gemm_options {
+    pub struct_size: usize,
+    /// FOVEA_GEMM_*
+    pub flags: u32,
+    /// finite; 0: 1; unless FOVEA_GEMM_ALPHA_GIVEN
+    pub alpha: f32,
+    /// finite; 0: 1; unless FOVEA_GEMM_BETA_GIVEN
+    pub beta: f32,
+    /// 0
+    pub reserved: i32,
+    /// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+    pub c: *const fovea_tensor,
+}
+
+impl Default for fovea_gemm_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -920,8 +951,39 @@ extern "C" {
         out: *const fovea_tensor,
         options: *const fovea_masked_softmax_options,
     ) -> fovea_status;
-    /// out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
-    /// batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
+    /// ```text
+    /// Softmax over one axis, out = e^(x - max) / sum e^(x - max); and its logarithm, out = (x - max) - log(sum e^(x - max)), which
+    /// keeps its digits where softmax is 0.
+    ///   x F [...], rank 1 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
+    ///   axis from 0 to x's rank - 1, or from -1, the last one, backwards to -rank.
+    /// As the formulas have it, -infinity alone along the axis gives NaN, and so do NaN and +infinity among it. What is off by how
+    /// much in softmax over the last axis is as in fovea_masked_softmax; over another axis, and of the logarithm, F16 and BF16
+    /// results are float32's, rounded once.
+    /// ```
+    pub fn fovea_softmax(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        axis: i32,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// ```text
+    /// Softmax over one axis, out = e^(x - max) / sum e^(x - max); and its logarithm, out = (x - max) - log(sum e^(x - max)), which
+    /// keeps its digits where softmax is 0.
+    ///   x F [...], rank 1 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
+    ///   axis from 0 to x's rank - 1, or from -1, the last one, backwards to -rank.
+    /// As the formulas have it, -infinity alone along the axis gives NaN, and so do NaN and +infinity among it. What is off by how
+    /// much in softmax over the last axis is as in fovea_masked_softmax; over another axis, and of the logarithm, F16 and BF16
+    /// results are float32's, rounded once.
+    /// ```
+    pub fn fovea_log_softmax(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        axis: i32,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = a b. a F32 [...,M,K], b F32 [...,K,N], out F32 [...,M,N]; "..." up to two batch axes. One that a or b lacks, or where
+    /// it has size 1, is repeated: it serves every entry of out's. a and b may have any strides (a transposed view is just
+    /// strides); out's last axis must be contiguous.
     /// Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
     /// Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
     /// numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
@@ -934,6 +996,16 @@ extern "C" {
         a: *const fovea_tensor,
         b: *const fovea_tensor,
         out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = alpha a b + beta c, in one pass over out. a, b, out, their types and what is promised of their product as in
+    /// fovea_matmul, whose bits it gives without options. What comes after the product is computed in float32. options may be
+    /// NULL.
+    pub fn fovea_gemm(
+        context: *const fovea_context,
+        a: *const fovea_tensor,
+        b: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_gemm_options,
     ) -> fovea_status;
     /// b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. But with
     /// FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that. options may be
@@ -949,8 +1021,8 @@ extern "C" {
     /// Bytes held; 0 for NULL.
     pub fn fovea_packed_matrix_size(packed: *const fovea_packed_matrix) -> usize;
     /// out = a b with b packed before, without allocating, but for more than a few rows of a that are copied first: in another
-    /// type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or
-    /// [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
+    /// type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or, one
+    /// batch axis that both have, [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
     /// it was rounded. The context must run the instruction set that b was packed for.
     pub fn fovea_matmul_packed(
         context: *const fovea_context,
@@ -1105,6 +1177,14 @@ extern "C" {
     /// The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
     /// the power of two P below, then every other one of 2P heads. out F32 [H], any stride.
     pub fn fovea_alibi_slopes(out: *const fovea_tensor) -> fovea_status;
+    /// out = activation(x), element by element; activation is a FOVEA_ACTIVATION_*. x and out F, rank 1 to 6, last axis contiguous,
+    /// same shapes; in place allowed when data, strides and types are the same.
+    pub fn fovea_activation(
+        context: *const fovea_context,
+        activation: i32,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
     /// fovea_matmul_pack for a weight in either layout. weight F32, F16 or BF16, rank 2, any strides. options may be NULL:
     /// [out,in].
     pub fn fovea_linear_pack(

@@ -79,6 +79,13 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_masked_softmax_options, struct_size), 0);
     assert_eq!(offset!(fovea_masked_softmax_options, empty_rows), 8);
     assert_eq!(offset!(fovea_masked_softmax_options, reserved), 12);
+    assert_eq!((size_of::<fovea_gemm_options>(), align_of::<fovea_gemm_options>()), (32, 8));
+    assert_eq!(offset!(fovea_gemm_options, struct_size), 0);
+    assert_eq!(offset!(fovea_gemm_options, flags), 8);
+    assert_eq!(offset!(fovea_gemm_options, alpha), 12);
+    assert_eq!(offset!(fovea_gemm_options, beta), 16);
+    assert_eq!(offset!(fovea_gemm_options, reserved), 20);
+    assert_eq!(offset!(fovea_gemm_options, c), 24);
     assert_eq!((size_of::<fovea_matmul_pack_options>(), align_of::<fovea_matmul_pack_options>()), (16, 8));
     assert_eq!(offset!(fovea_matmul_pack_options, struct_size), 0);
     assert_eq!(offset!(fovea_matmul_pack_options, flags), 8);

@@ -383,6 +383,64 @@ impl MaskedSoftmaxOptions {
     }
 }
 
+/// Every setter left out is a default. In C: `fovea_gemm_options`.
+#[derive(Default)]
+pub struct GemmOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) alpha: f32,
+    pub(crate) beta: f32,
+    pub(crate) c: Option<Tensor<'a>>,
+}
+
+impl<'a> GemmOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// finite; 0: 1; unless FOVEA_GEMM_ALPHA_GIVEN
+    pub fn alpha(mut self, alpha: f32) -> Self {
+        self.alpha = alpha;
+        self
+    }
+
+    /// finite; 0: 1; unless FOVEA_GEMM_BETA_GIVEN
+    pub fn beta(mut self, beta: f32) -> Self {
+        self.beta = beta;
+        self
+    }
+
+    /// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+    pub fn c(mut self, c: impl Into<Tensor<'a>>) -> Self {
+        self.c = Some(c.into());
+        self
+    }
+
+    /// alpha is meant as it stands, 0 too
+    pub fn alpha_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_GEMM_ALPHA_GIVEN;
+        self
+    }
+
+    /// beta is meant as it stands: at 0 c is not read
+    pub fn beta_given(mut self) -> Self {
+        self.flags |= sys::FOVEA_GEMM_BETA_GIVEN;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_gemm_options {
+        sys::fovea_gemm_options {
+            struct_size: std::mem::size_of::<sys::fovea_gemm_options>(),
+            flags: self.flags,
+            alpha: self.alpha,
+            beta: self.beta,
+            reserved: 0,
+            c: tensor_pointer(&self.c),
+        }
+    }
+}
+
 /// Every setter left out is a default. In C: `fovea_matmul_pack_options`.
 #[derive(Default)]
 pub struct MatmulPackOptions {

@@ -171,6 +171,27 @@ final class Layouts {
     }
   }
 
+  static final class fovea_gemm_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_FLOAT.withName("alpha"),
+        JAVA_FLOAT.withName("beta"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("c"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long alpha = place("alpha");
+    static final long beta = place("beta");
+    static final long reserved = place("reserved");
+    static final long c = place("c");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
   static final class fovea_matmul_pack_options {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),

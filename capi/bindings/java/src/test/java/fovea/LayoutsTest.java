@@ -73,6 +73,14 @@ final class LayoutsTest {
     check("fovea_masked_softmax_options.struct_size", Layouts.fovea_masked_softmax_options.struct_size, 0);
     check("fovea_masked_softmax_options.empty_rows", Layouts.fovea_masked_softmax_options.empty_rows, 8);
     check("fovea_masked_softmax_options.reserved", Layouts.fovea_masked_softmax_options.reserved, 12);
+    check("fovea_gemm_options", Layouts.fovea_gemm_options.SIZE, 32);
+    check("alignment of fovea_gemm_options", Layouts.fovea_gemm_options.LAYOUT.byteAlignment(), 8);
+    check("fovea_gemm_options.struct_size", Layouts.fovea_gemm_options.struct_size, 0);
+    check("fovea_gemm_options.flags", Layouts.fovea_gemm_options.flags, 8);
+    check("fovea_gemm_options.alpha", Layouts.fovea_gemm_options.alpha, 12);
+    check("fovea_gemm_options.beta", Layouts.fovea_gemm_options.beta, 16);
+    check("fovea_gemm_options.reserved", Layouts.fovea_gemm_options.reserved, 20);
+    check("fovea_gemm_options.c", Layouts.fovea_gemm_options.c, 24);
     check("fovea_matmul_pack_options", Layouts.fovea_matmul_pack_options.SIZE, 16);
     check("alignment of fovea_matmul_pack_options", Layouts.fovea_matmul_pack_options.LAYOUT.byteAlignment(), 8);
     check("fovea_matmul_pack_options.struct_size", Layouts.fovea_matmul_pack_options.struct_size, 0);
