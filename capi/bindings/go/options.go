@@ -316,6 +316,37 @@ func (o *MaskedSoftmaxOptions) raw() *C.go_fovea_masked_softmax_options {
 	return raw
 }
 
+// GemmOptions:
+// The zero value is the default. In C: fovea_gemm_options.
+type GemmOptions struct {
+	// finite; nil: 1
+	Alpha *float32
+	// finite; nil: 1
+	Beta *float32
+	// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+	C *Tensor
+}
+
+func (o *GemmOptions) raw() *C.go_fovea_gemm_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_gemm_options)
+	if o.Alpha != nil {
+		raw.flags |= C.FOVEA_GEMM_ALPHA_GIVEN
+	}
+	if o.Beta != nil {
+		raw.flags |= C.FOVEA_GEMM_BETA_GIVEN
+	}
+	if o.Alpha != nil {
+		raw.alpha = C.float(*o.Alpha)
+	}
+	if o.Beta != nil {
+		raw.beta = C.float(*o.Beta)
+	}
+	return raw
+}
+
 // MatmulPackOptions:
 // The zero value is the default. In C: fovea_matmul_pack_options.
 type MatmulPackOptions struct {
@@ -646,6 +677,12 @@ type LayerNormOptions struct {
 	Bias *Tensor
 	// F, x's shape, last axis contiguous: x + residual is normalised
 	Residual *Tensor
+	// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+	Sum *Tensor
+	// output F32 [...], x's axes without the last, any strides: mean(y)
+	Mean *Tensor
+	// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+	InverseDeviation *Tensor
 }
 
 func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
@@ -658,6 +695,40 @@ func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
 	}
 	if o.Epsilon != nil {
 		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
+	return raw
+}
+
+// RmsNormOptions:
+// The zero value is the default. In C: fovea_rms_norm_options.
+type RmsNormOptions struct {
+	// finite, >= 0; nil: 1e-5
+	Epsilon *float32
+	// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+	WeightFromOne bool
+	// F [E], contiguous; NULL: ones
+	Weight *Tensor
+	// F, x's shape, last axis contiguous: x + residual is normalised
+	Residual *Tensor
+	// output F, as in fovea_layer_norm_options
+	Sum *Tensor
+	// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+	InverseDeviation *Tensor
+}
+
+func (o *RmsNormOptions) raw() *C.go_fovea_rms_norm_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_rms_norm_options)
+	if o.Epsilon != nil {
+		raw.epsilon = C.float(*o.Epsilon)
+	}
+	if o.Epsilon != nil {
+		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
+	if o.WeightFromOne {
+		raw.flags |= C.FOVEA_NORM_WEIGHT_FROM_ONE
 	}
 	return raw
 }

@@ -117,6 +117,15 @@ export interface MaskedSoftmaxOptions {
   emptyRows?: EmptyRows;
 }
 
+export interface GemmOptions {
+  /** finite; left out: 1 */
+  alpha?: number;
+  /** finite; left out: 1 */
+  beta?: number;
+  /** F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none */
+  c?: Input;
+}
+
 export interface MatmulPackOptions {
   /** FOVEA_PRECISION_* */
   precision?: Precision;
@@ -279,6 +288,27 @@ export interface LayerNormOptions {
   bias?: Input;
   /** F, x's shape, last axis contiguous: x + residual is normalised */
   residual?: Input;
+  /** output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only */
+  sum?: Input;
+  /** output F32 [...], x's axes without the last, any strides: mean(y) */
+  mean?: Input;
+  /** output F32, likewise: 1 / sqrt(variance(y) + epsilon) */
+  inverseDeviation?: Input;
+}
+
+export interface RmsNormOptions {
+  /** finite, >= 0; left out: 1e-5 */
+  epsilon?: number;
+  /** of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes */
+  weightFromOne?: boolean;
+  /** F [E], contiguous; NULL: ones */
+  weight?: Input;
+  /** F, x's shape, last axis contiguous: x + residual is normalised */
+  residual?: Input;
+  /** output F, as in fovea_layer_norm_options */
+  sum?: Input;
+  /** output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon) */
+  inverseDeviation?: Input;
 }
 
 export interface KvCacheSizes {
