@@ -207,12 +207,10 @@ type AttentionOptions struct {
 	AverageWeights bool
 	// a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries
 	QueryInvariant bool
-	// scale is meant as it stands, 0 too: every finite score is then 0
-	ScaleGiven bool
 	// FOVEA_EMPTY_ROWS_*
 	EmptyRows EmptyRows
-	// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN
-	Scale float32
+	// finite; nil: 1 / sqrt(D) for the dot product, 1 for other score functions
+	Scale *float32
 	// finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)
 	Softcap float32
 	// nil: not set. used with FOVEA_QUERY_OFFSET; -2^30 to 2^30
@@ -278,11 +276,13 @@ func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
 	if o.QueryInvariant {
 		raw.flags |= C.FOVEA_QUERY_INVARIANT
 	}
-	if o.ScaleGiven {
+	if o.Scale != nil {
 		raw.flags |= C.FOVEA_SCALE_GIVEN
 	}
 	raw.empty_rows = C.int32_t(o.EmptyRows)
-	raw.scale = C.float(o.Scale)
+	if o.Scale != nil {
+		raw.scale = C.float(*o.Scale)
+	}
 	raw.softcap = C.float(o.Softcap)
 	if o.QueryOffset != nil {
 		raw.query_offset = C.int64_t(*o.QueryOffset)
@@ -415,10 +415,8 @@ func (o *PreparedKeysSizes) raw() *C.go_fovea_prepared_keys_sizes {
 type KernelRegressionOptions struct {
 	// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
 	LeaveOneOut bool
-	// of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error
-	SigmaGiven bool
-	// the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN
-	Sigma float32
+	// the kernel's width, > 0 and finite; nil: 1
+	Sigma *float32
 	// output F [Q,N], or NULL
 	Weights *Tensor
 }
@@ -431,26 +429,26 @@ func (o *KernelRegressionOptions) raw() *C.go_fovea_kernel_regression_options {
 	if o.LeaveOneOut {
 		raw.flags |= C.FOVEA_LEAVE_ONE_OUT
 	}
-	if o.SigmaGiven {
+	if o.Sigma != nil {
 		raw.flags |= C.FOVEA_SIGMA_GIVEN
 	}
-	raw.sigma = C.float(o.Sigma)
+	if o.Sigma != nil {
+		raw.sigma = C.float(*o.Sigma)
+	}
 	return raw
 }
 
 // PositionalEncodingOptions:
 // The zero value is the default. In C: fovea_positional_encoding_options.
 type PositionalEncodingOptions struct {
-	// > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN
-	Base float32
+	// > 1 and finite; nil: 10000
+	Base *float32
 	// in [0, 1); for fovea_add_positional_encoding
 	Dropout float32
 	// position of row 0, 0 to 2^30
 	Offset int64
 	// used with dropout
 	DropoutSeed uint64
-	// base is meant as it stands: 0 is an error
-	BaseGiven bool
 }
 
 func (o *PositionalEncodingOptions) raw() *C.go_fovea_positional_encoding_options {
@@ -458,11 +456,13 @@ func (o *PositionalEncodingOptions) raw() *C.go_fovea_positional_encoding_option
 		return nil
 	}
 	raw := new(C.go_fovea_positional_encoding_options)
-	raw.base = C.float(o.Base)
+	if o.Base != nil {
+		raw.base = C.float(*o.Base)
+	}
 	raw.dropout = C.float(o.Dropout)
 	raw.offset = C.int64_t(o.Offset)
 	raw.dropout_seed = C.uint64_t(o.DropoutSeed)
-	if o.BaseGiven {
+	if o.Base != nil {
 		raw.flags |= C.FOVEA_ENCODING_BASE_GIVEN
 	}
 	return raw
@@ -475,20 +475,12 @@ type RotaryOptions struct {
 	Interleaved bool
 	// rotate back
 	Inverse bool
-	// base is meant as it stands: 0 is an error
-	BaseGiven bool
-	// position_scale is meant as it stands, 0 too: all rows stand at position 0
-	PositionScaleGiven bool
-	// rotary_dim is meant as it stands, 0 too: x is copied
-	DimGiven bool
-	// attention_factor is meant as it stands, 0 too
-	AttentionFactorGiven bool
-	// > 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN
-	Base float32
-	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
-	PositionScale float32
-	// the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN
-	RotaryDim int64
+	// > 1 and finite; nil: 10000
+	Base *float32
+	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; nil: 1
+	PositionScale *float32
+	// the first features, an even number up to D, are rotated, the others copied; nil: D (even)
+	RotaryDim *int64
 	// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
 	Offset int64
 	// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
@@ -501,8 +493,8 @@ type RotaryOptions struct {
 	Cosines *Tensor
 	// F, of cosines' shape, last axis contiguous; both are given or neither
 	Sines *Tensor
-	// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
-	AttentionFactor float32
+	// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; nil: 1
+	AttentionFactor *float32
 }
 
 func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
@@ -516,23 +508,31 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 	if o.Inverse {
 		raw.flags |= C.FOVEA_ROTARY_INVERSE
 	}
-	if o.BaseGiven {
+	if o.Base != nil {
 		raw.flags |= C.FOVEA_ROTARY_BASE_GIVEN
 	}
-	if o.PositionScaleGiven {
+	if o.PositionScale != nil {
 		raw.flags |= C.FOVEA_ROTARY_POSITION_SCALE_GIVEN
 	}
-	if o.DimGiven {
+	if o.RotaryDim != nil {
 		raw.flags |= C.FOVEA_ROTARY_DIM_GIVEN
 	}
-	if o.AttentionFactorGiven {
+	if o.AttentionFactor != nil {
 		raw.flags |= C.FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
 	}
-	raw.base = C.float(o.Base)
-	raw.position_scale = C.float(o.PositionScale)
-	raw.rotary_dim = C.int64_t(o.RotaryDim)
+	if o.Base != nil {
+		raw.base = C.float(*o.Base)
+	}
+	if o.PositionScale != nil {
+		raw.position_scale = C.float(*o.PositionScale)
+	}
+	if o.RotaryDim != nil {
+		raw.rotary_dim = C.int64_t(*o.RotaryDim)
+	}
 	raw.offset = C.int64_t(o.Offset)
-	raw.attention_factor = C.float(o.AttentionFactor)
+	if o.AttentionFactor != nil {
+		raw.attention_factor = C.float(*o.AttentionFactor)
+	}
 	return raw
 }
 
@@ -638,10 +638,8 @@ func (o *LinearOptions) raw() *C.go_fovea_linear_options {
 // LayerNormOptions:
 // The zero value is the default. In C: fovea_layer_norm_options.
 type LayerNormOptions struct {
-	// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
-	Epsilon float32
-	// epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN
-	EpsilonGiven bool
+	// finite, >= 0; nil: 1e-5
+	Epsilon *float32
 	// F [E], contiguous; NULL: ones
 	Weight *Tensor
 	// F [E], contiguous; NULL: zeros
@@ -655,8 +653,10 @@ func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
 		return nil
 	}
 	raw := new(C.go_fovea_layer_norm_options)
-	raw.epsilon = C.float(o.Epsilon)
-	if o.EpsilonGiven {
+	if o.Epsilon != nil {
+		raw.epsilon = C.float(*o.Epsilon)
+	}
+	if o.Epsilon != nil {
 		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
 	}
 	return raw

@@ -302,9 +302,10 @@ class KvCache extends Owner {
     super(sizes instanceof Restored ? sizes.handle : native.kvCacheCreate(false, read('KvCacheSizes', sizes)));
   }
 
-  /** A cache of what save gave. capacity 0: as it was saved with. */
-  static restore(bytes, capacity = 0) {
-    return new KvCache(new Restored(native.kvCacheRestore(false, bytes, bytes.length, capacity)));
+  /** A cache of what save gave. capacity left out: as it was saved with. */
+  static restore(bytes, capacity) {
+    if (capacity === 0) refuse('FOVEA_BAD_VALUE', 'capacity is 0, expected at least 1');
+    return new KvCache(new Restored(native.kvCacheRestore(false, bytes, capacity)));
   }
 
   get length() {
@@ -321,7 +322,7 @@ class KvCache extends Owner {
 
   save() {
     const bytes = new Uint8Array(native.about('savedSize', this.handle));
-    native.kvCacheSave(false, this, bytes, bytes.length);
+    native.kvCacheSave(false, this, bytes);
     return bytes;
   }
 }
@@ -344,7 +345,7 @@ both(KvCache.prototype, 'attend', 'kvCacheAttend', function (query, options = {}
 
 class PreparedKeys extends Owner {
   constructor(score, options) {
-    const sizes = read('PreparedKeysSizes', { batch: 1, kvHeads: 1, ...options }, ['context']);
+    const sizes = read('PreparedKeysSizes', { ...options, batch: options.batch ?? 1, kvHeads: options.kvHeads ?? 1 }, ['context']);
     super(native.preparedKeysCreate(false, options.context, read('Score', score), sizes));
   }
 

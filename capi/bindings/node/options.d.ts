@@ -72,11 +72,9 @@ export interface AttentionOptions {
   averageWeights?: boolean;
   /** a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries */
   queryInvariant?: boolean;
-  /** scale is meant as it stands, 0 too: every finite score is then 0 */
-  scaleGiven?: boolean;
   /** FOVEA_EMPTY_ROWS_* */
   emptyRows?: EmptyRows;
-  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN */
+  /** finite; left out: 1 / sqrt(D) for the dot product, 1 for other score functions */
   scale?: number;
   /** finite, >= 0; 0: none. The limit that the logits approach (Gemma 2) */
   softcap?: number;
@@ -178,16 +176,14 @@ export interface PreparedKeysSizes {
 export interface KernelRegressionOptions {
   /** query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given) */
   leaveOneOut?: boolean;
-  /** of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error */
-  sigmaGiven?: boolean;
-  /** the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN */
+  /** the kernel's width, > 0 and finite; left out: 1 */
   sigma?: number;
   /** output F [Q,N], or NULL */
   weights?: Input;
 }
 
 export interface PositionalEncodingOptions {
-  /** > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN */
+  /** > 1 and finite; left out: 10000 */
   base?: number;
   /** in [0, 1); for fovea_add_positional_encoding */
   dropout?: number;
@@ -195,8 +191,6 @@ export interface PositionalEncodingOptions {
   offset?: number | bigint;
   /** used with dropout */
   dropoutSeed?: number | bigint;
-  /** base is meant as it stands: 0 is an error */
-  baseGiven?: boolean;
 }
 
 export interface RotaryOptions {
@@ -204,19 +198,11 @@ export interface RotaryOptions {
   interleaved?: boolean;
   /** rotate back */
   inverse?: boolean;
-  /** base is meant as it stands: 0 is an error */
-  baseGiven?: boolean;
-  /** position_scale is meant as it stands, 0 too: all rows stand at position 0 */
-  positionScaleGiven?: boolean;
-  /** rotary_dim is meant as it stands, 0 too: x is copied */
-  dimGiven?: boolean;
-  /** attention_factor is meant as it stands, 0 too */
-  attentionFactorGiven?: boolean;
-  /** > 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN */
+  /** > 1 and finite; left out: 10000 */
   base?: number;
-  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN */
+  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; left out: 1 */
   positionScale?: number;
-  /** the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN */
+  /** the first features, an even number up to D, are rotated, the others copied; left out: D (even) */
   rotaryDim?: number | bigint;
   /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34 */
   offset?: number | bigint;
@@ -230,7 +216,7 @@ export interface RotaryOptions {
   cosines?: Input;
   /** F, of cosines' shape, last axis contiguous; both are given or neither */
   sines?: Input;
-  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN */
+  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; left out: 1 */
   attentionFactor?: number;
 }
 
@@ -246,7 +232,7 @@ export interface RotaryFrequenciesOptions {
   factor?: number;
   /** of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30 */
   originalLength?: number | bigint;
-  /** of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length */
+  /** of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; left out: original_length */
   length?: number | bigint;
   /** of LLAMA3: >= 0 */
   lowFrequencyFactor?: number;
@@ -285,10 +271,8 @@ export interface LinearOptions {
 }
 
 export interface LayerNormOptions {
-  /** finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN */
+  /** finite, >= 0; left out: 1e-5 */
   epsilon?: number;
-  /** epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN */
-  epsilonGiven?: boolean;
   /** F [E], contiguous; NULL: ones */
   weight?: Input;
   /** F [E], contiguous; NULL: zeros */
@@ -306,7 +290,7 @@ export interface KvCacheSizes {
   capacity: number | bigint;
   /** D, 1 to 1024 */
   headDim: number | bigint;
-  /** Dv, 1 to 1024; 0: head_dim */
+  /** Dv, 1 to 1024; left out: head_dim */
   valueDim?: number | bigint;
   /** FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32 */
   dtype?: Dtype;
@@ -324,7 +308,7 @@ export interface MhaParameters {
   precision?: Precision;
   /** H, at least 1 */
   heads?: number | bigint;
-  /** Hkv, a divisor of H; 0: H */
+  /** Hkv, a divisor of H; left out: H */
   kvHeads?: number | bigint;
   /** [H D, Eq] */
   queryWeight?: Input;

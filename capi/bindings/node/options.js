@@ -7,18 +7,18 @@ exports.maxRank = 6;
 
 // The properties that each kind of options has.
 exports.options = {
-  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'scaleGiven', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision'],
+  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision'],
   MaskedSoftmaxOptions: ['emptyRows'],
   MatmulPackOptions: ['precision'],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
   PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim', 'dtype'],
-  KernelRegressionOptions: ['leaveOneOut', 'sigmaGiven', 'sigma', 'weights'],
-  PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed', 'baseGiven'],
-  RotaryOptions: ['interleaved', 'inverse', 'baseGiven', 'positionScaleGiven', 'dimGiven', 'attentionFactorGiven', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions', 'frequencies', 'sections', 'cosines', 'sines', 'attentionFactor'],
+  KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
+  PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
+  RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions', 'frequencies', 'sections', 'cosines', 'sines', 'attentionFactor'],
   RotaryFrequenciesOptions: ['unrounded', 'kind', 'base', 'factor', 'originalLength', 'length', 'lowFrequencyFactor', 'highFrequencyFactor', 'fastRotations', 'slowRotations', 'mscale', 'mscaleAllDim', 'shortFactors', 'longFactors'],
   LinearPackOptions: ['layout', 'precision'],
   LinearOptions: ['activation', 'precision', 'bias', 'residual'],
-  LayerNormOptions: ['epsilon', 'epsilonGiven', 'weight', 'bias', 'residual'],
+  LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual'],
   KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim', 'dtype'],
   MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
   MhaOptions: ['keepCache', 'precision', 'attention', 'score', 'rotary', 'cache'],

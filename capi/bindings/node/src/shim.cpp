@@ -14,7 +14,7 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
   if (in.flag(in.get(from, "averageWeights"), false, "averageWeights")) made->flags |= FOVEA_AVERAGE_WEIGHTS;
   if (in.flag(in.get(from, "queryInvariant"), false, "queryInvariant")) made->flags |= FOVEA_QUERY_INVARIANT;
-  if (in.flag(in.get(from, "scaleGiven"), false, "scaleGiven")) made->flags |= FOVEA_SCALE_GIVEN;
+  if (in.flag(in.get(from, "scale"), true, "scale")) made->flags |= FOVEA_SCALE_GIVEN;
   made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
   made->scale = in.float32(in.get(from, "scale"), "scale");
   made->softcap = in.float32(in.get(from, "softcap"), "softcap");
@@ -86,7 +86,7 @@ static const fovea_kernel_regression_options *read_fovea_kernel_regression_optio
   fovea_kernel_regression_options *made = in.call.make<fovea_kernel_regression_options>();
   made->struct_size = sizeof(fovea_kernel_regression_options);
   if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
-  if (in.flag(in.get(from, "sigmaGiven"), false, "sigmaGiven")) made->flags |= FOVEA_SIGMA_GIVEN;
+  if (in.flag(in.get(from, "sigma"), true, "sigma")) made->flags |= FOVEA_SIGMA_GIVEN;
   made->sigma = in.float32(in.get(from, "sigma"), "sigma");
   made->weights = in.tensor(in.get(from, "weights"), "weights");
   return made;
@@ -100,7 +100,7 @@ static const fovea_positional_encoding_options *read_fovea_positional_encoding_o
   made->dropout = in.float32(in.get(from, "dropout"), "dropout");
   made->offset = in.int64(in.get(from, "offset"), "offset");
   made->dropout_seed = in.uint64(in.get(from, "dropoutSeed"), "dropoutSeed");
-  if (in.flag(in.get(from, "baseGiven"), false, "baseGiven")) made->flags |= FOVEA_ENCODING_BASE_GIVEN;
+  if (in.flag(in.get(from, "base"), true, "base")) made->flags |= FOVEA_ENCODING_BASE_GIVEN;
   return made;
 }
 
@@ -110,10 +110,10 @@ static const fovea_rotary_options *read_fovea_rotary_options(Reader &in, napi_va
   made->struct_size = sizeof(fovea_rotary_options);
   if (in.flag(in.get(from, "interleaved"), false, "interleaved")) made->flags |= FOVEA_ROTARY_INTERLEAVED;
   if (in.flag(in.get(from, "inverse"), false, "inverse")) made->flags |= FOVEA_ROTARY_INVERSE;
-  if (in.flag(in.get(from, "baseGiven"), false, "baseGiven")) made->flags |= FOVEA_ROTARY_BASE_GIVEN;
-  if (in.flag(in.get(from, "positionScaleGiven"), false, "positionScaleGiven")) made->flags |= FOVEA_ROTARY_POSITION_SCALE_GIVEN;
-  if (in.flag(in.get(from, "dimGiven"), false, "dimGiven")) made->flags |= FOVEA_ROTARY_DIM_GIVEN;
-  if (in.flag(in.get(from, "attentionFactorGiven"), false, "attentionFactorGiven")) made->flags |= FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
+  if (in.flag(in.get(from, "base"), true, "base")) made->flags |= FOVEA_ROTARY_BASE_GIVEN;
+  if (in.flag(in.get(from, "positionScale"), true, "positionScale")) made->flags |= FOVEA_ROTARY_POSITION_SCALE_GIVEN;
+  if (in.flag(in.get(from, "rotaryDim"), true, "rotaryDim")) made->flags |= FOVEA_ROTARY_DIM_GIVEN;
+  if (in.flag(in.get(from, "attentionFactor"), true, "attentionFactor")) made->flags |= FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
   made->base = in.float32(in.get(from, "base"), "base");
   made->position_scale = in.float32(in.get(from, "positionScale"), "positionScale");
   made->rotary_dim = in.int64(in.get(from, "rotaryDim"), "rotaryDim");
@@ -136,7 +136,7 @@ static const fovea_rotary_frequencies_options *read_fovea_rotary_frequencies_opt
   made->base = in.float32(in.get(from, "base"), "base");
   made->factor = in.float32(in.get(from, "factor"), "factor");
   made->original_length = in.int64(in.get(from, "originalLength"), "originalLength");
-  made->length = in.int64(in.get(from, "length"), "length");
+  made->length = in.given_size(in.get(from, "length"), "length");
   made->low_frequency_factor = in.float32(in.get(from, "lowFrequencyFactor"), "lowFrequencyFactor");
   made->high_frequency_factor = in.float32(in.get(from, "highFrequencyFactor"), "highFrequencyFactor");
   made->fast_rotations = in.float32(in.get(from, "fastRotations"), "fastRotations");
@@ -173,7 +173,7 @@ static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in,
   fovea_layer_norm_options *made = in.call.make<fovea_layer_norm_options>();
   made->struct_size = sizeof(fovea_layer_norm_options);
   made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
-  if (in.flag(in.get(from, "epsilonGiven"), false, "epsilonGiven")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
+  if (in.flag(in.get(from, "epsilon"), true, "epsilon")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
   made->weight = in.tensor(in.get(from, "weight"), "weight");
   made->bias = in.tensor(in.get(from, "bias"), "bias");
   made->residual = in.tensor(in.get(from, "residual"), "residual");
@@ -188,7 +188,7 @@ static const fovea_kv_cache_sizes *read_fovea_kv_cache_sizes(Reader &in, napi_va
   made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
   made->capacity = in.int64(in.get(from, "capacity"), "capacity");
   made->head_dim = in.int64(in.get(from, "headDim"), "headDim");
-  made->value_dim = in.int64(in.get(from, "valueDim"), "valueDim");
+  made->value_dim = in.given_size(in.get(from, "valueDim"), "valueDim");
   made->dtype = in.choice(in.get(from, "dtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}}, "dtype");
   return made;
 }
@@ -200,7 +200,7 @@ static const fovea_mha_parameters *read_fovea_mha_parameters(Reader &in, napi_va
   made->layout = in.choice(in.get(from, "layout"), {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
   made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
   made->heads = in.int64(in.get(from, "heads"), "heads");
-  made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
+  made->kv_heads = in.given_size(in.get(from, "kvHeads"), "kvHeads");
   made->query_weight = in.tensor(in.get(from, "queryWeight"), "queryWeight");
   made->key_weight = in.tensor(in.get(from, "keyWeight"), "keyWeight");
   made->value_weight = in.tensor(in.get(from, "valueWeight"), "valueWeight");
@@ -488,18 +488,16 @@ static void parse_fovea_kv_cache_reorder(Reader &in, const napi_value *args) {
 
 static void parse_fovea_kv_cache_save(Reader &in, const napi_value *args) {
   const fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[0], Kind::kv_cache, false, "cache");
-  uint8_t *bytes = in.bytes(args[1], "bytes");
-  size_t size = in.size(args[2], "size");
-  in.call.run = [=] { return fovea_kv_cache_save(cache, bytes, size); };
+  const Bytes *bytes = in.bytes(args[1], "bytes");
+  in.call.run = [=] { return fovea_kv_cache_save(cache, bytes->data, bytes->size); };
 }
 
 static void parse_fovea_kv_cache_restore(Reader &in, const napi_value *args) {
-  uint8_t *bytes = in.bytes(args[0], "bytes");
-  size_t size = in.size(args[1], "size");
-  int64_t capacity = in.int64(args[2], "capacity");
+  const Bytes *bytes = in.bytes(args[0], "bytes");
+  int64_t capacity = in.int64(args[1], "capacity");
   Call *call = &in.call;
   call->made_kind = Kind::kv_cache;
-  in.call.run = [=] { return fovea_kv_cache_restore(bytes, size, capacity, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
+  in.call.run = [=] { return fovea_kv_cache_restore(bytes->data, bytes->size, capacity, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
 }
 
 static void parse_fovea_mha_weights_create(Reader &in, const napi_value *args) {
@@ -563,8 +561,8 @@ const Operation operations[] = {
     {"kvCacheAttend", 6, parse_fovea_kv_cache_attend},
     {"kvCacheTruncate", 2, parse_fovea_kv_cache_truncate},
     {"kvCacheReorder", 3, parse_fovea_kv_cache_reorder},
-    {"kvCacheSave", 3, parse_fovea_kv_cache_save},
-    {"kvCacheRestore", 3, parse_fovea_kv_cache_restore},
+    {"kvCacheSave", 2, parse_fovea_kv_cache_save},
+    {"kvCacheRestore", 2, parse_fovea_kv_cache_restore},
     {"mhaWeightsCreate", 2, parse_fovea_mha_weights_create},
     {"multiHeadAttention", 7, parse_fovea_multi_head_attention},
     {"multiHeadAttentionOnce", 7, parse_fovea_multi_head_attention_once},
@@ -605,4 +603,9 @@ void destroy(Kind kind, void *raw) {
     case Kind::plan: return fovea_plan_destroy(static_cast<fovea_plan *>(raw));
     case Kind::prepared_keys: return fovea_prepared_keys_destroy(static_cast<fovea_prepared_keys *>(raw));
   }
+}
+
+const char *name_of(Kind kind) {
+  static const char *const names[] = {"Context", "KvCache", "MhaWeights", "PackedMatrix", "Plan", "PreparedKeys"};
+  return names[static_cast<int>(kind)];
 }

@@ -1,7 +1,7 @@
 //! Positions, linear layers, layer normalisation and multi-head attention, as methods of [`Context`].
 use crate::error::check;
 use crate::operations::pointer;
-use crate::tensor::View;
+use crate::tensor::sealed::Raw;
 use crate::*;
 
 impl Context {
@@ -130,7 +130,7 @@ impl Context {
         let (key, value) = (pointer(&key), pointer(&value));
         options.with_raw(|options| {
             check(unsafe {
-                let (parameters, query, out) = (parameters.raw(), query.raw(), out.raw());
+                let (parameters, query, out) = (parameters.raw()?, query.raw(), out.raw());
                 sys::fovea_multi_head_attention_once(self.raw(), &parameters, query, key, value, out, options)
             })
         })

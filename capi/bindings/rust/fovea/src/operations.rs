@@ -1,6 +1,6 @@
 //! Attention and the building blocks, as methods of [`Context`].
 use crate::error::check;
-use crate::tensor::View;
+use crate::tensor::sealed::Raw;
 use crate::*;
 use std::ptr::null;
 

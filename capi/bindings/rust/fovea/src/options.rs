@@ -3,8 +3,16 @@
 
 use crate::sys;
 use crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};
-use crate::KvCache;
+use crate::{Error, KvCache, Result, Status};
 use std::ptr::{null, null_mut};
+
+/// A size that was left out, or is not 0.
+fn given_size(size: Option<i64>, name: &str) -> Result<i64> {
+    if size == Some(0) {
+        return Err(Error::new(Status::BadValue, format!("{name} is 0, expected at least 1")));
+    }
+    Ok(size.unwrap_or(0))
+}
 
 /// Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -198,8 +206,9 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
-    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN
+    /// finite; left out: 1 / sqrt(D) for the dot product, 1 for other score functions
     pub fn scale(mut self, scale: f32) -> Self {
+        self.flags |= sys::FOVEA_SCALE_GIVEN;
         self.scale = scale;
         self
     }
@@ -336,12 +345,6 @@ impl<'a> AttentionOptions<'a> {
     /// a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries
     pub fn query_invariant(mut self) -> Self {
         self.flags |= sys::FOVEA_QUERY_INVARIANT;
-        self
-    }
-
-    /// scale is meant as it stands, 0 too: every finite score is then 0
-    pub fn scale_given(mut self) -> Self {
-        self.flags |= sys::FOVEA_SCALE_GIVEN;
         self
     }
 
@@ -618,8 +621,9 @@ impl<'a> KernelRegressionOptions<'a> {
         Self::default()
     }
 
-    /// the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN
+    /// the kernel's width, > 0 and finite; left out: 1
     pub fn sigma(mut self, sigma: f32) -> Self {
+        self.flags |= sys::FOVEA_SIGMA_GIVEN;
         self.sigma = sigma;
         self
     }
@@ -633,12 +637,6 @@ impl<'a> KernelRegressionOptions<'a> {
     /// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
     pub fn leave_one_out(mut self) -> Self {
         self.flags |= sys::FOVEA_LEAVE_ONE_OUT;
-        self
-    }
-
-    /// of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error
-    pub fn sigma_given(mut self) -> Self {
-        self.flags |= sys::FOVEA_SIGMA_GIVEN;
         self
     }
 
@@ -669,8 +667,9 @@ impl PositionalEncodingOptions {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN
+    /// > 1 and finite; left out: 10000
     pub fn base(mut self, base: f32) -> Self {
+        self.flags |= sys::FOVEA_ENCODING_BASE_GIVEN;
         self.base = base;
         self
     }
@@ -690,12 +689,6 @@ impl PositionalEncodingOptions {
     /// used with dropout
     pub fn dropout_seed(mut self, dropout_seed: u64) -> Self {
         self.dropout_seed = dropout_seed;
-        self
-    }
-
-    /// base is meant as it stands: 0 is an error
-    pub fn base_given(mut self) -> Self {
-        self.flags |= sys::FOVEA_ENCODING_BASE_GIVEN;
         self
     }
 
@@ -735,20 +728,23 @@ impl<'a> RotaryOptions<'a> {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN
+    /// > 1 and finite; left out: 10000
     pub fn base(mut self, base: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_BASE_GIVEN;
         self.base = base;
         self
     }
 
-    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; left out: 1
     pub fn position_scale(mut self, position_scale: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_POSITION_SCALE_GIVEN;
         self.position_scale = position_scale;
         self
     }
 
-    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN
+    /// the first features, an even number up to D, are rotated, the others copied; left out: D (even)
     pub fn rotary_dim(mut self, rotary_dim: i64) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_DIM_GIVEN;
         self.rotary_dim = rotary_dim;
         self
     }
@@ -789,8 +785,9 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
+    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; left out: 1
     pub fn attention_factor(mut self, attention_factor: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
         self.attention_factor = attention_factor;
         self
     }
@@ -804,30 +801,6 @@ impl<'a> RotaryOptions<'a> {
     /// rotate back
     pub fn inverse(mut self) -> Self {
         self.flags |= sys::FOVEA_ROTARY_INVERSE;
-        self
-    }
-
-    /// base is meant as it stands: 0 is an error
-    pub fn base_given(mut self) -> Self {
-        self.flags |= sys::FOVEA_ROTARY_BASE_GIVEN;
-        self
-    }
-
-    /// position_scale is meant as it stands, 0 too: all rows stand at position 0
-    pub fn position_scale_given(mut self) -> Self {
-        self.flags |= sys::FOVEA_ROTARY_POSITION_SCALE_GIVEN;
-        self
-    }
-
-    /// rotary_dim is meant as it stands, 0 too: x is copied
-    pub fn dim_given(mut self) -> Self {
-        self.flags |= sys::FOVEA_ROTARY_DIM_GIVEN;
-        self
-    }
-
-    /// attention_factor is meant as it stands, 0 too
-    pub fn attention_factor_given(mut self) -> Self {
-        self.flags |= sys::FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
         self
     }
 
@@ -862,7 +835,7 @@ pub struct RotaryFrequenciesOptions<'a> {
     pub(crate) base: f32,
     pub(crate) factor: f32,
     pub(crate) original_length: i64,
-    pub(crate) length: i64,
+    pub(crate) length: Option<i64>,
     pub(crate) low_frequency_factor: f32,
     pub(crate) high_frequency_factor: f32,
     pub(crate) fast_rotations: f32,
@@ -903,9 +876,9 @@ impl<'a> RotaryFrequenciesOptions<'a> {
         self
     }
 
-    /// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length
+    /// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; left out: original_length
     pub fn length(mut self, length: i64) -> Self {
-        self.length = length;
+        self.length = Some(length);
         self
     }
 
@@ -964,15 +937,15 @@ impl<'a> RotaryFrequenciesOptions<'a> {
     }
 
 
-    pub(crate) fn raw(&self) -> sys::fovea_rotary_frequencies_options {
-        sys::fovea_rotary_frequencies_options {
+    pub(crate) fn raw(&self) -> Result<sys::fovea_rotary_frequencies_options> {
+        Ok(sys::fovea_rotary_frequencies_options {
             struct_size: std::mem::size_of::<sys::fovea_rotary_frequencies_options>(),
             flags: self.flags,
             kind: self.kind as i32,
             base: self.base,
             factor: self.factor,
             original_length: self.original_length,
-            length: self.length,
+            length: given_size(self.length, "length")?,
             low_frequency_factor: self.low_frequency_factor,
             high_frequency_factor: self.high_frequency_factor,
             fast_rotations: self.fast_rotations,
@@ -981,7 +954,7 @@ impl<'a> RotaryFrequenciesOptions<'a> {
             mscale_all_dim: self.mscale_all_dim,
             short_factors: tensor_pointer(&self.short_factors),
             long_factors: tensor_pointer(&self.long_factors),
-        }
+        })
     }
 }
 
@@ -1087,8 +1060,9 @@ impl<'a> LayerNormOptions<'a> {
         Self::default()
     }
 
-    /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
+    /// finite, >= 0; left out: 1e-5
     pub fn epsilon(mut self, epsilon: f32) -> Self {
+        self.flags |= sys::FOVEA_NORM_EPSILON_GIVEN;
         self.epsilon = epsilon;
         self
     }
@@ -1108,12 +1082,6 @@ impl<'a> LayerNormOptions<'a> {
     /// F, x's shape, last axis contiguous: x + residual is normalised
     pub fn residual(mut self, residual: impl Into<Tensor<'a>>) -> Self {
         self.residual = Some(residual.into());
-        self
-    }
-
-    /// epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN
-    pub fn epsilon_given(mut self) -> Self {
-        self.flags |= sys::FOVEA_NORM_EPSILON_GIVEN;
         self
     }
 
@@ -1137,7 +1105,7 @@ pub struct KvCacheSizes {
     pub(crate) kv_heads: i64,
     pub(crate) capacity: i64,
     pub(crate) head_dim: i64,
-    pub(crate) value_dim: i64,
+    pub(crate) value_dim: Option<i64>,
     pub(crate) dtype: Dtype,
 }
 
@@ -1171,9 +1139,9 @@ impl KvCacheSizes {
         self
     }
 
-    /// Dv, 1 to 1024; 0: head_dim
+    /// Dv, 1 to 1024; left out: head_dim
     pub fn value_dim(mut self, value_dim: i64) -> Self {
-        self.value_dim = value_dim;
+        self.value_dim = Some(value_dim);
         self
     }
 
@@ -1184,17 +1152,17 @@ impl KvCacheSizes {
     }
 
 
-    pub(crate) fn raw(&self) -> sys::fovea_kv_cache_sizes {
-        sys::fovea_kv_cache_sizes {
+    pub(crate) fn raw(&self) -> Result<sys::fovea_kv_cache_sizes> {
+        Ok(sys::fovea_kv_cache_sizes {
             struct_size: std::mem::size_of::<sys::fovea_kv_cache_sizes>(),
             batch: self.batch,
             kv_heads: self.kv_heads,
             capacity: self.capacity,
             head_dim: self.head_dim,
-            value_dim: self.value_dim,
+            value_dim: given_size(self.value_dim, "value_dim")?,
             dtype: self.dtype as i32,
             reserved: 0,
-        }
+        })
     }
 }
 
@@ -1208,7 +1176,7 @@ pub struct MhaParameters<'a> {
     pub(crate) layout: WeightLayout,
     pub(crate) precision: Precision,
     pub(crate) heads: i64,
-    pub(crate) kv_heads: i64,
+    pub(crate) kv_heads: Option<i64>,
     pub(crate) query_weight: Option<Tensor<'a>>,
     pub(crate) key_weight: Option<Tensor<'a>>,
     pub(crate) value_weight: Option<Tensor<'a>>,
@@ -1245,9 +1213,9 @@ impl<'a> MhaParameters<'a> {
         self
     }
 
-    /// Hkv, a divisor of H; 0: H
+    /// Hkv, a divisor of H; left out: H
     pub fn kv_heads(mut self, kv_heads: i64) -> Self {
-        self.kv_heads = kv_heads;
+        self.kv_heads = Some(kv_heads);
         self
     }
 
@@ -1312,13 +1280,13 @@ impl<'a> MhaParameters<'a> {
     }
 
 
-    pub(crate) fn raw(&self) -> sys::fovea_mha_parameters {
-        sys::fovea_mha_parameters {
+    pub(crate) fn raw(&self) -> Result<sys::fovea_mha_parameters> {
+        Ok(sys::fovea_mha_parameters {
             struct_size: std::mem::size_of::<sys::fovea_mha_parameters>(),
             layout: self.layout as i32,
             precision: self.precision as i32,
             heads: self.heads,
-            kv_heads: self.kv_heads,
+            kv_heads: given_size(self.kv_heads, "kv_heads")?,
             query_weight: tensor_pointer(&self.query_weight),
             key_weight: tensor_pointer(&self.key_weight),
             value_weight: tensor_pointer(&self.value_weight),
@@ -1329,7 +1297,7 @@ impl<'a> MhaParameters<'a> {
             value_bias: tensor_pointer(&self.value_bias),
             in_bias: tensor_pointer(&self.in_bias),
             out_bias: tensor_pointer(&self.out_bias),
-        }
+        })
     }
 }
 

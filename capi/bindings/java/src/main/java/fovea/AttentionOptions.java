@@ -86,20 +86,15 @@ public final class AttentionOptions {
     return this;
   }
 
-  /** scale is meant as it stands, 0 too: every finite score is then 0 */
-  public AttentionOptions scaleGiven() {
-    flags |= 256;
-    return this;
-  }
-
   /** FOVEA_EMPTY_ROWS_* */
   public AttentionOptions emptyRows(EmptyRows emptyRows) {
     this.emptyRows = emptyRows;
     return this;
   }
 
-  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN */
+  /** finite; left out: 1 / sqrt(D) for the dot product, 1 for other score functions */
   public AttentionOptions scale(float scale) {
+    flags |= 256;
     this.scale = scale;
     return this;
   }

@@ -23,14 +23,9 @@ public final class KernelRegressionOptions {
     return this;
   }
 
-  /** of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error */
-  public KernelRegressionOptions sigmaGiven() {
-    flags |= 512;
-    return this;
-  }
-
-  /** the kernel's width, &gt; 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN */
+  /** the kernel's width, &gt; 0 and finite; left out: 1 */
   public KernelRegressionOptions sigma(float sigma) {
+    flags |= 512;
     this.sigma = sigma;
     return this;
   }

@@ -16,15 +16,10 @@ public final class LayerNormOptions {
 
   public LayerNormOptions() {}
 
-  /** finite, &gt;= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN */
+  /** finite, &gt;= 0; left out: 1e-5 */
   public LayerNormOptions epsilon(float epsilon) {
-    this.epsilon = epsilon;
-    return this;
-  }
-
-  /** epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN */
-  public LayerNormOptions epsilonGiven() {
     flags |= 1;
+    this.epsilon = epsilon;
     return this;
   }
 

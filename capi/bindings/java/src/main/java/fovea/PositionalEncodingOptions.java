@@ -16,8 +16,9 @@ public final class PositionalEncodingOptions {
 
   public PositionalEncodingOptions() {}
 
-  /** &gt; 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN */
+  /** &gt; 1 and finite; left out: 10000 */
   public PositionalEncodingOptions base(float base) {
+    flags |= 1;
     this.base = base;
     return this;
   }
@@ -37,12 +38,6 @@ public final class PositionalEncodingOptions {
   /** used with dropout */
   public PositionalEncodingOptions dropoutSeed(long dropoutSeed) {
     this.dropoutSeed = dropoutSeed;
-    return this;
-  }
-
-  /** base is meant as it stands: 0 is an error */
-  public PositionalEncodingOptions baseGiven() {
-    flags |= 1;
     return this;
   }
 

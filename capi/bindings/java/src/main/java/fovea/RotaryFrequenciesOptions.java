@@ -58,8 +58,9 @@ public final class RotaryFrequenciesOptions {
     return this;
   }
 
-  /** of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length */
+  /** of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; left out: original_length */
   public RotaryFrequenciesOptions length(long length) {
+    if (length == 0) throw new FoveaException(Status.BAD_VALUE, "length is 0, expected at least 1");
     this.length = length;
     return this;
   }

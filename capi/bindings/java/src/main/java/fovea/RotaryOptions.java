@@ -34,50 +34,23 @@ public final class RotaryOptions {
     return this;
   }
 
-  /** base is meant as it stands: 0 is an error */
-  public RotaryOptions baseGiven() {
-    flags |= 4;
-    return this;
-  }
-
-  /** position_scale is meant as it stands, 0 too: all rows stand at position 0 */
-  public RotaryOptions positionScaleGiven() {
-    flags |= 8;
-    return this;
-  }
-
-  /** rotary_dim is meant as it stands, 0 too: x is copied */
-  public RotaryOptions dimGiven() {
-    flags |= 16;
-    return this;
-  }
-
-  /** attention_factor is meant as it stands, 0 too */
-  public RotaryOptions attentionFactorGiven() {
-    flags |= 32;
-    return this;
-  }
-
-  /** &gt; 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN */
+  /** &gt; 1 and finite; left out: 10000 */
   public RotaryOptions base(float base) {
+    flags |= 4;
     this.base = base;
     return this;
   }
 
-  /**
-   * positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1; unless
-   * FOVEA_ROTARY_POSITION_SCALE_GIVEN
-   */
+  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; left out: 1 */
   public RotaryOptions positionScale(float positionScale) {
+    flags |= 8;
     this.positionScale = positionScale;
     return this;
   }
 
-  /**
-   * the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless
-   * FOVEA_ROTARY_DIM_GIVEN
-   */
+  /** the first features, an even number up to D, are rotated, the others copied; left out: D (even) */
   public RotaryOptions rotaryDim(long rotaryDim) {
+    flags |= 16;
     this.rotaryDim = rotaryDim;
     return this;
   }
@@ -136,11 +109,9 @@ public final class RotaryOptions {
     return this;
   }
 
-  /**
-   * cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless
-   * FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
-   */
+  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; left out: 1 */
   public RotaryOptions attentionFactor(float attentionFactor) {
+    flags |= 32;
     this.attentionFactor = attentionFactor;
     return this;
   }
