@@ -767,7 +767,7 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, of 0, of 1, of 2; * Qwen3-VL has j mod 3, but 0 from three times that section's size on
+    /// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, of 0, of 1, of 2; Qwen3-VL has j mod 3, but 0 from three times that section's size on
     pub fn sections(mut self, sections: impl Into<Tensor<'a>>) -> Self {
         self.sections = Some(sections.into());
         self

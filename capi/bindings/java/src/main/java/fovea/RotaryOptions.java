@@ -85,7 +85,7 @@ public final class RotaryOptions {
 
   /**
    * I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]]
-   * (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, of 0, of 1, of 2; * Qwen3-VL has j mod 3, but 0 from three
+   * (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, of 0, of 1, of 2; Qwen3-VL has j mod 3, but 0 from three
    * times that section's size on
    */
   public RotaryOptions sections(Tensor sections) {
