@@ -152,9 +152,16 @@ TEST_SUITE("errors") {
     const fovea_tensor view = positions.view();
     auto rotary = sized<fovea_rotary_options>();
     rotary.positions = &view;
-    check_sizes<fovea_rotary_options>("options", rotary, [&](const fovea_rotary_options *given) {
-      return fovea_rotary(nullptr, &t.x, &t.out, given);
-    });
+    check_sizes<fovea_rotary_options>(
+        "options", rotary,
+        [&](const fovea_rotary_options *given) { return fovea_rotary(nullptr, &t.x, &t.out, given); },
+        offsetof(fovea_rotary_options, frequencies));
+    auto frequencies = sized<fovea_rotary_frequencies_options>();
+    frequencies.base = 500;
+    check_sizes<fovea_rotary_frequencies_options>(
+        "options", frequencies, [&](const fovea_rotary_frequencies_options *given) {
+          return fovea_rotary_frequencies(&t.log_sum_exp, nullptr, given);
+        });
   }
 
   TEST_CASE("struct sizes: linear layers, layer normalisation") {

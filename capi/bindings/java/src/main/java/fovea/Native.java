@@ -257,26 +257,38 @@ final class Native {
   }
 
   private static final class Softmax {
-    static final MethodHandle CALL = Library.function(
-        "fovea_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_softmax", ARGUMENTS);
   }
 
-  static int fovea_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out) {
+  private static final class SoftmaxPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_softmax", Softmax.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) Softmax.CALL.invokeExact(context, x, axis, out);
+      if (pins == null) return (int) Softmax.CALL.invokeExact(context, x, axis, out);
+      if (pins.length == Pins.FEW) return (int) SoftmaxPinning.CALL.invokeExact(context, x, axis, out, pins);
+      return (int) Library.pinning("fovea_softmax", Softmax.ARGUMENTS, pins.length).invokeExact(context, x, axis, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class LogSoftmax {
-    static final MethodHandle CALL = Library.function(
-        "fovea_log_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_log_softmax", ARGUMENTS);
   }
 
-  static int fovea_log_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out) {
+  private static final class LogSoftmaxPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_log_softmax", LogSoftmax.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_log_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) LogSoftmax.CALL.invokeExact(context, x, axis, out);
+      if (pins == null) return (int) LogSoftmax.CALL.invokeExact(context, x, axis, out);
+      if (pins.length == Pins.FEW) return (int) LogSoftmaxPinning.CALL.invokeExact(context, x, axis, out, pins);
+      return (int) Library.pinning("fovea_log_softmax", LogSoftmax.ARGUMENTS, pins.length).invokeExact(context, x, axis, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -302,13 +314,19 @@ final class Native {
   }
 
   private static final class Gemm {
-    static final MethodHandle CALL = Library.function(
-        "fovea_gemm", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_gemm", ARGUMENTS);
   }
 
-  static int fovea_gemm(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out, MemorySegment options) {
+  private static final class GemmPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_gemm", Gemm.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_gemm(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) Gemm.CALL.invokeExact(context, a, b, out, options);
+      if (pins == null) return (int) Gemm.CALL.invokeExact(context, a, b, out, options);
+      if (pins.length == Pins.FEW) return (int) GemmPinning.CALL.invokeExact(context, a, b, out, options, pins);
+      return (int) Library.pinning("fovea_gemm", Gemm.ARGUMENTS, pins.length).invokeExact(context, a, b, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -665,13 +683,19 @@ final class Native {
   }
 
   private static final class RotaryFrequencies {
-    static final MethodHandle CALL = Library.function(
-        "fovea_rotary_frequencies", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_rotary_frequencies", ARGUMENTS);
   }
 
-  static int fovea_rotary_frequencies(MemorySegment frequencies, MemorySegment attentionFactor, MemorySegment options) {
+  private static final class RotaryFrequenciesPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_rotary_frequencies", RotaryFrequencies.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_rotary_frequencies(MemorySegment frequencies, MemorySegment attentionFactor, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) RotaryFrequencies.CALL.invokeExact(frequencies, attentionFactor, options);
+      if (pins == null) return (int) RotaryFrequencies.CALL.invokeExact(frequencies, attentionFactor, options);
+      if (pins.length == Pins.FEW) return (int) RotaryFrequenciesPinning.CALL.invokeExact(frequencies, attentionFactor, options, pins);
+      return (int) Library.pinning("fovea_rotary_frequencies", RotaryFrequencies.ARGUMENTS, pins.length).invokeExact(frequencies, attentionFactor, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -697,13 +721,19 @@ final class Native {
   }
 
   private static final class Activation {
-    static final MethodHandle CALL = Library.function(
-        "fovea_activation", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_activation", ARGUMENTS);
   }
 
-  static int fovea_activation(MemorySegment context, int activation, MemorySegment x, MemorySegment out) {
+  private static final class ActivationPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_activation", Activation.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_activation(MemorySegment context, int activation, MemorySegment x, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) Activation.CALL.invokeExact(context, activation, x, out);
+      if (pins == null) return (int) Activation.CALL.invokeExact(context, activation, x, out);
+      if (pins.length == Pins.FEW) return (int) ActivationPinning.CALL.invokeExact(context, activation, x, out, pins);
+      return (int) Library.pinning("fovea_activation", Activation.ARGUMENTS, pins.length).invokeExact(context, activation, x, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -767,13 +797,19 @@ final class Native {
   }
 
   private static final class RmsNorm {
-    static final MethodHandle CALL = Library.function(
-        "fovea_rms_norm", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_rms_norm", ARGUMENTS);
   }
 
-  static int fovea_rms_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options) {
+  private static final class RmsNormPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_rms_norm", RmsNorm.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_rms_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) RmsNorm.CALL.invokeExact(context, x, out, options);
+      if (pins == null) return (int) RmsNorm.CALL.invokeExact(context, x, out, options);
+      if (pins.length == Pins.FEW) return (int) RmsNormPinning.CALL.invokeExact(context, x, out, options, pins);
+      return (int) Library.pinning("fovea_rms_norm", RmsNorm.ARGUMENTS, pins.length).invokeExact(context, x, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
