@@ -51,6 +51,44 @@ def check(model, calls=3):
             close(model[0](X.to(dtype)).double(), plain(model), 1e-4 if dtype == torch.float32 else 5e-2)
 
 
+def test_packed_linear_layers_are_the_models_own():
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(12, 20), torch.nn.GELU(), torch.nn.Linear(20, 8, bias=False)).eval()
+    names, packed = list(model.state_dict()), fovea.torch.pack_linear_layers(copy.deepcopy(model))
+    assert list(packed.state_dict()) == names and isinstance(packed[0], torch.nn.Linear)
+    with torch.no_grad():
+        for shape in ((12,), (3, 12), (2, 3, 12), (2, 0, 12), (2, 1, 3, 12)):
+            x = torch.from_numpy(random(*shape))
+            close(packed(x), model(x), 1e-5)
+            assert packed(x).shape == model(x).shape
+        turned = torch.from_numpy(random(12, 3)).T
+        close(packed(turned), model(turned), 1e-5)
+        assert is_packed(packed)
+        packed[0].weight.mul_(2)
+        model[0].weight.mul_(2)
+        close(packed(turned), model(turned), 1e-5)
+        for other in (copy.deepcopy(packed), pickle.loads(pickle.dumps(packed))):
+            assert not is_packed(other)
+            close(other(turned), model(turned), 1e-5)
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            packed(torch.zeros(3, 11))
+    with torch.inference_mode():
+        close(packed(turned), model(turned), 1e-5)
+
+
+def test_packed_linear_layers_leave_to_pytorch_what_is_not_theirs():
+    layer = fovea.torch.pack_linear_layers(torch.nn.Sequential(torch.nn.Linear(4, 3)))
+    layer(torch.ones(2, 4)).sum().backward()
+    assert layer[0].weight.grad is not None and not is_packed(layer)
+    with torch.no_grad():
+        assert layer.double()(torch.ones(2, 4, dtype=torch.float64)).dtype == torch.float64
+        half = layer.bfloat16()(torch.ones(2, 4, dtype=torch.bfloat16))  # the library's to take or to leave
+        assert half.dtype == torch.bfloat16
+        close(half.float(), layer.float()(torch.ones(2, 4)), 2e-2)
+    attention = torch.nn.MultiheadAttention(8, 2)
+    assert type(fovea.torch.pack_linear_layers(attention).out_proj) is type(torch.nn.MultiheadAttention(8, 2).out_proj)
+
+
 def no_grad(change):
     def changed(model):
         with torch.no_grad():
@@ -181,12 +219,15 @@ def test_every_way_of_writing(name):
 
 
 HOLDERS = {
-    "the parameter": lambda m: m[0].weight, "its data": lambda m: m[0].weight.data, "detach": lambda m: m[0].weight.detach(),
-    "an array": lambda m: m[0].weight.detach().numpy(), "a view": lambda m: m[0].weight[2:], "transposed": lambda m: m[0].weight.T,
-    "storage": lambda m: m[0].weight.untyped_storage(), "all": lambda m: list(m.parameters()), "names": lambda m: m.state_dict(),
+    "the parameter": lambda m: m[0].weight, "its data": lambda m: m[0].weight.data,
+    "detach": lambda m: m[0].weight.detach(), "an array": lambda m: m[0].weight.detach().numpy(),
+    "a view": lambda m: m[0].weight[2:], "transposed": lambda m: m[0].weight.T,
+    "storage": lambda m: m[0].weight.untyped_storage(), "all": lambda m: list(m.parameters()),
+    "names": lambda m: m.state_dict(),
     "values": lambda m: m[0]._parameters.values(), "items": lambda m: m[0]._parameters.items(),
     "an optimizer": lambda m: torch.optim.SGD(m.parameters(), lr=1.0), "a weak reference": lambda m: weakref.ref(m[0].weight),
-    "a tied layer": lambda m: torch.nn.Embedding(20, 12, _weight=m[0].weight), "a list of data": lambda m: [p.data for p in m.parameters()],
+    "a tied layer": lambda m: torch.nn.Embedding(20, 12, _weight=m[0].weight),
+    "a list of data": lambda m: [p.data for p in m.parameters()],
     "a generator": lambda m: begun(m.parameters()),
 }
 

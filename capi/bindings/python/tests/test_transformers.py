@@ -65,7 +65,8 @@ def model_of(name, seed=1):
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
             if parameter.dim() > 1 or "sinks" in parameter_name:
-                parameter.copy_(torch.randn_like(parameter) * (1.5 / parameter.shape[-1] ** 0.5 if parameter.dim() > 1 else 1))
+                size = 1.5 / parameter.shape[-1] ** 0.5 if parameter.dim() > 1 else 1
+                parameter.copy_(torch.randn_like(parameter) * size)
     return model
 
 

@@ -29,7 +29,7 @@ def compute(query, key, value, mask=None, bias=None, sinks=None, is_causal=False
     pairs of their names and tensors."""
     # In memory [B, Q, H, Dv], which the next layer's reshape takes as it is.
     batch, heads, query_len, _ = query.shape
-    out = torch.empty((batch, query_len, heads, value.shape[-1]), dtype=query.dtype, device="cpu").transpose(1, 2)
+    out = query.new_empty((batch, query_len, heads, value.shape[-1])).transpose(1, 2)
     options: dict = dict(outputs)
     if is_causal:
         options["flags"] = TOP_LEFT_CAUSAL

@@ -137,7 +137,9 @@ class PackedLinear(torch.nn.Linear):
     def _takes(self, x, weight, bias) -> bool:
         if type(x) not in PLAIN or way((x,)) != DIRECT or torch.is_autocast_enabled("cpu"):
             return False
-        if x.dim() == 0 or x.shape[-1] != self.in_features or not are_readable((x, weight) if bias is None else (x, weight, bias)):
+        if x.dim() == 0 or x.shape[-1] != self.in_features:
+            return False
+        if not are_readable((x, weight) if bias is None else (x, weight, bias)):
             return False
         return x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype)
 

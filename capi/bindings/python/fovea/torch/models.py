@@ -119,21 +119,23 @@ def _by_fovea(how, query, key, value, options, with_weights):
     if not query.shape[0] == key.shape[0] == value.shape[0]:
         batch = max(query.shape[0], key.shape[0])
         query, key, value = (x.expand(batch, -1, -1, -1) for x in (query, key, value))
-    mask, bias, sinks = (options[name] for name in ("mask", "bias", "sinks"))
-    options = {**options, "mask": _of_rank_4(mask, key), "bias": _of_rank_4(bias, key)}
+    sinks = options["sinks"]
     by_query = sinks is not None and sinks.dim() > 1
+    if options["mask"] is not None or options["bias"] is not None:
+        options = {**options, "mask": _of_rank_4(options["mask"], key), "bias": _of_rank_4(options["bias"], key)}
     if how != DIRECT:
         if by_query or with_weights:
             return attention_formula(query, key, value, **options)
         return torch.ops.fovea.attention(query, key, value, *options.values()), None
+    if not by_query and not with_weights:
+        return compute(query, key, value, *options.values()), None
     outputs = {}
     if with_weights:
         outputs["weights"] = _empty(query.shape[:3] + key.shape[2:3])
     if by_query:
         outputs["log_sum_exp"] = _empty(query.shape[:3])
-        options["sinks"] = None
-    out = compute(query, key, value, **options, outputs=outputs)
-    weights = outputs.get("weights")
+        options = {**options, "sinks": None}
+    out, weights = compute(query, key, value, **options, outputs=outputs), outputs.get("weights")
     if by_query:  # which takes exp(sink) / (exp(log-sum-exp) + exp(sink)) away
         kept = torch.sigmoid(outputs["log_sum_exp"][..., None] - sinks.float())
         out = (out * kept).to(query.dtype)
