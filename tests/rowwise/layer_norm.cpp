@@ -24,6 +24,7 @@ struct Problem {
   Tensor<float> x;
   Shape out_strides;
   float epsilon = 0;
+  uint32_t flags = 0;
   std::optional<Tensor<float>> residual, weight, bias;
 
   explicit Problem(const Shape &shape) : Problem(shape, contiguous_strides(shape)) {}
@@ -44,6 +45,7 @@ struct Problem {
     fovea_layer_norm_options options{};
     options.struct_size = sizeof options;
     options.epsilon = epsilon;
+    options.flags = flags;
     if (weight) options.weight = &(weight_view = weight->view());
     if (bias) options.bias = &(bias_view = bias->view());
     if (residual) options.residual = &(residual_view = residual->view());
@@ -59,7 +61,7 @@ struct Problem {
   reference::LayerNormInputs reference_inputs() const {
     reference::LayerNormInputs inputs;
     inputs.dim = dim();
-    inputs.epsilon = epsilon == 0 ? 1e-5 : static_cast<double>(epsilon);
+    inputs.epsilon = epsilon == 0 && flags == 0 ? 1e-5 : static_cast<double>(epsilon);
     inputs.x = x.dense();
     if (residual) inputs.residual = residual->dense();
     if (weight) inputs.weight = weight->dense();
@@ -267,7 +269,7 @@ TEST_SUITE("layer norm") {
 
   TEST_CASE("numbers whose squares, or sums, a float cannot hold") {
     for (float scale : {1e30f, 1.5e38f, 1e-18f, 1e-25f, 1e-38f}) {
-      for (float epsilon : {1e-45f, 1e-12f}) {
+      for (float epsilon : {0.0f, 1e-45f, 1e-12f}) {
         for (int64_t dim : {2, 50, 768, 3000}) {
           CAPTURE(scale);
           CAPTURE(epsilon);
@@ -276,6 +278,7 @@ TEST_SUITE("layer norm") {
           Problem problem({2, dim});
           problem.x.fill([&] { return scale * random.uniform(-1, 1); });
           problem.epsilon = epsilon;
+          problem.flags = FOVEA_NORM_EPSILON_GIVEN;
           const reference::LayerNormInputs inputs = problem.reference_inputs();
           const std::vector<double> truth = reference::layer_norm<double>(inputs), bounds = bounds_of(inputs, truth);
           for_each_isa(
@@ -306,7 +309,25 @@ TEST_SUITE("layer norm") {
     }
   }
 
-  TEST_CASE("epsilon 0 is 1e-5") {
+  TEST_CASE("an epsilon of 0 that is given") {
+    for (int64_t dim : {1, 2, 17, 100, 2500}) {
+      CAPTURE(dim);
+      Problem problem = full_problem(dim, base_seed());
+      problem.flags = FOVEA_NORM_EPSILON_GIVEN;
+      if (dim > 1) check_problem(problem);
+      Problem constant({2, dim});  // 0 / 0, in all the row and no other
+      constant.x.fill([n = int64_t{0}, dim]() mutable { return n++ < dim ? 0.3f : static_cast<float>(n); });
+      constant.flags = FOVEA_NORM_EPSILON_GIVEN;
+      for_each_isa([&](const fovea_context *context) {
+        const std::vector<float> out = constant.run(context);
+        for (size_t n = 0; n < out.size(); ++n) {
+          CHECK(std::isnan(out[n]) == (dim == 1 || static_cast<int64_t>(n) < dim));
+        }
+      });
+    }
+  }
+
+  TEST_CASE("epsilon 0 is 1e-5 unless it is given") {
     Problem problem = full_problem(100, base_seed());
     Problem explicit_one = full_problem(100, base_seed());
     explicit_one.epsilon = 1e-5f;
