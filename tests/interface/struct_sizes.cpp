@@ -146,7 +146,8 @@ TEST_SUITE("errors") {
     check_sizes<fovea_positional_encoding_options>("options", sized<fovea_positional_encoding_options>(),
                                                    [&](const fovea_positional_encoding_options *given) {
                                                      return fovea_add_positional_encoding(nullptr, &t.x, &t.out, given);
-                                                   });
+                                                   },
+                                                   offsetof(fovea_positional_encoding_options, flags));
     Tensor<int32_t> positions({2});
     positions.assign({1, 2});
     const fovea_tensor view = positions.view();

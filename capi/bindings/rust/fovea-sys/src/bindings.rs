@@ -287,9 +287,10 @@ impl Default for fovea_context_options {
 /// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
 /// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 /// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
-/// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
-/// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
-/// results of fovea_exp may be.
+/// output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+/// unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+/// where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+/// denormal, as results of fovea_exp may be.
 ///
 /// All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
 /// and without B and H where it has rank 2.
@@ -1003,7 +1004,7 @@ extern "C" {
     ///   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
     /// outs F [S,...,Dv], lses F32 [S,...], out F [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
     /// for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
-    /// 0 and -infinity. S >= 1. In place is not allowed.
+    /// 0 and -infinity; +infinity gives NaN and, unless another is NaN, +infinity. S >= 1. In place is not allowed.
     /// ```
     pub fn fovea_merge_states(
         context: *const fovea_context,
