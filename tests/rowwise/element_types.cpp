@@ -135,7 +135,7 @@ void check_types(const Operation &operation, CallSizes sizes, uint64_t seed) {
     for (size_t n = 0; n < operands.size(); ++n) {
       if (operands[n].role != Role::output) continue;
       const bool narrowly = typed.computes_narrowly(operation.name);
-      CHECK_MESSAGE(typed.holds(n, in_place ? 0 : n, truth[n], narrowly), operands[n].name);
+      CHECK_MESSAGE(typed.holds(n, in_place && n == 1 ? 0 : n, truth[n], narrowly), operands[n].name);
     }
   });
 }
