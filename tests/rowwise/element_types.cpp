@@ -16,9 +16,17 @@ using namespace testing;
 
 namespace {
 
-const std::vector<std::string> kRowwise = {
-    "exp, tanh", "masked_softmax",      "layer_norm",              "rms_norm",    "softmax", "log_softmax", "activation",
-    "rotary",    "positional_encoding", "add_positional_encoding", "merge_states"};
+const std::vector<std::string> kRowwise = {"exp, tanh",
+                                           "masked_softmax",
+                                           "layer_norm",
+                                           "rms_norm",
+                                           "softmax",
+                                           "log_softmax",
+                                           "activation",
+                                           "rotary",
+                                           "positional_encoding",
+                                           "add_positional_encoding",
+                                           "merge_states"};
 
 // Float operands in memory of their own, with any strides that the operation takes, once as floats and once as elements of
 // another type. What holds integers is the call's.

@@ -18,7 +18,7 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 constexpr int64_t keys_in_a_chain = 64;
-constexpr int64_t most_waiting_floats = 8192;         // 32 kB
+constexpr int64_t most_waiting_floats = 8192;               // 32 kB
 constexpr int summed_registers = has_32_registers ? 4 : 2;  // of columns whose sums, maxima and powers fit registers
 
 // Some registers of columns; of a single one perhaps not all lanes.
@@ -118,9 +118,8 @@ FOVEA_NOINLINE void softmax_of_waiting_columns(const Block &block, bool is_log) 
   }
   const auto put_all = [&](const auto &end) FOVEA_INLINE_BODY {
     for (int64_t k = 0; k < block.key_len; ++k) {
-      unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
-        value[v] = end(load(waiting + k * stride + v * lanes), v * lanes);
-      });
+      unroll<registers>([&](auto v)
+                            FOVEA_INLINE_BODY { value[v] = end(load(waiting + k * stride + v * lanes), v * lanes); });
       block.write(k, value);
     }
   };
