@@ -144,7 +144,7 @@ std::vector<Setup> setups_of(const std::string &function) {
   if (function == "fovea_attention" || function == "fovea_attention_plan_create") return scored("score", heads);
   if (function == "fovea_attention_prepared" || function == "fovea_attention_prepared_plan_create") return {prepared};
   if (function == "fovea_kv_cache_attend") return scored("score", attend_cache);
-  if (function == "fovea_matmul") return {product};
+  if (function == "fovea_matmul" || function == "fovea_gemm") return {product};
   if (function == "fovea_matmul_pack") return {[](OperandCall &call) { call.give("b", {5, 8}); }};
   if (function == "fovea_linear_pack") return {[](OperandCall &call) { call.give("weight", {5, 8}); }};
   if (function == "fovea_alibi_slopes") return {[](OperandCall &call) { call.give("out", {4}); }};
