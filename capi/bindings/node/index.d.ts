@@ -3,7 +3,7 @@
 import {
   AttentionOptions, Buffers, Data, Float16, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
   LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, Precision,
-  PreparedKeysSizes, RotaryOptions, Score,
+  PreparedKeysSizes, RotaryFrequenciesOptions, RotaryOptions, Score,
 } from './options';
 export * from './options';
 
