@@ -205,6 +205,39 @@ static void layer_norm(void) {
   MUST(status == FOVEA_OK && fabsf(out[0][0] - 1) < 1e-4F && fabsf(out[0][1] + 1) < 1e-4F);
 }
 
+static void rms_norm(void) {
+  // [rms_norm]
+  static float sums[2][2];
+  const fovea_tensor sum = fovea_tensor_contiguous(sums, FOVEA_F32, 2, two);
+  fovea_rms_norm_options options = {.struct_size = sizeof options, .residual = &q, .sum = &sum};
+  status = fovea_rms_norm(NULL, &q, &o, &options);  // of q + q, which is in sums then
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[0][0] - 1.41421F) < 1e-4F && sums[0][0] == 6);
+}
+
+static void softmax(void) {
+  // [softmax]
+  status = fovea_softmax(NULL, &q, 0, &o);                                 // down the columns
+  if (status == FOVEA_OK) status = fovea_log_softmax(NULL, &q, -1, &o);  // along the rows
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[0][1] + 3.04859F) < 1e-4F);
+}
+
+static void activation(void) {
+  // [activation]
+  status = fovea_activation(NULL, FOVEA_ACTIVATION_SILU, &q, &o);
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[0][0] - 2.85772F) < 1e-4F);
+}
+
+static void gemm(void) {
+  // [gemm]
+  fovea_gemm_options options = {.struct_size = sizeof options, .alpha = 0.5F, .beta = -1, .c = &q};
+  status = fovea_gemm(NULL, &q, &q, &o, &options);  // q q / 2 - q
+  // [end]
+  MUST(status == FOVEA_OK && out[0][0] == 1.5F && out[0][1] == 0);
+}
+
 static void kv_cache(void) {
   // [kv_cache]
   fovea_kv_cache_sizes sizes = {.struct_size = sizeof sizes, .batch = 1, .kv_heads = 1, .capacity = 8, .head_dim = 2};
@@ -270,6 +303,7 @@ int main(void) {
   attention(), score_function(), plan(), prepared_keys(), kernel_regression(), merge_states(), masked_softmax(),
       matmul();
   elementwise(), positional_encoding(), rotary(), rotary_frequencies(), alibi_slopes(), linear(), layer_norm(), kv_cache();
+  rms_norm(), softmax(), activation(), gemm();
   tensor(), context(), failure(), multi_head_attention();
   return 0;
 }

@@ -114,6 +114,25 @@ void multiply() {
   fovea::layer_norm(Tensor(query, {2, 2}), Tensor(out, {2, 2}), {.epsilon = 1e-5F, .residual = Tensor(query, {2, 2})});
   // [end]
   must(near(out[0], 1) && near(out[1], -1), __LINE__);
+  // [rms_norm]
+  std::vector<float> sums(4);
+  const Tensor square(query, {2, 2}), result(out, {2, 2});
+  fovea::rms_norm(square, result, {.residual = square, .sum = Tensor(sums, {2, 2})});  // of their sum, which is in sums
+  // [end]
+  must(near(out[0], 1.41421F) && sums[0] == 6, __LINE__);
+  // [softmax]
+  fovea::softmax(square, 0, result);       // down the columns
+  fovea::log_softmax(square, -1, result);  // along the rows
+  // [end]
+  must(near(out[1], -3.04859F), __LINE__);
+  // [activation]
+  fovea::activation(fovea::Activation::silu, query, out);
+  // [end]
+  must(near(out[0], 2.85772F), __LINE__);
+  // [gemm]
+  fovea::gemm(square, square, result, {.alpha = 0.5F, .beta = -1.0F, .c = square});
+  // [end]
+  must(out[0] == 1.5F && out[1] == 0, __LINE__);
   // [multi_head_attention]
   const Tensor weights(identity, {2, 2});
   const fovea::MultiHeadWeights packed_weights(

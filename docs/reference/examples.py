@@ -104,6 +104,29 @@ out = fovea.layer_norm(value, weight=np.ones(2, np.float32), epsilon=1e-5, resid
 # [end]
 assert np.allclose(out, [[-1, 1]] * 3, atol=1e-4)
 
+# [rms_norm]
+total = np.empty_like(value)
+out = fovea.rms_norm(value, weight=np.ones(2, np.float32), residual=value, sum=total)
+# [end]
+assert np.allclose(out, 2 * value / np.sqrt(np.mean(4 * value * value, -1, keepdims=True)), atol=1e-4)
+assert np.array_equal(total, 2 * value)
+
+# [softmax]
+columns = fovea.softmax(np.zeros((2, 3), np.float32), axis=0)
+rows = fovea.log_softmax(np.zeros((2, 3), np.float32))
+# [end]
+assert np.allclose(columns, 1 / 2) and np.allclose(rows, -np.log(3))
+
+# [activation]
+out = fovea.activation("silu", value)
+# [end]
+assert np.allclose(out, value / (1 + np.exp(-value)))
+
+# [gemm]
+out = fovea.gemm(value.T, value, np.ones(2, np.float32), alpha=0.5, beta=-1)  # value.T value / 2 - 1
+# [end]
+assert np.allclose(out, value.T @ value / 2 - 1)
+
 # [kv_cache]
 cache = fovea.KVCache(batch=1, kv_heads=1, capacity=8, head_dim=2)
 cache.append(key[None, None], value[None, None])           # [B, Hkv, n, D]

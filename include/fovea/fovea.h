@@ -15,11 +15,13 @@
  * Elements  Where a declaration says F for an element type, F32, F16 and BF16 are taken, each tensor's its own choice. What
  *           is computed is float32, with the bits that F32 tensors of these numbers give, and rounded once when it is
  *           stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers and NaN are kept.
- *           fovea_exp, fovea_tanh, fovea_masked_softmax and fovea_layer_norm may compute with less than float32's digits
- *           where all their tensors have one type of 16 bits, and say by how much at most results are off then.
+ *           fovea_exp, fovea_tanh, fovea_masked_softmax, fovea_layer_norm and fovea_rms_norm may compute with less than
+ *           float32's digits where all their tensors have one type of 16 bits, and say by how much results are off then.
  * Empty     A call whose outputs have no elements is checked like any other, but for the values in its tensors: no data is
  *           looked at, and it takes neither memory nor time, however large its other sizes are.
- * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
+ * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed". Tensors
+ *           overlap where a byte is an element's of both: those that interleave without sharing one do not. Only where
+ *           strides have no order, so that a search of 65536 steps finds neither, are they taken to.
  * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one line
  *           of printable ASCII that names the argument, its value and what was expected. Nothing is printed, nothing
  *           aborts, no C++ exception leaves the library.
@@ -27,7 +29,9 @@
  *           or destroys a handle says what else may use it meanwhile. The result has the same bits whatever the number of
  *           threads, from call to call, and (without dropout, whose choice goes by the entry's number) for a batch entry
  *           wherever it stands in the batch (same build, same instruction set; additive and concat scores also ask for
- *           the same kind of processor, whose estimate of a reciprocal they start from). Where threads cannot be created, calls
+ *           the same kind of processor, whose estimate of a reciprocal they start from). What another thread writes to a call's
+ *           inputs meanwhile, numbers that lead to memory (lengths, offsets, positions) among them, may give wrong results or
+ *           an error, and never touches memory outside the tensors. Where threads cannot be created, calls
  *           do all their work on the calling thread; and so they do in a child that was forked after oneTBB's threads were
  *           used, or for good when oneTBB fails for lack of memory. (oneTBB ends the process if threads run out while it
  *           creates some; before its first use here it is tried whether as many can be created.) A library that has used
@@ -289,9 +293,10 @@ enum {
  * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
  * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
  * for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
- * output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
- * queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
- * results of fovea_exp may be.
+ * output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+ * unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+ * where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+ * denormal, as results of fovea_exp may be.
  *
  * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
  * and without B and H where it has rank 2. */
@@ -399,7 +404,7 @@ FOVEA_API fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_a
  *   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
  * outs F [S,...,Dv], lses F32 [S,...], out F [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
  * for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
- * 0 and -infinity. S >= 1. In place is not allowed. */
+ * 0 and -infinity; +infinity gives NaN and, unless another is NaN, +infinity. S >= 1. In place is not allowed. */
 FOVEA_API fovea_status fovea_merge_states(const fovea_context *context, const fovea_tensor *outs,
                                           const fovea_tensor *lses, const fovea_tensor *out,
                                           const fovea_tensor *log_sum_exp);
@@ -421,10 +426,23 @@ FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const 
                                             const fovea_tensor *valid_lens, const fovea_tensor *out,
                                             const fovea_masked_softmax_options *options);
 
+/* Softmax over one axis, out = e^(x - max) / sum e^(x - max); and its logarithm, out = (x - max) - log(sum e^(x - max)), which
+ * keeps its digits where softmax is 0.
+ *   x F [...], rank 1 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
+ *   axis from 0 to x's rank - 1, or from -1, the last one, backwards to -rank.
+ * As the formulas have it, -infinity alone along the axis gives NaN, and so do NaN and +infinity among it. What is off by how
+ * much in softmax over the last axis is as in fovea_masked_softmax; over another axis, and of the logarithm, F16 and BF16
+ * results are float32's, rounded once. */
+FOVEA_API fovea_status fovea_softmax(const fovea_context *context, const fovea_tensor *x, int32_t axis,
+                                     const fovea_tensor *out);
+FOVEA_API fovea_status fovea_log_softmax(const fovea_context *context, const fovea_tensor *x, int32_t axis,
+                                         const fovea_tensor *out);
+
 /* ---- building blocks ----------------------------------------------------------------------------------------------- */
 
-/* out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
- * batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
+/* out = a b. a F32 [...,M,K], b F32 [...,K,N], out F32 [...,M,N]; "..." up to two batch axes. One that a or b lacks, or where
+ * it has size 1, is repeated: it serves every entry of out's. a and b may have any strides (a transposed view is just
+ * strides); out's last axis must be contiguous.
  * Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
  * Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
  * numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
@@ -434,6 +452,28 @@ FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const 
  * that are there, and the result is that of such tensors: within 2^-7 sum_k |a_k b_k| of float32's. */
 FOVEA_API fovea_status fovea_matmul(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
                                     const fovea_tensor *out);
+
+/* Bits of fovea_gemm_options.flags */
+enum {
+  FOVEA_GEMM_ALPHA_GIVEN = 1, /* alpha is meant as it stands, 0 too                                                    */
+  FOVEA_GEMM_BETA_GIVEN = 2   /* beta is meant as it stands: at 0 c is not read                                        */
+};
+
+typedef struct fovea_gemm_options {
+  size_t struct_size;
+  uint32_t flags;        /* FOVEA_GEMM_*                                                                                */
+  float alpha;           /* finite; 0: 1; unless FOVEA_GEMM_ALPHA_GIVEN                                                 */
+  float beta;            /* finite; 0: 1; unless FOVEA_GEMM_BETA_GIVEN                                                  */
+  int32_t reserved;      /* 0                                                                                           */
+  const fovea_tensor *c; /* F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are      *
+                          * repeated. May be out itself (same data, type, shape and strides). NULL: none                 */
+} fovea_gemm_options;
+
+/* out = alpha a b + beta c, in one pass over out. a, b, out, their types and what is promised of their product as in
+ * fovea_matmul, whose bits it gives without options. What comes after the product is computed in float32. options may be
+ * NULL. */
+FOVEA_API fovea_status fovea_gemm(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
+                                  const fovea_tensor *out, const fovea_gemm_options *options);
 
 /* A right-hand side stored once in the order the kernel reads it. Immutable and shareable; holds its own copy of b,
  * laid out for the instruction set of the context it was packed with. */
@@ -458,8 +498,8 @@ FOVEA_API void fovea_packed_matrix_destroy(fovea_packed_matrix *packed);
 FOVEA_API size_t fovea_packed_matrix_size(const fovea_packed_matrix *packed);
 
 /* out = a b with b packed before, without allocating, but for more than a few rows of a that are copied first: in another
- * type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or
- * [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
+ * type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or, one
+ * batch axis that both have, [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
  * it was rounded. The context must run the instruction set that b was packed for. */
 FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const fovea_tensor *a,
                                            const fovea_packed_matrix *b, const fovea_tensor *out);

@@ -425,6 +425,14 @@ inline void masked_softmax(const Input &x, const Integers &valid_lens, const Out
   check(fovea_masked_softmax(context.get(), x.get(), detail::get(valid_lens), out.get(), &c));
 }
 
+// axis: from 0, or from -1 for the last one backwards.
+inline void softmax(const Input &x, std::int32_t axis, const Output &out, const Context &context = {}) {
+  check(fovea_softmax(context.get(), x.get(), axis, out.get()));
+}
+inline void log_softmax(const Input &x, std::int32_t axis, const Output &out, const Context &context = {}) {
+  check(fovea_log_softmax(context.get(), x.get(), axis, out.get()));
+}
+
 // A right-hand side in the order that the kernel reads.
 class PackedMatrix {
  public:
@@ -449,6 +457,21 @@ inline void matmul(const Input &a, const Input &b, const Output &out, const Cont
 
 inline void matmul(const Input &a, const PackedMatrix &b, const Output &out, const Context &context = {}) {
   check(fovea_matmul_packed(context.get(), a.get(), b.get(), out.get()));
+}
+
+struct GemmOptions {
+  std::optional<float> alpha = {};  // none: 1
+  std::optional<float> beta = {};   // none: 1
+  Input c = {};
+};
+
+inline void gemm(const Input &a, const Input &b, const Output &out, const GemmOptions &options = {},
+                 const Context &context = {}) {
+  auto c = detail::sized<fovea_gemm_options>();
+  detail::set_given(options.alpha, FOVEA_GEMM_ALPHA_GIVEN, c.alpha, c.flags);
+  detail::set_given(options.beta, FOVEA_GEMM_BETA_GIVEN, c.beta, c.flags);
+  c.c = options.c.get();
+  check(fovea_gemm(context.get(), a.get(), b.get(), out.get(), &c));
 }
 
 inline void exp(const Input &x, const Output &out, const Context &context = {}) {

@@ -1,4 +1,4 @@
-/* fovea: what transformer layers are made of besides attention itself: positions, linear layers, layer
+/* fovea: what transformer layers are made of besides attention itself: positions, linear layers,
  * normalisation, key/value caches, multi-head attention. Part of fovea.h, whose conventions hold here too; include that.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -166,6 +166,11 @@ enum {
 /* Largest error: GELU 7 ulp, GELU_TANH and SILU 3.5 ulp; a result smaller than 1e-35 in magnitude may come out as 0. NaN
  * stays NaN; at -infinity all but NONE give 0. */
 
+/* out = activation(x), element by element; activation is a FOVEA_ACTIVATION_*. x and out F, rank 1 to 6, last axis contiguous,
+ * same shapes; in place allowed when data, strides and types are the same. */
+FOVEA_API fovea_status fovea_activation(const fovea_context *context, int32_t activation, const fovea_tensor *x,
+                                        const fovea_tensor *out);
+
 typedef struct fovea_linear_pack_options {
   size_t struct_size;
   int32_t layout;    /* FOVEA_WEIGHT_*    */
@@ -197,27 +202,55 @@ FOVEA_API fovea_status fovea_linear(const fovea_context *context, const fovea_te
                                     const fovea_packed_matrix *weight, const fovea_tensor *out,
                                     const fovea_linear_options *options);
 
-/* Bits of fovea_layer_norm_options.flags */
+/* ---- normalisation ------------------------------------------------------------------------------------------------- */
+
+/* Bits of fovea_layer_norm_options.flags and of fovea_rms_norm_options.flags */
 enum {
-  FOVEA_NORM_EPSILON_GIVEN = 1 /* epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN          */
+  FOVEA_NORM_EPSILON_GIVEN = 1,  /* epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS       *
+                                  * normalisation, then gives NaN                                                       */
+  FOVEA_NORM_WEIGHT_FROM_ONE = 2 /* of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a *
+                                  * weight nothing changes                                                              */
 };
 
 typedef struct fovea_layer_norm_options {
   size_t struct_size;
   float epsilon;                /* finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN                              */
-  uint32_t flags;               /* FOVEA_NORM_*                                                                        */
+  uint32_t flags;               /* FOVEA_NORM_*, not FOVEA_NORM_WEIGHT_FROM_ONE                                        */
   const fovea_tensor *weight;   /* F [E], contiguous; NULL: ones                                                       */
   const fovea_tensor *bias;     /* F [E], contiguous; NULL: zeros                                                      */
   const fovea_tensor *residual; /* F, x's shape, last axis contiguous: x + residual is normalised                      */
+  const fovea_tensor *sum;      /* output F, x's shape, last axis contiguous: x + residual, as a layer that comes later  *
+                                 * wants it; with residual only                                                        */
+  const fovea_tensor *mean;     /* output F32 [...], x's axes without the last, any strides: mean(y)                   */
+  const fovea_tensor *inverse_deviation; /* output F32, likewise: 1 / sqrt(variance(y) + epsilon)                      */
 } fovea_layer_norm_options;
 
 /* Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
  *   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
  * x F [...,E], rank 1 to 6, E >= 1, out F of the same shape; in place allowed when data, strides and types are the same,
- * for residual too. options may be NULL. Where all tensors given are F16, or all BF16: off by at most 0.53 of the type's
- * last place, beside float32's rounding errors in y - mean(y), in the product with weight and in the sum with bias. */
+ * for residual too, and so for sum: one of the two may be x and the other residual. options may be NULL. Where all tensors
+ * given are F16, or all BF16: off by at most 0.53 of the type's last place, beside float32's rounding errors in y - mean(y),
+ * in the product with weight and in the sum with bias. Sum is x + residual in float32, rounded once; what is normalised is
+ * not rounded to sum's type. */
 FOVEA_API fovea_status fovea_layer_norm(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                         const fovea_layer_norm_options *options);
+
+typedef struct fovea_rms_norm_options {
+  size_t struct_size;
+  float epsilon;                /* finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN                              */
+  uint32_t flags;               /* FOVEA_NORM_*                                                                        */
+  const fovea_tensor *weight;   /* F [E], contiguous; NULL: ones                                                       */
+  const fovea_tensor *residual; /* F, x's shape, last axis contiguous: x + residual is normalised                      */
+  const fovea_tensor *sum;      /* output F, as in fovea_layer_norm_options                                            */
+  const fovea_tensor *inverse_deviation; /* output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)                  */
+} fovea_rms_norm_options;
+
+/* Normalisation by the root of the mean square (Zhang and Sennrich 2019) over the last axis, of y = x + residual:
+ *   out = y / sqrt(mean(y^2) + epsilon) * weight
+ * Tensors, in place, sum and what F16 and BF16 are off by as in fovea_layer_norm, without a mean and a bias. options may
+ * be NULL. */
+FOVEA_API fovea_status fovea_rms_norm(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
+                                      const fovea_rms_norm_options *options);
 
 /* ---- key/value cache ----------------------------------------------------------------------------------------------- */
 

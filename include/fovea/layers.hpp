@@ -1,4 +1,4 @@
-// Rotary embedding, linear layers, layer normalisation, multi-head attention and key/value caches: part of fovea.hpp, which
+// Rotary embedding, linear layers, normalisation, multi-head attention and key/value caches: part of fovea.hpp, which
 // includes this and says how the C++ interface differs from the C one; layers.h is the manual.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -141,11 +141,22 @@ inline void linear(const Input &x, const PackedMatrix &weight, const Output &out
   check(fovea_linear(context.get(), x.get(), weight.get(), out.get(), &c));
 }
 
+// Element by element.
+inline void activation(Activation kind, const Input &x, const Output &out, const Context &context = {}) {
+  check(fovea_activation(context.get(), static_cast<std::int32_t>(kind), x.get(), out.get()));
+}
+
+// ---- normalisation --------------------------------------------------------------------------------------------------
+
 struct LayerNormOptions {
   std::optional<float> epsilon = {};  // none: 1e-5
   Input weight = {};
   Input bias = {};
   Input residual = {};
+  // Filled in where given.
+  Output sum = {};
+  Output mean = {};
+  Output inverse_deviation = {};
 };
 
 inline void layer_norm(const Input &x, const Output &out, const LayerNormOptions &options = {},
@@ -155,7 +166,32 @@ inline void layer_norm(const Input &x, const Output &out, const LayerNormOptions
   c.weight = options.weight.get();
   c.bias = options.bias.get();
   c.residual = options.residual.get();
+  c.sum = options.sum.get();
+  c.mean = options.mean.get();
+  c.inverse_deviation = options.inverse_deviation.get();
   check(fovea_layer_norm(context.get(), x.get(), out.get(), &c));
+}
+
+struct RmsNormOptions {
+  std::optional<float> epsilon = {};  // none: 1e-5
+  bool weight_from_one = false;
+  Input weight = {};
+  Input residual = {};
+  // Filled in where given.
+  Output sum = {};
+  Output inverse_deviation = {};
+};
+
+inline void rms_norm(const Input &x, const Output &out, const RmsNormOptions &options = {},
+                     const Context &context = {}) {
+  auto c = detail::sized<fovea_rms_norm_options>();
+  detail::set_given(options.epsilon, FOVEA_NORM_EPSILON_GIVEN, c.epsilon, c.flags);
+  if (options.weight_from_one) c.flags |= static_cast<std::uint32_t>(FOVEA_NORM_WEIGHT_FROM_ONE);
+  c.weight = options.weight.get();
+  c.residual = options.residual.get();
+  c.sum = options.sum.get();
+  c.inverse_deviation = options.inverse_deviation.get();
+  check(fovea_rms_norm(context.get(), x.get(), out.get(), &c));
 }
 
 // ---- key/value cache ------------------------------------------------------------------------------------------------

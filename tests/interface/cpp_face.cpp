@@ -119,6 +119,9 @@ TEST_CASE("sdpa with options") {
   const Input two(zeros, {2, 2}), single(zeros, {1, 2}), v(values, {2, 1});
   fovea::sdpa(single, two, v, Tensor(one, {1, 1}), {.causal = true});
   check_near(one, {2});
+  const Floats unlike = {-5, 1, 5, 3};  // whose scores with themselves differ
+  fovea::sdpa(Tensor(unlike, {2, 2}), Tensor(unlike, {2, 2}), v, Tensor(means, {2, 1}), {.scale = 0.0f});
+  check_near(means, {2, 2});
   fovea::sdpa(single, two, v, Tensor(one, {1, 1}), {.causal = true, .top_left = true});
   check_near(one, {1});
   fovea::sdpa(two, two, v, Tensor(means, {2, 1}), {.window_right = 0});
@@ -223,6 +226,11 @@ TEST_CASE("masked_softmax, merge_states, exp, tanh") {
   fovea::masked_softmax(Tensor(x, {2, 3}), none, Tensor(out, {2, 3}), {.empty_rows = fovea::EmptyRows::uniform});
   check_near(out, {1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3});
 
+  fovea::softmax(Tensor(x, {2, 3}), 0, Tensor(out, {2, 3}));
+  check_near(out, {0.5, 0.0066929, 0.0066929, 0.5, 0.9933071, 0.9933071});
+  fovea::log_softmax(Tensor(x, {2, 3}), -1, Tensor(out, {2, 3}));
+  check_near(out, {-std::log(3.0), -std::log(3.0), -std::log(3.0), -5.6965154, -0.6965154, -0.6965154});
+
   const Floats outs = {1, 2, 3, 4}, lses = {0, 0};
   Floats merged(2), lse(1);
   fovea::merge_states(Tensor(outs, {2, 1, 2}), Tensor(lses, {2, 1}), Tensor(merged, {1, 2}), lse);
@@ -249,6 +257,11 @@ TEST_CASE("matmul, plain and packed") {
   const fovea::PackedMatrix packed = std::move(first);
   fovea::matmul(Tensor(a, {2, 3}), packed, Tensor(again, {2, 4}));
   CHECK_EQ(out, again);
+  const Floats c = {1, 0};
+  fovea::gemm(Tensor(a, {2, 3}), Tensor(b, {3, 4}), Tensor(out, {2, 4}), {.alpha = 0.5f, .beta = 2, .c = Tensor(c, {2, 1})});
+  check_near(out, {12, 13.5, 15, 16.5, 28, 34, 40, 46});
+  fovea::gemm(Tensor(a, {2, 3}), Tensor(b, {3, 4}), Tensor(out, {2, 4}), {.alpha = 0, .c = Tensor(c, {2, 1})});
+  check_near(out, {1, 1, 1, 1, 0, 0, 0, 0});
   check_error(FOVEA_BAD_SHAPE, "a.shape[1]", [&] { fovea::matmul(Tensor(a, {2, 2}), packed, Tensor(out, {2, 4})); });
 }
 

@@ -56,6 +56,26 @@ func cMaskedSoftmax(context *Context, x *Tensor, validLens *Tensor, out *Tensor,
 	return finish(result)
 }
 
+func cSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_softmax(context.pointer(), x.view(), x.bytes(), C.int32_t(axis), out.view(), out.bytes())
+	return finish(result)
+}
+
+func cLogSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_log_softmax(context.pointer(), x.view(), x.bytes(), C.int32_t(axis), out.view(), out.bytes())
+	return finish(result)
+}
+
 func cMatmul(context *Context, a *Tensor, b *Tensor, out *Tensor) error {
 	held := uses{{context.held(), false}}
 	if err := held.begin(); err != nil {
@@ -63,6 +83,20 @@ func cMatmul(context *Context, a *Tensor, b *Tensor, out *Tensor) error {
 	}
 	defer held.end()
 	result := C.go_fovea_matmul(context.pointer(), a.view(), a.bytes(), b.view(), b.bytes(), out.view(), out.bytes())
+	return finish(result)
+}
+
+func cGemm(context *Context, a *Tensor, b *Tensor, out *Tensor, options *GemmOptions) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &GemmOptions{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_gemm(context.pointer(), a.view(), a.bytes(), b.view(), b.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.C.view(), optionsAll.C.bytes())
 	return finish(result)
 }
 
@@ -266,6 +300,16 @@ func cAlibiSlopes(out *Tensor) error {
 	return finish(result)
 }
 
+func cActivation(context *Context, activation int32, x *Tensor, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_activation(context.pointer(), C.int32_t(activation), x.view(), x.bytes(), out.view(), out.bytes())
+	return finish(result)
+}
+
 func cLinearPack(context *Context, weight *Tensor, options *LinearPackOptions) (*C.fovea_packed_matrix, error) {
 	held := uses{{context.held(), false}}
 	if err := held.begin(); err != nil {
@@ -300,7 +344,21 @@ func cLayerNorm(context *Context, x *Tensor, out *Tensor, options *LayerNormOpti
 		return err
 	}
 	defer held.end()
-	result := C.go_fovea_layer_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes())
+	result := C.go_fovea_layer_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.Mean.view(), optionsAll.Mean.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes())
+	return finish(result)
+}
+
+func cRmsNorm(context *Context, x *Tensor, out *Tensor, options *RmsNormOptions) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &RmsNormOptions{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_rms_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes())
 	return finish(result)
 }
 

@@ -188,9 +188,10 @@ const (
 // then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
 // whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 // for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
-// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
-// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
-// results of fovea_exp may be.
+// output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+// unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+// where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+// denormal, as results of fovea_exp may be.
 //
 // All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
 // and without B and H where it has rank 2.
@@ -313,6 +314,37 @@ func (o *MaskedSoftmaxOptions) raw() *C.go_fovea_masked_softmax_options {
 	}
 	raw := new(C.go_fovea_masked_softmax_options)
 	raw.empty_rows = C.int32_t(o.EmptyRows)
+	return raw
+}
+
+// GemmOptions:
+// The zero value is the default. In C: fovea_gemm_options.
+type GemmOptions struct {
+	// finite; nil: 1
+	Alpha *float32
+	// finite; nil: 1
+	Beta *float32
+	// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+	C *Tensor
+}
+
+func (o *GemmOptions) raw() *C.go_fovea_gemm_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_gemm_options)
+	if o.Alpha != nil {
+		raw.flags |= C.FOVEA_GEMM_ALPHA_GIVEN
+	}
+	if o.Beta != nil {
+		raw.flags |= C.FOVEA_GEMM_BETA_GIVEN
+	}
+	if o.Alpha != nil {
+		raw.alpha = C.float(*o.Alpha)
+	}
+	if o.Beta != nil {
+		raw.beta = C.float(*o.Beta)
+	}
 	return raw
 }
 
@@ -646,6 +678,12 @@ type LayerNormOptions struct {
 	Bias *Tensor
 	// F, x's shape, last axis contiguous: x + residual is normalised
 	Residual *Tensor
+	// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+	Sum *Tensor
+	// output F32 [...], x's axes without the last, any strides: mean(y)
+	Mean *Tensor
+	// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+	InverseDeviation *Tensor
 }
 
 func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
@@ -658,6 +696,40 @@ func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
 	}
 	if o.Epsilon != nil {
 		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
+	return raw
+}
+
+// RmsNormOptions:
+// The zero value is the default. In C: fovea_rms_norm_options.
+type RmsNormOptions struct {
+	// finite, >= 0; nil: 1e-5
+	Epsilon *float32
+	// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+	WeightFromOne bool
+	// F [E], contiguous; NULL: ones
+	Weight *Tensor
+	// F, x's shape, last axis contiguous: x + residual is normalised
+	Residual *Tensor
+	// output F, as in fovea_layer_norm_options
+	Sum *Tensor
+	// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+	InverseDeviation *Tensor
+}
+
+func (o *RmsNormOptions) raw() *C.go_fovea_rms_norm_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_rms_norm_options)
+	if o.Epsilon != nil {
+		raw.epsilon = C.float(*o.Epsilon)
+	}
+	if o.Epsilon != nil {
+		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
+	if o.WeightFromOne {
+		raw.flags |= C.FOVEA_NORM_WEIGHT_FROM_ONE
 	}
 	return raw
 }

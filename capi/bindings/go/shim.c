@@ -140,11 +140,38 @@ go_result go_fovea_masked_softmax(const fovea_context *context, const go_view *x
   return go_finish(fovea_masked_softmax(context, (x ? &made_x : NULL), (valid_lens ? &made_valid_lens : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
+go_result go_fovea_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_softmax(context, (x ? &made_x : NULL), axis, (out ? &made_out : NULL)));
+}
+
+go_result go_fovea_log_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_log_softmax(context, (x ? &made_x : NULL), axis, (out ? &made_out : NULL)));
+}
+
 go_result go_fovea_matmul(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data) {
   fovea_tensor made_a = go_tensor(a, a_data);
   fovea_tensor made_b = go_tensor(b, b_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   return go_finish(fovea_matmul(context, (a ? &made_a : NULL), (b ? &made_b : NULL), (out ? &made_out : NULL)));
+}
+
+go_result go_fovea_gemm(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data, const go_fovea_gemm_options *options, const go_view *options_c, unsigned char *options_c_data) {
+  fovea_tensor made_a = go_tensor(a, a_data);
+  fovea_tensor made_b = go_tensor(b, b_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_c = go_tensor(options_c, options_c_data);
+  fovea_gemm_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.alpha = options->alpha;
+    made_options.beta = options->beta;
+    made_options.c = (options_c ? &made_options_c : NULL);
+  }
+  return go_finish(fovea_gemm(context, (a ? &made_a : NULL), (b ? &made_b : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
 go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data, const go_fovea_matmul_pack_options *options) {
@@ -514,6 +541,12 @@ go_result go_fovea_alibi_slopes(const go_view *out, unsigned char *out_data) {
   return go_finish(fovea_alibi_slopes((out ? &made_out : NULL)));
 }
 
+go_result go_fovea_activation(const fovea_context *context, int32_t activation, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_activation(context, activation, (x ? &made_x : NULL), (out ? &made_out : NULL)));
+}
+
 go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, const go_fovea_linear_pack_options *options) {
   fovea_tensor made_weight = go_tensor(weight, weight_data);
   fovea_linear_pack_options made_options = {.struct_size = sizeof(made_options)};
@@ -542,12 +575,15 @@ go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsign
   return go_finish(fovea_linear(context, (x ? &made_x : NULL), weight, (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data) {
+go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_mean, unsigned char *options_mean_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data) {
   fovea_tensor made_x = go_tensor(x, x_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   fovea_tensor made_options_weight = go_tensor(options_weight, options_weight_data);
   fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
   fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_sum = go_tensor(options_sum, options_sum_data);
+  fovea_tensor made_options_mean = go_tensor(options_mean, options_mean_data);
+  fovea_tensor made_options_inverse_deviation = go_tensor(options_inverse_deviation, options_inverse_deviation_data);
   fovea_layer_norm_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.epsilon = options->epsilon;
@@ -555,8 +591,30 @@ go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, un
     made_options.weight = (options_weight ? &made_options_weight : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
     made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.sum = (options_sum ? &made_options_sum : NULL);
+    made_options.mean = (options_mean ? &made_options_mean : NULL);
+    made_options.inverse_deviation = (options_inverse_deviation ? &made_options_inverse_deviation : NULL);
   }
   return go_finish(fovea_layer_norm(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
+}
+
+go_result go_fovea_rms_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rms_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_weight = go_tensor(options_weight, options_weight_data);
+  fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_sum = go_tensor(options_sum, options_sum_data);
+  fovea_tensor made_options_inverse_deviation = go_tensor(options_inverse_deviation, options_inverse_deviation_data);
+  fovea_rms_norm_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.epsilon = options->epsilon;
+    made_options.flags = options->flags;
+    made_options.weight = (options_weight ? &made_options_weight : NULL);
+    made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.sum = (options_sum ? &made_options_sum : NULL);
+    made_options.inverse_deviation = (options_inverse_deviation ? &made_options_inverse_deviation : NULL);
+  }
+  return go_finish(fovea_rms_norm(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
 go_result go_fovea_kv_cache_create(const go_fovea_kv_cache_sizes *sizes) {

@@ -37,6 +37,12 @@ typedef struct {
 } go_fovea_masked_softmax_options;
 
 typedef struct {
+  uint32_t flags;
+  float alpha;
+  float beta;
+} go_fovea_gemm_options;
+
+typedef struct {
   int32_t precision;
 } go_fovea_matmul_pack_options;
 
@@ -107,6 +113,11 @@ typedef struct {
 } go_fovea_layer_norm_options;
 
 typedef struct {
+  float epsilon;
+  uint32_t flags;
+} go_fovea_rms_norm_options;
+
+typedef struct {
   int64_t batch;
   int64_t kv_heads;
   int64_t capacity;
@@ -133,7 +144,10 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
 go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data);
 go_result go_fovea_merge_states(const fovea_context *context, const go_view *outs, unsigned char *outs_data, const go_view *lses, unsigned char *lses_data, const go_view *out, unsigned char *out_data, const go_view *log_sum_exp, unsigned char *log_sum_exp_data);
 go_result go_fovea_masked_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *valid_lens, unsigned char *valid_lens_data, const go_view *out, unsigned char *out_data, const go_fovea_masked_softmax_options *options);
+go_result go_fovea_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data);
+go_result go_fovea_log_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data);
 go_result go_fovea_matmul(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data);
+go_result go_fovea_gemm(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data, const go_fovea_gemm_options *options, const go_view *options_c, unsigned char *options_c_data);
 go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data, const go_fovea_matmul_pack_options *options);
 go_result go_fovea_matmul_packed(const fovea_context *context, const go_view *a, unsigned char *a_data, const fovea_packed_matrix *b, const go_view *out, unsigned char *out_data);
 go_result go_fovea_exp(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data);
@@ -151,9 +165,11 @@ go_result go_fovea_add_positional_encoding(const fovea_context *context, const g
 go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rotary_options *options, const go_view *options_positions, unsigned char *options_positions_data, const go_view *options_frequencies, unsigned char *options_frequencies_data, const go_view *options_sections, unsigned char *options_sections_data, const go_view *options_cosines, unsigned char *options_cosines_data, const go_view *options_sines, unsigned char *options_sines_data);
 go_result go_fovea_rotary_frequencies(const go_view *frequencies, unsigned char *frequencies_data, const go_view *attention_factor, unsigned char *attention_factor_data, const go_fovea_rotary_frequencies_options *options, const go_view *options_short_factors, unsigned char *options_short_factors_data, const go_view *options_long_factors, unsigned char *options_long_factors_data);
 go_result go_fovea_alibi_slopes(const go_view *out, unsigned char *out_data);
+go_result go_fovea_activation(const fovea_context *context, int32_t activation, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data);
 go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, const go_fovea_linear_pack_options *options);
 go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsigned char *x_data, const fovea_packed_matrix *weight, const go_view *out, unsigned char *out_data, const go_fovea_linear_options *options, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data);
-go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data);
+go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_mean, unsigned char *options_mean_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data);
+go_result go_fovea_rms_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rms_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data);
 go_result go_fovea_kv_cache_create(const go_fovea_kv_cache_sizes *sizes);
 go_result go_fovea_kv_cache_append(const fovea_context *context, fovea_kv_cache *cache, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data);
 go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_cache *cache, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data);

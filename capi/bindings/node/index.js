@@ -6,8 +6,21 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const path = require('node:path');
-const native = require(process.env.FOVEA_ADDON || path.join(__dirname, 'build', 'fovea.node'));
+const { help } = require('./help.js');
+const native = load(process.env.FOVEA_ADDON || path.join(__dirname, 'build', 'fovea.node'));
 const { options: known, buffers: bufferNames, dtypes, maxRank } = require('./options.js');
+
+// The addon, which is compiled when the package is installed, and finds the library where that was then.
+function load(file) {
+  try {
+    return require(file);
+  } catch (error) {
+    if (error.code !== 'MODULE_NOT_FOUND' && error.code !== 'ERR_DLOPEN_FAILED') throw error;
+    const [first] = error.message.split('\n');
+    const message = ['fovea: its addon, or the library under it, is not there: ' + first, ...help(__dirname)].join('\n');
+    throw Object.assign(new Error(message), { code: error.code });
+  }
+}
 
 const Float16 = globalThis.Float16Array; // of Node 24
 const types = new Map([
@@ -128,6 +141,15 @@ function zerosOf(tensor, shape = tensor.shape) {
 const like = (x) => zerosOf(asTensor(x));
 const withLast = (query, last) => zerosOf(query, [...query.shape.slice(0, -1), last]);
 
+// Axes before the last two are of one size in both matrices, or 1 or missing in one of them.
+function productShape(left, right) {
+  const [a, b] = [left, right].map(({ shape }) => shape.slice(0, -2));
+  const [longer, shorter] = a.length > b.length ? [a, b] : [b, a];
+  const missing = longer.length - shorter.length;
+  const batch = longer.map((size, axis) => (size === 1 && axis >= missing ? shorter[axis - missing] : size));
+  return [...batch, left.shape.at(-2), right.shape.at(-1)];
+}
+
 // Asynchronous calls that use a cache or prepared keys are made one after the other, in the order they were asked for.
 function inTurn(users, start) {
   const waiting = users.filter(Boolean);
@@ -195,10 +217,26 @@ both(exports, 'maskedSoftmax', 'maskedSoftmax', (x, validLens, options = {}) => 
 
 both(exports, 'matmul', 'matmul', (a, b, options = {}) => {
   const [left, right] = [asTensor(a), asTensor(b)];
-  const batch = left.shape.length > right.shape.length ? left : right;
-  const shape = [...batch.shape.slice(0, -2), left.shape.at(-2), right.shape.at(-1)];
-  const result = asTensor(options.out) ?? zerosOf(left, shape);
+  const result = asTensor(options.out) ?? zerosOf(left, productShape(left, right));
   return { args: [options.context, left, right, result], result };
+});
+
+both(exports, 'gemm', 'gemm', (a, b, options = {}) => {
+  const [left, right] = [asTensor(a), asTensor(b)];
+  const result = asTensor(options.out) ?? zerosOf(left, productShape(left, right));
+  return { args: [options.context, left, right, result, read('GemmOptions', options, attentionExtras)], result };
+});
+
+for (const name of ['softmax', 'logSoftmax']) {
+  both(exports, name, name, (x, axis = -1, options = {}) => {
+    const result = asTensor(options.out) ?? like(x);
+    return { args: [options.context, asTensor(x), axis, result], result };
+  });
+}
+
+both(exports, 'activation', 'activation', (kind, x, options = {}) => {
+  const result = asTensor(options.out) ?? like(x);
+  return { args: [options.context, kind, asTensor(x), result], result };
 });
 
 both(exports, 'positionalEncoding', 'positionalEncoding', (shape, options = {}) => {
@@ -211,6 +249,7 @@ elementwise('tanh');
 elementwise('addPositionalEncoding', 'PositionalEncodingOptions');
 elementwise('rotary', 'RotaryOptions');
 elementwise('layerNorm', 'LayerNormOptions');
+elementwise('rmsNorm', 'RmsNormOptions');
 
 function rotaryFrequencies(rotaryDim, options) {
   const [frequencies, factor] = [Tensor.zeros([rotaryDim / 2]), Tensor.zeros([1])];

@@ -54,9 +54,10 @@ export type Activation = 'none' | 'relu' | 'gelu' | 'geluTanh' | 'silu';
  * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
  * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
  * for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
- * output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
- * queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
- * results of fovea_exp may be.
+ * output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+ * unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+ * where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+ * denormal, as results of fovea_exp may be.
  *
  * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
  * and without B and H where it has rank 2.
@@ -115,6 +116,15 @@ export interface AttentionOptions {
 export interface MaskedSoftmaxOptions {
   /** FOVEA_EMPTY_ROWS_*: what a row of valid length 0 gives */
   emptyRows?: EmptyRows;
+}
+
+export interface GemmOptions {
+  /** finite; left out: 1 */
+  alpha?: number;
+  /** finite; left out: 1 */
+  beta?: number;
+  /** F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none */
+  c?: Input;
 }
 
 export interface MatmulPackOptions {
@@ -279,6 +289,27 @@ export interface LayerNormOptions {
   bias?: Input;
   /** F, x's shape, last axis contiguous: x + residual is normalised */
   residual?: Input;
+  /** output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only */
+  sum?: Input;
+  /** output F32 [...], x's axes without the last, any strides: mean(y) */
+  mean?: Input;
+  /** output F32, likewise: 1 / sqrt(variance(y) + epsilon) */
+  inverseDeviation?: Input;
+}
+
+export interface RmsNormOptions {
+  /** finite, >= 0; left out: 1e-5 */
+  epsilon?: number;
+  /** of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes */
+  weightFromOne?: boolean;
+  /** F [E], contiguous; NULL: ones */
+  weight?: Input;
+  /** F, x's shape, last axis contiguous: x + residual is normalised */
+  residual?: Input;
+  /** output F, as in fovea_layer_norm_options */
+  sum?: Input;
+  /** output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon) */
+  inverseDeviation?: Input;
 }
 
 export interface KvCacheSizes {

@@ -9,6 +9,7 @@ exports.maxRank = 6;
 exports.options = {
   AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision'],
   MaskedSoftmaxOptions: ['emptyRows'],
+  GemmOptions: ['alpha', 'beta', 'c'],
   MatmulPackOptions: ['precision'],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
   PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim', 'dtype'],
@@ -18,7 +19,8 @@ exports.options = {
   RotaryFrequenciesOptions: ['unrounded', 'kind', 'base', 'factor', 'originalLength', 'length', 'lowFrequencyFactor', 'highFrequencyFactor', 'fastRotations', 'slowRotations', 'mscale', 'mscaleAllDim', 'shortFactors', 'longFactors'],
   LinearPackOptions: ['layout', 'precision'],
   LinearOptions: ['activation', 'precision', 'bias', 'residual'],
-  LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual'],
+  LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual', 'sum', 'mean', 'inverseDeviation'],
+  RmsNormOptions: ['epsilon', 'weightFromOne', 'weight', 'residual', 'sum', 'inverseDeviation'],
   KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim', 'dtype'],
   MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
   MhaOptions: ['keepCache', 'precision', 'attention', 'score', 'rotary', 'cache'],

@@ -45,6 +45,18 @@ static const fovea_masked_softmax_options *read_fovea_masked_softmax_options(Rea
   return made;
 }
 
+static const fovea_gemm_options *read_fovea_gemm_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_gemm_options *made = in.call.make<fovea_gemm_options>();
+  made->struct_size = sizeof(fovea_gemm_options);
+  if (in.flag(in.get(from, "alpha"), true, "alpha")) made->flags |= FOVEA_GEMM_ALPHA_GIVEN;
+  if (in.flag(in.get(from, "beta"), true, "beta")) made->flags |= FOVEA_GEMM_BETA_GIVEN;
+  made->alpha = in.float32(in.get(from, "alpha"), "alpha");
+  made->beta = in.float32(in.get(from, "beta"), "beta");
+  made->c = in.tensor(in.get(from, "c"), "c");
+  return made;
+}
+
 static const fovea_matmul_pack_options *read_fovea_matmul_pack_options(Reader &in, napi_value from) {
   if (in.is_none(from)) return nullptr;
   fovea_matmul_pack_options *made = in.call.make<fovea_matmul_pack_options>();
@@ -177,6 +189,23 @@ static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in,
   made->weight = in.tensor(in.get(from, "weight"), "weight");
   made->bias = in.tensor(in.get(from, "bias"), "bias");
   made->residual = in.tensor(in.get(from, "residual"), "residual");
+  made->sum = in.tensor(in.get(from, "sum"), "sum");
+  made->mean = in.tensor(in.get(from, "mean"), "mean");
+  made->inverse_deviation = in.tensor(in.get(from, "inverseDeviation"), "inverseDeviation");
+  return made;
+}
+
+static const fovea_rms_norm_options *read_fovea_rms_norm_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_rms_norm_options *made = in.call.make<fovea_rms_norm_options>();
+  made->struct_size = sizeof(fovea_rms_norm_options);
+  made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
+  if (in.flag(in.get(from, "epsilon"), true, "epsilon")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
+  if (in.flag(in.get(from, "weightFromOne"), false, "weightFromOne")) made->flags |= FOVEA_NORM_WEIGHT_FROM_ONE;
+  made->weight = in.tensor(in.get(from, "weight"), "weight");
+  made->residual = in.tensor(in.get(from, "residual"), "residual");
+  made->sum = in.tensor(in.get(from, "sum"), "sum");
+  made->inverse_deviation = in.tensor(in.get(from, "inverseDeviation"), "inverseDeviation");
   return made;
 }
 
@@ -268,12 +297,37 @@ static void parse_fovea_masked_softmax(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_masked_softmax(context, x, valid_lens, out, options); };
 }
 
+static void parse_fovea_softmax(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  int32_t axis = in.int32(args[2], "axis");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_softmax(context, x, axis, out); };
+}
+
+static void parse_fovea_log_softmax(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  int32_t axis = in.int32(args[2], "axis");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_log_softmax(context, x, axis, out); };
+}
+
 static void parse_fovea_matmul(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_tensor *a = in.tensor(args[1], "a");
   const fovea_tensor *b = in.tensor(args[2], "b");
   const fovea_tensor *out = in.tensor(args[3], "out");
   in.call.run = [=] { return fovea_matmul(context, a, b, out); };
+}
+
+static void parse_fovea_gemm(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *a = in.tensor(args[1], "a");
+  const fovea_tensor *b = in.tensor(args[2], "b");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  const fovea_gemm_options *options = read_fovea_gemm_options(in, args[4]);
+  in.call.run = [=] { return fovea_gemm(context, a, b, out, options); };
 }
 
 static void parse_fovea_matmul_pack(Reader &in, const napi_value *args) {
@@ -422,6 +476,14 @@ static void parse_fovea_alibi_slopes(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_alibi_slopes(out); };
 }
 
+static void parse_fovea_activation(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  int32_t activation = in.choice(args[1], {{"none", FOVEA_ACTIVATION_NONE}, {"relu", FOVEA_ACTIVATION_RELU}, {"gelu", FOVEA_ACTIVATION_GELU}, {"geluTanh", FOVEA_ACTIVATION_GELU_TANH}, {"silu", FOVEA_ACTIVATION_SILU}}, "activation");
+  const fovea_tensor *x = in.tensor(args[2], "x");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_activation(context, activation, x, out); };
+}
+
 static void parse_fovea_linear_pack(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_tensor *weight = in.tensor(args[1], "weight");
@@ -446,6 +508,14 @@ static void parse_fovea_layer_norm(Reader &in, const napi_value *args) {
   const fovea_tensor *out = in.tensor(args[2], "out");
   const fovea_layer_norm_options *options = read_fovea_layer_norm_options(in, args[3]);
   in.call.run = [=] { return fovea_layer_norm(context, x, out, options); };
+}
+
+static void parse_fovea_rms_norm(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  const fovea_rms_norm_options *options = read_fovea_rms_norm_options(in, args[3]);
+  in.call.run = [=] { return fovea_rms_norm(context, x, out, options); };
 }
 
 static void parse_fovea_kv_cache_create(Reader &in, const napi_value *args) {
@@ -535,7 +605,10 @@ const Operation operations[] = {
     {"sdpaPlanCreate", 6, parse_fovea_sdpa_plan_create},
     {"mergeStates", 5, parse_fovea_merge_states},
     {"maskedSoftmax", 5, parse_fovea_masked_softmax},
+    {"softmax", 4, parse_fovea_softmax},
+    {"logSoftmax", 4, parse_fovea_log_softmax},
     {"matmul", 4, parse_fovea_matmul},
+    {"gemm", 5, parse_fovea_gemm},
     {"matmulPack", 3, parse_fovea_matmul_pack},
     {"matmulPacked", 4, parse_fovea_matmul_packed},
     {"exp", 3, parse_fovea_exp},
@@ -553,9 +626,11 @@ const Operation operations[] = {
     {"rotary", 4, parse_fovea_rotary},
     {"rotaryFrequencies", 3, parse_fovea_rotary_frequencies},
     {"alibiSlopes", 1, parse_fovea_alibi_slopes},
+    {"activation", 4, parse_fovea_activation},
     {"linearPack", 3, parse_fovea_linear_pack},
     {"linear", 5, parse_fovea_linear},
     {"layerNorm", 4, parse_fovea_layer_norm},
+    {"rmsNorm", 4, parse_fovea_rms_norm},
     {"kvCacheCreate", 1, parse_fovea_kv_cache_create},
     {"kvCacheAppend", 4, parse_fovea_kv_cache_append},
     {"kvCacheAttend", 6, parse_fovea_kv_cache_attend},

@@ -37,32 +37,36 @@ def torch_of(*arrays):
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(arrays[0], torch.Tensor):
         return None
-    if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arrays):
+    if (torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arrays)) or (
+            torch.autograd.forward_ad._current_level >= 0 and any(_has_tangent(torch, a) for a in arrays)):
         raise RuntimeError("fovea computes no gradients: call it under torch.no_grad() or with tensor.detach()")
     return torch
 
 
+def _has_tangent(torch, array):
+    return isinstance(array, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(array).tangent is not None
+
+
 def maker(shape, like, *others):
-    """(callable, arguments) that make an empty array of the same library and element type as `like`."""
+    """(callable, arguments) that make an empty array of the same library and element type as `like`, whatever the process's
+    defaults are."""
     torch = torch_of(like, *others)
     if torch is not None:
-        make = torch.empty if like.dtype == torch.float32 else _torch_maker(torch, like.dtype)
-        return make, (tuple(shape),)
+        return _torch_empty, (tuple(shape), like.dtype if like.dtype.is_floating_point else torch.float32)
     dtype = getattr(like, "dtype", None)
     known = isinstance(dtype, np.dtype) and (dtype.kind == "f" or dtype.name == "bfloat16")
     return np.empty, (tuple(shape), dtype if known else np.dtype(np.float32))
 
 
-def _torch_maker(torch, dtype):
-    def make(shape):
-        return torch.empty(shape, dtype=dtype if dtype.is_floating_point else torch.float32)
-
-    return make
+def _torch_empty(shape, dtype):
+    return sys.modules["torch"].empty(shape, dtype=dtype, device="cpu")
 
 
 def empty(shape, like, *others):
     """An array to write to, of the same library as `like`; `others` are the call's other arrays. For JAX, whose arrays
     cannot be written to, NumPy's, of which `finished` makes JAX's."""
+    if torch_of(like, *others) is not None and like.dtype.is_floating_point:
+        return like.new_empty(tuple(shape))
     make, arguments = maker(shape, like, *others)
     return make(*arguments)
 
@@ -70,7 +74,7 @@ def empty(shape, like, *others):
 def float32(shape, like):
     """The same, of float32 whatever `like` is: what log-sum-exp and weights are."""
     torch = torch_of(like)
-    return torch.empty(tuple(shape)) if torch is not None else np.empty(tuple(shape), np.float32)
+    return like.new_empty(tuple(shape), dtype=torch.float32) if torch is not None else np.empty(tuple(shape), np.float32)
 
 
 def finished(array, like):

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _fovea
 from .arrays import Array, as_array, empty, finished, float32, shape_of, torch_of
+from .broadcast import leading_axes, mask_of_rank_4, of_rank_4
 from .contexts import Context, handle_of
 from .options import EMPTY_ROWS, AttentionOptions, choice, read
 from .scores import Additive, Bilinear, Concat, Gaussian, Score, options_of
@@ -81,19 +82,20 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
                                  enable_gqa: bool = False, *, context: Context | None = None):
     """What torch.nn.functional.scaled_dot_product_attention takes and means, on arrays of any library.
 
-    query [..., Q, D], key [..., K, D], value [..., K, Dv], returns [..., Q, Dv]; "..." are any number of axes, the last of
-    which may be fewer in key and value with enable_gqa. attn_mask broadcasts to [..., Q, K]: bool, true: attend, or
-    a float type, added to the scores. is_causal is PyTorch's: query i attends the keys up to i, and no attn_mask beside it.
-    dropout_p: which weights are dropped follows the random numbers of PyTorch or NumPy. What is not contiguous in its
-    last axis is copied; rows that attend nothing give zeros.
+    query [..., Q, D], key [..., K, D], value [..., K, Dv], returns [..., Q, Dv]; "..." are any number of axes, which
+    broadcast, or of which, with enable_gqa, the last may be fewer in key and value. attn_mask broadcasts to [..., Q, K]: bool,
+    true: attend, or a float type, added to the scores. is_causal is PyTorch's: query i attends the keys up to i, and no
+    attn_mask beside it. dropout_p: which weights are dropped follows the random numbers of PyTorch or NumPy. What is not
+    contiguous in its last axis is copied; rows that attend nothing give zeros. D and Dv are in [1, 1024], as in `attention`.
+    No setting of the process changes the result or its type, autocast neither: that is for
+    fovea.torch.scaled_dot_product_attention.
     """
-    query, key, value = (_contiguous_rows(as_array(array)) for array in (query, key, value))
+    query, key, value = (as_array(array) for array in (query, key, value))
     if is_causal and attn_mask is not None:
         raise ValueError("attn_mask: None is expected where is_causal is true")
-    shape, leading = shape_of(query), max(len(shape_of(query)) - 3, 0)
-    if not enable_gqa and len(shape) > 2 and shape[-3] != shape_of(key)[-3]:
-        raise ValueError(f"key: {shape_of(key)[-3]} heads where query has {shape[-3]}; see enable_gqa")
-    flat = [array if leading < 2 else array.reshape((-1,) + shape_of(array)[-3:]) for array in (query, key, value)]
+    shape, key_len = shape_of(query), (shape_of(key)[-2:-1] or (0,))[0]
+    axes, expanded = leading_axes(shape, shape_of(key), shape_of(value), enable_gqa)
+    flat = [_contiguous_rows(of_rank_4(array, wanted)) for array, wanted in zip((query, key, value), expanded)]
     options: dict[str, Any] = {"is_causal": True, "top_left": True} if is_causal else {}
     if scale is not None:
         if scale == 0:  # which means the default in the library
@@ -102,10 +104,14 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     if dropout_p:
         options.update(dropout=dropout_p, dropout_seed=_random_seed(query))
     if attn_mask is not None:
-        name, mask = _mask(attn_mask, shape, shape_of(key)[-2])
-        options[name] = mask
+        options[mask_name(attn_mask)] = _contiguous_rows(mask_of_rank_4(attn_mask, axes, shape[-2], key_len))
     out = attention(*flat, context=context, **options)
-    return out if leading < 2 else out.reshape(shape[:-1] + shape_of(out)[-1:])
+    return out.reshape(axes + shape_of(out)[-2:])
+
+
+def mask_name(mask) -> str:
+    """The option that such a mask of PyTorch's is."""
+    return "mask" if str(mask.dtype).rpartition(".")[2] == "bool" else "bias"
 
 
 def _contiguous_rows(array):
@@ -117,18 +123,7 @@ def _contiguous_rows(array):
 
 def _random_seed(like) -> int:
     torch = torch_of(like)
-    return int(torch.randint(2**62, ()) if torch is not None else np.random.randint(2**62))
-
-
-def _mask(mask, query_shape, key_len):
-    """("mask" or "bias", with as many axes as query and all K columns)."""
-    name = "mask" if str(mask.dtype).rpartition(".")[2] == "bool" else "bias"
-    shape = (1,) * (len(query_shape) - mask.ndim) + tuple(mask.shape)
-    if shape[-1] != key_len or len(query_shape) > 4:
-        whole = tuple(query_shape[:-1]) + (key_len,)
-        mask = mask.expand(whole) if hasattr(mask, "expand") else np.broadcast_to(mask, whole)
-        shape = whole if len(whole) <= 4 else (-1,) + whole[-3:]
-    return name, _contiguous_rows(mask.reshape(shape))
+    return int(torch.randint(2**62, (), device="cpu") if torch is not None else np.random.randint(2**62))
 
 
 def kernel_regression(queries: Array, inputs: Array, targets: Array, *, sigma: float = 1.0, leave_one_out: bool = False,

@@ -47,18 +47,35 @@ class PackedMatrix:
 
 
 def matmul(a: Array, b: Array | PackedMatrix, *, out: Array | None = None, context: Context | None = None):
-    """a b. a [M, K] or [B, M, K], b [K, N], [B, K, N] or a PackedMatrix; returns [M, N] or [B, M, N]. A matrix of rank 2
-    serves every batch entry."""
+    """a b. a [..., M, K], b [..., K, N], up to two axes before these, broadcast, or a PackedMatrix; returns [..., M, N]."""
     a = as_array(a)
     if isinstance(b, PackedMatrix):
         out = empty(shape_of(a)[:-1] + b.shape[1:], a) if out is None else out
         _fovea.matmul_packed(handle_of(context), a, b._handle, out)
         return finished(out, a)
     b = as_array(b)
-    if out is None:
-        batch = shape_of(a)[:-2] or shape_of(b)[:-2]
-        out = empty(batch + shape_of(a)[-2:-1] + shape_of(b)[-1:], a, b)
+    out = empty(_product_shape(a, b), a, b) if out is None else out
     _fovea.matmul(handle_of(context), a, b, out)
+    return finished(out, a)
+
+
+def _product_shape(a, b):
+    left, right = shape_of(a)[:-2], shape_of(b)[:-2]
+    longer, shorter = (left, right) if len(left) >= len(right) else (right, left)
+    shorter = (1,) * (len(longer) - len(shorter)) + tuple(shorter)
+    batch = tuple(other if size == 1 else size for size, other in zip(longer, shorter))
+    return batch + tuple(shape_of(a)[-2:-1]) + tuple(shape_of(b)[-1:])
+
+
+def gemm(a: Array, b: Array, c: Array | None = None, *, alpha: float = 1.0, beta: float = 1.0, out: Array | None = None,
+         context: Context | None = None):
+    """alpha a b + beta c. a, b as in `matmul`; c of the result's shape, or broadcast to it; it may be out. With beta 0 c is
+    not read."""
+    a, b = as_array(a), as_array(b)
+    out = empty(_product_shape(a, b), a, b) if out is None else out
+    _fovea.gemm(handle_of(context), a, b, out,
+                {"alpha": alpha, "beta": beta, "c": c,
+                 "flags": _fovea.GEMM_ALPHA_GIVEN | _fovea.GEMM_BETA_GIVEN})
     return finished(out, a)
 
 
@@ -83,14 +100,55 @@ def linear(x: Array, weight: Array | PackedMatrix, bias: Array | None = None, *,
 
 
 def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None, *, epsilon: float = 1e-5,
-               residual: Array | None = None, out: Array | None = None, context: Context | None = None):
+               residual: Array | None = None, sum: Array | None = None, mean: Array | None = None,
+               inverse_deviation: Array | None = None, out: Array | None = None, context: Context | None = None):
     """Layer normalisation over the last axis, of x + residual: (y - mean) / sqrt(variance + epsilon) * weight + bias.
-    x, residual [..., E], weight, bias [E]. out may be x."""
+    x, residual [..., E], weight, bias [E]. out may be x. Filled in where given: sum [..., E] with x + residual, mean and
+    inverse_deviation, float32 [...], with the mean and 1 / sqrt(variance + epsilon). One of out and sum may be x, the other
+    residual."""
     x = as_array(x)
     if out is None:
         out = empty(shape_of(x), x)
     _fovea.layer_norm(handle_of(context), x, out,
-                      {"epsilon": epsilon, "weight": weight, "bias": bias, "residual": residual})
+                      {"epsilon": epsilon, "weight": weight, "bias": bias, "residual": residual, "sum": sum, "mean": mean,
+                       "inverse_deviation": inverse_deviation, "flags": _fovea.NORM_EPSILON_GIVEN})
+    return finished(out, x)
+
+
+def rms_norm(x: Array, weight: Array | None = None, *, epsilon: float = 1e-5, residual: Array | None = None,
+             weight_from_one: bool = False, sum: Array | None = None, inverse_deviation: Array | None = None,
+             out: Array | None = None, context: Context | None = None):
+    """Normalisation by the root of the mean square over the last axis, of x + residual: y / sqrt(mean(y^2) + epsilon) * weight.
+    x, residual [..., E], weight [E]; weight_from_one: 1 + weight takes its place (Gemma). Outputs as in `layer_norm`."""
+    x = as_array(x)
+    out = empty(shape_of(x), x) if out is None else out
+    flags = _fovea.NORM_EPSILON_GIVEN | (_fovea.NORM_WEIGHT_FROM_ONE if weight_from_one else 0)
+    _fovea.rms_norm(handle_of(context), x, out, {"epsilon": epsilon, "weight": weight, "residual": residual, "sum": sum,
+                                                 "inverse_deviation": inverse_deviation, "flags": flags})
+    return finished(out, x)
+
+
+def activation(kind: Activation, x: Array, *, out: Array | None = None, context: Context | None = None):
+    """An activation alone, element by element: "relu", "gelu", "gelu_tanh" or "silu". out may be x."""
+    x = as_array(x)
+    out = empty(shape_of(x), x) if out is None else out
+    _fovea.activation(handle_of(context), choice("kind", kind, ACTIVATIONS), x, out)
+    return finished(out, x)
+
+
+def softmax(x: Array, axis: int = -1, *, out: Array | None = None, context: Context | None = None):
+    """Softmax over an axis. out may be x."""
+    x = as_array(x)
+    out = empty(shape_of(x), x) if out is None else out
+    _fovea.softmax(handle_of(context), x, axis, out)
+    return finished(out, x)
+
+
+def log_softmax(x: Array, axis: int = -1, *, out: Array | None = None, context: Context | None = None):
+    """The logarithm of softmax over an axis. out may be x."""
+    x = as_array(x)
+    out = empty(shape_of(x), x) if out is None else out
+    _fovea.log_softmax(handle_of(context), x, axis, out)
     return finished(out, x)
 
 

@@ -114,6 +114,11 @@ pub const FOVEA_SCALE_GIVEN: u32 = 256;
 /// of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error
 pub const FOVEA_SIGMA_GIVEN: u32 = 512;
 
+/// alpha is meant as it stands, 0 too
+pub const FOVEA_GEMM_ALPHA_GIVEN: u32 = 1;
+/// beta is meant as it stands: at 0 c is not read
+pub const FOVEA_GEMM_BETA_GIVEN: u32 = 2;
+
 /// q . k Vaswani et al. 2017
 pub const FOVEA_SCORE_DOT: i32 = 0;
 /// q^T W k Luong, Pham and Manning 2015
@@ -172,8 +177,10 @@ pub const FOVEA_ACTIVATION_GELU_TANH: i32 = 3;
 /// x / (1 + e^-x) Elfwing, Uchibe and Doya 2018
 pub const FOVEA_ACTIVATION_SILU: i32 = 4;
 
-/// epsilon is meant as it stands, 0 too: a row of equal numbers then gives NaN
+/// epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN
 pub const FOVEA_NORM_EPSILON_GIVEN: u32 = 1;
+/// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+pub const FOVEA_NORM_WEIGHT_FROM_ONE: u32 = 2;
 
 /// attend to what the cache holds and append nothing; key and value inputs are NULL
 pub const FOVEA_MHA_KEEP_CACHE: u32 = 1;
@@ -280,9 +287,10 @@ impl Default for fovea_context_options {
 /// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
 /// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 /// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
-/// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
-/// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
-/// results of fovea_exp may be.
+/// output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+/// unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+/// where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+/// denormal, as results of fovea_exp may be.
 ///
 /// All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
 /// and without B and H where it has rank 2.
@@ -393,6 +401,32 @@ pub struct fovea_masked_softmax_options {
 }
 
 impl Default for fovea_masked_softmax_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_gemm_options {
+    pub struct_size: usize,
+    /// FOVEA_GEMM_*
+    pub flags: u32,
+    /// finite; 0: 1; unless FOVEA_GEMM_ALPHA_GIVEN
+    pub alpha: f32,
+    /// finite; 0: 1; unless FOVEA_GEMM_BETA_GIVEN
+    pub beta: f32,
+    /// 0
+    pub reserved: i32,
+    /// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+    pub c: *const fovea_tensor,
+}
+
+impl Default for fovea_gemm_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -687,7 +721,7 @@ pub struct fovea_layer_norm_options {
     pub struct_size: usize,
     /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
     pub epsilon: f32,
-    /// FOVEA_NORM_*
+    /// FOVEA_NORM_*, not FOVEA_NORM_WEIGHT_FROM_ONE
     pub flags: u32,
     /// F [E], contiguous; NULL: ones
     pub weight: *const fovea_tensor,
@@ -695,9 +729,43 @@ pub struct fovea_layer_norm_options {
     pub bias: *const fovea_tensor,
     /// F, x's shape, last axis contiguous: x + residual is normalised
     pub residual: *const fovea_tensor,
+    /// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+    pub sum: *const fovea_tensor,
+    /// output F32 [...], x's axes without the last, any strides: mean(y)
+    pub mean: *const fovea_tensor,
+    /// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+    pub inverse_deviation: *const fovea_tensor,
 }
 
 impl Default for fovea_layer_norm_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_rms_norm_options {
+    pub struct_size: usize,
+    /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
+    pub epsilon: f32,
+    /// FOVEA_NORM_*
+    pub flags: u32,
+    /// F [E], contiguous; NULL: ones
+    pub weight: *const fovea_tensor,
+    /// F, x's shape, last axis contiguous: x + residual is normalised
+    pub residual: *const fovea_tensor,
+    /// output F, as in fovea_layer_norm_options
+    pub sum: *const fovea_tensor,
+    /// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+    pub inverse_deviation: *const fovea_tensor,
+}
+
+impl Default for fovea_rms_norm_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -936,7 +1004,7 @@ extern "C" {
     ///   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
     /// outs F [S,...,Dv], lses F32 [S,...], out F [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
     /// for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
-    /// 0 and -infinity. S >= 1. In place is not allowed.
+    /// 0 and -infinity; +infinity gives NaN and, unless another is NaN, +infinity. S >= 1. In place is not allowed.
     /// ```
     pub fn fovea_merge_states(
         context: *const fovea_context,
@@ -959,8 +1027,39 @@ extern "C" {
         out: *const fovea_tensor,
         options: *const fovea_masked_softmax_options,
     ) -> fovea_status;
-    /// out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
-    /// batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
+    /// ```text
+    /// Softmax over one axis, out = e^(x - max) / sum e^(x - max); and its logarithm, out = (x - max) - log(sum e^(x - max)), which
+    /// keeps its digits where softmax is 0.
+    ///   x F [...], rank 1 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
+    ///   axis from 0 to x's rank - 1, or from -1, the last one, backwards to -rank.
+    /// As the formulas have it, -infinity alone along the axis gives NaN, and so do NaN and +infinity among it. What is off by how
+    /// much in softmax over the last axis is as in fovea_masked_softmax; over another axis, and of the logarithm, F16 and BF16
+    /// results are float32's, rounded once.
+    /// ```
+    pub fn fovea_softmax(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        axis: i32,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// ```text
+    /// Softmax over one axis, out = e^(x - max) / sum e^(x - max); and its logarithm, out = (x - max) - log(sum e^(x - max)), which
+    /// keeps its digits where softmax is 0.
+    ///   x F [...], rank 1 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
+    ///   axis from 0 to x's rank - 1, or from -1, the last one, backwards to -rank.
+    /// As the formulas have it, -infinity alone along the axis gives NaN, and so do NaN and +infinity among it. What is off by how
+    /// much in softmax over the last axis is as in fovea_masked_softmax; over another axis, and of the logarithm, F16 and BF16
+    /// results are float32's, rounded once.
+    /// ```
+    pub fn fovea_log_softmax(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        axis: i32,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = a b. a F32 [...,M,K], b F32 [...,K,N], out F32 [...,M,N]; "..." up to two batch axes. One that a or b lacks, or where
+    /// it has size 1, is repeated: it serves every entry of out's. a and b may have any strides (a transposed view is just
+    /// strides); out's last axis must be contiguous.
     /// Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
     /// Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
     /// numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
@@ -973,6 +1072,16 @@ extern "C" {
         a: *const fovea_tensor,
         b: *const fovea_tensor,
         out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = alpha a b + beta c, in one pass over out. a, b, out, their types and what is promised of their product as in
+    /// fovea_matmul, whose bits it gives without options. What comes after the product is computed in float32. options may be
+    /// NULL.
+    pub fn fovea_gemm(
+        context: *const fovea_context,
+        a: *const fovea_tensor,
+        b: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_gemm_options,
     ) -> fovea_status;
     /// b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. But with
     /// FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that. options may be
@@ -988,8 +1097,8 @@ extern "C" {
     /// Bytes held; 0 for NULL.
     pub fn fovea_packed_matrix_size(packed: *const fovea_packed_matrix) -> usize;
     /// out = a b with b packed before, without allocating, but for more than a few rows of a that are copied first: in another
-    /// type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or
-    /// [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
+    /// type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or, one
+    /// batch axis that both have, [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
     /// it was rounded. The context must run the instruction set that b was packed for.
     pub fn fovea_matmul_packed(
         context: *const fovea_context,
@@ -1159,6 +1268,14 @@ extern "C" {
     /// The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
     /// the power of two P below, then every other one of 2P heads. out F32 [H], any stride.
     pub fn fovea_alibi_slopes(out: *const fovea_tensor) -> fovea_status;
+    /// out = activation(x), element by element; activation is a FOVEA_ACTIVATION_*. x and out F, rank 1 to 6, last axis contiguous,
+    /// same shapes; in place allowed when data, strides and types are the same.
+    pub fn fovea_activation(
+        context: *const fovea_context,
+        activation: i32,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
     /// fovea_matmul_pack for a weight in either layout. weight F32, F16 or BF16, rank 2, any strides. options may be NULL:
     /// [out,in].
     pub fn fovea_linear_pack(
@@ -1186,14 +1303,28 @@ extern "C" {
     /// Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
     ///   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
     /// x F [...,E], rank 1 to 6, E >= 1, out F of the same shape; in place allowed when data, strides and types are the same,
-    /// for residual too. options may be NULL. Where all tensors given are F16, or all BF16: off by at most 0.53 of the type's
-    /// last place, beside float32's rounding errors in y - mean(y), in the product with weight and in the sum with bias.
+    /// for residual too, and so for sum: one of the two may be x and the other residual. options may be NULL. Where all tensors
+    /// given are F16, or all BF16: off by at most 0.53 of the type's last place, beside float32's rounding errors in y - mean(y),
+    /// in the product with weight and in the sum with bias. Sum is x + residual in float32, rounded once; what is normalised is
+    /// not rounded to sum's type.
     /// ```
     pub fn fovea_layer_norm(
         context: *const fovea_context,
         x: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_layer_norm_options,
+    ) -> fovea_status;
+    /// ```text
+    /// Normalisation by the root of the mean square (Zhang and Sennrich 2019) over the last axis, of y = x + residual:
+    ///   out = y / sqrt(mean(y^2) + epsilon) * weight
+    /// Tensors, in place, sum and what F16 and BF16 are off by as in fovea_layer_norm, without a mean and a bias. options may
+    /// be NULL.
+    /// ```
+    pub fn fovea_rms_norm(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_rms_norm_options,
     ) -> fovea_status;
     /// An empty cache. Where the system gives memory at its first use, positions that were never filled take none.
     pub fn fovea_kv_cache_create(

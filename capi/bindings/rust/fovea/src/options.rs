@@ -162,9 +162,10 @@ pub enum Activation {
 /// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
 /// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 /// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
-/// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
-/// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
-/// results of fovea_exp may be.
+/// output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+/// unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+/// where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+/// denormal, as results of fovea_exp may be.
 ///
 /// All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
 /// and without B and H where it has rank 2.
@@ -401,6 +402,54 @@ impl MaskedSoftmaxOptions {
             struct_size: std::mem::size_of::<sys::fovea_masked_softmax_options>(),
             empty_rows: self.empty_rows as i32,
             reserved: 0,
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_gemm_options`.
+#[derive(Default)]
+pub struct GemmOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) alpha: f32,
+    pub(crate) beta: f32,
+    pub(crate) c: Option<Tensor<'a>>,
+}
+
+impl<'a> GemmOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// finite; left out: 1
+    pub fn alpha(mut self, alpha: f32) -> Self {
+        self.flags |= sys::FOVEA_GEMM_ALPHA_GIVEN;
+        self.alpha = alpha;
+        self
+    }
+
+    /// finite; left out: 1
+    pub fn beta(mut self, beta: f32) -> Self {
+        self.flags |= sys::FOVEA_GEMM_BETA_GIVEN;
+        self.beta = beta;
+        self
+    }
+
+    /// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+    pub fn c(mut self, c: impl Into<Tensor<'a>>) -> Self {
+        self.c = Some(c.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_gemm_options {
+        sys::fovea_gemm_options {
+            struct_size: std::mem::size_of::<sys::fovea_gemm_options>(),
+            flags: self.flags,
+            alpha: self.alpha,
+            beta: self.beta,
+            reserved: 0,
+            c: tensor_pointer(&self.c),
         }
     }
 }
@@ -1052,6 +1101,9 @@ pub struct LayerNormOptions<'a> {
     pub(crate) weight: Option<Tensor<'a>>,
     pub(crate) bias: Option<Tensor<'a>>,
     pub(crate) residual: Option<Tensor<'a>>,
+    pub(crate) sum: Option<TensorMut<'a>>,
+    pub(crate) mean: Option<TensorMut<'a>>,
+    pub(crate) inverse_deviation: Option<TensorMut<'a>>,
 }
 
 impl<'a> LayerNormOptions<'a> {
@@ -1085,6 +1137,24 @@ impl<'a> LayerNormOptions<'a> {
         self
     }
 
+    /// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+    pub fn sum(mut self, sum: impl Into<TensorMut<'a>>) -> Self {
+        self.sum = Some(sum.into());
+        self
+    }
+
+    /// output F32 [...], x's axes without the last, any strides: mean(y)
+    pub fn mean(mut self, mean: impl Into<TensorMut<'a>>) -> Self {
+        self.mean = Some(mean.into());
+        self
+    }
+
+    /// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+    pub fn inverse_deviation(mut self, inverse_deviation: impl Into<TensorMut<'a>>) -> Self {
+        self.inverse_deviation = Some(inverse_deviation.into());
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_layer_norm_options {
         sys::fovea_layer_norm_options {
@@ -1094,6 +1164,77 @@ impl<'a> LayerNormOptions<'a> {
             weight: tensor_pointer(&self.weight),
             bias: tensor_pointer(&self.bias),
             residual: tensor_pointer(&self.residual),
+            sum: output_pointer(&self.sum),
+            mean: output_pointer(&self.mean),
+            inverse_deviation: output_pointer(&self.inverse_deviation),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_rms_norm_options`.
+#[derive(Default)]
+pub struct RmsNormOptions<'a> {
+    pub(crate) epsilon: f32,
+    pub(crate) flags: u32,
+    pub(crate) weight: Option<Tensor<'a>>,
+    pub(crate) residual: Option<Tensor<'a>>,
+    pub(crate) sum: Option<TensorMut<'a>>,
+    pub(crate) inverse_deviation: Option<TensorMut<'a>>,
+}
+
+impl<'a> RmsNormOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// finite, >= 0; left out: 1e-5
+    pub fn epsilon(mut self, epsilon: f32) -> Self {
+        self.flags |= sys::FOVEA_NORM_EPSILON_GIVEN;
+        self.epsilon = epsilon;
+        self
+    }
+
+    /// F [E], contiguous; NULL: ones
+    pub fn weight(mut self, weight: impl Into<Tensor<'a>>) -> Self {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// F, x's shape, last axis contiguous: x + residual is normalised
+    pub fn residual(mut self, residual: impl Into<Tensor<'a>>) -> Self {
+        self.residual = Some(residual.into());
+        self
+    }
+
+    /// output F, as in fovea_layer_norm_options
+    pub fn sum(mut self, sum: impl Into<TensorMut<'a>>) -> Self {
+        self.sum = Some(sum.into());
+        self
+    }
+
+    /// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+    pub fn inverse_deviation(mut self, inverse_deviation: impl Into<TensorMut<'a>>) -> Self {
+        self.inverse_deviation = Some(inverse_deviation.into());
+        self
+    }
+
+    /// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+    pub fn weight_from_one(mut self) -> Self {
+        self.flags |= sys::FOVEA_NORM_WEIGHT_FROM_ONE;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_rms_norm_options {
+        sys::fovea_rms_norm_options {
+            struct_size: std::mem::size_of::<sys::fovea_rms_norm_options>(),
+            epsilon: self.epsilon,
+            flags: self.flags,
+            weight: tensor_pointer(&self.weight),
+            residual: tensor_pointer(&self.residual),
+            sum: output_pointer(&self.sum),
+            inverse_deviation: output_pointer(&self.inverse_deviation),
         }
     }
 }

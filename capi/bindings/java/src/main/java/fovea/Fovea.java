@@ -35,7 +35,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), q = call.in(query), k = call.in(key), v = call.in(value), o = call.out(out);
       MemorySegment raw = AttentionOptions.raw(options, call);
-      call.run(() -> Native.fovea_sdpa(c, q, k, v, o, raw));
+      call.run(pins -> Native.fovea_sdpa(c, q, k, v, o, raw, pins));
     }
   }
 
@@ -52,7 +52,7 @@ public final class Fovea {
       MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
                     v = call.in(value);
       MemorySegment o = call.out(out), raw = AttentionOptions.raw(options, call);
-      call.run(() -> Native.fovea_attention(c, s, q, k, v, o, raw));
+      call.run(pins -> Native.fovea_attention(c, s, q, k, v, o, raw, pins));
     }
   }
 
@@ -80,7 +80,7 @@ public final class Fovea {
       MemorySegment c = call.use(context), q = call.in(queries), x = call.in(inputs), y = call.in(targets),
                     o = call.out(out);
       MemorySegment raw = KernelRegressionOptions.raw(options, call);
-      call.run(() -> Native.fovea_kernel_regression(c, q, x, y, o, raw));
+      call.run(pins -> Native.fovea_kernel_regression(c, q, x, y, o, raw, pins));
     }
   }
 
@@ -89,7 +89,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), parts = call.in(outs), sums = call.in(lses), o = call.out(out),
                     l = call.out(logSumExp);
-      call.run(() -> Native.fovea_merge_states(c, parts, sums, o, l));
+      call.run(pins -> Native.fovea_merge_states(c, parts, sums, o, l, pins));
     }
   }
 
@@ -105,26 +105,78 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), lens = call.in(validLens), o = call.out(out);
       MemorySegment raw = MaskedSoftmaxOptions.raw(options, call);
-      call.run(() -> Native.fovea_masked_softmax(c, input, lens, o, raw));
+      call.run(pins -> Native.fovea_masked_softmax(c, input, lens, o, raw, pins));
+    }
+  }
+
+  /** Softmax over an axis, counted from 0, or from -1 for the last one backwards. */
+  public static Tensor softmax(Tensor x, int axis) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    softmax(null, x, axis, out);
+    return out;
+  }
+
+  public static void softmax(Context context, Tensor x, int axis, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
+      call.run(() -> Native.fovea_softmax(c, input, axis, o));
+    }
+  }
+
+  /** The logarithm of softmax. */
+  public static Tensor logSoftmax(Tensor x, int axis) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    logSoftmax(null, x, axis, out);
+    return out;
+  }
+
+  public static void logSoftmax(Context context, Tensor x, int axis, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
+      call.run(() -> Native.fovea_log_softmax(c, input, axis, o));
     }
   }
 
   // ---- products and rows --------------------------------------------------------------------------------------------
 
-  /** a b for a [M,K] or [B,M,K] and b [K,N] or [B,K,N]. */
+  /** a b for a [...,M,K] and b [...,K,N], up to two axes before these, of which those of size 1 are repeated. */
   public static Tensor matmul(Tensor a, Tensor b) {
-    long[] shape = (a.shape.length >= b.shape.length ? a : b).shape();
-    if (a.shape.length >= 2 && shape.length >= 2) shape[shape.length - 2] = a.shape[a.shape.length - 2];
-    if (shape.length > 0) shape[shape.length - 1] = b.last();
-    Tensor out = Tensor.zeros(a.dtype, shape);
+    Tensor out = Tensor.zeros(a.dtype, productShape(a, b));
     matmul(null, a, b, out);
     return out;
+  }
+
+  private static long[] productShape(Tensor a, Tensor b) {
+    Tensor longer = a.shape.length >= b.shape.length ? a : b, shorter = longer == a ? b : a;
+    long[] shape = longer.shape();
+    int missing = shape.length - shorter.shape.length;
+    for (int axis = missing; axis < shape.length - 2; ++axis) {
+      if (shape[axis] == 1) shape[axis] = shorter.shape[axis - missing];
+    }
+    if (a.shape.length >= 2 && shape.length >= 2) shape[shape.length - 2] = a.shape[a.shape.length - 2];
+    if (shape.length > 0) shape[shape.length - 1] = b.last();
+    return shape;
+  }
+
+  /** alpha a b + beta c, which options have. */
+  public static Tensor gemm(Tensor a, Tensor b, GemmOptions options) {
+    Tensor out = Tensor.zeros(a.dtype, productShape(a, b));
+    gemm(null, a, b, out, options);
+    return out;
+  }
+
+  public static void gemm(Context context, Tensor a, Tensor b, Tensor out, GemmOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), left = call.in(a), right = call.in(b), o = call.out(out),
+                    raw = GemmOptions.raw(options, call);
+      call.run(() -> Native.fovea_gemm(c, left, right, o, raw));
+    }
   }
 
   public static void matmul(Context context, Tensor a, Tensor b, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), left = call.in(a), right = call.in(b), o = call.out(out);
-      call.run(() -> Native.fovea_matmul(c, left, right, o));
+      call.run(pins -> Native.fovea_matmul(c, left, right, o, pins));
     }
   }
 
@@ -139,7 +191,37 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
                     raw = LayerNormOptions.raw(options, call);
-      call.run(() -> Native.fovea_layer_norm(c, input, o, raw));
+      call.run(pins -> Native.fovea_layer_norm(c, input, o, raw, pins));
+    }
+  }
+
+  /** Normalisation by the root of the mean square over the last axis. */
+  public static Tensor rmsNorm(Tensor x, RmsNormOptions options) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    rmsNorm(null, x, out, options);
+    return out;
+  }
+
+  public static void rmsNorm(Context context, Tensor x, Tensor out, RmsNormOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
+                    raw = RmsNormOptions.raw(options, call);
+      call.run(() -> Native.fovea_rms_norm(c, input, o, raw));
+    }
+  }
+
+  /** An activation alone, element by element. */
+  public static Tensor activation(Activation activation, Tensor x) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    activation(null, activation, x, out);
+    return out;
+  }
+
+  public static void activation(Context context, Activation activation, Tensor x, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
+      int number = activation.number;
+      call.run(() -> Native.fovea_activation(c, number, input, o));
     }
   }
 
@@ -152,7 +234,7 @@ public final class Fovea {
   public static void exp(Context context, Tensor x, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
-      call.run(() -> Native.fovea_exp(c, input, o));
+      call.run(pins -> Native.fovea_exp(c, input, o, pins));
     }
   }
 
@@ -165,7 +247,7 @@ public final class Fovea {
   public static void tanh(Context context, Tensor x, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
-      call.run(() -> Native.fovea_tanh(c, input, o));
+      call.run(pins -> Native.fovea_tanh(c, input, o, pins));
     }
   }
 
@@ -181,7 +263,7 @@ public final class Fovea {
   public static void positionalEncoding(Context context, Tensor out, PositionalEncodingOptions options) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), o = call.out(out), raw = PositionalEncodingOptions.raw(options, call);
-      call.run(() -> Native.fovea_positional_encoding(c, o, raw));
+      call.run(pins -> Native.fovea_positional_encoding(c, o, raw, pins));
     }
   }
 
@@ -196,7 +278,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
                     raw = PositionalEncodingOptions.raw(options, call);
-      call.run(() -> Native.fovea_add_positional_encoding(c, input, o, raw));
+      call.run(pins -> Native.fovea_add_positional_encoding(c, input, o, raw, pins));
     }
   }
 
@@ -211,7 +293,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
                     raw = RotaryOptions.raw(options, call);
-      call.run(() -> Native.fovea_rotary(c, input, o, raw));
+      call.run(pins -> Native.fovea_rotary(c, input, o, raw, pins));
     }
   }
 
@@ -233,7 +315,7 @@ public final class Fovea {
     Tensor out = Tensor.zeros(heads);
     try (Call call = new Call()) {
       MemorySegment o = call.out(out);
-      call.run(() -> Native.fovea_alibi_slopes(o));
+      call.run(pins -> Native.fovea_alibi_slopes(o, pins));
     }
     return out;
   }

@@ -171,6 +171,27 @@ final class Layouts {
     }
   }
 
+  static final class fovea_gemm_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_FLOAT.withName("alpha"),
+        JAVA_FLOAT.withName("beta"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("c"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long alpha = place("alpha");
+    static final long beta = place("beta");
+    static final long reserved = place("reserved");
+    static final long c = place("c");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
   static final class fovea_matmul_pack_options {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
@@ -395,7 +416,10 @@ final class Layouts {
         JAVA_INT.withName("flags"),
         ADDRESS.withName("weight"),
         ADDRESS.withName("bias"),
-        ADDRESS.withName("residual"));
+        ADDRESS.withName("residual"),
+        ADDRESS.withName("sum"),
+        ADDRESS.withName("mean"),
+        ADDRESS.withName("inverse_deviation"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long epsilon = place("epsilon");
@@ -403,6 +427,32 @@ final class Layouts {
     static final long weight = place("weight");
     static final long bias = place("bias");
     static final long residual = place("residual");
+    static final long sum = place("sum");
+    static final long mean = place("mean");
+    static final long inverse_deviation = place("inverse_deviation");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_rms_norm_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_FLOAT.withName("epsilon"),
+        JAVA_INT.withName("flags"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("residual"),
+        ADDRESS.withName("sum"),
+        ADDRESS.withName("inverse_deviation"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long epsilon = place("epsilon");
+    static final long flags = place("flags");
+    static final long weight = place("weight");
+    static final long residual = place("residual");
+    static final long sum = place("sum");
+    static final long inverse_deviation = place("inverse_deviation");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
