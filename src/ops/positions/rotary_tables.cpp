@@ -44,10 +44,9 @@ void RotaryTables::fill_frequencies() const {
 
 void RotaryTables::copy_sections() const {
   int32_t *sections = sections_.in(workspace_.data());
-  const int64_t last = call_.section_count - 1;
+  const fovea_tensor &given = *call_.sections;
   for (int64_t j = 0; j < pairs_; ++j) {
-    const int64_t given = integer_at(*call_.sections, j * call_.sections->strides[0]);
-    sections[j] = static_cast<int32_t>(std::clamp<int64_t>(given, 0, last));
+    sections[j] = static_cast<int32_t>(integer_within(given, j * given.strides[0], 0, call_.section_count - 1));
   }
 }
 
@@ -57,7 +56,7 @@ int64_t RotaryTables::position(int64_t section, int64_t group, int64_t row) cons
       call_.positions == nullptr
           ? call_.options.offset + row
           : integer_at(*call_.positions, section * strides.section + group * strides.batch + row * strides.row);
-  return call_.cosines == nullptr ? position : std::clamp<int64_t>(position, 0, call_.cosines->shape[0] - 1);
+  return call_.cosines == nullptr ? position : clamp_to(position, 0, call_.cosines->shape[0] - 1);
 }
 
 RotaryTable RotaryTables::angles(int64_t count, float *table) const {
