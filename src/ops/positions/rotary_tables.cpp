@@ -59,6 +59,22 @@ int64_t RotaryTables::position(int64_t section, int64_t group, int64_t row) cons
   return call_.cosines == nullptr ? position : clamp_to(position, 0, call_.cosines->shape[0] - 1);
 }
 
+// Where rows stand, scaled.
+void RotaryTables::place(int64_t group, int64_t first, int64_t count, double *positions) const {
+  const double scale = call_.position_scale;
+  const fovea_tensor *given = call_.positions;
+  if (given == nullptr) {
+    const int64_t offset = call_.options.offset + first;
+    for (int64_t i = 0; i < count; ++i) positions[i] = scale * static_cast<double>(offset + i);
+    return;
+  }
+  const PositionStrides &strides = call_.position_strides;
+  const int64_t start = group * strides.batch + first * strides.row;
+  for (int64_t i = 0; i < count; ++i) {
+    positions[i] = scale * static_cast<double>(integer_at(*given, start + i * strides.row));
+  }
+}
+
 RotaryTable RotaryTables::angles(int64_t count, float *table) const {
   return {.frequencies = frequencies_.in(workspace_.data()),
           .positions = nullptr,
@@ -130,9 +146,7 @@ const float *RotaryTables::make(int worker, int64_t group, int64_t first, int64_
   float *table = tables_.in(workspace_.data(), worker);
   if (call_.cosines == nullptr && call_.sections == nullptr) {
     double positions[most_positions_per_block];
-    for (int64_t i = 0; i < count; ++i) {
-      positions[i] = call_.position_scale * static_cast<double>(position(0, group, first + i));
-    }
+    place(group, first, count, positions);
     RotaryTable turns = angles(count, table);
     turns.positions = positions;
     kernels_.rotary_table(turns);
