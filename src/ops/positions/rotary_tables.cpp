@@ -89,8 +89,13 @@ RotaryTable RotaryTables::angles(int64_t count, float *table) const {
 void RotaryTables::turn_by_sections(int worker, int64_t group, int64_t row, float *table) const {
   const int32_t *sections = sections_.in(workspace_.data());
   double *positions = pair_positions_.in(workspace_.data(), worker);
+  const fovea_tensor &given = *call_.positions;
+  const bool is_64bit = given.dtype == FOVEA_I64;
+  const int64_t start = group * call_.position_strides.batch + row * call_.position_strides.row;
+  const int64_t stride = call_.position_strides.section;
+  const double scale = call_.position_scale;
   for (int64_t j = 0; j < pairs_; ++j) {
-    positions[j] = call_.position_scale * static_cast<double>(position(sections[j], group, row));
+    positions[j] = scale * static_cast<double>(read_integer(given.data, is_64bit, start + sections[j] * stride));
   }
   std::fill(positions + pairs_, positions + round_up(pairs_, kernels_.lanes), 0.0);
   RotaryTable turns = angles(1, table);
