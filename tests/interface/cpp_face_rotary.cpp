@@ -62,7 +62,8 @@ TEST_CASE("frequencies of models") {
   check_near(frequencies_of(1, llama), {1});
 
   // Of 8 pairs, YaRN's default range is from the first to the last but one, so that each member shows.
-  fovea::RotaryFrequenciesOptions yarn = {.kind = FrequenciesKind::yarn, .base = 100, .factor = 4, .original_length = 64};
+  fovea::RotaryFrequenciesOptions yarn = {
+      .kind = FrequenciesKind::yarn, .base = 100, .factor = 4, .original_length = 64};
   const Floats usual = frequencies_of(8, yarn, 1 + std::log(4.0) / 10);
   CHECK_NE(usual[3], std::pow(100.0f, -3.0f / 8));
   yarn.fast_rotations = 32.0f;

@@ -100,8 +100,8 @@ TEST_SUITE("kernels positions") {
           const std::vector<double> frequencies = frequencies_of(pairs, 2 * pairs, lanes, 1);
           const std::vector<double> positions(frequencies.size(), 30);
           const Floats expected(2 * width), by_pairs(2 * width), given(2 * width), halves(4 * width);
-          fovea::RotaryTable rows = {
-              frequencies.data(), positions.data(), 1, pairs, interleaved, width, 1.25f, expected.data()};
+          fovea::RotaryTable rows = {frequencies.data(), positions.data(), 1, pairs, interleaved, width, 1.25f,
+                                     expected.data()};
           table.rowwise->rotary_table(rows);
           rows.table = by_pairs.data();
           table.rowwise->rotary_row_of_positions(rows);

@@ -56,21 +56,19 @@ struct Tensors {
 
   std::vector<Way> ways() {
     const auto nothing = [](fovea_rotary_options &, int64_t, int64_t) {};
-    return {{"frequencies",
-             [this](auto &o) { o.frequencies = &frequencies_view, o.attention_factor = 1.25f; }, nothing},
-            {"a table by position", [this](auto &o) { o.cosines = o.sines = &table_view; }, nothing},
-            {"sections",
-             [this](auto &o) { o.sections = &sections_view, o.positions = &positions_view; },
-             [this](auto &o, int64_t begin, int64_t end) {
-               some_positions = part(positions_view, 2, begin, end);
-               o.positions = &some_positions;
-             }},
-            {"a table by row",
-             [this](auto &o) { o.cosines = o.sines = &rows_view; },
-             [this](auto &o, int64_t begin, int64_t end) {
-               some_rows = part(rows_view, 1, begin, end);
-               o.cosines = o.sines = &some_rows;
-             }}};
+    return {
+        {"frequencies", [this](auto &o) { o.frequencies = &frequencies_view, o.attention_factor = 1.25f; }, nothing},
+        {"a table by position", [this](auto &o) { o.cosines = o.sines = &table_view; }, nothing},
+        {"sections", [this](auto &o) { o.sections = &sections_view, o.positions = &positions_view; },
+         [this](auto &o, int64_t begin, int64_t end) {
+           some_positions = part(positions_view, 2, begin, end);
+           o.positions = &some_positions;
+         }},
+        {"a table by row", [this](auto &o) { o.cosines = o.sines = &rows_view; },
+         [this](auto &o, int64_t begin, int64_t end) {
+           some_rows = part(rows_view, 1, begin, end);
+           o.cosines = o.sines = &some_rows;
+         }}};
   }
 };
 
@@ -174,7 +172,8 @@ TEST_SUITE("multi head") {
     refuse(FOVEA_BAD_VALUE, {"options.rotary", "options.offset", "rank 3"},
            [&](auto &o, auto &) { o.cosines = o.sines = &t.rows_view, o.offset = 1; });
     // Each tensor under the output.
-    const auto over = [&](const std::string &name, const fovea_tensor *fovea_rotary_options::*member, const auto &rest) {
+    const auto over = [&](const std::string &name, const fovea_tensor *fovea_rotary_options::*member,
+                          const auto &rest) {
       Tensor<float> shared(out.shape());
       shared.fill([] { return 0.0f; });
       fovea_tensor given{};
@@ -187,8 +186,10 @@ TEST_SUITE("multi head") {
       });
       for (const float value : shared.dense()) REQUIRE(value == 0.0f);
     };
-    over("options.rotary.frequencies", &fovea_rotary_options::frequencies, [&](auto &o) { o.frequencies = &t.frequencies_view; });
-    over("options.rotary.cosines", &fovea_rotary_options::cosines, [&](auto &o) { o.cosines = o.sines = &t.table_view; });
+    over("options.rotary.frequencies", &fovea_rotary_options::frequencies,
+         [&](auto &o) { o.frequencies = &t.frequencies_view; });
+    over("options.rotary.cosines", &fovea_rotary_options::cosines,
+         [&](auto &o) { o.cosines = o.sines = &t.table_view; });
     over("options.rotary.sines", &fovea_rotary_options::sines, [&](auto &o) { o.cosines = o.sines = &t.table_view; });
     const auto sections = [&](auto &o) { o.sections = &t.sections_view, o.positions = &t.positions_view; };
     over("options.rotary.sections", &fovea_rotary_options::sections, sections);

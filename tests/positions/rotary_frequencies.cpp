@@ -127,8 +127,7 @@ TEST_SUITE("positions") {
     for (const int64_t dim : {2, 4, 64, 128}) {
       for (const double length : {0.0, 100.0, 2048.0, 2049.0, 8192.0, 1e9}) {
         for (const double factor : {1.0, 2.0, 8.0}) {
-          check_scaling(
-              {.type = Type::dynamic, .factor = factor, .original_length = 2048, .length = length}, dim);
+          check_scaling({.type = Type::dynamic, .factor = factor, .original_length = 2048, .length = length}, dim);
         }
       }
     }
@@ -138,7 +137,8 @@ TEST_SUITE("positions") {
     for (const int64_t dim : {2, 4, 64, 128}) {
       for (const bool truncate : {true, false}) {
         for (const double theta : {10000.0, 150000.0, 1e6}) {
-          RopeScaling s{.type = Type::yarn, .theta = theta, .factor = 32, .original_length = 4096, .truncate = truncate};
+          RopeScaling s{
+              .type = Type::yarn, .theta = theta, .factor = 32, .original_length = 4096, .truncate = truncate};
           check_scaling(s, dim);
           s.mscale = 0.707f;
           check_scaling(s, dim);  // one alone counts for nothing
@@ -190,12 +190,26 @@ TEST_SUITE("positions") {
     };
     Random random(base_seed());
     const Published models[] = {
-        {llama3(8), 128,
-         {{0, 1.0}, {1, 0.81461722}, {28, 0.0032114461}, {29, 0.0021665706}, {30, 0.0013718937}, {34, 1.7850779e-4},
-          {35, 9.5562122e-5}, {36, 7.7846555e-5}, {63, 3.0689259e-7}},
+        {llama3(8),
+         128,
+         {{0, 1.0},
+          {1, 0.81461722},
+          {28, 0.0032114461},
+          {29, 0.0021665706},
+          {30, 0.0013718937},
+          {34, 1.7850779e-4},
+          {35, 9.5562122e-5},
+          {36, 7.7846555e-5},
+          {63, 3.0689259e-7}},
          1.0},
-        {{.type = Type::yarn, .theta = 150000, .factor = 32, .original_length = 4096, .truncate = false}, 64,
-         {{0, 1.0}, {8, 0.050813273}, {9, 0.031705696}, {12, 0.0067949593}, {17, 1.2931869e-4}, {18, 3.8308812e-5},
+        {{.type = Type::yarn, .theta = 150000, .factor = 32, .original_length = 4096, .truncate = false},
+         64,
+         {{0, 1.0},
+          {8, 0.050813273},
+          {9, 0.031705696},
+          {12, 0.0067949593},
+          {17, 1.2931869e-4},
+          {18, 3.8308812e-5},
           {31, 3.0235114e-7}},
          1.34657359},
         {longrope(96, random), 96, {}, 1.19023807}};
@@ -308,13 +322,15 @@ TEST_SUITE("positions") {
     refuse_out(FOVEA_BAD_STRIDE, {"frequencies"}, [](auto &bad) { bad.strides[0] = 0; });
     refuse_out(FOVEA_OVERLAP, {"frequencies", "long_factors"}, [&](auto &bad) { bad = arguments.long_view; });
     fovea_tensor bad = factor.view();
-    check_refusal(fovea_rotary_frequencies(&to, &bad, &arguments.options), FOVEA_BAD_SHAPE, {"attention_factor.shape[0]", "2"});
+    check_refusal(fovea_rotary_frequencies(&to, &bad, &arguments.options), FOVEA_BAD_SHAPE,
+                  {"attention_factor.shape[0]", "2"});
     bad.shape[0] = 1;
     bad.dtype = FOVEA_I32;
     check_refusal(fovea_rotary_frequencies(&to, &bad, &arguments.options), FOVEA_BAD_DTYPE, {"attention_factor"});
     bad = to;
     bad.shape[0] = 1;
-    check_refusal(fovea_rotary_frequencies(&to, &bad, &arguments.options), FOVEA_OVERLAP, {"frequencies", "attention_factor"});
+    check_refusal(fovea_rotary_frequencies(&to, &bad, &arguments.options), FOVEA_OVERLAP,
+                  {"frequencies", "attention_factor"});
     CHECK(out.untouched());
     CHECK(factor.untouched());
   }

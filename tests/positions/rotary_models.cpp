@@ -282,9 +282,8 @@ TEST_SUITE("positions") {
         return all;
       }());
       const std::vector<float> x = normals(element_count(plain.shape), random);
-      for_each_isa([&](const fovea_context *context) {
-        CHECK(same_bits(plain.run(context, x), sections.run(context, x)));
-      });
+      for_each_isa(
+          [&](const fovea_context *context) { CHECK(same_bits(plain.run(context, x), sections.run(context, x))); });
     }
   }
 

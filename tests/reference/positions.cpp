@@ -38,8 +38,8 @@ std::vector<double> turned(const std::vector<float> &x, const std::vector<std::c
       const size_t first = row * dim + (how.interleaved ? 2 * j : j);
       const size_t second = row * dim + (how.interleaved ? 2 * j + 1 : j + pairs);
       const std::complex<double> turn = turns[row * pairs + j];
-      const std::complex<double> result = std::complex<double>(x[first], x[second]) *
-                                          (how.inverse ? std::conj(turn) : turn) * how.attention_factor;
+      const std::complex<double> result =
+          std::complex<double>(x[first], x[second]) * (how.inverse ? std::conj(turn) : turn) * how.attention_factor;
       out[first] = result.real();
       out[second] = result.imag();
     }
@@ -64,8 +64,7 @@ double llama3_frequency(const RopeScaling &s, double frequency) {
   const double wavelength = two_pi / frequency;
   if (wavelength < s.original_length / s.high_freq_factor) return frequency;
   if (wavelength > s.original_length / s.low_freq_factor) return frequency / s.factor;
-  const double smooth =
-      (s.original_length / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+  const double smooth = (s.original_length / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
   return (1 - smooth) * frequency / s.factor + smooth * frequency;
 }
 

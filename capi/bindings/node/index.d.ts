@@ -3,7 +3,7 @@
 import {
   Activation, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
   LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, Precision,
-  PreparedKeysSizes, RmsNormOptions, RotaryOptions, Score,
+  PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions, RotaryOptions, Score,
 } from './options';
 export * from './options';
 

@@ -135,9 +135,9 @@ Status read_rotary(MultiHeadCall *call) {
   const bool turns_rows = call->rotary.cosines != nullptr && call->rotary.cosines->rank == 3;
   if (call->rotary.positions != nullptr || turns_rows) {
     if (!call->projects_keys) return FOVEA_OK;
-    return expect_sizes({{"key", "positions", call->key.length, call->query.length,
-                          turns_rows ? "as query, with options.rotary.cosines of rank 3"
-                                     : "as query, with options.rotary.positions"}});
+    return expect_sizes(
+        {{"key", "positions", call->key.length, call->query.length,
+          turns_rows ? "as query, with options.rotary.cosines of rank 3" : "as query, with options.rotary.positions"}});
   }
   if (call->options.cache == nullptr) return FOVEA_OK;
   int64_t offset = 0;

@@ -44,10 +44,9 @@ void RotaryTables::fill_frequencies() const {
 
 void RotaryTables::copy_sections() const {
   int32_t *sections = sections_.in(workspace_.data());
-  const int64_t last = call_.section_count - 1;
+  const fovea_tensor &given = *call_.sections;
   for (int64_t j = 0; j < pairs_; ++j) {
-    const int64_t given = integer_at(*call_.sections, j * call_.sections->strides[0]);
-    sections[j] = static_cast<int32_t>(std::clamp<int64_t>(given, 0, last));
+    sections[j] = static_cast<int32_t>(integer_within(given, j * given.strides[0], 0, call_.section_count - 1));
   }
 }
 
@@ -57,7 +56,23 @@ int64_t RotaryTables::position(int64_t section, int64_t group, int64_t row) cons
       call_.positions == nullptr
           ? call_.options.offset + row
           : integer_at(*call_.positions, section * strides.section + group * strides.batch + row * strides.row);
-  return call_.cosines == nullptr ? position : std::clamp<int64_t>(position, 0, call_.cosines->shape[0] - 1);
+  return call_.cosines == nullptr ? position : clamp_to(position, 0, call_.cosines->shape[0] - 1);
+}
+
+// Where rows stand, scaled.
+void RotaryTables::place(int64_t group, int64_t first, int64_t count, double *positions) const {
+  const double scale = call_.position_scale;
+  const fovea_tensor *given = call_.positions;
+  if (given == nullptr) {
+    const int64_t offset = call_.options.offset + first;
+    for (int64_t i = 0; i < count; ++i) positions[i] = scale * static_cast<double>(offset + i);
+    return;
+  }
+  const PositionStrides &strides = call_.position_strides;
+  const int64_t start = group * strides.batch + first * strides.row;
+  for (int64_t i = 0; i < count; ++i) {
+    positions[i] = scale * static_cast<double>(integer_at(*given, start + i * strides.row));
+  }
 }
 
 RotaryTable RotaryTables::angles(int64_t count, float *table) const {
@@ -74,8 +89,13 @@ RotaryTable RotaryTables::angles(int64_t count, float *table) const {
 void RotaryTables::turn_by_sections(int worker, int64_t group, int64_t row, float *table) const {
   const int32_t *sections = sections_.in(workspace_.data());
   double *positions = pair_positions_.in(workspace_.data(), worker);
+  const fovea_tensor &given = *call_.positions;
+  const bool is_64bit = given.dtype == FOVEA_I64;
+  const int64_t start = group * call_.position_strides.batch + row * call_.position_strides.row;
+  const int64_t stride = call_.position_strides.section;
+  const double scale = call_.position_scale;
   for (int64_t j = 0; j < pairs_; ++j) {
-    positions[j] = call_.position_scale * static_cast<double>(position(sections[j], group, row));
+    positions[j] = scale * static_cast<double>(read_integer(given.data, is_64bit, start + sections[j] * stride));
   }
   std::fill(positions + pairs_, positions + round_up(pairs_, kernels_.lanes), 0.0);
   RotaryTable turns = angles(1, table);
@@ -131,9 +151,7 @@ const float *RotaryTables::make(int worker, int64_t group, int64_t first, int64_
   float *table = tables_.in(workspace_.data(), worker);
   if (call_.cosines == nullptr && call_.sections == nullptr) {
     double positions[most_positions_per_block];
-    for (int64_t i = 0; i < count; ++i) {
-      positions[i] = call_.position_scale * static_cast<double>(position(0, group, first + i));
-    }
+    place(group, first, count, positions);
     RotaryTable turns = angles(count, table);
     turns.positions = positions;
     kernels_.rotary_table(turns);

@@ -25,6 +25,7 @@ class RotaryTables {
   void copy_sections() const;
 
   int64_t position(int64_t section, int64_t group, int64_t row) const;
+  void place(int64_t group, int64_t first, int64_t count, double *positions) const;
   RotaryTable angles(int64_t count, float *table) const;
   void turn_by_sections(int worker, int64_t group, int64_t row, float *table) const;
   void turn_as_given(int worker, int64_t group, int64_t row, float *table) const;

@@ -4,10 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as fovea from 'fovea';
 import {
-  Activation, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, GemmOptions, Half, Input,
-  KernelRegressionOptions, KvCache, KvCacheSizes, LayerNormOptions, LinearOptions, LinearPackOptions, MaskedSoftmaxOptions,
-  MatmulPackOptions, MhaOptions, MhaParameters, MhaWeights, PackedMatrix, Plan, PositionalEncodingOptions, Precision,
-  PreparedKeys, PreparedKeysSizes, RmsNormOptions, RotaryOptions, Score, ScoreKind, ScoresKind, Status, Tensor, WeightLayout,
+  Activation, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, FrequenciesKind, GemmOptions, Half,
+  Input, KernelRegressionOptions, KvCache, KvCacheSizes, LayerNormOptions, LinearOptions, LinearPackOptions,
+  MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, MhaWeights, PackedMatrix, Plan,
+  PositionalEncodingOptions, Precision, PreparedKeys, PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions,
+  RotaryOptions, Score, ScoreKind, ScoresKind, Status, Tensor, WeightLayout,
 } from 'fovea';
 
 const names: { [Name in keyof typeof fovea]: true } = {
@@ -125,7 +126,9 @@ async function operations(context: Context): Promise<void> {
   await both(fovea.expSync(unit), fovea.exp(unit, {}));
   await both(fovea.tanhSync(pair.data), fovea.tanh(pair.data, { context }));
   same([...fovea.alibiSlopes(2).data], [1 / 16, 1 / 256]);
-  const { frequencies, attentionFactor } = fovea.rotaryFrequencies(2, { kind: 'linear', base: 100, factor: 4 });
+  const kind: FrequenciesKind = 'linear';
+  const stretched: RotaryFrequenciesOptions = { kind, base: 100, factor: 4 };
+  const { frequencies, attentionFactor } = fovea.rotaryFrequencies(2, stretched);
   is<typeof frequencies, Floats>();
   same([[...frequencies.data], attentionFactor], [[0.25], 1]);
   fovea.rotarySync(unit, { frequencies, attentionFactor, sections: Int32Array.of(0), positions: new Tensor(Int32Array.of(1, 2), [1, 2]) });
