@@ -114,7 +114,7 @@ def _attend(query, key, value, options, dropout, head_mask, with_weights):
         out, weights = attention_formula(query, key, value, **options, dropout=dropout, head_mask=head_mask)
         return out, weights if with_weights else None
     return pytorchs_own(query, key, value, mask if bias is None else bias, dropout, is_causal, scale=options["scale"],
-                        enable_gqa=query.shape[1] != key.shape[1]), None
+                        enable_gqa=bool(query.shape[1] != key.shape[1])), None
 
 
 def _by_fovea(how, query, key, value, options, with_weights):
