@@ -71,7 +71,8 @@ RUNS = {
     "masked": lambda q, k, v: sdpa(q, k, v, q[:1, :1, :, :1] > 0, enable_gqa=True),
     "broadcast": lambda q, k, v: sdpa(q, k[:1, :1], v[:1, :1]),
     "torch.ops.fovea.sdpa": lambda q, k, v: torch.ops.fovea.sdpa(q, k, v),
-    "transformers_attention": lambda q, k, v: of_module(q, k, v, None, softcap=1.0, s_aux=q[0, :, 0, 0], output_attentions=True),
+    "transformers_attention": lambda q, k, v: of_module(
+        q, k, v, None, softcap=1.0, s_aux=q[0, :, 0, 0], output_attentions=True),
     "sinks of queries": lambda q, k, v: of_module(q, k, v, None, sinks=q[..., :1])[0],
     "a window": lambda q, k, v: of_module(q, k, v, None, sliding_window=2)[0],
     "packed sequences": lambda q, k, v: of_module(q[:1], k[:1, :, :5], v[:1, :, :5], None, cu_seq_lens_q=ENDS)[0],

@@ -187,7 +187,8 @@ WAYS = {
     "add_": no_grad(lambda w: w.add_(D)), "copy_": no_grad(lambda w: w.copy_(D)),
     "mul_ of detach": lambda m: m[0].weight.detach().mul_(2),
     "data +=": add_to_data, "data =": new_data, "all data +=": add_to_data_of_all, "load_state_dict": load,
-    "load_state_dict, assign": load_and_assign, "an array": through_an_array, "DLPack": through_dlpack, "a view": through_a_view,
+    "load_state_dict, assign": load_and_assign, "an array": through_an_array, "DLPack": through_dlpack,
+    "a view": through_a_view,
     "storage": through_storage, "a new parameter": new_parameter, "swap_tensors": swapped, "a moving average": moving_average,
     "a merged adapter": merged_adapter, "a vector": from_vector, "foreach": of_foreach,
     "SGD": lambda m: of_optimizer(torch.optim.SGD)(m), "Adam": lambda m: of_optimizer(torch.optim.Adam)(m),
@@ -358,8 +359,9 @@ def test_parametrizations():
             fovea.torch.pack_linear_layers(model)
         with torch.no_grad():
             for _ in range(2):
-                close(model[0](X), torch.nn.functional.linear(X, 2 * model[0].parametrizations.weight.original, model[0].bias), 1e-5)
-                model[0].parametrizations.weight.original.data += 1
+                original = model[0].parametrizations.weight.original
+                close(model[0](X), torch.nn.functional.linear(X, 2 * original, model[0].bias), 1e-5)
+                original.data += 1
         parametrize.remove_parametrizations(model[0], "weight")
         check(model)
     model = packed_layers()

@@ -76,7 +76,7 @@ def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask:
     except ValueError:  # a mask that does not broadcast
         pass
     return _laid_out(pytorchs_own(query, key, value, attn_mask, 0.0, is_causal, scale=scale,
-                                  enable_gqa=query.shape[1] != key.shape[1]))
+                                  enable_gqa=bool(query.shape[1] != key.shape[1])))
 
 
 @sdpa.register_fake
@@ -135,7 +135,7 @@ def _gradients(ctx, gradient):
     with torch.enable_grad():
         inputs = [x if again else x.detach().requires_grad_(n in wanted) for n, x in enumerate(tensors)]
         out = pytorchs_own(*inputs, is_causal=ctx.is_causal, scale=ctx.scale,
-                           enable_gqa=tensors[0].shape[1] != tensors[1].shape[1])
+                           enable_gqa=bool(tensors[0].shape[1] != tensors[1].shape[1]))
         found = torch.autograd.grad(out, [inputs[n] for n in wanted], gradient, create_graph=again)
     gradients = [None] * 6
     for n, one in zip(wanted, found):

@@ -20,6 +20,8 @@ CHANGE_NOTHING = {
     "position_ids", "cache_position", "seq_idx", "max_length_q", "max_length_k", "max_seqlen_q", "max_seqlen_k",
     # Caches, which have done their work before attention is called.
     "cache", "layer_idx", "past_key_value", "past_key_values", "use_cache",
+    # What a model makes its inputs and masks of.
+    "image_sizes", "mm_token_type_ids", "next_sequence_length", "token_type_ids",
     # What a model returns, or makes of the result.
     "labels", "logits_to_keep", "num_items_in_batch", "output_hidden_states", "output_router_logits", "return_dict",
     # How other functions compute the same.
@@ -112,7 +114,7 @@ def _attend(query, key, value, options, dropout, head_mask, with_weights):
         out, weights = attention_formula(query, key, value, **options, dropout=dropout, head_mask=head_mask)
         return out, weights if with_weights else None
     return pytorchs_own(query, key, value, mask if bias is None else bias, dropout, is_causal, scale=options["scale"],
-                        enable_gqa=query.shape[1] != key.shape[1]), None
+                        enable_gqa=bool(query.shape[1] != key.shape[1])), None
 
 
 def _by_fovea(how, query, key, value, options, with_weights):
