@@ -172,7 +172,8 @@ napi_value run(napi_env env, napi_callback_info info) {
     return nullptr;
   }
   void *data[buffer_count] = {};
-  for (int i = 0; i < buffers_given && in.ok(); ++i) place(in, given[i], plan->layouts[static_cast<size_t>(i)], i, data[i]);
+  for (int i = 0; i < buffers_given && in.ok(); ++i)
+    place(in, given[i], plan->layouts[static_cast<size_t>(i)], i, data[i]);
   for (Handle *held : plan->held)
     if (held->changing) in.refuse("FOVEA_BAD_VALUE", "the plan's keys are in use by an asynchronous call");
   const Elements workspace = elements_of(env, args[2]);
