@@ -54,6 +54,10 @@ case $said in
   *"meson install -C build/install"*"PKG_CONFIG_PATH=$root/build/release/meson-uninstalled"*) ;;
   *) echo "without the library use.sh said $said" && exit 1 ;;
 esac
+rm -rf "$work/package" # a copy, of which Go has none built
+cp -R "$root/capi/bindings/go" "$work/package"
+echo "// another" >>"$work/package/fovea.go"
+go mod edit -replace fovea="$work/package"
 if said=$(go build . 2>&1); then echo "it was built without the library" && exit 1; fi
 case $said in
   *"required by 'use.sh-says-what-helps'"*) ;;

@@ -37,3 +37,13 @@ else
 fi
 cargo test $features
 cargo run --quiet --example heatmap
+
+# With a nightly toolchain and its Miri, where that is asked for: minutes. Miri cannot call C, so it runs what needs no library.
+# Leaks are left out: a test has a panic carry what cannot be dropped.
+if [ "${FOVEA_RUST_CHECKS:-0}" = 1 ]; then
+  CARGO_TARGET_DIR="$work/asan" RUSTFLAGS="-D warnings -Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 \
+    cargo +nightly test $features --tests --target "$host"
+  export CARGO_TARGET_DIR="$work/miri" DOCS_RS=1 MIRIFLAGS=-Zmiri-disable-isolation
+  cargo +nightly miri test $features --lib
+  cargo +nightly miri test $features --test views_and_errors a_view_that_leaves
+fi

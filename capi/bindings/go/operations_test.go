@@ -18,10 +18,10 @@ func TestEveryOtherOperationDoesWhatItsNameSays(t *testing.T) {
 	ok(t, fovea.LayerNorm(nil, view([]float32{1, 3}), view(out), &fovea.LayerNormOptions{Bias: view([]float32{5, 5})}))
 	near(t, out, []float32{4, 6}, 1e-4)
 	sum, mean, inverse := make([]float32, 2), make([]float32, 1), make([]float32, 1)
-	ok(t, fovea.LayerNorm(nil, view([]float32{1, 2}, 1, 2), view(out, 1, 2), &fovea.LayerNormOptions{Epsilon: 0.75,
+	ok(t, fovea.LayerNorm(nil, view([]float32{1, 2}, 1, 2), view(out, 1, 2), &fovea.LayerNormOptions{Epsilon: fovea.Given[float32](0.75),
 		Residual: view([]float32{2, 2}, 1, 2), Sum: view(sum, 1, 2), Mean: view(mean), InverseDeviation: view(inverse)}))
 	near(t, append(append(append(out, sum...), mean...), inverse...), []float32{-0.5, 0.5, 3, 4, 3.5, 1}, 1e-6)
-	ok(t, fovea.RmsNorm(nil, view([]float32{1, 2}, 1, 2), view(out, 1, 2), &fovea.RmsNormOptions{Epsilon: 3.5,
+	ok(t, fovea.RmsNorm(nil, view([]float32{1, 2}, 1, 2), view(out, 1, 2), &fovea.RmsNormOptions{Epsilon: fovea.Given[float32](3.5),
 		WeightFromOne: true, Weight: view([]float32{1, 2}), Residual: view([]float32{2, 2}, 1, 2)}))
 	near(t, out, []float32{1.5, 3}, 1e-6)
 	ok(t, fovea.Softmax(nil, view([]float32{1, 1}, 2, 1), 0, view(out, 2, 1)))
@@ -31,7 +31,7 @@ func TestEveryOtherOperationDoesWhatItsNameSays(t *testing.T) {
 	ok(t, fovea.ApplyActivation(nil, fovea.ActivationRelu, view([]float32{-1, 2}), view(out)))
 	near(t, out, []float32{0, 2}, 0)
 	ok(t, fovea.Gemm(nil, view([]float32{1, 2}, 1, 2), view([]float32{1, 0, 0, 1}, 2, 2), view(out, 1, 2),
-		&fovea.GemmOptions{Alpha: 3, Beta: -1, C: view([]float32{1}, 1, 1)}))
+		&fovea.GemmOptions{Alpha: fovea.Given[float32](3), Beta: fovea.Given[float32](-1), C: view([]float32{1}, 1, 1)}))
 	near(t, out, []float32{2, 5}, 0)
 	ok(t, fovea.Rotary(nil, view([]float32{1, 0}, 1, 2), view(out, 1, 2), &fovea.RotaryOptions{Offset: 1}))
 	near(t, out, []float32{float32(math.Cos(1)), float32(math.Sin(1))}, 1e-6)

@@ -55,7 +55,7 @@ func TestGoroutinesReadTheMessageOfTheirOwnCall(t *testing.T) {
 					t.Errorf("%v does not name rank %d", err, rank)
 				}
 			}
-		}(4 + n%3)
+		}(5 + n%2)
 	}
 	group.Wait()
 }

@@ -116,6 +116,7 @@ export function multiHeadAttentionOnce<Q extends Input>(parameters: MhaParameter
 /** Keys and values of sequences of one length. Asynchronous calls on one take turns, in the order they were made. */
 export class KvCache implements Owner {
   constructor(sizes: KvCacheSizes);
+  /** A cache of what save gave. capacity left out: as it was saved with. */
   static restore(bytes: Uint8Array, capacity?: number): KvCache;
   appendSync(key: Input, value: Input, options?: { context?: Context }): void;
   append(key: Input, value: Input, options?: { context?: Context }): Promise<void>;

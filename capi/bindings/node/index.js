@@ -343,7 +343,7 @@ class KvCache extends Owner {
 
   /** A cache of what save gave. capacity left out: as it was saved with. */
   static restore(bytes, capacity) {
-    if (capacity === 0) refuse('FOVEA_BAD_VALUE', 'capacity is 0, expected at least 1');
+    if (capacity != null && Number(capacity) === 0) refuse('FOVEA_BAD_VALUE', 'capacity is 0, expected at least 1');
     return new KvCache(new Restored(native.kvCacheRestore(false, bytes, capacity)));
   }
 

@@ -163,8 +163,8 @@ napi_value run(napi_env env, napi_callback_info info) {
   auto call = std::make_unique<Call>(asynchronous);
   Reader in(env, *call);
   std::copy(args + 3, args + 7, given);
-  std::fill(given + 4, given + buffer_count, args[7]);
-  for (int i = 4; i < buffer_count && !in.is_none(args[7]); ++i)  // the last that may run JavaScript
+  const int buffers_given = in.is_none(args[7]) ? 4 : buffer_count;
+  for (int i = 4; i < buffers_given; ++i)  // the last that may run JavaScript
     if (napi_get_element(env, args[7], static_cast<uint32_t>(i - 4), &given[i]) != napi_ok) return nullptr;
   Handle *plan = handle_of(env, args[1]);
   if (plan == nullptr || plan->kind != Kind::plan || plan->closed) {
@@ -172,7 +172,8 @@ napi_value run(napi_env env, napi_callback_info info) {
     return nullptr;
   }
   void *data[buffer_count] = {};
-  for (int i = 0; i < buffer_count && in.ok(); ++i) place(in, given[i], plan->layouts[static_cast<size_t>(i)], i, data[i]);
+  for (int i = 0; i < buffers_given && in.ok(); ++i)
+    place(in, given[i], plan->layouts[static_cast<size_t>(i)], i, data[i]);
   for (Handle *held : plan->held)
     if (held->changing) in.refuse("FOVEA_BAD_VALUE", "the plan's keys are in use by an asynchronous call");
   const Elements workspace = elements_of(env, args[2]);

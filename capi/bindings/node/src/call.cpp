@@ -144,7 +144,8 @@ void Reader::place_tensor(const Noted &noted) {
                         highest >= len - offset)) {
     refuse("FOVEA_BAD_SHAPE", std::string(noted.name) + " of shape " + text_of(made.shape, made.rank) +
                                   " and strides " + text_of(made.strides, made.rank) + " from element " +
-                                  std::to_string(offset) + " on does not lie within an array of " + std::to_string(len));
+                                  std::to_string(offset) + " on does not lie within an array of " +
+                                  std::to_string(len));
   } else {
     made.data = empty ? data.data : static_cast<char *>(data.data) + offset * static_cast<int64_t>(data.size);
   }

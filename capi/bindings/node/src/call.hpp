@@ -54,7 +54,7 @@ struct Call {
 
   const bool asynchronous;
   std::function<fovea_status()> run;
-  std::vector<std::shared_ptr<void>> memory;       // the structs that run points to; of an asynchronous call, arrays' memory
+  std::vector<std::shared_ptr<void>> memory;       // the structs that run points to; off the main thread, arrays too
   std::vector<std::pair<Handle *, bool>> handles;  // that it uses; whether it changes them
 
   fovea_status status = FOVEA_OK;

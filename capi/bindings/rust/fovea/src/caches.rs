@@ -201,3 +201,45 @@ impl Drop for Use<'_> {
         let _ = self.0.fetch_update(Ordering::Release, Ordering::Relaxed, after);
     }
 }
+
+// What needs no library, so that Miri can run it.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_changes_or_any_number_read() {
+        let users = Users::default();
+        let (first, second) = (users.begin(false, "keys").unwrap(), users.begin(false, "keys").unwrap());
+        assert_eq!(users.begin(true, "keys").err().unwrap().message(), "keys are in use by another call");
+        drop(first);
+        assert!(users.begin(true, "keys").is_err());
+        drop(second);
+        let change = users.begin(true, "keys").unwrap();
+        assert!(users.begin(true, "keys").is_err() && users.begin(false, "keys").is_err());
+        drop(change);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _change = users.begin(true, "keys").unwrap();
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err() && users.begin(true, "keys").is_ok());
+    }
+
+    #[test]
+    fn what_is_changed_alone_is_changed_by_one_thread() {
+        struct Shared(Users, std::cell::UnsafeCell<usize>);
+        unsafe impl Sync for Shared {}
+        impl Shared {
+            fn change(&self) -> bool {
+                self.0.begin(true, "keys").map(|_alone| unsafe { *self.1.get() += 1 }).is_ok()
+            }
+        }
+        let shared = Shared(Users::default(), std::cell::UnsafeCell::new(0));
+        let changed: usize = std::thread::scope(|scope| {
+            let count = || (0..50).filter(|_| shared.change()).count();
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(count)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(shared.1.into_inner(), changed);
+    }
+}

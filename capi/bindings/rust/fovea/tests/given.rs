@@ -12,7 +12,9 @@ fn a_scale_of_0_gives_the_mean_of_the_values() {
     let context = Context::default();
     let attend = |score: Score<'_>, options: AttentionOptions<'_>| {
         let mut out = [0.0f32; 6];
-        context.attention(&score, rows(&X), rows(&X), rows(&X), TensorMut::new(&mut out, [3, 2]).unwrap(), options).unwrap();
+        context
+            .attention(&score, rows(&X), rows(&X), rows(&X), TensorMut::new(&mut out, [3, 2]).unwrap(), options)
+            .unwrap();
         out
     };
     for score in [Score::dot, || Score::gaussian(1.0)] {
@@ -33,7 +35,8 @@ fn a_scale_of_0_gives_the_mean_of_the_values() {
 fn an_epsilon_of_0_adds_nothing() {
     let (x, mut out) = ([-1e-3f32, 1e-3], [0.0f32; 2]);
     let mut norm = |options: LayerNormOptions<'_>| {
-        Context::default().layer_norm(Tensor::new(&x, [1, 2]).unwrap(), TensorMut::new(&mut out, [1, 2]).unwrap(), options)
+        Context::default()
+            .layer_norm(Tensor::new(&x, [1, 2]).unwrap(), TensorMut::new(&mut out, [1, 2]).unwrap(), options)
             .map(|()| out)
     };
     assert!(norm(LayerNormOptions::new().epsilon(0.0)).unwrap()[1] > 0.999);

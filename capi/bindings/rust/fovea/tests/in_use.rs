@@ -15,7 +15,8 @@ const SHAPE: [usize; 4] = [B, 1, L, D];
 fn prepared(context: &Context, x: &[f32]) -> PreparedKeys {
     let weights = ramp(64 * D);
     let (weight, vector) = (Tensor::new(&weights, [64, D]).unwrap(), ramp(64));
-    let sizes = PreparedKeysSizes::new().batch(B as i64).kv_heads(1).capacity(L as i64).query_dim(D as i64).key_dim(D as i64);
+    let sizes =
+        PreparedKeysSizes::new().batch(B as i64).kv_heads(1).capacity(L as i64).query_dim(D as i64).key_dim(D as i64);
     let keys = PreparedKeys::new(context, &Score::additive(weight, weight, &vector), sizes).unwrap();
     keys.append(context, Tensor::new(x, SHAPE).unwrap()).unwrap();
     keys

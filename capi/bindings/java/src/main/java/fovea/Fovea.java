@@ -119,7 +119,7 @@ public final class Fovea {
   public static void softmax(Context context, Tensor x, int axis, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
-      call.run(() -> Native.fovea_softmax(c, input, axis, o));
+      call.run(pins -> Native.fovea_softmax(c, input, axis, o, pins));
     }
   }
 
@@ -133,7 +133,7 @@ public final class Fovea {
   public static void logSoftmax(Context context, Tensor x, int axis, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
-      call.run(() -> Native.fovea_log_softmax(c, input, axis, o));
+      call.run(pins -> Native.fovea_log_softmax(c, input, axis, o, pins));
     }
   }
 
@@ -169,7 +169,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), left = call.in(a), right = call.in(b), o = call.out(out),
                     raw = GemmOptions.raw(options, call);
-      call.run(() -> Native.fovea_gemm(c, left, right, o, raw));
+      call.run(pins -> Native.fovea_gemm(c, left, right, o, raw, pins));
     }
   }
 
@@ -206,7 +206,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
                     raw = RmsNormOptions.raw(options, call);
-      call.run(() -> Native.fovea_rms_norm(c, input, o, raw));
+      call.run(pins -> Native.fovea_rms_norm(c, input, o, raw, pins));
     }
   }
 
@@ -221,7 +221,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
       int number = activation.number;
-      call.run(() -> Native.fovea_activation(c, number, input, o));
+      call.run(pins -> Native.fovea_activation(c, number, input, o, pins));
     }
   }
 
@@ -305,7 +305,7 @@ public final class Fovea {
     Tensor factor = Tensor.zeros(1);
     try (Call call = new Call()) {
       MemorySegment o = call.out(frequencies), f = call.out(factor), raw = RotaryFrequenciesOptions.raw(options, call);
-      call.run(() -> Native.fovea_rotary_frequencies(o, f, raw));
+      call.run(pins -> Native.fovea_rotary_frequencies(o, f, raw, pins));
     }
     return factor.toFloats()[0];
   }
