@@ -373,7 +373,7 @@ class Builder {
     choose_strides(tensor);
     if (size_class_ == huge_class) {
       tensor.data = DataKind::forbidden;
-      frame_.spoiled = true;
+      frame_.spoiled = frame_.huge = true;
       node.tensor = static_cast<int>(frame_.tensors.size());
       frame_.tensors.push_back(std::move(tensor));
       return true;
@@ -533,24 +533,17 @@ class Builder {
   // Room of a size that some function tells of a handle among the arguments, or of any; or bytes that were written before.
   void fill_bytes(Node &node) {
     if (node.slot->kind == Kind::bytes) {
-      if (!state_.saved.empty()) node.bytes = state_.saved[choices_.below(state_.saved.size())];
+      if (state_.saved.empty()) return;
+      const State::Saved &saved = state_.saved[choices_.below(state_.saved.size())];
+      node.bytes = saved.bytes;
+      frame_.saved_sizes = saved.sizes;
       return;
     }
     std::vector<size_t> sizes;
     for (const Node &argument : frame_.arguments) {
       if (argument.handle == nullptr || argument.handle->destroyed) continue;
-      for (size_t n = 0; n < tables.function_count; ++n) {
-        const FunctionRow &function = tables.functions[n];
-        if (function.result != ResultKind::size || function.slot_count != 1 ||
-            function.slots[0].handle != argument.slot->handle) {
-          continue;
-        }
-        Word word;
-        word.pointer = argument.handle->pointer;
-        Result result;
-        function.call(&word, result);
-        sizes.push_back(result.size);
-      }
+      const std::vector<size_t> told = sizes_told(argument.handle->kind, argument.handle->pointer);
+      sizes.insert(sizes.end(), told.begin(), told.end());
     }
     if (sizes.empty() || choices_.chance(24)) sizes = {choices_.below(256)};
     node.bytes.assign(std::min(sizes[choices_.below(sizes.size())], block_capacity_for_bytes), 0x5A);

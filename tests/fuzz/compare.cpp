@@ -76,7 +76,7 @@ void expect_entry(const Frame &frame, const Outcome &all, const Outcome &one, in
 }
 
 bool has_batch(const Frame &frame, const Outcome &outcome) {
-  if (frame.dropout || outcome.outputs.empty()) return false;
+  if (frame.dropout || frame.spoiled || outcome.outputs.empty()) return false;
   const Output &first = outcome.outputs.front();
   for (const Output &output : outcome.outputs) {
     if (output.entry_axis < 0) return false;
@@ -88,6 +88,10 @@ bool has_batch(const Frame &frame, const Outcome &outcome) {
   for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
     if (node.slot->kind == Kind::buffer) apart = false;  // of a plan for the whole batch
     if (node.handle == nullptr) return;
+    const FunctionRow *maker = node.handle->made_by == nullptr ? nullptr : node.handle->made_by->function;
+    for (size_t n = 0; maker != nullptr && n < maker->slot_count; ++n) {
+      if (maker->slots[n].kind == Kind::bytes) apart = false;  // whatever those say
+    }
     for (size_t n = 0; n < tables.symbol_count; ++n) {
       if (std::strcmp(tables.symbols[n], "B") == 0 && node.handle->sizes.bound[n]) apart = false;
     }
@@ -99,14 +103,19 @@ bool has_batch(const Frame &frame, const Outcome &outcome) {
 bool promises_float32(const Frame &frame) {
   if (sets().names[static_cast<size_t>(frame.set)] == "amx") return false;
   int counts[2] = {}, others = 0;
-  bool holds = false;
+  bool holds = false, lacks_twin = false;
   for (const Tensor &tensor : frame.tensors) {
     if (tensor.slot->elements != Elements::floats) continue;
     if (!is_narrow(tensor.view.dtype)) ++others;
     if (tensor.view.dtype == FOVEA_F16) ++counts[0];
     if (tensor.view.dtype == FOVEA_BF16) ++counts[1];
   }
-  for_each_node(frame.arguments, [&](const Node &node, const Struct *) { holds = holds || (node.handle != nullptr && node.handle->narrow); });
+  for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
+    if (node.handle == nullptr || !node.handle->narrow) return;
+    holds = true;
+    lacks_twin = lacks_twin || node.handle->twin == nullptr;
+  });
+  if (lacks_twin) return false;
   const bool one_type = others == 0 && (counts[0] == 0 || counts[1] == 0);
   if (frame.function->inexact_narrow && one_type) return false;
   return !sets().has_pairs(frame.set) || (!holds && !frame.medium && counts[0] < 2 && counts[1] < 2);

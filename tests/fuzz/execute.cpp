@@ -173,10 +173,13 @@ class Execution {
         word.pointer = place_written(&before, sizeof before, argument);
         break;
       }
-      case Kind::written_bytes:
-        word.pointer = place_written(node.bytes.data(), node.bytes.size(), argument);
-        bytes_size_ = node.bytes.size();
+      case Kind::written_bytes: {
+        std::vector<uint8_t> bytes = node.bytes;
+        bytes.resize(std::max(bytes.size(), room_for_twins()));
+        word.pointer = place_written(bytes.data(), bytes.size(), argument);
+        bytes_size_ = bytes.size();
         break;
+      }
       case Kind::bytes:
         word.pointer = place(node.bytes.data(), node.bytes.size(), false);
         bytes_size_ = node.bytes.size();
@@ -207,6 +210,16 @@ class Execution {
     }
     if (!node.given || node.handle == nullptr) return nullptr;
     return variant_.widened && node.handle->twin != nullptr ? node.handle->twin : node.handle->pointer;
+  }
+
+  // The workspace of a plan for float32 may be larger.
+  size_t room_for_twins() const {
+    size_t most = 0;
+    for (const Node &node : frame_.arguments) {
+      if (!variant_.widened || node.handle == nullptr || node.handle->twin == nullptr) continue;
+      for (const size_t size : sizes_told(node.handle->kind, node.handle->twin)) most = std::max(most, size);
+    }
+    return std::min(most, block_capacity);
   }
 
   // A caller's own loops. The second makes the first half in reverse order.

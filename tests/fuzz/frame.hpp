@@ -85,9 +85,11 @@ struct Frame {
   Handle *context = nullptr;  // in place of one of those
   int environment = 0;    // the floating-point mode of the caller
   bool spoiled = false;   // something may be wrong with it
+  bool huge = false;      // sizes beyond any memory, no data
   bool must_fail = false;
   bool at_end = true;     // blocks are flush with the page behind them
   bool dropout = false, medium = false;
+  Sizes saved_sizes;  // of the bytes it reads
 };
 
 // Calls f(node, the struct it is a member of or null) for every argument and member that is there.

@@ -109,7 +109,7 @@ class Interpreter {
     }
     auto frame = std::make_shared<Frame>(std::move(*built));
     if (!plan_tensors(*frame)) return nullptr;
-    if (!plain) spoil(state_, choices, *frame);
+    if (!plain && !frame->huge) spoil(state_, choices, *frame);
     if (talkative) std::fprintf(stderr, "%s\n", describe(*frame).c_str());
     if (is_destroyer(function)) return destroy(*frame, number);
     if (stale_is_another(*frame)) return nullptr;
@@ -132,7 +132,8 @@ class Interpreter {
     }
     count_members(*frame);
     if (!outcome.written_bytes.empty() && frame->function->result == ResultKind::status && state_.saved.size() < most_saved) {
-      state_.saved.push_back(outcome.written_bytes);
+      const Node &first = frame->arguments[0];
+      state_.saved.push_back({outcome.written_bytes, first.handle != nullptr ? first.handle->sizes : Sizes{}});
     }
     if (outcome.made != nullptr) return keep(frame, outcome);
     if (!changed.empty()) {
@@ -183,7 +184,7 @@ class Interpreter {
     Variant widened;
     widened.widened = widened.apart = true;
     const Outcome twin = execute(memory(), *frame, widened);
-    if (twin.result.status != FOVEA_OK) fail(*frame, std::string("refused as float32: ") + fovea_last_error());
+    if (twin.result.status != FOVEA_OK && !frame->spoiled) fail(*frame, std::string("refused as float32: ") + fovea_last_error());
     handle.twin = twin.made;
     return state_.add(std::move(handle));
   }
@@ -191,10 +192,10 @@ class Interpreter {
   // Calls that use the handle take its sizes: those that stand in the shapes and numbers it was made of.
   static void bind_sizes(const Frame &frame, Handle &handle) {
     handle.sizes.bound.fill(false);
-    const bool is_plan = std::strstr(frame.function->name, "_plan_create") != nullptr;
-    if (is_plan) return;
+    if (std::strstr(frame.function->name, "_plan_create") != nullptr) return;
     for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
       if (!node.given) return;
+      if (node.slot->kind == Kind::bytes) handle.sizes = frame.saved_sizes;
       if (node.slot->symbol >= 0) handle.sizes.bound[static_cast<size_t>(node.slot->symbol)] = true;
       for (size_t n = 0; n < node.slot->shape_count; ++n) {
         const Shape &shape = node.slot->shapes[n];
@@ -214,8 +215,8 @@ class Interpreter {
     Variant widened;
     widened.widened = widened.apart = true;
     const Outcome wide = execute(memory(), frame, widened);
-    if (wide.result.status != FOVEA_OK) fail(frame, std::string("refused as float32: ") + fovea_last_error());
-    if (!outcome.outputs.empty() && is_narrow_frame(frame)) compare_widened(frame, outcome, wide);
+    if (wide.result.status != FOVEA_OK && !frame.spoiled) fail(frame, std::string("refused as float32: ") + fovea_last_error());
+    if (wide.result.status == FOVEA_OK && is_narrow_frame(frame)) compare_widened(frame, outcome, wide);
   }
 
   Handle *destroy(const Frame &frame, size_t number) {
