@@ -34,7 +34,8 @@ size_t count(const Output &output) { return output.elements.size() / std::max<si
 [[noreturn]] void differ(const Frame &frame, Comparison kind, const Output &a, size_t at, const Output &b, size_t n) {
   const auto bits = [](const Output &o, size_t i) {
     char text[32];
-    std::snprintf(text, sizeof text, "%#x", is_narrow(o.dtype) ? element<uint16_t>(o.elements, i) : element<uint32_t>(o.elements, i));
+    std::snprintf(text, sizeof text, "%#x",
+                  is_narrow(o.dtype) ? element<uint16_t>(o.elements, i) : element<uint32_t>(o.elements, i));
     return std::string(text);
   };
   fail(frame, std::string("not the same bits: ") + comparison_names[kind] + ", element " + std::to_string(at) + " of " +
@@ -122,8 +123,11 @@ bool promises_float32(const Frame &frame) {
 }
 
 bool is_narrow_frame(const Frame &frame) {
-  bool narrow = std::any_of(frame.tensors.begin(), frame.tensors.end(), [](const Tensor &t) { return is_narrow(t.view.dtype); });
-  for_each_node(frame.arguments, [&](const Node &node, const Struct *) { narrow = narrow || (node.handle != nullptr && node.handle->narrow); });
+  bool narrow =
+      std::any_of(frame.tensors.begin(), frame.tensors.end(), [](const Tensor &t) { return is_narrow(t.view.dtype); });
+  for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
+    narrow = narrow || (node.handle != nullptr && node.handle->narrow);
+  });
   return narrow;
 }
 
@@ -191,7 +195,8 @@ void compare(Memory &memory, const Frame &frame, const Outcome &outcome, Choices
     const Output &first = outcome.outputs.front();
     Variant one;
     one.apart = true;
-    one.entry = static_cast<int64_t>(choices.below(static_cast<size_t>(first.shape[static_cast<size_t>(first.entry_axis)])));
+    one.entry =
+        static_cast<int64_t>(choices.below(static_cast<size_t>(first.shape[static_cast<size_t>(first.entry_axis)])));
     expect_entry(frame, outcome, execute(memory, frame, one), one.entry);
   }
   compare_with_plan(memory, frame, outcome);

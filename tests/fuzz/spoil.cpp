@@ -71,7 +71,8 @@ void spoil_integers(Choices &choices, Tensor &tensor) {
 
 void spoil_struct(Choices &choices, Struct &structure) {
   const size_t size = structure.row->size;
-  const size_t sizes[] = {0, 1, 8, size - 8, size - 4, size + 8, size + 4, size + 64, SIZE_MAX, size_t{1} << 40, size / 2};
+  const size_t sizes[] = {0,        1,         8,        size - 8,        size - 4, size + 8,
+                          size + 4, size + 64, SIZE_MAX, size_t{1} << 40, size / 2};
   structure.struct_size = sizes[choices.below(std::size(sizes))];
   structure.beyond = choices.chance(128) ? 0 : 1;
 }
@@ -156,7 +157,8 @@ bool is_plan(const Frame &frame) { return std::strstr(frame.function->name, "_pl
 bool make_it_fail(Choices &choices, Frame &frame, const std::vector<Node *> &nodes) {
   Tensor *output = nullptr;
   for (const Node *node : nodes) {
-    if (node->tensor >= 0 && node->given && node->slot->output) output = &frame.tensors[static_cast<size_t>(node->tensor)];
+    if (node->tensor >= 0 && node->given && node->slot->output)
+      output = &frame.tensors[static_cast<size_t>(node->tensor)];
   }
   if (output == nullptr) return false;
   if (choices.chance(128)) {
@@ -168,10 +170,18 @@ bool make_it_fail(Choices &choices, Frame &frame, const std::vector<Node *> &nod
   return true;
 }
 
-// Whether the descriptor reaches what is not there.
+// Whether the descriptor reaches what is not there, or one number more often than a call may take time for.
 bool reaches_too_far(const Frame &frame, const Tensor &tensor) {
   int64_t low = 0, high = 0;
   if (!reach(tensor.view, &low, &high) || tensor.data == DataKind::null) return false;
+  constexpr uint64_t most_elements = uint64_t{1} << 20;
+  uint64_t elements = 1;
+  for (int axis = 0; axis < tensor.view.rank; ++axis) {
+    const auto size = static_cast<uint64_t>(tensor.view.shape[axis]);
+    if (__builtin_mul_overflow(elements, size, &elements)) elements = UINT64_MAX;
+    if (size == 0) return false;
+  }
+  if (elements > most_elements) return true;
   const Tensor &owner = tensor.shares < 0 ? tensor : frame.tensors[static_cast<size_t>(tensor.shares)];
   return tensor.first + low < 0 || tensor.first + high > static_cast<int64_t>(owner.bytes.size());
 }
@@ -184,7 +194,8 @@ void spoil(State &, Choices &choices, Frame &frame) {
   if (nodes.empty()) return;
   frame.spoiled = true;
   const std::vector<Tensor> tensors = frame.tensors;
-  for (size_t count = 1 + choices.below(2); count-- > 0;) spoil_node(choices, frame, *nodes[choices.below(nodes.size())]);
+  for (size_t count = 1 + choices.below(2); count-- > 0;)
+    spoil_node(choices, frame, *nodes[choices.below(nodes.size())]);
 
   nodes.clear();  // what stands in a struct that is no longer given is not part of the call
   for_each_node(frame.arguments, [&](Node &node, Struct *) { nodes.push_back(&node); });
