@@ -74,22 +74,18 @@ class Builder {
       if (node.slot->kind == Kind::tensor && !fill_tensor(node, direct, in)) return false;
       if (node.structure != nullptr && !fill(node.structure->members, false, node.structure.get())) return false;
       fill_number(node, direct, in);
+      note_number(node, in);
     }
     return true;
   }
 
   const Shape *shapes_of(const SlotRow &slot, const Struct *in, size_t *count) const {
     *count = slot.shape_count;
-    if (in != nullptr && in->row->kind_slot >= 0) {
-      const int64_t value = in->members[static_cast<size_t>(in->row->kind_slot)].integer;
-      for (size_t k = 0; k < in->row->kind_count; ++k) {
-        const KindRow &kind = in->row->kinds[k];
-        for (size_t m = 0; kind.value == value && m < kind.member_count; ++m) {
-          if (&in->row->slots[kind.members[m].slot] == &slot && kind.members[m].shape_count != 0) {
-            *count = kind.members[m].shape_count;
-            return kind.members[m].shapes;
-          }
-        }
+    const KindRow *kind = in == nullptr ? nullptr : kind_of(*in);
+    for (size_t m = 0; kind != nullptr && m < kind->member_count; ++m) {
+      if (&in->row->slots[kind->members[m].slot] == &slot && kind->members[m].shape_count != 0) {
+        *count = kind->members[m].shape_count;
+        return kind->members[m].shapes;
       }
     }
     return slot.shapes;
@@ -161,7 +157,7 @@ class Builder {
     for (size_t axis = from; axis < shape.count; ++axis) {
       if (skip_heads && axis == 1) continue;
       if (shape.axes[axis].size == nullptr) {
-        if (!frame_.sizes.more.empty()) tensor.batch_axis = rank;
+        if (!frame_.sizes.more.empty() && sizes_.batches) tensor.batch_axis = rank;
         for (const int64_t size : frame_.sizes.more) add(size);
         continue;
       }
@@ -249,35 +245,46 @@ class Builder {
       if (slot.bits && choices_.chance(96)) node.integer |= slot.values[choices_.below(slot.value_count)].value;
     } else if (slot.symbol >= 0) {
       node.integer = static_cast<int64_t>(frame_.sizes.value[static_cast<size_t>(slot.symbol)]);
-    } else if (number) {
-      if (is_wanted || direct || choices_.chance(200)) node.integer = choices_.pick(whole_numbers);
-    } else if (is_wanted || direct || choices_.chance(40)) {
-      const KindRow *kind = nullptr;
-      for (size_t k = 0; in != nullptr && k < in->row->kind_count; ++k) {
-        const KindRow &row = in->row->kinds[k];
-        if (row.value == in->members[static_cast<size_t>(in->row->kind_slot)].integer) kind = &row;
+    } else {
+      const KindRow *kind = in == nullptr ? nullptr : kind_of(*in);
+      if (kind != nullptr && (kind->numbers || !number) && !has_member(*kind, static_cast<int>(&slot - in->row->slots)))
+        return;
+      const int often = kind != nullptr && kind->numbers ? 232 : number ? 200 : 40;
+      if (!is_wanted && !direct && !choices_.chance(often)) return;
+      if (number) {
+        node.integer = choices_.pick(whole_numbers);
+      } else {
+        node.real = choices_.pick(plain_numbers);
       }
-      if (kind != nullptr && !has_member(*kind, static_cast<int>(&slot - in->row->slots))) return;
-      node.real = choices_.pick(plain_numbers);
     }
-    if (slot.kind == Kind::f32 && node.real == 0 && in != nullptr && in->row->kind_slot >= 0) fill_width(node, *in);
-    if (is_named(slot, "dropout") && node.real != 0) frame_.dropout = true;
-    if (is_named(slot, "precision") && node.integer == FOVEA_PRECISION_MEDIUM) frame_.medium = true;
+  }
+
+  // What the number means for the rest of the call.
+  void note_number(Node &node, const Struct *in) {
+    if (node.slot->kind == Kind::f32 && node.real == 0 && in != nullptr) fill_width(node, *in);
+    if (is_named(*node.slot, "dropout") && node.real != 0) frame_.dropout = true;
+    if (is_named(*node.slot, "precision") && node.integer == FOVEA_PRECISION_MEDIUM) frame_.medium = true;
+  }
+
+  static const KindRow *kind_of(const Struct &structure) {
+    const StructRow &row = *structure.row;
+    if (row.kind_slot < 0) return nullptr;
+    const int64_t value = structure.members[static_cast<size_t>(row.kind_slot)].integer;
+    const auto *kind =
+        std::find_if(row.kinds, row.kinds + row.kind_count, [value](const KindRow &k) { return k.value == value; });
+    return kind == row.kinds + row.kind_count ? nullptr : kind;
   }
 
   // A number that its kind needs where no tensor stands for it.
   void fill_width(Node &node, const Struct &in) {
-    for (size_t k = 0; k < in.row->kind_count; ++k) {
-      const KindRow &kind = in.row->kinds[k];
-      if (kind.value != in.members[static_cast<size_t>(in.row->kind_slot)].integer) continue;
-      bool tensors = false;
-      for (size_t m = 0; m < kind.member_count; ++m) {
-        tensors = tensors || in.members[static_cast<size_t>(kind.members[m].slot)].tensor >= 0 ||
-                  (in.members[static_cast<size_t>(kind.members[m].slot)].slot->kind == Kind::tensor &&
-                   in.members[static_cast<size_t>(kind.members[m].slot)].given);
-      }
-      if (!tensors && has_member(kind, static_cast<int>(node.slot - in.row->slots))) node.real = 1.5f;
-    }
+    const KindRow *kind = kind_of(in);
+    if (kind == nullptr || kind->numbers) return;
+    const bool tensors =
+        std::any_of(kind->members, kind->members + kind->member_count, [&in](const KindMember &member) {
+          const Node &other = in.members[static_cast<size_t>(member.slot)];
+          return other.slot->kind == Kind::tensor && other.given;
+        });
+    if (!tensors && has_member(*kind, static_cast<int>(node.slot - in.row->slots))) node.real = 1.5f;
   }
 
   // Room of a size that some function tells of a handle among the arguments, or of any; or bytes that were written before.

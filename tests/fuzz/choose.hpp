@@ -23,6 +23,7 @@ struct SizeChoice {
   int size_class = 0;       // huge_class: beyond any memory
   int form = 0;             // of attention's tensors: 1: without heads, 2: without batch and heads
   bool with_heads = false;  // the function's tensors have an axis of heads
+  bool batches = false;     // "..." stands beside other axes: what is computed goes along those
 };
 SizeChoice choose_sizes(const Maker &maker, Frame &frame, const std::vector<const int *> &equal);
 

@@ -88,6 +88,8 @@ bool has_batch(const Frame &frame, const Outcome &outcome) {
   bool apart = true;
   for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
     if (node.slot->kind == Kind::buffer) apart = false;  // of a plan for the whole batch
+    // Rotary's positions then begin with an axis of sections, where the shape that was read has the batch.
+    if (node.tensor >= 0 && node.given && std::strcmp(node.slot->name, "sections") == 0) apart = false;
     if (node.handle == nullptr) return;
     const FunctionRow *maker = node.handle->made_by == nullptr ? nullptr : node.handle->made_by->function;
     for (size_t n = 0; maker != nullptr && n < maker->slot_count; ++n) {
@@ -107,7 +109,7 @@ bool promises_float32(const Frame &frame) {
   bool holds = false, lacks_twin = false;
   for (const Tensor &tensor : frame.tensors) {
     if (tensor.slot->elements != Elements::floats) continue;
-    if (!is_narrow(tensor.view.dtype)) ++others;
+    if (!is_narrow(tensor.view.dtype) && !tensor.slot->float32) ++others;
     if (tensor.view.dtype == FOVEA_F16) ++counts[0];
     if (tensor.view.dtype == FOVEA_BF16) ++counts[1];
   }

@@ -68,7 +68,10 @@ class SizeChooser {
       for (size_t n = 0; n < node.slot->shape_count; ++n) {
         const Shape &shape = node.slot->shapes[n];
         choice_.with_heads = choice_.with_heads || begins(shape, batch, heads);
-        for (size_t axis = 0; axis < shape.count; ++axis) ellipsis = ellipsis || shape.axes[axis].size == nullptr;
+        for (size_t axis = 0; axis < shape.count; ++axis) {
+          ellipsis = ellipsis || shape.axes[axis].size == nullptr;
+          choice_.batches = choice_.batches || (shape.axes[axis].size == nullptr && shape.count > 1);
+        }
       }
     }
     Sizes &sizes = frame_.sizes;
