@@ -96,13 +96,9 @@ class Docs:
         return [], ""
 
     def member(self, doc):
-        """The same of a struct's member, which says it beside itself; or ([], the name of whose shape it has)."""
-        shapes = []
-        match = re.search(rf"{GROUPS}(?:,?\s*or\s+{GROUP})*", doc.split(":")[0] if "[" in doc.split(":")[0] else doc)
-        # Not `each in [0, K]`.
-        if match and not re.search(r"\bin $", doc[:match.start()]):
-            shapes = list(filter(None, map(self.symbols.axes, groups_in(match[0]))))
-        return shapes
+        """The shapes of a struct's member, which says them beside itself: not `each in [0, K]`, nor `cosines[p,j]`."""
+        groups = re.findall(rf"(?<![\w\]])(?<!\bin )({GROUP})", doc)
+        return list(filter(None, map(self.symbols.axes, groups)))
 
     @staticmethod
     def shape_of(doc):
