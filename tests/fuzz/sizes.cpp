@@ -53,6 +53,11 @@ class SizeChooser {
       if (!sizes.bound[k] && !sizes.bound[h]) sizes.value[k] = std::max<uint64_t>(sizes.value[k], 1);
       if (!sizes.bound[h]) sizes.value[h] = sizes.value[k] * (how == 2 ? 1 : 1 + choices_.below(3));  // may wrap around
     }
+    const int pairs = symbol_named("P"),
+              features = symbol_named("D");  // of rotary: P = rotary_dim / 2, which is D at most
+    if (pairs >= 0 && features >= 0) {
+      sizes.value[static_cast<size_t>(pairs)] = sizes.value[static_cast<size_t>(features)] / 2;
+    }
     for (const int *equal : equal)
       sizes.value[static_cast<size_t>(equal[1])] = sizes.value[static_cast<size_t>(equal[0])];
     for (size_t more = choices_.below(4); more-- > 0;) {
