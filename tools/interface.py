@@ -182,7 +182,8 @@ class Interface:
     def function(self, _item, doc, result, name, arguments):
         function = {"name": name, "returns": read_type(result + "x")[1], "arguments": read_arguments(arguments), "doc": doc}
         for argument in function["arguments"]:
-            if argument["type"]["base"] == "fovea_tensor" and argument["name"] in ("out", "log_sum_exp"):
+            written = argument["name"] in ("out", "log_sum_exp") or re.search(rf"\b{argument['name']} output\b", doc)
+            if argument["type"]["base"] == "fovea_tensor" and written:
                 argument["output"] = True
         self.functions.append(function)
         return name

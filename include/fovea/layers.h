@@ -135,7 +135,7 @@ typedef struct fovea_rotary_frequencies_options {
 
 /* The frequencies and the attention factor that a model's configuration asks for, for fovea_rotary_options: Llama 3.1's,
  * YaRN's, LongRoPE's (Phi-3), ..., computed in float64 and rounded once.
- *   frequencies F32 [P], any stride, d = 2 P being rotary_dim   attention_factor F32 [1], or NULL
+ *   frequencies output F32 [P], any stride, d = 2 P being rotary_dim   attention_factor output F32 [1], or NULL
  * attention_factor is 1, but of YARN, for a factor above 1, (1 + m ln factor / 10) / (1 + a ln factor / 10), m being mscale and
  * a mscale_all_dim if neither is 0, else 1 and 0; and of LONGROPE, likewise, sqrt(1 + ln factor / ln original_length). A
  * configuration that names another takes precedence. Zeros put at the end of the result leave those pairs as they are
@@ -229,9 +229,9 @@ typedef struct fovea_layer_norm_options {
  *   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
  * x F [...,E], rank 1 to 6, E >= 1, out F of the same shape; in place allowed when data, strides and types are the same,
  * for residual too, and so for sum: one of the two may be x and the other residual. options may be NULL. Where all tensors
- * given are F16, or all BF16: off by at most 0.53 of the type's last place, beside float32's rounding errors in y - mean(y),
- * in the product with weight and in the sum with bias. Sum is x + residual in float32, rounded once; what is normalised is
- * not rounded to sum's type. */
+ * given, but mean and inverse_deviation, are F16, or all BF16: off by at most 0.53 of the type's last place, beside float32's
+ * rounding errors in y - mean(y), in the product with weight and in the sum with bias. Sum is x + residual in float32,
+ * rounded once; what is normalised is not rounded to sum's type. */
 FOVEA_API fovea_status fovea_layer_norm(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                         const fovea_layer_norm_options *options);
 

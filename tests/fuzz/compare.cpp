@@ -34,7 +34,8 @@ size_t count(const Output &output) { return output.elements.size() / std::max<si
 [[noreturn]] void differ(const Frame &frame, Comparison kind, const Output &a, size_t at, const Output &b, size_t n) {
   const auto bits = [](const Output &o, size_t i) {
     char text[32];
-    std::snprintf(text, sizeof text, "%#x", is_narrow(o.dtype) ? element<uint16_t>(o.elements, i) : element<uint32_t>(o.elements, i));
+    std::snprintf(text, sizeof text, "%#x",
+                  is_narrow(o.dtype) ? element<uint16_t>(o.elements, i) : element<uint32_t>(o.elements, i));
     return std::string(text);
   };
   fail(frame, std::string("not the same bits: ") + comparison_names[kind] + ", element " + std::to_string(at) + " of " +
@@ -76,7 +77,7 @@ void expect_entry(const Frame &frame, const Outcome &all, const Outcome &one, in
 }
 
 bool has_batch(const Frame &frame, const Outcome &outcome) {
-  if (frame.dropout || outcome.outputs.empty()) return false;
+  if (frame.dropout || frame.spoiled || outcome.outputs.empty()) return false;
   const Output &first = outcome.outputs.front();
   for (const Output &output : outcome.outputs) {
     if (output.entry_axis < 0) return false;
@@ -87,7 +88,13 @@ bool has_batch(const Frame &frame, const Outcome &outcome) {
   bool apart = true;
   for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
     if (node.slot->kind == Kind::buffer) apart = false;  // of a plan for the whole batch
+    // Rotary's positions then begin with an axis of sections, where the shape that was read has the batch.
+    if (node.tensor >= 0 && node.given && std::strcmp(node.slot->name, "sections") == 0) apart = false;
     if (node.handle == nullptr) return;
+    const FunctionRow *maker = node.handle->made_by == nullptr ? nullptr : node.handle->made_by->function;
+    for (size_t n = 0; maker != nullptr && n < maker->slot_count; ++n) {
+      if (maker->slots[n].kind == Kind::bytes) apart = false;  // whatever those say
+    }
     for (size_t n = 0; n < tables.symbol_count; ++n) {
       if (std::strcmp(tables.symbols[n], "B") == 0 && node.handle->sizes.bound[n]) apart = false;
     }
@@ -99,22 +106,30 @@ bool has_batch(const Frame &frame, const Outcome &outcome) {
 bool promises_float32(const Frame &frame) {
   if (sets().names[static_cast<size_t>(frame.set)] == "amx") return false;
   int counts[2] = {}, others = 0;
-  bool holds = false;
+  bool holds = false, lacks_twin = false;
   for (const Tensor &tensor : frame.tensors) {
     if (tensor.slot->elements != Elements::floats) continue;
-    if (!is_narrow(tensor.view.dtype)) ++others;
+    if (!is_narrow(tensor.view.dtype) && !tensor.slot->float32) ++others;
     if (tensor.view.dtype == FOVEA_F16) ++counts[0];
     if (tensor.view.dtype == FOVEA_BF16) ++counts[1];
   }
-  for_each_node(frame.arguments, [&](const Node &node, const Struct *) { holds = holds || (node.handle != nullptr && node.handle->narrow); });
+  for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
+    if (node.handle == nullptr || !node.handle->narrow) return;
+    holds = true;
+    lacks_twin = lacks_twin || node.handle->twin == nullptr;
+  });
+  if (lacks_twin) return false;
   const bool one_type = others == 0 && (counts[0] == 0 || counts[1] == 0);
   if (frame.function->inexact_narrow && one_type) return false;
   return !sets().has_pairs(frame.set) || (!holds && !frame.medium && counts[0] < 2 && counts[1] < 2);
 }
 
 bool is_narrow_frame(const Frame &frame) {
-  bool narrow = std::any_of(frame.tensors.begin(), frame.tensors.end(), [](const Tensor &t) { return is_narrow(t.view.dtype); });
-  for_each_node(frame.arguments, [&](const Node &node, const Struct *) { narrow = narrow || (node.handle != nullptr && node.handle->narrow); });
+  bool narrow =
+      std::any_of(frame.tensors.begin(), frame.tensors.end(), [](const Tensor &t) { return is_narrow(t.view.dtype); });
+  for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
+    narrow = narrow || (node.handle != nullptr && node.handle->narrow);
+  });
   return narrow;
 }
 
@@ -182,7 +197,8 @@ void compare(Memory &memory, const Frame &frame, const Outcome &outcome, Choices
     const Output &first = outcome.outputs.front();
     Variant one;
     one.apart = true;
-    one.entry = static_cast<int64_t>(choices.below(static_cast<size_t>(first.shape[static_cast<size_t>(first.entry_axis)])));
+    one.entry =
+        static_cast<int64_t>(choices.below(static_cast<size_t>(first.shape[static_cast<size_t>(first.entry_axis)])));
     expect_entry(frame, outcome, execute(memory, frame, one), one.entry);
   }
   compare_with_plan(memory, frame, outcome);

@@ -5,14 +5,7 @@
 
 namespace fuzz {
 
-enum Comparison {
-  with_other_threads,
-  in_memory_apart,
-  as_float32,
-  entry_of_batch,
-  without_plan,
-  comparisons
-};
+enum Comparison { with_other_threads, in_memory_apart, as_float32, entry_of_batch, without_plan, comparisons };
 inline constexpr const char *comparison_names[comparisons] = {"other threads and modes", "in place and apart",
                                                               "16 bits and float32", "an entry of the batch",
                                                               "planned and in one go"};

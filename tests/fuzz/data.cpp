@@ -22,8 +22,8 @@ uint32_t number_of_style(Noise &noise, int style) {
     }
     case 7: {  // a sign, an exponent of some, a fraction
       const uint32_t spread = style & 8 ? 200 : 24, least = 127 - spread / 2;
-      return (random >> 63 ? 0x80000000u : 0) |
-             (least + static_cast<uint32_t>(random >> 32) % spread) << 23 | (static_cast<uint32_t>(random) & 0x7fffff);
+      return (random >> 63 ? 0x80000000u : 0) | (least + static_cast<uint32_t>(random >> 32) % spread) << 23 |
+             (static_cast<uint32_t>(random) & 0x7fffff);
     }
     default: return std::bit_cast<uint32_t>(ordinary);
   }

@@ -6,14 +6,17 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "sanitized.hpp"
 #include "state.hpp"
 #include "watch.hpp"
 
 namespace fuzz {
 namespace {
 
-constexpr long seconds_per_call = FOVEA_TEST_SANITIZED ? 20 : 4;
+#ifdef FOVEA_FUZZ_SLOW
+constexpr long seconds_per_call = 20;
+#else
+constexpr long seconds_per_call = 4;
+#endif
 
 const Frame *current = nullptr;
 
@@ -94,7 +97,8 @@ void write_nodes(std::ostream &out, const Frame &frame, const std::vector<Node> 
 std::string describe(const Frame &frame) {
   std::ostringstream out;
   out << frame.function->name << " of " << sets().names[static_cast<size_t>(frame.set)] << ", context " << frame.turn
-      << (frame.context != nullptr ? " (one that was created)" : "") << ", floating-point mode " << frame.environment << '\n';
+      << (frame.context != nullptr ? " (one that was created)" : "") << ", floating-point mode " << frame.environment
+      << '\n';
   write_nodes(out, frame, frame.arguments, "  ");
   return out.str();
 }

@@ -1,7 +1,7 @@
 // Calls of the library at random, from a seed, for a number of seconds: the fuzzer without a fuzzing engine.
 //
 // usage: driver [--seconds N] [--seed S]   makes calls; says what failed with its bytes, cut down to what still fails
-//        driver --one HEX                  makes the calls of these bytes, and says which
+//        driver --one HEX                  makes the calls of these bytes, and says which; so does --file NAME
 //        driver --corpus FOLDER            writes bytes of calls that succeed, one file for each function
 //
 // A process of its own makes the calls, so that what ends it is reported. First each function is called until it succeeds,
@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "compare.hpp"
 #include "fuzz.hpp"
-#include "sanitized.hpp"
 #include "state.hpp"
 
 using namespace fuzz;
@@ -28,7 +28,7 @@ using namespace fuzz;
 namespace {
 
 constexpr size_t most_bytes = 512;
-constexpr int tries = FOVEA_TEST_SANITIZED ? 3000 : 6000;
+constexpr int tries = 6000;
 
 struct Shared {
   Tally tally;
@@ -36,7 +36,6 @@ struct Shared {
   uint32_t size;
   uint8_t bytes[most_bytes];
   bool finished;
-  int status_of_first[Tally::max_functions];
 };
 Shared *shared = nullptr;
 
@@ -58,7 +57,8 @@ Bytes random_bytes(Noise &noise, size_t size) {
 bool holds(const SlotRow *slots, size_t count, const SlotRow *wanted) {
   for (size_t n = 0; n < count; ++n) {
     if (&slots[n] == wanted) return true;
-    if (slots[n].structure != nullptr && holds(slots[n].structure->slots, slots[n].structure->slot_count, wanted)) return true;
+    if (slots[n].structure != nullptr && holds(slots[n].structure->slots, slots[n].structure->slot_count, wanted))
+      return true;
   }
   return false;
 }
@@ -68,7 +68,6 @@ Bytes one_call(Noise &noise, size_t function, size_t wanted) {
   Bytes bytes = random_bytes(noise, 200);
   bytes[0] = static_cast<uint8_t>(function);
   bytes[1] = 0;
-  if (!shared->tally.calls[function][FOVEA_OK]) wanted = wanted == 0 ? 0 : wanted;
   bytes[2] = static_cast<uint8_t>(wanted);
   bytes[3] = static_cast<uint8_t>(wanted >> 8);
   return bytes;
@@ -76,7 +75,8 @@ Bytes one_call(Noise &noise, size_t function, size_t wanted) {
 
 void call_every_function(Noise &noise) {
   for (size_t function = 0; function < tables.function_count; ++function) {
-    for (int turn = 0; turn < tries && shared->tally.calls[function][FOVEA_OK] == 0; ++turn) run(one_call(noise, function, 0));
+    for (int turn = 0; turn < tries && shared->tally.calls[function][FOVEA_OK] == 0; ++turn)
+      run(one_call(noise, function, 0));
   }
 }
 
@@ -146,7 +146,8 @@ Bytes smallest(Bytes bytes) {
       without.erase(without.begin() + static_cast<ptrdiff_t>(at - piece), without.begin() + static_cast<ptrdiff_t>(at));
       if (keep_if_fails(without)) continue;
       Bytes zero = bytes;
-      std::fill(zero.begin() + static_cast<ptrdiff_t>(at - piece), zero.begin() + static_cast<ptrdiff_t>(at), uint8_t{0});
+      std::fill(zero.begin() + static_cast<ptrdiff_t>(at - piece), zero.begin() + static_cast<ptrdiff_t>(at),
+                uint8_t{0});
       if (zero != bytes) keep_if_fails(zero);
     }
   }
@@ -169,6 +170,15 @@ Bytes from_hex(const std::string &text) {
     bytes.push_back(static_cast<uint8_t>(std::strtoul(text.substr(at, 2).c_str(), nullptr, 16)));
   }
   bytes.resize(std::min(bytes.size(), most_bytes));
+  return bytes;
+}
+
+Bytes from_file(const std::string &name) {
+  Bytes bytes(most_bytes);
+  FILE *file = std::fopen(name.c_str(), "rb");
+  if (file == nullptr) return {};
+  bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file));
+  std::fclose(file);
   return bytes;
 }
 
@@ -200,10 +210,11 @@ bool report() {
     }
     std::printf("\n");
   }
-  for (int n = 0; n < 8 && counts.compared[n] + static_cast<unsigned>(n < 5) > 0; ++n) {
-    constexpr const char *names[] = {"other threads and modes", "in place and apart", "16 bits and float32",
-                                     "an entry of the batch", "planned and in one go"};
-    std::printf("the same bits, %s: %llu\n", n < 5 ? names[n] : "", static_cast<unsigned long long>(counts.compared[n]));
+  for (int n = 0; n < comparisons; ++n) {
+    std::printf("the same bits, %s: %llu\n", comparison_names[n], static_cast<unsigned long long>(counts.compared[n]));
+    if (counts.compared[n] != 0) continue;
+    std::printf("FAILED: nothing was compared\n");
+    whole = false;
   }
   for (size_t f = 0; f < tables.function_count; ++f) {
     if (counts.calls[f][FOVEA_OK] != 0) continue;
@@ -275,10 +286,10 @@ int main(int count, char **arguments) {
   uint64_t seed = 20261;
   for (int n = 1; n + 1 < count; n += 2) {
     const std::string option = arguments[n], value = arguments[n + 1];
-    if (option == "--one") {
+    if (option == "--one" || option == "--file") {
       tally = &shared->tally;
       talkative = true;
-      run(from_hex(value));
+      run(option == "--one" ? from_hex(value) : from_file(value));
       return 0;
     }
     if (option == "--corpus") return write_corpus(value);

@@ -1,16 +1,12 @@
 #include "execute.hpp"
 
-#include <sys/time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <set>
 
 #include "float_environment.hpp"
 #include "numbers.hpp"
-#include "sanitized.hpp"
 #include "watch.hpp"
 
 namespace fuzz {
@@ -91,8 +87,8 @@ class Execution {
     view.data = owner(tensor).data + first + tensor.skew;
     if (variant_.entry >= 0 && tensor.batch_axis >= 0 && view.shape[tensor.batch_axis] > 1) {
       view.shape[tensor.batch_axis] = 1;
-      view.data = static_cast<uint8_t *>(view.data) + variant_.entry * view.strides[tensor.batch_axis] *
-                                                          static_cast<int64_t>(element_size(view.dtype));
+      view.data = static_cast<uint8_t *>(view.data) +
+                  variant_.entry * view.strides[tensor.batch_axis] * static_cast<int64_t>(element_size(view.dtype));
     }
     if (tensor.data == DataKind::null) view.data = nullptr;
     if (tensor.data == DataKind::forbidden) view.data = Memory::forbidden();
@@ -116,7 +112,8 @@ class Execution {
 
   void *place_struct(const Struct &structure) {
     const StructRow &row = *structure.row;
-    const size_t sane = structure.struct_size < 8 || structure.struct_size > row.size + 64 ? row.size : structure.struct_size;
+    const size_t sane =
+        structure.struct_size < 8 || structure.struct_size > row.size + 64 ? row.size : structure.struct_size;
     std::vector<uint8_t> bytes(std::max(row.size, sane), structure.beyond);
     std::fill(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(row.size), uint8_t{0});
     std::memcpy(bytes.data(), &structure.struct_size, sizeof(size_t));
@@ -173,10 +170,13 @@ class Execution {
         word.pointer = place_written(&before, sizeof before, argument);
         break;
       }
-      case Kind::written_bytes:
-        word.pointer = place_written(node.bytes.data(), node.bytes.size(), argument);
-        bytes_size_ = node.bytes.size();
+      case Kind::written_bytes: {
+        std::vector<uint8_t> bytes = node.bytes;
+        bytes.resize(std::max(bytes.size(), room_for_twins()));
+        word.pointer = place_written(bytes.data(), bytes.size(), argument);
+        bytes_size_ = bytes.size();
         break;
+      }
       case Kind::bytes:
         word.pointer = place(node.bytes.data(), node.bytes.size(), false);
         bytes_size_ = node.bytes.size();
@@ -186,7 +186,9 @@ class Execution {
         word.pointer = node.tensor >= 0 ? view_of(frame_.tensors[static_cast<size_t>(node.tensor)]).data : nullptr;
         break;
       case Kind::address: word.pointer = Memory::forbidden(); break;
-      case Kind::callback: word.pointer = reinterpret_cast<void *>(node.integer % 2 == 0 ? in_order : twice_in_order); break;
+      case Kind::callback:
+        word.pointer = reinterpret_cast<void *>(node.integer % 2 == 0 ? in_order : twice_in_order);
+        break;
       case Kind::integers: {
         int64_t numbers[FOVEA_MAX_RANK] = {};
         for (size_t n = 0; n < node.bytes.size() && n < FOVEA_MAX_RANK; ++n) numbers[n] = node.bytes[n];
@@ -207,6 +209,16 @@ class Execution {
     }
     if (!node.given || node.handle == nullptr) return nullptr;
     return variant_.widened && node.handle->twin != nullptr ? node.handle->twin : node.handle->pointer;
+  }
+
+  // The workspace of a plan for float32 may be larger.
+  size_t room_for_twins() const {
+    size_t most = 0;
+    for (const Node &node : frame_.arguments) {
+      if (!variant_.widened || node.handle == nullptr || node.handle->twin == nullptr) continue;
+      for (const size_t size : sizes_told(node.handle->kind, node.handle->twin)) most = std::max(most, size);
+    }
+    return std::min(most, block_capacity);
   }
 
   // A caller's own loops. The second makes the first half in reverse order.
@@ -234,7 +246,8 @@ class Execution {
     constexpr uint8_t codes[] = {2, 0, 1, 4, 6, 10, 12, 3}, widths[] = {32, 64, 16, 8, 1};
     tensor.data = Memory::forbidden();
     tensor.device_type = odd ? byte(1) : 1;
-    tensor.ndim = odd && byte(2) > 200 ? static_cast<int32_t>(byte(2)) * 8000000 * (byte(1) % 2 == 0 ? 1 : -1) : byte(2) % 8;
+    tensor.ndim =
+        odd && byte(2) > 200 ? static_cast<int32_t>(byte(2)) * 8000000 * (byte(1) % 2 == 0 ? 1 : -1) : byte(2) % 8;
     tensor.code = codes[byte(3) % (odd ? 8 : 1)];
     tensor.bits = widths[byte(4) % (odd ? 5 : 1)];
     tensor.lanes = odd && byte(5) > 220 ? 2 : 1;
@@ -317,7 +330,8 @@ class Execution {
     });
     for (size_t byte = 0; byte < block.size; ++byte) {
       if (!may[byte] && block.data[byte] != tensor_bytes_[owner_number][byte]) {
-        wrong(std::string("byte ") + std::to_string(byte) + " of " + name(owner_number) + " is no output's, and was changed");
+        wrong(std::string("byte ") + std::to_string(byte) + " of " + name(owner_number) +
+              " is no output's, and was changed");
       }
     }
   }
@@ -398,7 +412,8 @@ class Execution {
       const Block &block = written_by_[n];
       if (block.data == nullptr) continue;
       if (function.slots[n].kind == Kind::new_handle) std::memcpy(&outcome_.made, block.data, sizeof(void *));
-      if (function.slots[n].kind == Kind::written_bytes) outcome_.written_bytes.assign(block.data, block.data + block.size);
+      if (function.slots[n].kind == Kind::written_bytes)
+        outcome_.written_bytes.assign(block.data, block.data + block.size);
     }
   }
 

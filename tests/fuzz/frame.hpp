@@ -32,10 +32,10 @@ struct Tensor {
   const SlotRow *slot = nullptr;
   fovea_tensor view{};  // data is set by an execution
   DataKind data = DataKind::own;
-  std::vector<uint8_t> bytes;   // what lies there before the call, gaps too
-  int64_t first = 0;            // the byte of element 0
-  int64_t skew = 0;             // bytes that data is off its element
-  int shares = -1;              // the tensor in whose memory it lies, `first` counting from that one's bytes
+  std::vector<uint8_t> bytes;  // what lies there before the call, gaps too
+  int64_t first = 0;           // the byte of element 0
+  int64_t skew = 0;            // bytes that data is off its element
+  int shares = -1;             // the tensor in whose memory it lies, `first` counting from that one's bytes
   int batch_axis = -1;
   bool output = false;
 };
@@ -47,7 +47,7 @@ struct Handle {
   void *pointer = nullptr;
   void *twin = nullptr;  // made from the same numbers as float32
   Sizes sizes;
-  int set = -1;        // the instruction set it was made for
+  int set = -1;  // the instruction set it was made for
   bool destroyed = false;
   bool narrow = false;  // holds numbers of 16 bits
   std::shared_ptr<Frame> made_by;
@@ -80,14 +80,16 @@ struct Frame {
   std::vector<Node> arguments;
   std::vector<Tensor> tensors;
   Sizes sizes;
-  int set = 0;            // the instruction set of the context
-  int turn = 0;           // which context of that set
+  int set = 0;                // the instruction set of the context
+  int turn = 0;               // which context of that set
   Handle *context = nullptr;  // in place of one of those
-  int environment = 0;    // the floating-point mode of the caller
-  bool spoiled = false;   // something may be wrong with it
+  int environment = 0;        // the floating-point mode of the caller
+  bool spoiled = false;       // something may be wrong with it
+  bool huge = false;          // sizes beyond any memory, no data
   bool must_fail = false;
-  bool at_end = true;     // blocks are flush with the page behind them
+  bool at_end = true;  // blocks are flush with the page behind them
   bool dropout = false, medium = false;
+  Sizes saved_sizes;  // of the bytes it reads
 };
 
 // Calls f(node, the struct it is a member of or null) for every argument and member that is there.

@@ -46,7 +46,8 @@ std::vector<uint8_t> contents(const Handle &handle) {
     bytes.resize(fovea_kv_cache_saved_size(cache));
     static_cast<void>(fovea_kv_cache_save(cache, bytes.data(), bytes.size()));
   } else if (handle.kind == keys) {
-    bytes.push_back(static_cast<uint8_t>(fovea_prepared_keys_length(static_cast<const fovea_prepared_keys *>(handle.pointer))));
+    bytes.push_back(
+        static_cast<uint8_t>(fovea_prepared_keys_length(static_cast<const fovea_prepared_keys *>(handle.pointer))));
   }
   return bytes;
 }
@@ -62,9 +63,9 @@ std::vector<Handle *> changed_handles(const Frame &frame) {
 void count_members(const Frame &frame) {
   for_each_node(frame.arguments, [](const Node &node, const Struct *in) {
     if (in == nullptr || !node.given) return;
-    const bool there = node.tensor >= 0 || node.structure != nullptr || node.handle != nullptr || node.text != nullptr ||
-                       node.integer != 0 || node.real != 0 || node.slot->kind == Kind::address ||
-                       node.slot->kind == Kind::callback;
+    const bool there = node.tensor >= 0 || node.structure != nullptr || node.handle != nullptr ||
+                       node.text != nullptr || node.integer != 0 || node.real != 0 ||
+                       node.slot->kind == Kind::address || node.slot->kind == Kind::callback;
     if (there && number_of(node.slot) >= 0) ++tally->members[number_of(node.slot)];
     for (size_t v = 0; v < node.slot->value_count; ++v) {
       const int64_t value = node.slot->values[v].value;
@@ -100,16 +101,15 @@ class Interpreter {
     const FunctionRow &function = tables.functions[number];
     make_bytes(choices, function, depth);
     std::optional<Frame> built =
-        build(state_, choices, number, plain, depth, [](State &, Choices &chosen, int kind, int deep) {
-          return current_->make(chosen, kind, deep + 1);
-        });
+        build(state_, choices, number, plain, depth,
+              [](State &, Choices &chosen, int kind, int deep) { return current_->make(chosen, kind, deep + 1); });
     if (!built.has_value()) {
       ++tally->too_large;
       return nullptr;
     }
     auto frame = std::make_shared<Frame>(std::move(*built));
     if (!plan_tensors(*frame)) return nullptr;
-    if (!plain) spoil(state_, choices, *frame);
+    if (!plain && !frame->huge) spoil(state_, choices, *frame);
     if (talkative) std::fprintf(stderr, "%s\n", describe(*frame).c_str());
     if (is_destroyer(function)) return destroy(*frame, number);
     if (stale_is_another(*frame)) return nullptr;
@@ -131,8 +131,10 @@ class Interpreter {
       return nullptr;
     }
     count_members(*frame);
-    if (!outcome.written_bytes.empty() && frame->function->result == ResultKind::status && state_.saved.size() < most_saved) {
-      state_.saved.push_back(outcome.written_bytes);
+    if (!outcome.written_bytes.empty() && frame->function->result == ResultKind::status &&
+        state_.saved.size() < most_saved) {
+      const Node &first = frame->arguments[0];
+      state_.saved.push_back({outcome.written_bytes, first.handle != nullptr ? first.handle->sizes : Sizes{}});
     }
     if (outcome.made != nullptr) return keep(frame, outcome);
     if (!changed.empty()) {
@@ -183,7 +185,8 @@ class Interpreter {
     Variant widened;
     widened.widened = widened.apart = true;
     const Outcome twin = execute(memory(), *frame, widened);
-    if (twin.result.status != FOVEA_OK) fail(*frame, std::string("refused as float32: ") + fovea_last_error());
+    if (twin.result.status != FOVEA_OK && !frame->spoiled)
+      fail(*frame, std::string("refused as float32: ") + fovea_last_error());
     handle.twin = twin.made;
     return state_.add(std::move(handle));
   }
@@ -191,10 +194,10 @@ class Interpreter {
   // Calls that use the handle take its sizes: those that stand in the shapes and numbers it was made of.
   static void bind_sizes(const Frame &frame, Handle &handle) {
     handle.sizes.bound.fill(false);
-    const bool is_plan = std::strstr(frame.function->name, "_plan_create") != nullptr;
-    if (is_plan) return;
+    if (std::strstr(frame.function->name, "_plan_create") != nullptr) return;
     for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
       if (!node.given) return;
+      if (node.slot->kind == Kind::bytes) handle.sizes = frame.saved_sizes;
       if (node.slot->symbol >= 0) handle.sizes.bound[static_cast<size_t>(node.slot->symbol)] = true;
       for (size_t n = 0; n < node.slot->shape_count; ++n) {
         const Shape &shape = node.slot->shapes[n];
@@ -214,8 +217,9 @@ class Interpreter {
     Variant widened;
     widened.widened = widened.apart = true;
     const Outcome wide = execute(memory(), frame, widened);
-    if (wide.result.status != FOVEA_OK) fail(frame, std::string("refused as float32: ") + fovea_last_error());
-    if (!outcome.outputs.empty() && is_narrow_frame(frame)) compare_widened(frame, outcome, wide);
+    if (wide.result.status != FOVEA_OK && !frame.spoiled)
+      fail(frame, std::string("refused as float32: ") + fovea_last_error());
+    if (wide.result.status == FOVEA_OK && is_narrow_frame(frame)) compare_widened(frame, outcome, wide);
   }
 
   Handle *destroy(const Frame &frame, size_t number) {
@@ -265,7 +269,8 @@ class Interpreter {
   static bool plan_tensors(Frame &frame) {
     const Frame *plan = nullptr;
     for (const Node &node : frame.arguments) {
-      if (node.handle != nullptr && node.handle->made_by != nullptr && !node.handle->destroyed) plan = node.handle->made_by.get();
+      if (node.handle != nullptr && node.handle->made_by != nullptr && !node.handle->destroyed)
+        plan = node.handle->made_by.get();
     }
     bool fits = true;
     for_each_node(frame.arguments, [&](Node &node, Struct *in) {

@@ -111,6 +111,8 @@ class Tables:
             row += f".handle = {self.handles.index(of['base'])}, "
         if item.get("output"):
             row += ".output = true, "
+        if item.get("doc", "").startswith("output F32"):
+            row += ".float32 = true, "
         if item.get("reserved"):
             row += ".reserved = true, "
         enum = item.get("enum") or (of["base"] if of["base"] in self.enums else None)
@@ -128,11 +130,10 @@ class Tables:
         name, members = struct["name"], struct["members"]
         buffers = all(member["type"]["base"] == "void" and member["type"]["pointers"] == 1 for member in members[1:])
         rows = []
-        for member in members[1:]:
+        for member, doc in zip(members[1:], shapes.member_docs(struct)[1:]):
             kind = "buffer" if buffers else self.kind(member, None)
             if kind is None:
                 raise SystemExit(f"generate.py: no row for {name}.{member['name']}")
-            doc = member["doc"]
             described = (self.docs.member(doc), doc, self.docs.shape_of(doc))
             rows.append(self.slot(member, kind, f"offsetof({name}, {member['name']})", described))
         slots, count = self.array("SlotRow", rows)
@@ -146,18 +147,24 @@ class Tables:
         """Which members go with which kind."""
         rows, equal = shapes.rows_by_kind(struct, self.symbols)
         kind = next((member for member in struct["members"] if member["name"] == "kind" and "enum" in member), None)
-        if not rows or kind is None:
+        if kind is None:
+            return ""
+        prefix = self.enums[kind["enum"]]["prefix"]
+        names = [value["name"].removeprefix(prefix) for value in self.enums[kind["enum"]]["values"]]
+        by_words = not rows
+        rows = rows or shapes.rows_by_words(struct, names, self.symbols)
+        if not rows:
             return ""
         made = []
         for value in self.enums[kind["enum"]]["values"]:
-            cells = rows.get(value["name"].removeprefix(self.enums[kind["enum"]]["prefix"]))
+            cells = rows.get(value["name"].removeprefix(prefix))
             if cells is None:
                 raise SystemExit(f"generate.py: {struct['name']}'s table has no row for {value['name']}")
-            name = value["name"].removeprefix(self.enums[kind["enum"]]["prefix"])
+            name = value["name"].removeprefix(prefix)
             members, count = self.array("KindMember", [f"{{.slot = {numbers[member]}, {self.shape_list(found)[:-2]}}}"
                                                        for member, found in cells.items()])
             same = equal.get(name, (-1, -1))
-            made.append(f"{{{value['name']}, {members}, {count}, {same[0]}, {same[1]}}}")
+            made.append(f"{{{value['name']}, {members}, {count}, {{{same[0]}, {same[1]}}}, {str(by_words).lower()}}}")
         kinds, count = self.array("KindRow", made)
         return f".kind_slot = {numbers['kind']}, .kinds = {kinds}, .kind_count = {count}, "
 

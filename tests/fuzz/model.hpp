@@ -67,6 +67,7 @@ struct SlotRow {
   const StructRow *structure = nullptr;
   int handle = -1;
   bool output = false, reserved = false;
+  bool float32 = false;   // an output of that type alone
   bool optional = false;  // may be NULL, as the function's comment says
   const EnumValue *values = nullptr;
   size_t value_count = 0;
@@ -87,6 +88,7 @@ struct KindRow {
   const KindMember *members;
   size_t member_count;
   int equal[2];  // two sizes that have to be the same, or -1
+  bool numbers;  // all its numbers are wanted
 };
 struct Group {
   const int *slots;

@@ -51,6 +51,8 @@ inline uint32_t widened(uint16_t bits, fovea_dtype dtype) {
 }
 
 inline bool is_nan(uint32_t bits) { return (bits & 0x7fffffff) > 0x7f800000; }
-inline bool is_nan(uint16_t bits, fovea_dtype dtype) { return (bits & 0x7fff) > (dtype == FOVEA_BF16 ? 0x7f80 : 0x7c00); }
+inline bool is_nan(uint16_t bits, fovea_dtype dtype) {
+  return (bits & 0x7fff) > (dtype == FOVEA_BF16 ? 0x7f80 : 0x7c00);
+}
 
 }  // namespace fuzz

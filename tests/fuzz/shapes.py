@@ -96,18 +96,14 @@ class Docs:
         return [], ""
 
     def member(self, doc):
-        """The same of a struct's member, which says it beside itself; or ([], the name of whose shape it has)."""
-        shapes = []
-        match = re.search(rf"{GROUPS}(?:,?\s*or\s+{GROUP})*", doc.split(":")[0] if "[" in doc.split(":")[0] else doc)
-        # Not `each in [0, K]`.
-        if match and not re.search(r"\bin $", doc[:match.start()]):
-            shapes = list(filter(None, map(self.symbols.axes, groups_in(match[0]))))
-        return shapes
+        """The shapes of a struct's member, which says them beside itself: not `each in [0, K]`, nor `cosines[p,j]`."""
+        groups = re.findall(rf"(?<![\w\]])(?<!\bin )({GROUP})", doc)
+        return list(filter(None, map(self.symbols.axes, groups)))
 
     @staticmethod
     def shape_of(doc):
         """x, of `x's shape`."""
-        match = re.search(r"\b(\w+)'s shape", doc)
+        match = re.search(r"\b(\w+)(?:'s|(?<=s)') shape", doc)
         return match[1] if match else None
 
 
@@ -151,3 +147,29 @@ def rows_by_kind(struct, symbols):
                 equal[kind[1]] = (symbols.number(same[1]), symbols.number(same[2]))
         break
     return rows, equal
+
+
+def rows_by_words(struct, kinds, symbols):
+    """{kind: {member: shapes}} of members that say `of YARN: ...` or `of all kinds but PLAIN: ...`; those that say nothing
+    of the kind go with each. {} where none says so."""
+    rows, said = {kind: {} for kind in kinds}, False
+    docs = Docs({"functions": []}, symbols)
+    for member, doc in zip(struct["members"], member_docs(struct)):
+        match = re.match(r"of (all kinds but )?([A-Z][A-Z0-9]+(?:(?:,| and) [A-Z][A-Z0-9]+)*):", member["doc"])
+        said = said or match is not None
+        named = re.findall(r"[A-Z][A-Z0-9]+", match[2]) if match else kinds
+        for kind in kinds:
+            if (kind in named) != bool(match and match[1]) and member["name"] not in ("struct_size", "kind"):
+                rows[kind][member["name"]] = docs.member(doc)
+    return rows if said else {}
+
+
+def member_docs(struct):
+    """What each member says; one that says "likewise" what the one before does too."""
+    docs = []
+    for member in struct["members"]:
+        doc = member["doc"]
+        if re.search(r"\blikewise\b", doc) and docs and "[" not in doc:
+            doc = re.sub(r"\blikewise\b", lambda _: re.sub(r"^output |^of [^:]*: ", "", docs[-1]), doc, count=1)
+        docs.append(doc)
+    return docs

@@ -71,7 +71,8 @@ void spoil_integers(Choices &choices, Tensor &tensor) {
 
 void spoil_struct(Choices &choices, Struct &structure) {
   const size_t size = structure.row->size;
-  const size_t sizes[] = {0, 1, 8, size - 8, size - 4, size + 8, size + 4, size + 64, SIZE_MAX, size_t{1} << 40, size / 2};
+  const size_t sizes[] = {0,        1,         8,        size - 8,        size - 4, size + 8,
+                          size + 4, size + 64, SIZE_MAX, size_t{1} << 40, size / 2};
   structure.struct_size = sizes[choices.below(std::size(sizes))];
   structure.beyond = choices.chance(128) ? 0 : 1;
 }
@@ -90,6 +91,30 @@ void spoil_number(Choices &choices, Node &node) {
   if (node.slot->kind == Kind::f32) node.real = choices.pick(numbers);
   const int64_t value = choices.chance(128) ? choices.pick(huge_numbers) : static_cast<int64_t>(1) << choices.below(32);
   node.integer = choices.chance(64) ? node.integer ^ value : value;
+}
+
+// The checksum that a cache's bytes carry, made to fit: else nothing behind it would ever be looked at.
+void mend_checksum(std::vector<uint8_t> &bytes) {
+  constexpr size_t place = 60, header = 64;
+  if (bytes.size() < header) return;
+  uint32_t remainder = UINT32_MAX;  // CRC-32C
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    if (n >= place && n < header) continue;
+    remainder ^= bytes[n];
+    for (int bit = 0; bit < 8; ++bit) remainder = remainder >> 1 ^ (remainder & 1 ? 0x82f63b78u : 0);
+  }
+  remainder = ~remainder;
+  for (size_t n = 0; n < 4; ++n) bytes[place + n] = static_cast<uint8_t>(remainder >> (8 * n));
+}
+
+void spoil_bytes(Choices &choices, std::vector<uint8_t> &bytes) {
+  if (bytes.empty()) return;
+  for (size_t n = choices.below(4); n-- > 0;) {
+    uint8_t &byte = bytes[choices.below(std::min<size_t>(bytes.size(), 80))];
+    byte = choices.chance(128) ? choices.byte() : static_cast<uint8_t>(byte ^ 1u << choices.below(8));
+  }
+  if (choices.chance(64)) bytes.resize(choices.below(bytes.size() + 1));
+  if (!choices.chance(64)) mend_checksum(bytes);
 }
 
 void spoil_node(Choices &choices, Frame &frame, Node &node) {
@@ -119,12 +144,7 @@ void spoil_node(Choices &choices, Frame &frame, Node &node) {
       if (node.slot->handle == handle_kind("fovea_context_destroy")) frame.context = nullptr;
       break;
     case Kind::text: node.text = choices.chance(128) ? "no such set\n\x01" : ""; break;
-    case Kind::bytes:
-      for (size_t n = choices.below(4); n-- > 0 && !node.bytes.empty();) {
-        node.bytes[choices.below(std::min<size_t>(node.bytes.size(), 80))] ^= static_cast<uint8_t>(1u << choices.below(8));
-      }
-      if (choices.chance(64)) node.bytes.resize(choices.below(node.bytes.size() + 1));
-      break;
+    case Kind::bytes: spoil_bytes(choices, node.bytes); break;
     case Kind::written_bytes: node.bytes.resize(choices.below(node.bytes.size() + 1)); break;
     case Kind::buffer: node.given = !node.given; break;
     default: spoil_number(choices, node); break;
@@ -137,7 +157,8 @@ bool is_plan(const Frame &frame) { return std::strstr(frame.function->name, "_pl
 bool make_it_fail(Choices &choices, Frame &frame, const std::vector<Node *> &nodes) {
   Tensor *output = nullptr;
   for (const Node *node : nodes) {
-    if (node->tensor >= 0 && node->given && node->slot->output) output = &frame.tensors[static_cast<size_t>(node->tensor)];
+    if (node->tensor >= 0 && node->given && node->slot->output)
+      output = &frame.tensors[static_cast<size_t>(node->tensor)];
   }
   if (output == nullptr) return false;
   if (choices.chance(128)) {
@@ -149,10 +170,18 @@ bool make_it_fail(Choices &choices, Frame &frame, const std::vector<Node *> &nod
   return true;
 }
 
-// Whether the descriptor reaches what is not there.
+// Whether the descriptor reaches what is not there, or one number more often than a call may take time for.
 bool reaches_too_far(const Frame &frame, const Tensor &tensor) {
   int64_t low = 0, high = 0;
   if (!reach(tensor.view, &low, &high) || tensor.data == DataKind::null) return false;
+  constexpr uint64_t most_elements = uint64_t{1} << 20;
+  uint64_t elements = 1;
+  for (int axis = 0; axis < tensor.view.rank; ++axis) {
+    const auto size = static_cast<uint64_t>(tensor.view.shape[axis]);
+    if (__builtin_mul_overflow(elements, size, &elements)) elements = UINT64_MAX;
+    if (size == 0) return false;
+  }
+  if (elements > most_elements) return true;
   const Tensor &owner = tensor.shares < 0 ? tensor : frame.tensors[static_cast<size_t>(tensor.shares)];
   return tensor.first + low < 0 || tensor.first + high > static_cast<int64_t>(owner.bytes.size());
 }
@@ -165,8 +194,11 @@ void spoil(State &, Choices &choices, Frame &frame) {
   if (nodes.empty()) return;
   frame.spoiled = true;
   const std::vector<Tensor> tensors = frame.tensors;
-  for (size_t count = 1 + choices.below(2); count-- > 0;) spoil_node(choices, frame, *nodes[choices.below(nodes.size())]);
+  for (size_t count = 1 + choices.below(2); count-- > 0;)
+    spoil_node(choices, frame, *nodes[choices.below(nodes.size())]);
 
+  nodes.clear();  // what stands in a struct that is no longer given is not part of the call
+  for_each_node(frame.arguments, [&](Node &node, Struct *) { nodes.push_back(&node); });
   bool far = false, reading = false;
   for (Node *node : nodes) {
     if (node->tensor < 0 || !node->given) continue;

@@ -42,8 +42,9 @@ Tally own_tally;
 Tally *tally = &own_tally;
 
 const Sets &sets() {
-  static const Sets made = [] {
-    Sets list;
+  static const Sets &made = *[] {  // never destroyed: a search for leaks at the end finds them in use
+    auto *whole = new Sets;
+    Sets &list = *whole;
     for (int32_t n = 0; fovea_isa_available(n) != nullptr; ++n) {
       list.names.emplace_back(fovea_isa_available(n));
       list.contexts.emplace_back();
@@ -51,7 +52,7 @@ const Sets &sets() {
         list.contexts.back()[static_cast<size_t>(turn)] = make(list.names.back().c_str(), turn);
       }
     }
-    return list;
+    return whole;
   }();
   return made;
 }
@@ -108,6 +109,20 @@ int handle_kind(const char *destroyer) {
     if (std::strcmp(tables.destroyers[n], destroyer) == 0) return static_cast<int>(n);
   }
   return -1;
+}
+
+std::vector<size_t> sizes_told(int kind, void *pointer) {
+  std::vector<size_t> sizes;
+  for (size_t n = 0; n < tables.function_count; ++n) {
+    const FunctionRow &function = tables.functions[n];
+    if (function.result != ResultKind::size || function.slot_count != 1 || function.slots[0].handle != kind) continue;
+    Word word;
+    word.pointer = pointer;
+    Result result;
+    function.call(&word, result);
+    sizes.push_back(result.size);
+  }
+  return sizes;
 }
 
 const std::vector<Counted> &counted() {

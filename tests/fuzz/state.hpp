@@ -31,13 +31,21 @@ class State {
   std::vector<Handle *> alive(int kind) const;
   std::vector<Handle *> dead(int kind) const;
 
-  std::vector<std::vector<uint8_t>> saved;  // bytes that functions wrote
+  // Bytes that functions wrote, and the sizes of what they tell.
+  struct Saved {
+    std::vector<uint8_t> bytes;
+    Sizes sizes;
+  };
+  std::vector<Saved> saved;
 
  private:
   std::vector<std::unique_ptr<Handle>> handles_;
 };
 
 int handle_kind(const char *destroyer);
+
+// What the functions that tell a size say of a handle.
+std::vector<size_t> sizes_told(int kind, void *pointer);
 
 // How often each function returned each status, and which options and values took part in calls that succeeded. Plain
 // memory that several processes may share.
