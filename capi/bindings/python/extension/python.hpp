@@ -14,6 +14,10 @@
 
 namespace fovea_python {
 
+// How often code that is not ours has run: whoever reads one array, then asks another object for its memory, cannot know
+// that the first is still where it was.
+inline unsigned foreign_code_runs = 0;
+
 // An owned reference.
 class Reference {
  public:

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import BadDtype, BadValue
+
 Array = Any
 """A NumPy array, a PyTorch or JAX array on the CPU, or anything else that speaks DLPack or the buffer protocol."""
 
@@ -21,11 +23,34 @@ def shape_of(array):
     return tuple(shape)
 
 
-def as_array(array, dtype=np.float32):
-    """Lists and numbers as arrays; arrays as they are."""
+INTEGERS = ("valid_lens", "query_offsets", "positions", "source")
+"""The arguments that hold numbers of things."""
+
+
+def as_array(array, name: str):
+    """Lists and numbers as arrays of what the argument of this name holds; arrays, and None, as they are."""
     if isinstance(array, (list, tuple, int, float)):
-        return np.asarray(array, dtype)
+        return _of_numbers(array, name)
     return array
+
+
+def _of_numbers(numbers, name: str):
+    """Of float32, or of whole numbers, or of bool. Numbers that would have to be cut stay what they are, for the library to
+    refuse in its own words."""
+    try:
+        array = np.asarray(numbers)
+    except (TypeError, ValueError) as error:
+        raise BadValue(f"{name}: {error}") from error
+    kind = array.dtype.kind
+    if name == "mask":
+        whole = kind in "iu" and bool(((array == 0) | (array == 1)).all())
+        return array.astype(bool) if whole or array.size == 0 else array
+    if name in INTEGERS:
+        return array.astype(np.int64) if kind == "i" or array.size == 0 else array
+    if kind not in "biuf" and array.dtype.name != "bfloat16" and array.size > 0:
+        raise BadDtype(f"{name}: a list of {array.dtype} where one of numbers is wanted")
+    with np.errstate(all="ignore"):  # past float32's range to infinity, whatever the process has set
+        return array.astype(np.float32)
 
 
 def _root(array):
@@ -46,16 +71,16 @@ def maker(shape, like, *others):
     """(callable, arguments) that make an empty array of the same library and element type as `like`."""
     torch = torch_of(like, *others)
     if torch is not None:
-        make = torch.empty if like.dtype == torch.float32 else _torch_maker(torch, like.dtype)
-        return make, (tuple(shape),)
+        return _torch_maker(torch, like.dtype), (tuple(shape),)
     dtype = getattr(like, "dtype", None)
     known = isinstance(dtype, np.dtype) and (dtype.kind == "f" or dtype.name == "bfloat16")
     return np.empty, (tuple(shape), dtype if known else np.dtype(np.float32))
 
 
 def _torch_maker(torch, dtype):
+    """Of this element type, on the CPU, whatever the process has as its defaults."""
     def make(shape):
-        return torch.empty(shape, dtype=dtype if dtype.is_floating_point else torch.float32)
+        return torch.empty(shape, dtype=dtype if dtype.is_floating_point else torch.float32, device="cpu")
 
     return make
 
@@ -70,11 +95,11 @@ def empty(shape, like, *others):
 def float32(shape, like):
     """The same, of float32 whatever `like` is: what log-sum-exp and weights are."""
     torch = torch_of(like)
-    return torch.empty(tuple(shape)) if torch is not None else np.empty(tuple(shape), np.float32)
+    return _torch_maker(torch, torch.float32)(tuple(shape)) if torch is not None else np.empty(tuple(shape), np.float32)
 
 
 def finished(array, like):
     """What was written to, as an array of like's library."""
     if isinstance(array, np.ndarray) and _root(like) in ("jax", "jaxlib"):
-        return sys.modules["jax"].numpy.asarray(array)
+        return sys.modules["jax"].device_put(array, next(iter(like.devices())))
     return array

@@ -29,7 +29,7 @@ def attention(query: Array, key: Array, value: Array, *, score: Score | None = N
 
     Returns out; with return_log_sum_exp, return_weights, ... a tuple of out and these, in this order.
     """
-    query, key, value = as_array(query), as_array(key), as_array(value)
+    query, key, value = as_array(query, "query"), as_array(key, "key"), as_array(value, "value")
     query_shape = shape_of(query)
     # Of a wrong rank, too, something is made for the library to refuse with its own words.
     key_len = (shape_of(key)[-2:-1] or (0,))[0]
@@ -87,7 +87,8 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     dropout_p: which weights are dropped follows the random numbers of PyTorch or NumPy. What is not contiguous in its
     last axis is copied; rows that attend nothing give zeros.
     """
-    query, key, value = (_contiguous_rows(as_array(array)) for array in (query, key, value))
+    query, key, value = (_contiguous_rows(as_array(array, name))
+                         for name, array in (("query", query), ("key", key), ("value", value)))
     if is_causal and attn_mask is not None:
         raise ValueError("attn_mask: None is expected where is_causal is true")
     shape, leading = shape_of(query), max(len(shape_of(query)) - 3, 0)
@@ -102,13 +103,15 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     if dropout_p:
         options.update(dropout=dropout_p, dropout_seed=_random_seed(query))
     if attn_mask is not None:
-        name, mask = _mask(attn_mask, shape, shape_of(key)[-2])
+        name, mask = _mask(_mask_array(attn_mask), shape, shape_of(key)[-2])
         options[name] = mask
     out = attention(*flat, context=context, **options)
     return out if leading < 2 else out.reshape(shape[:-1] + shape_of(out)[-1:])
 
 
 def _contiguous_rows(array):
+    if len(shape_of(array)) == 0:
+        return array
     strides = getattr(array, "strides", None)
     if strides is None:
         return array if not hasattr(array, "stride") or array.stride(-1) == 1 else array.contiguous()
@@ -117,7 +120,13 @@ def _contiguous_rows(array):
 
 def _random_seed(like) -> int:
     torch = torch_of(like)
-    return int(torch.randint(2**62, ()) if torch is not None else np.random.randint(2**62))
+    return int(torch.randint(2**62, (), device="cpu") if torch is not None else np.random.randint(2**62))
+
+
+def _mask_array(mask):
+    """A list as an array: of bool, or of numbers to add."""
+    is_bool = isinstance(mask, (list, tuple)) and np.asarray(mask).dtype == bool
+    return as_array(mask, "mask" if is_bool else "attn_mask")
 
 
 def _mask(mask, query_shape, key_len):
@@ -138,7 +147,7 @@ def kernel_regression(queries: Array, inputs: Array, targets: Array, *, sigma: f
     queries [Q, D], inputs [N, D], targets [N, T], returns [Q, T]; or queries [Q], inputs [N] (D = 1), and targets [N],
     returns [Q]. leave_one_out: query i does not attend input i. return_weights: returns (out, weights [Q, N]).
     """
-    queries, inputs, targets = as_array(queries), as_array(inputs), as_array(targets)
+    queries, inputs, targets = as_array(queries, "queries"), as_array(inputs, "inputs"), as_array(targets, "targets")
     rows = shape_of(queries)[:1]
     if out is None:
         out = empty(rows + shape_of(targets)[1:], queries, inputs, targets)
@@ -154,6 +163,7 @@ def merge_states(outs: Array, lses: Array, *, context: Context | None = None):
 
     outs [S, ..., Dv], lses [S, ...]; returns (out [..., Dv], log_sum_exp [...]).
     """
+    outs, lses = as_array(outs, "outs"), as_array(lses, "lses")
     shape = shape_of(outs)
     out, log_sum_exp = empty(shape[1:], outs, lses), float32(shape[1:-1], outs)
     _fovea.merge_states(handle_of(context), outs, lses, out, log_sum_exp)
@@ -167,9 +177,7 @@ def masked_softmax(x: Array, valid_lens: Array | None = None, *, empty_rows: str
     x [..., Q, K]; valid_lens [B] or [B, Q], int32 or int64, B being x's first axis. empty_rows: what a row of length 0
     gives, "zero", "uniform" or "nan". out may be x.
     """
-    x = as_array(x)
-    if valid_lens is not None:
-        valid_lens = as_array(valid_lens, np.int64)
+    x, valid_lens = as_array(x, "x"), as_array(valid_lens, "valid_lens")
     if out is None:
         out = empty(shape_of(x), x)
     _fovea.masked_softmax(handle_of(context), x, valid_lens, out,

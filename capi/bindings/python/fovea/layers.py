@@ -9,6 +9,7 @@ import numpy as np
 from . import _fovea
 from .arrays import Array, as_array, empty, finished, shape_of
 from .contexts import Context, handle_of
+from .copies import Packed
 from .options import PRECISIONS, choice
 
 ACTIVATIONS = {None: _fovea.ACTIVATION_NONE, "relu": _fovea.ACTIVATION_RELU, "gelu": _fovea.ACTIVATION_GELU,
@@ -18,18 +19,20 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 Layout = Literal["out_in", "in_out"]
 
 
-class PackedMatrix:
+class PackedMatrix(Packed):
     """A right-hand side [K, N] stored once in the order the kernel reads it, for `matmul` and `linear`.
 
     layout "in_out": matrix is [K, N]; "out_in": [N, K], as torch.nn.Linear has its weight. Holds a copy. precision "medium":
-    float32 becomes bfloat16, half the memory, where the processor multiplies that; "default": the context's.
+    float32 becomes bfloat16, half the memory, where the processor multiplies that; "default": the context's. It never
+    changes: a copy is the matrix itself.
     """
 
     __slots__ = ("_handle", "shape")
+    _packed_from = "the matrix"
 
     def __init__(self, matrix: Array, *, layout: Layout = "in_out", precision: str = "default",
                  context: Context | None = None):
-        matrix = as_array(matrix)
+        matrix = as_array(matrix, "matrix")
         self._handle = _fovea.linear_pack(handle_of(context), matrix,
                                           {"layout": choice("layout", layout, LAYOUTS),
                                            "precision": choice("precision", precision, PRECISIONS)})
@@ -45,12 +48,12 @@ class PackedMatrix:
 def matmul(a: Array, b: Array | PackedMatrix, *, out: Array | None = None, context: Context | None = None):
     """a b. a [M, K] or [B, M, K], b [K, N], [B, K, N] or a PackedMatrix; returns [M, N] or [B, M, N]. A matrix of rank 2
     serves every batch entry."""
-    a = as_array(a)
+    a = as_array(a, "a")
     if isinstance(b, PackedMatrix):
         out = empty(shape_of(a)[:-1] + b.shape[1:], a) if out is None else out
         _fovea.matmul_packed(handle_of(context), a, b._handle, out)
         return finished(out, a)
-    b = as_array(b)
+    b = as_array(b, "b")
     if out is None:
         batch = shape_of(a)[:-2] or shape_of(b)[:-2]
         out = empty(batch + shape_of(a)[-2:-1] + shape_of(b)[-1:], a, b)
@@ -67,14 +70,14 @@ def linear(x: Array, weight: Array | PackedMatrix, bias: Array | None = None, *,
     serves again; bias [N]; residual of out's shape [M, N] or [B, M, N], which may be out itself. precision: of float32 x,
     and of a weight that is not packed yet; "default": that of the packing.
     """
-    x = as_array(x)
+    x = as_array(x, "x")
     if not isinstance(weight, PackedMatrix):
         weight = PackedMatrix(weight, layout=layout, precision=precision, context=context)
     if out is None:
         out = empty(shape_of(x)[:-1] + weight.shape[1:], x)
     _fovea.linear(handle_of(context), x, weight._handle, out,
-                  {"activation": choice("activation", activation, ACTIVATIONS), "bias": bias, "residual": residual,
-                   "precision": choice("precision", precision, PRECISIONS)})
+                  {"activation": choice("activation", activation, ACTIVATIONS), "bias": as_array(bias, "bias"),
+                   "residual": as_array(residual, "residual"), "precision": choice("precision", precision, PRECISIONS)})
     return finished(out, x)
 
 
@@ -82,11 +85,12 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
                residual: Array | None = None, out: Array | None = None, context: Context | None = None):
     """Layer normalisation over the last axis, of x + residual: (y - mean) / sqrt(variance + epsilon) * weight + bias.
     x, residual [..., E], weight, bias [E]. out may be x."""
-    x = as_array(x)
+    x = as_array(x, "x")
     if out is None:
         out = empty(shape_of(x), x)
     _fovea.layer_norm(handle_of(context), x, out,
-                      {"epsilon": epsilon, "weight": weight, "bias": bias, "residual": residual})
+                      {"epsilon": epsilon, "weight": as_array(weight, "weight"), "bias": as_array(bias, "bias"),
+                       "residual": as_array(residual, "residual")})
     return finished(out, x)
 
 
@@ -95,8 +99,7 @@ def rotary_options(*, interleaved: bool = False, inverse: bool = False, base: fl
                    positions: Array | None = None) -> dict:
     """Keyword arguments of `rotary` as the C interface has them."""
     flags = (_fovea.ROTARY_INTERLEAVED if interleaved else 0) | (_fovea.ROTARY_INVERSE if inverse else 0)
-    if positions is not None:
-        positions = as_array(positions, np.int64)
+    positions = as_array(positions, "positions")
     return {"flags": flags, "base": base, "position_scale": position_scale, "rotary_dim": rotary_dim, "offset": offset,
             "positions": positions}
 
@@ -109,7 +112,7 @@ def rotary(x: Array, *, interleaved: bool = False, inverse: bool = False, base: 
     interleaved: pairs (2j, 2j+1), else (j, j + D/2), as in Llama. positions [L] or [B, L]: instead of offset + i.
     rotary_dim: the first features, which are rotated; 0: all. inverse: rotate back. out may be x.
     """
-    x = as_array(x)
+    x = as_array(x, "x")
     if out is None:
         out = empty(shape_of(x), x)
     options = rotary_options(interleaved=interleaved, inverse=inverse, base=base, position_scale=position_scale,
@@ -130,7 +133,7 @@ def positional_encoding(length: int, dim: int, *, base: float = 10000.0, offset:
 def add_positional_encoding(x: Array, *, base: float = 10000.0, offset: int = 0, dropout: float = 0.0,
                             dropout_seed: int = 0, out: Array | None = None, context: Context | None = None):
     """dropout(x + encoding) for x [..., L, d], in one pass. out may be x."""
-    x = as_array(x)
+    x = as_array(x, "x")
     if out is None:
         out = empty(shape_of(x), x)
     _fovea.add_positional_encoding(handle_of(context), x, out, {"base": base, "offset": offset, "dropout": dropout,
@@ -147,7 +150,7 @@ def alibi_slopes(heads: int):
 
 def exp(x: Array, *, out: Array | None = None, context: Context | None = None):
     """e^x, element by element, at most 1.6 ulp. out may be x."""
-    x = as_array(x)
+    x = as_array(x, "x")
     out = empty(shape_of(x), x) if out is None else out
     _fovea.exp(handle_of(context), x, out)
     return finished(out, x)
@@ -155,7 +158,7 @@ def exp(x: Array, *, out: Array | None = None, context: Context | None = None):
 
 def tanh(x: Array, *, out: Array | None = None, context: Context | None = None):
     """tanh x, element by element, at most 1.4 ulp. out may be x."""
-    x = as_array(x)
+    x = as_array(x, "x")
     out = empty(shape_of(x), x) if out is None else out
     _fovea.tanh(handle_of(context), x, out)
     return finished(out, x)
