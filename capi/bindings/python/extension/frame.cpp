@@ -56,8 +56,10 @@ Frame::~Frame() {
     end_use(uses_[use_count_].handle, uses_[use_count_].changes);
     Py_DECREF(reinterpret_cast<PyObject *>(uses_[use_count_].handle));
   }
-  while (view_count_ > 0) view(--view_count_)->~View();
-  if (has_bytes_) PyBuffer_Release(&bytes_);
+  if (has_bytes_) {
+    const ErrorAside aside;
+    PyBuffer_Release(&bytes_);
+  }
   Py_XDECREF(text_);
 }
 
@@ -81,8 +83,8 @@ bool Frame::fill_argument(const Member &member, PyObject *value, Slot &slot) {
 
 bool Frame::confirm() {
   if (foreign_code_runs == foreign_code_before_) return true;
-  for (size_t n = 0; n < view_count_; ++n) {
-    if (!view(n)->confirm(members_[n]->name)) return false;
+  for (size_t n = 0; n < views_.count(); ++n) {
+    if (!views_[n].confirm(members_[n]->name)) return false;
   }
   return true;
 }
@@ -90,12 +92,12 @@ bool Frame::confirm() {
 void Frame::raise(fovea_status status) const {
   char number[32], text[1024];
   const char *message = fovea_last_error();
-  for (size_t n = 0; n < view_count_; ++n) {
+  for (size_t n = 0; n < views_.count(); ++n) {
     std::snprintf(number, sizeof number, "dtype %d,", static_cast<int>(foreign_dtype(n)));
-    const char *found = view(n)->is_foreign() ? std::strstr(message, number) : nullptr;
+    const char *found = views_[n].is_foreign() ? std::strstr(message, number) : nullptr;
     if (found == nullptr) continue;
     std::snprintf(text, sizeof text, "%.*sdtype %s,%s", static_cast<int>(found - message), message,
-                  view(n)->dtype_name(), found + std::strlen(number));
+                  views_[n].dtype_name(), found + std::strlen(number));
     message = text;
     break;
   }
@@ -106,8 +108,8 @@ PlannedTensors *Frame::planned() const {
   auto *planned = static_cast<PlannedTensors *>(std::calloc(1, sizeof(PlannedTensors)));
   if (planned == nullptr) PyErr_NoMemory();
   for (int buffer = 0; planned != nullptr && buffer < most_buffers; ++buffer) {
-    for (size_t n = 0; n < view_count_; ++n) {
-      if (members_[n]->buffer == buffer) planned->tensors[planned->count++] = {buffer, view(n)->tensor};
+    for (size_t n = 0; n < views_.count(); ++n) {
+      if (members_[n]->buffer == buffer) planned->tensors[planned->count++] = {buffer, views_[n].tensor};
     }
   }
   return planned;
@@ -164,12 +166,12 @@ bool Frame::fill_text(const Member &member, PyObject *value, void *place) {
 bool Frame::fill_view(const Member &member, PyObject *value, void *place) {
   put_pointer(nullptr, place);
   if (value == Py_None) return true;
-  if (view_count_ == most_views) return too_many();
-  members_[view_count_] = &member;
-  auto *view = new (views_ + view_count_ * sizeof(View)) View;
-  ++view_count_;
-  if (!view->open(value, member.name, member.kind == Kind::output, foreign_dtype(view_count_ - 1))) return false;
-  put_pointer(&view->tensor, place);
+  const size_t n = views_.count();
+  if (n == Views::most) return too_many();
+  members_[n] = &member;
+  View &view = views_.add();
+  if (!view.open(value, member.name, member.kind == Kind::output, foreign_dtype(n))) return false;
+  put_pointer(&view.tensor, place);
   return true;
 }
 

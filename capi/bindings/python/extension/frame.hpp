@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <new>
 
 #include "handle.hpp"
 #include "view.hpp"
@@ -46,15 +45,12 @@ class Frame {
     bool changes;
   };
 
-  static constexpr size_t most_views = 40, most_uses = 8, struct_bytes = 1024;
-  View *view(size_t n) { return std::launder(reinterpret_cast<View *>(views_ + n * sizeof(View))); }
-  const View *view(size_t n) const { return std::launder(reinterpret_cast<const View *>(views_ + n * sizeof(View))); }
-
-  alignas(View) std::byte views_[most_views * sizeof(View)];  // opened one after the other
-  std::array<const Member *, most_views> members_;            // what each is given as
+  static constexpr size_t most_uses = 8, struct_bytes = 1024;
+  Views views_;
+  std::array<const Member *, Views::most> members_;  // what each is given as
   alignas(std::max_align_t) std::byte structs_[struct_bytes];
   std::array<Use, most_uses> uses_;
-  size_t view_count_ = 0, struct_used_ = 0, use_count_ = 0;
+  size_t struct_used_ = 0, use_count_ = 0;
   Py_buffer bytes_;
   bool has_bytes_ = false;
   PyObject *text_ = nullptr;

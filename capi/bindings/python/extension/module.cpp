@@ -130,6 +130,21 @@ PyObject *members(PyObject *, PyObject *) {
   return all.release();
 }
 
+// shape(array, name): as the library sees it.
+PyObject *shape(PyObject *, PyObject *arguments) {
+  PyObject *array = nullptr;
+  const char *name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os:shape", &array, &name) == 0) return nullptr;
+  View view;
+  if (!view.open(array, name, false, 0)) return nullptr;
+  Reference sizes(PyTuple_New(view.tensor.rank));
+  for (int axis = 0; sizes && axis < view.tensor.rank; ++axis) {
+    PyObject *size = PyLong_FromLongLong(view.tensor.shape[axis]);
+    if (size == nullptr || PyTuple_SetItem(sizes.get(), axis, size) != 0) return nullptr;
+  }
+  return sizes.release();
+}
+
 int set_up(PyObject *module) {
   constexpr int buffer_count = sizeof plan_buffers / sizeof *plan_buffers;
   static_assert(buffer_count <= most_buffers);
@@ -139,6 +154,7 @@ int set_up(PyObject *module) {
 
 PyMethodDef own_methods[] = {
     {"set_errors", set_errors, METH_VARARGS, "set_errors(classes, other): the exception of each status"},
+    {"shape", shape, METH_VARARGS, "shape(array, name): the shape of anything that is an array"},
     {"members", members, METH_NOARGS, "members(): {struct: {member: kind}} of all options"},
     {nullptr, nullptr, 0, nullptr}};
 

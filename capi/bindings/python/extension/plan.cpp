@@ -166,6 +166,7 @@ bool as_planned(const Entry &entry, const View &view) {
 // One run's arrays.
 struct Run {
   std::array<PyObject *, most_buffers> arrays{};  // owned: reading one may run code that lets go of another
+  std::array<bool, most_buffers> is_made{};       // over memory of ours
   ~Run() {
     for (PyObject *object : arrays) Py_XDECREF(object);
   }
@@ -211,6 +212,7 @@ bool take_named(const Plan &plan, PyObject *named, Run &run) {
 }
 
 constexpr fovea_dtype no_dtype = -1;  // which no plan has
+static_assert(Views::most >= most_buffers);
 
 void set_buffer(const Entry &entry, void *data, fovea_attention_buffers &buffers) {
   std::memcpy(reinterpret_cast<char *>(&buffers) + entry.buffer->offset, &data, sizeof data);
@@ -224,35 +226,46 @@ bool convert_list(const Plan &plan, const Entry &entry, PyObject *&array) {
   return array != nullptr;
 }
 
-bool fill_buffers(const Plan &plan, Run &run, View *views, fovea_attention_buffers &buffers) {
-  const unsigned before = foreign_code_runs;
+// Makes the outputs that were not given. Before any array is looked at, as others make them.
+bool make_outputs(const Plan &plan, Run &run, fovea_attention_buffers &buffers) {
   for (int n = 0; n < plan.count; ++n) {
     const Entry &entry = plan.entries[n];
     PyObject *&array = run.arrays[n];
     if (array == nullptr) array = Py_XNewRef(entry.kept);
-    if (array == nullptr && entry.exchange != nullptr) {
+    if (array != nullptr || entry.maker == nullptr) continue;
+    if (entry.exchange == nullptr) {
+      array = PyObject_CallObject(entry.maker, entry.arguments);
+    } else {
       void *data = nullptr;
       array = make_array(*entry.exchange, entry.planned, &data);
-      if (array == nullptr) return false;
       set_buffer(entry, data, buffers);
-      continue;
+      run.is_made[n] = true;
     }
-    if (array == nullptr && entry.maker != nullptr) {
-      ++foreign_code_runs;
-      array = PyObject_CallObject(entry.maker, entry.arguments);
-      if (array == nullptr) return false;
-    }
+    if (array == nullptr) return false;
+  }
+  return true;
+}
+
+bool fill_buffers(const Plan &plan, Run &run, Views &views, fovea_attention_buffers &buffers) {
+  const unsigned before = foreign_code_runs;
+  std::array<const Entry *, most_buffers> entries;
+  for (int n = 0; n < plan.count; ++n) {
+    const Entry &entry = plan.entries[n];
+    PyObject *&array = run.arrays[n];
+    if (run.is_made[n]) continue;
     if (array == nullptr) {
       PyErr_Format(PyExc_TypeError, "%s is missing", entry.buffer->name);
       return false;
     }
     if (!entry.buffer->output && !convert_list(plan, entry, array)) return false;
-    if (!views[n].open(array, entry.buffer->name, entry.buffer->output, no_dtype)) return false;
-    if (!as_planned(entry, views[n])) return false;
-    set_buffer(entry, views[n].tensor.data, buffers);
+    entries[views.count()] = &entry;
+    View &view = views.add();
+    if (!view.open(array, entry.buffer->name, entry.buffer->output, no_dtype)) return false;
+    if (!as_planned(entry, view)) return false;
+    set_buffer(entry, view.tensor.data, buffers);
   }
-  for (int n = 0; n < plan.count && foreign_code_runs != before; ++n) {
-    if (!views[n].confirm(plan.entries[n].buffer->name)) return false;
+  for (size_t n = 0; n < views.count() && foreign_code_runs != before; ++n) {
+    if (!views[n].confirm(entries[n]->buffer->name)) return false;
   }
   return true;
 }
@@ -304,12 +317,12 @@ PyObject *outputs(const Plan &plan, const Run &run) {
 PyObject *plan_call(PyObject *self, PyObject *arguments, PyObject *named) {
   auto &plan = *reinterpret_cast<Plan *>(self);
   Run run;
-  View views[most_buffers];
+  Views views;
   fovea_attention_buffers buffers{};
   buffers.struct_size = sizeof buffers;
   if (!take_positional(plan, arguments, run) || !take_named(plan, named, run)) return nullptr;
-  if (!fill_buffers(plan, run, views, buffers) || !execute(plan, buffers)) return nullptr;
-  return outputs(plan, run);
+  if (!make_outputs(plan, run, buffers) || !fill_buffers(plan, run, views, buffers)) return nullptr;
+  return execute(plan, buffers) ? outputs(plan, run) : nullptr;
 }
 
 const fovea_plan *plan_of(PyObject *self) {

@@ -37,7 +37,7 @@ bool refuse_rank(const char *name, long rank) {
   return bytes && refuse(name, FOVEA_BAD_RANK, PyBytes_AsString(bytes.get()));
 }
 
-// Whether a buffer of `bytes` holds just the elements of its shape. One that says two things is not to be read.
+// Whether a buffer of `bytes` holds the elements of its shape.
 bool holds_its_shape(Py_ssize_t bytes, int rank, const Py_ssize_t *shape, Py_ssize_t item_size) {
   Py_ssize_t size = item_size;
   bool empty = false, fits = true;
@@ -46,7 +46,7 @@ bool holds_its_shape(Py_ssize_t bytes, int rank, const Py_ssize_t *shape, Py_ssi
     empty = empty || shape[axis] == 0;
     fits = fits && !__builtin_mul_overflow(size, shape[axis], &size);
   }
-  return empty ? bytes == 0 : fits && bytes == size;
+  return empty || (fits && bytes >= size);
 }
 
 }  // namespace
@@ -78,15 +78,12 @@ bool View::open_by(Way way, const char *name, bool output) {
 
 void View::release() {
   if (has_buffer_ || managed_ != nullptr || managed_versioned_ != nullptr) give_back();
+  Py_CLEAR(weak_);
   Py_CLEAR(object_);
 }
 
-// Runs code of others, which must neither meet nor leave behind an error.
 void View::give_back() {
-  PyObject *type = nullptr;
-  PyObject *error = nullptr;
-  PyObject *trace = nullptr;
-  PyErr_Fetch(&type, &error, &trace);
+  const ErrorAside aside;
   if (has_buffer_) PyBuffer_Release(&buffer_);
   has_buffer_ = false;
   if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
@@ -95,7 +92,6 @@ void View::give_back() {
     managed_versioned_->deleter(managed_versioned_);
   }
   managed_versioned_ = nullptr;
-  PyErr_Restore(type, error, trace);
 }
 
 bool View::same_as(const View &other) const {
@@ -187,6 +183,8 @@ bool View::from_numpy(const char *name, bool output) {
   if (!in_elements(array->rank, array->strides, array->item_size, strides)) {
     return refuse(name, FOVEA_BAD_STRIDE, "a stride is not a multiple of the element size");
   }
+  weak_ = PyWeakref_NewRef(object_, nullptr);
+  if (weak_ == nullptr) return failed(name);
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
   described.data = array->data;
   described.device_type = kDlCpu;
@@ -235,7 +233,7 @@ bool View::describe_buffer(const char *name, bool &known_elements) {
   if (shape == nullptr && rank == 1) shape = &count;
   if (shape == nullptr && rank > 1) return refuse(name, FOVEA_BAD_SHAPE, "its buffer has no shape");
   if (!holds_its_shape(buffer_.len, rank, shape, buffer_.itemsize)) {
-    return refuse(name, FOVEA_BAD_SHAPE, "its buffer is not as long as its shape says");
+    return refuse(name, FOVEA_BAD_SHAPE, "its buffer is not as long as its shape asks for");
   }
   DlTensor described{};
   known_elements = describe_format(buffer_.format, buffer_.itemsize, described);
@@ -243,8 +241,7 @@ bool View::describe_buffer(const char *name, bool &known_elements) {
     return refuse(name, FOVEA_BAD_DTYPE, "the bytes of its elements are in the other order");
   }
   if (!known_elements) {
-    copy_name(buffer_.format, foreign_);
-    if (!is_foreign()) copy_name("of an empty format", foreign_);
+    copy_name(buffer_.format == nullptr || *buffer_.format == '\0' ? "of no format" : buffer_.format, foreign_);
     return take_foreign(rank, shape, name);
   }
   int64_t strides[FOVEA_MAX_RANK];

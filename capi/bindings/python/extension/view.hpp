@@ -2,6 +2,9 @@
 // protocol.
 #pragma once
 
+#include <cstddef>
+#include <new>
+
 #include "dlpack.hpp"
 #include "element_types.hpp"
 #include "known_types.hpp"
@@ -11,7 +14,7 @@ namespace fovea_python {
 
 class View {
  public:
-  View() = default;
+  View() { foreign_[0] = '\0'; }
   View(const View &) = delete;
   View &operator=(const View &) = delete;
   ~View() { release(); }
@@ -47,13 +50,39 @@ class View {
   void give_back();
 
   PyObject *object_ = nullptr;  // owned
+  PyObject *weak_ = nullptr;    // owned: NumPy does not resize an array that has a weak reference, whoever asks for it
   Way way_ = Way::none;
   bool has_buffer_ = false;
   Py_buffer buffer_;
   DlManaged *managed_ = nullptr;  // owned, as are
   DlManagedVersioned *managed_versioned_ = nullptr;
   fovea_dtype foreign_dtype_ = 0;
-  ElementName foreign_ = "";
+  ElementName foreign_;
+};
+
+// The views of one call, opened one after the other.
+class Views {
+ public:
+  static constexpr size_t most = 40;
+
+  Views() = default;
+  Views(const Views &) = delete;
+  Views &operator=(const Views &) = delete;
+  ~Views() {
+    while (count_ > 0) (*this)[--count_].~View();
+  }
+
+  // A view to be opened, which is one of these whether that succeeds or not. There must be room.
+  View &add() { return *new (memory_ + count_++ * sizeof(View)) View; }
+  size_t count() const { return count_; }
+  View &operator[](size_t n) { return *std::launder(reinterpret_cast<View *>(memory_ + n * sizeof(View))); }
+  const View &operator[](size_t n) const {
+    return *std::launder(reinterpret_cast<const View *>(memory_ + n * sizeof(View)));
+  }
+
+ private:
+  alignas(View) std::byte memory_[most * sizeof(View)];
+  size_t count_ = 0;
 };
 
 }  // namespace fovea_python

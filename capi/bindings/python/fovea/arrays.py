@@ -5,22 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from . import _fovea
 from .errors import BadDtype, BadValue
 
 Array = Any
 """A NumPy array, a PyTorch or JAX array on the CPU, or anything else that speaks DLPack or the buffer protocol."""
 
 
-def shape_of(array):
-    """Its shape, whatever it is."""
+def shape_of(array, name: str = "array"):
+    """Its shape, whatever it is; `name`: of the argument."""
     shape = getattr(array, "shape", None)
-    if shape is None:
-        try:
-            shape = memoryview(array).shape
-        except TypeError:
-            kind = type(array).__name__
-            raise TypeError(f"an array is wanted (NumPy, DLPack, buffer protocol), not {kind}") from None
-    return tuple(shape)
+    return tuple(shape) if isinstance(shape, tuple) else _fovea.shape(array, name)
 
 
 INTEGERS = ("valid_lens", "query_offsets", "positions", "source")
@@ -88,6 +83,8 @@ def _torch_maker(torch, dtype):
 def empty(shape, like, *others):
     """An array to write to, of the same library as `like`; `others` are the call's other arrays. For JAX, whose arrays
     cannot be written to, NumPy's, of which `finished` makes JAX's."""
+    if torch_of(like, *others) is not None and like.dtype.is_floating_point:
+        return like.new_empty(tuple(shape))
     make, arguments = maker(shape, like, *others)
     return make(*arguments)
 
@@ -95,7 +92,7 @@ def empty(shape, like, *others):
 def float32(shape, like):
     """The same, of float32 whatever `like` is: what log-sum-exp and weights are."""
     torch = torch_of(like)
-    return _torch_maker(torch, torch.float32)(tuple(shape)) if torch is not None else np.empty(tuple(shape), np.float32)
+    return like.new_empty(tuple(shape), dtype=torch.float32) if torch is not None else np.empty(tuple(shape), np.float32)
 
 
 def finished(array, like):

@@ -9,6 +9,7 @@ import numpy as np
 from . import _fovea
 from .arrays import Array, as_array, empty, finished, float32, shape_of, torch_of
 from .contexts import Context, handle_of
+from .errors import BadRank
 from .options import EMPTY_ROWS, AttentionOptions, choice, read
 from .scores import Additive, Bilinear, Concat, Gaussian, Score, options_of
 
@@ -30,11 +31,11 @@ def attention(query: Array, key: Array, value: Array, *, score: Score | None = N
     Returns out; with return_log_sum_exp, return_weights, ... a tuple of out and these, in this order.
     """
     query, key, value = as_array(query, "query"), as_array(key, "key"), as_array(value, "value")
-    query_shape = shape_of(query)
+    query_shape = shape_of(query, "query")
     # Of a wrong rank, too, something is made for the library to refuse with its own words.
-    key_len = (shape_of(key)[-2:-1] or (0,))[0]
+    key_len = (shape_of(key, "key")[-2:-1] or (0,))[0]
     if out is None:
-        out = empty(query_shape[:-1] + shape_of(value)[-1:], query, key, value)
+        out = empty(query_shape[:-1] + shape_of(value, "value")[-1:], query, key, value)
     read_options, outputs = read(options, query_shape, key_len, query) if options else (None, [])
     if score is None:
         _fovea.sdpa(handle_of(context), query, key, value, out, read_options)
@@ -91,9 +92,13 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
                          for name, array in (("query", query), ("key", key), ("value", value)))
     if is_causal and attn_mask is not None:
         raise ValueError("attn_mask: None is expected where is_causal is true")
-    shape, leading = shape_of(query), max(len(shape_of(query)) - 3, 0)
-    if not enable_gqa and len(shape) > 2 and shape[-3] != shape_of(key)[-3]:
-        raise ValueError(f"key: {shape_of(key)[-3]} heads where query has {shape[-3]}; see enable_gqa")
+    shape, key_shape = shape_of(query, "query"), shape_of(key, "key")
+    leading = max(len(shape) - 3, 0)
+    for name, given in (("key", key_shape), ("value", shape_of(value, "value"))):
+        if len(given) != len(shape):
+            raise BadRank(f"{name} has rank {len(given)}, expected {len(shape)} as query has")
+    if not enable_gqa and len(shape) > 2 and shape[-3] != key_shape[-3]:
+        raise ValueError(f"key: {key_shape[-3]} heads where query has {shape[-3]}; see enable_gqa")
     flat = [array if leading < 2 else array.reshape((-1,) + shape_of(array)[-3:]) for array in (query, key, value)]
     options: dict[str, Any] = {"is_causal": True, "top_left": True} if is_causal else {}
     if scale is not None:
@@ -103,7 +108,7 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     if dropout_p:
         options.update(dropout=dropout_p, dropout_seed=_random_seed(query))
     if attn_mask is not None:
-        name, mask = _mask(_mask_array(attn_mask), shape, shape_of(key)[-2])
+        name, mask = _mask(_mask_array(attn_mask), shape, (key_shape[-2:-1] or (0,))[0])
         options[name] = mask
     out = attention(*flat, context=context, **options)
     return out if leading < 2 else out.reshape(shape[:-1] + shape_of(out)[-1:])
@@ -124,9 +129,10 @@ def _random_seed(like) -> int:
 
 
 def _mask_array(mask):
-    """A list as an array: of bool, or of numbers to add."""
-    is_bool = isinstance(mask, (list, tuple)) and np.asarray(mask).dtype == bool
-    return as_array(mask, "mask" if is_bool else "attn_mask")
+    """A list as an array: of bool, or of numbers to add. A buffer as NumPy has it."""
+    if isinstance(mask, (list, tuple)):
+        return as_array(mask, "mask" if np.asarray(mask).dtype == bool else "attn_mask")
+    return mask if hasattr(mask, "dtype") else np.asarray(mask)
 
 
 def _mask(mask, query_shape, key_len):
@@ -148,10 +154,10 @@ def kernel_regression(queries: Array, inputs: Array, targets: Array, *, sigma: f
     returns [Q]. leave_one_out: query i does not attend input i. return_weights: returns (out, weights [Q, N]).
     """
     queries, inputs, targets = as_array(queries, "queries"), as_array(inputs, "inputs"), as_array(targets, "targets")
-    rows = shape_of(queries)[:1]
+    rows = shape_of(queries, "queries")[:1]
     if out is None:
-        out = empty(rows + shape_of(targets)[1:], queries, inputs, targets)
-    weights = float32(rows + shape_of(inputs)[:1], queries) if return_weights else None
+        out = empty(rows + shape_of(targets, "targets")[1:], queries, inputs, targets)
+    weights = float32(rows + shape_of(inputs, "inputs")[:1], queries) if return_weights else None
     flags = _fovea.LEAVE_ONE_OUT if leave_one_out else 0
     _fovea.kernel_regression(handle_of(context), queries, inputs, targets, out,
                              {"flags": flags, "sigma": sigma, "weights": weights})
@@ -164,7 +170,7 @@ def merge_states(outs: Array, lses: Array, *, context: Context | None = None):
     outs [S, ..., Dv], lses [S, ...]; returns (out [..., Dv], log_sum_exp [...]).
     """
     outs, lses = as_array(outs, "outs"), as_array(lses, "lses")
-    shape = shape_of(outs)
+    shape = shape_of(outs, "outs")
     out, log_sum_exp = empty(shape[1:], outs, lses), float32(shape[1:-1], outs)
     _fovea.merge_states(handle_of(context), outs, lses, out, log_sum_exp)
     return finished(out, outs), finished(log_sum_exp, outs)
@@ -179,7 +185,7 @@ def masked_softmax(x: Array, valid_lens: Array | None = None, *, empty_rows: str
     """
     x, valid_lens = as_array(x, "x"), as_array(valid_lens, "valid_lens")
     if out is None:
-        out = empty(shape_of(x), x)
+        out = empty(shape_of(x, "x"), x)
     _fovea.masked_softmax(handle_of(context), x, valid_lens, out,
                           {"empty_rows": choice("empty_rows", empty_rows, EMPTY_ROWS)})
     return finished(out, x)

@@ -44,7 +44,7 @@ class KVCache:
         """`fovea.attention` of query [B, H, Q, D] over all that the cache holds. With is_causal the last query faces the
         last key."""
         query = as_array(query, "query")
-        shape = shape_of(query)
+        shape = shape_of(query, "query")
         out = empty(shape[:-1] + (self._value_dim,), query) if out is None else out
         read_options, outputs = read(options, shape, len(self), query) if options else (None, [])
         _fovea.kv_cache_attend(handle_of(context), self._handle, options_of(score), query, out, read_options)
@@ -111,8 +111,8 @@ class PreparedKeys:
                **options: Unpack[AttentionOptions]):
         """`fovea.attention` of query [B, H, Q, Dq] over all keys, value [B, Hkv, K, Dv], K = len(keys)."""
         query, value = as_array(query, "query"), as_array(value, "value")
-        shape = shape_of(query)
-        out = empty(shape[:-1] + shape_of(value)[-1:], query, value) if out is None else out
+        shape = shape_of(query, "query")
+        out = empty(shape[:-1] + shape_of(value, "value")[-1:], query, value) if out is None else out
         read_options, outputs = read(options, shape, len(self), query) if options else (None, [])
         _fovea.attention_prepared(handle_of(context), query, self._handle, value, out, read_options)
         return results(query, out, outputs)

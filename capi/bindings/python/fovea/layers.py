@@ -36,7 +36,7 @@ class PackedMatrix(Packed):
         self._handle = _fovea.linear_pack(handle_of(context), matrix,
                                           {"layout": choice("layout", layout, LAYOUTS),
                                            "precision": choice("precision", precision, PRECISIONS)})
-        shape = shape_of(matrix)
+        shape = shape_of(matrix, "matrix")
         self.shape: tuple[int, int] = shape if layout == "in_out" else shape[::-1]
 
     @property
@@ -50,13 +50,13 @@ def matmul(a: Array, b: Array | PackedMatrix, *, out: Array | None = None, conte
     serves every batch entry."""
     a = as_array(a, "a")
     if isinstance(b, PackedMatrix):
-        out = empty(shape_of(a)[:-1] + b.shape[1:], a) if out is None else out
+        out = empty(shape_of(a, "a")[:-1] + b.shape[1:], a) if out is None else out
         _fovea.matmul_packed(handle_of(context), a, b._handle, out)
         return finished(out, a)
     b = as_array(b, "b")
     if out is None:
-        batch = shape_of(a)[:-2] or shape_of(b)[:-2]
-        out = empty(batch + shape_of(a)[-2:-1] + shape_of(b)[-1:], a, b)
+        batch = shape_of(a, "a")[:-2] or shape_of(b, "b")[:-2]
+        out = empty(batch + shape_of(a, "a")[-2:-1] + shape_of(b, "b")[-1:], a, b)
     _fovea.matmul(handle_of(context), a, b, out)
     return finished(out, a)
 
@@ -74,7 +74,7 @@ def linear(x: Array, weight: Array | PackedMatrix, bias: Array | None = None, *,
     if not isinstance(weight, PackedMatrix):
         weight = PackedMatrix(weight, layout=layout, precision=precision, context=context)
     if out is None:
-        out = empty(shape_of(x)[:-1] + weight.shape[1:], x)
+        out = empty(shape_of(x, "x")[:-1] + weight.shape[1:], x)
     _fovea.linear(handle_of(context), x, weight._handle, out,
                   {"activation": choice("activation", activation, ACTIVATIONS), "bias": as_array(bias, "bias"),
                    "residual": as_array(residual, "residual"), "precision": choice("precision", precision, PRECISIONS)})
@@ -87,7 +87,7 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
     x, residual [..., E], weight, bias [E]. out may be x."""
     x = as_array(x, "x")
     if out is None:
-        out = empty(shape_of(x), x)
+        out = empty(shape_of(x, "x"), x)
     _fovea.layer_norm(handle_of(context), x, out,
                       {"epsilon": epsilon, "weight": as_array(weight, "weight"), "bias": as_array(bias, "bias"),
                        "residual": as_array(residual, "residual")})
@@ -114,7 +114,7 @@ def rotary(x: Array, *, interleaved: bool = False, inverse: bool = False, base: 
     """
     x = as_array(x, "x")
     if out is None:
-        out = empty(shape_of(x), x)
+        out = empty(shape_of(x, "x"), x)
     options = rotary_options(interleaved=interleaved, inverse=inverse, base=base, position_scale=position_scale,
                              rotary_dim=rotary_dim, offset=offset, positions=positions)
     _fovea.rotary(handle_of(context), x, out, options)
@@ -135,7 +135,7 @@ def add_positional_encoding(x: Array, *, base: float = 10000.0, offset: int = 0,
     """dropout(x + encoding) for x [..., L, d], in one pass. out may be x."""
     x = as_array(x, "x")
     if out is None:
-        out = empty(shape_of(x), x)
+        out = empty(shape_of(x, "x"), x)
     _fovea.add_positional_encoding(handle_of(context), x, out, {"base": base, "offset": offset, "dropout": dropout,
                                                                 "dropout_seed": dropout_seed})
     return finished(out, x)
@@ -151,7 +151,7 @@ def alibi_slopes(heads: int):
 def exp(x: Array, *, out: Array | None = None, context: Context | None = None):
     """e^x, element by element, at most 1.6 ulp. out may be x."""
     x = as_array(x, "x")
-    out = empty(shape_of(x), x) if out is None else out
+    out = empty(shape_of(x, "x"), x) if out is None else out
     _fovea.exp(handle_of(context), x, out)
     return finished(out, x)
 
@@ -159,6 +159,6 @@ def exp(x: Array, *, out: Array | None = None, context: Context | None = None):
 def tanh(x: Array, *, out: Array | None = None, context: Context | None = None):
     """tanh x, element by element, at most 1.4 ulp. out may be x."""
     x = as_array(x, "x")
-    out = empty(shape_of(x), x) if out is None else out
+    out = empty(shape_of(x, "x"), x) if out is None else out
     _fovea.tanh(handle_of(context), x, out)
     return finished(out, x)

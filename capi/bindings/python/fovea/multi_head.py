@@ -95,13 +95,13 @@ class MultiHeadAttention(Packed):
         precision = choice("precision", options.pop("precision", "default"), PRECISIONS)
         query, key, value = (None if x is None else self._rows_inside(as_array(x, name))
                              for name, x in (("query", query), ("key", key), ("value", value)))
-        shape = shape_of(query)
+        shape = shape_of(query, "query")
         if out is None:
             out = self._rows_inside(empty(self._turned(shape[:-1] + (self.out_features,)), query))
         else:
             out = self._rows_inside(out)
         heads = (shape[0], self.heads) + shape[1:] if len(shape) == 3 else (self.heads,) + shape
-        key_len = 0 if keep_cache else shape_of(query if key is None else key)[-2]
+        key_len = 0 if keep_cache else ((shape if key is None else shape_of(key, "key"))[-2:-1] or (0,))[0]
         key_len += len(cache) if cache is not None else 0
         attention, outputs = read(options, heads, key_len, query) if options else (None, [])
         if len(shape) == 2 and options.get("return_weights") == "average":
@@ -118,7 +118,7 @@ class MultiHeadAttention(Packed):
 
     def _rows_inside(self, x):
         """[L, B, E] as [B, L, E], or the other way round, where the module it came from is not batch_first."""
-        return x if self._batch_first or len(shape_of(x)) < 3 else x.swapaxes(0, 1)
+        return x if self._batch_first or len(shape_of(x, "x")) < 3 else x.swapaxes(0, 1)
 
     @property
     def nbytes(self) -> int:

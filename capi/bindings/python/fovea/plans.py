@@ -32,10 +32,10 @@ def plan(query: Array, key: Array | PreparedKeys, value: Array, *, score: Score 
     """
     query, value = as_array(query, "query"), as_array(value, "value")
     prepared = isinstance(key, PreparedKeys)
-    key_len = len(key) if prepared else (shape_of(key)[-2:-1] or (0,))[0]
-    shape = shape_of(query)[:-1] + shape_of(value)[-1:]
+    key_len = len(key) if prepared else (shape_of(key, "key")[-2:-1] or (0,))[0]
+    shape = shape_of(query, "query")[:-1] + shape_of(value, "value")[-1:]
     model = empty(shape, query, value) if out is None else out
-    read_options = read(options, shape_of(query), key_len, query)[0] if options else {}
+    read_options = read(options, shape_of(query, "query"), key_len, query)[0] if options else {}
     score_options = options_of(score) or {}
     made = {name: maker(shape_of(read_options[name]), read_options[name]) for name in OUTPUTS if name in read_options}
     made["out"] = maker(shape_of(model), query if out is None else out)
