@@ -10,6 +10,11 @@ fovea_status fovea_matmul(const fovea_context *context, const fovea_tensor *a, c
   return guarded([&] { return matmul(context, a, b, out); });
 }
 
+fovea_status fovea_gemm(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
+                        const fovea_tensor *out, const fovea_gemm_options *options) {
+  return guarded([&] { return gemm(context, a, b, out, options); });
+}
+
 fovea_status fovea_matmul_pack(const fovea_context *context, const fovea_tensor *b,
                                const fovea_matmul_pack_options *options, fovea_packed_matrix **packed) {
   return guarded([&] { return matmul_pack(context, b, options, packed); });

@@ -3,6 +3,7 @@
 #include "ops/attention/alibi_slopes.hpp"
 #include "ops/positions/positional_encoding.hpp"
 #include "ops/positions/rotary.hpp"
+#include "ops/positions/rotary_frequencies.hpp"
 
 using namespace fovea;
 
@@ -19,6 +20,11 @@ fovea_status fovea_add_positional_encoding(const fovea_context *context, const f
 fovea_status fovea_rotary(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                           const fovea_rotary_options *options) {
   return guarded([&] { return rotary(context, x, out, options); });
+}
+
+fovea_status fovea_rotary_frequencies(const fovea_tensor *frequencies, const fovea_tensor *attention_factor,
+                                      const fovea_rotary_frequencies_options *options) {
+  return guarded([&] { return rotary_frequencies(frequencies, attention_factor, options); });
 }
 
 fovea_status fovea_alibi_slopes(const fovea_tensor *out) {

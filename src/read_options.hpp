@@ -26,6 +26,17 @@ template <>
 inline constexpr size_t first_size<fovea_attention_options> = offsetof(fovea_attention_options, dropout);
 template <>
 inline constexpr size_t first_size<fovea_attention_buffers> = offsetof(fovea_attention_buffers, query_weight);
+template <>
+inline constexpr size_t first_size<fovea_rotary_options> = offsetof(fovea_rotary_options, frequencies);
+template <>
+inline constexpr size_t first_size<fovea_positional_encoding_options> =
+    offsetof(fovea_positional_encoding_options, flags);
+
+// A zero that nobody says is meant.
+template <class Number>
+bool is_default(Number member, uint32_t flags, uint32_t given) {
+  return member == Number{0} && (flags & given) == 0;
+}
 
 template <class Options>
 [[nodiscard]] Status read_options(const char *name, const Options *given, Options *read) {

@@ -111,7 +111,7 @@ def in_node(name):
 
 BINDINGS = {
     "rust": Binding(["rust/fovea/src/*.rs"], ["rust/fovea/src/*.rs"], lambda name: rf"sys::{name}\("),
-    "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/buffers.go", "go/shim.c"],
+    "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/plan.go", "go/buffers.go", "go/shim.c"],
                   ["go/shim.c"], in_go),
     "java": Java(["java/src/main/java/fovea/[!N]*.java"], ["java/src/main/java/fovea/*.java"],
                  lambda name: rf"Native(\.|::){name}\b"),

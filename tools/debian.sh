@@ -28,15 +28,32 @@ want() {
   missing="$missing $1"
 }
 
-want_build_tools() {
-  # GCC unless the caller brings a compiler. Meson asks for both a C and a C++ one.
+# What the library itself is compiled with, but Meson and Ninja. GCC unless the caller brings a compiler; Meson asks for both a
+# C and a C++ one.
+want_compilers() {
   if [ -z "${CC:-}" ]; then want gcc program cc; fi
   if [ -z "${CXX:-}" ]; then want g++ program c++; fi
   want libc6-dev header stdlib.h
-  want meson program meson
-  want ninja-build program ninja
   want pkgconf program pkg-config
   want libtbb-dev module tbb
+}
+
+want_python_headers() {
+  want python3-dev python 'sysconfig; open(sysconfig.get_path("include") + "/Python.h")'
+}
+
+# Meson and Ninja come with the environment that builds it.
+want_wheel_tools() {
+  want_compilers
+  want python3 program python3
+  want python3-venv python ensurepip
+  want_python_headers
+}
+
+want_build_tools() {
+  want_compilers
+  want meson program meson
+  want ninja-build program ninja
   want doctest-dev header doctest/doctest.h
   want libbenchmark-dev module benchmark
   want libcairo2-dev module cairo-png
@@ -57,7 +74,7 @@ want_all_test_tools() {
   want golang-go program go
   want nodejs program node
   want libnode-dev header node/node_api.h
-  want python3-dev python 'sysconfig; open(sysconfig.get_path("include") + "/Python.h")'
+  want_python_headers
   want python3-pytest python pytest
   want python3-matplotlib python matplotlib
   want abigail-tools program abidw
@@ -96,14 +113,14 @@ install_missing() {
   fi
   if [ "$(id -u)" -ne 0 ] && ! have sudo; then
     warn "packages are missing, and this is neither root nor is there sudo. As root, run:"
-    say "  apt-get update && apt-get install -y --no-install-recommends$missing"
+    say "  apt-get update && apt-get install -y --no-install-recommends$missing" >&2
     exit 1
   fi
   say "      installing:$missing"
   logged apt-update apt_update || warn "continuing with the package lists that are there"
   if ! logged apt-install apt_install; then
     warn "please install these by hand, as root, then run this again:"
-    say "  apt-get update && apt-get install -y --no-install-recommends$missing"
+    say "  apt-get update && apt-get install -y --no-install-recommends$missing" >&2
     exit 1
   fi
   missing=

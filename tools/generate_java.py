@@ -5,7 +5,7 @@ import re
 import textwrap
 
 from generate_node import js
-from generate_rust import camel, enum_name, plain, planned_buffers, settable
+from generate_rust import about, camel, cannot_be_zero, enum_name, given, plain, planned_buffers, settable
 
 HEAD = "// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.\n// SPDX-License-Identifier: Apache-2.0\npackage fovea;\n"
 SOURCES = "java/src/main/java/fovea/"
@@ -151,7 +151,7 @@ class Java:
         enum = self.enums[member["enum"]]
         for value in enum["values"]:
             if value["name"] in member.get("values", [value["name"]]):
-                yield value["name"][len(enum["prefix"]):].lower(), value["value"], value["doc"]
+                yield value["name"][len(enum["prefix"]):].lower(), value["name"], value["value"], value["doc"]
 
     def kind(self, member):
         """(kind, Java's type)"""
@@ -171,8 +171,9 @@ class Java:
     def option(self, struct):
         c_name, name = struct["name"], camel(plain(struct["name"]))
         members = settable(struct)
-        names = {member["name"] for member in members}
-        flags = {bit: (value, text) for m in members if self.kind(m)[0] == "flags" for bit, value, text in self.bits(m)}
+        bits = [bit for member in members if self.kind(member)[0] == "flags" for bit in self.bits(member)]
+        numbers, meant = {constant: value for _, constant, value, _ in bits}, given(struct)
+        flags = {bit: (value, text) for bit, constant, value, text in bits if constant not in meant}
         fields, setters, writes = "", "", ""
         for member in members:
             kind, java = self.kind(member)
@@ -180,11 +181,13 @@ class Java:
             place = f"Layouts.{c_name}.{member['name']}"
             fields += f"  private {java} {field};\n"
             if kind == "flags":
-                setters += "".join(self.flag(name, bit, value, text) for bit, (value, text) in flags.items() if bit not in names)
+                setters += "".join(self.flag(name, bit, value, text) for bit, (value, text) in flags.items())
                 writes += f"    raw.set(JAVA_INT, {place}, options.{field});\n"
                 continue
-            bit = f"    flags |= {flags[member['name']][0]};\n" if member["name"] in flags else ""
-            setters += (f"\n{doc(member['doc'], '  ')}  public {name} {field}({java} {field}) {{\n{bit}"
+            bit = f"    flags |= {numbers[member['given']]};\n" if "given" in member else ""
+            if cannot_be_zero(member):
+                bit = (f'    if ({field} == 0) throw new FoveaException(Status.BAD_VALUE, "{field} is 0, expected at least 1");\n')
+            setters += (f"\n{doc(about(member), '  ')}  public {name} {field}({java} {field}) {{\n{bit}"
                         f"    this.{field} = {field};\n    return this;\n  }}\n")
             value = f"options.{field}"
             writes += "    " + {

@@ -4,7 +4,7 @@ JavaScript, the names of options, and their types for TypeScript."""
 import re
 
 from generate_go import Shape
-from generate_rust import camel, enum_name, plain, planned_buffers
+from generate_rust import about, camel, cannot_be_zero, enum_name, given, plain, planned_buffers
 
 HEAD = "// Written by tools/bindings.py from the headers in include/fovea.\n// SPDX-License-Identifier: Apache-2.0\n"
 READERS = {"int32_t": "int32", "int64_t": "int64", "uint64_t": "uint64", "float": "float32", "size_t": "size"}
@@ -30,7 +30,7 @@ class Addon(Shape):
 
     # ---- C++ ---------------------------------------------------------------------------------------------------------
 
-    def read_member(self, member, bits):
+    def read_member(self, member, meant):
         name, base = member["name"], member["type"]["base"]
         key, target = js(name), f"made->{name}"
         if base == "fovea_tensor":
@@ -41,13 +41,16 @@ class Addon(Shape):
             return f'  {target} = in.handle<{base}>(in.get(from, "{key}"), Kind::{plain(base)}, true, "{key}");\n'
         enum = self.enums.get(member.get("enum"))
         if enum and enum["bits"]:
-            return "".join(f'  if (in.flag(in.get(from, "{js(bit)}"), {"true" if bit in bits else "false"}, "{js(bit)}")) '
-                           f"{target} |= {constant};\n" for bit, constant, _ in self.bits_of(member))
+            keys = [(js(meant.get(constant, bit)), "true" if constant in meant else "false", constant)
+                    for bit, constant, _ in self.bits_of(member)]
+            return "".join(f'  if (in.flag(in.get(from, "{bit}"), {any_value}, "{bit}")) {target} |= {constant};\n'
+                           for bit, any_value, constant in keys)
         if enum:
             names = ", ".join(f'{{"{value_name(enum, value)}", {value["name"]}}}' for value in enum["values"]
                               if value["name"] in member.get("values", [value["name"]]))
             return f'  {target} = in.choice(in.get(from, "{key}"), {{{names}}}, "{key}");\n'
-        return f'  {target} = in.{READERS[base]}(in.get(from, "{key}"), "{key}");\n'
+        reader = "given_size" if cannot_be_zero(member) else READERS[base]
+        return f'  {target} = in.{reader}(in.get(from, "{key}"), "{key}");\n'
 
     def bits_of(self, member):
         enum = self.enums[member["enum"]]
@@ -57,8 +60,8 @@ class Addon(Shape):
 
     def reader(self, struct):
         name = struct["name"]
-        names = {member["name"] for member in struct["members"]}
-        body = "".join(self.read_member(member, names) for member in self.members(struct))
+        meant = given(struct)
+        body = "".join(self.read_member(member, meant) for member in self.members(struct))
         return (f"static const {name} *read_{name}(Reader &in, napi_value from) {{\n  if (in.is_none(from)) return nullptr;\n"
                 f"  {name} *made = in.call.make<{name}>();\n  made->struct_size = sizeof({name});\n{body}  return made;\n}}\n")
 
@@ -70,9 +73,12 @@ class Addon(Shape):
                 lines.append(f"  Call *call = &in.call;\n  call->made_kind = Kind::{plain(base)};\n")
                 values.append(f"reinterpret_cast<{base} **>(&call->made)")
                 continue
+            if name == "size" and "bytes->data" in values:  # as the array says, not whoever calls
+                values.append("bytes->size")
+                continue
             value = f"args[{at}]"
             at += 1
-            values.append(name)
+            values.append(f"{name}->data" if kind == "bytes" else name)
             if kind == "tensor":
                 lines.append(f'  const fovea_tensor *{name} = in.tensor({value}, "{name}");\n')
             elif kind == "options":
@@ -82,7 +88,7 @@ class Addon(Shape):
                 lines.append(f'  {argument["type"]["c"]}{name} = in.handle<{base}>({value}, Kind::{plain(base)}, {changes}, '
                              f'"{name}");\n')
             elif kind == "bytes":
-                lines.append(f'  uint8_t *{name} = in.bytes({value}, "{name}");\n')
+                lines.append(f'  const Bytes *{name} = in.bytes({value}, "{name}");\n')
             elif base == "int32_t" and any(enum["of"].endswith("." + name) for enum in self.enums.values()):
                 enum = next(enum for enum in self.enums.values() if enum["of"].endswith("." + name))
                 names = ", ".join(f'{{"{value_name(enum, one)}", {one["name"]}}}' for one in enum["values"])
@@ -110,13 +116,15 @@ class Addon(Shape):
         kinds = ", ".join(sorted(plain(handle) for handle in self.handles))
         parsed = [(function, *self.parse(function)) for function in self.functions()]
         buffers = list(planned_buffers(self.described))
+        names = ", ".join(f'"{camel(plain(handle))}"' for handle in sorted(self.handles))
         table = "".join(f'    {{"{operation(function)}", {count}, parse_{function["name"]}}},\n' for function, _, count in parsed)
         destroys = "".join(f"    case Kind::{plain(handle)}: return fovea_{plain(handle)}_destroy(static_cast<{handle} *>(raw));\n"
                            for handle in sorted(self.handles))
         header = (f"{HEAD}#pragma once\n\n#include <fovea/fovea.h>\n\nenum class Kind {{ {kinds} }};\n\n"
                   f"constexpr int buffer_count = {len(buffers)};\n\n"
                   "/* Of a planned run: the pointers in the order of fovea_attention_buffers. */\n"
-                  "fovea_attention_buffers buffers_of(void *const *data);\nvoid destroy(Kind kind, void *raw);\n")
+                  "fovea_attention_buffers buffers_of(void *const *data);\nvoid destroy(Kind kind, void *raw);\n"
+                  "const char *name_of(Kind kind);\n")
         sets = "".join(f"  buffers.{name} = static_cast<decltype(buffers.{name})>(data[{n}]);\n"
                        for n, (name, _, _) in enumerate(buffers))
         readers = "\n".join(self.reader(struct) for struct in self.structs.values())
@@ -125,24 +133,25 @@ class Addon(Shape):
                   "const size_t operation_count = sizeof operations / sizeof operations[0];\n\n"
                   "fovea_attention_buffers buffers_of(void *const *data) {\n  fovea_attention_buffers buffers = {};\n"
                   f"  buffers.struct_size = sizeof buffers;\n{sets}  return buffers;\n}}\n\n"
-                  f"void destroy(Kind kind, void *raw) {{\n  switch (kind) {{\n{destroys}  }}\n}}\n")
+                  f"void destroy(Kind kind, void *raw) {{\n  switch (kind) {{\n{destroys}  }}\n}}\n\n"
+                  f"const char *name_of(Kind kind) {{\n  static const char *const names[] = {{{names}}};\n"
+                  "  return names[static_cast<int>(kind)];\n}\n")
         return header, source
 
     # ---- JavaScript and TypeScript -----------------------------------------------------------------------------------
 
     def keys(self, struct):
         """(key, its type in TypeScript, comment) for each property."""
-        names = {member["name"] for member in struct["members"]}
         for member in self.members(struct):
             base, enum = member["type"]["base"], self.enums.get(member.get("enum"))
             if enum and enum["bits"]:
-                for bit, _, doc in self.bits_of(member):
-                    if bit not in names:
+                for bit, constant, doc in self.bits_of(member):
+                    if constant not in given(struct):
                         yield js(bit), "boolean", doc
                 continue
             kind = "Input" if base == "fovea_tensor" else camel(plain(base)) if base in self.structs | dict.fromkeys(self.handles) \
                 else enum_name(enum) if enum else "number | bigint" if base in ("int64_t", "uint64_t") else "number"
-            yield js(member["name"]), kind, member["doc"]
+            yield js(member["name"]), kind, about(member)
 
     def javascript(self):
         structs = "".join(f"  {camel(plain(struct['name']))}: [{', '.join(repr(key) for key, _, _ in self.keys(struct))}],\n"

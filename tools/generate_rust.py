@@ -25,6 +25,24 @@ def settable(struct):
     return [member for member in struct["members"] if member["name"] != "struct_size" and not member.get("reserved")]
 
 
+def given(struct):
+    """{flag: member}: of the flags that say that a member stands for itself, and are no options of their own."""
+    return {member["given"]: member["name"] for member in struct["members"] if "given" in member}
+
+
+def cannot_be_zero(member):
+    """Whether 0 is another number's default that no flag takes away: a size, of which a 0 that is given is a mistake."""
+    return member.get("zero", "none") != "none" and not member["type"]["pointers"] and "given" not in member and \
+        not member.get("enum")
+
+
+def about(member, absent="left out"):
+    """What the header says of a member, in a language that tells what was left out from 0."""
+    if "given" not in member and not cannot_be_zero(member):
+        return member["doc"]
+    return re.sub(r"(^|; )0: ", rf"\1{absent}: ", member["doc"]).replace(f"; unless {member.get('given')}", "")
+
+
 def doc(text, indent="", note=""):
     """A doc comment. What is set in columns stays so."""
     if not text:
@@ -204,12 +222,15 @@ class Options:
     def is_option(self, member):
         return self.kind(member) in ("tensor", "output", "options", "handle")
 
+    def may_be_refused(self):
+        return any(cannot_be_zero(member) for member in self.members)
+
     def borrows(self):
         return any(self.is_option(member) for member in self.members)
 
     def text(self):
         lifetime = "<'a>" if self.borrows() else ""
-        fields = "".join(f"    pub(crate) {m['name']}: " + (f"Option<{self.type_of(m)}>" if self.is_option(m)
+        fields = "".join(f"    pub(crate) {m['name']}: " + (f"Option<{self.type_of(m)}>" if self.is_option(m) or cannot_be_zero(m)
                                                             else self.type_of(m)) + ",\n" for m in self.members)
         setters = "\n".join(filter(None, [self.setter(m) for m in self.members] + [self.flag_setters()]))
         note = "Every setter left out is a default. In C: `" + self.struct["name"] + "`."
@@ -222,12 +243,12 @@ class Options:
         kind, name = self.kind(member), member["name"]
         if kind == "flags":
             return ""
-        bit = next((f"        self.flags |= sys::{value['name']};\n" for value in self.bits()
-                    if self.bit_name(value) == name), "")
+        bit = f"        self.flags |= sys::{member['given']};\n" if "given" in member else ""
         given = "impl Into<Tensor<'a>>" if kind == "tensor" else \
             "impl Into<TensorMut<'a>>" if kind == "output" else self.type_of(member)
-        value = f"Some({name}{'.into()' if kind in ('tensor', 'output') else ''})" if self.is_option(member) else name
-        return (f"{doc(member['doc'] or name, '    ')}    pub fn {name}(mut self, {name}: {given}) -> Self {{\n{bit}"
+        value = f"Some({name}{'.into()' if kind in ('tensor', 'output') else ''})" if self.is_option(member) \
+            else f"Some({name})" if cannot_be_zero(member) else name
+        return (f"{doc(about(member) or name, '    ')}    pub fn {name}(mut self, {name}: {given}) -> Self {{\n{bit}"
                 f"        self.{name} = {value};\n        self\n    }}\n")
 
     def bits(self):
@@ -242,11 +263,10 @@ class Options:
         return value["name"][len(enum["prefix"]):].lower()
 
     def flag_setters(self):
-        names = {m["name"] for m in self.members}
         out = []
         for value in self.bits():
             name = self.bit_name(value)
-            if name not in names:
+            if value["name"] not in given(self.struct):
                 out.append(f"{doc(value['doc'], '    ')}    pub fn {name}(mut self) -> Self {{\n"
                            f"        self.flags |= sys::{value['name']};\n        self\n    }}\n")
         return "\n".join(out)
@@ -261,6 +281,8 @@ class Options:
                 values.append(f"struct_size: std::mem::size_of::<sys::{self.struct['name']}>()")
             elif member not in self.members:
                 values.append(f"{name}: 0")
+            elif cannot_be_zero(member):
+                values.append(f'{name}: given_size(self.{name}, "{name}")?')
             else:
                 values.append(f"{name}: " + {
                     "flags": f"self.{name}", "enum": f"self.{name} as i32", "number": f"self.{name}",
@@ -268,6 +290,8 @@ class Options:
                     "options": f"{name}.as_ref().map_or(null(), |raw| raw as *const _)",
                     "handle": f"self.{name}.as_ref().map_or(null_mut(), |handle| handle.raw())"}[self.kind(member)])
         literal = f"sys::{self.struct['name']} {{\n" + "".join(f"            {value},\n" for value in values) + "        }"
+        if self.may_be_refused():
+            return f"\n    pub(crate) fn raw(&self) -> Result<sys::{self.struct['name']}> {{\n        Ok({literal})\n    }}\n"
         if not nested:
             return f"\n    pub(crate) fn raw(&self) -> sys::{self.struct['name']} {{\n        {literal}\n    }}\n"
         held = "".join(f"        let {m['name']} = self.{m['name']}.as_ref().map(|options| options.raw());\n" for m in nested)
@@ -283,7 +307,11 @@ def public_options(described):
     NO_LIFETIME.update(options.struct["name"] for options in structs if not options.borrows())
     enums = [enum for enum in described["enums"] if not enum["bits"] and enum["of"] != "fovea_status"]
     return "\n".join([HEAD, "use crate::sys;\nuse crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};\n"
-                      "use crate::KvCache;\nuse std::ptr::{null, null_mut};\n",
+                      "use crate::{Error, KvCache, Result, Status};\nuse std::ptr::{null, null_mut};\n\n"
+                      "/// A size that was left out, or is not 0.\n"
+                      "fn given_size(size: Option<i64>, name: &str) -> Result<i64> {\n    if size == Some(0) {\n"
+                      "        return Err(Error::new(Status::BadValue, format!(\"{name} is 0, expected at least 1\")));\n    }\n"
+                      "    Ok(size.unwrap_or(0))\n}\n",
                       *map(public_enum, enums), *(options.text() for options in structs)])
 
 
@@ -310,6 +338,7 @@ def planned_buffers(described):
 
 def buffers(described):
     out = [HEAD, "use crate::options::{AttentionOptions, Score};\nuse crate::sys;\n"
+           "use crate::tensor::sealed::Raw;\n"
            "use crate::tensor::{Data, DataMut, Layout, View};\nuse crate::Result;\n"]
     members = [(name, not m["type"]["const"], place) for name, m, place in planned_buffers(described)]
     out.append("/// Where the tensors of a planned call lie in the slices of a run.\n#[derive(Default)]\npub(crate) struct Layouts {")

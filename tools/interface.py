@@ -17,7 +17,7 @@ declaration. What it meets and does not know is an error, never left out. The fi
   structs                    members with their types, offsets and sizes where pointers have 64 bits; "options": begins with
                              struct_size; "zero": what a member's 0 or NULL means, "output": the tensor is written,
                              "enum": whose numbers it holds, and "values" if it takes no others of them,
-                             "reserved": nothing but 0 yet
+                             "reserved": nothing but 0 yet, "given": the flag that says that the member stands for itself
   functions                  arguments with their types
   sections                   the names of all these, and what stands between them ("note"), in the headers' order
 
@@ -221,6 +221,7 @@ class Interface:
         for struct in self.structs:
             for member in struct["members"]:
                 self.find_enum(f"{struct['name']}.{member['name']}", member)
+            self.find_given(struct)
         destroyers = {function["name"] for function in self.functions}
         for handle in self.handles:
             handle["destroy"] = handle["name"] + "_destroy"
@@ -295,6 +296,22 @@ class Interface:
                 member["enum"], member["values"] = enum["of"], some
             elif member["name"] == "flags" and enum["bits"] and some and "..." not in member["doc"]:
                 member["enum"], member["values"] = enum["of"], some
+            others = re.findall(r", not (FOVEA_\w+)", member["doc"])
+            if enum["of"] == name and others:
+                member["values"] = [value for value in values if value not in others]
+
+    def find_given(self, struct):
+        """For each member that a flag of its struct is named after, that flag: FOVEA_QUERY_OFFSET, FOVEA_ROTARY_BASE_GIVEN."""
+        enums = {enum["of"]: enum for enum in self.enums if enum["bits"]}
+        for flags in [member for member in struct["members"] if member.get("enum") in enums]:
+            enum = enums[flags["enum"]]
+            bits = flags.get("values", [value["name"] for value in enum["values"]])
+            for member in struct["members"]:
+                name = member["name"].upper()
+                meant = [bit for bit in bits if bit in ("FOVEA_" + name, "FOVEA_" + name + "_GIVEN",
+                                                        enum["prefix"] + name + "_GIVEN")]
+                if meant:
+                    member["given"] = meant[0]
 
     # ---- writing -----------------------------------------------------------------------------------------------------
 

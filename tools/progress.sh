@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # What ./dev, which reads this file, prints while it works: a line for each step, and each command's output into a log in
-# $build/logs. From ./dev it has say and warn.
+# $build/logs. From ./dev it has say, warn, jobs and $root.
 
 logs=${build:?}/logs
 watcher=
@@ -31,13 +31,23 @@ trap 'stop_watcher; trap - INT; kill -INT $$' INT
 trap 'stop_watcher; trap - TERM; kill -TERM $$' TERM
 trap 'stop_watcher; trap - HUP; kill -HUP $$' HUP
 
-# Shows the last line of a growing log: in place on a terminal, otherwise every half minute, if it is another one.
+# progress PLAN [LOG SECONDS]: what ninja_progress.awk says of a build.
+progress() {
+  awk -v "jobs=$(jobs)" -v "elapsed=${3:-0}" -f "${root:?}/tools/ninja_progress.awk" "$1" ${2:+"$2"} 2>/dev/null || true
+}
+
+# Shows the last line of a growing log: in place on a terminal, otherwise every half minute, if it is another one. A build's
+# log, which has its plan beside it, is shown with how far it is.
 watch_log() {
   seconds=0
   shown=
   while sleep 2 >/dev/null 2>&1; do
     seconds=$((seconds + 2))
     last=$(tail -n 1 "$1" 2>/dev/null)
+    if [ -s "$1.plan" ] && [ -n "$last" ]; then
+      far=$(progress "$1.plan" "$1" "$seconds")
+      last="${far:+$far: }$last"
+    fi
     if [ -t 1 ]; then
       printf '\r\033[K      %.100s' "$last"
     elif [ $((seconds % 30)) -eq 0 ] && [ "$last" != "$shown" ]; then

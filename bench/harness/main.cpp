@@ -64,21 +64,29 @@ class PlainNames : public Base {
   }
 };
 
+// One line for each case: its name, the time of a run, its counters by name, since cases differ in them. Google Benchmark's own
+// line also has processor time and iterations, which say nothing here: each case times itself, in blocks of many runs.
 class Console : public PlainNames<benchmark::ConsoleReporter> {
  public:
-  // OO_None, no columns: a counter's name stands beside each value, since cases differ in their counters.
-  Console() { output_options_ = OO_None; }
-  bool ReportContext(const Context &context) override {
-    Context shown = context;
-    shown.name_field_width = 48;
-    return PlainNames::ReportContext(shown);
-  }
   void ReportRuns(const std::vector<Run> &runs) override {
     for (const Run &run : runs) failed_ |= run.error_occurred;
     PlainNames::ReportRuns(runs);
     std::fflush(stdout);
   }
   bool failed() const { return failed_; }
+
+ protected:
+  void PrintHeader(const Run &) override { std::printf("%-48s %13s  %s\n", "case", "time", "counters"); }
+  void PrintRunData(const Run &run) override {
+    std::printf("%-48s ", run.benchmark_name().c_str());
+    if (run.error_occurred) {
+      std::printf("ERROR: %s\n", run.error_message.c_str());
+      return;
+    }
+    std::printf("%10.4g %s ", run.GetAdjustedRealTime(), benchmark::GetTimeUnitString(run.time_unit));
+    for (const auto &[name, counter] : run.counters) std::printf(" %s=%.4g", name.c_str(), counter.value);
+    std::printf("\n");
+  }
 
  private:
   bool failed_ = false;

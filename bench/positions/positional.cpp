@@ -1,5 +1,5 @@
 // Positional encodings, add_positional_encoding/<element type>/<shape>/<instruction set>/t<threads> and
-// rotary/<element type>/<shape>_<halves|interleaved>[_in_place]/<instruction set>/t<threads>.
+// rotary/<element type>/<shape>_<halves|interleaved>[_in_place|_frequencies|_sections|_table]/<instruction set>/t<threads>.
 //
 // What bounds them: memory. Each element is read once and written once; the sines and cosines of a position are made
 // once for all batch entries and heads. Where there is only one batch entry, as in 1x4096x4096, each serves one
@@ -19,11 +19,15 @@
 namespace fovea_bench {
 namespace {
 
+// Where rotary's cosines and sines come from.
+enum class Turns { base, frequencies, sections, table };
+
 struct PositionalCase {
   std::string model;
   std::vector<int64_t> shape;
   bool rotary, interleaved, in_place;
   fovea_dtype dtype = FOVEA_F32;
+  Turns turns = Turns::base;
 
   int64_t count() const { return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()); }
   double bytes() const { return 2.0 * static_cast<double>(element_bytes(dtype)) * static_cast<double>(count()); }
@@ -47,6 +51,11 @@ std::vector<PositionalCase> make_shapes() {
       }
     }
   }
+  const std::pair<const char *, Turns> models[] = {
+      {"frequencies", Turns::frequencies}, {"sections", Turns::sections}, {"table", Turns::table}};
+  for (const auto &[name, turns] : models) {
+    list.push_back({std::string("llama8b_key_halves_") + name, shapes[1].second, true, false, false, FOVEA_F32, turns});
+  }
   for (const fovea_dtype dtype : {FOVEA_BF16, FOVEA_F16}) {
     list.push_back({"8x512x768", {8, 512, 768}, false, false, false, dtype});
     for (const auto &[name, shape] : shapes)
@@ -59,12 +68,41 @@ struct PositionalData {
   PositionalCase what;
   Buffer x, out;
   fovea_tensor x_view, out_view;
+  std::vector<float> table;  // of frequencies; of cosines that serve as sines, too
+  std::vector<int32_t> sections, positions;
+  fovea_tensor table_view, sections_view, positions_view;
 
   explicit PositionalData(const PositionalCase &c)
       : what(c), x(normals(c.count(), c.dtype)), out(zeros(c.count(), c.dtype)) {
+    make_models_tensors();
     const auto rank = static_cast<int32_t>(c.shape.size());
     x_view = fovea_tensor_contiguous(x.data(), c.dtype, rank, c.shape.data());
     out_view = c.in_place ? x_view : fovea_tensor_contiguous(out.data(), c.dtype, rank, c.shape.data());
+  }
+
+  fovea_rotary_options options() const {
+    fovea_rotary_options options{};
+    options.struct_size = sizeof options;
+    options.flags = what.interleaved ? FOVEA_ROTARY_INTERLEAVED : 0;
+    options.offset = first_position;
+    if (what.turns == Turns::frequencies) options.frequencies = &table_view;
+    if (what.turns == Turns::table) options.cosines = options.sines = &table_view;
+    if (what.turns == Turns::sections) options.sections = &sections_view, options.positions = &positions_view;
+    return options;
+  }
+
+ private:
+  void make_models_tensors() {
+    const int64_t pairs = what.shape.back() / 2, length = what.shape[what.shape.size() - 2];
+    const int64_t table_shape[] = {first_position + length, pairs}, positions_shape[] = {3, length};
+    const bool by_position = what.turns == Turns::table;
+    table.assign(static_cast<size_t>((by_position ? table_shape[0] : 1) * pairs), 0.5f);
+    for (int64_t j = 0; j < pairs; ++j) sections.push_back(static_cast<int32_t>(j % 3));
+    for (int64_t n = 0; n < 3 * length; ++n) positions.push_back(static_cast<int32_t>(first_position + n % length));
+    table_view = by_position ? fovea_tensor_contiguous(table.data(), FOVEA_F32, 2, table_shape)
+                             : fovea_tensor_contiguous(table.data(), FOVEA_F32, 1, table_shape + 1);
+    sections_view = fovea_tensor_contiguous(sections.data(), FOVEA_I32, 1, table_shape + 1);
+    positions_view = fovea_tensor_contiguous(positions.data(), FOVEA_I32, 2, positions_shape);
   }
 };
 
@@ -75,10 +113,7 @@ std::function<void()> call(std::shared_ptr<PositionalData> data, const std::stri
       check(fovea_add_positional_encoding(context.get(), &data->x_view, &data->out_view, nullptr));
     };
   }
-  fovea_rotary_options options{};
-  options.struct_size = sizeof options;
-  options.flags = data->what.interleaved ? FOVEA_ROTARY_INTERLEAVED : 0;
-  options.offset = first_position;
+  const fovea_rotary_options options = data->options();
   return [data, context, options] { check(fovea_rotary(context.get(), &data->x_view, &data->out_view, &options)); };
 }
 

@@ -22,7 +22,7 @@ CHOSEN = {
     "additive/f32/seq2seq": ("additive, whole call", "B64 Q1 K32 h256"),
     "additive_step/f32/seq2seq": ("additive, prepared keys", "B64 Q1 K32 h256"),
     "additive_tile/f32/long": ("additive, units alone", "B4 Q1024 K512 h256"),
-    "gaussian/f32/bert_base": ("Gaussian; share of the dot product's speed", "B1 H12 L512 D64"),
+    "gaussian/f32/bert_base": ("Gaussian scores (share: of the dot product's speed)", "B1 H12 L512 D64"),
     "multi_head/f32/b8_l128_768_12": ("multi-head attention", "B8 L128, 768, 12 heads"),
     "multi_head/f32/llama1b_step_1000": ("multi-head, a step with a cache", "1000 keys, 2048, 32/8 heads"),
     "linear/f32/512x3072x768_gelu": ("linear with gelu, packed", "512 × 3072 × 768"),

@@ -1,4 +1,4 @@
-// exp and tanh of 4096 numbers, exp/<element type>/4096/<instruction set>/t1: 16 KB of floats in and as much out, both in L1,
+// exp, tanh and the activations silu and gelu of 4096 numbers, exp/<element type>/4096/<instruction set>/t1: 16 KB of floats in and as much out, both in L1,
 // on one core; and of 262144, from L2 and beyond.
 //
 // What bounds them: instructions per vector on the two ports that also do multiply-add. With AVX-512 exp needs 11, tanh 18,
@@ -23,11 +23,19 @@ struct ElementwiseCase {
   fovea_dtype dtype;
 };
 
+template <int32_t kind>
+fovea_status activation(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out) {
+  return fovea_activation(context, kind, x, out);
+}
+
 constexpr ElementwiseCase elementwise_cases[] = {
     {"exp", fovea_exp, 4096, FOVEA_F32},   {"exp", fovea_exp, 4096, FOVEA_BF16},
     {"exp", fovea_exp, 4096, FOVEA_F16},   {"exp", fovea_exp, 262144, FOVEA_F32},
     {"tanh", fovea_tanh, 4096, FOVEA_F32}, {"tanh", fovea_tanh, 4096, FOVEA_BF16},
     {"tanh", fovea_tanh, 4096, FOVEA_F16}, {"tanh", fovea_tanh, 262144, FOVEA_F32},
+    {"silu", activation<FOVEA_ACTIVATION_SILU>, 4096, FOVEA_F32},
+    {"silu", activation<FOVEA_ACTIVATION_SILU>, 4096, FOVEA_BF16},
+    {"gelu", activation<FOVEA_ACTIVATION_GELU>, 4096, FOVEA_F32},
 };
 
 Prepared prepare(const ElementwiseCase &what, const Variant &variant) {

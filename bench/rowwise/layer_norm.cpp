@@ -1,7 +1,8 @@
-// Layer normalisation with weight and bias, layer_norm/<element type>/<rows>x<features>[_residual]/<instruction set>/t<threads>.
+// Layer normalisation with weight and bias, layer_norm/<element type>/<rows>x<features>[_residual]/<instruction set>/t<threads>;
+// and RMS normalisation with a weight, rms_norm/..., whose "_sum" is written in place of the residual, as pre-norm layers do.
 //
-// What bounds it: memory. x, and the residual where there is one, is read once and out written once; a row stays in the
-// first-level cache between the passes over it. The limit is the time in which memcpy moves as many bytes between two
+// What bounds them: memory. x, and the residual where there is one, is read once and out, and the sum, written once; a row
+// stays in the first-level cache between the passes over it. The limit is the time in which memcpy moves as many bytes between two
 // buffers that are together as large as these tensors. 512x384 is 0.8 MB in each tensor, in a core's second-level cache
 // at best: there the some 12 vector instructions per vector (sum; subtract, sum, square; subtract, scale, weigh, add;
 // loads and a store) and the latency of each row's root and quotient show.
@@ -18,9 +19,12 @@ struct NormCase {
   int64_t rows, features;
   bool residual;
   fovea_dtype dtype = FOVEA_F32;
+  bool rms = false;
+  bool sum = false;  // takes the residual's place
 
   int64_t elements() const { return rows * features; }
-  int64_t copied() const { return residual ? elements() * 3 / 2 : elements(); }  // half of all that is read and written
+  // Half of all that is read and written.
+  int64_t copied() const { return elements() * (2 + (residual ? 1 : 0) + (sum ? 1 : 0)) / 2; }
   double bytes() const { return 2.0 * static_cast<double>(element_bytes(dtype)) * static_cast<double>(copied()); }
 };
 
@@ -38,6 +42,14 @@ constexpr NormCase norm_cases[] = {
     {"16384x1024", 16384, 1024, false, FOVEA_BF16},
     {"16384x1024_residual", 16384, 1024, true, FOVEA_BF16},
     {"16384x1024", 16384, 1024, false, FOVEA_F16},
+    {"512x2048", 512, 2048, false, FOVEA_F32, true},
+    {"512x2048_sum", 512, 2048, true, FOVEA_F32, true, true},
+    {"8192x4096", 8192, 4096, false, FOVEA_F32, true},
+    {"8192x4096_sum", 8192, 4096, true, FOVEA_F32, true, true},
+    {"1x4096_sum", 1, 4096, true, FOVEA_F32, true, true},
+    {"512x2048_sum", 512, 2048, true, FOVEA_BF16, true, true},
+    {"8192x4096_sum", 8192, 4096, true, FOVEA_BF16, true, true},
+    {"8192x4096_sum", 8192, 4096, true, FOVEA_F16, true, true},
 };
 
 struct NormData {
@@ -61,6 +73,14 @@ struct NormData {
 
 std::function<void()> call(std::shared_ptr<NormData> data, const std::string &isa, int threads) {
   const std::shared_ptr<fovea_context> context = make_context(isa, threads);
+  if (data->what->rms) {
+    fovea_rms_norm_options options{};
+    options.struct_size = sizeof options;
+    options.weight = &data->weight_view;
+    if (data->what->residual) options.residual = &data->residual_view;
+    if (data->what->sum) options.sum = &data->residual_view;
+    return [data, context, options] { check(fovea_rms_norm(context.get(), &data->x_view, &data->out_view, &options)); };
+  }
   fovea_layer_norm_options options{};
   options.struct_size = sizeof options;
   options.weight = &data->weight_view;
@@ -84,12 +104,12 @@ Prepared prepare(const NormCase &what, const Variant &variant) {
 
 void add_layer_norm(Cases *list) {
   for (const NormCase &what : norm_cases)
-    list->push_back({.operation = "layer_norm",
+    list->push_back({.operation = what.rms ? "rms_norm" : "layer_norm",
                      .model = what.name,
                      .dtype = what.dtype,
                      .bound = Bound::bytes,
                      .work = {.bytes = what.bytes()},
-                     .parameters = {{"rows", what.rows}, {"features", what.features}, {"residual", what.residual}},
+                     .parameters = {{"rows", what.rows}, {"features", what.features}, {"residual", what.residual}, {"sum", what.sum}},
                      .unit = benchmark::kMicrosecond,
                      .prepare = [&what](const Variant &variant) { return prepare(what, variant); }});
 }

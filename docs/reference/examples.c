@@ -154,6 +154,26 @@ static void rotary(void) {
   MUST(status == FOVEA_OK && fabsf(out[0][0] - 3 * cosf(3)) < 1e-5F);
 }
 
+static void rotary_frequencies(void) {
+  // [rotary_frequencies]
+  float table[64], factor[1];
+  const int64_t pairs[] = {64}, one[] = {1};
+  const fovea_tensor t = fovea_tensor_contiguous(table, FOVEA_F32, 1, pairs);
+  const fovea_tensor f = fovea_tensor_contiguous(factor, FOVEA_F32, 1, one);
+  const fovea_rotary_frequencies_options llama = {.struct_size = sizeof llama,
+                                                  .kind = FOVEA_FREQUENCIES_LLAMA3,
+                                                  .base = 500000,
+                                                  .factor = 8,
+                                                  .original_length = 8192,
+                                                  .low_frequency_factor = 1,
+                                                  .high_frequency_factor = 4};
+  status = fovea_rotary_frequencies(&t, &f, &llama);  // Llama 3.1: for heads of 128 features
+  fovea_rotary_options turn = {.struct_size = sizeof turn, .offset = 9000, .frequencies = &t};
+  turn.attention_factor = factor[0];
+  // [end]
+  MUST(status == FOVEA_OK && table[0] == 1 && table[63] < 4e-7F && turn.attention_factor == 1);
+}
+
 static void alibi_slopes(void) {
   // [alibi_slopes]
   float slopes[4];
@@ -183,6 +203,39 @@ static void layer_norm(void) {
   status = fovea_layer_norm(NULL, &q, &o, &options);
   // [end]
   MUST(status == FOVEA_OK && fabsf(out[0][0] - 1) < 1e-4F && fabsf(out[0][1] + 1) < 1e-4F);
+}
+
+static void rms_norm(void) {
+  // [rms_norm]
+  static float sums[2][2];
+  const fovea_tensor sum = fovea_tensor_contiguous(sums, FOVEA_F32, 2, two);
+  fovea_rms_norm_options options = {.struct_size = sizeof options, .residual = &q, .sum = &sum};
+  status = fovea_rms_norm(NULL, &q, &o, &options);  // of q + q, which is in sums then
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[0][0] - 1.41421F) < 1e-4F && sums[0][0] == 6);
+}
+
+static void softmax(void) {
+  // [softmax]
+  status = fovea_softmax(NULL, &q, 0, &o);                                 // down the columns
+  if (status == FOVEA_OK) status = fovea_log_softmax(NULL, &q, -1, &o);  // along the rows
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[0][1] + 3.04859F) < 1e-4F);
+}
+
+static void activation(void) {
+  // [activation]
+  status = fovea_activation(NULL, FOVEA_ACTIVATION_SILU, &q, &o);
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[0][0] - 2.85772F) < 1e-4F);
+}
+
+static void gemm(void) {
+  // [gemm]
+  fovea_gemm_options options = {.struct_size = sizeof options, .alpha = 0.5F, .beta = -1, .c = &q};
+  status = fovea_gemm(NULL, &q, &q, &o, &options);  // q q / 2 - q
+  // [end]
+  MUST(status == FOVEA_OK && out[0][0] == 1.5F && out[0][1] == 0);
 }
 
 static void kv_cache(void) {
@@ -249,7 +302,8 @@ static void failure(void) {
 int main(void) {
   attention(), score_function(), plan(), prepared_keys(), kernel_regression(), merge_states(), masked_softmax(),
       matmul();
-  elementwise(), positional_encoding(), rotary(), alibi_slopes(), linear(), layer_norm(), kv_cache();
+  elementwise(), positional_encoding(), rotary(), rotary_frequencies(), alibi_slopes(), linear(), layer_norm(), kv_cache();
+  rms_norm(), softmax(), activation(), gemm();
   tensor(), context(), failure(), multi_head_attention();
   return 0;
 }

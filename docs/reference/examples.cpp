@@ -114,6 +114,25 @@ void multiply() {
   fovea::layer_norm(Tensor(query, {2, 2}), Tensor(out, {2, 2}), {.epsilon = 1e-5F, .residual = Tensor(query, {2, 2})});
   // [end]
   must(near(out[0], 1) && near(out[1], -1), __LINE__);
+  // [rms_norm]
+  std::vector<float> sums(4);
+  const Tensor square(query, {2, 2}), result(out, {2, 2});
+  fovea::rms_norm(square, result, {.residual = square, .sum = Tensor(sums, {2, 2})});  // of their sum, which is in sums
+  // [end]
+  must(near(out[0], 1.41421F) && sums[0] == 6, __LINE__);
+  // [softmax]
+  fovea::softmax(square, 0, result);       // down the columns
+  fovea::log_softmax(square, -1, result);  // along the rows
+  // [end]
+  must(near(out[1], -3.04859F), __LINE__);
+  // [activation]
+  fovea::activation(fovea::Activation::silu, query, out);
+  // [end]
+  must(near(out[0], 2.85772F), __LINE__);
+  // [gemm]
+  fovea::gemm(square, square, result, {.alpha = 0.5F, .beta = -1.0F, .c = square});
+  // [end]
+  must(out[0] == 1.5F && out[1] == 0, __LINE__);
   // [multi_head_attention]
   const Tensor weights(identity, {2, 2});
   const fovea::MultiHeadWeights packed_weights(
@@ -136,6 +155,19 @@ void place() {
   fovea::rotary(Tensor(query, {2, 2}), Tensor(out, {2, 2}), {.offset = 3});  // [L, D]
   // [end]
   must(near(out[0], 3 * std::cos(3.0F)), __LINE__);
+  // [rotary_frequencies]
+  std::vector<float> frequencies(64);
+  const float factor = fovea::rotary_frequencies(Tensor(frequencies), {.kind = fovea::FrequenciesKind::llama3,
+                                                                       .base = 500000,
+                                                                       .factor = 8,
+                                                                       .original_length = 8192,
+                                                                       .low_frequency_factor = 1,
+                                                                       .high_frequency_factor = 4});  // Llama 3.1
+  std::vector<float> head(128, 1.0F);
+  fovea::rotary(Tensor(head, {1, 128}), Tensor(head, {1, 128}),
+                {.offset = 9000, .frequencies = Tensor(frequencies), .attention_factor = factor});
+  // [end]
+  must(near(head[63], 1 - 9000 * frequencies[63]), __LINE__);
   // [alibi_slopes]
   std::vector<float> slopes(4);
   fovea::alibi_slopes(Tensor(slopes));  // {1/4, 1/16, 1/64, 1/256}

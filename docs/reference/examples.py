@@ -79,6 +79,15 @@ back = fovea.rotary(turned, offset=3, inverse=True)
 # [end]
 assert np.allclose(back, heads, atol=1e-6)
 
+# [rotary_frequencies]
+frequencies, factor = fovea.rotary_frequencies(8, kind="llama3", base=500000.0, factor=8.0, original_length=8192,
+                                               low_frequency_factor=1.0, high_frequency_factor=4.0)  # Llama 3.1
+turned = fovea.rotary(heads, offset=9000, frequencies=frequencies, attention_factor=factor)
+sections = np.repeat([0, 1, 2], [2, 1, 1])                 # Qwen2-VL's: which of the positions [3, B, L] each pair takes
+images = fovea.rotary(heads, positions=np.zeros((3, 1, 5), np.int64), sections=sections)
+# [end]
+assert factor == 1 and turned.shape == heads.shape and np.array_equal(images, heads)
+
 # [alibi_slopes]
 slopes = fovea.alibi_slopes(4)                             # [1/4, 1/16, 1/64, 1/256]
 # [end]
@@ -94,6 +103,29 @@ assert out.tolist() == [[3, 0, 2], [0, 3, 2]]
 out = fovea.layer_norm(value, weight=np.ones(2, np.float32), epsilon=1e-5, residual=value)
 # [end]
 assert np.allclose(out, [[-1, 1]] * 3, atol=1e-4)
+
+# [rms_norm]
+total = np.empty_like(value)
+out = fovea.rms_norm(value, weight=np.ones(2, np.float32), residual=value, sum=total)
+# [end]
+assert np.allclose(out, 2 * value / np.sqrt(np.mean(4 * value * value, -1, keepdims=True)), atol=1e-4)
+assert np.array_equal(total, 2 * value)
+
+# [softmax]
+columns = fovea.softmax(np.zeros((2, 3), np.float32), axis=0)
+rows = fovea.log_softmax(np.zeros((2, 3), np.float32))
+# [end]
+assert np.allclose(columns, 1 / 2) and np.allclose(rows, -np.log(3))
+
+# [activation]
+out = fovea.activation("silu", value)
+# [end]
+assert np.allclose(out, value / (1 + np.exp(-value)))
+
+# [gemm]
+out = fovea.gemm(value.T, value, np.ones(2, np.float32), alpha=0.5, beta=-1)  # value.T value / 2 - 1
+# [end]
+assert np.allclose(out, value.T @ value / 2 - 1)
 
 # [kv_cache]
 cache = fovea.KVCache(batch=1, kv_heads=1, capacity=8, head_dim=2)

@@ -15,8 +15,8 @@
  * Elements  Where a declaration says F for an element type, F32, F16 and BF16 are taken, each tensor's its own choice. What
  *           is computed is float32, with the bits that F32 tensors of these numbers give, and rounded once when it is
  *           stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers and NaN are kept.
- *           fovea_exp, fovea_tanh, fovea_masked_softmax and fovea_layer_norm may compute with less than float32's digits
- *           where all their tensors have one type of 16 bits, and say by how much at most results are off then.
+ *           fovea_exp, fovea_tanh, fovea_masked_softmax, fovea_layer_norm and fovea_rms_norm may compute with less than
+ *           float32's digits where all their tensors have one type of 16 bits, and say by how much results are off then.
  * Empty     A call whose outputs have no elements is checked like any other, but for the values in its tensors: no data is
  *           looked at, and it takes neither memory nor time, however large its other sizes are.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
@@ -37,7 +37,9 @@
  *           exception trapped, whatever the threads involved have set. The calling thread's environment is afterwards as
  *           it was, sticky flags included; in it a caller's own parallel loop is called.
  * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then filled
- *           in. Zero is the default of every member. New members are only ever appended, so a program built against an
+ *           in. Zero is the default of every member. Where 0 could be meant as a number, a flag FOVEA_..._GIVEN says that the
+ *           member stands for itself; a size or a number of things that cannot be 0 has no such flag. New members are only
+ *           ever appended, so a program built against an
  *           older header keeps working; a newer program's extra members are accepted as long as they are zero. A
  *           struct_size that is no version's sizeof is refused.
  * Memory    A context keeps at most 64 MB of scratch memory for calls that are not planned. A plan tells what a run needs.
@@ -267,9 +269,11 @@ enum {
   FOVEA_LEAVE_ONE_OUT = 32, /* query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key  *
                              * query_offsets[b] + i if they are given)                                                */
   FOVEA_AVERAGE_WEIGHTS = 64, /* weights are the mean over the H heads                                                */
-  FOVEA_QUERY_INVARIANT = 128 /* a query's result has the same bits however many queries the call has: a decoder      *
-                               * going step by step gives the very bits of one causal call (not with dropout, which    *
-                               * goes by the query's number). Slower for few queries                                  */
+  FOVEA_QUERY_INVARIANT = 128, /* a query's result has the same bits however many queries the call has: a decoder     *
+                                * going step by step gives the very bits of one causal call (not with dropout, which   *
+                                * goes by the query's number). Slower for few queries                                 */
+  FOVEA_SCALE_GIVEN = 256,     /* scale is meant as it stands, 0 too: every finite score is then 0                    */
+  FOVEA_SIGMA_GIVEN = 512      /* of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error */
 };
 
 /* Positions. Where causal, window or ALiBi need the position of query i, it is, by default, K - Q + i if K >= Q (the
@@ -293,9 +297,10 @@ enum {
  * and without B and H where it has rank 2. */
 typedef struct fovea_attention_options {
   size_t struct_size;
-  uint32_t flags;           /* FOVEA_CAUSAL | ...                                                                     */
+  uint32_t flags;           /* FOVEA_CAUSAL | ..., not FOVEA_SIGMA_GIVEN                                              */
   int32_t empty_rows;       /* FOVEA_EMPTY_ROWS_*                                                                     */
-  float scale;              /* finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions                */
+  float scale;              /* finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless       *
+                             * FOVEA_SCALE_GIVEN                                                                      */
   float softcap;            /* finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)                    */
   int64_t query_offset;     /* used with FOVEA_QUERY_OFFSET; -2^30 to 2^30                                            */
   int64_t window_left;      /* >= 0, used with FOVEA_WINDOW_LEFT                                                      */
@@ -416,10 +421,23 @@ FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const 
                                             const fovea_tensor *valid_lens, const fovea_tensor *out,
                                             const fovea_masked_softmax_options *options);
 
+/* Softmax over one axis, out = e^(x - max) / sum e^(x - max); and its logarithm, out = (x - max) - log(sum e^(x - max)), which
+ * keeps its digits where softmax is 0.
+ *   x F [...], rank 1 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
+ *   axis from 0 to x's rank - 1, or from -1, the last one, backwards to -rank.
+ * As the formulas have it, -infinity alone along the axis gives NaN, and so do NaN and +infinity among it. What is off by how
+ * much in softmax over the last axis is as in fovea_masked_softmax; over another axis, and of the logarithm, F16 and BF16
+ * results are float32's, rounded once. */
+FOVEA_API fovea_status fovea_softmax(const fovea_context *context, const fovea_tensor *x, int32_t axis,
+                                     const fovea_tensor *out);
+FOVEA_API fovea_status fovea_log_softmax(const fovea_context *context, const fovea_tensor *x, int32_t axis,
+                                         const fovea_tensor *out);
+
 /* ---- building blocks ----------------------------------------------------------------------------------------------- */
 
-/* out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
- * batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
+/* out = a b. a F32 [...,M,K], b F32 [...,K,N], out F32 [...,M,N]; "..." up to two batch axes. One that a or b lacks, or where
+ * it has size 1, is repeated: it serves every entry of out's. a and b may have any strides (a transposed view is just
+ * strides); out's last axis must be contiguous.
  * Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
  * Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
  * numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
@@ -429,6 +447,28 @@ FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const 
  * that are there, and the result is that of such tensors: within 2^-7 sum_k |a_k b_k| of float32's. */
 FOVEA_API fovea_status fovea_matmul(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
                                     const fovea_tensor *out);
+
+/* Bits of fovea_gemm_options.flags */
+enum {
+  FOVEA_GEMM_ALPHA_GIVEN = 1, /* alpha is meant as it stands, 0 too                                                    */
+  FOVEA_GEMM_BETA_GIVEN = 2   /* beta is meant as it stands: at 0 c is not read                                        */
+};
+
+typedef struct fovea_gemm_options {
+  size_t struct_size;
+  uint32_t flags;        /* FOVEA_GEMM_*                                                                                */
+  float alpha;           /* finite; 0: 1; unless FOVEA_GEMM_ALPHA_GIVEN                                                 */
+  float beta;            /* finite; 0: 1; unless FOVEA_GEMM_BETA_GIVEN                                                  */
+  int32_t reserved;      /* 0                                                                                           */
+  const fovea_tensor *c; /* F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are      *
+                          * repeated. May be out itself (same data, type, shape and strides). NULL: none                 */
+} fovea_gemm_options;
+
+/* out = alpha a b + beta c, in one pass over out. a, b, out, their types and what is promised of their product as in
+ * fovea_matmul, whose bits it gives without options. What comes after the product is computed in float32. options may be
+ * NULL. */
+FOVEA_API fovea_status fovea_gemm(const fovea_context *context, const fovea_tensor *a, const fovea_tensor *b,
+                                  const fovea_tensor *out, const fovea_gemm_options *options);
 
 /* A right-hand side stored once in the order the kernel reads it. Immutable and shareable; holds its own copy of b,
  * laid out for the instruction set of the context it was packed with. */
@@ -453,8 +493,8 @@ FOVEA_API void fovea_packed_matrix_destroy(fovea_packed_matrix *packed);
 FOVEA_API size_t fovea_packed_matrix_size(const fovea_packed_matrix *packed);
 
 /* out = a b with b packed before, without allocating, but for more than a few rows of a that are copied first: in another
- * type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or
- * [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
+ * type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or, one
+ * batch axis that both have, [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
  * it was rounded. The context must run the instruction set that b was packed for. */
 FOVEA_API fovea_status fovea_matmul_packed(const fovea_context *context, const fovea_tensor *a,
                                            const fovea_packed_matrix *b, const fovea_tensor *out);

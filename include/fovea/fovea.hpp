@@ -54,6 +54,13 @@ Options sized() noexcept {
   return options;
 }
 
+// A number that may be 0: with the flag that says it is meant.
+template <typename Number>
+void set_given(const std::optional<Number> &given, int flag, Number &member, std::uint32_t &flags) noexcept {
+  member = given.value_or(0);
+  flags |= static_cast<std::uint32_t>(given.has_value()) * static_cast<std::uint32_t>(flag);
+}
+
 }  // namespace detail
 
 // ---- context --------------------------------------------------------------------------------------------------------
@@ -127,7 +134,7 @@ struct AttentionOptions {
   bool average_weights = false;
   bool query_invariant = false;
   EmptyRows empty_rows = EmptyRows::zero;
-  float scale = 0;  // 0: the score function's own
+  std::optional<float> scale = {};  // none: the score function's own
   float softcap = 0;
   std::optional<std::int64_t> query_offset = {};
   std::optional<std::int64_t> window_left = {};
@@ -161,7 +168,7 @@ struct AttentionOptions {
     set(window_left.has_value(), FOVEA_WINDOW_LEFT);
     set(window_right.has_value(), FOVEA_WINDOW_RIGHT);
     c.empty_rows = static_cast<std::int32_t>(empty_rows);
-    c.scale = scale;
+    detail::set_given(scale, FOVEA_SCALE_GIVEN, c.scale, c.flags);
     c.softcap = softcap;
     c.query_offset = query_offset.value_or(0);
     c.window_left = window_left.value_or(0);
@@ -354,7 +361,7 @@ class Plan {
 
 struct KernelRegressionOptions {
   bool leave_one_out = false;
-  float sigma = 0;  // 0: 1
+  std::optional<float> sigma = {};  // none: 1
   Output weights = {};
 };
 
@@ -362,7 +369,7 @@ inline void kernel_regression(const Input &queries, const Input &inputs, const I
                               const KernelRegressionOptions &options = {}, const Context &context = {}) {
   auto c = detail::sized<fovea_kernel_regression_options>();
   if (options.leave_one_out) c.flags = FOVEA_LEAVE_ONE_OUT;
-  c.sigma = options.sigma;
+  detail::set_given(options.sigma, FOVEA_SIGMA_GIVEN, c.sigma, c.flags);
   c.weights = options.weights.get();
   check(fovea_kernel_regression(context.get(), queries.get(), inputs.get(), targets.get(), out.get(), &c));
 }
@@ -375,14 +382,14 @@ inline void merge_states(const Input &outs, const Input &lses, const Output &out
 // ---- positions ------------------------------------------------------------------------------------------------------
 
 struct PositionalEncodingOptions {
-  float base = 0;  // 0: 10000
+  std::optional<float> base = {};  // none: 10000
   float dropout = 0;
   std::int64_t offset = 0;
   std::uint64_t dropout_seed = 0;
 
   fovea_positional_encoding_options c_options() const noexcept {
     auto c = detail::sized<fovea_positional_encoding_options>();
-    c.base = base;
+    detail::set_given(base, FOVEA_ENCODING_BASE_GIVEN, c.base, c.flags);
     c.dropout = dropout;
     c.offset = offset;
     c.dropout_seed = dropout_seed;
@@ -402,34 +409,6 @@ inline void add_positional_encoding(const Input &x, const Output &out, const Pos
   check(fovea_add_positional_encoding(context.get(), x.get(), out.get(), &c));
 }
 
-struct RotaryOptions {
-  bool interleaved = false;
-  bool inverse = false;
-  float base = 0;            // 0: 10000
-  float position_scale = 0;  // 0: 1
-  std::int64_t rotary_dim = 0;
-  std::int64_t offset = 0;
-  Integers positions = {};
-
-  // For the C functions. Points into this object.
-  fovea_rotary_options c_options() const noexcept {
-    auto c = detail::sized<fovea_rotary_options>();
-    if (interleaved) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INTERLEAVED);
-    if (inverse) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INVERSE);
-    c.base = base;
-    c.position_scale = position_scale;
-    c.rotary_dim = rotary_dim;
-    c.offset = offset;
-    c.positions = detail::get(positions);
-    return c;
-  }
-};
-
-inline void rotary(const Input &x, const Output &out, const RotaryOptions &options = {}, const Context &context = {}) {
-  const fovea_rotary_options c = options.c_options();
-  check(fovea_rotary(context.get(), x.get(), out.get(), &c));
-}
-
 inline void alibi_slopes(const Output &out) { check(fovea_alibi_slopes(out.get())); }
 
 // ---- building blocks ------------------------------------------------------------------------------------------------
@@ -444,6 +423,14 @@ inline void masked_softmax(const Input &x, const Integers &valid_lens, const Out
   auto c = detail::sized<fovea_masked_softmax_options>();
   c.empty_rows = static_cast<std::int32_t>(options.empty_rows);
   check(fovea_masked_softmax(context.get(), x.get(), detail::get(valid_lens), out.get(), &c));
+}
+
+// axis: from 0, or from -1 for the last one backwards.
+inline void softmax(const Input &x, std::int32_t axis, const Output &out, const Context &context = {}) {
+  check(fovea_softmax(context.get(), x.get(), axis, out.get()));
+}
+inline void log_softmax(const Input &x, std::int32_t axis, const Output &out, const Context &context = {}) {
+  check(fovea_log_softmax(context.get(), x.get(), axis, out.get()));
 }
 
 // A right-hand side in the order that the kernel reads.
@@ -470,6 +457,21 @@ inline void matmul(const Input &a, const Input &b, const Output &out, const Cont
 
 inline void matmul(const Input &a, const PackedMatrix &b, const Output &out, const Context &context = {}) {
   check(fovea_matmul_packed(context.get(), a.get(), b.get(), out.get()));
+}
+
+struct GemmOptions {
+  std::optional<float> alpha = {};  // none: 1
+  std::optional<float> beta = {};   // none: 1
+  Input c = {};
+};
+
+inline void gemm(const Input &a, const Input &b, const Output &out, const GemmOptions &options = {},
+                 const Context &context = {}) {
+  auto c = detail::sized<fovea_gemm_options>();
+  detail::set_given(options.alpha, FOVEA_GEMM_ALPHA_GIVEN, c.alpha, c.flags);
+  detail::set_given(options.beta, FOVEA_GEMM_BETA_GIVEN, c.beta, c.flags);
+  c.c = options.c.get();
+  check(fovea_gemm(context.get(), a.get(), b.get(), out.get(), &c));
 }
 
 inline void exp(const Input &x, const Output &out, const Context &context = {}) {

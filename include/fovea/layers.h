@@ -1,4 +1,4 @@
-/* fovea: what transformer layers are made of besides attention itself: positions, linear layers, layer
+/* fovea: what transformer layers are made of besides attention itself: positions, linear layers,
  * normalisation, key/value caches, multi-head attention. Part of fovea.h, whose conventions hold here too; include that.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -14,12 +14,19 @@ extern "C" {
 
 /* ---- positions ----------------------------------------------------------------------------------------------------- */
 
+/* Bits of fovea_positional_encoding_options.flags */
+enum {
+  FOVEA_ENCODING_BASE_GIVEN = 1 /* base is meant as it stands: 0 is an error                                           */
+};
+
 typedef struct fovea_positional_encoding_options {
   size_t struct_size;
-  float base;             /* > 1 and finite; 0: 10000                                                                 */
+  float base;             /* > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN                               */
   float dropout;          /* in [0, 1); for fovea_add_positional_encoding                                             */
   int64_t offset;         /* position of row 0, 0 to 2^30                                                             */
   uint64_t dropout_seed;  /* used with dropout                                                                        */
+  uint32_t flags;         /* FOVEA_ENCODING_*                                                                         */
+  int32_t reserved;       /* 0                                                                                        */
 } fovea_positional_encoding_options;
 
 /* The sinusoidal encoding (Vaswani et al. 2017), positions x features:
@@ -39,29 +46,102 @@ FOVEA_API fovea_status fovea_add_positional_encoding(const fovea_context *contex
 /* Bits of fovea_rotary_options.flags */
 enum {
   FOVEA_ROTARY_INTERLEAVED = 1, /* pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama    */
-  FOVEA_ROTARY_INVERSE = 2      /* rotate back                                                                                */
+  FOVEA_ROTARY_INVERSE = 2,     /* rotate back                                                                                */
+  FOVEA_ROTARY_BASE_GIVEN = 4,  /* base is meant as it stands: 0 is an error                                                  */
+  FOVEA_ROTARY_POSITION_SCALE_GIVEN = 8, /* position_scale is meant as it stands, 0 too: all rows stand at position 0         */
+  FOVEA_ROTARY_DIM_GIVEN = 16,  /* rotary_dim is meant as it stands, 0 too: x is copied                                       */
+  FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN = 32 /* attention_factor is meant as it stands, 0 too                                    */
 };
 
 typedef struct fovea_rotary_options {
   size_t struct_size;
   uint32_t flags;
-  float base;           /* > 1 and finite; 0: 10000                                                                          */
-  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1     */
+  float base;           /* > 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN                                          */
+  float position_scale; /* positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1;      *
+                         * unless FOVEA_ROTARY_POSITION_SCALE_GIVEN                                                          */
   int32_t reserved;     /* 0                                                                                                 */
-  int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even)           */
+  int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even);          *
+                         * unless FOVEA_ROTARY_DIM_GIVEN                                                                     */
   int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30. position_scale times the       *
                          * largest position must not pass 2^34                                                               */
-  const fovea_tensor *positions; /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
+  const fovea_tensor *positions;   /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's      *
+                                    * first axis. With sections [S,L] or [S,B,L]                                             */
+  const fovea_tensor *frequencies; /* F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by   *
+                                    * base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the     *
+                                    * largest position at most 2^34. fovea_rotary_frequencies makes what models use          */
+  const fovea_tensor *sections;    /* I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at        *
+                                    * positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 *
+                                    * 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends   */
+  const fovea_tensor *cosines;     /* F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and     *
+                                    * positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its  *
+                                    * position, and offset is 0. Instead of an angle: base, position_scale, frequencies are  *
+                                    * not given. Last axis contiguous                                                        */
+  const fovea_tensor *sines;       /* F, of cosines' shape, last axis contiguous; both are given or neither                  */
+  float attention_factor;          /* cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless          *
+                                    * FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN                                                    */
+  int32_t reserved_tail;           /* 0                                                                                      */
 } fovea_rotary_options;
 
 /* Rotary position embedding (Su et al. 2021): pair j of row i turns by the angle position(i) * base^(-2j/rotary_dim):
  *   (x, y) -> (x cos - y sin, x sin + y cos)
  * x F [...,L,D], rank 2 to 6, out F of the same shape, last axis contiguous; in place allowed when data, strides and
  * types are the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: before it is
- * rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
- * options may be NULL. */
+ * rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to angles of 10^6, and within
+ * 5e-7 (|x| + |y|) more up to 2^30; with attention_factor a, within |a| times that and 2^-24 |a| (|x| + |y|); with cosines
+ * and sines given, within 4 * 2^-24 |a| (|x cos| + |y sin|), and likewise the other. options may be NULL. */
 FOVEA_API fovea_status fovea_rotary(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                     const fovea_rotary_options *options);
+
+/* How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d). */
+enum {
+  FOVEA_FREQUENCIES_PLAIN = 0,    /* f(j)                                                             Su et al. 2021         */
+  FOVEA_FREQUENCIES_LINEAR = 1,   /* f(j) / factor                                                    Chen et al. 2023       */
+  FOVEA_FREQUENCIES_DYNAMIC = 2,  /* f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the    *
+                                   * larger of length and original_length          "dynamic NTK" in Peng et al. 2023, app. B  */
+  FOVEA_FREQUENCIES_YARN = 3,     /* f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs *
+                                   * that turn fast_rotations and slow_rotations times in original_length:                   *
+                                   * d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole    *
+                                   * pairs, at least 0 and at most d - 1                              Peng et al. 2023       */
+  FOVEA_FREQUENCIES_LONGROPE = 4, /* f(j) / long_factors[j] if length > original_length, else / short_factors[j]             *
+                                   *                                                                  Ding et al. 2024       */
+  FOVEA_FREQUENCIES_LLAMA3 = 5    /* f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor -  *
+                                   * low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in          *
+                                   * original_length                                                  Llama 3.1, its code    */
+};
+
+/* Bits of fovea_rotary_frequencies_options.flags */
+enum {
+  FOVEA_YARN_UNROUNDED = 1 /* low and high of YaRN are not rounded to whole pairs ("truncate": false)                        */
+};
+
+/* A member that another kind takes is 0 or NULL. */
+typedef struct fovea_rotary_frequencies_options {
+  size_t struct_size;
+  uint32_t flags;              /* FOVEA_YARN_*                                                                               */
+  int32_t kind;                /* FOVEA_FREQUENCIES_*                                                                        */
+  float base;                  /* "theta", > 1 and finite                                                                    */
+  float factor;                /* of all kinds but PLAIN: how many times longer the context is; > 0 and finite               */
+  int64_t original_length;     /* of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30                           */
+  int64_t length;              /* of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length       */
+  float low_frequency_factor;  /* of LLAMA3: >= 0                                                                            */
+  float high_frequency_factor; /* of LLAMA3: finite, above low_frequency_factor                                              */
+  float fast_rotations;        /* of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none                    */
+  float slow_rotations;        /* of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none                     */
+  float mscale;                /* of YARN: >= 0 and finite, for attention_factor                                             */
+  float mscale_all_dim;        /* of YARN: likewise                                                                          */
+  const fovea_tensor *short_factors; /* of LONGROPE: F32 [d/2], any stride, > 0 and finite                                   */
+  const fovea_tensor *long_factors;  /* of LONGROPE: likewise                                                                */
+} fovea_rotary_frequencies_options;
+
+/* The frequencies and the attention factor that a model's configuration asks for, for fovea_rotary_options: Llama 3.1's,
+ * YaRN's, LongRoPE's (Phi-3), ..., computed in float64 and rounded once.
+ *   frequencies F32 [d/2], d being rotary_dim, any stride   attention_factor F32 [1], or NULL
+ * attention_factor is 1, but of YARN, for a factor above 1, (1 + m ln factor / 10) / (1 + a ln factor / 10), m being mscale and
+ * a mscale_all_dim if neither is 0, else 1 and 0; and of LONGROPE, likewise, sqrt(1 + ln factor / ln original_length). A
+ * configuration that names another takes precedence. Zeros put at the end of the result leave those pairs as they are
+ * ("proportional"). */
+FOVEA_API fovea_status fovea_rotary_frequencies(const fovea_tensor *frequencies, const fovea_tensor *attention_factor,
+                                                const fovea_rotary_frequencies_options *options);
 
 /* The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
  * the power of two P below, then every other one of 2P heads. out F32 [H], any stride. */
@@ -85,6 +165,11 @@ enum {
 
 /* Largest error: GELU 7 ulp, GELU_TANH and SILU 3.5 ulp; a result smaller than 1e-35 in magnitude may come out as 0. NaN
  * stays NaN; at -infinity all but NONE give 0. */
+
+/* out = activation(x), element by element; activation is a FOVEA_ACTIVATION_*. x and out F, rank 1 to 6, last axis contiguous,
+ * same shapes; in place allowed when data, strides and types are the same. */
+FOVEA_API fovea_status fovea_activation(const fovea_context *context, int32_t activation, const fovea_tensor *x,
+                                        const fovea_tensor *out);
 
 typedef struct fovea_linear_pack_options {
   size_t struct_size;
@@ -117,22 +202,55 @@ FOVEA_API fovea_status fovea_linear(const fovea_context *context, const fovea_te
                                     const fovea_packed_matrix *weight, const fovea_tensor *out,
                                     const fovea_linear_options *options);
 
+/* ---- normalisation ------------------------------------------------------------------------------------------------- */
+
+/* Bits of fovea_layer_norm_options.flags and of fovea_rms_norm_options.flags */
+enum {
+  FOVEA_NORM_EPSILON_GIVEN = 1,  /* epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS       *
+                                  * normalisation, then gives NaN                                                       */
+  FOVEA_NORM_WEIGHT_FROM_ONE = 2 /* of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a *
+                                  * weight nothing changes                                                              */
+};
+
 typedef struct fovea_layer_norm_options {
   size_t struct_size;
-  float epsilon;                /* finite, >= 0; 0: 1e-5                                                               */
-  int32_t reserved;             /* 0                                                                                   */
+  float epsilon;                /* finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN                              */
+  uint32_t flags;               /* FOVEA_NORM_*, not FOVEA_NORM_WEIGHT_FROM_ONE                                        */
   const fovea_tensor *weight;   /* F [E], contiguous; NULL: ones                                                       */
   const fovea_tensor *bias;     /* F [E], contiguous; NULL: zeros                                                      */
   const fovea_tensor *residual; /* F, x's shape, last axis contiguous: x + residual is normalised                      */
+  const fovea_tensor *sum;      /* output F, x's shape, last axis contiguous: x + residual, as a layer that comes later  *
+                                 * wants it; with residual only                                                        */
+  const fovea_tensor *mean;     /* output F32 [...], x's axes without the last, any strides: mean(y)                   */
+  const fovea_tensor *inverse_deviation; /* output F32, likewise: 1 / sqrt(variance(y) + epsilon)                      */
 } fovea_layer_norm_options;
 
 /* Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
  *   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
  * x F [...,E], rank 1 to 6, E >= 1, out F of the same shape; in place allowed when data, strides and types are the same,
- * for residual too. options may be NULL. Where all tensors given are F16, or all BF16: off by at most 0.53 of the type's
- * last place, beside float32's rounding errors in y - mean(y), in the product with weight and in the sum with bias. */
+ * for residual too, and so for sum: one of the two may be x and the other residual. options may be NULL. Where all tensors
+ * given are F16, or all BF16: off by at most 0.53 of the type's last place, beside float32's rounding errors in y - mean(y),
+ * in the product with weight and in the sum with bias. Sum is x + residual in float32, rounded once; what is normalised is
+ * not rounded to sum's type. */
 FOVEA_API fovea_status fovea_layer_norm(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                         const fovea_layer_norm_options *options);
+
+typedef struct fovea_rms_norm_options {
+  size_t struct_size;
+  float epsilon;                /* finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN                              */
+  uint32_t flags;               /* FOVEA_NORM_*                                                                        */
+  const fovea_tensor *weight;   /* F [E], contiguous; NULL: ones                                                       */
+  const fovea_tensor *residual; /* F, x's shape, last axis contiguous: x + residual is normalised                      */
+  const fovea_tensor *sum;      /* output F, as in fovea_layer_norm_options                                            */
+  const fovea_tensor *inverse_deviation; /* output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)                  */
+} fovea_rms_norm_options;
+
+/* Normalisation by the root of the mean square (Zhang and Sennrich 2019) over the last axis, of y = x + residual:
+ *   out = y / sqrt(mean(y^2) + epsilon) * weight
+ * Tensors, in place, sum and what F16 and BF16 are off by as in fovea_layer_norm, without a mean and a bias. options may
+ * be NULL. */
+FOVEA_API fovea_status fovea_rms_norm(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
+                                      const fovea_rms_norm_options *options);
 
 /* ---- key/value cache ----------------------------------------------------------------------------------------------- */
 
@@ -244,11 +362,11 @@ typedef struct fovea_mha_options {
   int32_t precision;                        /* FOVEA_PRECISION_*, of what is F32 but the weights, and of attention      *
                                              * unless attention.precision says otherwise                                */
   const fovea_attention_options *attention; /* scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D].  *
-                                             * scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults         */
+                                             * NULL: defaults                                                           */
   const fovea_score *score;                 /* how heads compare; its parameters serve all heads. NULL: scaled dot      */
   const fovea_rotary_options *rotary;       /* turns projected queries and keys; needs Dk = D. Row i of either stands    *
                                              * at offset + i, plus the cache's length; or at positions[i], which needs  *
-                                             * as many queries as keys. NULL: none                                      */
+                                             * as many queries as keys, as cosines of rows do. NULL: none               */
   fovea_kv_cache *cache;                    /* projected keys and values are appended to it, and all it then holds is   *
                                              * attended: K below is its length. NULL: none                              */
 } fovea_mha_options;

@@ -1,5 +1,5 @@
-// Linear layers, layer normalisation, multi-head attention and key/value caches: part of fovea.hpp, which includes this
-// and says how the C++ interface differs from the C one; layers.h is the manual.
+// Rotary embedding, linear layers, normalisation, multi-head attention and key/value caches: part of fovea.hpp, which
+// includes this and says how the C++ interface differs from the C one; layers.h is the manual.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef FOVEA_LAYERS_HPP
@@ -11,6 +11,98 @@ namespace fovea {
 inline namespace face {
 
 enum class WeightLayout : std::int32_t { out_in = FOVEA_WEIGHT_OUT_IN, in_out = FOVEA_WEIGHT_IN_OUT };
+
+// ---- rotary position embedding -------------------------------------------------------------------------------------
+
+struct RotaryOptions {
+  bool interleaved = false;
+  bool inverse = false;
+  std::optional<float> base = {};               // none: 10000
+  std::optional<float> position_scale = {};     // none: 1
+  std::optional<std::int64_t> rotary_dim = {};  // none: all features
+  std::int64_t offset = 0;
+  Integers positions = {};
+  Input frequencies = {};
+  Integers sections = {};
+  Input cosines = {}, sines = {};
+  std::optional<float> attention_factor = {};  // none: 1
+
+  // For the C functions. Points into this object.
+  fovea_rotary_options c_options() const noexcept {
+    auto c = detail::sized<fovea_rotary_options>();
+    if (interleaved) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INTERLEAVED);
+    if (inverse) c.flags |= static_cast<std::uint32_t>(FOVEA_ROTARY_INVERSE);
+    detail::set_given(base, FOVEA_ROTARY_BASE_GIVEN, c.base, c.flags);
+    detail::set_given(position_scale, FOVEA_ROTARY_POSITION_SCALE_GIVEN, c.position_scale, c.flags);
+    detail::set_given(rotary_dim, FOVEA_ROTARY_DIM_GIVEN, c.rotary_dim, c.flags);
+    c.offset = offset;
+    c.positions = detail::get(positions);
+    c.frequencies = frequencies.get();
+    c.sections = detail::get(sections);
+    c.cosines = cosines.get();
+    c.sines = sines.get();
+    detail::set_given(attention_factor, FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN, c.attention_factor, c.flags);
+    return c;
+  }
+};
+
+inline void rotary(const Input &x, const Output &out, const RotaryOptions &options = {}, const Context &context = {}) {
+  const fovea_rotary_options c = options.c_options();
+  check(fovea_rotary(context.get(), x.get(), out.get(), &c));
+}
+
+enum class FrequenciesKind : std::int32_t {
+  plain = FOVEA_FREQUENCIES_PLAIN,
+  linear = FOVEA_FREQUENCIES_LINEAR,
+  dynamic = FOVEA_FREQUENCIES_DYNAMIC,
+  yarn = FOVEA_FREQUENCIES_YARN,
+  longrope = FOVEA_FREQUENCIES_LONGROPE,
+  llama3 = FOVEA_FREQUENCIES_LLAMA3
+};
+
+// {.kind = FrequenciesKind::linear, .base = 10000, .factor = 4}
+struct RotaryFrequenciesOptions {
+  FrequenciesKind kind = FrequenciesKind::plain;
+  bool unrounded = false;
+  float base = 10000;
+  float factor = 0;
+  std::int64_t original_length = 0, length = 0;
+  float low_frequency_factor = 0, high_frequency_factor = 0;
+  std::optional<float> fast_rotations = {}, slow_rotations = {};  // none: YaRN's 32 and 1
+  float mscale = 0, mscale_all_dim = 0;
+  Input short_factors = {}, long_factors = {};
+
+  // For the C function. Points into this object.
+  fovea_rotary_frequencies_options c_options() const noexcept {
+    const bool yarn = kind == FrequenciesKind::yarn;
+    auto c = detail::sized<fovea_rotary_frequencies_options>();
+    if (unrounded) c.flags = FOVEA_YARN_UNROUNDED;
+    c.kind = static_cast<std::int32_t>(kind);
+    c.base = base;
+    c.factor = factor;
+    c.original_length = original_length;
+    c.length = length;
+    c.low_frequency_factor = low_frequency_factor;
+    c.high_frequency_factor = high_frequency_factor;
+    c.fast_rotations = fast_rotations.value_or(yarn ? 32.0f : 0.0f);
+    c.slow_rotations = slow_rotations.value_or(yarn ? 1.0f : 0.0f);
+    c.mscale = mscale;
+    c.mscale_all_dim = mscale_all_dim;
+    c.short_factors = short_factors.get();
+    c.long_factors = long_factors.get();
+    return c;
+  }
+};
+
+// Writes the frequencies; returns the attention factor.
+inline float rotary_frequencies(const Output &frequencies, const RotaryFrequenciesOptions &options = {}) {
+  const fovea_rotary_frequencies_options c = options.c_options();
+  float factor = 1;
+  const std::int64_t one = 1;
+  const fovea_tensor view = fovea_tensor_contiguous(&factor, FOVEA_F32, 1, &one);
+  check(fovea_rotary_frequencies(frequencies.get(), &view, &c));
+  return factor;
+}
 
 // ---- linear layers --------------------------------------------------------------------------------------------------
 
@@ -49,21 +141,57 @@ inline void linear(const Input &x, const PackedMatrix &weight, const Output &out
   check(fovea_linear(context.get(), x.get(), weight.get(), out.get(), &c));
 }
 
+// Element by element.
+inline void activation(Activation kind, const Input &x, const Output &out, const Context &context = {}) {
+  check(fovea_activation(context.get(), static_cast<std::int32_t>(kind), x.get(), out.get()));
+}
+
+// ---- normalisation --------------------------------------------------------------------------------------------------
+
 struct LayerNormOptions {
-  float epsilon = 0;  // 0: 1e-5
+  std::optional<float> epsilon = {};  // none: 1e-5
   Input weight = {};
   Input bias = {};
   Input residual = {};
+  // Filled in where given.
+  Output sum = {};
+  Output mean = {};
+  Output inverse_deviation = {};
 };
 
 inline void layer_norm(const Input &x, const Output &out, const LayerNormOptions &options = {},
                        const Context &context = {}) {
   auto c = detail::sized<fovea_layer_norm_options>();
-  c.epsilon = options.epsilon;
+  detail::set_given(options.epsilon, FOVEA_NORM_EPSILON_GIVEN, c.epsilon, c.flags);
   c.weight = options.weight.get();
   c.bias = options.bias.get();
   c.residual = options.residual.get();
+  c.sum = options.sum.get();
+  c.mean = options.mean.get();
+  c.inverse_deviation = options.inverse_deviation.get();
   check(fovea_layer_norm(context.get(), x.get(), out.get(), &c));
+}
+
+struct RmsNormOptions {
+  std::optional<float> epsilon = {};  // none: 1e-5
+  bool weight_from_one = false;
+  Input weight = {};
+  Input residual = {};
+  // Filled in where given.
+  Output sum = {};
+  Output inverse_deviation = {};
+};
+
+inline void rms_norm(const Input &x, const Output &out, const RmsNormOptions &options = {},
+                     const Context &context = {}) {
+  auto c = detail::sized<fovea_rms_norm_options>();
+  detail::set_given(options.epsilon, FOVEA_NORM_EPSILON_GIVEN, c.epsilon, c.flags);
+  if (options.weight_from_one) c.flags |= static_cast<std::uint32_t>(FOVEA_NORM_WEIGHT_FROM_ONE);
+  c.weight = options.weight.get();
+  c.residual = options.residual.get();
+  c.sum = options.sum.get();
+  c.inverse_deviation = options.inverse_deviation.get();
+  check(fovea_rms_norm(context.get(), x.get(), out.get(), &c));
 }
 
 // ---- key/value cache ------------------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ enum {
  *   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
  *   GAUSSIAN                                                                      > 0, finite        Dq = Dk
  *
- * options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+ * options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+ * others.
  *
  * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
  * exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -132,8 +133,8 @@ FOVEA_API fovea_status fovea_attention_prepared_plan_create(const fovea_context 
 
 typedef struct fovea_kernel_regression_options {
   size_t struct_size;
-  uint32_t flags;               /* FOVEA_LEAVE_ONE_OUT: query i does not attend training input i                        */
-  float sigma;                  /* the kernel's width, > 0 and finite; 0: 1                                             */
+  uint32_t flags;               /* FOVEA_LEAVE_ONE_OUT: query i does not attend training input i; FOVEA_SIGMA_GIVEN      */
+  float sigma;                  /* the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN                    */
   const fovea_tensor *weights;  /* output F [Q,N], or NULL                                                              */
 } fovea_kernel_regression_options;
 

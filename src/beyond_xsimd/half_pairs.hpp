@@ -3,6 +3,7 @@
 //
 //   widen_even_odd(halves, even, odd)     the elements of even index, and of odd: a shift and a mask, no shuffle
 //   join_even_odd(even, odd)              back, to the nearest; a float32 halfway between two becomes the larger in magnitude
+//   join_even_odd_exactly(even, odd)      the same, but of two as near the even one
 //   load_first_two_halves(from, count, rest), store_first_two_halves   nothing past count is touched; loaded are `rest`
 //   stream_two_halves(to, halves)         past the caches; `to` is a multiple of the register's size
 //   widen_two_float16, narrow_two_float16 the same of binary16, in order
@@ -25,11 +26,22 @@ FOVEA_HALVES void widen_even_odd(TwoHalves halves, Floats *even, Floats *odd) {
   *even = _mm512_castsi512_ps(_mm512_slli_epi32(halves, 16));
   *odd = _mm512_castsi512_ps(_mm512_and_si512(halves, _mm512_set1_epi32(-0x10000)));
 }
+FOVEA_HALVES TwoHalves join_upper_halves(__m512i even, __m512i odd) {
+  const __m512i upper_bytes = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
+  return _mm512_mask_shuffle_epi8(odd, 0x3333333333333333, even, upper_bytes);
+}
 FOVEA_HALVES TwoHalves join_even_odd(Floats even, Floats odd) {
   const __m512i half = _mm512_set1_epi32(0x8000);
-  const __m512i upper_bytes = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
-  return _mm512_mask_shuffle_epi8(_mm512_add_epi32(_mm512_castps_si512(odd), half), 0x3333333333333333,
-                                  _mm512_add_epi32(_mm512_castps_si512(even), half), upper_bytes);
+  return join_upper_halves(_mm512_add_epi32(_mm512_castps_si512(even), half),
+                           _mm512_add_epi32(_mm512_castps_si512(odd), half));
+}
+FOVEA_HALVES __m512i with_upper_half_rounded(Floats value) {
+  const __m512i bits = _mm512_castps_si512(value);
+  const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  return _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff)));
+}
+FOVEA_HALVES TwoHalves join_even_odd_exactly(Floats even, Floats odd) {
+  return join_upper_halves(with_upper_half_rounded(even), with_upper_half_rounded(odd));
 }
 FOVEA_HALVES void stream_two_halves(uint16_t *to, TwoHalves halves) {
   _mm512_stream_si512(reinterpret_cast<__m512i *>(to), halves);
@@ -52,6 +64,9 @@ FOVEA_HALVES TwoHalves join_even_odd(Floats even, Floats odd) {
   const __m256i half = _mm256_set1_epi32(0x8000);
   return _mm256_blend_epi16(_mm256_srli_epi32(_mm256_add_epi32(_mm256_castps_si256(even), half), 16),
                             _mm256_add_epi32(_mm256_castps_si256(odd), half), 0xaa);
+}
+FOVEA_HALVES TwoHalves join_even_odd_exactly(Floats even, Floats odd) {
+  return narrow_even_odd<Nans::short_ones>(even, odd);
 }
 FOVEA_HALVES void stream_two_halves(uint16_t *to, TwoHalves halves) {
   _mm256_stream_si256(reinterpret_cast<__m256i *>(to), halves);

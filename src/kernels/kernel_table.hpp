@@ -36,6 +36,19 @@ struct SoftmaxRows {
   bool stream;  // write past the caches: out is large and is not x
 };
 
+// Softmax over an axis that is not the last: element (k, column) at x + k * x_stride + column.
+struct SoftmaxColumns {
+  const void *x;
+  Dtype x_type;
+  int64_t x_stride;
+  void *out;  // may be x where types and strides are the same
+  Dtype out_type;
+  int64_t out_stride;
+  int64_t key_len;  // at least 1
+  int64_t columns;
+  bool log;  // the logarithm of it
+};
+
 struct MergeRow {
   const void *outs;  // part s stands s * out_stride elements from the first
   Dtype outs_type;
@@ -119,7 +132,10 @@ struct RowwiseKernels {
   int64_t lanes;  // floats in a register
   void (*exp)(const ElementRun &run);
   void (*tanh)(const ElementRun &run);
+  void (*activate)(const ElementRun &run, Activation kind);
   void (*softmax_rows)(const SoftmaxRows &rows);
+  void (*log_softmax_rows)(const SoftmaxRows &rows);  // of all keys
+  void (*softmax_columns)(const SoftmaxColumns &columns);
   void (*merge_row)(const MergeRow &row);
   void (*norm_rows)(const NormRows &rows);  // at least one
   // What a row with nothing to attend gives, by the problem's policy.
@@ -132,6 +148,8 @@ struct RowwiseKernels {
   void (*encode_rows)(const EncodingRows &rows);
   void (*add_rows)(const AddedRows &rows);
   void (*rotary_table)(const RotaryTable &rows);
+  void (*rotary_row_of_positions)(const RotaryTable &row);
+  void (*rotary_given_row)(const GivenTurns &row);
   void (*rotate_rows)(const RotatedRows &rows);
 };
 

@@ -1,6 +1,7 @@
 // Elements of 16 bits for kernels that take them and give them back: two registers' worth at a time, in an order of lanes
 // that is the same for load and store and otherwise not specified. Only for results without NaNs of float32's own
-// (Nans::short_ones). They are rounded to nearest, whichever way where they are halfway between two.
+// (Nans::short_ones). They are rounded to nearest, whichever way where they are halfway between two; by what is called
+// exact, to the even one then.
 #pragma once
 
 #include "beyond_xsimd/half_pairs.hpp"
@@ -25,6 +26,11 @@ FOVEA_INLINE TwoHalves narrow_pair(const Float &a, const Float &b) {
   if constexpr (same_type<Element, Bfloat16>) return join_even_odd(a, b);
   return narrow_two_float16(a, b);
 }
+template <class Element>
+FOVEA_INLINE TwoHalves narrow_pair_exactly(const Float &a, const Float &b) {
+  if constexpr (same_type<Element, Bfloat16>) return join_even_odd_exactly(a, b);
+  return narrow_two_float16(a, b);
+}
 
 template <class Element>
 FOVEA_INLINE void load_pair(const Element *from, Float *a, Float *b) {
@@ -47,6 +53,12 @@ FOVEA_INLINE void load_first_of_pair(const Element *from, int64_t count, uint16_
 template <class Element>
 FOVEA_INLINE void store_first_of_pair(Element *to, const Float &a, const Float &b, int64_t count) {
   store_first_two_halves(&to->bits, narrow_pair<Element>(a, b), count);
+}
+// `count`: of a pair of registers' or fewer.
+template <class Element>
+FOVEA_INLINE void store_up_to_pair_exactly(Element *to, const Float &a, const Float &b, int64_t count) {
+  const TwoHalves halves = narrow_pair_exactly<Element>(a, b);
+  count == pair_lanes ? store_two_halves(&to->bits, halves) : store_first_two_halves(&to->bits, halves, count);
 }
 #endif
 

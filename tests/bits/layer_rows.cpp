@@ -17,6 +17,10 @@ struct Rotary {
   int64_t rotary_dim = 0, offset = 0;
   std::vector<int32_t> positions = {};
   Shape strides = {};
+  bool frequencies = false;
+  std::vector<int32_t> sections = {};  // positions are of three
+  Shape table = {};                    // of cosines and sines
+  float attention_factor = 0;
 };
 
 void add_rotary(const std::string &name, const Rotary &rotary, BitsRows &rows) {
@@ -24,18 +28,36 @@ void add_rotary(const std::string &name, const Rotary &rotary, BitsRows &rows) {
     Numbers numbers(name);
     const Shape strides = rotary.strides.empty() ? contiguous_strides(rotary.shape) : rotary.strides;
     const auto x = std::make_shared<Tensor<float>>(numbers.tensor(rotary.shape, strides));
+    const auto made = [&](bool wanted, const Shape &shape) {
+      const Shape size = wanted ? shape : Shape{0};
+      return std::make_shared<Tensor<float>>(numbers.tensor(size, contiguous_strides(size)));
+    };
+    const auto frequencies = made(rotary.frequencies, {rotary.shape.back() / 2});
+    const auto cosines = made(!rotary.table.empty(), rotary.table), sines = made(!rotary.table.empty(), rotary.table);
     return [=](const fovea_context *context, Digest &digest) {
       const Tensor<float> out(rotary.shape, strides);
       const fovea_tensor from = x->view(), to = out.view();
-      const auto length = static_cast<int64_t>(rotary.positions.size());
-      const fovea_tensor positions = fovea_tensor_contiguous(rotary.positions.data(), FOVEA_I32, 1, &length);
+      const auto integers = [](const std::vector<int32_t> &values, int64_t parts) {
+        const int64_t shape[] = {parts, static_cast<int64_t>(values.size()) / parts};
+        return parts > 1 ? fovea_tensor_contiguous(values.data(), FOVEA_I32, 2, shape)
+                         : fovea_tensor_contiguous(values.data(), FOVEA_I32, 1, shape + 1);
+      };
+      const fovea_tensor positions = integers(rotary.positions, rotary.sections.empty() ? 1 : 3);
+      const fovea_tensor sections = integers(rotary.sections, 1);
+      const fovea_tensor frequencies_view = frequencies->view(), c = cosines->view(), s = sines->view();
+      const auto given = [](const fovea_tensor &tensor) { return tensor.shape[0] == 0 ? nullptr : &tensor; };
       auto options = sized_options<fovea_rotary_options>();
       options.flags = rotary.flags;
       options.base = rotary.base;
       options.position_scale = rotary.position_scale;
       options.rotary_dim = rotary.rotary_dim;
       options.offset = rotary.offset;
-      options.positions = length == 0 ? nullptr : &positions;
+      options.positions = rotary.positions.empty() ? nullptr : &positions;
+      options.frequencies = given(frequencies_view);
+      options.sections = given(sections);
+      options.cosines = given(c);
+      options.sines = given(s);
+      options.attention_factor = rotary.attention_factor;
       REQUIRE_OK(fovea_rotary(context, &from, &to, &options));
       digest.add(out);
     };
@@ -68,6 +90,33 @@ void add_encoding(const std::string &name, const Encoding &encoding, BitsRows &r
     };
   };
   rows.push_back({name, make});
+}
+
+void add_frequencies(BitsRows &rows) {
+  const auto make = [] {
+    return [](const fovea_context *, Digest &digest) {
+      Tensor<float> divisors(Shape{64});
+      divisors.fill([n = 0]() mutable { return 1.0F + 0.25F * static_cast<float>(n++); });
+      const fovea_tensor divisors_view = divisors.view();
+      for (int32_t kind = FOVEA_FREQUENCIES_PLAIN; kind <= FOVEA_FREQUENCIES_LLAMA3; ++kind) {
+        auto options = sized_options<fovea_rotary_frequencies_options>();
+        options.kind = kind;
+        options.base = 500000;
+        if (kind != FOVEA_FREQUENCIES_PLAIN) options.factor = 8;
+        if (kind > FOVEA_FREQUENCIES_LINEAR) options.original_length = 8192;
+        if (kind == FOVEA_FREQUENCIES_DYNAMIC) options.length = 20000;
+        if (kind == FOVEA_FREQUENCIES_YARN) options.fast_rotations = 32, options.slow_rotations = 1;
+        if (kind == FOVEA_FREQUENCIES_LLAMA3) options.low_frequency_factor = 1, options.high_frequency_factor = 4;
+        if (kind == FOVEA_FREQUENCIES_LONGROPE) options.short_factors = options.long_factors = &divisors_view;
+        const Tensor<float> out(Shape{64}), factor(Shape{1});
+        const fovea_tensor to = out.view(), factor_view = factor.view();
+        REQUIRE_OK(fovea_rotary_frequencies(&to, &factor_view, &options));
+        digest.add(out);
+        digest.add(factor);
+      }
+    };
+  };
+  rows.push_back({"rotary-frequencies", make});
 }
 
 void add_slopes(BitsRows &rows) {
@@ -120,6 +169,12 @@ void add_rotaries(BitsRows &rows) {
     add("positions", {.shape = {2, 5, 32}, .positions = {7, 0, 1000, 3, 3}});
     add("heads-last", {.shape = {2, 4, 30, 16}, .strides = {1920, 16, 64, 1}});
     add("many", {.shape = {8, 150, 128}});
+    const std::vector<int32_t> places = {7, 0, 1000, 3, 3, 9, 2, 40, 41, 5, 60, 61, 62, 63, 64};
+    const std::vector<int32_t> sections = {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2};
+    add("frequencies", {.shape = {2, 5, 32}, .offset = 90, .frequencies = true, .attention_factor = 1.25F});
+    add("sections", {.shape = {2, 5, 32}, .positions = places, .sections = sections});
+    add("table", {.shape = {2, 5, 32}, .offset = 2, .table = {9, 16}});
+    add("table-by-row", {.shape = {2, 5, 32}, .table = {2, 5, 16}, .attention_factor = 0.75F});
   }
 }
 
@@ -276,6 +331,7 @@ void add_position_rows(BitsRows &rows) {
   add_slopes(rows);
   add_encodings(rows);
   add_rotaries(rows);
+  add_frequencies(rows);
 }
 
 void add_cache_rows(BitsRows &rows) {

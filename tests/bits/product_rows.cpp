@@ -148,10 +148,44 @@ void add_layers(BitsRows &rows) {
       rows);
 }
 
+// alpha a b + beta c, c of any shape that is repeated.
+void add_gemm(const std::string &name, const Shape &a_shape, const Shape &b_shape, const Shape &c_shape, const Shape &shape,
+              BitsRows &rows) {
+  const auto make = [=] {
+    Numbers numbers(name);
+    const auto a = std::make_shared<Tensor<float>>(numbers.tensor(a_shape)),
+               b = std::make_shared<Tensor<float>>(numbers.tensor(b_shape)),
+               c = std::make_shared<Tensor<float>>(numbers.tensor(c_shape));
+    return [=](const fovea_context *context, Digest &digest) {
+      const Tensor<float> out(shape);
+      const fovea_tensor x = a->view(), y = b->view(), added = c->view(), to = out.view();
+      REQUIRE_OK(fovea_matmul(context, &x, &y, &to));
+      digest.add(out);
+      fovea_gemm_options options{};
+      options.struct_size = sizeof options;
+      options.alpha = 0.3F;
+      options.beta = -1.7F;
+      options.c = &added;
+      REQUIRE_OK(fovea_gemm(context, &x, &y, &to, &options));
+      digest.add(out);
+    };
+  };
+  rows.push_back({name, make});
+}
+
+void add_gemms(BitsRows &rows) {
+  add_gemm("gemm.row", {9, 40}, {40, 37}, {37}, {9, 37}, rows);
+  add_gemm("gemm.column", {9, 40}, {40, 37}, {9, 1}, {9, 37}, rows);
+  add_gemm("gemm.few-rows", {2, 40}, {40, 37}, {2, 37}, {2, 37}, rows);
+  add_gemm("gemm.two-axes", {2, 3, 9, 20}, {2, 3, 20, 18}, {3, 1, 1}, {2, 3, 9, 18}, rows);
+  add_gemm("gemm.repeated", {2, 1, 9, 20}, {1, 3, 20, 18}, {9, 18}, {2, 3, 9, 18}, rows);
+}
+
 }  // namespace
 
 void add_product_rows(BitsRows &rows) {
   add_products(rows);
+  add_gemms(rows);
   add_layers(rows);
 }
 

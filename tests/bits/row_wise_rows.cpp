@@ -1,4 +1,4 @@
-// What works row by row or element by element: exp, tanh, masked softmax, layer normalisation, merging.
+// What works row by row or element by element: exp, tanh, activations, softmax, normalisation, merging.
 #include "bits.hpp"
 
 #include "support/contexts.hpp"
@@ -129,8 +129,12 @@ void add_norm(const std::string &name, const Norm &n, BitsRows &rows) {
     const Tensor<float> weight = numbers.tensor({n.shape.back()}), bias = numbers.tensor({n.shape.back()});
     const Tensor<float> residual = numbers.tensor(n.residual ? n.shape : Shape{0});
     const fovea_tensor w = weight.view(), b = bias.view(), r = residual.view();
-    const fovea_layer_norm_options options = {
-        sizeof options, n.epsilon, 0, n.affine ? &w : nullptr, n.affine ? &b : nullptr, n.residual ? &r : nullptr};
+    fovea_layer_norm_options options{};
+    options.struct_size = sizeof options;
+    options.epsilon = n.epsilon;
+    options.weight = n.affine ? &w : nullptr;
+    options.bias = n.affine ? &b : nullptr;
+    options.residual = n.residual ? &r : nullptr;
     return fovea_layer_norm(context, &x, &out, &options);
   };
   add_call(name, n.shape, n.fill, call, rows);
@@ -164,6 +168,95 @@ void add_norms(BitsRows &rows) {
     x(2, 3) = -kInfinity;
   };
   add_norm("layer-norm.odd-numbers", {.shape = {5, 40}, .affine = true, .fill = odd}, rows);
+}
+
+// Both, with all that they give.
+void add_norm_outputs(const std::string &name, const Shape &shape, bool rms, BitsRows &rows) {
+  const auto make = [=] {
+    Numbers numbers(name);
+    const auto x = std::make_shared<Tensor<float>>(numbers.tensor(shape)),
+               residual = std::make_shared<Tensor<float>>(numbers.tensor(shape)),
+               weight = std::make_shared<Tensor<float>>(numbers.tensor({shape.back()}));
+    return [=](const fovea_context *context, Digest &digest) {
+      const Tensor<float> out(shape), sum(shape), mean({shape[0]}), inverse({shape[0]});
+      const fovea_tensor from = x->view(), more = residual->view(), w = weight->view(), to = out.view(),
+                         added = sum.view(), means = mean.view(), inverses = inverse.view();
+      const auto set = [&](auto &options) {
+        options.struct_size = sizeof options;
+        options.weight = &w;
+        options.residual = &more;
+        options.sum = &added;
+        options.inverse_deviation = &inverses;
+      };
+      if (rms) {
+        fovea_rms_norm_options options{};
+        set(options);
+        REQUIRE_OK(fovea_rms_norm(context, &from, &to, &options));
+        options.flags = FOVEA_NORM_WEIGHT_FROM_ONE;
+        digest.add(out);
+        REQUIRE_OK(fovea_rms_norm(context, &from, &to, &options));
+      } else {
+        fovea_layer_norm_options options{};
+        set(options);
+        options.mean = &means;
+        REQUIRE_OK(fovea_layer_norm(context, &from, &to, &options));
+        digest.add(mean);
+      }
+      for (const Tensor<float> *tensor : {&out, &sum, &inverse}) digest.add(*tensor);
+    };
+  };
+  rows.push_back({name, make});
+}
+
+void add_rms_norms(BitsRows &rows) {
+  const Sweep features = {{1, 2, 3},    {4, 5}, {7, 8, 9}, {15, 16, 17},       {31, 32, 33},
+                          {63, 64, 65}, {100},  {768},     {2047, 2048, 2049}, {5000}};
+  add_sweep(
+      "rms-norm.features", features,
+      [](const std::string &full, int64_t e, BitsRows &some) {
+        add_call(
+            full, {5, e}, {},
+            [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+              return fovea_rms_norm(c, &x, &out, nullptr);
+            },
+            some);
+        add_norm_outputs(full + ".outputs", {5, e}, true, some);
+        add_norm_outputs(full + ".of-layer-norm", {5, e}, false, some);
+      },
+      rows);
+}
+
+// ---- softmax over an axis, activations --------------------------------------------------------------------------------
+
+void add_softmax_over(const std::string &name, const Shape &shape, int32_t axis, BitsRows &rows) {
+  for (const bool log : {false, true}) {
+    add_call(
+        name + (log ? ".log" : ""), shape, {},
+        [=](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+          return log ? fovea_log_softmax(c, &x, axis, &out) : fovea_softmax(c, &x, axis, &out);
+        },
+        rows);
+  }
+}
+
+void add_softmaxes_over_axes(BitsRows &rows) {
+  add_sweep(
+      "softmax.columns", {{1, 2, 3}, {4, 5}, {7, 8, 9}, {15, 16, 17}, {31, 32, 33}, {63, 64, 65}, {130}},
+      [](const std::string &full, int64_t n, BitsRows &some) { add_softmax_over(full, {2, 9, n}, 1, some); }, rows);
+  add_softmax_over("softmax.long", {300, 70}, 0, rows);
+  add_softmax_over("softmax.last", {7, 133}, -1, rows);
+}
+
+void add_activations(BitsRows &rows) {
+  for (const int32_t kind : {FOVEA_ACTIVATION_NONE, FOVEA_ACTIVATION_RELU, FOVEA_ACTIVATION_GELU,
+                             FOVEA_ACTIVATION_GELU_TANH, FOVEA_ACTIVATION_SILU}) {
+    add_call(
+        "activation." + number(kind), {65536}, fill_with_all_sizes,
+        [=](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+          return fovea_activation(c, kind, &x, &out);
+        },
+        rows);
+  }
 }
 
 // ---- merging ---------------------------------------------------------------------------------------------------------
@@ -234,12 +327,28 @@ void add_types(BitsRows &rows) {
         return fovea_layer_norm(c, &x, &out, nullptr);
       },
       [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        fovea_rms_norm_options options{};
+        options.struct_size = sizeof options;
+        options.residual = &x;
+        return fovea_rms_norm(c, &x, &out, &options);
+      },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_softmax(c, &x, 1, &out);
+      },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_log_softmax(c, &x, -1, &out);
+      },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_activation(c, FOVEA_ACTIVATION_SILU, &x, &out);
+      },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
         return fovea_rotary(c, &x, &out, nullptr);
       },
       [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
         return fovea_add_positional_encoding(c, &x, &out, nullptr);
       }};
-  const char *const names[] = {"exp", "tanh", "masked-softmax", "layer-norm", "rotary", "encoding-added"};
+  const char *const names[] = {"exp", "tanh", "masked-softmax", "layer-norm", "rms-norm",
+                               "softmax-over-1", "log-softmax", "silu", "rotary", "encoding-added"};
   for (size_t n = 0; n < std::size(names); ++n) {
     const std::string name = std::string(names[n]) + ".16-bits.";
     add_typed(name + "half", {3, 9, 70}, FOVEA_F16, FOVEA_F16, calls[n], rows);
@@ -254,6 +363,9 @@ void add_row_wise_rows(BitsRows &rows) {
   add_elementwise(rows);
   add_softmaxes(rows);
   add_norms(rows);
+  add_rms_norms(rows);
+  add_softmaxes_over_axes(rows);
+  add_activations(rows);
   add_merges(rows);
   add_types(rows);
 }

@@ -156,12 +156,28 @@ static void test_masked_softmax(const fovea_context *context) {
   CHECK(near(x[15], 0.25));
 }
 
+static void test_softmax(const fovea_context *context) {
+  float x[4] = {0, 1, 0, 0}, y[4];
+  const fovea_tensor tx = tensor2(x, 2, 2), ty = tensor2(y, 2, 2);
+  CHECK(fovea_softmax(context, &tx, 0, &ty) == FOVEA_OK);
+  CHECK(y[0] == 0.5f && y[2] == 0.5f && near(y[1], exp(1.0) / (1 + exp(1.0))));
+  CHECK(fovea_log_softmax(context, &tx, -1, &ty) == FOVEA_OK);
+  CHECK(near(y[3], log(0.5)) && near(y[0], -log(1 + exp(1.0))));
+}
+
 static void test_building_blocks(const fovea_context *context) {
   float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8}, c[4], x[4] = {0, 1, -1, 2};
   const fovea_tensor ta = tensor2(a, 2, 2), tb = tensor2(b, 2, 2), tc = tensor2(c, 2, 2), tx = tensor2(x, 2, 2);
   fovea_packed_matrix *packed = NULL;
+  fovea_gemm_options options;
   CHECK(fovea_matmul(context, &ta, &tb, &tc) == FOVEA_OK);
   CHECK(c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50);
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.alpha = 2;
+  options.c = &tx;
+  CHECK(fovea_gemm(context, &ta, &tb, &tc, &options) == FOVEA_OK);
+  CHECK(c[0] == 38 && c[1] == 45 && c[2] == 85 && c[3] == 102);
   CHECK(fovea_matmul_pack(context, &tb, NULL, &packed) == FOVEA_OK);
   CHECK(fovea_packed_matrix_size(packed) > 0);
   memset(c, 0, sizeof c);
@@ -179,6 +195,7 @@ static void test_everything(const fovea_context *context) {
   test_lengths_and_positions(context);
   test_merge_states(context);
   test_masked_softmax(context);
+  test_softmax(context);
   test_building_blocks(context);
 }
 

@@ -63,6 +63,28 @@ static void test_layer_norm(void) {
   CHECK(near(out[0], -1 / sqrt(2.0)) && near(out[1], 1 / sqrt(2.0)));
 }
 
+static void test_rms_norm(void) {
+  float x[2] = {1, 2}, residual[2] = {2, 2}, out[2], sum[2], inverse[1];
+  const fovea_tensor tx = tensor(x, 2, 0, 0, 1, 2), tr = tensor(residual, 2, 0, 0, 1, 2);
+  const fovea_tensor to = tensor(out, 2, 0, 0, 1, 2), ts = tensor(sum, 2, 0, 0, 1, 2), ti = tensor(inverse, 1, 0, 0, 0, 1);
+  fovea_rms_norm_options options;
+  memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
+  options.epsilon = 3.5f;
+  options.residual = &tr;
+  options.sum = &ts;
+  options.inverse_deviation = &ti;
+  CHECK(fovea_rms_norm(NULL, &tx, &to, &options) == FOVEA_OK);
+  CHECK(near(out[0], 0.75) && near(out[1], 1) && sum[0] == 3 && sum[1] == 4 && near(inverse[0], 0.25));
+}
+
+static void test_activation(void) {
+  float x[2] = {-1, 2}, out[2];
+  const fovea_tensor tx = tensor(x, 1, 0, 0, 0, 2), to = tensor(out, 1, 0, 0, 0, 2);
+  CHECK(fovea_activation(NULL, FOVEA_ACTIVATION_RELU, &tx, &to) == FOVEA_OK);
+  CHECK(out[0] == 0 && out[1] == 2);
+}
+
 static fovea_kv_cache *make_cache(void) {
   fovea_kv_cache_sizes sizes;
   fovea_kv_cache *cache = NULL;
@@ -144,6 +166,8 @@ int main(void) {
   test_positions();
   test_linear();
   test_layer_norm();
+  test_rms_norm();
+  test_activation();
   test_cache();
   test_multi_head();
   return finish();

@@ -223,6 +223,11 @@ TEST_CASE("masked_softmax, merge_states, exp, tanh") {
   fovea::masked_softmax(Tensor(x, {2, 3}), none, Tensor(out, {2, 3}), {.empty_rows = fovea::EmptyRows::uniform});
   check_near(out, {1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3, 1. / 3});
 
+  fovea::softmax(Tensor(x, {2, 3}), 0, Tensor(out, {2, 3}));
+  check_near(out, {0.5, 0.0066929, 0.0066929, 0.5, 0.9933071, 0.9933071});
+  fovea::log_softmax(Tensor(x, {2, 3}), -1, Tensor(out, {2, 3}));
+  check_near(out, {-std::log(3.0), -std::log(3.0), -std::log(3.0), -5.6965154, -0.6965154, -0.6965154});
+
   const Floats outs = {1, 2, 3, 4}, lses = {0, 0};
   Floats merged(2), lse(1);
   fovea::merge_states(Tensor(outs, {2, 1, 2}), Tensor(lses, {2, 1}), Tensor(merged, {1, 2}), lse);
@@ -249,6 +254,11 @@ TEST_CASE("matmul, plain and packed") {
   const fovea::PackedMatrix packed = std::move(first);
   fovea::matmul(Tensor(a, {2, 3}), packed, Tensor(again, {2, 4}));
   CHECK_EQ(out, again);
+  const Floats c = {1, 0};
+  fovea::gemm(Tensor(a, {2, 3}), Tensor(b, {3, 4}), Tensor(out, {2, 4}), {.alpha = 0.5f, .beta = 2, .c = Tensor(c, {2, 1})});
+  check_near(out, {12, 13.5, 15, 16.5, 28, 34, 40, 46});
+  fovea::gemm(Tensor(a, {2, 3}), Tensor(b, {3, 4}), Tensor(out, {2, 4}), {.alpha = 0, .c = Tensor(c, {2, 1})});
+  check_near(out, {1, 1, 1, 1, 0, 0, 0, 0});
   check_error(FOVEA_BAD_SHAPE, "a.shape[1]", [&] { fovea::matmul(Tensor(a, {2, 2}), packed, Tensor(out, {2, 4})); });
 }
 

@@ -111,6 +111,27 @@ TEST_CASE("linear and layer_norm with their options") {
   check_near(out, {10 + 2 / std::sqrt(1.25), -20 - 2 / std::sqrt(1.25)});
 }
 
+TEST_CASE("normalisation with its outputs, activations alone") {
+  const Floats x = {1, 2}, residual = {2, 2}, weight = {1, 2};
+  Floats out(2), sum(2), mean(1), inverse(1);
+  const Tensor row(x, {1, 2}), result(out, {1, 2});
+  const Tensor added(residual, {1, 2}), total(sum, {1, 2});
+  fovea::layer_norm(row, result, {.epsilon = 0.75f, .residual = added, .sum = total, .mean = mean,
+                                  .inverse_deviation = inverse});
+  check_near(out, {-0.5, 0.5});
+  check_near(sum, {3, 4});
+  check_near(mean, {3.5});
+  check_near(inverse, {1});
+  fovea::rms_norm(row, result, {.epsilon = 3.5f, .weight_from_one = true, .weight = weight, .residual = added,
+                                .sum = total, .inverse_deviation = inverse});
+  check_near(out, {1.5, 3});
+  check_near(inverse, {0.25});
+  fovea::rms_norm(row, result, {.epsilon = 0.0f});
+  check_near(out, {1 / std::sqrt(2.5), 2 / std::sqrt(2.5)});
+  fovea::activation(fovea::Activation::silu, x, out);
+  check_near(out, {1 / (1 + std::exp(-1.0)), 2 / (1 + std::exp(-2.0))});
+}
+
 TEST_CASE("precision of packing, and of a call over what was packed") {
   using fovea::Precision;
   Floats numbers(64 * 64), out(64 * 64), packed_out(out.size()), own(out.size()), highest(out.size());

@@ -189,6 +189,19 @@ TEST_SUITE("errors") {
     check_sizes<fovea_layer_norm_options>("options", norm, [&](const fovea_layer_norm_options *given) {
       return fovea_layer_norm(nullptr, &t.x, &t.out, given);
     });
+    auto rms = sized<fovea_rms_norm_options>();
+    rms.weight = &t.v;
+    rms.residual = &t.y;
+    rms.sum = &t.weights;
+    rms.inverse_deviation = &t.log_sum_exp;
+    check_sizes<fovea_rms_norm_options>("options", rms, [&](const fovea_rms_norm_options *given) {
+      return fovea_rms_norm(nullptr, &t.x, &t.out, given);
+    });
+    auto gemm = sized<fovea_gemm_options>();
+    gemm.c = &t.v;
+    check_sizes<fovea_gemm_options>("options", gemm, [&](const fovea_gemm_options *given) {
+      return fovea_gemm(nullptr, &t.x, &t.y, &t.out, given);
+    });
   }
 
   TEST_CASE("struct sizes: caches, prepared keys, multi-head attention") {

@@ -37,7 +37,7 @@ void check_rotation(const fovea::Kernels &table, const Rotation &r, Random &rand
   const Floats rotations(r.count * 2 * width), x(normals(r.count * r.head_dim, random));
   const Floats out = r.in_place ? Floats(x.values()) : Floats(r.count * r.head_dim);
   table.rowwise->rotary_table(
-      {frequencies.data(), turns.data(), r.count, pairs, r.interleaved, width, rotations.data()});
+      {frequencies.data(), turns.data(), r.count, pairs, r.interleaved, width, 1.0f, rotations.data()});
   table.rowwise->rotate_rows({.x = r.in_place ? out.data() : x.data(),
                               .x_type = fovea::Dtype::f32,
                               .x_stride = r.head_dim,
@@ -82,6 +82,45 @@ TEST_SUITE("kernels positions") {
           r.in_place = r.one_position = false;
           r.head_dim += dim % 5;
           check_rotation(table, r, random);
+        }
+      }
+    });
+  }
+
+  // A row of the table, from positions of each pair and from cosines and sines that were given, is that of one position.
+  TEST_CASE("rows of rotations, every number of pairs") {
+    for_each_table([](const fovea::Kernels &table) {
+      const int64_t lanes = table.rowwise->lanes;
+      Random random(base_seed());
+      for (int64_t pairs = 1; pairs <= 3 * lanes + 1; ++pairs) {
+        for (const bool interleaved : {false, true}) {
+          CAPTURE(pairs);
+          CAPTURE(interleaved);
+          const int64_t width = fovea::round_up(pairs, lanes) * (interleaved ? 2 : 1);
+          const std::vector<double> frequencies = frequencies_of(pairs, 2 * pairs, lanes, 1);
+          const std::vector<double> positions(frequencies.size(), 30);
+          const Floats expected(2 * width), by_pairs(2 * width), given(2 * width), halves(4 * width);
+          fovea::RotaryTable rows = {
+              frequencies.data(), positions.data(), 1, pairs, interleaved, width, 1.25f, expected.data()};
+          table.rowwise->rotary_table(rows);
+          rows.table = by_pairs.data();
+          table.rowwise->rotary_row_of_positions(rows);
+          CHECK(by_pairs.values() == expected.values());
+          const int64_t half_width = fovea::round_up(pairs, lanes);
+          rows = {frequencies.data(), positions.data(), 1, pairs, false, half_width, 1.0f, halves.data()};
+          table.rowwise->rotary_table(rows);
+          const Floats cosines(std::vector<float>(halves.data(), halves.data() + pairs));
+          const Floats sines(std::vector<float>(halves.data() + half_width, halves.data() + half_width + pairs));
+          table.rowwise->rotary_given_row({cosines.data(), fovea::Dtype::f32, sines.data(), fovea::Dtype::f32, pairs,
+                                           interleaved, width, 1.25f, 1.25f, given.data()});
+          const std::vector<float> made = given.values(), wanted = expected.values();
+          int64_t wrong = 0;
+          for (int64_t n = 0; n < 2 * width; ++n) {
+            const int64_t column = n % width;
+            if (column >= (interleaved ? 2 * pairs : pairs)) continue;
+            wrong += made[static_cast<size_t>(n)] == wanted[static_cast<size_t>(n)] ? 0 : 1;
+          }
+          CHECK(wrong == 0);
         }
       }
     });

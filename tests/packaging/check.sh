@@ -78,6 +78,11 @@ done
   use_pkg_config pkgconfig_static no readme.c fovea-static $CC -std=c99
   use_pkg_config pkgconfig_cpp_static no readme.cpp fovea-static $CXX -std=c++20
 
+  # As it lies in the build tree, not installed.
+  PKG_CONFIG_PATH=$build/meson-uninstalled${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+  use_pkg_config pkgconfig_uninstalled_static no readme.c fovea-static $CC -std=c99
+  PKG_CONFIG_PATH=${PKG_CONFIG_PATH#*:}
+
   # shellcheck disable=SC2046 # several words
   $CC -std=c99 -I"$installed/include" readme.c -o by_hand "$library_path/libfovea.a" $(pkg-config --libs tbb) -lstdc++ -lm ||
     fail "the archive does not link by hand"

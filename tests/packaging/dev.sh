@@ -40,7 +40,7 @@ stub meson <<'END'
 case $1 in --version) echo 1.0 ;; setup) mkdir -p "$2" ;; esac
 END
 stub ninja <<END
-case " \$* " in *" -t "*) exit 1 ;; esac
+case " \$* " in *" -t "*) exit 1 ;; *" -n "*) exit 0 ;; esac
 for line in '[1/2] Compiling C++ object first.o' '[2/2] Compiling C++ object second.o'; do
   echo "\$line"
   for wait in 1 2 3 4 5 6 7 8 9 10; do
@@ -53,6 +53,27 @@ root/dev build >said 2>&1 </dev/null || fail "./dev build fails"
 [ "$(grep -c 'first.o' said)" = 1 ] || fail "the first line of progress is there $(grep -c 'first.o' said) times"
 [ "$(grep -c 'second.o' said)" = 1 ] || fail "the second line of progress is there $(grep -c 'second.o' said) times"
 echo "ok: progress is not repeated"
+
+# A long build says how long before it begins, and how far it is by what its steps cost: one of two large ones is half, though it
+# is one of five.
+stub ninja <<END
+case " \$* " in *" -t "*) exit 1 ;; esac
+large='Compiling C++ object src/isa/libfovea_avx512.a.p/attention.cpp.o'
+case " \$* " in *" -n "*)
+  printf '[%s/5] %s\n' 1 "\$large" 2 "\$large" 3 'Linking a' 4 'Linking b' 5 'Linking c'
+  exit ;;
+esac
+echo "[1/5] \$large"
+for wait in 1 2 3 4 5 6 7 8 9 10; do
+  $real_sleep 0.5
+  if grep -qF '[1/5]' $scratch/said; then break; fi
+done
+END
+rm -rf root/build
+root/dev build >said 2>&1 </dev/null || fail "./dev build fails"
+grep -qE '^ *about [0-9]+ (s|min), once$' said || fail "it is not said how long the build takes"
+grep -qE '^ *49 %, about [0-9]+ (s|min) left: \[1/5\]' said || fail "it is not said how far the build is"
+echo "ok: how far a build is"
 
 # A warning is a failure with GCC 12 and Clang 14, but not with a compiler that may have learnt new ones.
 stub meson <<'END'
@@ -68,6 +89,22 @@ for compiler in 12 14.0.6 15; do
   [ "$result" = "$expected" ] || fail "compiler $compiler: a build with a warning exits with $result, expected $expected"
 done
 echo "ok: warnings"
+
+# What to install is one message: the command stands in the same stream as the sentence before it.
+stub dpkg-query </dev/null
+stub id <<'END'
+echo 1000
+END
+echo 'exit 1' | stub pkg-config
+if root/dev build >said 2>told </dev/null; then fail "./dev build goes on without packages"; fi
+if ! command -v sudo >/dev/null 2>&1; then
+  grep -q 'packages are missing' told || fail "it is not said that packages are missing"
+  grep -q 'apt-get install' told || fail "the command is not where its sentence is"
+fi
+echo 'printf installed' | stub dpkg-query
+echo 'exit 0' | stub pkg-config
+rm bin/id
+echo "ok: what to install"
 
 # A compiler that the caller brings and that is not there.
 if CXX='wrapper of-nothing' root/dev build >said 2>&1 </dev/null; then fail "./dev build goes on without a compiler"; fi

@@ -59,14 +59,14 @@ struct Problem {
     fovea_tensor positions{};
     if (positions_32) positions = positions_32->view();
     if (positions_64) positions = positions_64->view();
-    const fovea_rotary_options options = {sizeof options,
-                                          flags,
-                                          base,
-                                          position_scale,
-                                          0,
-                                          rotary_dim,
-                                          offset,
-                                          positions_32 || positions_64 ? &positions : nullptr};
+    fovea_rotary_options options{};
+    options.struct_size = sizeof options;
+    options.flags = flags;
+    options.base = base;
+    options.position_scale = position_scale;
+    options.rotary_dim = rotary_dim;
+    options.offset = offset;
+    options.positions = positions_32 || positions_64 ? &positions : nullptr;
     return fovea_rotary(context, &x, &out, &options);
   }
 

@@ -157,10 +157,24 @@ struct LayerNormInputs {
   std::vector<float> x;             // [rows,dim]
   std::vector<float> residual;      // the same or empty
   std::vector<float> weight, bias;  // [dim] or empty
+  bool rms = false;                 // by the root of the mean square
+  bool weight_from_one = false;     // 1 + weight is the weight
+};
+
+// sqrt(variance + epsilon), or of the mean square, whose mean is 0.
+template <typename Real>
+struct NormStatistics {
+  std::vector<Real> mean, deviation;  // [rows]
 };
 
 template <typename Real>
 std::vector<Real> layer_norm(const LayerNormInputs &inputs);
+template <typename Real>
+NormStatistics<Real> norm_statistics(const LayerNormInputs &inputs);
+
+// Over the middle one of three axes; or its logarithm.
+template <typename Real>
+std::vector<Real> softmax(const std::vector<float> &x, int64_t outer, int64_t key_len, int64_t inner, bool log);
 
 // To the precision of long double, so that the result is right in all but the last bits of a double.
 double exp(float x);

@@ -16,8 +16,9 @@ using namespace testing;
 
 namespace {
 
-const std::vector<std::string> kRowwise = {"exp, tanh",           "masked_softmax",          "layer_norm",  "rotary",
-                                           "positional_encoding", "add_positional_encoding", "merge_states"};
+const std::vector<std::string> kRowwise = {
+    "exp, tanh", "masked_softmax",      "layer_norm",              "rms_norm",    "softmax", "log_softmax", "activation",
+    "rotary",    "positional_encoding", "add_positional_encoding", "merge_states"};
 
 // Float operands in memory of their own, with any strides that the operation takes, once as floats and once as elements of
 // another type. What holds integers is the call's.
@@ -62,7 +63,8 @@ struct TypedCall {
   // Whether x (operand 0) and what comes of it (operand 1) are of one type of 16 bits, in operations that are then within a
   // little more than half a step of that type.
   bool computes_narrowly(const std::string &operation) const {
-    const bool has_own = operation == "exp, tanh" || operation == "masked_softmax" || operation == "layer_norm";
+    const bool has_own = operation == "exp, tanh" || operation == "masked_softmax" || operation == "softmax" ||
+                         operation == "layer_norm" || operation == "rms_norm";
     return has_own && types[0] == types[1] && types[0] != FOVEA_F32;
   }
 

@@ -1,190 +1,16 @@
 // Layer normalisation against float64: every size near a register and a chunk, strides, what lies in place, rows that are
 // hard for float32, the same bits whatever the threads and the place of a row.
-#include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <optional>
-#include <vector>
 
-#include "errors.hpp"
-#include "reference.hpp"
-#include "support/accuracy.hpp"
-#include "support/contexts.hpp"
+#include "rowwise/norm_problem.hpp"
 #include "support/same_bits.hpp"
-#include "support/tensor.hpp"
 #include "support/thread_pool.hpp"
 
 using namespace testing;
 
-namespace {
-
-struct Problem {
-  Tensor<float> x;
-  Shape out_strides;
-  float epsilon = 0;
-  std::optional<Tensor<float>> residual, weight, bias;
-
-  explicit Problem(const Shape &shape) : Problem(shape, contiguous_strides(shape)) {}
-  Problem(const Shape &shape, const Shape &x_strides) : x(shape, x_strides), out_strides(contiguous_strides(shape)) {}
-
-  int64_t dim() const { return x.shape().back(); }
-  Tensor<float> make_out() const { return Tensor<float>(x.shape(), out_strides); }
-
-  void add_parameters(Random &random) {
-    weight.emplace(Shape{dim()}).fill([&] { return 1 + 0.5f * random.normal(); });
-    bias.emplace(Shape{dim()}).fill_normal(random);
-  }
-  void add_residual(Random &random) { residual.emplace(x.shape()).fill_normal(random); }
-
-  fovea_status run(const fovea_context *context, const fovea_tensor &out) const {
-    const fovea_tensor x_view = x.view();
-    fovea_tensor weight_view{}, bias_view{}, residual_view{};
-    fovea_layer_norm_options options{};
-    options.struct_size = sizeof options;
-    options.epsilon = epsilon;
-    if (weight) options.weight = &(weight_view = weight->view());
-    if (bias) options.bias = &(bias_view = bias->view());
-    if (residual) options.residual = &(residual_view = residual->view());
-    return fovea_layer_norm(context, &x_view, &out, &options);
-  }
-  std::vector<float> run(const fovea_context *context) const {
-    const Tensor<float> out = make_out();
-    REQUIRE_OK(run(context, out.view()));
-    CHECK(out.gaps_untouched());
-    return out.dense();
-  }
-
-  reference::LayerNormInputs reference_inputs() const {
-    reference::LayerNormInputs inputs;
-    inputs.dim = dim();
-    inputs.epsilon = epsilon == 0 ? 1e-5 : static_cast<double>(epsilon);
-    inputs.x = x.dense();
-    if (residual) inputs.residual = residual->dense();
-    if (weight) inputs.weight = weight->dense();
-    if (bias) inputs.bias = bias->dense();
-    return inputs;
-  }
-  void freeze() const {
-    x.memory().freeze();
-    for (const auto *tensor : {&residual, &weight, &bias}) {
-      if (*tensor) (*tensor)->memory().freeze();
-    }
-  }
-};
-
-// What an element may be off by, in roundings: some of the normalised value and two of the row's typical one, whatever
-// the row's mean is; two of the result; and, with a residual, those of x + residual, which the divisor magnifies.
-std::vector<double> bounds_of(const reference::LayerNormInputs &inputs, const std::vector<double> &truth) {
-  std::vector<double> bounds(truth.size());
-  const auto dim = static_cast<size_t>(inputs.dim);
-  reference::LayerNormInputs plain = inputs;
-  plain.weight.clear();
-  plain.bias.clear();
-  const std::vector<double> normalised = reference::layer_norm<double>(plain);
-  for (size_t begin = 0; begin < truth.size(); begin += dim) {
-    double sum_error = 0, mean = 0, variance = 0;
-    std::vector<double> y(dim);
-    for (size_t i = 0; i < dim; ++i) {
-      y[i] = static_cast<double>(inputs.x[begin + i]);
-      if (!inputs.residual.empty()) y[i] += static_cast<double>(inputs.residual[begin + i]);
-      if (!inputs.residual.empty()) sum_error = std::max(sum_error, std::abs(y[i]));
-      mean += y[i] / static_cast<double>(dim);
-    }
-    for (size_t i = 0; i < dim; ++i) variance += (y[i] - mean) * (y[i] - mean) / static_cast<double>(dim);
-    const double magnified = sum_error / std::sqrt(variance + inputs.epsilon);
-    const double typical = std::sqrt(variance / (variance + inputs.epsilon));
-    for (size_t i = 0; i < dim; ++i) {
-      const double value = normalised[begin + i];
-      const double weight = inputs.weight.empty() ? 1 : std::abs(static_cast<double>(inputs.weight[i]));
-      const double roundings = 8 * std::abs(value) + 2 * typical + 2 * magnified * (1 + std::abs(value));
-      bounds[begin + i] = kEpsilon * (roundings * weight + 2 * std::abs(truth[begin + i])) + 0x1p-126;
-    }
-  }
-  return bounds;
-}
-
-// Elements beyond their bounds, or NaN or infinite where the truth is not.
-int64_t bad_elements(const std::vector<float> &out, const std::vector<double> &truth,
-                     const std::vector<double> &bounds) {
-  if (out.size() != truth.size()) return -1;
-  int64_t bad = 0;
-  for (size_t n = 0; n < out.size(); ++n) {
-    const bool fits = std::isfinite(truth[n]) ? std::abs(static_cast<double>(out[n]) - truth[n]) <= bounds[n]
-                                              : std::isnan(truth[n]) && std::isnan(out[n]);
-    bad += fits ? 0 : 1;
-  }
-  return bad;
-}
-
-void check_problem(const Problem &problem) {
-  const reference::LayerNormInputs inputs = problem.reference_inputs();
-  const std::vector<double> truth = reference::layer_norm<double>(inputs), bounds = bounds_of(inputs, truth);
-  const std::vector<float> plain = reference::layer_norm<float>(inputs);
-  const double floor = bounds.empty() ? 0 : *std::max_element(bounds.begin(), bounds.end());
-  problem.freeze();
-  for_each_isa([&](const fovea_context *context) {
-    const std::vector<float> out = problem.run(context);
-    CHECK_ACCURATE(out, truth, plain, floor);
-    CHECK_EQ(bad_elements(out, truth, bounds), 0);
-  });
-}
-
-Shape random_strides(const Shape &shape, Random &random) {
-  std::vector<int> order;
-  for (size_t axis = 0; axis < shape.size(); ++axis) order.push_back(static_cast<int>(axis));
-  for (size_t axis = shape.size() - 1; axis > 1; --axis) {
-    std::swap(order[axis - 1], order[static_cast<size_t>(random.integer(0, static_cast<int64_t>(axis) - 1))]);
-  }
-  Shape strides = permuted_strides(shape, order, random.integer(0, 5));
-  if (shape.size() > 1 && random.chance(0.2)) strides[0] = -strides[0];
-  return strides;
-}
-
-// Inputs may repeat along their leading axes.
-Shape random_input_strides(const Shape &shape, Random &random) {
-  Shape strides = random_strides(shape, random);
-  if (shape.size() > 1 && random.chance(0.2)) strides[0] = 0;
-  return strides;
-}
-
-Problem random_problem(uint64_t seed) {
-  Random random(seed);
-  Shape shape;
-  const int64_t rank = random.integer(1, 6);
-  for (int64_t axis = 0; axis + 1 < rank; ++axis) shape.push_back(random.integer(1, rank > 4 ? 2 : 4));
-  if (rank > 1 && random.chance(0.03)) shape[0] = 0;
-  shape.push_back(random.chance(0.5) ? random.integer(1, 40) : random.integer(1, 5000));
-  Problem problem(shape, random_input_strides(shape, random));
-  problem.out_strides = random_strides(shape, random);
-  const float scale = random.pick({1.0f, 30.0f, 1e-3f}), mean = random.pick({0.0f, 0.0f, 1.0f, -1000.0f});
-  problem.x.fill([&] { return scale * random.normal() + mean; });
-  problem.epsilon = random.pick({0.0f, 1e-12f, 1e-6f, 0.5f});
-  if (random.chance(0.5)) {
-    problem.residual.emplace(shape, random_input_strides(shape, random));
-    problem.residual->fill([&] { return scale * random.normal(); });
-  }
-  if (random.chance(0.6)) problem.weight.emplace(Shape{shape.back()}).fill_normal(random);
-  if (random.chance(0.6)) problem.bias.emplace(Shape{shape.back()}).fill_normal(random);
-  return problem;
-}
-
-// Two rows of a size, with everything.
-Problem full_problem(int64_t dim, uint64_t seed, float mean = 0) {
-  Random random(seed);
-  Problem problem({2, dim});
-  problem.x.fill([&] { return random.normal() + mean; });
-  problem.add_parameters(random);
-  if (seed % 2 == 0) problem.add_residual(random);
-  return problem;
-}
-
-}  // namespace
-
 TEST_SUITE("layer norm") {
   TEST_CASE("worked example") {
-    Problem problem({2, 4});
+    NormProblem problem({2, 4});
     problem.x.assign({1, 2, 3, 6, 10, 10, 10, 14});  // means 3 and 11, variances 3.5 and 3
     problem.epsilon = 0.5f;                          // divisors 2 and sqrt 3.5
     problem.weight.emplace(Shape{4}).assign({1, 2, 3, 4});
@@ -202,8 +28,8 @@ TEST_SUITE("layer norm") {
       const WithPlacement here(placement);
       for (int64_t dim = 1; dim <= 140; ++dim) {
         CAPTURE(dim);
-        check_problem(full_problem(dim, base_seed()));
-        check_problem(full_problem(dim, base_seed() + 1));
+        check_norm(full_norm(dim, base_seed()));
+        check_norm(full_norm(dim, base_seed() + 1));
       }
     }
   }
@@ -211,8 +37,8 @@ TEST_SUITE("layer norm") {
   TEST_CASE("sizes near a chunk, and rows longer than a cache") {
     for (int64_t dim : {2047, 2048, 2049, 2063, 2064, 4095, 4096, 4097, 6151, 100003, 3000001}) {
       CAPTURE(dim);
-      check_problem(full_problem(dim, base_seed()));
-      check_problem(full_problem(dim, base_seed() + 1, 100));
+      check_norm(full_norm(dim, base_seed()));
+      check_norm(full_norm(dim, base_seed() + 1, 100));
     }
   }
 
@@ -221,7 +47,7 @@ TEST_SUITE("layer norm") {
       const uint64_t seed = base_seed() + static_cast<uint64_t>(n);
       CAPTURE(seed);
       const WithPlacement here(n % 2 == 0 ? Placement::kEnd : Placement::kMisaligned);
-      check_problem(random_problem(seed));
+      check_norm(random_norm(seed));
     }
   }
 
@@ -231,14 +57,14 @@ TEST_SUITE("layer norm") {
         CAPTURE(mean);
         CAPTURE(dim);
         Random random(base_seed());
-        Problem problem({3, dim});
+        NormProblem problem({3, dim});
         problem.x.fill([&] { return mean + std::abs(mean) * 1e-6f * random.normal(); });
         problem.epsilon = 1e-12f;
-        check_problem(problem);
+        check_norm(problem);
         // All but constant: one element differs, by the smallest step.
         problem.x.fill([&] { return mean; });
         for (int64_t row = 0; row < 3; ++row) problem.x(row, dim / 2) = std::nextafter(mean, 0.0f);
-        check_problem(problem);
+        check_norm(problem);
       }
     }
   }
@@ -249,7 +75,7 @@ TEST_SUITE("layer norm") {
         CAPTURE(value);
         CAPTURE(dim);
         Random random(base_seed());
-        Problem problem({2, dim});
+        NormProblem problem({2, dim});
         problem.x.fill([&] { return value; });
         for (float epsilon : {0.0f, 1e-12f, 1e-45f}) {
           problem.epsilon = epsilon;
@@ -273,11 +99,11 @@ TEST_SUITE("layer norm") {
           CAPTURE(epsilon);
           CAPTURE(dim);
           Random random(base_seed());
-          Problem problem({2, dim});
+          NormProblem problem({2, dim});
           problem.x.fill([&] { return scale * random.uniform(-1, 1); });
           problem.epsilon = epsilon;
           const reference::LayerNormInputs inputs = problem.reference_inputs();
-          const std::vector<double> truth = reference::layer_norm<double>(inputs), bounds = bounds_of(inputs, truth);
+          const std::vector<double> truth = reference::layer_norm<double>(inputs), bounds = norm_bounds(inputs, truth);
           for_each_isa(
               [&](const fovea_context *context) { CHECK_EQ(bad_elements(problem.run(context), truth, bounds), 0); });
         }
@@ -292,8 +118,8 @@ TEST_SUITE("layer norm") {
           CAPTURE(special);
           CAPTURE(dim);
           for (bool in_residual : {false, true}) {
-            Problem problem = full_problem(dim, 2 * base_seed());
-            Problem clean = full_problem(dim, 2 * base_seed());
+            NormProblem problem = full_norm(dim, 2 * base_seed());
+            NormProblem clean = full_norm(dim, 2 * base_seed());
             (in_residual ? *problem.residual : problem.x)(1, at) = special;
             for_each_isa([&](const fovea_context *context) {
               const std::vector<float> out = problem.run(context), expected = clean.run(context);
@@ -307,10 +133,10 @@ TEST_SUITE("layer norm") {
   }
 
   TEST_CASE("epsilon 0 is 1e-5") {
-    Problem problem = full_problem(100, base_seed());
-    Problem explicit_one = full_problem(100, base_seed());
+    NormProblem problem = full_norm(100, base_seed());
+    NormProblem explicit_one = full_norm(100, base_seed());
     explicit_one.epsilon = 1e-5f;
-    Problem larger = full_problem(100, base_seed());
+    NormProblem larger = full_norm(100, base_seed());
     larger.epsilon = 1e-2f;
     for_each_isa([&](const fovea_context *context) {
       const std::vector<float> out = problem.run(context), same = explicit_one.run(context);
@@ -322,7 +148,7 @@ TEST_SUITE("layer norm") {
   }
 
   TEST_CASE("options NULL") {
-    Problem problem({3, 50});
+    NormProblem problem({3, 50});
     Random random(base_seed());
     problem.x.fill_normal(random);
     for_each_isa([&](const fovea_context *context) {
@@ -340,26 +166,29 @@ TEST_SUITE("layer norm") {
       for_each_isa([&](const fovea_context *context) {
         const auto fresh = [&] {
           Random random(seed);
-          Problem problem({random.integer(1, 5), n < 50 ? random.integer(1, 100) : random.integer(1, 5000)});
+          NormProblem problem({random.integer(1, 5), n < 50 ? random.integer(1, 100) : random.integer(1, 5000)});
           problem.x.fill_normal(random);
           if (n % 2 == 0) problem.add_parameters(random);
           problem.add_residual(random);
           return problem;
         };
         const std::vector<float> expected = fresh().run(context);
-        const Problem over_x = fresh(), over_residual = fresh();
+        const NormProblem over_x = fresh(), over_residual = fresh();
         REQUIRE_OK(over_x.run(context, over_x.x.view()));
         CHECK(same_bits(over_x.x.dense(), expected));
         REQUIRE_OK(over_residual.run(context, over_residual.residual->view()));
         CHECK(same_bits(over_residual.residual->dense(), expected));
-        Problem twice = fresh();
+        NormProblem twice = fresh();
         twice.residual->assign(twice.x.dense());
         const std::vector<float> doubled = twice.run(context);
         twice.residual.reset();
         const fovea_tensor x_view = twice.x.view(), weight = twice.weight ? twice.weight->view() : fovea_tensor{},
                            bias = twice.bias ? twice.bias->view() : fovea_tensor{};
-        const fovea_layer_norm_options options = {
-            sizeof options, 0, 0, twice.weight ? &weight : nullptr, twice.bias ? &bias : nullptr, &x_view};
+        fovea_layer_norm_options options{};
+        options.struct_size = sizeof options;
+        options.weight = twice.weight ? &weight : nullptr;
+        options.bias = twice.bias ? &bias : nullptr;
+        options.residual = &x_view;
         REQUIRE_OK(fovea_layer_norm(context, &x_view, &x_view, &options));
         CHECK(same_bits(twice.x.dense(), doubled));
       });
@@ -371,7 +200,7 @@ TEST_SUITE("layer norm") {
     for (const Shape &shape : shapes) {
       CAPTURE(shape);
       Random random(base_seed());
-      Problem problem(shape);
+      NormProblem problem(shape);
       problem.x.fill_normal(random);
       problem.add_parameters(random);
       problem.add_residual(random);
@@ -393,7 +222,7 @@ TEST_SUITE("layer norm") {
     for (int64_t dim : {771, 4096}) {
       Random random(base_seed());
       const int64_t rows = (int64_t{33} << 20) / 4 / dim;
-      Problem problem({rows, dim});
+      NormProblem problem({rows, dim});
       uint32_t state = 1;
       const auto any = [&] { return static_cast<float>((state = state * 1664525 + 1013904223) >> 8) * 0x1p-21f; };
       problem.x.fill(any);
@@ -405,7 +234,7 @@ TEST_SUITE("layer norm") {
         int64_t wrong = 0;
         for (int64_t row = 0; row < rows; row += 331) {
           const WithPlacement here(row % 2 == 0 ? Placement::kBegin : Placement::kMisaligned);
-          Problem alone({dim});
+          NormProblem alone({dim});
           std::copy_n(&problem.x(row, 0), dim, alone.x.data());
           alone.residual.emplace(Shape{dim});
           std::copy_n(&(*problem.residual)(row, 0), dim, alone.residual->data());

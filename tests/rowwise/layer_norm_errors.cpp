@@ -28,7 +28,11 @@ struct Setting {
     weight_view = weight.view();
     bias_view = bias.view();
     out_view = out.view();
-    options = {sizeof options, 0, 0, &weight_view, &bias_view, &residual_view};
+    options = {};
+    options.struct_size = sizeof options;
+    options.weight = &weight_view;
+    options.bias = &bias_view;
+    options.residual = &residual_view;
   }
 
   struct Operand {
@@ -132,9 +136,9 @@ TEST_SUITE("layer norm") {
   TEST_CASE("errors: options") {
     Setting setting;
     for (float epsilon : {-1e-6f, kNan, kInfinity, -kInfinity}) {
-      setting.refuse(FOVEA_BAD_VALUE, {"options.epsilon", "above 0"}, [&] { setting.options.epsilon = epsilon; });
+      setting.refuse(FOVEA_BAD_VALUE, {"options.epsilon", "0 or more"}, [&] { setting.options.epsilon = epsilon; });
     }
-    setting.refuse(FOVEA_BAD_OPTION, {"options.reserved", "7"}, [&] { setting.options.reserved = 7; });
+    setting.refuse(FOVEA_BAD_OPTION, {"options.flags", "0x8"}, [&] { setting.options.flags = 8; });
     for (size_t size : {size_t{0}, sizeof(fovea_layer_norm_options) - 1}) {
       setting.refuse(FOVEA_BAD_OPTION, {"struct_size"}, [&] { setting.options.struct_size = size; });
     }

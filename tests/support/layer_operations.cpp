@@ -26,6 +26,14 @@ Shape batched(bool wanted, int64_t batch, int64_t rows, int64_t columns) {
 
 Operands matmul_operands(const CallSizes &s) {
   const bool rank3 = s.choice(0);
+  if (rank3 && s.choice(3)) {
+    const auto rank4 = [&](bool own, int64_t rows, int64_t columns) {
+      return Shape{own ? s.batch : 1, s.choice(4) ? s.kv_heads : 1, rows, columns};
+    };
+    return {{"a", Role::input, rank4(s.choice(1), s.rows, s.depth), true, FOVEA_F32, 0, true},
+            {"b", Role::input, rank4(s.choice(2), s.depth, s.columns), true, FOVEA_F32, 0, true},
+            {"out", Role::output, {s.batch, s.kv_heads, s.rows, s.columns}, false, FOVEA_F32, 0, true}};
+  }
   const Shape a = batched(rank3 && s.choice(1), s.batch, s.rows, s.depth),
               b = batched(rank3 && s.choice(2), s.batch, s.depth, s.columns);
   return {{"a", Role::input, a, true, FOVEA_F32, 0, true},
@@ -34,6 +42,23 @@ Operands matmul_operands(const CallSizes &s) {
 }
 
 fovea_status matmul(const CallSizes &s, const Tensors &t) { return fovea_matmul(s.context, t[0], t[1], t[2]); }
+
+Operands gemm_operands(const CallSizes &s) {
+  Operands list = matmul_operands(s);
+  Shape c = list[2].shape;
+  if (s.choice(6)) c.back() = 1;
+  if (s.choice(7)) c.erase(c.begin());
+  list.push_back(optional(s.choice(5), {"c", Role::input, c, false, FOVEA_F32, 0, true}));
+  return list;
+}
+
+fovea_status gemm(const CallSizes &s, const Tensors &t) {
+  fovea_gemm_options options{};
+  options.struct_size = sizeof options;
+  options.alpha = s.choice(8) ? -0.5f : 0;
+  options.c = t[3];
+  return fovea_gemm(s.context, t[0], t[1], t[2], &options);
+}
 
 // Through fovea_matmul_pack, and through fovea_matmul_packed too.
 bool packs_plainly(const CallSizes &s) { return !s.choice(1) && s.choice(4); }
@@ -119,17 +144,61 @@ Operands slopes_operands(const CallSizes &s) { return {{"out", Role::output, {s.
 
 fovea_status slopes(const CallSizes &, const Tensors &t) { return fovea_alibi_slopes(t[0]); }
 
+// Over an axis behind that of the batch.
+int32_t softmax_axis(const CallSizes &s, int32_t rank) { return rank < 2 || s.choice(4) ? -1 : -2; }
+
+fovea_status softmax_over_axis(const CallSizes &s, const Tensors &t) {
+  return fovea_softmax(s.context, t[0], t[0] == nullptr ? -1 : softmax_axis(s, t[0]->rank), t[1]);
+}
+fovea_status log_softmax(const CallSizes &s, const Tensors &t) {
+  return fovea_log_softmax(s.context, t[0], t[0] == nullptr ? -1 : softmax_axis(s, t[0]->rank), t[1]);
+}
+
+fovea_status activation(const CallSizes &s, const Tensors &t) {
+  const int32_t kind = s.choice(3) ? FOVEA_ACTIVATION_SILU : s.choice(4) ? FOVEA_ACTIVATION_GELU : FOVEA_ACTIVATION_RELU;
+  return fovea_activation(s.context, kind, t[0], t[1]);
+}
+
 Operands norm_operands(const CallSizes &s) {
   Operands list = like_x(s, true);
+  const Shape rows(list[0].shape.begin(), list[0].shape.end() - 1);
+  const bool residual = s.choice(5), statistics = !rows.empty();
   list.push_back(optional(s.choice(3), narrow({"weight", Role::input, {s.columns}})));
+  list.push_back(optional(residual, narrow({"residual", Role::input, list[0].shape})));
+  list.push_back(optional(residual && s.choice(6), narrow({"sum", Role::output, list[0].shape})));
+  list.push_back(optional(statistics && s.choice(7), {"inverse_deviation", Role::output, rows, true}));
   list.push_back(optional(s.choice(4), narrow({"bias", Role::input, {s.columns}})));
-  list.push_back(optional(s.choice(5), narrow({"residual", Role::input, list[0].shape})));
+  list.push_back(optional(statistics && s.choice(8), {"mean", Role::output, rows, true}));
   return list;
 }
 
 fovea_status norm(const CallSizes &s, const Tensors &t) {
-  const fovea_layer_norm_options options = {sizeof options, 0.0f, 0, t[2], t[3], t[4]};
+  fovea_layer_norm_options options{};
+  options.struct_size = sizeof options;
+  options.weight = t[2];
+  options.residual = t[3];
+  options.sum = t[4];
+  options.inverse_deviation = t[5];
+  options.bias = t[6];
+  options.mean = t[7];
   return fovea_layer_norm(s.context, t[0], t[1], &options);
+}
+
+Operands rms_norm_operands(const CallSizes &s) {
+  Operands list = norm_operands(s);
+  list.resize(6);
+  return list;
+}
+
+fovea_status rms_norm(const CallSizes &s, const Tensors &t) {
+  fovea_rms_norm_options options{};
+  options.struct_size = sizeof options;
+  options.flags = s.choice(9) ? FOVEA_NORM_WEIGHT_FROM_ONE : 0;
+  options.weight = t[2];
+  options.residual = t[3];
+  options.sum = t[4];
+  options.inverse_deviation = t[5];
+  return fovea_rms_norm(s.context, t[0], t[1], &options);
 }
 
 // ---- key/value caches ------------------------------------------------------------------------------------------------
@@ -259,6 +328,7 @@ fovea_status mha_once(const CallSizes &s, const Tensors &t) { return multi_head(
 
 std::vector<Operation> layer_operations() {
   return {{"matmul", matmul_operands, matmul},
+          {"gemm", gemm_operands, gemm},
           {"linear", linear_operands, linear},
           {"exp, tanh", [](const CallSizes &s) { return like_x(s, true); }, elementwise},
           {"positional_encoding", encoding_operands, encoding},
@@ -266,6 +336,10 @@ std::vector<Operation> layer_operations() {
           {"rotary", rotary_operands, rotary},
           {"alibi_slopes", slopes_operands, slopes},
           {"layer_norm", norm_operands, norm},
+          {"rms_norm", rms_norm_operands, rms_norm},
+          {"softmax", [](const CallSizes &s) { return like_x(s, true); }, softmax_over_axis},
+          {"log_softmax", [](const CallSizes &s) { return like_x(s, true); }, log_softmax},
+          {"activation", [](const CallSizes &s) { return like_x(s, true); }, activation},
           {"kv_cache", cache_operands, cache},
           {"multi_head_attention",
            [](const CallSizes &s) { return mha_operands(s, s.units, Role::parameter, with_cache(s)); }, mha},

@@ -218,6 +218,30 @@ void add_simple_ones(const ReadyCallSizes &sizes, Random &random, std::vector<Re
       },
       list);
   add_simple(
+      "RMS norm", shape, normal,
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_rms_norm(c, &x, &out, nullptr);
+      },
+      list);
+  add_simple(
+      "softmax over columns", shape, [&] { return random.uniform(-90, 5); },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_softmax(c, &x, 0, &out);
+      },
+      list);
+  add_simple(
+      "log softmax", shape, normal,
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_log_softmax(c, &x, -1, &out);
+      },
+      list);
+  add_simple(
+      "activation", shape, [&] { return random.normal() * (random.chance(0.5) ? 1 : 0x1p-127F); },
+      [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
+        return fovea_activation(c, FOVEA_ACTIVATION_GELU, &x, &out);
+      },
+      list);
+  add_simple(
       "positional encoding", shape, normal,
       [](const fovea_context *c, const fovea_tensor &, const fovea_tensor &out) {
         return fovea_positional_encoding(c, &out, nullptr);
@@ -260,6 +284,19 @@ void add_products(const ReadyCallSizes &sizes, Random &random, std::vector<Ready
                      return fovea_matmul(context, &x, &y, &to);
                    },
                    {out.get()}});
+  const auto sum_out = std::make_shared<Tensor<float>>(Shape{sizes.rows, sizes.columns});
+  const auto added = std::make_shared<Tensor<float>>(normal(random, {sizes.columns}));
+  list->push_back({"gemm",
+                   [=](const fovea_context *context) {
+                     const fovea_tensor x = a->view(), y = b->view(), c = added->view(), to = sum_out->view();
+                     fovea_gemm_options options{};
+                     options.struct_size = sizeof options;
+                     options.alpha = 0x1p-10F;
+                     options.beta = 0x1p-127F;
+                     options.c = &c;
+                     return fovea_gemm(context, &x, &y, &to, &options);
+                   },
+                   {sum_out.get()}});
   const auto transposed = std::make_shared<Tensor<float>>(normal(random, {depth, sizes.rows}));
   const auto transposed_out = std::make_shared<Tensor<float>>(out->shape());
   list->push_back({"matmul, transposed",

@@ -8,15 +8,17 @@ package fovea
 */
 import "C"
 
-import "runtime"
-
 func cSdpa(context *Context, query *Tensor, key *Tensor, value *Tensor, out *Tensor, options *AttentionOptions) error {
 	optionsAll := options
 	if optionsAll == nil {
 		optionsAll = &AttentionOptions{}
 	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_sdpa(context.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
-	runtime.KeepAlive(context)
 	return finish(result)
 }
 
@@ -25,51 +27,116 @@ func cSdpaPlanCreate(context *Context, query *Tensor, key *Tensor, value *Tensor
 	if optionsAll == nil {
 		optionsAll = &AttentionOptions{}
 	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
 	result := C.go_fovea_sdpa_plan_create(context.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
-	runtime.KeepAlive(context)
 	return (*C.fovea_plan)(result.made), finish(result)
 }
 
 func cMergeStates(context *Context, outs *Tensor, lses *Tensor, out *Tensor, logSumExp *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_merge_states(context.pointer(), outs.view(), outs.bytes(), lses.view(), lses.bytes(), out.view(), out.bytes(), logSumExp.view(), logSumExp.bytes())
-	runtime.KeepAlive(context)
 	return finish(result)
 }
 
 func cMaskedSoftmax(context *Context, x *Tensor, validLens *Tensor, out *Tensor, options *MaskedSoftmaxOptions) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_masked_softmax(context.pointer(), x.view(), x.bytes(), validLens.view(), validLens.bytes(), out.view(), out.bytes(), options.raw())
-	runtime.KeepAlive(context)
+	return finish(result)
+}
+
+func cSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_softmax(context.pointer(), x.view(), x.bytes(), C.int32_t(axis), out.view(), out.bytes())
+	return finish(result)
+}
+
+func cLogSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_log_softmax(context.pointer(), x.view(), x.bytes(), C.int32_t(axis), out.view(), out.bytes())
 	return finish(result)
 }
 
 func cMatmul(context *Context, a *Tensor, b *Tensor, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_matmul(context.pointer(), a.view(), a.bytes(), b.view(), b.bytes(), out.view(), out.bytes())
-	runtime.KeepAlive(context)
+	return finish(result)
+}
+
+func cGemm(context *Context, a *Tensor, b *Tensor, out *Tensor, options *GemmOptions) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &GemmOptions{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_gemm(context.pointer(), a.view(), a.bytes(), b.view(), b.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.C.view(), optionsAll.C.bytes())
 	return finish(result)
 }
 
 func cMatmulPack(context *Context, b *Tensor, options *MatmulPackOptions) (*C.fovea_packed_matrix, error) {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
 	result := C.go_fovea_matmul_pack(context.pointer(), b.view(), b.bytes(), options.raw())
-	runtime.KeepAlive(context)
 	return (*C.fovea_packed_matrix)(result.made), finish(result)
 }
 
 func cMatmulPacked(context *Context, a *Tensor, b *PackedMatrix, out *Tensor) error {
+	held := uses{{context.held(), false}, {b.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_matmul_packed(context.pointer(), a.view(), a.bytes(), b.pointer(), out.view(), out.bytes())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(b)
 	return finish(result)
 }
 
 func cExp(context *Context, x *Tensor, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_exp(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes())
-	runtime.KeepAlive(context)
 	return finish(result)
 }
 
 func cTanh(context *Context, x *Tensor, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_tanh(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes())
-	runtime.KeepAlive(context)
 	return finish(result)
 }
 
@@ -82,8 +149,12 @@ func cAttention(context *Context, score *Score, query *Tensor, key *Tensor, valu
 	if optionsAll == nil {
 		optionsAll = &AttentionOptions{}
 	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_attention(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
-	runtime.KeepAlive(context)
 	return finish(result)
 }
 
@@ -96,8 +167,12 @@ func cAttentionPlanCreate(context *Context, score *Score, query *Tensor, key *Te
 	if optionsAll == nil {
 		optionsAll = &AttentionOptions{}
 	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
 	result := C.go_fovea_attention_plan_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
-	runtime.KeepAlive(context)
 	return (*C.fovea_plan)(result.made), finish(result)
 }
 
@@ -106,21 +181,32 @@ func cPreparedKeysCreate(context *Context, score *Score, sizes *PreparedKeysSize
 	if scoreAll == nil {
 		scoreAll = &Score{}
 	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
 	result := C.go_fovea_prepared_keys_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), sizes.raw())
-	runtime.KeepAlive(context)
 	return (*C.fovea_prepared_keys)(result.made), finish(result)
 }
 
 func cPreparedKeysAppend(context *Context, keys *PreparedKeys, key *Tensor) error {
+	held := uses{{context.held(), false}, {keys.held(), true}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_prepared_keys_append(context.pointer(), keys.pointer(), key.view(), key.bytes())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(keys)
 	return finish(result)
 }
 
 func cPreparedKeysTruncate(keys *PreparedKeys, length int64) error {
+	held := uses{{keys.held(), true}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_prepared_keys_truncate(keys.pointer(), C.int64_t(length))
-	runtime.KeepAlive(keys)
 	return finish(result)
 }
 
@@ -129,9 +215,12 @@ func cAttentionPrepared(context *Context, query *Tensor, keys *PreparedKeys, val
 	if optionsAll == nil {
 		optionsAll = &AttentionOptions{}
 	}
+	held := uses{{context.held(), false}, {keys.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_attention_prepared(context.pointer(), query.view(), query.bytes(), keys.pointer(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(keys)
 	return finish(result)
 }
 
@@ -140,9 +229,12 @@ func cAttentionPreparedPlanCreate(context *Context, query *Tensor, keys *Prepare
 	if optionsAll == nil {
 		optionsAll = &AttentionOptions{}
 	}
+	held := uses{{context.held(), false}, {keys.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
 	result := C.go_fovea_attention_prepared_plan_create(context.pointer(), query.view(), query.bytes(), keys.pointer(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(keys)
 	return (*C.fovea_plan)(result.made), finish(result)
 }
 
@@ -151,20 +243,32 @@ func cKernelRegression(context *Context, queries *Tensor, inputs *Tensor, target
 	if optionsAll == nil {
 		optionsAll = &KernelRegressionOptions{}
 	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_kernel_regression(context.pointer(), queries.view(), queries.bytes(), inputs.view(), inputs.bytes(), targets.view(), targets.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weights.view(), optionsAll.Weights.bytes())
-	runtime.KeepAlive(context)
 	return finish(result)
 }
 
 func cPositionalEncoding(context *Context, out *Tensor, options *PositionalEncodingOptions) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_positional_encoding(context.pointer(), out.view(), out.bytes(), options.raw())
-	runtime.KeepAlive(context)
 	return finish(result)
 }
 
 func cAddPositionalEncoding(context *Context, x *Tensor, out *Tensor, options *PositionalEncodingOptions) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_add_positional_encoding(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw())
-	runtime.KeepAlive(context)
 	return finish(result)
 }
 
@@ -173,8 +277,21 @@ func cRotary(context *Context, x *Tensor, out *Tensor, options *RotaryOptions) e
 	if optionsAll == nil {
 		optionsAll = &RotaryOptions{}
 	}
-	result := C.go_fovea_rotary(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Positions.view(), optionsAll.Positions.bytes())
-	runtime.KeepAlive(context)
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_rotary(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Positions.view(), optionsAll.Positions.bytes(), optionsAll.Frequencies.view(), optionsAll.Frequencies.bytes(), optionsAll.Sections.view(), optionsAll.Sections.bytes(), optionsAll.Cosines.view(), optionsAll.Cosines.bytes(), optionsAll.Sines.view(), optionsAll.Sines.bytes())
+	return finish(result)
+}
+
+func cRotaryFrequencies(frequencies *Tensor, attentionFactor *Tensor, options *RotaryFrequenciesOptions) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &RotaryFrequenciesOptions{}
+	}
+	result := C.go_fovea_rotary_frequencies(frequencies.view(), frequencies.bytes(), attentionFactor.view(), attentionFactor.bytes(), options.raw(), optionsAll.ShortFactors.view(), optionsAll.ShortFactors.bytes(), optionsAll.LongFactors.view(), optionsAll.LongFactors.bytes())
 	return finish(result)
 }
 
@@ -183,9 +300,23 @@ func cAlibiSlopes(out *Tensor) error {
 	return finish(result)
 }
 
+func cActivation(context *Context, activation int32, x *Tensor, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_activation(context.pointer(), C.int32_t(activation), x.view(), x.bytes(), out.view(), out.bytes())
+	return finish(result)
+}
+
 func cLinearPack(context *Context, weight *Tensor, options *LinearPackOptions) (*C.fovea_packed_matrix, error) {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
 	result := C.go_fovea_linear_pack(context.pointer(), weight.view(), weight.bytes(), options.raw())
-	runtime.KeepAlive(context)
 	return (*C.fovea_packed_matrix)(result.made), finish(result)
 }
 
@@ -194,9 +325,12 @@ func cLinear(context *Context, x *Tensor, weight *PackedMatrix, out *Tensor, opt
 	if optionsAll == nil {
 		optionsAll = &LinearOptions{}
 	}
+	held := uses{{context.held(), false}, {weight.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_linear(context.pointer(), x.view(), x.bytes(), weight.pointer(), out.view(), out.bytes(), options.raw(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(weight)
 	return finish(result)
 }
 
@@ -205,8 +339,26 @@ func cLayerNorm(context *Context, x *Tensor, out *Tensor, options *LayerNormOpti
 	if optionsAll == nil {
 		optionsAll = &LayerNormOptions{}
 	}
-	result := C.go_fovea_layer_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes())
-	runtime.KeepAlive(context)
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_layer_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.Mean.view(), optionsAll.Mean.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes())
+	return finish(result)
+}
+
+func cRmsNorm(context *Context, x *Tensor, out *Tensor, options *RmsNormOptions) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &RmsNormOptions{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_rms_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes())
 	return finish(result)
 }
 
@@ -216,9 +368,12 @@ func cKvCacheCreate(sizes *KvCacheSizes) (*C.fovea_kv_cache, error) {
 }
 
 func cKvCacheAppend(context *Context, cache *KvCache, key *Tensor, value *Tensor) error {
+	held := uses{{context.held(), false}, {cache.held(), true}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_kv_cache_append(context.pointer(), cache.pointer(), key.view(), key.bytes(), value.view(), value.bytes())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(cache)
 	return finish(result)
 }
 
@@ -231,28 +386,42 @@ func cKvCacheAttend(context *Context, cache *KvCache, score *Score, query *Tenso
 	if optionsAll == nil {
 		optionsAll = &AttentionOptions{}
 	}
+	held := uses{{context.held(), false}, {cache.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_kv_cache_attend(context.pointer(), cache.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(cache)
 	return finish(result)
 }
 
 func cKvCacheTruncate(cache *KvCache, length int64) error {
+	held := uses{{cache.held(), true}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_kv_cache_truncate(cache.pointer(), C.int64_t(length))
-	runtime.KeepAlive(cache)
 	return finish(result)
 }
 
 func cKvCacheReorder(context *Context, cache *KvCache, source *Tensor) error {
+	held := uses{{context.held(), false}, {cache.held(), true}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_kv_cache_reorder(context.pointer(), cache.pointer(), source.view(), source.bytes())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(cache)
 	return finish(result)
 }
 
 func cKvCacheSave(cache *KvCache, bytes *C.uchar, size uintptr) error {
+	held := uses{{cache.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
 	result := C.go_fovea_kv_cache_save(cache.pointer(), bytes, C.size_t(size))
-	runtime.KeepAlive(cache)
 	return finish(result)
 }
 
@@ -266,8 +435,12 @@ func cMhaWeightsCreate(context *Context, parameters *MhaParameters) (*C.fovea_mh
 	if parametersAll == nil {
 		parametersAll = &MhaParameters{}
 	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
 	result := C.go_fovea_mha_weights_create(context.pointer(), parameters.raw(), parametersAll.QueryWeight.view(), parametersAll.QueryWeight.bytes(), parametersAll.KeyWeight.view(), parametersAll.KeyWeight.bytes(), parametersAll.ValueWeight.view(), parametersAll.ValueWeight.bytes(), parametersAll.InWeight.view(), parametersAll.InWeight.bytes(), parametersAll.OutWeight.view(), parametersAll.OutWeight.bytes(), parametersAll.QueryBias.view(), parametersAll.QueryBias.bytes(), parametersAll.KeyBias.view(), parametersAll.KeyBias.bytes(), parametersAll.ValueBias.view(), parametersAll.ValueBias.bytes(), parametersAll.InBias.view(), parametersAll.InBias.bytes(), parametersAll.OutBias.view(), parametersAll.OutBias.bytes())
-	runtime.KeepAlive(context)
 	return (*C.fovea_mha_weights)(result.made), finish(result)
 }
 
@@ -288,10 +461,12 @@ func cMultiHeadAttention(context *Context, weights *MhaWeights, query *Tensor, k
 	if optionsAllRotaryAll == nil {
 		optionsAllRotaryAll = &RotaryOptions{}
 	}
-	result := C.go_fovea_multi_head_attention(context.pointer(), weights.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAll.Cache.pointer())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(weights)
-	runtime.KeepAlive(optionsAll.Cache)
+	held := uses{{context.held(), false}, {weights.held(), false}, {optionsAll.Cache.held(), !optionsAll.KeepCache}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_multi_head_attention(context.pointer(), weights.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes(), optionsAll.Cache.pointer())
 	return finish(result)
 }
 
@@ -316,8 +491,11 @@ func cMultiHeadAttentionOnce(context *Context, parameters *MhaParameters, query 
 	if optionsAllRotaryAll == nil {
 		optionsAllRotaryAll = &RotaryOptions{}
 	}
-	result := C.go_fovea_multi_head_attention_once(context.pointer(), parameters.raw(), parametersAll.QueryWeight.view(), parametersAll.QueryWeight.bytes(), parametersAll.KeyWeight.view(), parametersAll.KeyWeight.bytes(), parametersAll.ValueWeight.view(), parametersAll.ValueWeight.bytes(), parametersAll.InWeight.view(), parametersAll.InWeight.bytes(), parametersAll.OutWeight.view(), parametersAll.OutWeight.bytes(), parametersAll.QueryBias.view(), parametersAll.QueryBias.bytes(), parametersAll.KeyBias.view(), parametersAll.KeyBias.bytes(), parametersAll.ValueBias.view(), parametersAll.ValueBias.bytes(), parametersAll.InBias.view(), parametersAll.InBias.bytes(), parametersAll.OutBias.view(), parametersAll.OutBias.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAll.Cache.pointer())
-	runtime.KeepAlive(context)
-	runtime.KeepAlive(optionsAll.Cache)
+	held := uses{{context.held(), false}, {optionsAll.Cache.held(), !optionsAll.KeepCache}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_multi_head_attention_once(context.pointer(), parameters.raw(), parametersAll.QueryWeight.view(), parametersAll.QueryWeight.bytes(), parametersAll.KeyWeight.view(), parametersAll.KeyWeight.bytes(), parametersAll.ValueWeight.view(), parametersAll.ValueWeight.bytes(), parametersAll.InWeight.view(), parametersAll.InWeight.bytes(), parametersAll.OutWeight.view(), parametersAll.OutWeight.bytes(), parametersAll.QueryBias.view(), parametersAll.QueryBias.bytes(), parametersAll.KeyBias.view(), parametersAll.KeyBias.bytes(), parametersAll.ValueBias.view(), parametersAll.ValueBias.bytes(), parametersAll.InBias.view(), parametersAll.InBias.bytes(), parametersAll.OutBias.view(), parametersAll.OutBias.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes(), optionsAll.Cache.pointer())
 	return finish(result)
 }

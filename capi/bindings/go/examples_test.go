@@ -204,7 +204,7 @@ func TestAWideKernelRegressesToTheMeanAndANarrowOneToTheData(t *testing.T) {
 	}
 	regress := func(sigma float32) []float32 {
 		out := make([]float32, 50)
-		ok(t, fovea.KernelRegression(nil, view(x), view(x), view(y), view(out), &fovea.KernelRegressionOptions{Sigma: sigma}))
+		ok(t, fovea.KernelRegression(nil, view(x), view(x), view(y), view(out), &fovea.KernelRegressionOptions{Sigma: &sigma}))
 		return out
 	}
 	wide, means := regress(1e6), ones(50)

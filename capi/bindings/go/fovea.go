@@ -7,8 +7,9 @@
 //     keep others from it: nothing else may write what a call reads or writes meanwhile.
 //   - Tensors, options and contexts that are optional may be nil. A nil *Context is the default one.
 //   - Handles (contexts, plans, caches, packed weights) are freed by Close, or else by the garbage collector. What was
-//     closed is refused.
-//   - Calls may come from any number of goroutines, as long as outputs differ; what changes a cache must be alone with it.
+//     closed is refused; what a call or a plan still uses lives on till that ends.
+//   - Calls may come from any number of goroutines, as long as outputs differ. What would change a cache or prepared keys
+//     while another call uses them is refused: BadValue, "in use".
 //
 // SPDX-License-Identifier: Apache-2.0
 package fovea
@@ -50,6 +51,9 @@ func finish(result C.go_result) error {
 	return &Error{Status(result.status), message}
 }
 
+// Given is for options that are pointers, since 0 is another number than none: AttentionOptions{Scale: Given[float32](0)}.
+func Given[Number float32 | int64](value Number) *Number { return &value }
+
 // Version of the library that is loaded.
 func Version() string { return C.GoString(C.fovea_version()) }
 
@@ -73,7 +77,7 @@ type ContextOptions struct {
 }
 
 // Context says where work runs: how many threads, which instruction set. nil is the default one.
-type Context struct{ raw *C.fovea_context }
+type Context struct{ handle }
 
 // NewContext makes a context; options may be nil.
 func NewContext(options *ContextOptions) (*Context, error) {
@@ -89,38 +93,35 @@ func NewContext(options *ContextOptions) (*Context, error) {
 	if err := finish(result); err != nil {
 		return nil, err
 	}
-	context := &Context{(*C.fovea_context)(result.made)}
+	context := &Context{}
+	context.open("context", result.made, func(raw unsafe.Pointer) { C.fovea_context_destroy((*C.fovea_context)(raw)) })
 	runtime.SetFinalizer(context, (*Context).Close)
 	return context, nil
 }
 
-// What was closed would be taken for the default one.
-func (c *Context) pointer() *C.fovea_context {
+func (c *Context) held() *handle {
 	if c == nil {
 		return nil
 	}
-	if c.raw == nil {
-		panic("fovea: the context was closed")
-	}
-	return c.raw
+	return &c.handle
 }
 
-// Close frees the context. No call may still be using it, nor a plan that was made with it.
-func (c *Context) Close() {
-	if c.raw != nil {
-		C.fovea_context_destroy(c.raw)
-		c.raw = nil
-	}
-}
+func (c *Context) pointer() *C.fovea_context { return (*C.fovea_context)(c.held().pointer()) }
 
-// IsaName is the instruction set the context runs.
+// Close frees the context, when no call uses it any more, and no plan that was made with it is left.
+func (c *Context) Close() { c.held().close() }
+
+// IsaName is the instruction set the context runs. It panics if the context was closed, which would be taken for the
+// default one.
 func (c *Context) IsaName() string {
-	defer runtime.KeepAlive(c)
+	Must(true, c.held().hold())
+	defer c.held().letGo()
 	return C.GoString(C.fovea_isa_name(c.pointer()))
 }
 
-// Threads says how many threads a call may use at once.
+// Threads says how many threads a call may use at once. It panics if the context was closed.
 func (c *Context) Threads() int {
-	defer runtime.KeepAlive(c)
+	Must(true, c.held().hold())
+	defer c.held().letGo()
 	return int(C.fovea_context_threads(c.pointer()))
 }

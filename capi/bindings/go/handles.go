@@ -11,13 +11,16 @@ import (
 )
 
 // PackedMatrix is a right-hand side of products, packed once. Any number of goroutines may use it.
-type PackedMatrix struct{ raw *C.fovea_packed_matrix }
+type PackedMatrix struct{ handle }
 
 func newPackedMatrix(raw *C.fovea_packed_matrix, err error) (*PackedMatrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	packed := &PackedMatrix{raw}
+	packed := &PackedMatrix{}
+	packed.open("matrix", unsafe.Pointer(raw), func(raw unsafe.Pointer) {
+		C.fovea_packed_matrix_destroy((*C.fovea_packed_matrix)(raw))
+	})
 	runtime.SetFinalizer(packed, (*PackedMatrix).Close)
 	return packed, nil
 }
@@ -32,11 +35,15 @@ func PackLinear(context *Context, weight *Tensor, options *LinearPackOptions) (*
 	return newPackedMatrix(cLinearPack(context, weight, options))
 }
 
-func (p *PackedMatrix) pointer() *C.fovea_packed_matrix {
+func (p *PackedMatrix) held() *handle {
 	if p == nil {
 		return nil
 	}
-	return p.raw
+	return &p.handle
+}
+
+func (p *PackedMatrix) pointer() *C.fovea_packed_matrix {
+	return (*C.fovea_packed_matrix)(p.held().pointer())
 }
 
 // Multiply is out = a b.
@@ -49,20 +56,16 @@ func (p *PackedMatrix) Linear(context *Context, x, out *Tensor, options *LinearO
 	return cLinear(context, x, p, out, options)
 }
 
-// Size is how many bytes it holds.
+// Size is how many bytes it holds; 0 once it was closed.
 func (p *PackedMatrix) Size() int {
-	defer runtime.KeepAlive(p)
-	return int(C.fovea_packed_matrix_size(p.pointer()))
+	return p.held().ask(func() int { return int(C.fovea_packed_matrix_size(p.pointer())) })
 }
 
-// Close frees it. No call may still be using it.
-func (p *PackedMatrix) Close() {
-	C.fovea_packed_matrix_destroy(p.raw)
-	p.raw = nil
-}
+// Close frees it, when no call uses it any more.
+func (p *PackedMatrix) Close() { p.held().close() }
 
 // MhaWeights are the weights of a multi-head attention layer, packed once. Any number of goroutines may use them.
-type MhaWeights struct{ raw *C.fovea_mha_weights }
+type MhaWeights struct{ handle }
 
 // NewMhaWeights packs them.
 func NewMhaWeights(context *Context, parameters *MhaParameters) (*MhaWeights, error) {
@@ -70,16 +73,23 @@ func NewMhaWeights(context *Context, parameters *MhaParameters) (*MhaWeights, er
 	if err != nil {
 		return nil, err
 	}
-	weights := &MhaWeights{raw}
+	weights := &MhaWeights{}
+	weights.open("layer", unsafe.Pointer(raw), func(raw unsafe.Pointer) {
+		C.fovea_mha_weights_destroy((*C.fovea_mha_weights)(raw))
+	})
 	runtime.SetFinalizer(weights, (*MhaWeights).Close)
 	return weights, nil
 }
 
-func (w *MhaWeights) pointer() *C.fovea_mha_weights {
+func (w *MhaWeights) held() *handle {
 	if w == nil {
 		return nil
 	}
-	return w.raw
+	return &w.handle
+}
+
+func (w *MhaWeights) pointer() *C.fovea_mha_weights {
+	return (*C.fovea_mha_weights)(w.held().pointer())
 }
 
 // Attend is multi-head attention: fovea_multi_head_attention. key nil is query, value nil is key.
@@ -87,27 +97,27 @@ func (w *MhaWeights) Attend(context *Context, query, key, value, out *Tensor, op
 	return cMultiHeadAttention(context, w, query, key, value, out, options)
 }
 
-// Size is how many bytes they hold.
+// Size is how many bytes they hold; 0 once they were closed.
 func (w *MhaWeights) Size() int {
-	defer runtime.KeepAlive(w)
-	return int(C.fovea_mha_weights_size(w.pointer()))
+	return w.held().ask(func() int { return int(C.fovea_mha_weights_size(w.pointer())) })
 }
 
-// Close frees them. No call may still be using them.
-func (w *MhaWeights) Close() {
-	C.fovea_mha_weights_destroy(w.raw)
-	w.raw = nil
-}
+// Close frees them, when no call uses them any more.
+func (w *MhaWeights) Close() { w.held().close() }
 
-// KvCache holds keys and values of sequences of one length. One call at a time may change it, and none may use it
-// meanwhile; any number may attend at once.
-type KvCache struct{ raw *C.fovea_kv_cache }
+// KvCache holds keys and values of sequences of one length. Any number of goroutines may attend at once; what would change
+// it while another call uses it is refused.
+type KvCache struct{ handle }
 
 func newKvCache(raw *C.fovea_kv_cache, err error) (*KvCache, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache := &KvCache{raw}
+	cache := &KvCache{}
+	cache.measure = func(raw unsafe.Pointer) int64 { return int64(C.fovea_kv_cache_length((*C.fovea_kv_cache)(raw))) }
+	cache.open("cache", unsafe.Pointer(raw), func(raw unsafe.Pointer) {
+		C.fovea_kv_cache_destroy((*C.fovea_kv_cache)(raw))
+	})
 	runtime.SetFinalizer(cache, (*KvCache).Close)
 	return cache, nil
 }
@@ -120,12 +130,14 @@ func RestoreKvCache(bytes []byte, capacity int) (*KvCache, error) {
 	return newKvCache(cKvCacheRestore((*C.uchar)(pointer(bytes, 0)), uintptr(len(bytes)), int64(capacity)))
 }
 
-func (c *KvCache) pointer() *C.fovea_kv_cache {
+func (c *KvCache) held() *handle {
 	if c == nil {
 		return nil
 	}
-	return c.raw
+	return &c.handle
 }
+
+func (c *KvCache) pointer() *C.fovea_kv_cache { return (*C.fovea_kv_cache)(c.held().pointer()) }
 
 // Append appends key [B,Hkv,n,D] and value [B,Hkv,n,Dv] to every sequence.
 func (c *KvCache) Append(context *Context, key, value *Tensor) error {
@@ -145,33 +157,31 @@ func (c *KvCache) Reorder(context *Context, source *Tensor) error {
 	return cKvCacheReorder(context, c, source)
 }
 
-// Len is how many positions it holds.
-func (c *KvCache) Len() int {
-	defer runtime.KeepAlive(c)
-	return int(C.fovea_kv_cache_length(c.pointer()))
-}
+// Len is how many positions it holds, during a change how many there were before; 0 once it was closed.
+func (c *KvCache) Len() int { return c.held().len() }
 
-// Size is how many bytes it holds.
+// Size is how many bytes it holds; 0 once it was closed.
 func (c *KvCache) Size() int {
-	defer runtime.KeepAlive(c)
-	return int(C.fovea_kv_cache_size(c.pointer()))
+	return c.held().ask(func() int { return int(C.fovea_kv_cache_size(c.pointer())) })
 }
 
 // Save gives what it holds as bytes, for a file or another machine.
 func (c *KvCache) Save() ([]byte, error) {
+	held := uses{{c.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
 	bytes := make([]byte, int(C.fovea_kv_cache_saved_size(c.pointer())))
 	return bytes, cKvCacheSave(c, (*C.uchar)(pointer(bytes, 0)), uintptr(len(bytes)))
 }
 
-// Close frees it. No call may still be using it.
-func (c *KvCache) Close() {
-	C.fovea_kv_cache_destroy(c.raw)
-	c.raw = nil
-}
+// Close frees it, when no call uses it any more.
+func (c *KvCache) Close() { c.held().close() }
 
-// PreparedKeys are keys that are attended again and again, as an additive, concat or bilinear score reads them. One call at
-// a time may append or truncate, and none may use them meanwhile; any number may attend at once.
-type PreparedKeys struct{ raw *C.fovea_prepared_keys }
+// PreparedKeys are keys that are attended again and again, as an additive, concat or bilinear score reads them. Any number
+// of goroutines may attend at once; what would change the keys while another call uses them is refused.
+type PreparedKeys struct{ handle }
 
 // NewPreparedKeys makes room for keys, none of them there yet. The score's parameters are copied.
 func NewPreparedKeys(context *Context, score *Score, sizes PreparedKeysSizes) (*PreparedKeys, error) {
@@ -179,16 +189,26 @@ func NewPreparedKeys(context *Context, score *Score, sizes PreparedKeysSizes) (*
 	if err != nil {
 		return nil, err
 	}
-	keys := &PreparedKeys{raw}
+	keys := &PreparedKeys{}
+	keys.measure = func(raw unsafe.Pointer) int64 {
+		return int64(C.fovea_prepared_keys_length((*C.fovea_prepared_keys)(raw)))
+	}
+	keys.open("set of prepared keys", unsafe.Pointer(raw), func(raw unsafe.Pointer) {
+		C.fovea_prepared_keys_destroy((*C.fovea_prepared_keys)(raw))
+	})
 	runtime.SetFinalizer(keys, (*PreparedKeys).Close)
 	return keys, nil
 }
 
-func (k *PreparedKeys) pointer() *C.fovea_prepared_keys {
+func (k *PreparedKeys) held() *handle {
 	if k == nil {
 		return nil
 	}
-	return k.raw
+	return &k.handle
+}
+
+func (k *PreparedKeys) pointer() *C.fovea_prepared_keys {
+	return (*C.fovea_prepared_keys)(k.held().pointer())
 }
 
 // Append appends key [B,Hkv,n,Dk] to every sequence.
@@ -204,99 +224,13 @@ func (k *PreparedKeys) Attend(context *Context, query, value, out *Tensor, optio
 	return cAttentionPrepared(context, query, k, value, out, options)
 }
 
-// Len is how many keys each sequence has.
-func (k *PreparedKeys) Len() int {
-	defer runtime.KeepAlive(k)
-	return int(C.fovea_prepared_keys_length(k.pointer()))
-}
+// Len is how many keys each sequence has, during a change how many there were before; 0 once they were closed.
+func (k *PreparedKeys) Len() int { return k.held().len() }
 
-// Size is how many bytes they take.
+// Size is how many bytes they take; 0 once they were closed.
 func (k *PreparedKeys) Size() int {
-	defer runtime.KeepAlive(k)
-	return int(C.fovea_prepared_keys_size(k.pointer()))
+	return k.held().ask(func() int { return int(C.fovea_prepared_keys_size(k.pointer())) })
 }
 
-// Close frees them. No call may still be using them, nor a plan over them.
-func (k *PreparedKeys) Close() {
-	C.fovea_prepared_keys_destroy(k.raw)
-	k.raw = nil
-}
-
-// Plan is a checked call with everything but the data decided. Any number of goroutines may run one at once, each with a
-// workspace of its own.
-type Plan struct {
-	raw     *C.fovea_plan
-	planned layouts
-	// What the plan keeps using.
-	context *Context
-	keys    *PreparedKeys
-}
-
-// Workspace is a run's scratch memory.
-type Workspace struct{ memory []byte }
-
-func newPlan(raw *C.fovea_plan, err error, planned layouts, context *Context, keys *PreparedKeys) (*Plan, error) {
-	if err != nil {
-		return nil, err
-	}
-	plan := &Plan{raw, planned, context, keys}
-	runtime.SetFinalizer(plan, (*Plan).Close)
-	return plan, nil
-}
-
-// PlanSdpa plans the call that Sdpa would make. No data is read: ShapeOnly will do.
-func PlanSdpa(context *Context, query, key, value, out *Tensor, options *AttentionOptions) (*Plan, error) {
-	raw, err := cSdpaPlanCreate(context, query, key, value, out, options)
-	return newPlan(raw, err, layoutsOf(nil, query, key, value, out, options), context, nil)
-}
-
-// PlanAttention plans the call that Attention would make. Of the score, a width is taken now, tensors in each run.
-func PlanAttention(context *Context, score *Score, query, key, value, out *Tensor, options *AttentionOptions) (*Plan, error) {
-	raw, err := cAttentionPlanCreate(context, score, query, key, value, out, options)
-	return newPlan(raw, err, layoutsOf(score, query, key, value, out, options), context, nil)
-}
-
-// PlanPrepared plans the call that PreparedKeys.Attend would make. Runs attend what the keys hold then, but for as many
-// keys as now.
-func PlanPrepared(context *Context, query *Tensor, keys *PreparedKeys, value, out *Tensor,
-	options *AttentionOptions) (*Plan, error) {
-	raw, err := cAttentionPreparedPlanCreate(context, query, keys, value, out, options)
-	return newPlan(raw, err, layoutsOf(nil, query, nil, value, out, options), context, keys)
-}
-
-// NewWorkspace makes scratch memory for one run at a time.
-func (p *Plan) NewWorkspace() *Workspace { return &Workspace{make([]byte, p.WorkspaceSize())} }
-
-// WorkspaceSize is how many bytes of scratch memory a run needs.
-func (p *Plan) WorkspaceSize() int {
-	defer runtime.KeepAlive(p)
-	return int(C.fovea_plan_workspace_size(p.raw))
-}
-
-// Run runs the call on other data in the layouts that were planned.
-func (p *Plan) Run(buffers *Buffers, workspace *Workspace) error {
-	if err := buffers.check(&p.planned); err != nil {
-		return err
-	}
-	var memory *C.uchar
-	if len(workspace.memory) > 0 {
-		memory = (*C.uchar)(unsafe.Pointer(&workspace.memory[0]))
-	}
-	err := buffers.run(p.raw, &p.planned, memory, len(workspace.memory))
-	runtime.KeepAlive(p)
-	return err
-}
-
-// Describe tells instruction set, path, tiles, tasks, threads and bytes in a line.
-func (p *Plan) Describe() string {
-	defer runtime.KeepAlive(p)
-	text := make([]byte, int(C.fovea_plan_describe(p.raw, nil, 0))+1)
-	C.fovea_plan_describe(p.raw, (*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(text)))
-	return string(text[:len(text)-1])
-}
-
-// Close frees the plan. No call may still be using it.
-func (p *Plan) Close() {
-	C.fovea_plan_destroy(p.raw)
-	p.raw = nil
-}
+// Close frees them, when no call uses them any more, and no plan over them is left.
+func (k *PreparedKeys) Close() { k.held().close() }

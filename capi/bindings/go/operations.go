@@ -25,8 +25,23 @@ func MaskedSoftmax(context *Context, x, validLens, out *Tensor, options *MaskedS
 	return cMaskedSoftmax(context, x, validLens, out, options)
 }
 
+// Softmax is a softmax over an axis, counted from 0, or from -1 for the last one backwards. In place if x is out.
+func Softmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
+	return cSoftmax(context, x, axis, out)
+}
+
+// LogSoftmax is the logarithm of Softmax. In place if x is out.
+func LogSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
+	return cLogSoftmax(context, x, axis, out)
+}
+
 // Matmul is out = a b.
 func Matmul(context *Context, a, b, out *Tensor) error { return cMatmul(context, a, b, out) }
+
+// Gemm is out = Alpha a b + Beta c; c may be out.
+func Gemm(context *Context, a, b, out *Tensor, options *GemmOptions) error {
+	return cGemm(context, a, b, out, options)
+}
 
 // Exp is out = e^x, element by element. In place if x is out.
 func Exp(context *Context, x, out *Tensor) error { return cExp(context, x, out) }
@@ -49,12 +64,33 @@ func Rotary(context *Context, x, out *Tensor, options *RotaryOptions) error {
 	return cRotary(context, x, out, options)
 }
 
+// RotaryFrequencies writes the frequencies that a model's configuration asks for, what RotaryOptions.Frequencies takes, one
+// for each pair, and gives its attention factor.
+func RotaryFrequencies(frequencies *Tensor, options *RotaryFrequenciesOptions) (float32, error) {
+	factor := []float32{1}
+	view, err := New(factor, 1)
+	if err == nil {
+		err = cRotaryFrequencies(frequencies, view, options)
+	}
+	return factor[0], err
+}
+
 // AlibiSlopes writes the slopes of ALiBi, one for each of out's heads.
 func AlibiSlopes(out *Tensor) error { return cAlibiSlopes(out) }
+
+// ApplyActivation is out = activation(x), element by element. In place if x is out.
+func ApplyActivation(context *Context, activation Activation, x, out *Tensor) error {
+	return cActivation(context, int32(activation), x, out)
+}
 
 // LayerNorm is layer normalisation over the last axis. In place if x is out.
 func LayerNorm(context *Context, x, out *Tensor, options *LayerNormOptions) error {
 	return cLayerNorm(context, x, out, options)
+}
+
+// RmsNorm is normalisation by the root of the mean square over the last axis. In place if x is out.
+func RmsNorm(context *Context, x, out *Tensor, options *RmsNormOptions) error {
+	return cRmsNorm(context, x, out, options)
 }
 
 // MultiHeadAttentionOnce is MhaWeights.Attend with weights that are used once.

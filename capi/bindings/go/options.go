@@ -129,6 +129,25 @@ const (
 	ScoreGaussian ScoreKind = C.FOVEA_SCORE_GAUSSIAN
 )
 
+// FrequenciesKind:
+// How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d).
+type FrequenciesKind int32
+
+const (
+	// f(j) Su et al. 2021
+	FrequenciesPlain FrequenciesKind = C.FOVEA_FREQUENCIES_PLAIN
+	// f(j) / factor Chen et al. 2023
+	FrequenciesLinear FrequenciesKind = C.FOVEA_FREQUENCIES_LINEAR
+	// f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the larger of length and original_length "dynamic NTK" in Peng et al. 2023, app. B
+	FrequenciesDynamic FrequenciesKind = C.FOVEA_FREQUENCIES_DYNAMIC
+	// f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs that turn fast_rotations and slow_rotations times in original_length: d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole pairs, at least 0 and at most d - 1 Peng et al. 2023
+	FrequenciesYarn FrequenciesKind = C.FOVEA_FREQUENCIES_YARN
+	// f(j) / long_factors[j] if length > original_length, else / short_factors[j] Ding et al. 2024
+	FrequenciesLongrope FrequenciesKind = C.FOVEA_FREQUENCIES_LONGROPE
+	// f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor - low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in original_length Llama 3.1, its code
+	FrequenciesLlama3 FrequenciesKind = C.FOVEA_FREQUENCIES_LLAMA3
+)
+
 // WeightLayout:
 // How a weight matrix lies in memory.
 type WeightLayout int32
@@ -190,8 +209,8 @@ type AttentionOptions struct {
 	QueryInvariant bool
 	// FOVEA_EMPTY_ROWS_*
 	EmptyRows EmptyRows
-	// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
-	Scale float32
+	// finite; nil: 1 / sqrt(D) for the dot product, 1 for other score functions
+	Scale *float32
 	// finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)
 	Softcap float32
 	// nil: not set. used with FOVEA_QUERY_OFFSET; -2^30 to 2^30
@@ -257,8 +276,13 @@ func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
 	if o.QueryInvariant {
 		raw.flags |= C.FOVEA_QUERY_INVARIANT
 	}
+	if o.Scale != nil {
+		raw.flags |= C.FOVEA_SCALE_GIVEN
+	}
 	raw.empty_rows = C.int32_t(o.EmptyRows)
-	raw.scale = C.float(o.Scale)
+	if o.Scale != nil {
+		raw.scale = C.float(*o.Scale)
+	}
 	raw.softcap = C.float(o.Softcap)
 	if o.QueryOffset != nil {
 		raw.query_offset = C.int64_t(*o.QueryOffset)
@@ -292,6 +316,37 @@ func (o *MaskedSoftmaxOptions) raw() *C.go_fovea_masked_softmax_options {
 	return raw
 }
 
+// GemmOptions:
+// The zero value is the default. In C: fovea_gemm_options.
+type GemmOptions struct {
+	// finite; nil: 1
+	Alpha *float32
+	// finite; nil: 1
+	Beta *float32
+	// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+	C *Tensor
+}
+
+func (o *GemmOptions) raw() *C.go_fovea_gemm_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_gemm_options)
+	if o.Alpha != nil {
+		raw.flags |= C.FOVEA_GEMM_ALPHA_GIVEN
+	}
+	if o.Beta != nil {
+		raw.flags |= C.FOVEA_GEMM_BETA_GIVEN
+	}
+	if o.Alpha != nil {
+		raw.alpha = C.float(*o.Alpha)
+	}
+	if o.Beta != nil {
+		raw.beta = C.float(*o.Beta)
+	}
+	return raw
+}
+
 // MatmulPackOptions:
 // The zero value is the default. In C: fovea_matmul_pack_options.
 type MatmulPackOptions struct {
@@ -320,7 +375,8 @@ func (o *MatmulPackOptions) raw() *C.go_fovea_matmul_pack_options {
 //   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 //   GAUSSIAN                                                                      > 0, finite        Dq = Dk
 //
-// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+// options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+// others.
 //
 // The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 // exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -390,8 +446,8 @@ func (o *PreparedKeysSizes) raw() *C.go_fovea_prepared_keys_sizes {
 type KernelRegressionOptions struct {
 	// query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given)
 	LeaveOneOut bool
-	// the kernel's width, > 0 and finite; 0: 1
-	Sigma float32
+	// the kernel's width, > 0 and finite; nil: 1
+	Sigma *float32
 	// output F [Q,N], or NULL
 	Weights *Tensor
 }
@@ -404,15 +460,20 @@ func (o *KernelRegressionOptions) raw() *C.go_fovea_kernel_regression_options {
 	if o.LeaveOneOut {
 		raw.flags |= C.FOVEA_LEAVE_ONE_OUT
 	}
-	raw.sigma = C.float(o.Sigma)
+	if o.Sigma != nil {
+		raw.flags |= C.FOVEA_SIGMA_GIVEN
+	}
+	if o.Sigma != nil {
+		raw.sigma = C.float(*o.Sigma)
+	}
 	return raw
 }
 
 // PositionalEncodingOptions:
 // The zero value is the default. In C: fovea_positional_encoding_options.
 type PositionalEncodingOptions struct {
-	// > 1 and finite; 0: 10000
-	Base float32
+	// > 1 and finite; nil: 10000
+	Base *float32
 	// in [0, 1); for fovea_add_positional_encoding
 	Dropout float32
 	// position of row 0, 0 to 2^30
@@ -426,10 +487,15 @@ func (o *PositionalEncodingOptions) raw() *C.go_fovea_positional_encoding_option
 		return nil
 	}
 	raw := new(C.go_fovea_positional_encoding_options)
-	raw.base = C.float(o.Base)
+	if o.Base != nil {
+		raw.base = C.float(*o.Base)
+	}
 	raw.dropout = C.float(o.Dropout)
 	raw.offset = C.int64_t(o.Offset)
 	raw.dropout_seed = C.uint64_t(o.DropoutSeed)
+	if o.Base != nil {
+		raw.flags |= C.FOVEA_ENCODING_BASE_GIVEN
+	}
 	return raw
 }
 
@@ -440,16 +506,26 @@ type RotaryOptions struct {
 	Interleaved bool
 	// rotate back
 	Inverse bool
-	// > 1 and finite; 0: 10000
-	Base float32
-	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
-	PositionScale float32
-	// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
-	RotaryDim int64
+	// > 1 and finite; nil: 10000
+	Base *float32
+	// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; nil: 1
+	PositionScale *float32
+	// the first features, an even number up to D, are rotated, the others copied; nil: D (even)
+	RotaryDim *int64
 	// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
 	Offset int64
-	// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+	// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
 	Positions *Tensor
+	// F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
+	Frequencies *Tensor
+	// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends
+	Sections *Tensor
+	// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
+	Cosines *Tensor
+	// F, of cosines' shape, last axis contiguous; both are given or neither
+	Sines *Tensor
+	// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; nil: 1
+	AttentionFactor *float32
 }
 
 func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
@@ -463,10 +539,88 @@ func (o *RotaryOptions) raw() *C.go_fovea_rotary_options {
 	if o.Inverse {
 		raw.flags |= C.FOVEA_ROTARY_INVERSE
 	}
-	raw.base = C.float(o.Base)
-	raw.position_scale = C.float(o.PositionScale)
-	raw.rotary_dim = C.int64_t(o.RotaryDim)
+	if o.Base != nil {
+		raw.flags |= C.FOVEA_ROTARY_BASE_GIVEN
+	}
+	if o.PositionScale != nil {
+		raw.flags |= C.FOVEA_ROTARY_POSITION_SCALE_GIVEN
+	}
+	if o.RotaryDim != nil {
+		raw.flags |= C.FOVEA_ROTARY_DIM_GIVEN
+	}
+	if o.AttentionFactor != nil {
+		raw.flags |= C.FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
+	}
+	if o.Base != nil {
+		raw.base = C.float(*o.Base)
+	}
+	if o.PositionScale != nil {
+		raw.position_scale = C.float(*o.PositionScale)
+	}
+	if o.RotaryDim != nil {
+		raw.rotary_dim = C.int64_t(*o.RotaryDim)
+	}
 	raw.offset = C.int64_t(o.Offset)
+	if o.AttentionFactor != nil {
+		raw.attention_factor = C.float(*o.AttentionFactor)
+	}
+	return raw
+}
+
+// RotaryFrequenciesOptions:
+// A member that another kind takes is 0 or NULL.
+//
+// The zero value is the default. In C: fovea_rotary_frequencies_options.
+type RotaryFrequenciesOptions struct {
+	// low and high of YaRN are not rounded to whole pairs ("truncate": false)
+	Unrounded bool
+	// FOVEA_FREQUENCIES_*
+	Kind FrequenciesKind
+	// "theta", > 1 and finite
+	Base float32
+	// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
+	Factor float32
+	// of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30
+	OriginalLength int64
+	// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length
+	Length int64
+	// of LLAMA3: >= 0
+	LowFrequencyFactor float32
+	// of LLAMA3: finite, above low_frequency_factor
+	HighFrequencyFactor float32
+	// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
+	FastRotations float32
+	// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
+	SlowRotations float32
+	// of YARN: >= 0 and finite, for attention_factor
+	Mscale float32
+	// of YARN: likewise
+	MscaleAllDim float32
+	// of LONGROPE: F32 [d/2], any stride, > 0 and finite
+	ShortFactors *Tensor
+	// of LONGROPE: likewise
+	LongFactors *Tensor
+}
+
+func (o *RotaryFrequenciesOptions) raw() *C.go_fovea_rotary_frequencies_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_rotary_frequencies_options)
+	if o.Unrounded {
+		raw.flags |= C.FOVEA_YARN_UNROUNDED
+	}
+	raw.kind = C.int32_t(o.Kind)
+	raw.base = C.float(o.Base)
+	raw.factor = C.float(o.Factor)
+	raw.original_length = C.int64_t(o.OriginalLength)
+	raw.length = C.int64_t(o.Length)
+	raw.low_frequency_factor = C.float(o.LowFrequencyFactor)
+	raw.high_frequency_factor = C.float(o.HighFrequencyFactor)
+	raw.fast_rotations = C.float(o.FastRotations)
+	raw.slow_rotations = C.float(o.SlowRotations)
+	raw.mscale = C.float(o.Mscale)
+	raw.mscale_all_dim = C.float(o.MscaleAllDim)
 	return raw
 }
 
@@ -515,14 +669,20 @@ func (o *LinearOptions) raw() *C.go_fovea_linear_options {
 // LayerNormOptions:
 // The zero value is the default. In C: fovea_layer_norm_options.
 type LayerNormOptions struct {
-	// finite, >= 0; 0: 1e-5
-	Epsilon float32
+	// finite, >= 0; nil: 1e-5
+	Epsilon *float32
 	// F [E], contiguous; NULL: ones
 	Weight *Tensor
 	// F [E], contiguous; NULL: zeros
 	Bias *Tensor
 	// F, x's shape, last axis contiguous: x + residual is normalised
 	Residual *Tensor
+	// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+	Sum *Tensor
+	// output F32 [...], x's axes without the last, any strides: mean(y)
+	Mean *Tensor
+	// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+	InverseDeviation *Tensor
 }
 
 func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
@@ -530,7 +690,46 @@ func (o *LayerNormOptions) raw() *C.go_fovea_layer_norm_options {
 		return nil
 	}
 	raw := new(C.go_fovea_layer_norm_options)
-	raw.epsilon = C.float(o.Epsilon)
+	if o.Epsilon != nil {
+		raw.epsilon = C.float(*o.Epsilon)
+	}
+	if o.Epsilon != nil {
+		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
+	return raw
+}
+
+// RmsNormOptions:
+// The zero value is the default. In C: fovea_rms_norm_options.
+type RmsNormOptions struct {
+	// finite, >= 0; nil: 1e-5
+	Epsilon *float32
+	// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+	WeightFromOne bool
+	// F [E], contiguous; NULL: ones
+	Weight *Tensor
+	// F, x's shape, last axis contiguous: x + residual is normalised
+	Residual *Tensor
+	// output F, as in fovea_layer_norm_options
+	Sum *Tensor
+	// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+	InverseDeviation *Tensor
+}
+
+func (o *RmsNormOptions) raw() *C.go_fovea_rms_norm_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_rms_norm_options)
+	if o.Epsilon != nil {
+		raw.epsilon = C.float(*o.Epsilon)
+	}
+	if o.Epsilon != nil {
+		raw.flags |= C.FOVEA_NORM_EPSILON_GIVEN
+	}
+	if o.WeightFromOne {
+		raw.flags |= C.FOVEA_NORM_WEIGHT_FROM_ONE
+	}
 	return raw
 }
 
@@ -621,11 +820,11 @@ type MhaOptions struct {
 	KeepCache bool
 	// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
 	Precision Precision
-	// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+	// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
 	Attention *AttentionOptions
 	// how heads compare; its parameters serve all heads. NULL: scaled dot
 	Score *Score
-	// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+	// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
 	Rotary *RotaryOptions
 	// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
 	Cache *KvCache

@@ -140,11 +140,38 @@ go_result go_fovea_masked_softmax(const fovea_context *context, const go_view *x
   return go_finish(fovea_masked_softmax(context, (x ? &made_x : NULL), (valid_lens ? &made_valid_lens : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
+go_result go_fovea_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_softmax(context, (x ? &made_x : NULL), axis, (out ? &made_out : NULL)));
+}
+
+go_result go_fovea_log_softmax(const fovea_context *context, const go_view *x, unsigned char *x_data, int32_t axis, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_log_softmax(context, (x ? &made_x : NULL), axis, (out ? &made_out : NULL)));
+}
+
 go_result go_fovea_matmul(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data) {
   fovea_tensor made_a = go_tensor(a, a_data);
   fovea_tensor made_b = go_tensor(b, b_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   return go_finish(fovea_matmul(context, (a ? &made_a : NULL), (b ? &made_b : NULL), (out ? &made_out : NULL)));
+}
+
+go_result go_fovea_gemm(const fovea_context *context, const go_view *a, unsigned char *a_data, const go_view *b, unsigned char *b_data, const go_view *out, unsigned char *out_data, const go_fovea_gemm_options *options, const go_view *options_c, unsigned char *options_c_data) {
+  fovea_tensor made_a = go_tensor(a, a_data);
+  fovea_tensor made_b = go_tensor(b, b_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_c = go_tensor(options_c, options_c_data);
+  fovea_gemm_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.alpha = options->alpha;
+    made_options.beta = options->beta;
+    made_options.c = (options_c ? &made_options_c : NULL);
+  }
+  return go_finish(fovea_gemm(context, (a ? &made_a : NULL), (b ? &made_b : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
 go_result go_fovea_matmul_pack(const fovea_context *context, const go_view *b, unsigned char *b_data, const go_fovea_matmul_pack_options *options) {
@@ -440,6 +467,7 @@ go_result go_fovea_positional_encoding(const fovea_context *context, const go_vi
     made_options.dropout = options->dropout;
     made_options.offset = options->offset;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.flags = options->flags;
   }
   return go_finish(fovea_positional_encoding(context, (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
@@ -453,14 +481,19 @@ go_result go_fovea_add_positional_encoding(const fovea_context *context, const g
     made_options.dropout = options->dropout;
     made_options.offset = options->offset;
     made_options.dropout_seed = options->dropout_seed;
+    made_options.flags = options->flags;
   }
   return go_finish(fovea_add_positional_encoding(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rotary_options *options, const go_view *options_positions, unsigned char *options_positions_data) {
+go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rotary_options *options, const go_view *options_positions, unsigned char *options_positions_data, const go_view *options_frequencies, unsigned char *options_frequencies_data, const go_view *options_sections, unsigned char *options_sections_data, const go_view *options_cosines, unsigned char *options_cosines_data, const go_view *options_sines, unsigned char *options_sines_data) {
   fovea_tensor made_x = go_tensor(x, x_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   fovea_tensor made_options_positions = go_tensor(options_positions, options_positions_data);
+  fovea_tensor made_options_frequencies = go_tensor(options_frequencies, options_frequencies_data);
+  fovea_tensor made_options_sections = go_tensor(options_sections, options_sections_data);
+  fovea_tensor made_options_cosines = go_tensor(options_cosines, options_cosines_data);
+  fovea_tensor made_options_sines = go_tensor(options_sines, options_sines_data);
   fovea_rotary_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -468,14 +501,50 @@ go_result go_fovea_rotary(const fovea_context *context, const go_view *x, unsign
     made_options.position_scale = options->position_scale;
     made_options.rotary_dim = options->rotary_dim;
     made_options.offset = options->offset;
+    made_options.attention_factor = options->attention_factor;
     made_options.positions = (options_positions ? &made_options_positions : NULL);
+    made_options.frequencies = (options_frequencies ? &made_options_frequencies : NULL);
+    made_options.sections = (options_sections ? &made_options_sections : NULL);
+    made_options.cosines = (options_cosines ? &made_options_cosines : NULL);
+    made_options.sines = (options_sines ? &made_options_sines : NULL);
   }
   return go_finish(fovea_rotary(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
+}
+
+go_result go_fovea_rotary_frequencies(const go_view *frequencies, unsigned char *frequencies_data, const go_view *attention_factor, unsigned char *attention_factor_data, const go_fovea_rotary_frequencies_options *options, const go_view *options_short_factors, unsigned char *options_short_factors_data, const go_view *options_long_factors, unsigned char *options_long_factors_data) {
+  fovea_tensor made_frequencies = go_tensor(frequencies, frequencies_data);
+  fovea_tensor made_attention_factor = go_tensor(attention_factor, attention_factor_data);
+  fovea_tensor made_options_short_factors = go_tensor(options_short_factors, options_short_factors_data);
+  fovea_tensor made_options_long_factors = go_tensor(options_long_factors, options_long_factors_data);
+  fovea_rotary_frequencies_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.kind = options->kind;
+    made_options.base = options->base;
+    made_options.factor = options->factor;
+    made_options.original_length = options->original_length;
+    made_options.length = options->length;
+    made_options.low_frequency_factor = options->low_frequency_factor;
+    made_options.high_frequency_factor = options->high_frequency_factor;
+    made_options.fast_rotations = options->fast_rotations;
+    made_options.slow_rotations = options->slow_rotations;
+    made_options.mscale = options->mscale;
+    made_options.mscale_all_dim = options->mscale_all_dim;
+    made_options.short_factors = (options_short_factors ? &made_options_short_factors : NULL);
+    made_options.long_factors = (options_long_factors ? &made_options_long_factors : NULL);
+  }
+  return go_finish(fovea_rotary_frequencies((frequencies ? &made_frequencies : NULL), (attention_factor ? &made_attention_factor : NULL), (options ? &made_options : NULL)));
 }
 
 go_result go_fovea_alibi_slopes(const go_view *out, unsigned char *out_data) {
   fovea_tensor made_out = go_tensor(out, out_data);
   return go_finish(fovea_alibi_slopes((out ? &made_out : NULL)));
+}
+
+go_result go_fovea_activation(const fovea_context *context, int32_t activation, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_activation(context, activation, (x ? &made_x : NULL), (out ? &made_out : NULL)));
 }
 
 go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weight, unsigned char *weight_data, const go_fovea_linear_pack_options *options) {
@@ -506,20 +575,46 @@ go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsign
   return go_finish(fovea_linear(context, (x ? &made_x : NULL), weight, (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data) {
+go_result go_fovea_layer_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_mean, unsigned char *options_mean_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data) {
   fovea_tensor made_x = go_tensor(x, x_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   fovea_tensor made_options_weight = go_tensor(options_weight, options_weight_data);
   fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
   fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_sum = go_tensor(options_sum, options_sum_data);
+  fovea_tensor made_options_mean = go_tensor(options_mean, options_mean_data);
+  fovea_tensor made_options_inverse_deviation = go_tensor(options_inverse_deviation, options_inverse_deviation_data);
   fovea_layer_norm_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.epsilon = options->epsilon;
+    made_options.flags = options->flags;
     made_options.weight = (options_weight ? &made_options_weight : NULL);
     made_options.bias = (options_bias ? &made_options_bias : NULL);
     made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.sum = (options_sum ? &made_options_sum : NULL);
+    made_options.mean = (options_mean ? &made_options_mean : NULL);
+    made_options.inverse_deviation = (options_inverse_deviation ? &made_options_inverse_deviation : NULL);
   }
   return go_finish(fovea_layer_norm(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
+}
+
+go_result go_fovea_rms_norm(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_fovea_rms_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_weight = go_tensor(options_weight, options_weight_data);
+  fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_sum = go_tensor(options_sum, options_sum_data);
+  fovea_tensor made_options_inverse_deviation = go_tensor(options_inverse_deviation, options_inverse_deviation_data);
+  fovea_rms_norm_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.epsilon = options->epsilon;
+    made_options.flags = options->flags;
+    made_options.weight = (options_weight ? &made_options_weight : NULL);
+    made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.sum = (options_sum ? &made_options_sum : NULL);
+    made_options.inverse_deviation = (options_inverse_deviation ? &made_options_inverse_deviation : NULL);
+  }
+  return go_finish(fovea_rms_norm(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
 go_result go_fovea_kv_cache_create(const go_fovea_kv_cache_sizes *sizes) {
@@ -653,7 +748,7 @@ go_result go_fovea_mha_weights_create(const fovea_context *context, const go_fov
   return result;
 }
 
-go_result go_fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, fovea_kv_cache *options_cache) {
+go_result go_fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_kv_cache *options_cache) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
@@ -708,6 +803,10 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_score.sigmas = (options_score_sigmas ? &made_options_score_sigmas : NULL);
   }
   fovea_tensor made_options_rotary_positions = go_tensor(options_rotary_positions, options_rotary_positions_data);
+  fovea_tensor made_options_rotary_frequencies = go_tensor(options_rotary_frequencies, options_rotary_frequencies_data);
+  fovea_tensor made_options_rotary_sections = go_tensor(options_rotary_sections, options_rotary_sections_data);
+  fovea_tensor made_options_rotary_cosines = go_tensor(options_rotary_cosines, options_rotary_cosines_data);
+  fovea_tensor made_options_rotary_sines = go_tensor(options_rotary_sines, options_rotary_sines_data);
   fovea_rotary_options made_options_rotary = {.struct_size = sizeof(made_options_rotary)};
   if (options_rotary) {
     made_options_rotary.flags = options_rotary->flags;
@@ -715,7 +814,12 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_rotary.position_scale = options_rotary->position_scale;
     made_options_rotary.rotary_dim = options_rotary->rotary_dim;
     made_options_rotary.offset = options_rotary->offset;
+    made_options_rotary.attention_factor = options_rotary->attention_factor;
     made_options_rotary.positions = (options_rotary_positions ? &made_options_rotary_positions : NULL);
+    made_options_rotary.frequencies = (options_rotary_frequencies ? &made_options_rotary_frequencies : NULL);
+    made_options_rotary.sections = (options_rotary_sections ? &made_options_rotary_sections : NULL);
+    made_options_rotary.cosines = (options_rotary_cosines ? &made_options_rotary_cosines : NULL);
+    made_options_rotary.sines = (options_rotary_sines ? &made_options_rotary_sines : NULL);
   }
   fovea_mha_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
@@ -729,7 +833,7 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
   return go_finish(fovea_multi_head_attention(context, weights, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, fovea_kv_cache *options_cache) {
+go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_kv_cache *options_cache) {
   fovea_tensor made_parameters_query_weight = go_tensor(parameters_query_weight, parameters_query_weight_data);
   fovea_tensor made_parameters_key_weight = go_tensor(parameters_key_weight, parameters_key_weight_data);
   fovea_tensor made_parameters_value_weight = go_tensor(parameters_value_weight, parameters_value_weight_data);
@@ -811,6 +915,10 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_score.sigmas = (options_score_sigmas ? &made_options_score_sigmas : NULL);
   }
   fovea_tensor made_options_rotary_positions = go_tensor(options_rotary_positions, options_rotary_positions_data);
+  fovea_tensor made_options_rotary_frequencies = go_tensor(options_rotary_frequencies, options_rotary_frequencies_data);
+  fovea_tensor made_options_rotary_sections = go_tensor(options_rotary_sections, options_rotary_sections_data);
+  fovea_tensor made_options_rotary_cosines = go_tensor(options_rotary_cosines, options_rotary_cosines_data);
+  fovea_tensor made_options_rotary_sines = go_tensor(options_rotary_sines, options_rotary_sines_data);
   fovea_rotary_options made_options_rotary = {.struct_size = sizeof(made_options_rotary)};
   if (options_rotary) {
     made_options_rotary.flags = options_rotary->flags;
@@ -818,7 +926,12 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_rotary.position_scale = options_rotary->position_scale;
     made_options_rotary.rotary_dim = options_rotary->rotary_dim;
     made_options_rotary.offset = options_rotary->offset;
+    made_options_rotary.attention_factor = options_rotary->attention_factor;
     made_options_rotary.positions = (options_rotary_positions ? &made_options_rotary_positions : NULL);
+    made_options_rotary.frequencies = (options_rotary_frequencies ? &made_options_rotary_frequencies : NULL);
+    made_options_rotary.sections = (options_rotary_sections ? &made_options_rotary_sections : NULL);
+    made_options_rotary.cosines = (options_rotary_cosines ? &made_options_rotary_cosines : NULL);
+    made_options_rotary.sines = (options_rotary_sines ? &made_options_rotary_sines : NULL);
   }
   fovea_mha_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {

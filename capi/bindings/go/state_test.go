@@ -136,7 +136,7 @@ func TestADecoderOverACacheGivesTheBitsOfOneCausalCall(t *testing.T) {
 	_, err := fovea.RestoreKvCache(saved[:20], 0)
 	refused(t, err, fovea.BadValue)
 	restored.Close()
-	refused(t, restored.Append(nil, view(k, l, d), view(v, l, d)), fovea.NullPointer)
+	refused(t, restored.Append(nil, view(k, l, d), view(v, l, d)), fovea.BadValue, "the cache was closed")
 }
 
 func TestReorderingCopiesSequences(t *testing.T) {

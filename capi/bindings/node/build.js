@@ -32,13 +32,13 @@ function library() {
 }
 
 const target = path.resolve(process.argv[2] || path.join(__dirname, 'build', 'fovea.node'));
-const sources = ['addon.cpp', 'call.cpp', 'shim.cpp'].map((name) => path.join(__dirname, 'src', name));
+const sources = ['addon.cpp', 'call.cpp', 'memory.cpp', 'shim.cpp'].map((name) => path.join(__dirname, 'src', name));
 fs.mkdirSync(path.dirname(target), { recursive: true });
 const [compiler, ...wrapped] = (process.env.CXX || 'c++').split(/\s+/);
 const shared = process.platform === 'darwin' ? ['-bundle', '-undefined', 'dynamic_lookup'] : ['-shared'];
 const warnings = (process.env.CXXFLAGS || '').split(/\s+/).filter(Boolean);
-const args = [...wrapped, '-std=c++17', '-O2', '-fPIC', ...shared, '-DNAPI_VERSION=8', '-DNODE_GYP_MODULE_NAME=fovea',
-  ...warnings, `-I${headers()}`, ...sources, '-o', target, ...library()];
+const args = [...wrapped, '-std=c++20', '-O2', '-fPIC', ...shared, '-DNAPI_VERSION=8', '-DNODE_GYP_MODULE_NAME=fovea',
+  ...warnings, '-isystem', headers(), ...sources, '-o', target, ...library()];
 const done = spawnSync(compiler, args, { stdio: 'inherit' });
 if (done.error) throw done.error;
 process.exitCode = done.status;

@@ -1,9 +1,9 @@
 // Types of fovea for Node. Those of options are in options.d.ts, which is generated from the C headers.
 // SPDX-License-Identifier: Apache-2.0
 import {
-  AttentionOptions, Buffers, Data, Float16, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
+  Activation, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
   LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, Precision,
-  PreparedKeysSizes, RotaryOptions, Score,
+  PreparedKeysSizes, RmsNormOptions, RotaryOptions, Score,
 } from './options';
 export * from './options';
 
@@ -43,6 +43,15 @@ export function maskedSoftmaxSync<Q extends Input>(x: Q, validLens?: Input, opti
 export function maskedSoftmax<Q extends Input>(x: Q, validLens?: Input, options?: MaskedSoftmaxOptions & Extras): Promise<Like<Q>>;
 export function matmulSync<Q extends Input>(a: Q, b: Input, options?: Extras): Like<Q>;
 export function matmul<Q extends Input>(a: Q, b: Input, options?: Extras): Promise<Like<Q>>;
+export function gemmSync<Q extends Input>(a: Q, b: Input, options?: GemmOptions & Extras): Like<Q>;
+export function gemm<Q extends Input>(a: Q, b: Input, options?: GemmOptions & Extras): Promise<Like<Q>>;
+/** Over an axis counted from 0, or from -1, the default, for the last one backwards. */
+export function softmaxSync<Q extends Input>(x: Q, axis?: number, options?: Extras): Like<Q>;
+export function softmax<Q extends Input>(x: Q, axis?: number, options?: Extras): Promise<Like<Q>>;
+export function logSoftmaxSync<Q extends Input>(x: Q, axis?: number, options?: Extras): Like<Q>;
+export function logSoftmax<Q extends Input>(x: Q, axis?: number, options?: Extras): Promise<Like<Q>>;
+export function activationSync<Q extends Input>(kind: Activation, x: Q, options?: Extras): Like<Q>;
+export function activation<Q extends Input>(kind: Activation, x: Q, options?: Extras): Promise<Like<Q>>;
 export function positionalEncodingSync(shape: number[], options?: PositionalEncodingOptions & Extras): Result;
 export function positionalEncoding(shape: number[], options?: PositionalEncodingOptions & Extras): Promise<Result>;
 export function addPositionalEncodingSync<Q extends Input>(x: Q, options?: PositionalEncodingOptions & Extras): Like<Q>;
@@ -51,10 +60,14 @@ export function rotarySync<Q extends Input>(x: Q, options?: RotaryOptions & Extr
 export function rotary<Q extends Input>(x: Q, options?: RotaryOptions & Extras): Promise<Like<Q>>;
 export function layerNormSync<Q extends Input>(x: Q, options?: LayerNormOptions & Extras): Like<Q>;
 export function layerNorm<Q extends Input>(x: Q, options?: LayerNormOptions & Extras): Promise<Like<Q>>;
+export function rmsNormSync<Q extends Input>(x: Q, options?: RmsNormOptions & Extras): Like<Q>;
+export function rmsNorm<Q extends Input>(x: Q, options?: RmsNormOptions & Extras): Promise<Like<Q>>;
 export function expSync<Q extends Input>(x: Q, options?: Extras): Like<Q>;
 export function exp<Q extends Input>(x: Q, options?: Extras): Promise<Like<Q>>;
 export function tanhSync<Q extends Input>(x: Q, options?: Extras): Like<Q>;
 export function tanh<Q extends Input>(x: Q, options?: Extras): Promise<Like<Q>>;
+/** The frequencies, one for each pair, and the attention factor that a model's configuration asks for, for RotaryOptions. */
+export function rotaryFrequencies(rotaryDim: number, options: RotaryFrequenciesOptions): { frequencies: Result; attentionFactor: number };
 /** The slopes of ALiBi for that many heads. */
 export function alibiSlopes(heads: number): Result;
 

@@ -128,6 +128,15 @@ function zerosOf(tensor, shape = tensor.shape) {
 const like = (x) => zerosOf(asTensor(x));
 const withLast = (query, last) => zerosOf(query, [...query.shape.slice(0, -1), last]);
 
+// Axes before the last two are of one size in both matrices, or 1 or missing in one of them.
+function productShape(left, right) {
+  const [a, b] = [left, right].map(({ shape }) => shape.slice(0, -2));
+  const [longer, shorter] = a.length > b.length ? [a, b] : [b, a];
+  const missing = longer.length - shorter.length;
+  const batch = longer.map((size, axis) => (size === 1 && axis >= missing ? shorter[axis - missing] : size));
+  return [...batch, left.shape.at(-2), right.shape.at(-1)];
+}
+
 // Asynchronous calls that use a cache or prepared keys are made one after the other, in the order they were asked for.
 function inTurn(users, start) {
   const waiting = users.filter(Boolean);
@@ -195,10 +204,26 @@ both(exports, 'maskedSoftmax', 'maskedSoftmax', (x, validLens, options = {}) => 
 
 both(exports, 'matmul', 'matmul', (a, b, options = {}) => {
   const [left, right] = [asTensor(a), asTensor(b)];
-  const batch = left.shape.length > right.shape.length ? left : right;
-  const shape = [...batch.shape.slice(0, -2), left.shape.at(-2), right.shape.at(-1)];
-  const result = asTensor(options.out) ?? zerosOf(left, shape);
+  const result = asTensor(options.out) ?? zerosOf(left, productShape(left, right));
   return { args: [options.context, left, right, result], result };
+});
+
+both(exports, 'gemm', 'gemm', (a, b, options = {}) => {
+  const [left, right] = [asTensor(a), asTensor(b)];
+  const result = asTensor(options.out) ?? zerosOf(left, productShape(left, right));
+  return { args: [options.context, left, right, result, read('GemmOptions', options, attentionExtras)], result };
+});
+
+for (const name of ['softmax', 'logSoftmax']) {
+  both(exports, name, name, (x, axis = -1, options = {}) => {
+    const result = asTensor(options.out) ?? like(x);
+    return { args: [options.context, asTensor(x), axis, result], result };
+  });
+}
+
+both(exports, 'activation', 'activation', (kind, x, options = {}) => {
+  const result = asTensor(options.out) ?? like(x);
+  return { args: [options.context, kind, asTensor(x), result], result };
 });
 
 both(exports, 'positionalEncoding', 'positionalEncoding', (shape, options = {}) => {
@@ -211,6 +236,13 @@ elementwise('tanh');
 elementwise('addPositionalEncoding', 'PositionalEncodingOptions');
 elementwise('rotary', 'RotaryOptions');
 elementwise('layerNorm', 'LayerNormOptions');
+elementwise('rmsNorm', 'RmsNormOptions');
+
+function rotaryFrequencies(rotaryDim, options) {
+  const [frequencies, factor] = [Tensor.zeros([rotaryDim / 2]), Tensor.zeros([1])];
+  native.rotaryFrequencies(false, frequencies, factor, read('RotaryFrequenciesOptions', options));
+  return { frequencies, attentionFactor: factor.data[0] };
+}
 
 function alibiSlopes(heads) {
   const result = Tensor.zeros([heads]);
@@ -296,9 +328,10 @@ class KvCache extends Owner {
     super(sizes instanceof Restored ? sizes.handle : native.kvCacheCreate(false, read('KvCacheSizes', sizes)));
   }
 
-  /** A cache of what save gave. capacity 0: as it was saved with. */
-  static restore(bytes, capacity = 0) {
-    return new KvCache(new Restored(native.kvCacheRestore(false, bytes, bytes.length, capacity)));
+  /** A cache of what save gave. capacity left out: as it was saved with. */
+  static restore(bytes, capacity) {
+    if (capacity === 0) refuse('FOVEA_BAD_VALUE', 'capacity is 0, expected at least 1');
+    return new KvCache(new Restored(native.kvCacheRestore(false, bytes, capacity)));
   }
 
   get length() {
@@ -315,7 +348,7 @@ class KvCache extends Owner {
 
   save() {
     const bytes = new Uint8Array(native.about('savedSize', this.handle));
-    native.kvCacheSave(false, this, bytes, bytes.length);
+    native.kvCacheSave(false, this, bytes);
     return bytes;
   }
 }
@@ -338,7 +371,7 @@ both(KvCache.prototype, 'attend', 'kvCacheAttend', function (query, options = {}
 
 class PreparedKeys extends Owner {
   constructor(score, options) {
-    const sizes = read('PreparedKeysSizes', { batch: 1, kvHeads: 1, ...options }, ['context']);
+    const sizes = read('PreparedKeysSizes', { ...options, batch: options.batch ?? 1, kvHeads: options.kvHeads ?? 1 }, ['context']);
     super(native.preparedKeysCreate(false, options.context, read('Score', score), sizes));
   }
 
@@ -421,6 +454,6 @@ class Plan extends Owner {
 }
 
 Object.assign(exports, {
-  Tensor, Context, Plan, PackedMatrix, MhaWeights, KvCache, PreparedKeys, alibiSlopes,
+  Tensor, Context, Plan, PackedMatrix, MhaWeights, KvCache, PreparedKeys, alibiSlopes, rotaryFrequencies,
   version: native.version, isaAvailable: native.isaAvailable,
 });

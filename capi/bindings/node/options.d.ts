@@ -32,6 +32,9 @@ export type ScoresKind = 'raw' | 'capped' | 'logits';
  */
 export type ScoreKind = 'dot' | 'bilinear' | 'additive' | 'concat' | 'gaussian';
 
+/** How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d). */
+export type FrequenciesKind = 'plain' | 'linear' | 'dynamic' | 'yarn' | 'longrope' | 'llama3';
+
 /** How a weight matrix lies in memory. */
 export type WeightLayout = 'outIn' | 'inOut';
 
@@ -71,7 +74,7 @@ export interface AttentionOptions {
   queryInvariant?: boolean;
   /** FOVEA_EMPTY_ROWS_* */
   emptyRows?: EmptyRows;
-  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions */
+  /** finite; left out: 1 / sqrt(D) for the dot product, 1 for other score functions */
   scale?: number;
   /** finite, >= 0; 0: none. The limit that the logits approach (Gemma 2) */
   softcap?: number;
@@ -114,6 +117,15 @@ export interface MaskedSoftmaxOptions {
   emptyRows?: EmptyRows;
 }
 
+export interface GemmOptions {
+  /** finite; left out: 1 */
+  alpha?: number;
+  /** finite; left out: 1 */
+  beta?: number;
+  /** F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none */
+  c?: Input;
+}
+
 export interface MatmulPackOptions {
   /** FOVEA_PRECISION_* */
   precision?: Precision;
@@ -131,7 +143,8 @@ export interface MatmulPackOptions {
  *   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
  *   GAUSSIAN                                                                      > 0, finite        Dq = Dk
  *
- * options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+ * options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+ * others.
  *
  * The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
  * exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -172,14 +185,14 @@ export interface PreparedKeysSizes {
 export interface KernelRegressionOptions {
   /** query i does not attend key i (key query_offset + i if FOVEA_QUERY_OFFSET is set, key query_offsets[b] + i if they are given) */
   leaveOneOut?: boolean;
-  /** the kernel's width, > 0 and finite; 0: 1 */
+  /** the kernel's width, > 0 and finite; left out: 1 */
   sigma?: number;
   /** output F [Q,N], or NULL */
   weights?: Input;
 }
 
 export interface PositionalEncodingOptions {
-  /** > 1 and finite; 0: 10000 */
+  /** > 1 and finite; left out: 10000 */
   base?: number;
   /** in [0, 1); for fovea_add_positional_encoding */
   dropout?: number;
@@ -194,16 +207,58 @@ export interface RotaryOptions {
   interleaved?: boolean;
   /** rotate back */
   inverse?: boolean;
-  /** > 1 and finite; 0: 10000 */
+  /** > 1 and finite; left out: 10000 */
   base?: number;
-  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1 */
+  /** positions are multiplied by it (1/2: linear interpolation to twice the context); finite; left out: 1 */
   positionScale?: number;
-  /** the first features, an even number up to D, are rotated, the others copied; 0: D (even) */
+  /** the first features, an even number up to D, are rotated, the others copied; left out: D (even) */
   rotaryDim?: number | bigint;
   /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34 */
   offset?: number | bigint;
-  /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis */
+  /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L] */
   positions?: Input;
+  /** F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use */
+  frequencies?: Input;
+  /** I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends */
+  sections?: Input;
+  /** F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous */
+  cosines?: Input;
+  /** F, of cosines' shape, last axis contiguous; both are given or neither */
+  sines?: Input;
+  /** cosines and sines are multiplied by it (YaRN, LongRoPE); finite; left out: 1 */
+  attentionFactor?: number;
+}
+
+/** A member that another kind takes is 0 or NULL. */
+export interface RotaryFrequenciesOptions {
+  /** low and high of YaRN are not rounded to whole pairs ("truncate": false) */
+  unrounded?: boolean;
+  /** FOVEA_FREQUENCIES_* */
+  kind?: FrequenciesKind;
+  /** "theta", > 1 and finite */
+  base?: number;
+  /** of all kinds but PLAIN: how many times longer the context is; > 0 and finite */
+  factor?: number;
+  /** of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30 */
+  originalLength?: number | bigint;
+  /** of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; left out: original_length */
+  length?: number | bigint;
+  /** of LLAMA3: >= 0 */
+  lowFrequencyFactor?: number;
+  /** of LLAMA3: finite, above low_frequency_factor */
+  highFrequencyFactor?: number;
+  /** of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none */
+  fastRotations?: number;
+  /** of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none */
+  slowRotations?: number;
+  /** of YARN: >= 0 and finite, for attention_factor */
+  mscale?: number;
+  /** of YARN: likewise */
+  mscaleAllDim?: number;
+  /** of LONGROPE: F32 [d/2], any stride, > 0 and finite */
+  shortFactors?: Input;
+  /** of LONGROPE: likewise */
+  longFactors?: Input;
 }
 
 export interface LinearPackOptions {
@@ -225,7 +280,7 @@ export interface LinearOptions {
 }
 
 export interface LayerNormOptions {
-  /** finite, >= 0; 0: 1e-5 */
+  /** finite, >= 0; left out: 1e-5 */
   epsilon?: number;
   /** F [E], contiguous; NULL: ones */
   weight?: Input;
@@ -233,6 +288,27 @@ export interface LayerNormOptions {
   bias?: Input;
   /** F, x's shape, last axis contiguous: x + residual is normalised */
   residual?: Input;
+  /** output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only */
+  sum?: Input;
+  /** output F32 [...], x's axes without the last, any strides: mean(y) */
+  mean?: Input;
+  /** output F32, likewise: 1 / sqrt(variance(y) + epsilon) */
+  inverseDeviation?: Input;
+}
+
+export interface RmsNormOptions {
+  /** finite, >= 0; left out: 1e-5 */
+  epsilon?: number;
+  /** of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes */
+  weightFromOne?: boolean;
+  /** F [E], contiguous; NULL: ones */
+  weight?: Input;
+  /** F, x's shape, last axis contiguous: x + residual is normalised */
+  residual?: Input;
+  /** output F, as in fovea_layer_norm_options */
+  sum?: Input;
+  /** output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon) */
+  inverseDeviation?: Input;
 }
 
 export interface KvCacheSizes {
@@ -244,7 +320,7 @@ export interface KvCacheSizes {
   capacity: number | bigint;
   /** D, 1 to 1024 */
   headDim: number | bigint;
-  /** Dv, 1 to 1024; 0: head_dim */
+  /** Dv, 1 to 1024; left out: head_dim */
   valueDim?: number | bigint;
   /** FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32 */
   dtype?: Dtype;
@@ -262,7 +338,7 @@ export interface MhaParameters {
   precision?: Precision;
   /** H, at least 1 */
   heads?: number | bigint;
-  /** Hkv, a divisor of H; 0: H */
+  /** Hkv, a divisor of H; left out: H */
   kvHeads?: number | bigint;
   /** [H D, Eq] */
   queryWeight?: Input;
@@ -291,11 +367,11 @@ export interface MhaOptions {
   keepCache?: boolean;
   /** FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise */
   precision?: Precision;
-  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults */
+  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults */
   attention?: AttentionOptions;
   /** how heads compare; its parameters serve all heads. NULL: scaled dot */
   score?: Score;
-  /** turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none */
+  /** turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none */
   rotary?: RotaryOptions;
   /** projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none */
   cache?: KvCache;

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What pip calls to build the wheel: meson-python, for which this provides what the machine may lack.
 
+The library takes minutes to compile, once: it is built in build/wheel, where the next `pip install` finds it again. pip hides
+what its build prints unless told -v, so where there is a terminal, how far the compiler is goes straight to that.
+
   xsimd     where pkg-config knows none that is new enough: what ./dev left in build/deps, else what tools/debian.sh can
             unpack there, as ./dev does; else Meson fetches what subprojects/xsimd.wrap names
   oneTBB    where pkg-config knows none: the package index's tbb-devel, for the time of the build
@@ -10,12 +13,17 @@ The wheel holds the library and oneTBB's.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 
 import mesonpy
+import packaging.version
+import progress
+import pyproject_metadata
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 XSIMD, TBB = "xsimd >= 13.2", "tbb >= 2021.5"
@@ -89,9 +97,26 @@ def get_requires_for_build_sdist(config_settings=None):
     return mesonpy.get_requires_for_build_sdist(config_settings) + required()
 
 
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """What the wheel says of itself, without building it: pip asks for it first, and would otherwise compile everything here."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    metadata = pyproject_metadata.StandardMetadata.from_pyproject(project, ROOT)
+    metadata.version = packaging.version.Version(version())
+    folder = pathlib.Path(metadata_directory) / f"{metadata.canonical_name.replace('-', '_')}-{metadata.version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_bytes(bytes(metadata.as_rfc822()))
+    return folder.name
+
+
+def version():
+    return re.search(r"^ *version: '([^']+)'", (ROOT / "meson.build").read_text(), re.MULTILINE).group(1)
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     provide()
-    return mesonpy.build_wheel(wheel_directory, config_settings, metadata_directory)
+    settings = {"build-dir": str(ROOT / "build" / "wheel")} | (config_settings or {})
+    with progress.shown(pathlib.Path(settings["build-dir"])):
+        return mesonpy.build_wheel(wheel_directory, settings, metadata_directory)
 
 
 def build_sdist(sdist_directory, config_settings=None):

@@ -27,11 +27,11 @@ struct SinCos {
 };
 
 // What is left of position * frequencies[...] in [-1/2, 1/2]; the low bits of *quadrant are the integer taken away.
-FOVEA_INLINE Double reduce_turns(double position, const double *frequencies, Double *quadrant) {
+FOVEA_INLINE Double reduce_turns(const Double &position, const double *frequencies, Double *quadrant) {
   constexpr double magic = 0x1.8p52;
   const Double frequency = Double::load_unaligned(frequencies);
-  *quadrant = xsimd::fma(Double(position), frequency, Double(magic));
-  return xsimd::fms(Double(position), frequency, *quadrant - Double(magic));
+  *quadrant = xsimd::fma(position, frequency, Double(magic));
+  return xsimd::fms(position, frequency, *quadrant - Double(magic));
 }
 
 FOVEA_INLINE Float sine_of_turns(const Float &r, const Float &square) {
@@ -53,12 +53,12 @@ FOVEA_INLINE Float with_sign(const Float &value, const Int &quadrant) {
   return xsimd::bitwise_cast<float>(xsimd::bitwise_cast<int32_t>(value) ^ ((quadrant & Int(2)) << 30));
 }
 
-// Of `position` times each of frequencies[0 .. lanes - 1].
-FOVEA_INLINE SinCos sincos_of(const double *frequencies, double position) {
+// Of frequencies[0 .. lanes - 1] times positions, those of the first half and of the second.
+FOVEA_INLINE SinCos sincos_of(const double *frequencies, const Double &first_positions, const Double &last_positions) {
   Double quadrant_low;
   Double quadrant_high;
-  const Double low = reduce_turns(position, frequencies, &quadrant_low);
-  const Double high = reduce_turns(position, frequencies + double_lanes, &quadrant_high);
+  const Double low = reduce_turns(first_positions, frequencies, &quadrant_low);
+  const Double high = reduce_turns(last_positions, frequencies + double_lanes, &quadrant_high);
   const Float r = narrow(low, high);
   const Int quadrant = low_words(quadrant_low, quadrant_high);
   const Float square = r * r;
@@ -66,6 +66,11 @@ FOVEA_INLINE SinCos sincos_of(const double *frequencies, double position) {
   const Float cosine = cosine_of_turns(square);
   const Mask odd = xsimd::batch_bool_cast<float>((quadrant & Int(1)) != Int(0));
   return {with_sign(choose(odd, cosine, sine), quadrant), with_sign(choose(odd, sine, cosine), quadrant + Int(1))};
+}
+
+// Of each of them times one position.
+FOVEA_INLINE SinCos sincos_of(const double *frequencies, double position) {
+  return sincos_of(frequencies, Double(position), Double(position));
 }
 
 }  // namespace

@@ -57,12 +57,26 @@ struct AddedRows {
 //   interleaved   cosine (j), cosine (j), ...   -sine (j), sine (j), ...        width: 2 * pairs, rounded up likewise
 struct RotaryTable {
   const double *frequencies;  // of the pairs, then zeros up to whole registers of floats; negative ones turn back
-  const double *positions;
+  const double *positions;    // of each row; of one row whose pairs have positions of their own, of each pair
   int64_t count;
   int64_t pairs;
   bool interleaved;
   int64_t width;
+  float factor;  // of cosines and sines
   float *table;  // [count, 2 * width]
+};
+
+// A row of the table from cosines and sines that were given.
+struct GivenTurns {
+  const void *cosines;
+  Dtype cosine_type;
+  const void *sines;
+  Dtype sine_type;
+  int64_t pairs;
+  bool interleaved;
+  int64_t width;
+  float cosine_factor, sine_factor;
+  float *table;  // [2 * width]
 };
 
 struct RotatedRows {

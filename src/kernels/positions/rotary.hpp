@@ -13,27 +13,67 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// A register of pairs goes into a row of the table.
+FOVEA_INLINE void store_turns(bool interleaved, const SinCos &turn, float *first, float *second, int64_t pair) {
+  if (!interleaved) {
+    store(first + pair, turn.cosine);
+    store(second + pair, turn.sine);
+    return;
+  }
+  Float low;
+  Float high;
+  interleave(turn.cosine, turn.cosine, &low, &high);
+  store(first + 2 * pair, low);
+  store(first + 2 * pair + lanes, high);
+  interleave(-turn.sine, turn.sine, &low, &high);
+  store(second + 2 * pair, low);
+  store(second + 2 * pair + lanes, high);
+}
+
+// A pass of its own: most calls have none.
+FOVEA_NOINLINE void scale_turns(float *run, int64_t width, float factor) {
+  if (factor == 1.0f) return;
+  for (int64_t i = 0; i < width; i += lanes) store(run + i, load(run + i) * splat(factor));
+}
+
 void rotary_table(const RotaryTable &rows) {
   for (int64_t r = 0; r < rows.count; ++r) {
     float *first = rows.table + r * 2 * rows.width;
     float *second = first + rows.width;
     for (int64_t pair = 0; pair < rows.pairs; pair += lanes) {
-      const SinCos turn = sincos_of(rows.frequencies + pair, rows.positions[r]);
-      if (!rows.interleaved) {
-        store(first + pair, turn.cosine);
-        store(second + pair, turn.sine);
-        continue;
-      }
-      Float low;
-      Float high;
-      interleave(turn.cosine, turn.cosine, &low, &high);
-      store(first + 2 * pair, low);
-      store(first + 2 * pair + lanes, high);
-      interleave(-turn.sine, turn.sine, &low, &high);
-      store(second + 2 * pair, low);
-      store(second + 2 * pair + lanes, high);
+      store_turns(rows.interleaved, sincos_of(rows.frequencies + pair, rows.positions[r]), first, second, pair);
     }
   }
+  if (rows.factor != 1.0f) scale_turns(rows.table, rows.count * 2 * rows.width, rows.factor);
+}
+
+void rotary_row_of_positions(const RotaryTable &row) {
+  for (int64_t pair = 0; pair < row.pairs; pair += lanes) {
+    const SinCos turn = sincos_of(row.frequencies + pair, Double::load_unaligned(row.positions + pair),
+                                  Double::load_unaligned(row.positions + pair + double_lanes));
+    store_turns(row.interleaved, turn, row.table, row.table + row.width, pair);
+  }
+  scale_turns(row.table, 2 * row.width, row.factor);
+}
+
+void rotary_given_row(const GivenTurns &row) {
+  constexpr int64_t most = 512;  // pairs at a time
+  alignas(64) float cosines[most];
+  alignas(64) float sines[most];
+  float *first = row.table;
+  float *second = first + row.width;
+  for (int64_t begin = 0; begin < row.pairs; begin += most) {
+    const int64_t count = min_of(row.pairs - begin, most);
+    const int64_t whole = (count + lanes - 1) / lanes * lanes;
+    for (int64_t i = count; i < whole; ++i) cosines[i] = sines[i] = 0.0f;
+    widen_rows(element_at(row.cosines, row.cosine_type, begin), row.cosine_type, 0, 1, count, cosines, 0);
+    widen_rows(element_at(row.sines, row.sine_type, begin), row.sine_type, 0, 1, count, sines, 0);
+    for (int64_t i = 0; i < whole; i += lanes) {
+      store_turns(row.interleaved, {load(sines + i), load(cosines + i)}, first, second, begin + i);
+    }
+  }
+  scale_turns(first, row.width, row.cosine_factor);
+  scale_turns(second, row.width, row.sine_factor);
 }
 
 // `group` rows at one position, their pairs side by side: a register of the table serves them all. Whole pairs at a time.

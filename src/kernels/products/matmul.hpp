@@ -108,7 +108,7 @@ FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum) {
 }
 
 FOVEA_INLINE bool finishes(const MatmulTask &task) {
-  return task.activation != Activation::none || task.residual != nullptr ||
+  return task.activation != Activation::none || task.residual != nullptr || task.scale != 1.0f ||
          (!rounds_in_registers && is_narrow(task.out_dtype));
 }
 
@@ -123,26 +123,34 @@ struct FloatsOf {
     widen_rows(element_at(row, dtype, first), dtype, 0, 1, count, room, 0);
     return room;
   }
+  // The element at `index`, `count` times.
+  const float *repeated(const void *data, Dtype dtype, int64_t index, int64_t count) {
+    float one;
+    widen_rows(element_at(data, dtype, index), dtype, 0, 1, 1, &one, 0);
+    for (int64_t c = 0; c < count; c += lanes) store(room + c, splat(one));
+    return room;
+  }
 };
 
 // `columns` elements of a row: from sums to out. bias and residual may be null.
 template <class Element, class Activate>
-FOVEA_INLINE void finish_row(const float *sums, const float *bias, const float *residual, Element *out, int64_t columns,
-                             const Activate &activate) {
+FOVEA_INLINE void finish_row(const MatmulTask &task, const float *sums, const float *bias, const float *residual,
+                             Element *out, int64_t columns, const Activate &activate) {
+  const Float scale = splat(task.scale), residual_scale = splat(task.residual_scale);
   int64_t c = 0;
   for (; c + lanes <= columns; c += lanes) {
-    Float value = load(sums + c);
+    Float value = load(sums + c) * scale;
     if (bias != nullptr) value = value + load(bias + c);
     value = activate(value);
-    if (residual != nullptr) value = value + load(residual + c);
+    if (residual != nullptr) value = value + load(residual + c) * residual_scale;
     store(out + c, value);
   }
   if (c == columns) return;
   const int64_t width = columns - c;
-  Float value = load(sums + c);
+  Float value = load(sums + c) * scale;
   if (bias != nullptr) value = value + load_partial(bias + c, width);
   value = activate(value);
-  if (residual != nullptr) value = value + load_partial(residual + c, width);
+  if (residual != nullptr) value = value + load_partial(residual + c, width) * residual_scale;
   store_partial(out + c, value, width);
 }
 
@@ -155,9 +163,12 @@ FOVEA_INLINE void finish_rows(const MatmulTask &task, const MatmulStep &step, co
   with_element(task.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     for (int64_t r = step.row + row; r < step.row + row + rows; ++r, sums += step.sums_stride) {
       const int64_t at = r * task.residual_row_stride + step.column;
-      const float *from = residual(task.residual, task.residual_dtype, at, step.columns);
+      const float *from = task.residual_is_column
+                              ? residual.repeated(task.residual, task.residual_dtype, r * task.residual_row_stride,
+                                                  step.columns)
+                              : residual(task.residual, task.residual_dtype, at, step.columns);
       auto *out = static_cast<typename T::Element *>(task.out) + r * task.out_row_stride + step.column;
-      finish_row(sums, added, from, out, step.columns, activate);
+      finish_row(task, sums, added, from, out, step.columns, activate);
     }
   });
 }

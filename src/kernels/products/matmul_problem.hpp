@@ -1,4 +1,5 @@
-// What a matmul kernel is told. out[m,n] = activation(sum_k a[m,k] b[k,n] + bias[n]) + residual[m,n]
+// What a matmul kernel is told.
+//   out[m,n] = activation(scale sum_k a[m,k] b[k,n] + bias[n]) + residual_scale residual[m,n]
 // Each operand is float32, binary16 or bfloat16; strides count its elements.
 #pragma once
 
@@ -46,6 +47,8 @@ struct MatmulTask {
   const void *residual = nullptr;  // null: none; may be out
   Dtype residual_dtype = Dtype::f32;
   int64_t residual_row_stride = 0;
+  bool residual_is_column = false;  // one number for each row, that all of its columns get
+  float scale = 1, residual_scale = 1;
 };
 
 // Rows of a to be copied before the product into what a kernel reads where it lies.

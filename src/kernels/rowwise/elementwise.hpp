@@ -69,7 +69,8 @@ FOVEA_INLINE bool goes_by_pairs(const ElementRun &run) { return run.x_type == ru
 #endif
 
 // From one type to another piece by piece, as floats.
-FOVEA_INLINE void map_as_floats(const ElementRun &run, void (*map)(const ElementRun &)) {
+template <class Map>
+FOVEA_INLINE void map_as_floats(const ElementRun &run, const Map &map) {
   alignas(64) float floats[most_widened];
   for (int64_t i = 0; i < run.count; i += most_widened) {
     const int64_t count = min_of(run.count - i, most_widened);

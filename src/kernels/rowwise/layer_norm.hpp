@@ -1,6 +1,7 @@
-// Layer normalisation of rows, y = x + residual:
+// Layer and RMS normalisation of rows, y = x + residual:
 //
 //   out = (y - mean) / sqrt(variance + epsilon) * weight + bias
+//   out = y / sqrt(mean of y^2 + epsilon) * weight
 //
 // Mean and variance come from chunks that stay in the first-level cache, each read twice: for its mean, and for the
 // squares of its deviations from that mean as rounded to a float. The sum of the same deviations, which would be zero
@@ -8,14 +9,16 @@
 // float64 by the same paper's rule. So a mean that is large beside the deviations costs nothing: y - mean is exact
 // there, and the part of the mean that a float cannot hold is subtracted after it. In rows that are all but constant,
 // deviations are so few steps of the last bit that their sums are exact too. A row of up to one chunk is fetched from
-// memory once, a longer one twice.
+// memory once, a longer one twice. A mean square is a variance from a mean of 0, whose chunks are read once for it; all that
+// comes after is the same code.
+//
+// Where y is wanted, too, it is written together with out, when both of its terms have been read for the last time.
 //
 // Rows whose squares leave the range of float32, NaN and infinity among them, are computed again in float64.
 #pragma once
 
 #include "kernels/rowwise/layer_norm_problem.hpp"
 #include "kernels/rowwise/row_pass.hpp"
-#include "kernels/rowwise/widened.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -42,6 +45,10 @@ struct NormInput {
   FOVEA_INLINE double exactly_at(int64_t i) const {
     if constexpr (has_residual) return static_cast<double>(x[i]) + static_cast<double>(residual[i]);
     return static_cast<double>(x[i]);
+  }
+  FOVEA_INLINE float rounded_at(int64_t i) const {
+    if constexpr (has_residual) return x[i] + residual[i];
+    return x[i];
   }
   // level: of the caches, 1 or 2.
   template <int level>
@@ -116,86 +123,153 @@ FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, f
   return {count, static_cast<double>(pivot) + left * share, all_squares - left * left * share};
 }
 
+// Their mean square, as the variance of numbers whose mean is 0.
 template <class Input, class Ask>
-FOVEA_INLINE Moments row_moments(const Input &y, int64_t dim, const Ask &ask) {
-  const auto chunk = [&](int64_t begin) FOVEA_INLINE_BODY {
-    const int64_t end = min_of(dim, begin + norm_chunk);
-    return chunk_moments(y, begin, end, chunk_sum(y, begin, end), ask);
-  };
-  Moments moments = chunk(0);
-  for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) moments.merge(chunk(begin));
-  return moments;
+FOVEA_INLINE Moments chunk_squares(const Input &y, int64_t begin, int64_t end, const Ask &ask) {
+  Float squares[4] = {zero(), zero(), zero(), zero()};
+  const auto add = [&](auto v, const Float &value)
+                       FOVEA_INLINE_BODY { squares[v] = multiply_add(value, value, squares[v]); };
+  int64_t i = begin;
+  for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    unroll<4>([&](auto v) FOVEA_INLINE_BODY { add(v, y.at(i + v * lanes)); });
+    for (int64_t line = 0; line < 4 * lanes; line += line_floats) ask(i + line);
+  }
+  for (; i + lanes <= end; i += lanes) add(Index<0>{}, y.at(i));
+  if (i < end) add(Index<1>{}, y.first_at(i, end - i));
+  return {static_cast<double>(end - begin), 0.0, horizontal_sum((squares[0] + squares[1]) + (squares[2] + squares[3]))};
 }
+
+template <class Input, class Ask>
+FOVEA_INLINE Moments row_moments(NormKind kind, const Input &y, int64_t dim, const Ask &ask) {
+  const auto all = [&](const auto &chunk) FOVEA_INLINE_BODY {
+    Moments moments = chunk(0, min_of(dim, norm_chunk));
+    for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) {
+      moments.merge(chunk(begin, min_of(dim, begin + norm_chunk)));
+    }
+    return moments;
+  };
+  if (kind == NormKind::rms) {
+    return all([&](int64_t begin, int64_t end) FOVEA_INLINE_BODY { return chunk_squares(y, begin, end, ask); });
+  }
+  return all([&](int64_t begin, int64_t end)
+                 FOVEA_INLINE_BODY { return chunk_moments(y, begin, end, chunk_sum(y, begin, end), ask); });
+}
+
+FOVEA_INLINE void put_statistics(const NormRows &rows, int64_t r, double mean, double spread) {
+  if (rows.mean != nullptr) rows.mean[r] = static_cast<float>(mean);
+  if (rows.inverse_deviation != nullptr) rows.inverse_deviation[r] = static_cast<float>(1.0 / __builtin_sqrt(spread));
+}
+
+// What is known of a row's parameters while it is written.
+enum class NormParameters { any, weight, weight_and_bias };
 
 // ((y - mean) * scale + shift) * weight + bias, shift being what the mean's rounding left.
 struct Normalisation {
-  Float mean, scale, shift;
+  Float mean, scale, shift, raise;
   const float *weight, *bias;
 
-  FOVEA_INLINE Normalisation(const Moments &moments, double spread, const float *weights, const float *biases)
-      : weight(weights), bias(biases) {
+  FOVEA_INLINE Normalisation(const Moments &moments, double spread, const NormRows &rows, const float *weights,
+                             const float *biases)
+      : raise(splat(rows.weight_raise)), weight(weights), bias(biases) {
     const double exact_scale = 1.0 / __builtin_sqrt(spread);
     const auto rounded_mean = static_cast<float>(moments.mean);
     mean = splat(rounded_mean);
     scale = splat(static_cast<float>(exact_scale));
-    shift = splat(static_cast<float>((static_cast<double>(rounded_mean) - moments.mean) * exact_scale));
+    // Without a mean the sign of 0 is kept, too.
+    const double rest = rows.kind == NormKind::rms ? -0.0 : static_cast<double>(rounded_mean) - moments.mean;
+    shift = splat(static_cast<float>(rest * exact_scale));
   }
 
-  FOVEA_INLINE bool has_both() const { return weight != nullptr && bias != nullptr; }
+  FOVEA_INLINE NormParameters parameters() const {
+    if (weight == nullptr) return NormParameters::any;
+    return bias == nullptr ? NormParameters::weight : NormParameters::weight_and_bias;
+  }
 
-  // has_both: known to have a weight and a bias.
-  template <bool has_both = false>
+  template <NormParameters known = NormParameters::any>
   FOVEA_INLINE Float at(const Float &y, int64_t i) const {
-    Float value = multiply_add(y - mean, scale, shift);
-    if (has_both || weight != nullptr) value = value * load(weight + i);
-    return has_both || bias != nullptr ? value + load(bias + i) : value;
+    const Float value = multiply_add(y - mean, scale, shift);
+    if constexpr (known == NormParameters::weight) return value * (load(weight + i) + raise);
+    // Weights that come with a bias are never raised.
+    if constexpr (known == NormParameters::weight_and_bias) return value * load(weight + i) + load(bias + i);
+    const Float weighed = weight == nullptr ? value : value * (load(weight + i) + raise);
+    return bias == nullptr ? weighed : weighed + load(bias + i);
   }
   FOVEA_INLINE Float first_at(const Float &y, int64_t i, int64_t count) const {
     Float value = multiply_add(y - mean, scale, shift);
-    if (weight != nullptr) value = value * load_partial(weight + i, count);
+    if (weight != nullptr) value = value * (load_partial(weight + i, count) + raise);
     return bias == nullptr ? value : value + load_partial(bias + i, count);
   }
 };
 
+// Where y goes, beside what is made of it: nowhere, or to `to`, as `store` stores.
+struct NoSum {
+  FOVEA_INLINE void put(int64_t, const Float &) const {}
+  FOVEA_INLINE void put_first(int64_t, const Float &, int64_t) const {}
+};
+template <class Store>
+struct SumTo {
+  float *to;
+  const Store &store;
+  FOVEA_INLINE void put(int64_t i, const Float &y) const { store(to + i, y); }
+  FOVEA_INLINE void put_first(int64_t i, const Float &y, int64_t count) const { store_partial(to + i, y, count); }
+};
+
 // Stores are aligned but for the row's first and last few. `soon`: the row whose turn comes soon.
-template <class Input, class Pass>
-FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float *out, int64_t dim, const Input &soon,
-                          const Pass &pass) {
+template <class Input, class Sum, class Pass>
+FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float *out, const Sum &sum, int64_t dim,
+                          const Input &soon, const Pass &pass) {
   constexpr int64_t step = lanes < line_floats ? line_floats : lanes;
+  const auto put_first = [&](int64_t i, int64_t count) FOVEA_INLINE_BODY {
+    const Float value = y.first_at(i, count);
+    store_partial(out + i, normalise.first_at(value, i, count), count);
+    sum.put_first(i, value, count);
+  };
+  const auto put = [&](auto known, int64_t i) FOVEA_INLINE_BODY {
+    const Float value = y.at(i);
+    pass(out + i, normalise.template at<static_cast<NormParameters>(static_cast<int>(known))>(value, i));
+    sum.put(i, value);
+  };
   const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float) % lanes);
   int64_t i = past == 0 ? 0 : min_of(lanes - past, dim);
-  if (i > 0) store_partial(out, normalise.first_at(y.first_at(0, i), 0, i), i);
-  const auto put_lines = [&](auto has_both) FOVEA_INLINE_BODY {
+  if (i > 0) put_first(0, i);
+  const auto put_lines = [&](auto known) FOVEA_INLINE_BODY {
     for (; i + step <= dim; i += step) {
       if constexpr (Pass::soon > 0) soon.template prefetch<1>(i);
-      unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY {
-        pass(out + i + v * lanes, normalise.template at<has_both != 0>(y.at(i + v * lanes), i + v * lanes));
-      });
+      unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY { put(known, i + v * lanes); });
     }
   };
-  normalise.has_both() ? put_lines(Index<1>{}) : put_lines(Index<0>{});
-  for (; i + lanes <= dim; i += lanes) pass(out + i, normalise.at(y.at(i), i));
-  if (i < dim) store_partial(out + i, normalise.first_at(y.first_at(i, dim - i), i, dim - i), dim - i);
+  switch (normalise.parameters()) {
+    case NormParameters::weight_and_bias: put_lines(Index<static_cast<int>(NormParameters::weight_and_bias)>{}); break;
+    case NormParameters::weight: put_lines(Index<static_cast<int>(NormParameters::weight)>{}); break;
+    default: put_lines(Index<static_cast<int>(NormParameters::any)>{});
+  }
+  for (; i + lanes <= dim; i += lanes) put(Index<static_cast<int>(NormParameters::any)>{}, i);
+  if (i < dim) put_first(i, dim - i);
 }
 
 template <class Input>
-FOVEA_NOINLINE void norm_row_in_float64(const Input &y, float *out, const NormRows &rows) {
+FOVEA_NOINLINE void norm_row_in_float64(const Input &y, int64_t r, const NormRows &rows) {
+  auto *out = static_cast<float *>(rows.row[r].out), *sum_out = static_cast<float *>(rows.row[r].sum);
   const auto count = static_cast<double>(rows.dim);
   double sum = 0.0;
   for (int64_t i = 0; i < rows.dim; ++i) sum += y.exactly_at(i);
-  const double mean = sum / count;
+  const double mean = rows.kind == NormKind::rms ? 0.0 : sum / count;
   double squares = 0.0;
   for (int64_t i = 0; i < rows.dim; ++i) {
     const double deviation = y.exactly_at(i) - mean;
     squares += deviation * deviation;
   }
-  const double scale = 1.0 / __builtin_sqrt(squares / count + rows.epsilon);
+  const double spread = squares / count + rows.epsilon;
+  put_statistics(rows, r, mean, spread);
+  const double scale = 1.0 / __builtin_sqrt(spread);
   const auto *weights = static_cast<const float *>(rows.weight);
   const auto *biases = static_cast<const float *>(rows.bias);
   for (int64_t i = 0; i < rows.dim; ++i) {
-    const double weight = weights == nullptr ? 1.0 : static_cast<double>(weights[i]);
+    const double weight = weights == nullptr ? 1.0 : static_cast<double>(weights[i] + rows.weight_raise);
     const double bias = biases == nullptr ? 0.0 : static_cast<double>(biases[i]);
+    const float plain = y.rounded_at(i);  // read before either is written: they may be where x and residual are
     out[i] = static_cast<float>((y.exactly_at(i) - mean) * scale * weight + bias);
+    if (sum_out != nullptr) sum_out[i] = plain;
   }
 }
 
@@ -213,12 +287,24 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
   };
   const auto moments_of = [&](int64_t r) FOVEA_INLINE_BODY {
     const NormInput<has_residual> ahead = input(r + later);
-    return row_moments(input(r), rows.dim, [&](int64_t i) FOVEA_INLINE_BODY {
+    return row_moments(rows.kind, input(r), rows.dim, [&](int64_t i) FOVEA_INLINE_BODY {
       if constexpr (Pass::later > 0) ahead.template prefetch<2>(i);
     });
   };
   const auto *weights = static_cast<const float *>(rows.weight);
   const auto *biases = static_cast<const float *>(rows.bias);
+  const auto put = [&](int64_t r, const Normalisation &normalise) FOVEA_INLINE_BODY {
+    auto *out = static_cast<float *>(rows.row[r].out), *sum = static_cast<float *>(rows.row[r].sum);
+    const auto put_with = [&](const auto &its_sum) FOVEA_INLINE_BODY {
+      put_row(input(r), normalise, out, its_sum, rows.dim, input(r + soon), pass);
+    };
+    if constexpr (has_residual) {
+      constexpr CachedStore cached;
+      const bool alike = Pass::reads_first || (sum - out) % lanes == 0;  // both aligned where out is
+      if (sum != nullptr) return alike ? put_with(SumTo<Pass>{sum, pass}) : put_with(SumTo<CachedStore>{sum, cached});
+    }
+    put_with(NoSum{});
+  };
   // The next row's statistics are under way while this one's root and quotient are.
   Moments next = moments_of(0);
   for (int64_t r = 0; r < rows.count; ++r) {
@@ -226,10 +312,10 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
     if (r + 1 < rows.count) next = moments_of(r + 1);
     const double spread = moments.squares * share + rows.epsilon;
     if (fits_floats(spread)) {
-      const Normalisation normalise(moments, spread, weights, biases);
-      put_row(input(r), normalise, static_cast<float *>(rows.row[r].out), rows.dim, input(r + soon), pass);
+      put_statistics(rows, r, moments.mean, spread);
+      put(r, Normalisation(moments, spread, rows, weights, biases));
     } else {
-      norm_row_in_float64(input(r), static_cast<float *>(rows.row[r].out), rows);
+      norm_row_in_float64(input(r), r, rows);
     }
   }
 }
@@ -239,200 +325,6 @@ FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
   if (rows.traffic == NormTraffic::past_caches) return norm_rows_with<has_residual, StreamedPass>(rows);
   if (rows.traffic == NormTraffic::from_memory) return norm_rows_with<has_residual, MemoryPass>(rows);
   norm_rows_with<has_residual, CachedPass>(rows);
-}
-
-// ---- other types -----------------------------------------------------------------------------------------------------
-
-// y of `count` elements as floats, and their sum, in chunk_sum's order; behind them are zeros up to a whole register.
-template <class X, class Residual>
-FOVEA_NOINLINE float widen_chunk(const X *x, const Residual *residual, int64_t count, float *to) {
-  const auto put = [&](int64_t i, const Float &value, Float &sum) FOVEA_INLINE_BODY {
-    store(to + i, value);
-    sum = sum + value;
-  };
-  const auto y = [&](int64_t i) FOVEA_INLINE_BODY {
-    if constexpr (!same_type<Residual, void>) return load(x + i) + load(residual + i);
-    return load(x + i);
-  };
-  Float sum[4] = {zero(), zero(), zero(), zero()};
-  int64_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    unroll<4>([&](auto v) FOVEA_INLINE_BODY { put(i + v * lanes, y(i + v * lanes), sum[v]); });
-  }
-  for (; i + lanes <= count; i += lanes) put(i, y(i), sum[0]);
-  if (i < count) {
-    Float value = load_partial(x + i, count - i);
-    if constexpr (!same_type<Residual, void>) value = value + load_partial(residual + i, count - i);
-    put(i, value, sum[1]);
-  }
-  return horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
-}
-
-// Those of `row` from `begin` on.
-FOVEA_INLINE float widen_chunk_of(const NormRows &rows, const NormRow &row, int64_t begin, int64_t count, float *to) {
-  float sum = 0;
-  with_element(rows.types.x, [&]<class X>(X) FOVEA_INLINE_BODY {
-    const auto *x = static_cast<const typename X::Element *>(row.x) + begin;
-    if (row.residual == nullptr) return void(sum = widen_chunk(x, static_cast<const void *>(nullptr), count, to));
-    with_element(rows.types.residual, [&]<class Residual>(Residual) FOVEA_INLINE_BODY {
-      sum = widen_chunk(x, static_cast<const typename Residual::Element *>(row.residual) + begin, count, to);
-    });
-  });
-  return sum;
-}
-
-FOVEA_NOINLINE Moments widened_moments(const float *y, int64_t count, float sum) {
-  return chunk_moments(NormInput<false>(y, nullptr), 0, count, sum, [](int64_t) FOVEA_INLINE_BODY {});
-}
-
-template <class Out>
-FOVEA_NOINLINE void put_chunk(const float *y, const Normalisation &normalise, Out *out, int64_t count) {
-  int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    store_two<Nans::any>(out + i, normalise.at(load(y + i), i), normalise.at(load(y + i + lanes), i + lanes));
-  }
-  for (; i < count; i += lanes) {
-    const int64_t left = min_of(count - i, lanes);
-    store_partial(out + i, normalise.first_at(load(y + i), i, left), left);
-  }
-}
-
-// What norm_row_in_float64 does.
-FOVEA_NOINLINE void norm_widened_row_in_float64(const NormRow &row, const NormRows &rows) {
-  constexpr int64_t block = 256;
-  alignas(64) float x[block], residual[block], weight[block], bias[block];
-  const auto read = [&](const void *from, Dtype dtype, int64_t begin, float none, float *to) {
-    const int64_t size = min_of(block, rows.dim - begin);
-    if (from != nullptr) return widen_rows(element_at(from, dtype, begin), dtype, 0, 1, size, to, 0);
-    for (int64_t i = 0; i < size; ++i) to[i] = none;
-  };
-  const auto for_each_value = [&](const auto &body) {
-    for (int64_t begin = 0; begin < rows.dim; begin += block) {
-      read(row.x, rows.types.x, begin, 0, x);
-      read(row.residual, rows.types.residual, begin, 0, residual);
-      for (int64_t i = 0; i < min_of(block, rows.dim - begin); ++i) {
-        const auto value = static_cast<double>(x[i]);
-        body(begin, i, row.residual == nullptr ? value : value + static_cast<double>(residual[i]));
-      }
-    }
-  };
-  const auto count = static_cast<double>(rows.dim);
-  double sum = 0.0;
-  for_each_value([&](int64_t, int64_t, double value) { sum += value; });
-  const double mean = sum / count;
-  double squares = 0.0;
-  for_each_value([&](int64_t, int64_t, double value) { squares += (value - mean) * (value - mean); });
-  const double scale = 1.0 / __builtin_sqrt(squares / count + rows.epsilon);
-  for_each_value([&](int64_t begin, int64_t i, double value) {
-    if (i == 0) {
-      read(rows.weight, rows.types.weight, begin, 1, weight);
-      read(rows.bias, rows.types.bias, begin, 0, bias);
-    }
-    x[i] = static_cast<float>((value - mean) * scale * static_cast<double>(weight[i]) + static_cast<double>(bias[i]));
-    if (i + 1 < block && begin + i + 1 < rows.dim) return;
-    narrow_row(x, i + 1, element_at(row.out, rows.types.out, begin), rows.types.out);
-  });
-}
-
-// Weights and biases of a chunk of columns, as floats.
-class WidenedWeights {
- public:
-  FOVEA_NOINLINE void read(const NormRows &rows, int64_t begin, int64_t count) {
-    weight = widened(rows.weight, rows.types.weight, begin, count, weight_floats_);
-    bias = widened(rows.bias, rows.types.bias, begin, count, bias_floats_);
-  }
-
-  const float *weight = nullptr, *bias = nullptr;  // null: none
-
- private:
-  static const float *widened(const void *from, Dtype dtype, int64_t begin, int64_t count, float *to) {
-    if (from == nullptr) return nullptr;
-    if (dtype == Dtype::f32) return static_cast<const float *>(from) + begin;
-    widen_rows(element_at(from, dtype, begin), dtype, 0, 1, count, to, 0);
-    return to;
-  }
-
-  alignas(64) float weight_floats_[norm_chunk];
-  alignas(64) float bias_floats_[norm_chunk];
-};
-
-FOVEA_INLINE void put_chunk_of(const NormRows &rows, int64_t r, const Moments &moments, double spread,
-                               const WidenedWeights &weights, const float *y, int64_t begin, int64_t count) {
-  const Normalisation normalise(moments, spread, weights.weight, weights.bias);
-  with_element(rows.types.out, [&]<class Out>(Out) FOVEA_INLINE_BODY {
-    put_chunk(y, normalise, static_cast<typename Out::Element *>(rows.row[r].out) + begin, count);
-  });
-}
-
-FOVEA_NOINLINE void norm_short_widened_rows(const NormRows &rows) {
-  alignas(64) float y[2][norm_chunk];
-  WidenedWeights weights;
-  weights.read(rows, 0, rows.dim);
-  const double share = 1.0 / static_cast<double>(rows.dim);
-  const auto read = [&](int64_t r) FOVEA_INLINE_BODY {
-    const float sum = widen_chunk_of(rows, rows.row[r], 0, rows.dim, y[r % 2]);
-    return widened_moments(y[r % 2], rows.dim, sum);
-  };
-  Moments next = read(0);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const Moments moments = next;
-    if (r + 1 < rows.count) next = read(r + 1);
-    const double spread = moments.squares * share + rows.epsilon;
-    if (fits_floats(spread)) {
-      put_chunk_of(rows, r, moments, spread, weights, y[r % 2], 0, rows.dim);
-    } else {
-      norm_widened_row_in_float64(rows.row[r], rows);
-    }
-  }
-}
-
-constexpr int64_t most_long_rows = 16;  // that share the weights of a chunk
-
-// Rows of several chunks: all their statistics, then chunk by chunk all of them.
-FOVEA_NOINLINE void norm_long_widened_rows(const NormRows &rows) {
-  alignas(64) float y[norm_chunk];
-  WidenedWeights weights;
-  Moments moments[most_long_rows];
-  double spread[most_long_rows];
-  const double share = 1.0 / static_cast<double>(rows.dim);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
-      const int64_t count = min_of(norm_chunk, rows.dim - begin);
-      const float sum = widen_chunk_of(rows, rows.row[r], begin, count, y);
-      const Moments more = widened_moments(y, count, sum);
-      begin == 0 ? void(moments[r] = more) : moments[r].merge(more);
-    }
-    spread[r] = moments[r].squares * share + rows.epsilon;
-    if (!fits_floats(spread[r])) norm_widened_row_in_float64(rows.row[r], rows);
-  }
-  for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
-    const int64_t count = min_of(norm_chunk, rows.dim - begin);
-    weights.read(rows, begin, count);
-    for (int64_t r = 0; r < rows.count; ++r) {
-      if (!fits_floats(spread[r])) continue;
-      widen_chunk_of(rows, rows.row[r], begin, count, y);
-      put_chunk_of(rows, r, moments[r], spread[r], weights, y, begin, count);
-    }
-  }
-}
-
-void norm_widened_rows(const NormRows &rows) {
-  if (rows.dim <= norm_chunk) return norm_short_widened_rows(rows);
-  NormRows some = rows;
-  for (; some.row < rows.row + rows.count; some.row += some.count) {
-    some.count = min_of(most_long_rows, rows.row + rows.count - some.row);
-    norm_long_widened_rows(some);
-  }
-}
-
-void norm_rows_of_any(const NormRows &rows) {
-  const bool has_residual = rows.row[0].residual != nullptr;
-  const auto is_float = [](const void *data, Dtype type) { return data == nullptr || type == Dtype::f32; };
-  if (rows.types.x == Dtype::f32 && rows.types.out == Dtype::f32 && is_float(rows.weight, rows.types.weight) &&
-      is_float(rows.bias, rows.types.bias) && (!has_residual || rows.types.residual == Dtype::f32)) {
-    return has_residual ? norm_rows_of<true>(rows) : norm_rows_of<false>(rows);
-  }
-  norm_widened_rows(rows);
 }
 
 }  // namespace

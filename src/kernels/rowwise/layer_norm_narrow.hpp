@@ -1,5 +1,5 @@
-// Layer normalisation of rows of 16 bits that become rows of the same type, with residual, weight and bias of that type too
-// or none, a pair of registers at a time.
+// Layer and RMS normalisation of rows of 16 bits that become rows of the same type, with residual, weight, bias and sum of
+// that type too or none, a pair of registers at a time.
 //
 // The statistics take one pass instead of two: deviations are from the mean of the first pair of registers, of which sum
 // and squares are corrected as in layer_norm.hpp. With n numbers in that pair of N in the row, the square of the distance
@@ -11,7 +11,7 @@
 #pragma once
 
 #include "kernels/narrow_pairs.hpp"
-#include "kernels/rowwise/layer_norm.hpp"
+#include "kernels/rowwise/layer_norm_widened.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -59,11 +59,11 @@ constexpr bool waits_as_floats = !is_long && (has_residual || same_type<Element,
 
 // y of rows that wait goes to `y`.
 template <class Element, bool has_residual, bool is_long>
-FOVEA_INLINE Moments narrow_moments(const NormRow &row, int64_t dim, float *y) {
+FOVEA_INLINE Moments narrow_moments(NormKind kind, const NormRow &row, int64_t dim, float *y) {
   Float a, b;
   const int64_t first = min_of(dim, pair_lanes);
   load_norm_pair<Element, has_residual>(row, 0, first, &a, &b);
-  const float pivot = horizontal_sum(a + b) / static_cast<float>(first);
+  const float pivot = kind == NormKind::rms ? 0.0f : horizontal_sum(a + b) / static_cast<float>(first);
   Float sum[2] = {zero(), zero()}, squares[2] = {zero(), zero()};
   const auto add = [&](int v, const Float &deviation) FOVEA_INLINE_BODY {
     sum[v] = sum[v] + deviation;
@@ -90,9 +90,10 @@ FOVEA_INLINE Moments narrow_moments(const NormRow &row, int64_t dim, float *y) {
     add(1, (b - splat(pivot)) * in_b);
   }
   const auto count = static_cast<double>(dim);
+  const double all_squares = horizontal_sum(squares[0] + squares[1]);
+  if (kind == NormKind::rms) return {count, 0.0, all_squares};
   const double share = 1.0 / count, left = horizontal_sum(sum[0] + sum[1]);
-  return {count, static_cast<double>(pivot) + left * share,
-          static_cast<double>(horizontal_sum(squares[0] + squares[1])) - left * left * share};
+  return {count, static_cast<double>(pivot) + left * share, all_squares - left * left * share};
 }
 
 // Weights and biases of up to one chunk as floats, in the order of pairs of registers; what is missing of them is 1 or 0.
@@ -104,8 +105,8 @@ class PairedWeights {
 
   FOVEA_NOINLINE explicit PairedWeights(const NormRows &rows) : any(rows.weight != nullptr || rows.bias != nullptr) {
     if (!any) return;
-    widen(static_cast<const Element *>(rows.weight), rows.dim, 1.0f, weight_);
-    widen(static_cast<const Element *>(rows.bias), rows.dim, 0.0f, bias_);
+    widen(static_cast<const Element *>(rows.weight), rows.dim, 1.0f, rows.weight_raise, weight_);
+    widen(static_cast<const Element *>(rows.bias), rows.dim, 0.0f, weight_as_it_is, bias_);
   }
 
   const bool any;
@@ -118,10 +119,14 @@ class PairedWeights {
   }
 
  private:
-  static FOVEA_INLINE void widen(const Element *from, int64_t dim, float none, float *to) {
+  static FOVEA_INLINE void widen(const Element *from, int64_t dim, float none, float raise, float *to) {
     for (int64_t i = 0; i < dim; i += pair_lanes) {
       Float a = splat(none), b = splat(none);
-      if (from != nullptr) load_first_of_pair(from + i, min_of(dim - i, pair_lanes), 0, &a, &b);
+      if (from != nullptr) {
+        load_first_of_pair(from + i, min_of(dim - i, pair_lanes), 0, &a, &b);
+        a = a + splat(raise);
+        b = b + splat(raise);
+      }
       store(to + i, a);
       store(to + i + lanes, b);
     }
@@ -139,11 +144,13 @@ struct LongWeights {
 
   const Element *weight, *bias;
   const bool any;
+  const float raise;
 
   FOVEA_INLINE explicit LongWeights(const NormRows &rows)
       : weight(static_cast<const Element *>(rows.weight)),
         bias(static_cast<const Element *>(rows.bias)),
-        any(rows.weight != nullptr || rows.bias != nullptr) {}
+        any(rows.weight != nullptr || rows.bias != nullptr),
+        raise(rows.weight == nullptr ? weight_as_it_is : rows.weight_raise) {}
 
   FOVEA_INLINE void load_pairs(int64_t i, int64_t count, Float *its_weight, Float *its_bias) const {
     const auto read = [&](const Element *from, float none, Float *to) FOVEA_INLINE_BODY {
@@ -153,6 +160,7 @@ struct LongWeights {
                           : load_first_of_pair(from + i, count, 0, &to[0], &to[1]);
     };
     read(weight, 1.0f, its_weight);
+    unroll<2>([&](auto v) FOVEA_INLINE_BODY { its_weight[v] = its_weight[v] + splat(raise); });
     read(bias, 0.0f, its_bias);
   }
 };
@@ -161,7 +169,7 @@ template <class Weights, bool has_residual>
 FOVEA_INLINE void put_narrow_row(const NormRow &row, const Normalisation &normalise, const Weights &weights,
                                  int64_t dim, const float *y) {
   using Element = typename Weights::Element;
-  auto *out = static_cast<Element *>(row.out);
+  auto *out = static_cast<Element *>(row.out), *sum = static_cast<Element *>(row.sum);
   // (y - mean) scale as y scale - mean scale, whose rounding is 2^-25 at most where |mean scale| is.
   const Float offset = normalise.shift - normalise.mean * normalise.scale;
   const auto put = [&](auto affine, auto centred, int64_t i, int64_t count) FOVEA_INLINE_BODY {
@@ -172,6 +180,7 @@ FOVEA_INLINE void put_narrow_row(const NormRow &row, const Normalisation &normal
     } else {
       load_norm_pair<Element, has_residual>(row, i, count, &value[0], &value[1]);
     }
+    if (has_residual && sum != nullptr) store_up_to_pair_exactly(sum + i, value[0], value[1], count);
     if constexpr (affine != 0) weights.load_pairs(i, count, weight, bias);
     unroll<2>([&](auto v) FOVEA_INLINE_BODY {
       if constexpr (centred != 0) {
@@ -198,12 +207,12 @@ FOVEA_INLINE void put_narrow_row(const NormRow &row, const Normalisation &normal
 
 // Of a row of several chunks.
 template <class Element, bool has_residual>
-FOVEA_INLINE Moments long_narrow_moments(const NormRow &row, int64_t dim) {
+FOVEA_INLINE Moments long_narrow_moments(NormKind kind, const NormRow &row, int64_t dim) {
   const auto chunk = [&](int64_t begin) FOVEA_INLINE_BODY {
     NormRow part = row;
     part.x = static_cast<const Element *>(row.x) + begin;
     if (has_residual) part.residual = static_cast<const Element *>(row.residual) + begin;
-    return narrow_moments<Element, has_residual, true>(part, min_of(norm_chunk, dim - begin), nullptr);
+    return narrow_moments<Element, has_residual, true>(kind, part, min_of(norm_chunk, dim - begin), nullptr);
   };
   Moments moments = chunk(0);
   for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) moments.merge(chunk(begin));
@@ -218,8 +227,8 @@ FOVEA_NOINLINE void norm_narrow_rows_of(const NormRows &rows) {
   const Weights weights(rows);
   const double share = 1.0 / static_cast<double>(rows.dim);
   const auto moments_of = [&](int64_t r) FOVEA_INLINE_BODY {
-    if constexpr (is_long) return long_narrow_moments<Element, has_residual>(rows.row[r], rows.dim);
-    return narrow_moments<Element, has_residual, is_long>(rows.row[r], rows.dim, y[r % 2]);
+    if constexpr (is_long) return long_narrow_moments<Element, has_residual>(rows.kind, rows.row[r], rows.dim);
+    return narrow_moments<Element, has_residual, is_long>(rows.kind, rows.row[r], rows.dim, y[r % 2]);
   };
   Moments next = moments_of(0);
   for (int64_t r = 0; r < rows.count; ++r) {
@@ -227,10 +236,11 @@ FOVEA_NOINLINE void norm_narrow_rows_of(const NormRows &rows) {
     if (r + 1 < rows.count) next = moments_of(r + 1);
     const double spread = moments.squares * share + rows.epsilon;
     if (fits_floats(spread)) {
-      const Normalisation normalise(moments, spread, nullptr, nullptr);
+      put_statistics(rows, r, moments.mean, spread);
+      const Normalisation normalise(moments, spread, rows, nullptr, nullptr);
       put_narrow_row<Weights, has_residual>(rows.row[r], normalise, weights, rows.dim, y[r % 2]);
     } else {
-      norm_widened_row_in_float64(rows.row[r], rows);
+      norm_widened_row_in_float64(r, rows);
     }
   }
 }
@@ -242,7 +252,7 @@ FOVEA_INLINE bool normed_by_pairs(const NormRows &rows) {
   const auto fits = [&](const void *data, Dtype its) { return data == nullptr || its == type; };
   if (!is_narrow(type) || rows.types.out != type || rows.dim > longest_narrow_norm) return false;
   if (!fits(rows.row[0].residual, rows.types.residual) || !fits(rows.weight, rows.types.weight)) return false;
-  if (!fits(rows.bias, rows.types.bias)) return false;
+  if (!fits(rows.bias, rows.types.bias) || !fits(rows.row[0].sum, rows.types.sum)) return false;
   const auto norm = [&]<class Weights>(Type<Weights>) FOVEA_INLINE_BODY {
     has_residual ? norm_narrow_rows_of<Weights, true>(rows) : norm_narrow_rows_of<Weights, false>(rows);
   };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t known_flags = FOVEA_CAUSAL | FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT |
                                  FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT | FOVEA_AVERAGE_WEIGHTS |
-                                 FOVEA_QUERY_INVARIANT;
+                                 FOVEA_QUERY_INVARIANT | FOVEA_SCALE_GIVEN;
 
 fovea_tensor lift_log_sum_exp(const fovea_tensor &tensor) {
   if (tensor.rank == 3) return lift(tensor, {0, 1, 2});
@@ -76,9 +76,7 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
 }
 
 Status check_numbers(const fovea_attention_options &options, int32_t score_kind, AttentionProblem *p) {
-  if ((options.flags & ~known_flags) != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%x, expected no bits but 0x%x", options.flags, known_flags);
-  }
+  FOVEA_CHECK(check_flags(options.flags, known_flags));
   if (options.empty_rows < FOVEA_EMPTY_ROWS_ZERO || options.empty_rows > FOVEA_EMPTY_ROWS_NAN) {
     return fail(FOVEA_BAD_VALUE, "options.empty_rows is %d, expected %d to %d", options.empty_rows,
                 FOVEA_EMPTY_ROWS_ZERO, FOVEA_EMPTY_ROWS_NAN);
@@ -92,7 +90,7 @@ Status check_numbers(const fovea_attention_options &options, int32_t score_kind,
   }
   p->empty_rows = static_cast<EmptyRows>(options.empty_rows);
   const float usual = score_kind == FOVEA_SCORE_DOT ? 1.0f / std::sqrt(static_cast<float>(p->sizes.head_dim)) : 1.0f;
-  p->logits.scale = options.scale == 0.0f ? usual : options.scale;
+  p->logits.scale = is_default(options.scale, options.flags, FOVEA_SCALE_GIVEN) ? usual : options.scale;
   p->logits.softcap = options.softcap;
   p->outputs.average_weights = (options.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
   FOVEA_CHECK(check_reserved(options.reserved));

@@ -18,7 +18,7 @@ Status kernel_regression(const fovea_context *context, const RegressionTensors &
   score.sigma = options.sigma;
   fovea_attention_options attention = {};
   attention.struct_size = sizeof attention;
-  attention.flags = options.flags;
+  attention.flags = options.flags & FOVEA_LEAVE_ONE_OUT;
   attention.weights = weights;
   return attend(context, {.score = &score,
                           .query = &matrices.queries,

@@ -55,17 +55,11 @@ Status check_sizes(const RegressionMatrices &m, const fovea_tensor *weights) {
 Status check_regression_options(const fovea_kernel_regression_options *given,
                                 fovea_kernel_regression_options *options) {
   FOVEA_CHECK(read_options("options", given, options));
-  if ((options->flags & ~static_cast<uint32_t>(FOVEA_LEAVE_ONE_OUT)) != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%x, expected no bits but 0x%x", options->flags,
-                FOVEA_LEAVE_ONE_OUT);
-  }
-  const float sigma = options->sigma == 0.0f ? 1.0f : options->sigma;
-  if (!std::isfinite(sigma) || sigma < 0.0f) {
-    return fail(FOVEA_BAD_VALUE, "options.sigma is %g, expected a finite number above 0, or 0 for 1",
-                static_cast<double>(options->sigma));
-  }
-  options->sigma = sigma;
-  return FOVEA_OK;
+  FOVEA_CHECK(check_flags(options->flags, FOVEA_LEAVE_ONE_OUT | FOVEA_SIGMA_GIVEN));
+  if (is_default(options->sigma, options->flags, FOVEA_SIGMA_GIVEN)) options->sigma = 1.0f;
+  if (std::isfinite(options->sigma) && options->sigma > 0.0f) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "options.sigma is %g, expected a finite number above 0%s",
+              static_cast<double>(options->sigma), (options->flags & FOVEA_SIGMA_GIVEN) != 0 ? "" : ", or 0 for 1");
 }
 
 Status check_regression(const RegressionTensors &given, const fovea_tensor *weights, RegressionMatrices *matrices) {

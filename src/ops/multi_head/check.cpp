@@ -129,10 +129,13 @@ Status read_rotary(MultiHeadCall *call) {
                 "key_weight gives heads of %" PRId64 ", expected %" PRId64 " as query's with options.rotary", w.key_dim,
                 w.head_dim);
   }
-  if (call->rotary.positions != nullptr) {
+  // What belongs to rows, not to positions, serves queries and keys alike.
+  const bool turns_rows = call->rotary.cosines != nullptr && call->rotary.cosines->rank == 3;
+  if (call->rotary.positions != nullptr || turns_rows) {
     if (!call->projects_keys) return FOVEA_OK;
-    return expect_sizes(
-        {{"key", "positions", call->key.length, call->query.length, "as query, with options.rotary.positions"}});
+    return expect_sizes({{"key", "positions", call->key.length, call->query.length,
+                          turns_rows ? "as query, with options.rotary.cosines of rank 3"
+                                     : "as query, with options.rotary.positions"}});
   }
   if (call->options.cache == nullptr) return FOVEA_OK;
   int64_t offset = 0;
@@ -211,10 +214,17 @@ Status check_multi_head_data(const MultiHeadTensors &tensors, void *memory, Mult
   return check_tensors_apart(tensors, *call);
 }
 
-Status check_positions_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
-  const TensorArgument positions(call.options.rotary == nullptr ? nullptr : call.rotary.positions);
+Status check_rotary_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
+  const fovea_rotary_options &rotary = call.rotary;  // all zero where it was not given
+  const TensorArgument positions(rotary.positions), frequencies(rotary.frequencies), sections(rotary.sections),
+      cosines(rotary.cosines), sines(rotary.sines);
   const Outputs outputs = outputs_of(tensors, call);
-  return check_overlaps({outputs.out, outputs.log_sum_exp, outputs.weights}, {{"options.rotary.positions", positions}});
+  return check_overlaps({outputs.out, outputs.log_sum_exp, outputs.weights},
+                        {{"options.rotary.positions", positions},
+                         {"options.rotary.frequencies", frequencies},
+                         {"options.rotary.sections", sections},
+                         {"options.rotary.cosines", cosines},
+                         {"options.rotary.sines", sines}});
 }
 
 }  // namespace fovea

@@ -15,6 +15,6 @@ namespace fovea {
 [[nodiscard]] Status check_multi_head_data(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);
 
 // After rotary has checked them as a tensor.
-[[nodiscard]] Status check_positions_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call);
+[[nodiscard]] Status check_rotary_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call);
 
 }  // namespace fovea

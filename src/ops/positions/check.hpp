@@ -1,4 +1,4 @@
-// The checks of positional encodings and of rotary embedding.
+// The checks of positional encodings, and those that rotary embedding shares.
 #pragma once
 
 #include "ops/tensors/check.hpp"
@@ -8,17 +8,11 @@ namespace fovea {
 // x and out are of one shape, rank 2 to 6, and do not overlap unless they are the same.
 [[nodiscard]] Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out);
 
-struct RotaryArguments {
-  fovea_rotary_options options;  // without its tensor
-  double base, position_scale;
-  bool has_positions;
-  fovea_tensor positions;
-  int64_t dim, rotary_dim;
-  bool interleaved;
-};
+// options.base, 0 being 10000 unless that flag is among flags.
+[[nodiscard]] Status check_base(float given, uint32_t flags, uint32_t given_flag, double *base);
 
-[[nodiscard]] Status check_rotary(const fovea_rotary_options *options, const fovea_tensor *x, const fovea_tensor *out,
-                                  RotaryArguments *call);
+// options.offset.
+[[nodiscard]] Status check_offset(int64_t offset);
 
 struct EncodingSettings {
   double base;

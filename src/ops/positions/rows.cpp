@@ -68,7 +68,8 @@ Distance PositionRows::distance(int workers) const {
 // Rows from memory want long runs, rows from a cache a table that is nearer than they are.
 int64_t PositionRows::block_length(int64_t table_floats, int workers) const {
   const int64_t most_floats = distance(workers) >= Distance::far ? block_table_floats : small_table_floats;
-  const int64_t near = std::clamp<int64_t>(most_floats / table_floats, 1, most_positions_per_block);
+  const int64_t table = std::max<int64_t>(table_floats, 1);  // none where nothing is turned
+  const int64_t near = std::clamp<int64_t>(most_floats / table, 1, most_positions_per_block);
   const int64_t fair = workers == 1 ? length_ : ceil_div(length_ * groups_, blocks_per_worker * workers);
   return std::min({near, fair, length_});
 }
@@ -87,7 +88,6 @@ PositionScratch::PositionScratch(const Context &context, int64_t pairs, int64_t 
 // A power is a product of two, so that most of them cost a multiplication: one query of a decoder is done in
 // microseconds.
 void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, double *frequencies) {
-  constexpr double quarter_turns_per_radian = 0.63661977236758134308;  // 2 / pi
   constexpr int64_t run = 8;
   const auto power = [&](int64_t j) {
     return std::pow(base, -2.0 * static_cast<double>(j) / static_cast<double>(dim));

@@ -149,6 +149,8 @@ class PositionScratch {
   const Workspace workspace_;
 };
 
+constexpr double quarter_turns_per_radian = 0.63661977236758134308;  // 2 / pi
+
 // frequencies[j] = base^(-2j / dim) in quarter turns, for `pairs` pairs; then zeros up to whole registers of `lanes`
 // floats.
 void fill_frequencies(double base, int64_t dim, int64_t pairs, int64_t lanes, double *frequencies);

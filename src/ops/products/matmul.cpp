@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "ops/products/batches.hpp"
 #include "ops/products/check.hpp"
 #include "ops/products/linear.hpp"
 #include "ops/products/row_copies.hpp"
@@ -69,21 +70,42 @@ bool reads_in_place(const Product &product) {
          product.axes == (b.count == 1 ? 1 : 2) && product.axis[product.axes - 1].size <= kernels.most_few_rows;
 }
 
-Status multiply(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out) {
+// What a product's sums become.
+struct Ending {
+  float scale = 1, added_scale = 1;
+  const fovea_tensor *added = nullptr;  // like out, with strides of 0 where it repeats; null: none
+  bool added_is_column = false;         // whose columns are one
+
+  // The element of `added` that stands at out's column.
+  const void *from(const fovea_tensor &part, int64_t column) const {
+    return element_at(part.data, static_cast<Dtype>(part.dtype), added_is_column ? 0 : column);
+  }
+};
+
+// a, out and ending.added are of rank 3.
+Status multiply(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out,
+                const Ending &ending) {
   const MatmulKernels &kernels = *context.kernels->matmul;
   const bool medium = narrows_products(context, FOVEA_PRECISION_DEFAULT);
   ProductMatrix right = as_matrix(b);
   right.narrows = medium && right.dtype == Dtype::f32 && static_cast<Dtype>(a.dtype) != Dtype::f16;
   const auto out_dtype = static_cast<Dtype>(out.dtype);
-  const int64_t batch = out.rank == 3 ? out.shape[0] : 1;
+  const int64_t batch = out.shape[0];
   right.count = batch == 1 || right.next == 0 ? 1 : batch;
-  right.in_place = reads_in_place(tensor_product(*context.kernels, right, a, out, nullptr, medium));
-  const Slices slices(right, batch, out.shape[out.rank - 2], kernels.panel_columns);
+  const auto describe = [&](const ProductMatrix &matrix, const fovea_tensor &x, const fovea_tensor &to) {
+    Product product = tensor_product(*context.kernels, matrix, x, to, ending.added, medium);
+    product.scale = ending.scale;
+    product.residual_scale = ending.added_scale;
+    product.residual_is_column = ending.added_is_column;
+    return product;
+  };
+  right.in_place = reads_in_place(describe(right, a, out));
+  const Slices slices(right, batch, out.shape[1], kernels.panel_columns);
   MemoryLayout layout;
   const auto panels = add_panels(kernels, slices.matrix, &layout);
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "b's shape is too large to pack");
-  const Product largest = tensor_product(*context.kernels, slices.matrix, entries_of(a, 0, slices.together),
-                                         entries_of(out, 0, slices.together), nullptr, medium);
+  const Product largest =
+      describe(slices.matrix, entries_of(a, 0, slices.together), entries_of(out, 0, slices.together));
   const auto copies = layout.add<float>(row_copy_words(largest));
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "a's shape is too large to copy");
   const Workspace workspace(context, layout);
@@ -91,18 +113,34 @@ Status multiply(const Context &context, const fovea_tensor &a, const fovea_tenso
   for (int64_t entry = 0; entry < slices.batch; entry += slices.together) {
     const int64_t entries = std::min(slices.together, slices.batch - entry);
     const fovea_tensor x = entries_of(a, entry, entries), to = entries_of(out, entry, entries);
+    const fovea_tensor added = ending.added == nullptr ? fovea_tensor{} : entries_of(*ending.added, entry, entries);
     for (int64_t column = 0; column < right.columns; column += slices.matrix.columns) {
       ProductMatrix slice = slices.matrix;
       slice.columns = std::min(slice.columns, right.columns - column);
       slice.count = slices.shared ? 1 : entries;
       const int64_t first = entry * slice.next + column * slice.column_stride;
-      run_product(context, tensor_product(*context.kernels, slice, x, to, nullptr, medium),
+      run_product(context, describe(slice, x, to),
                   {.x = x.data,
                    .copies = copies.in(workspace.data()),
                    .matrix = element_at(b.data, right.dtype, first),
                    .panels = panels.in(workspace.data()),
-                   .out = element_at(to.data, out_dtype, column)});
+                   .out = element_at(to.data, out_dtype, column),
+                   .residual = ending.added == nullptr ? nullptr : ending.from(added, column)});
     }
+  }
+  return FOVEA_OK;
+}
+
+// added null: none.
+Status multiply_batches(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out,
+                        const fovea_tensor *added, float scale, float added_scale) {
+  const Batches batches(a, b, out, added);
+  Ending ending = {.scale = scale, .added_scale = added_scale, .added = nullptr, .added_is_column = false};
+  ending.added_is_column = added != nullptr && added->shape[added->rank - 1] != out.shape[out.rank - 1];
+  for (int64_t outer = 0; outer < batches.count(); ++outer) {
+    const fovea_tensor its_added = batches.added(outer);
+    if (added != nullptr) ending.added = &its_added;
+    FOVEA_CHECK(multiply(context, batches.a(outer), batches.b(outer), batches.out(outer), ending));
   }
   return FOVEA_OK;
 }
@@ -114,7 +152,23 @@ Status matmul(const Context *given, const TensorArgument &a, const TensorArgumen
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_matmul(a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  return multiply(*context, *a, *b, *out);
+  return multiply_batches(*context, *a, *b, *out, nullptr, 1, 1);
+}
+
+Status gemm(const Context *given, const TensorArgument &a, const TensorArgument &b, const TensorArgument &out,
+            const fovea_gemm_options *given_options) {
+  const Context *context = nullptr;
+  fovea_gemm_options options;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(read_options("options", given_options, &options));
+  const TensorArgument c(options.c);
+  options.c = c;
+  FOVEA_CHECK(check_gemm_options(&options));
+  FOVEA_CHECK(check_matmul(a, b, out));
+  FOVEA_CHECK(check_added(options, *out));
+  if (element_count(*out) == 0) return FOVEA_OK;
+  const fovea_tensor *added = options.beta == 0.0f ? nullptr : options.c;
+  return multiply_batches(*context, *a, *b, *out, added, options.alpha, options.beta);
 }
 
 Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_matrix **packed) {
@@ -156,7 +210,7 @@ Status matmul_pack(const Context *given, const TensorArgument &b, const fovea_ma
                    fovea_packed_matrix **packed) {
   fovea_matmul_pack_options options;
   FOVEA_CHECK(read_options("options", given_options, &options));
-  FOVEA_CHECK(check_no_flags(options.flags));
+  FOVEA_CHECK(check_flags(options.flags, 0));
   FOVEA_CHECK(check_precision("options", options.precision));
   return pack_matrix(given, {b, matmul_names.weight, false, options.precision}, packed);
 }

@@ -1,4 +1,4 @@
-// Matrix product: out = a b, with b packed on the way or before.
+// Matrix product: out = a b, with b packed on the way or before; and out = alpha a b + beta c.
 #pragma once
 
 #include <memory>
@@ -29,6 +29,9 @@ namespace fovea {
 
 [[nodiscard]] Status matmul(const Context *given, const TensorArgument &a, const TensorArgument &b,
                             const TensorArgument &out);
+[[nodiscard]] Status gemm(const Context *given, const TensorArgument &a, const TensorArgument &b,
+                          const TensorArgument &out, const fovea_gemm_options *given_options);
+
 struct MatrixToPack {
   const fovea_tensor *matrix;
   const char *name;

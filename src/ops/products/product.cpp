@@ -202,9 +202,13 @@ void ProductTasks::multiply(int64_t task) const {
                       .bias = from(data_.bias, types.bias, part.first_column),
                       .bias_dtype = types.bias,
                       .activation = data_.activation,
-                      .residual = from(data_.residual, types.residual, part.residual + part.first_column),
+                      .residual = from(data_.residual, types.residual,
+                                       part.residual + (product_.residual_is_column ? 0 : part.first_column)),
                       .residual_dtype = types.residual,
-                      .residual_row_stride = rows.residual_stride};
+                      .residual_row_stride = rows.residual_stride,
+                      .residual_is_column = product_.residual_is_column,
+                      .scale = product_.scale,
+                      .residual_scale = product_.residual_scale};
   if (product_.matrix.in_place) {
     block.b_in_place = element_at(data_.matrix, product_.matrix.dtype, part.matrix);
     product_.kernels->few_rows(block);

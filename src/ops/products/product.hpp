@@ -73,6 +73,8 @@ struct Product {
   int64_t x_depth = 0;        // elements of a row, if they are more than the matrix is deep: zeros
   int64_t chain = INT64_MAX;  // as MatmulTask's
   int64_t head_rows = 0;      // of so many rows of a head only those that some query attends are wanted; 0: all are
+  float scale = 1, residual_scale = 1;
+  bool residual_is_column = false;  // of one column, which all columns get
 
   int64_t panels() const { return ceil_div(matrix.columns, kernels->panel_columns); }
   int64_t panel_floats() const { return kernels->panel_floats(matrix.depth, matrix.panel_dtype()); }

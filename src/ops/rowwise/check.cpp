@@ -12,13 +12,57 @@ Status check_per_feature(const fovea_tensor *tensor, const char *name, int64_t d
   return check_size(*tensor, name, 0, dim, "x's last size");
 }
 
+// One number for each row, or nothing.
+Status check_per_row(const fovea_tensor *tensor, const char *name, const fovea_tensor &x) {
+  if (tensor == nullptr) return FOVEA_OK;
+  FOVEA_CHECK(check_tensor(tensor, {.name = name,
+                                    .min_rank = x.rank - 1,
+                                    .max_rank = x.rank - 1,
+                                    .output = true,
+                                    .contiguous_last = false}));
+  for (int axis = 0; axis + 1 < x.rank; ++axis) {
+    FOVEA_CHECK(check_size(*tensor, name, axis, x.shape[axis], "x's size"));
+  }
+  return FOVEA_OK;
+}
+
+Status check_epsilon(float given, uint32_t flags, double *epsilon) {
+  *epsilon = is_default(given, flags, FOVEA_NORM_EPSILON_GIVEN) ? 1e-5 : static_cast<double>(given);
+  if (*epsilon >= 0.0 && std::isfinite(*epsilon)) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "options.epsilon is %g, expected a finite number, 0 or more", *epsilon);
+}
+
+// Each of out and sum may be x or the residual.
+Status check_norm_overlaps(const NormOperands &given) {
+  FOVEA_CHECK(check_overlaps({{"out", given.out},
+                              {"sum", given.sum},
+                              {"mean", given.mean},
+                              {"inverse_deviation", given.inverse_deviation}},
+                             {{"weight", given.weight}, {"bias", given.bias}}));
+  for (const NamedTensor &input : {NamedTensor{"x", given.x}, NamedTensor{"residual", given.residual}}) {
+    if (input.tensor == nullptr) continue;
+    for (const NamedTensor &output : {NamedTensor{"out", given.out}, NamedTensor{"sum", given.sum}}) {
+      if (output.tensor == nullptr || same_memory(*input.tensor, *output.tensor)) continue;
+      FOVEA_CHECK(check_overlaps({output}, {input}));
+    }
+    FOVEA_CHECK(check_overlaps({{"mean", given.mean}, {"inverse_deviation", given.inverse_deviation}}, {input}));
+  }
+  return FOVEA_OK;
+}
+
 }  // namespace
 
-Status check_norm_options(const fovea_layer_norm_options &options, double *epsilon) {
-  FOVEA_CHECK(check_reserved(options.reserved));
-  *epsilon = options.epsilon == 0.0f ? 1e-5 : static_cast<double>(options.epsilon);
-  if (*epsilon > 0.0 && std::isfinite(*epsilon)) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.epsilon is %g, expected a finite number above 0, or 0 for 1e-5", *epsilon);
+Status check_norm_options(const fovea_layer_norm_options &options, NormSettings *settings) {
+  *settings = {.kind = NormKind::layer, .epsilon = 0, .weight_raise = weight_as_it_is};
+  FOVEA_CHECK(check_flags(options.flags, FOVEA_NORM_EPSILON_GIVEN));
+  return check_epsilon(options.epsilon, options.flags, &settings->epsilon);
+}
+
+Status check_norm_options(const fovea_rms_norm_options &options, NormSettings *settings) {
+  const bool raised = (options.flags & FOVEA_NORM_WEIGHT_FROM_ONE) != 0;
+  *settings = {.kind = NormKind::rms, .epsilon = 0, .weight_raise = raised ? 1.0f : weight_as_it_is};
+  FOVEA_CHECK(check_flags(options.flags, FOVEA_NORM_EPSILON_GIVEN | FOVEA_NORM_WEIGHT_FROM_ONE));
+  return check_epsilon(options.epsilon, options.flags, &settings->epsilon);
 }
 
 Status check_norm_tensors(const NormOperands &given) {
@@ -30,14 +74,15 @@ Status check_norm_tensors(const NormOperands &given) {
   if (given.residual != nullptr) {
     FOVEA_CHECK(check_like_x(given.residual, "residual", *x, false));
   }
+  if (given.sum != nullptr) {
+    FOVEA_CHECK(expect_given(given.residual, "options.residual", "a tensor, as options.sum is given"));
+    FOVEA_CHECK(check_like_x(given.sum, "sum", *x, true));
+  }
   FOVEA_CHECK(check_per_feature(given.weight, "weight", dim));
   FOVEA_CHECK(check_per_feature(given.bias, "bias", dim));
-  const fovea_tensor *out = given.out;
-  const bool over_residual = given.residual != nullptr && same_memory(*given.residual, *out);
-  return check_overlaps({{"out", out}}, {{"x", same_memory(*x, *out) ? nullptr : x},
-                                         {"residual", over_residual ? nullptr : given.residual},
-                                         {"weight", given.weight},
-                                         {"bias", given.bias}});
+  FOVEA_CHECK(check_per_row(given.mean, "mean", *x));
+  FOVEA_CHECK(check_per_row(given.inverse_deviation, "inverse_deviation", *x));
+  return check_norm_overlaps(given);
 }
 
 Status check_softmax_options(const fovea_masked_softmax_options *given, EmptyRows *empty_rows) {
@@ -65,6 +110,23 @@ Status check_softmax_tensors(const fovea_tensor *x, const fovea_tensor *valid_le
   }
   if (same_memory(*x, *out)) return check_overlaps({{"out", out}}, {{"valid_lens", valid_lens}});
   return check_overlaps({{"out", out}}, {{"x", x}, {"valid_lens", valid_lens}});
+}
+
+Status check_softmax_over_axis(const fovea_tensor *x, int32_t axis, const fovea_tensor *out) {
+  FOVEA_CHECK(check_elements(x, out));
+  return check_range("", "axis", axis, -x->rank, x->rank - 1);
+}
+
+Status check_elements(const fovea_tensor *x, const fovea_tensor *out) {
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .narrow = true}));
+  FOVEA_CHECK(check_like_x(out, "out", *x, true));
+  return same_memory(*x, *out) ? FOVEA_OK : check_overlaps({{"out", out}}, {{"x", x}});
+}
+
+Status check_activation(int32_t kind) {
+  if (kind >= FOVEA_ACTIVATION_NONE && kind <= FOVEA_ACTIVATION_SILU) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "activation is %d, expected %d to %d (FOVEA_ACTIVATION_*)", kind, FOVEA_ACTIVATION_NONE,
+              FOVEA_ACTIVATION_SILU);
 }
 
 }  // namespace fovea

@@ -18,10 +18,22 @@ struct Call {
   const Context *context;
   fovea_tensor x, out, valid_lens;
   bool has_valid_lens;
+  bool log;  // the logarithm of it
   EmptyRows empty_rows;
   RowSpace rows;
   int64_t key_len;
 };
+
+// Of tensors with elements.
+Call make_call(const Context *context, const fovea_tensor &x, const fovea_tensor &out) {
+  Call call = {};
+  call.context = context;
+  call.x = x;
+  call.out = out;
+  call.key_len = x.shape[x.rank - 1];
+  for (int axis = 0; axis + 1 < x.rank; ++axis) call.rows.add_axis(x.shape[axis], x.strides[axis], out.strides[axis]);
+  return call;
+}
 
 int64_t valid_len_of(const Call &call, const RowCursor &row) {
   if (!call.has_valid_lens) return call.key_len;
@@ -53,13 +65,15 @@ void run(const Call &call) {
                  .out = element_at(out, out_type, row.out_offset()),
                  .valid_len = valid_len_of(call, row)};
     }
-    call.context->kernels->rowwise->softmax_rows({.row = rows,
-                                                  .x_type = x_type,
-                                                  .out_type = out_type,
-                                                  .count = count,
-                                                  .key_len = call.key_len,
-                                                  .empty_rows = call.empty_rows,
-                                                  .stream = stream});
+    const RowwiseKernels &kernels = *call.context->kernels->rowwise;
+    const auto kernel = call.log ? kernels.log_softmax_rows : kernels.softmax_rows;
+    kernel({.row = rows,
+            .x_type = x_type,
+            .out_type = out_type,
+            .count = count,
+            .key_len = call.key_len,
+            .empty_rows = call.empty_rows,
+            .stream = stream});
   });
 }
 
@@ -67,21 +81,25 @@ void run(const Call &call) {
 
 Status masked_softmax(const Context *given, const TensorArgument &x, const TensorArgument &valid_lens,
                       const TensorArgument &out, const fovea_masked_softmax_options *options) {
-  Call call = {};
-  FOVEA_CHECK(resolve_context(given, &call.context));
-  FOVEA_CHECK(check_softmax_options(options, &call.empty_rows));
+  const Context *context = nullptr;
+  EmptyRows empty_rows = EmptyRows::zero;
+  FOVEA_CHECK(resolve_context(given, &context));
+  FOVEA_CHECK(check_softmax_options(options, &empty_rows));
   FOVEA_CHECK(check_softmax_tensors(x, valid_lens, out));
   if (element_count(*x) == 0) return FOVEA_OK;
-  call.x = *x;
-  call.out = *out;
+  Call call = make_call(context, *x, *out);
   call.has_valid_lens = valid_lens != nullptr;
   if (call.has_valid_lens) call.valid_lens = *valid_lens;
-  call.key_len = x->shape[x->rank - 1];
-  for (int axis = 0; axis + 1 < x->rank; ++axis) {
-    call.rows.add_axis(x->shape[axis], x->strides[axis], out->strides[axis]);
-  }
+  call.empty_rows = empty_rows;
   run(call);
   return FOVEA_OK;
+}
+
+void softmax_last_axis(const Context &context, const fovea_tensor &x, const fovea_tensor &out, bool log) {
+  Call call = make_call(&context, x, out);
+  call.log = log;
+  call.empty_rows = EmptyRows::nan;
+  run(call);
 }
 
 }  // namespace fovea

@@ -178,9 +178,10 @@ Status expect_given(const void *pointer, const char *name, const char *expected)
   return fail(FOVEA_NULL_POINTER, "%s is NULL, expected %s", name, expected);
 }
 
-Status check_no_flags(uint32_t flags) {
-  if (flags == 0) return FOVEA_OK;
-  return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected 0", flags);
+Status check_flags(uint32_t flags, uint32_t known) {
+  if ((flags & ~known) == 0) return FOVEA_OK;
+  return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected %s0x%" PRIx32, flags,
+              known == 0 ? "" : "no bits but ", known);
 }
 
 Status check_reserved(int32_t reserved) {

@@ -21,8 +21,8 @@ constexpr int64_t largest_length = int64_t{1} << 30;  // and the largest positio
 // A pointer that has to be there: "plan is NULL, expected a plan".
 [[nodiscard]] Status expect_given(const void *pointer, const char *name, const char *expected);
 
-// options.flags of an operation that has none yet.
-[[nodiscard]] Status check_no_flags(uint32_t flags);
+// options.flags has no bits but those in `known`.
+[[nodiscard]] Status check_flags(uint32_t flags, uint32_t known);
 
 // options.reserved is 0.
 [[nodiscard]] Status check_reserved(int32_t reserved);

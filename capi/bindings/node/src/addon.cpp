@@ -1,6 +1,7 @@
 // The addon: every operation as a function that works at once or, off the event loop, gives a promise; contexts; runs of
 // plans, which are short and therefore take their arguments as they come.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 
 #include "call.hpp"
@@ -59,7 +60,6 @@ void complete(napi_env env, napi_status status, void *data) {
   } else {
     napi_reject_deferred(env, call->deferred, error_of(env, call->status, call->message));
   }
-  call->release();
   napi_delete_reference(env, call->arguments);
   napi_delete_async_work(env, call->work);
 }
@@ -76,7 +76,7 @@ napi_value start(napi_env env, std::unique_ptr<Call> call, const napi_value *arg
     napi_throw_error(env, "FOVEA_OUT_OF_MEMORY", "the call could not be queued");
     return nullptr;
   }
-  call.release()->acquire();
+  call.release();  // complete has it
   return promise;
 }
 
@@ -90,9 +90,10 @@ napi_value operate(napi_env env, napi_callback_info info) {
   const Operation &operation = *static_cast<const Operation *>(data);
   bool asynchronous = false;
   napi_get_value_bool(env, args[0], &asynchronous);
-  auto call = std::make_unique<Call>();
+  auto call = std::make_unique<Call>(asynchronous);
   Reader in(env, *call);
   operation.parse(in, args + 1);
+  in.place();
   if (!in.ok()) return nullptr;
   if (asynchronous) return start(env, std::move(call), args + 1, operation.arguments);
   call->execute();
@@ -105,7 +106,7 @@ napi_value context_create(napi_env env, napi_callback_info info) {
   napi_value args[3];
   size_t count = 3;
   napi_get_cb_info(env, info, &count, args, nullptr, nullptr);
-  Call call;
+  Call call(false);
   Reader in(env, call);
   fovea_context_options options = {};
   options.struct_size = sizeof options;
@@ -133,14 +134,14 @@ napi_value context_create(napi_env env, napi_callback_info info) {
 }
 
 // A buffer that is as long as the plan wants it, as a pointer to its tensor's first element. none: left out.
-bool place(Reader &in, napi_value value, const Layout &planned, int which, void *&pointer) {
+void place(Reader &in, napi_value value, const Layout &planned, int which, void *&pointer) {
   const Elements found = elements_of(in.env(), value);
-  if (found.may_hold(planned.dtype) && static_cast<int64_t>(found.len) >= planned.len) {
-    pointer = static_cast<char *>(found.data) + planned.first * static_cast<int64_t>(found.size);
-    return true;
-  }
-  if (in.is_none(value)) return true;  // refused by the library where one was planned
+  const bool fits = found.may_hold(planned.dtype) && static_cast<int64_t>(found.len) >= planned.len;
+  if (fits) pointer = static_cast<char *>(found.data) + planned.first * static_cast<int64_t>(found.size);
+  if (fits && !in.call.asynchronous) return;
+  if (in.is_none(value)) return;  // refused by the library where one was planned
   const std::string name = "buffer " + std::to_string(which);
+  if (fits) return in.keep(value, name);
   if (planned.dtype == 0) {
     in.refuse("FOVEA_BAD_VALUE", name + " was not planned");
   } else if (!found.may_hold(planned.dtype)) {
@@ -149,35 +150,29 @@ bool place(Reader &in, napi_value value, const Layout &planned, int which, void 
     in.refuse("FOVEA_BAD_SHAPE",
               name + " has " + std::to_string(found.len) + " elements, the plan needs " + std::to_string(planned.len));
   }
-  return false;
-}
-
-bool places(Reader &in, const napi_value *values, const Layouts &planned, void **data) {
-  for (int i = 0; i < 4; ++i)
-    if (!place(in, values[i], planned[i], i, data[i])) return false;
-  for (int i = 4; i < buffer_count && !in.is_none(values[4]); ++i) {
-    napi_value one;
-    if (napi_get_element(in.env(), values[4], static_cast<uint32_t>(i - 4), &one) != napi_ok) return false;
-    if (!place(in, one, planned[i], i, data[i])) return false;
-  }
-  return true;
 }
 
 // run(asynchronous, plan, workspace, query, key, value, out, rest): rest undefined or an array of the other buffers, in
 // the order of fovea_attention_buffers.
 napi_value run(napi_env env, napi_callback_info info) {
-  napi_value args[8];
+  napi_value args[8], given[buffer_count];
   size_t count = 8;
   napi_get_cb_info(env, info, &count, args, nullptr, nullptr);
-  Call call;
-  Reader in(env, call);
+  bool asynchronous = false;
+  napi_get_value_bool(env, args[0], &asynchronous);
+  auto call = std::make_unique<Call>(asynchronous);
+  Reader in(env, *call);
+  std::copy(args + 3, args + 7, given);
+  std::fill(given + 4, given + buffer_count, args[7]);
+  for (int i = 4; i < buffer_count && !in.is_none(args[7]); ++i)  // the last that may run JavaScript
+    if (napi_get_element(env, args[7], static_cast<uint32_t>(i - 4), &given[i]) != napi_ok) return nullptr;
   Handle *plan = handle_of(env, args[1]);
   if (plan == nullptr || plan->kind != Kind::plan || plan->closed) {
     in.refuse("FOVEA_NULL_POINTER", "the plan was closed");
     return nullptr;
   }
   void *data[buffer_count] = {};
-  if (!places(in, args + 3, plan->layouts, data)) return nullptr;
+  for (int i = 0; i < buffer_count && in.ok(); ++i) place(in, given[i], plan->layouts[static_cast<size_t>(i)], i, data[i]);
   for (Handle *held : plan->held)
     if (held->changing) in.refuse("FOVEA_BAD_VALUE", "the plan's keys are in use by an asynchronous call");
   const Elements workspace = elements_of(env, args[2]);
@@ -185,18 +180,16 @@ napi_value run(napi_env env, napi_callback_info info) {
   if (!in.ok()) return nullptr;
   const fovea_attention_buffers buffers = buffers_of(data);
   const fovea_plan *raw = static_cast<const fovea_plan *>(plan->raw);
-  bool asynchronous = false;
-  napi_get_value_bool(env, args[0], &asynchronous);
   if (!asynchronous) {
     const fovea_status status = fovea_attention_run(raw, &buffers, workspace.data, workspace.len);
     if (status != FOVEA_OK) napi_throw(env, error_of(env, status, last_message()));
     return nullptr;
   }
-  auto later = std::make_unique<Call>();
-  later->run = [=] { return fovea_attention_run(raw, &buffers, workspace.data, workspace.len); };
-  later->handles.emplace_back(plan, false);
-  for (Handle *held : plan->held) later->handles.emplace_back(held, false);
-  return start(env, std::move(later), args, 8);
+  in.keep(args[2], "workspace");
+  call->run = [=] { return fovea_attention_run(raw, &buffers, workspace.data, workspace.len); };
+  call->use(plan, false);
+  for (Handle *held : plan->held) call->use(held, false);
+  return start(env, std::move(call), args, 8);
 }
 
 napi_value close(napi_env env, napi_callback_info info) {
@@ -230,8 +223,18 @@ napi_value about(napi_env env, napi_callback_info info) {
   char what[32] = "";
   napi_get_value_string_utf8(env, args[0], what, sizeof what, &count);
   const Handle *handle = handle_of(env, args[1]);
-  const Kind kind = handle == nullptr ? Kind::context : handle->kind;
-  const void *raw = handle == nullptr || handle->closed ? nullptr : handle->raw;
+  Call call(false);
+  Reader in(env, call);
+  if (handle == nullptr) {
+    in.refuse("ERR_INVALID_ARG_TYPE", "this is no object that fovea made");
+  } else if (handle->closed) {
+    in.refuse("FOVEA_BAD_VALUE", std::string("the ") + name_of(handle->kind) + " was closed");
+  } else if (handle->changing) {
+    in.refuse("FOVEA_BAD_VALUE", std::string("the ") + name_of(handle->kind) + " is in use by an asynchronous call");
+  }
+  if (!in.ok()) return nullptr;
+  const Kind kind = handle->kind;
+  const void *raw = handle->raw;
   const auto *cache = static_cast<const fovea_kv_cache *>(kind == Kind::kv_cache ? raw : nullptr);
   const auto *keys = static_cast<const fovea_prepared_keys *>(kind == Kind::prepared_keys ? raw : nullptr);
   const auto *plan = static_cast<const fovea_plan *>(kind == Kind::plan ? raw : nullptr);

@@ -101,35 +101,63 @@ napi_value Reader::get(napi_value object, const char *key) {
 const fovea_tensor *Reader::tensor(napi_value value, const char *name) {
   if (is_none(value)) return nullptr;
   fovea_tensor &made = *call.make<fovea_tensor>();
-  Elements view = elements_of(env_, get(value, "view"));
-  const napi_value data_value = get(value, "memory");
+  int64_t numbers[3 + 2 * FOVEA_MAX_RANK];
+  const Elements view = elements_of(env_, get(value, "view"));
   if (!ok_) return nullptr;
-  if (view.dtype != FOVEA_I64 || view.len != 3 + 2 * FOVEA_MAX_RANK) {
+  if (view.dtype != FOVEA_I64 || view.len * sizeof(int64_t) != sizeof numbers) {
     refuse("ERR_INVALID_ARG_TYPE", std::string(name) + " is no tensor");
     return nullptr;
   }
-  const int64_t *numbers = static_cast<const int64_t *>(view.data);
+  std::memcpy(numbers, view.data, sizeof numbers);
+  const napi_value array = get(value, "memory");
   made.dtype = static_cast<int32_t>(numbers[0]);
   made.rank = static_cast<int32_t>(numbers[1]);
   std::memcpy(made.shape, numbers + 3, sizeof made.shape);
   std::memcpy(made.strides, numbers + 3 + FOVEA_MAX_RANK, sizeof made.strides);
   if (made.rank < 0 || made.rank > FOVEA_MAX_RANK) return &made;  // which the library refuses
-  if (is_none(data_value)) return &made;
-  const Elements data = elements_of(env_, data_value);
-  const int64_t offset = numbers[2], len = static_cast<int64_t>(data.len);
+  if (!is_none(array)) noted_.push_back({name, array, &made, numbers[2], nullptr});
+  return &made;
+}
+
+void Reader::place() {
+  for (const Noted &noted : noted_) {
+    if (!ok_) return;
+    if (noted.tensor != nullptr) {
+      place_tensor(noted);
+    } else {
+      const Elements found = elements_of(env_, noted.array);
+      *noted.bytes = {static_cast<uint8_t *>(found.data), found.len};
+    }
+    if (ok_) keep(noted.array, noted.name);
+  }
+}
+
+void Reader::place_tensor(const Noted &noted) {
+  fovea_tensor &made = *noted.tensor;
+  const Elements data = elements_of(env_, noted.array);
+  const int64_t offset = noted.offset, len = static_cast<int64_t>(data.len);
   int64_t lowest, highest;
   const bool empty = is_empty(made);
   if (!data.may_hold(made.dtype)) {
-    refuse("FOVEA_BAD_DTYPE", std::string(name) + " holds elements of another type than it was made with");
+    refuse("FOVEA_BAD_DTYPE", std::string(noted.name) + " holds elements of another type than it was made with");
   } else if (!empty && (!reach(made, lowest, highest) || offset < 0 || offset >= len || offset + lowest < 0 ||
                         highest >= len - offset)) {
-    refuse("FOVEA_BAD_SHAPE", std::string(name) + " of shape " + text_of(made.shape, made.rank) + " and strides " +
-                                  text_of(made.strides, made.rank) + " from element " + std::to_string(offset) +
-                                  " on does not lie within an array of " + std::to_string(len));
+    refuse("FOVEA_BAD_SHAPE", std::string(noted.name) + " of shape " + text_of(made.shape, made.rank) +
+                                  " and strides " + text_of(made.strides, made.rank) + " from element " +
+                                  std::to_string(offset) + " on does not lie within an array of " + std::to_string(len));
   } else {
     made.data = empty ? data.data : static_cast<char *>(data.data) + offset * static_cast<int64_t>(data.size);
   }
-  return &made;
+}
+
+void Reader::keep(napi_value typed_array, const std::string &name) {
+  if (!call.asynchronous) return;  // nothing else happens meanwhile
+  KeptMemory kept = keep_memory(typed_array);
+  if (kept.may_shrink)
+    refuse("FOVEA_BAD_VALUE",
+           name + " lies in a resizable ArrayBuffer, which could shrink during an asynchronous call: "
+                  "use the Sync form, or a buffer of one size");
+  call.memory.push_back(std::move(kept.memory));
 }
 
 bool Reader::flag(napi_value value, bool any_value, const char *name) {
@@ -191,6 +219,12 @@ int32_t Reader::int32(napi_value value, const char *name) {
 
 size_t Reader::size(napi_value value, const char *name) { return uint64(value, name); }
 
+int64_t Reader::given_size(napi_value value, const char *name) {
+  const int64_t found = int64(value, name);
+  if (found == 0 && !is_none(value)) refuse("FOVEA_BAD_VALUE", std::string(name) + " is 0, expected at least 1");
+  return found;
+}
+
 float Reader::float32(napi_value value, const char *name) {
   if (is_none(value) || !ok_) return 0;
   double found = 0;
@@ -199,10 +233,12 @@ float Reader::float32(napi_value value, const char *name) {
   return static_cast<float>(found);
 }
 
-uint8_t *Reader::bytes(napi_value value, const char *name) {
+const Bytes *Reader::bytes(napi_value value, const char *name) {
+  Bytes *made = call.make<Bytes>();
   const Elements found = elements_of(env_, value);
   if (found.dtype != FOVEA_BOOL) refuse("ERR_INVALID_ARG_TYPE", std::string(name) + " must be a Uint8Array");
-  return static_cast<uint8_t *>(found.data);
+  noted_.push_back({name, value, nullptr, 0, made});
+  return made;
 }
 
 // A handle of JavaScript's is an object whose property handle is this addon's external.
@@ -225,7 +261,7 @@ void *Reader::any_handle(napi_value value, Kind kind, bool changes, const char *
   } else if (found->changing || (changes && found->users > 0)) {
     refuse("FOVEA_BAD_VALUE", std::string(name) + " is in use by an asynchronous call");
   } else {
-    call.handles.emplace_back(found, changes);
+    call.use(found, changes);
     return found->raw;
   }
   return nullptr;
@@ -243,20 +279,18 @@ void Call::execute() {
   if (status != FOVEA_OK) message = last_message();
 }
 
-void Call::acquire() {
-  for (auto &[handle, changes] : handles) {
-    ++handle->users;
-    handle->changing = handle->changing || changes;
-  }
+void Call::use(Handle *handle, bool changes) {
+  ++handle->users;
+  handle->changing = handle->changing || changes;
+  handles.emplace_back(handle, changes);
 }
 
-void Call::release() {
+Call::~Call() {
   for (auto &[handle, changes] : handles) {
     --handle->users;
     if (changes) handle->changing = false;
     handle->dispose_if_unused();
   }
-  handles.clear();
 }
 
 void Handle::dispose_if_unused() {

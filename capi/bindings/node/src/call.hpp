@@ -41,9 +41,20 @@ struct Handle {
   bool orphan = false;
 };
 
+// What a call is given as bytes.
+struct Bytes {
+  uint8_t *data = nullptr;
+  size_t size = 0;
+};
+
 struct Call {
+  explicit Call(bool asynchronous) : asynchronous(asynchronous) {}
+  Call(const Call &) = delete;
+  ~Call();
+
+  const bool asynchronous;
   std::function<fovea_status()> run;
-  std::vector<std::shared_ptr<void>> memory;       // the structs that run points to
+  std::vector<std::shared_ptr<void>> memory;       // the structs that run points to; of an asynchronous call, arrays' memory
   std::vector<std::pair<Handle *, bool>> handles;  // that it uses; whether it changes them
 
   fovea_status status = FOVEA_OK;
@@ -67,14 +78,19 @@ struct Call {
 
   // Makes the call and copies the message on the thread that failed.
   void execute();
-  void acquire();
-  void release();
+  // Uses the handle until the call is gone: one that is closed meanwhile lives on till then.
+  void use(Handle *handle, bool changes);
 };
 
 // Reads arguments. The first that is wrong leaves an exception, after which nothing more is read.
+//
+// Reading a property may run a program of the user's, which may take away or shrink an array that was read before. So
+// arrays are only noted until all is read; place() then looks at them, with no JavaScript between that and the call.
 class Reader {
  public:
   Reader(napi_env env, Call &call) : call(call), env_(env) {}
+
+  void place();
 
   Call &call;
   bool ok() const { return ok_; }
@@ -89,8 +105,10 @@ class Reader {
   int64_t int64(napi_value value, const char *name);
   uint64_t uint64(napi_value value, const char *name);
   size_t size(napi_value value, const char *name);
+  // Left out, or not 0.
+  int64_t given_size(napi_value value, const char *name);
   float float32(napi_value value, const char *name);
-  uint8_t *bytes(napi_value value, const char *name);
+  const Bytes *bytes(napi_value value, const char *name);
 
   template <typename Object>
   Object *handle(napi_value value, Kind kind, bool changes, const char *name) {
@@ -98,13 +116,25 @@ class Reader {
   }
 
   void refuse(const char *code, const std::string &message);
+  // That an asynchronous call may use the array off the main thread.
+  void keep(napi_value typed_array, const std::string &name);
 
  private:
+  struct Noted {
+    const char *name;
+    napi_value array;
+    fovea_tensor *tensor;  // or bytes
+    int64_t offset;
+    Bytes *bytes;
+  };
+  void place_tensor(const Noted &noted);
+
   void *any_handle(napi_value value, Kind kind, bool changes, const char *name);
   napi_valuetype type(napi_value value);
 
   napi_env env_;
   bool ok_ = true;
+  std::vector<Noted> noted_;
 };
 
 // Of the call before, on this thread.
@@ -120,6 +150,13 @@ struct Elements {
   bool may_hold(int32_t wanted) const { return wanted != 0 && (wanted == dtype || wanted == other_dtype); }
 };
 Elements elements_of(napi_env env, napi_value value);
+
+// A share in a typed array's memory, whoever else gives theirs up.
+struct KeptMemory {
+  std::shared_ptr<void> memory;
+  bool may_shrink = false;  // its pages can be taken away all the same
+};
+KeptMemory keep_memory(napi_value typed_array);
 Handle *handle_of(napi_env env, napi_value value);
 napi_status tag_handle(napi_env env, napi_value object, Handle *handle);
 

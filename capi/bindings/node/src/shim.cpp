@@ -14,6 +14,7 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
   if (in.flag(in.get(from, "averageWeights"), false, "averageWeights")) made->flags |= FOVEA_AVERAGE_WEIGHTS;
   if (in.flag(in.get(from, "queryInvariant"), false, "queryInvariant")) made->flags |= FOVEA_QUERY_INVARIANT;
+  if (in.flag(in.get(from, "scale"), true, "scale")) made->flags |= FOVEA_SCALE_GIVEN;
   made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
   made->scale = in.float32(in.get(from, "scale"), "scale");
   made->softcap = in.float32(in.get(from, "softcap"), "softcap");
@@ -41,6 +42,18 @@ static const fovea_masked_softmax_options *read_fovea_masked_softmax_options(Rea
   fovea_masked_softmax_options *made = in.call.make<fovea_masked_softmax_options>();
   made->struct_size = sizeof(fovea_masked_softmax_options);
   made->empty_rows = in.choice(in.get(from, "emptyRows"), {{"zero", FOVEA_EMPTY_ROWS_ZERO}, {"uniform", FOVEA_EMPTY_ROWS_UNIFORM}, {"nan", FOVEA_EMPTY_ROWS_NAN}}, "emptyRows");
+  return made;
+}
+
+static const fovea_gemm_options *read_fovea_gemm_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_gemm_options *made = in.call.make<fovea_gemm_options>();
+  made->struct_size = sizeof(fovea_gemm_options);
+  if (in.flag(in.get(from, "alpha"), true, "alpha")) made->flags |= FOVEA_GEMM_ALPHA_GIVEN;
+  if (in.flag(in.get(from, "beta"), true, "beta")) made->flags |= FOVEA_GEMM_BETA_GIVEN;
+  made->alpha = in.float32(in.get(from, "alpha"), "alpha");
+  made->beta = in.float32(in.get(from, "beta"), "beta");
+  made->c = in.tensor(in.get(from, "c"), "c");
   return made;
 }
 
@@ -85,6 +98,7 @@ static const fovea_kernel_regression_options *read_fovea_kernel_regression_optio
   fovea_kernel_regression_options *made = in.call.make<fovea_kernel_regression_options>();
   made->struct_size = sizeof(fovea_kernel_regression_options);
   if (in.flag(in.get(from, "leaveOneOut"), false, "leaveOneOut")) made->flags |= FOVEA_LEAVE_ONE_OUT;
+  if (in.flag(in.get(from, "sigma"), true, "sigma")) made->flags |= FOVEA_SIGMA_GIVEN;
   made->sigma = in.float32(in.get(from, "sigma"), "sigma");
   made->weights = in.tensor(in.get(from, "weights"), "weights");
   return made;
@@ -98,6 +112,7 @@ static const fovea_positional_encoding_options *read_fovea_positional_encoding_o
   made->dropout = in.float32(in.get(from, "dropout"), "dropout");
   made->offset = in.int64(in.get(from, "offset"), "offset");
   made->dropout_seed = in.uint64(in.get(from, "dropoutSeed"), "dropoutSeed");
+  if (in.flag(in.get(from, "base"), true, "base")) made->flags |= FOVEA_ENCODING_BASE_GIVEN;
   return made;
 }
 
@@ -107,11 +122,41 @@ static const fovea_rotary_options *read_fovea_rotary_options(Reader &in, napi_va
   made->struct_size = sizeof(fovea_rotary_options);
   if (in.flag(in.get(from, "interleaved"), false, "interleaved")) made->flags |= FOVEA_ROTARY_INTERLEAVED;
   if (in.flag(in.get(from, "inverse"), false, "inverse")) made->flags |= FOVEA_ROTARY_INVERSE;
+  if (in.flag(in.get(from, "base"), true, "base")) made->flags |= FOVEA_ROTARY_BASE_GIVEN;
+  if (in.flag(in.get(from, "positionScale"), true, "positionScale")) made->flags |= FOVEA_ROTARY_POSITION_SCALE_GIVEN;
+  if (in.flag(in.get(from, "rotaryDim"), true, "rotaryDim")) made->flags |= FOVEA_ROTARY_DIM_GIVEN;
+  if (in.flag(in.get(from, "attentionFactor"), true, "attentionFactor")) made->flags |= FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
   made->base = in.float32(in.get(from, "base"), "base");
   made->position_scale = in.float32(in.get(from, "positionScale"), "positionScale");
   made->rotary_dim = in.int64(in.get(from, "rotaryDim"), "rotaryDim");
   made->offset = in.int64(in.get(from, "offset"), "offset");
   made->positions = in.tensor(in.get(from, "positions"), "positions");
+  made->frequencies = in.tensor(in.get(from, "frequencies"), "frequencies");
+  made->sections = in.tensor(in.get(from, "sections"), "sections");
+  made->cosines = in.tensor(in.get(from, "cosines"), "cosines");
+  made->sines = in.tensor(in.get(from, "sines"), "sines");
+  made->attention_factor = in.float32(in.get(from, "attentionFactor"), "attentionFactor");
+  return made;
+}
+
+static const fovea_rotary_frequencies_options *read_fovea_rotary_frequencies_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_rotary_frequencies_options *made = in.call.make<fovea_rotary_frequencies_options>();
+  made->struct_size = sizeof(fovea_rotary_frequencies_options);
+  if (in.flag(in.get(from, "unrounded"), false, "unrounded")) made->flags |= FOVEA_YARN_UNROUNDED;
+  made->kind = in.choice(in.get(from, "kind"), {{"plain", FOVEA_FREQUENCIES_PLAIN}, {"linear", FOVEA_FREQUENCIES_LINEAR}, {"dynamic", FOVEA_FREQUENCIES_DYNAMIC}, {"yarn", FOVEA_FREQUENCIES_YARN}, {"longrope", FOVEA_FREQUENCIES_LONGROPE}, {"llama3", FOVEA_FREQUENCIES_LLAMA3}}, "kind");
+  made->base = in.float32(in.get(from, "base"), "base");
+  made->factor = in.float32(in.get(from, "factor"), "factor");
+  made->original_length = in.int64(in.get(from, "originalLength"), "originalLength");
+  made->length = in.given_size(in.get(from, "length"), "length");
+  made->low_frequency_factor = in.float32(in.get(from, "lowFrequencyFactor"), "lowFrequencyFactor");
+  made->high_frequency_factor = in.float32(in.get(from, "highFrequencyFactor"), "highFrequencyFactor");
+  made->fast_rotations = in.float32(in.get(from, "fastRotations"), "fastRotations");
+  made->slow_rotations = in.float32(in.get(from, "slowRotations"), "slowRotations");
+  made->mscale = in.float32(in.get(from, "mscale"), "mscale");
+  made->mscale_all_dim = in.float32(in.get(from, "mscaleAllDim"), "mscaleAllDim");
+  made->short_factors = in.tensor(in.get(from, "shortFactors"), "shortFactors");
+  made->long_factors = in.tensor(in.get(from, "longFactors"), "longFactors");
   return made;
 }
 
@@ -140,9 +185,27 @@ static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in,
   fovea_layer_norm_options *made = in.call.make<fovea_layer_norm_options>();
   made->struct_size = sizeof(fovea_layer_norm_options);
   made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
+  if (in.flag(in.get(from, "epsilon"), true, "epsilon")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
   made->weight = in.tensor(in.get(from, "weight"), "weight");
   made->bias = in.tensor(in.get(from, "bias"), "bias");
   made->residual = in.tensor(in.get(from, "residual"), "residual");
+  made->sum = in.tensor(in.get(from, "sum"), "sum");
+  made->mean = in.tensor(in.get(from, "mean"), "mean");
+  made->inverse_deviation = in.tensor(in.get(from, "inverseDeviation"), "inverseDeviation");
+  return made;
+}
+
+static const fovea_rms_norm_options *read_fovea_rms_norm_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_rms_norm_options *made = in.call.make<fovea_rms_norm_options>();
+  made->struct_size = sizeof(fovea_rms_norm_options);
+  made->epsilon = in.float32(in.get(from, "epsilon"), "epsilon");
+  if (in.flag(in.get(from, "epsilon"), true, "epsilon")) made->flags |= FOVEA_NORM_EPSILON_GIVEN;
+  if (in.flag(in.get(from, "weightFromOne"), false, "weightFromOne")) made->flags |= FOVEA_NORM_WEIGHT_FROM_ONE;
+  made->weight = in.tensor(in.get(from, "weight"), "weight");
+  made->residual = in.tensor(in.get(from, "residual"), "residual");
+  made->sum = in.tensor(in.get(from, "sum"), "sum");
+  made->inverse_deviation = in.tensor(in.get(from, "inverseDeviation"), "inverseDeviation");
   return made;
 }
 
@@ -154,7 +217,7 @@ static const fovea_kv_cache_sizes *read_fovea_kv_cache_sizes(Reader &in, napi_va
   made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
   made->capacity = in.int64(in.get(from, "capacity"), "capacity");
   made->head_dim = in.int64(in.get(from, "headDim"), "headDim");
-  made->value_dim = in.int64(in.get(from, "valueDim"), "valueDim");
+  made->value_dim = in.given_size(in.get(from, "valueDim"), "valueDim");
   made->dtype = in.choice(in.get(from, "dtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}}, "dtype");
   return made;
 }
@@ -166,7 +229,7 @@ static const fovea_mha_parameters *read_fovea_mha_parameters(Reader &in, napi_va
   made->layout = in.choice(in.get(from, "layout"), {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
   made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
   made->heads = in.int64(in.get(from, "heads"), "heads");
-  made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
+  made->kv_heads = in.given_size(in.get(from, "kvHeads"), "kvHeads");
   made->query_weight = in.tensor(in.get(from, "queryWeight"), "queryWeight");
   made->key_weight = in.tensor(in.get(from, "keyWeight"), "keyWeight");
   made->value_weight = in.tensor(in.get(from, "valueWeight"), "valueWeight");
@@ -234,12 +297,37 @@ static void parse_fovea_masked_softmax(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_masked_softmax(context, x, valid_lens, out, options); };
 }
 
+static void parse_fovea_softmax(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  int32_t axis = in.int32(args[2], "axis");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_softmax(context, x, axis, out); };
+}
+
+static void parse_fovea_log_softmax(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  int32_t axis = in.int32(args[2], "axis");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_log_softmax(context, x, axis, out); };
+}
+
 static void parse_fovea_matmul(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_tensor *a = in.tensor(args[1], "a");
   const fovea_tensor *b = in.tensor(args[2], "b");
   const fovea_tensor *out = in.tensor(args[3], "out");
   in.call.run = [=] { return fovea_matmul(context, a, b, out); };
+}
+
+static void parse_fovea_gemm(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *a = in.tensor(args[1], "a");
+  const fovea_tensor *b = in.tensor(args[2], "b");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  const fovea_gemm_options *options = read_fovea_gemm_options(in, args[4]);
+  in.call.run = [=] { return fovea_gemm(context, a, b, out, options); };
 }
 
 static void parse_fovea_matmul_pack(Reader &in, const napi_value *args) {
@@ -376,9 +464,24 @@ static void parse_fovea_rotary(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_rotary(context, x, out, options); };
 }
 
+static void parse_fovea_rotary_frequencies(Reader &in, const napi_value *args) {
+  const fovea_tensor *frequencies = in.tensor(args[0], "frequencies");
+  const fovea_tensor *attention_factor = in.tensor(args[1], "attention_factor");
+  const fovea_rotary_frequencies_options *options = read_fovea_rotary_frequencies_options(in, args[2]);
+  in.call.run = [=] { return fovea_rotary_frequencies(frequencies, attention_factor, options); };
+}
+
 static void parse_fovea_alibi_slopes(Reader &in, const napi_value *args) {
   const fovea_tensor *out = in.tensor(args[0], "out");
   in.call.run = [=] { return fovea_alibi_slopes(out); };
+}
+
+static void parse_fovea_activation(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  int32_t activation = in.choice(args[1], {{"none", FOVEA_ACTIVATION_NONE}, {"relu", FOVEA_ACTIVATION_RELU}, {"gelu", FOVEA_ACTIVATION_GELU}, {"geluTanh", FOVEA_ACTIVATION_GELU_TANH}, {"silu", FOVEA_ACTIVATION_SILU}}, "activation");
+  const fovea_tensor *x = in.tensor(args[2], "x");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_activation(context, activation, x, out); };
 }
 
 static void parse_fovea_linear_pack(Reader &in, const napi_value *args) {
@@ -405,6 +508,14 @@ static void parse_fovea_layer_norm(Reader &in, const napi_value *args) {
   const fovea_tensor *out = in.tensor(args[2], "out");
   const fovea_layer_norm_options *options = read_fovea_layer_norm_options(in, args[3]);
   in.call.run = [=] { return fovea_layer_norm(context, x, out, options); };
+}
+
+static void parse_fovea_rms_norm(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  const fovea_rms_norm_options *options = read_fovea_rms_norm_options(in, args[3]);
+  in.call.run = [=] { return fovea_rms_norm(context, x, out, options); };
 }
 
 static void parse_fovea_kv_cache_create(Reader &in, const napi_value *args) {
@@ -447,18 +558,16 @@ static void parse_fovea_kv_cache_reorder(Reader &in, const napi_value *args) {
 
 static void parse_fovea_kv_cache_save(Reader &in, const napi_value *args) {
   const fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[0], Kind::kv_cache, false, "cache");
-  uint8_t *bytes = in.bytes(args[1], "bytes");
-  size_t size = in.size(args[2], "size");
-  in.call.run = [=] { return fovea_kv_cache_save(cache, bytes, size); };
+  const Bytes *bytes = in.bytes(args[1], "bytes");
+  in.call.run = [=] { return fovea_kv_cache_save(cache, bytes->data, bytes->size); };
 }
 
 static void parse_fovea_kv_cache_restore(Reader &in, const napi_value *args) {
-  uint8_t *bytes = in.bytes(args[0], "bytes");
-  size_t size = in.size(args[1], "size");
-  int64_t capacity = in.int64(args[2], "capacity");
+  const Bytes *bytes = in.bytes(args[0], "bytes");
+  int64_t capacity = in.int64(args[1], "capacity");
   Call *call = &in.call;
   call->made_kind = Kind::kv_cache;
-  in.call.run = [=] { return fovea_kv_cache_restore(bytes, size, capacity, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
+  in.call.run = [=] { return fovea_kv_cache_restore(bytes->data, bytes->size, capacity, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
 }
 
 static void parse_fovea_mha_weights_create(Reader &in, const napi_value *args) {
@@ -496,7 +605,10 @@ const Operation operations[] = {
     {"sdpaPlanCreate", 6, parse_fovea_sdpa_plan_create},
     {"mergeStates", 5, parse_fovea_merge_states},
     {"maskedSoftmax", 5, parse_fovea_masked_softmax},
+    {"softmax", 4, parse_fovea_softmax},
+    {"logSoftmax", 4, parse_fovea_log_softmax},
     {"matmul", 4, parse_fovea_matmul},
+    {"gemm", 5, parse_fovea_gemm},
     {"matmulPack", 3, parse_fovea_matmul_pack},
     {"matmulPacked", 4, parse_fovea_matmul_packed},
     {"exp", 3, parse_fovea_exp},
@@ -512,17 +624,20 @@ const Operation operations[] = {
     {"positionalEncoding", 3, parse_fovea_positional_encoding},
     {"addPositionalEncoding", 4, parse_fovea_add_positional_encoding},
     {"rotary", 4, parse_fovea_rotary},
+    {"rotaryFrequencies", 3, parse_fovea_rotary_frequencies},
     {"alibiSlopes", 1, parse_fovea_alibi_slopes},
+    {"activation", 4, parse_fovea_activation},
     {"linearPack", 3, parse_fovea_linear_pack},
     {"linear", 5, parse_fovea_linear},
     {"layerNorm", 4, parse_fovea_layer_norm},
+    {"rmsNorm", 4, parse_fovea_rms_norm},
     {"kvCacheCreate", 1, parse_fovea_kv_cache_create},
     {"kvCacheAppend", 4, parse_fovea_kv_cache_append},
     {"kvCacheAttend", 6, parse_fovea_kv_cache_attend},
     {"kvCacheTruncate", 2, parse_fovea_kv_cache_truncate},
     {"kvCacheReorder", 3, parse_fovea_kv_cache_reorder},
-    {"kvCacheSave", 3, parse_fovea_kv_cache_save},
-    {"kvCacheRestore", 3, parse_fovea_kv_cache_restore},
+    {"kvCacheSave", 2, parse_fovea_kv_cache_save},
+    {"kvCacheRestore", 2, parse_fovea_kv_cache_restore},
     {"mhaWeightsCreate", 2, parse_fovea_mha_weights_create},
     {"multiHeadAttention", 7, parse_fovea_multi_head_attention},
     {"multiHeadAttentionOnce", 7, parse_fovea_multi_head_attention_once},
@@ -563,4 +678,9 @@ void destroy(Kind kind, void *raw) {
     case Kind::plan: return fovea_plan_destroy(static_cast<fovea_plan *>(raw));
     case Kind::prepared_keys: return fovea_prepared_keys_destroy(static_cast<fovea_prepared_keys *>(raw));
   }
+}
+
+const char *name_of(Kind kind) {
+  static const char *const names[] = {"Context", "KvCache", "MhaWeights", "PackedMatrix", "Plan", "PreparedKeys"};
+  return names[static_cast<int>(kind)];
 }

@@ -11,3 +11,4 @@ constexpr int buffer_count = 19;
 /* Of a planned run: the pointers in the order of fovea_attention_buffers. */
 fovea_attention_buffers buffers_of(void *const *data);
 void destroy(Kind kind, void *raw);
+const char *name_of(Kind kind);

@@ -105,10 +105,23 @@ test('a wide kernel regresses to the mean and a narrow one to the data', () => {
 
 test('every other operation does what its name says', () => {
   near(fovea.alibiSlopes(2).data, [1 / 16, 1 / 256], 0);
+  const yarn = { kind: 'yarn', base: 100, factor: 4, originalLength: 4096, fastRotations: 32, slowRotations: 1 };
+  const { frequencies, attentionFactor } = fovea.rotaryFrequencies(4, yarn);
+  near([attentionFactor, ...frequencies.data], [1 + Math.log(4) / 10, 1, 0.1], 1e-6);
   near(fovea.expSync(Float32Array.of(0, 1)).data, [1, Math.E], 1e-6);
   near(fovea.tanhSync(Float32Array.of(0, 1)).data, [0, Math.tanh(1)], 1e-6);
   near(fovea.layerNormSync(Float32Array.of(1, 3), { bias: Float32Array.of(5, 5) }).data, [4, 6], 1e-4);
   const row = (...numbers) => new Tensor(Float32Array.from(numbers), [1, numbers.length]);
+  const [sum, mean, inverseDeviation] = [row(0, 0), new Float32Array(1), new Float32Array(1)];
+  near(fovea.layerNormSync(row(1, 2), { epsilon: 0.75, residual: row(2, 2), sum, mean, inverseDeviation }).data, [-0.5, 0.5], 1e-6);
+  near([...sum.data, ...mean, ...inverseDeviation], [3, 4, 3.5, 1], 1e-6);
+  const rms = { epsilon: 3.5, residual: row(2, 2), weight: Float32Array.of(1, 2), weightFromOne: true };
+  near(fovea.rmsNormSync(row(1, 2), rms).data, [1.5, 3], 1e-6);
+  near(fovea.softmaxSync(new Tensor(Float32Array.of(1, 1), [2, 1]), 0).data, [0.5, 0.5], 0);
+  near(fovea.logSoftmaxSync(row(1, 1)).data, [-Math.log(2), -Math.log(2)], 1e-6);
+  near(fovea.activationSync('relu', Float32Array.of(-1, 2)).data, [0, 2], 0);
+  const square = new Tensor(Float32Array.of(1, 0, 0, 1), [2, 2]);
+  near(fovea.gemmSync(row(1, 2), square, { alpha: 3, beta: -1, c: row(1, 1) }).data, [2, 5], 0);
   near(fovea.rotarySync(row(1, 0), { offset: 1 }).data, [Math.cos(1), Math.sin(1)], 1e-6);
   near(fovea.addPositionalEncodingSync(row(2, 2)).data, [2, 3], 1e-6);
   const logSumExp = new Float32Array(1);

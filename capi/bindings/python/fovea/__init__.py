@@ -16,8 +16,8 @@ from .contexts import Context, isa_name, isas_available
 from .errors import (BadArgument, BadDtype, BadOption, BadRank, BadShape, BadStride, BadValue, Error, InternalError,
                      NullPointer, OutOfMemory, Overlap, SizeOverflow, UnknownISA, WorkspaceTooSmall)
 from .heatmaps import show_heatmaps
-from .layers import (PackedMatrix, add_positional_encoding, alibi_slopes, exp, layer_norm, linear, matmul,
-                     positional_encoding, rotary, tanh)
+from .layers import (PackedMatrix, activation, add_positional_encoding, alibi_slopes, exp, gemm, layer_norm, linear,
+                     log_softmax, matmul, positional_encoding, rms_norm, rotary, rotary_frequencies, softmax, tanh)
 from .multi_head import MultiHeadAttention
 from .options import AttentionOptions
 from .plans import Plan, plan
@@ -29,7 +29,8 @@ __all__ = [
     "Additive", "AttentionOptions", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape", "BadStride", "BadValue",
     "Bilinear", "Concat", "Context", "Dot", "Error", "Gaussian", "InternalError", "KVCache", "MultiHeadAttention",
     "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan", "PreparedKeys", "Score", "SizeOverflow", "UnknownISA",
-    "WorkspaceTooSmall", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention",
-    "bilinear_attention", "concat_attention", "exp", "gaussian_attention", "isa_name", "isas_available",
-    "kernel_regression", "layer_norm", "linear", "masked_softmax", "matmul", "merge_states", "plan", "positional_encoding",
-    "rotary", "scaled_dot_product_attention", "show_heatmaps", "tanh"]
+    "WorkspaceTooSmall", "activation", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention",
+    "bilinear_attention", "concat_attention", "exp", "gaussian_attention", "gemm", "isa_name", "isas_available",
+    "kernel_regression", "layer_norm", "linear", "log_softmax", "masked_softmax", "matmul", "merge_states", "plan",
+    "positional_encoding", "rms_norm", "rotary", "rotary_frequencies", "scaled_dot_product_attention", "show_heatmaps",
+    "softmax", "tanh"]

@@ -18,7 +18,7 @@ def shape_of(array, name: str = "array"):
     return tuple(shape) if isinstance(shape, tuple) else _fovea.shape(array, name)
 
 
-INTEGERS = ("valid_lens", "query_offsets", "positions", "source")
+INTEGERS = ("valid_lens", "query_offsets", "positions", "source", "sections")
 """The arguments that hold numbers of things."""
 
 
@@ -57,27 +57,27 @@ def torch_of(*arrays):
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(arrays[0], torch.Tensor):
         return None
-    if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arrays):
+    forward = torch.autograd.forward_ad
+    if (torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arrays)) or (
+            forward._current_level >= 0 and any(isinstance(a, torch.Tensor) and forward.unpack_dual(a).tangent is not None
+                                                for a in arrays)):
         raise RuntimeError("fovea computes no gradients: call it under torch.no_grad() or with tensor.detach()")
     return torch
 
 
 def maker(shape, like, *others):
-    """(callable, arguments) that make an empty array of the same library and element type as `like`."""
+    """(callable, arguments) that make an empty array of the same library and element type as `like`, whatever the process's
+    defaults are."""
     torch = torch_of(like, *others)
     if torch is not None:
-        return _torch_maker(torch, like.dtype), (tuple(shape),)
+        return _torch_empty, (tuple(shape), like.dtype if like.dtype.is_floating_point else torch.float32)
     dtype = getattr(like, "dtype", None)
     known = isinstance(dtype, np.dtype) and (dtype.kind == "f" or dtype.name == "bfloat16")
     return np.empty, (tuple(shape), dtype if known else np.dtype(np.float32))
 
 
-def _torch_maker(torch, dtype):
-    """Of this element type, on the CPU, whatever the process has as its defaults."""
-    def make(shape):
-        return torch.empty(shape, dtype=dtype if dtype.is_floating_point else torch.float32, device="cpu")
-
-    return make
+def _torch_empty(shape, dtype):
+    return sys.modules["torch"].empty(shape, dtype=dtype, device="cpu")
 
 
 def empty(shape, like, *others):

@@ -8,8 +8,8 @@ import numpy as np
 
 from . import _fovea
 from .arrays import Array, as_array, empty, finished, float32, shape_of, torch_of
+from .broadcast import leading_axes, mask_of_rank_4, of_rank_4
 from .contexts import Context, handle_of
-from .errors import BadRank
 from .options import EMPTY_ROWS, AttentionOptions, choice, read
 from .scores import Additive, Bilinear, Concat, Gaussian, Score, options_of
 
@@ -82,36 +82,42 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
                                  enable_gqa: bool = False, *, context: Context | None = None):
     """What torch.nn.functional.scaled_dot_product_attention takes and means, on arrays of any library.
 
-    query [..., Q, D], key [..., K, D], value [..., K, Dv], returns [..., Q, Dv]; "..." are any number of axes, the last of
-    which may be fewer in key and value with enable_gqa. attn_mask broadcasts to [..., Q, K]: bool, true: attend, or
-    a float type, added to the scores. is_causal is PyTorch's: query i attends the keys up to i, and no attn_mask beside it.
-    dropout_p: which weights are dropped follows the random numbers of PyTorch or NumPy. What is not contiguous in its
-    last axis is copied; rows that attend nothing give zeros.
+    query [..., Q, D], key [..., K, D], value [..., K, Dv], returns [..., Q, Dv]; "..." are any number of axes, which
+    broadcast, or of which, with enable_gqa, the last may be fewer in key and value. attn_mask broadcasts to [..., Q, K]: bool,
+    true: attend, or a float type, added to the scores. is_causal is PyTorch's: query i attends the keys up to i, and no
+    attn_mask beside it. dropout_p: which weights are dropped follows the random numbers of PyTorch or NumPy. What is not
+    contiguous in its last axis is copied; rows that attend nothing give zeros. D and Dv are in [1, 1024], as in `attention`.
+    No setting of the process changes the result or its type, autocast neither: that is for
+    fovea.torch.scaled_dot_product_attention.
     """
-    query, key, value = (_contiguous_rows(as_array(array, name))
+    query, key, value = (_reshapable(as_array(array, name))
                          for name, array in (("query", query), ("key", key), ("value", value)))
     if is_causal and attn_mask is not None:
         raise ValueError("attn_mask: None is expected where is_causal is true")
     shape, key_shape = shape_of(query, "query"), shape_of(key, "key")
-    leading = max(len(shape) - 3, 0)
-    for name, given in (("key", key_shape), ("value", shape_of(value, "value"))):
-        if len(given) != len(shape):
-            raise BadRank(f"{name} has rank {len(given)}, expected {len(shape)} as query has")
-    if not enable_gqa and len(shape) > 2 and shape[-3] != key_shape[-3]:
-        raise ValueError(f"key: {key_shape[-3]} heads where query has {shape[-3]}; see enable_gqa")
-    flat = [array if leading < 2 else array.reshape((-1,) + shape_of(array)[-3:]) for array in (query, key, value)]
+    key_len = (key_shape[-2:-1] or (0,))[0]
+    axes, expanded = leading_axes(shape, key_shape, shape_of(value, "value"), enable_gqa)
+    flat = [_contiguous_rows(of_rank_4(array, wanted)) for array, wanted in zip((query, key, value), expanded)]
     options: dict[str, Any] = {"is_causal": True, "top_left": True} if is_causal else {}
     if scale is not None:
-        if scale == 0:  # which means the default in the library
-            flat[0], scale = flat[0] * 0, 1.0
         options["scale"] = scale
     if dropout_p:
         options.update(dropout=dropout_p, dropout_seed=_random_seed(query))
     if attn_mask is not None:
-        name, mask = _mask(_mask_array(attn_mask), shape, (key_shape[-2:-1] or (0,))[0])
-        options[name] = mask
+        mask = _mask_array(attn_mask)
+        options[mask_name(mask)] = _contiguous_rows(mask_of_rank_4(mask, axes, shape[-2], key_len))
     out = attention(*flat, context=context, **options)
-    return out if leading < 2 else out.reshape(shape[:-1] + shape_of(out)[-1:])
+    return out.reshape(axes + shape_of(out)[-2:])
+
+
+def mask_name(mask) -> str:
+    """The option that such a mask of PyTorch's is."""
+    return "mask" if str(mask.dtype).rpartition(".")[2] == "bool" else "bias"
+
+
+def _reshapable(array):
+    """A buffer as NumPy has it."""
+    return array if hasattr(array, "reshape") else np.asarray(array)
 
 
 def _contiguous_rows(array):
@@ -132,18 +138,7 @@ def _mask_array(mask):
     """A list as an array: of bool, or of numbers to add. A buffer as NumPy has it."""
     if isinstance(mask, (list, tuple)):
         return as_array(mask, "mask" if np.asarray(mask).dtype == bool else "attn_mask")
-    return mask if hasattr(mask, "dtype") else np.asarray(mask)
-
-
-def _mask(mask, query_shape, key_len):
-    """("mask" or "bias", with as many axes as query and all K columns)."""
-    name = "mask" if str(mask.dtype).rpartition(".")[2] == "bool" else "bias"
-    shape = (1,) * (len(query_shape) - mask.ndim) + tuple(mask.shape)
-    if shape[-1] != key_len or len(query_shape) > 4:
-        whole = tuple(query_shape[:-1]) + (key_len,)
-        mask = mask.expand(whole) if hasattr(mask, "expand") else np.broadcast_to(mask, whole)
-        shape = whole if len(whole) <= 4 else (-1,) + whole[-3:]
-    return name, _contiguous_rows(mask.reshape(shape))
+    return _reshapable(mask)
 
 
 def kernel_regression(queries: Array, inputs: Array, targets: Array, *, sigma: float = 1.0, leave_one_out: bool = False,
@@ -158,7 +153,7 @@ def kernel_regression(queries: Array, inputs: Array, targets: Array, *, sigma: f
     if out is None:
         out = empty(rows + shape_of(targets, "targets")[1:], queries, inputs, targets)
     weights = float32(rows + shape_of(inputs, "inputs")[:1], queries) if return_weights else None
-    flags = _fovea.LEAVE_ONE_OUT if leave_one_out else 0
+    flags = _fovea.SIGMA_GIVEN | (_fovea.LEAVE_ONE_OUT if leave_one_out else 0)
     _fovea.kernel_regression(handle_of(context), queries, inputs, targets, out,
                              {"flags": flags, "sigma": sigma, "weights": weights})
     return results(queries, out, [weights] if return_weights else [])

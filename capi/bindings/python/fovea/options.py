@@ -20,7 +20,7 @@ class AttentionOptions(TypedDict, total=False):
     bias: Array
     """[B, H, Q, K] or [Q, K], added to the scores. Axes of size 1 but K's broadcast."""
     scale: float
-    """Of the scores; by default 1 / sqrt(D) for the dot product, 1 for other score functions."""
+    """Of the scores; by default 1 / sqrt(D) for the dot product, 1 for other score functions. 0: the mean of the values."""
     softcap: float
     """The limit that the logits approach, softcap * tanh(score / softcap); 0: none."""
     is_causal: bool
@@ -61,7 +61,7 @@ class AttentionOptions(TypedDict, total=False):
 
 FLAGS = {"is_causal": _fovea.CAUSAL, "top_left": _fovea.TOP_LEFT, "leave_one_out": _fovea.LEAVE_ONE_OUT,
          "query_invariant": _fovea.QUERY_INVARIANT}
-SET_BY_VALUE = {"query_offset": _fovea.QUERY_OFFSET, "window_left": _fovea.WINDOW_LEFT,
+SET_BY_VALUE = {"scale": _fovea.SCALE_GIVEN, "query_offset": _fovea.QUERY_OFFSET, "window_left": _fovea.WINDOW_LEFT,
                 "window_right": _fovea.WINDOW_RIGHT}
 EMPTY_ROWS = {"zero": _fovea.EMPTY_ROWS_ZERO, "uniform": _fovea.EMPTY_ROWS_UNIFORM, "nan": _fovea.EMPTY_ROWS_NAN}
 PRECISIONS = {"default": _fovea.PRECISION_DEFAULT, "highest": _fovea.PRECISION_HIGHEST, "high": _fovea.PRECISION_HIGH,

@@ -61,3 +61,20 @@ def close(given, wanted, tolerance=2e-5):
 
 def random(*shape, seed=1):
     return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def counted(calls, run):
+    """run(), noting each call of the library."""
+    from fovea import _fovea
+
+    real = _fovea.sdpa
+
+    def count(*arguments):
+        calls.append(1)
+        return real(*arguments)
+
+    _fovea.sdpa = count
+    try:
+        return run()
+    finally:
+        _fovea.sdpa = real

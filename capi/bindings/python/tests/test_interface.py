@@ -23,7 +23,7 @@ WITHOUT_A_WRAPPER = {
 }
 WITHOUT_A_KEYWORD = {
     "parallel_for": "a Python function would hold the lock for each task", "parallel_for_user": "the same",
-    "struct_size": "the extension sets it", "reserved": "0",
+    "struct_size": "the extension sets it", "reserved": "0", "reserved_tail": "0",
 }
 
 

@@ -57,6 +57,57 @@ def test_layer_norm():
     close(fovea.layer_norm(y.astype(np.float32), epsilon=0.5), normal)
 
 
+def test_layer_norm_outputs():
+    x, residual = random(2, 3, 8), random(2, 3, 8, seed=4)
+    y = x.astype(np.float64) + residual
+    total, mean, inverse = np.empty_like(x), np.empty((2, 3), np.float32), np.empty((2, 3), np.float32)
+    fovea.layer_norm(x, residual=residual, epsilon=0.5, sum=total, mean=mean, inverse_deviation=inverse)
+    assert np.array_equal(total, x + residual)
+    close(mean, y.mean(-1))
+    close(inverse, 1 / np.sqrt(y.var(-1) + 0.5))
+
+
+def test_rms_norm():
+    x, weight, residual = random(2, 3, 8), random(8), random(2, 3, 8, seed=4)
+    y = x.astype(np.float64) + residual
+    inverse = 1 / np.sqrt((y * y).mean(-1) + 0.5)
+    wanted = y * inverse[..., None] * weight
+    close(fovea.rms_norm(x, weight, epsilon=0.5, residual=residual), wanted)
+    close(fovea.rms_norm(x, weight - 1, epsilon=0.5, residual=residual, weight_from_one=True), wanted)
+    out, stream, found = x.copy(), residual.copy(), np.empty((2, 3), np.float32)
+    assert fovea.rms_norm(out, weight, epsilon=0.5, residual=stream, sum=stream, out=out, inverse_deviation=found) is out
+    close(out, wanted)
+    close(found, inverse)
+    assert np.array_equal(stream, x + residual)
+    close(fovea.rms_norm(1e-4 * x, epsilon=0.0), x / np.sqrt((x.astype(np.float64)**2).mean(-1, keepdims=True)))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_softmax_over_an_axis(axis):
+    x = random(3, 4, 5)
+    powers = np.exp(x.astype(np.float64))
+    wanted = powers / powers.sum(axis, keepdims=True)
+    close(fovea.softmax(x, axis), wanted)
+    close(fovea.log_softmax(x, axis=axis), np.log(wanted))
+    with pytest.raises(fovea.BadValue, match="axis is 3"):
+        fovea.softmax(x, 3)
+
+
+def test_activation():
+    x = random(3, 5)
+    close(fovea.activation("silu", x), x / (1 + np.exp(-x.astype(np.float64))))
+    assert np.array_equal(fovea.activation("relu", x), np.maximum(x, 0))
+
+
+def test_gemm_and_batches_of_two_axes():
+    a, b, c = random(2, 1, 3, 4), random(5, 4, 6), random(3, 1, seed=2)
+    product = a.astype(np.float64) @ b
+    close(fovea.matmul(a, b), product)
+    close(fovea.gemm(a, b, c, alpha=0.5, beta=-2.0), 0.5 * product - 2 * c)
+    close(fovea.gemm(a, b, c, alpha=0.0), np.broadcast_to(c, product.shape))
+    close(fovea.gemm(a, b, np.full(6, np.nan, np.float32), beta=0.0), product)
+
+
 def rotated(x, positions, interleaved):
     half = x.shape[-1] // 2
     angle = np.asarray(positions, np.float64)[..., None] * 10000.0 ** (-np.arange(half) / half)
@@ -126,6 +177,8 @@ SIXTEEN_BITS = {
     "matmul": lambda x: fovea.matmul(x, x), "packed": lambda x: fovea.matmul(x, fovea.PackedMatrix(x)),
     "linear": lambda x: fovea.linear(x, x, x[0], residual=x), "masked_softmax": lambda x: fovea.masked_softmax(x),
     "layer_norm": lambda x: fovea.layer_norm(x, x[0], x[1]), "rotary": fovea.rotary, "exp": fovea.exp, "tanh": fovea.tanh,
+    "rms_norm": lambda x: fovea.rms_norm(x, x[0]), "softmax": lambda x: fovea.softmax(x, 0), "log_softmax": fovea.log_softmax,
+    "activation": lambda x: fovea.activation("gelu", x), "gemm": lambda x: fovea.gemm(x, x, x[0], alpha=0.5),
     "add_positional_encoding": fovea.add_positional_encoding, "kernel_regression": lambda x: fovea.kernel_regression(x, x, x),
     "additive_attention": lambda x: fovea.additive_attention(x, x, x, x, x, x[0]),
     "multi_head": lambda x: fovea.MultiHeadAttention(2, query_weight=x, key_weight=x, value_weight=x)(x)}

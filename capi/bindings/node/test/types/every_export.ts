@@ -4,19 +4,20 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as fovea from 'fovea';
 import {
-  Activation, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, Half, Input,
+  Activation, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, GemmOptions, Half, Input,
   KernelRegressionOptions, KvCache, KvCacheSizes, LayerNormOptions, LinearOptions, LinearPackOptions, MaskedSoftmaxOptions,
   MatmulPackOptions, MhaOptions, MhaParameters, MhaWeights, PackedMatrix, Plan, PositionalEncodingOptions, Precision,
-  PreparedKeys, PreparedKeysSizes, RotaryOptions, Score, ScoreKind, ScoresKind, Status, Tensor, WeightLayout,
+  PreparedKeys, PreparedKeysSizes, RmsNormOptions, RotaryOptions, Score, ScoreKind, ScoresKind, Status, Tensor, WeightLayout,
 } from 'fovea';
 
 const names: { [Name in keyof typeof fovea]: true } = {
   Context: true, KvCache: true, MhaWeights: true, PackedMatrix: true, Plan: true, PreparedKeys: true, Tensor: true,
-  addPositionalEncoding: true, addPositionalEncodingSync: true, alibiSlopes: true, attention: true, attentionSync: true,
+  activation: true, activationSync: true, addPositionalEncoding: true, addPositionalEncodingSync: true, gemm: true,
+  gemmSync: true, logSoftmax: true, logSoftmaxSync: true, rmsNorm: true, rmsNormSync: true, softmax: true, softmaxSync: true, alibiSlopes: true, attention: true, attentionSync: true,
   exp: true, expSync: true, isaAvailable: true, kernelRegression: true, kernelRegressionSync: true, layerNorm: true,
   layerNormSync: true, maskedSoftmax: true, maskedSoftmaxSync: true, matmul: true, matmulSync: true, mergeStates: true,
   mergeStatesSync: true, multiHeadAttentionOnce: true, multiHeadAttentionOnceSync: true, positionalEncoding: true,
-  positionalEncodingSync: true, rotary: true, rotarySync: true, sdpa: true, sdpaSync: true, tanh: true, tanhSync: true,
+  positionalEncodingSync: true, rotary: true, rotaryFrequencies: true, rotarySync: true, sdpa: true, sdpaSync: true, tanh: true, tanhSync: true,
   version: true,
 };
 
@@ -114,9 +115,21 @@ async function operations(context: Context): Promise<void> {
   await both(fovea.rotarySync(unit, { positions: Int32Array.of(3, 4) }), fovea.rotary(unit, { positions: BigInt64Array.of(3n, 4n) }));
   const norm: LayerNormOptions & Extras = { epsilon: 1e-6, weight: pair.data, bias: pair.data, residual: unit };
   await both(fovea.layerNormSync(unit, norm), fovea.layerNorm(unit, norm));
+  const rms: RmsNormOptions & Extras = { weightFromOne: true, weight: pair.data, residual: unit };
+  await both(fovea.rmsNormSync(unit, rms), fovea.rmsNorm(unit, rms));
+  await both(fovea.softmaxSync(unit, 0), fovea.softmax(unit, 0, {}));
+  await both(fovea.logSoftmaxSync(unit), fovea.logSoftmax(unit, -1, { context }));
+  await both(fovea.activationSync('silu', unit), fovea.activation('silu', unit, {}));
+  const product: GemmOptions & Extras = { alpha: 2, beta: -1, c: unit };
+  await both(fovea.gemmSync(unit, unit, product), fovea.gemm(unit, unit, product));
   await both(fovea.expSync(unit), fovea.exp(unit, {}));
   await both(fovea.tanhSync(pair.data), fovea.tanh(pair.data, { context }));
   same([...fovea.alibiSlopes(2).data], [1 / 16, 1 / 256]);
+  const { frequencies, attentionFactor } = fovea.rotaryFrequencies(2, { kind: 'linear', base: 100, factor: 4 });
+  is<typeof frequencies, Floats>();
+  same([[...frequencies.data], attentionFactor], [[0.25], 1]);
+  fovea.rotarySync(unit, { frequencies, attentionFactor, sections: Int32Array.of(0), positions: new Tensor(Int32Array.of(1, 2), [1, 2]) });
+  fovea.rotarySync(unit, { cosines: floats([2, 1], 1, 1), sines: floats([2, 1], 0, 0) });
   // @ts-expect-error: no such option
   const misspelt = (): unknown => fovea.sdpaSync(unit, unit, unit, { causual: true });
   // @ts-expect-error: a list of lengths is no typed array

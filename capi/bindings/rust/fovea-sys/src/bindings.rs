@@ -109,6 +109,15 @@ pub const FOVEA_LEAVE_ONE_OUT: u32 = 32;
 pub const FOVEA_AVERAGE_WEIGHTS: u32 = 64;
 /// a query's result has the same bits however many queries the call has: a decoder going step by step gives the very bits of one causal call (not with dropout, which goes by the query's number). Slower for few queries
 pub const FOVEA_QUERY_INVARIANT: u32 = 128;
+/// scale is meant as it stands, 0 too: every finite score is then 0
+pub const FOVEA_SCALE_GIVEN: u32 = 256;
+/// of fovea_kernel_regression_options alone: sigma is meant as it stands, 0 is an error
+pub const FOVEA_SIGMA_GIVEN: u32 = 512;
+
+/// alpha is meant as it stands, 0 too
+pub const FOVEA_GEMM_ALPHA_GIVEN: u32 = 1;
+/// beta is meant as it stands: at 0 c is not read
+pub const FOVEA_GEMM_BETA_GIVEN: u32 = 2;
 
 /// q . k Vaswani et al. 2017
 pub const FOVEA_SCORE_DOT: i32 = 0;
@@ -121,10 +130,37 @@ pub const FOVEA_SCORE_CONCAT: i32 = 3;
 /// -|q - k|^2 / (2 sigma^2) Nadaraya 1964, Watson 1964
 pub const FOVEA_SCORE_GAUSSIAN: i32 = 4;
 
+/// base is meant as it stands: 0 is an error
+pub const FOVEA_ENCODING_BASE_GIVEN: u32 = 1;
+
 /// pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama
 pub const FOVEA_ROTARY_INTERLEAVED: u32 = 1;
 /// rotate back
 pub const FOVEA_ROTARY_INVERSE: u32 = 2;
+/// base is meant as it stands: 0 is an error
+pub const FOVEA_ROTARY_BASE_GIVEN: u32 = 4;
+/// position_scale is meant as it stands, 0 too: all rows stand at position 0
+pub const FOVEA_ROTARY_POSITION_SCALE_GIVEN: u32 = 8;
+/// rotary_dim is meant as it stands, 0 too: x is copied
+pub const FOVEA_ROTARY_DIM_GIVEN: u32 = 16;
+/// attention_factor is meant as it stands, 0 too
+pub const FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN: u32 = 32;
+
+/// f(j) Su et al. 2021
+pub const FOVEA_FREQUENCIES_PLAIN: i32 = 0;
+/// f(j) / factor Chen et al. 2023
+pub const FOVEA_FREQUENCIES_LINEAR: i32 = 1;
+/// f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the larger of length and original_length "dynamic NTK" in Peng et al. 2023, app. B
+pub const FOVEA_FREQUENCIES_DYNAMIC: i32 = 2;
+/// f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs that turn fast_rotations and slow_rotations times in original_length: d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole pairs, at least 0 and at most d - 1 Peng et al. 2023
+pub const FOVEA_FREQUENCIES_YARN: i32 = 3;
+/// f(j) / long_factors[j] if length > original_length, else / short_factors[j] Ding et al. 2024
+pub const FOVEA_FREQUENCIES_LONGROPE: i32 = 4;
+/// f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor - low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in original_length Llama 3.1, its code
+pub const FOVEA_FREQUENCIES_LLAMA3: i32 = 5;
+
+/// low and high of YaRN are not rounded to whole pairs ("truncate": false)
+pub const FOVEA_YARN_UNROUNDED: u32 = 1;
 
 /// [out,in], a row for each output: torch.nn.Linear and most model files
 pub const FOVEA_WEIGHT_OUT_IN: i32 = 0;
@@ -140,6 +176,11 @@ pub const FOVEA_ACTIVATION_GELU: i32 = 2;
 pub const FOVEA_ACTIVATION_GELU_TANH: i32 = 3;
 /// x / (1 + e^-x) Elfwing, Uchibe and Doya 2018
 pub const FOVEA_ACTIVATION_SILU: i32 = 4;
+
+/// epsilon is meant as it stands, 0 too: a row of equal numbers, of zeros in RMS normalisation, then gives NaN
+pub const FOVEA_NORM_EPSILON_GIVEN: u32 = 1;
+/// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+pub const FOVEA_NORM_WEIGHT_FROM_ONE: u32 = 2;
 
 /// attend to what the cache holds and append nothing; key and value inputs are NULL
 pub const FOVEA_MHA_KEEP_CACHE: u32 = 1;
@@ -256,11 +297,11 @@ impl Default for fovea_context_options {
 #[derive(Clone, Copy)]
 pub struct fovea_attention_options {
     pub struct_size: usize,
-    /// FOVEA_CAUSAL | ...
+    /// FOVEA_CAUSAL | ..., not FOVEA_SIGMA_GIVEN
     pub flags: u32,
     /// FOVEA_EMPTY_ROWS_*
     pub empty_rows: i32,
-    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
+    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions; unless FOVEA_SCALE_GIVEN
     pub scale: f32,
     /// finite, >= 0; 0: none. The limit that the logits approach (Gemma 2)
     pub softcap: f32,
@@ -370,6 +411,32 @@ impl Default for fovea_masked_softmax_options {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct fovea_gemm_options {
+    pub struct_size: usize,
+    /// FOVEA_GEMM_*
+    pub flags: u32,
+    /// finite; 0: 1; unless FOVEA_GEMM_ALPHA_GIVEN
+    pub alpha: f32,
+    /// finite; 0: 1; unless FOVEA_GEMM_BETA_GIVEN
+    pub beta: f32,
+    /// 0
+    pub reserved: i32,
+    /// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+    pub c: *const fovea_tensor,
+}
+
+impl Default for fovea_gemm_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct fovea_matmul_pack_options {
     pub struct_size: usize,
     /// 0
@@ -400,7 +467,8 @@ impl Default for fovea_matmul_pack_options {
 ///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 ///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
 ///
-/// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+/// options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+/// others.
 ///
 /// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -470,9 +538,9 @@ impl Default for fovea_prepared_keys_sizes {
 #[derive(Clone, Copy)]
 pub struct fovea_kernel_regression_options {
     pub struct_size: usize,
-    /// FOVEA_LEAVE_ONE_OUT: query i does not attend training input i
+    /// FOVEA_LEAVE_ONE_OUT: query i does not attend training input i; FOVEA_SIGMA_GIVEN
     pub flags: u32,
-    /// the kernel's width, > 0 and finite; 0: 1
+    /// the kernel's width, > 0 and finite; 0: 1; unless FOVEA_SIGMA_GIVEN
     pub sigma: f32,
     /// output F [Q,N], or NULL
     pub weights: *const fovea_tensor,
@@ -492,7 +560,7 @@ impl Default for fovea_kernel_regression_options {
 #[derive(Clone, Copy)]
 pub struct fovea_positional_encoding_options {
     pub struct_size: usize,
-    /// > 1 and finite; 0: 10000
+    /// > 1 and finite; 0: 10000; unless FOVEA_ENCODING_BASE_GIVEN
     pub base: f32,
     /// in [0, 1); for fovea_add_positional_encoding
     pub dropout: f32,
@@ -500,6 +568,10 @@ pub struct fovea_positional_encoding_options {
     pub offset: i64,
     /// used with dropout
     pub dropout_seed: u64,
+    /// FOVEA_ENCODING_*
+    pub flags: u32,
+    /// 0
+    pub reserved: i32,
 }
 
 impl Default for fovea_positional_encoding_options {
@@ -517,21 +589,78 @@ impl Default for fovea_positional_encoding_options {
 pub struct fovea_rotary_options {
     pub struct_size: usize,
     pub flags: u32,
-    /// > 1 and finite; 0: 10000
+    /// > 1 and finite; 0: 10000; unless FOVEA_ROTARY_BASE_GIVEN
     pub base: f32,
-    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1; unless FOVEA_ROTARY_POSITION_SCALE_GIVEN
     pub position_scale: f32,
     /// 0
     pub reserved: i32,
-    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
+    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN
     pub rotary_dim: i64,
     /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
     pub offset: i64,
-    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
     pub positions: *const fovea_tensor,
+    /// F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
+    pub frequencies: *const fovea_tensor,
+    /// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends
+    pub sections: *const fovea_tensor,
+    /// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
+    pub cosines: *const fovea_tensor,
+    /// F, of cosines' shape, last axis contiguous; both are given or neither
+    pub sines: *const fovea_tensor,
+    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN
+    pub attention_factor: f32,
+    /// 0
+    pub reserved_tail: i32,
 }
 
 impl Default for fovea_rotary_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// A member that another kind takes is 0 or NULL.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_rotary_frequencies_options {
+    pub struct_size: usize,
+    /// FOVEA_YARN_*
+    pub flags: u32,
+    /// FOVEA_FREQUENCIES_*
+    pub kind: i32,
+    /// "theta", > 1 and finite
+    pub base: f32,
+    /// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
+    pub factor: f32,
+    /// of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30
+    pub original_length: i64,
+    /// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; 0: original_length
+    pub length: i64,
+    /// of LLAMA3: >= 0
+    pub low_frequency_factor: f32,
+    /// of LLAMA3: finite, above low_frequency_factor
+    pub high_frequency_factor: f32,
+    /// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
+    pub fast_rotations: f32,
+    /// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
+    pub slow_rotations: f32,
+    /// of YARN: >= 0 and finite, for attention_factor
+    pub mscale: f32,
+    /// of YARN: likewise
+    pub mscale_all_dim: f32,
+    /// of LONGROPE: F32 [d/2], any stride, > 0 and finite
+    pub short_factors: *const fovea_tensor,
+    /// of LONGROPE: likewise
+    pub long_factors: *const fovea_tensor,
+}
+
+impl Default for fovea_rotary_frequencies_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -589,19 +718,53 @@ impl Default for fovea_linear_options {
 #[derive(Clone, Copy)]
 pub struct fovea_layer_norm_options {
     pub struct_size: usize,
-    /// finite, >= 0; 0: 1e-5
+    /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
     pub epsilon: f32,
-    /// 0
-    pub reserved: i32,
+    /// FOVEA_NORM_*, not FOVEA_NORM_WEIGHT_FROM_ONE
+    pub flags: u32,
     /// F [E], contiguous; NULL: ones
     pub weight: *const fovea_tensor,
     /// F [E], contiguous; NULL: zeros
     pub bias: *const fovea_tensor,
     /// F, x's shape, last axis contiguous: x + residual is normalised
     pub residual: *const fovea_tensor,
+    /// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+    pub sum: *const fovea_tensor,
+    /// output F32 [...], x's axes without the last, any strides: mean(y)
+    pub mean: *const fovea_tensor,
+    /// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+    pub inverse_deviation: *const fovea_tensor,
 }
 
 impl Default for fovea_layer_norm_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_rms_norm_options {
+    pub struct_size: usize,
+    /// finite, >= 0; 0: 1e-5; unless FOVEA_NORM_EPSILON_GIVEN
+    pub epsilon: f32,
+    /// FOVEA_NORM_*
+    pub flags: u32,
+    /// F [E], contiguous; NULL: ones
+    pub weight: *const fovea_tensor,
+    /// F, x's shape, last axis contiguous: x + residual is normalised
+    pub residual: *const fovea_tensor,
+    /// output F, as in fovea_layer_norm_options
+    pub sum: *const fovea_tensor,
+    /// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+    pub inverse_deviation: *const fovea_tensor,
+}
+
+impl Default for fovea_rms_norm_options {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -696,11 +859,11 @@ pub struct fovea_mha_options {
     pub flags: u32,
     /// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
     pub precision: i32,
-    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
     pub attention: *const fovea_attention_options,
     /// how heads compare; its parameters serve all heads. NULL: scaled dot
     pub score: *const fovea_score,
-    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
     pub rotary: *const fovea_rotary_options,
     /// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
     pub cache: *mut fovea_kv_cache,
@@ -863,8 +1026,39 @@ extern "C" {
         out: *const fovea_tensor,
         options: *const fovea_masked_softmax_options,
     ) -> fovea_status;
-    /// out = a b. a F32 [M,K] or [B,M,K], b F32 [K,N] or [B,K,N], out F32 [M,N] or [B,M,N]. A rank-2 a or b serves every
-    /// batch entry. a and b may have any strides (a transposed view is just strides); out's last axis must be contiguous.
+    /// ```text
+    /// Softmax over one axis, out = e^(x - max) / sum e^(x - max); and its logarithm, out = (x - max) - log(sum e^(x - max)), which
+    /// keeps its digits where softmax is 0.
+    ///   x F [...], rank 1 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
+    ///   axis from 0 to x's rank - 1, or from -1, the last one, backwards to -rank.
+    /// As the formulas have it, -infinity alone along the axis gives NaN, and so do NaN and +infinity among it. What is off by how
+    /// much in softmax over the last axis is as in fovea_masked_softmax; over another axis, and of the logarithm, F16 and BF16
+    /// results are float32's, rounded once.
+    /// ```
+    pub fn fovea_softmax(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        axis: i32,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// ```text
+    /// Softmax over one axis, out = e^(x - max) / sum e^(x - max); and its logarithm, out = (x - max) - log(sum e^(x - max)), which
+    /// keeps its digits where softmax is 0.
+    ///   x F [...], rank 1 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
+    ///   axis from 0 to x's rank - 1, or from -1, the last one, backwards to -rank.
+    /// As the formulas have it, -infinity alone along the axis gives NaN, and so do NaN and +infinity among it. What is off by how
+    /// much in softmax over the last axis is as in fovea_masked_softmax; over another axis, and of the logarithm, F16 and BF16
+    /// results are float32's, rounded once.
+    /// ```
+    pub fn fovea_log_softmax(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        axis: i32,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = a b. a F32 [...,M,K], b F32 [...,K,N], out F32 [...,M,N]; "..." up to two batch axes. One that a or b lacks, or where
+    /// it has size 1, is repeated: it serves every entry of out's. a and b may have any strides (a transposed view is just
+    /// strides); out's last axis must be contiguous.
     /// Sizes may be 0; K = 0 gives zeros. Scratch memory comes from the context.
     /// Each of a, b and out may as well be F16 or BF16, in any mix: computed in float32, with the bits that F32 tensors of these
     /// numbers give, and rounded once when stored, as in fovea_sdpa. But where a and b both are BF16 and the processor has
@@ -877,6 +1071,16 @@ extern "C" {
         a: *const fovea_tensor,
         b: *const fovea_tensor,
         out: *const fovea_tensor,
+    ) -> fovea_status;
+    /// out = alpha a b + beta c, in one pass over out. a, b, out, their types and what is promised of their product as in
+    /// fovea_matmul, whose bits it gives without options. What comes after the product is computed in float32. options may be
+    /// NULL.
+    pub fn fovea_gemm(
+        context: *const fovea_context,
+        a: *const fovea_tensor,
+        b: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_gemm_options,
     ) -> fovea_status;
     /// b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. But with
     /// FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that. options may be
@@ -892,8 +1096,8 @@ extern "C" {
     /// Bytes held; 0 for NULL.
     pub fn fovea_packed_matrix_size(packed: *const fovea_packed_matrix) -> usize;
     /// out = a b with b packed before, without allocating, but for more than a few rows of a that are copied first: in another
-    /// type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or
-    /// [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
+    /// type than the kernel reads, or of elements that are not neighbours. a and out as in fovea_matmul, [M,K] -> [M,N] or, one
+    /// batch axis that both have, [B,M,K] -> [B,M,N]. The same bits as fovea_matmul in a context of the packing's precision; but at medium F16 a meets b as
     /// it was rounded. The context must run the instruction set that b was packed for.
     pub fn fovea_matmul_packed(
         context: *const fovea_context,
@@ -1036,8 +1240,9 @@ extern "C" {
     ///   (x, y) -> (x cos - y sin, x sin + y cos)
     /// x F [...,L,D], rank 2 to 6, out F of the same shape, last axis contiguous; in place allowed when data, strides and
     /// types are the same. A [B,L,H,D] layout is [B,H,L,D] with other strides. Angles are reduced in float64: before it is
-    /// rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to position 10^6, and within 5e-7 (|x| + |y|) more up to 2^30.
-    /// options may be NULL.
+    /// rounded to its type, each of a pair is within 4 * 2^-24 (|x| + |y|) of the formula up to angles of 10^6, and within
+    /// 5e-7 (|x| + |y|) more up to 2^30; with attention_factor a, within |a| times that and 2^-24 |a| (|x| + |y|); with cosines
+    /// and sines given, within 4 * 2^-24 |a| (|x cos| + |y sin|), and likewise the other. options may be NULL.
     /// ```
     pub fn fovea_rotary(
         context: *const fovea_context,
@@ -1045,9 +1250,31 @@ extern "C" {
         out: *const fovea_tensor,
         options: *const fovea_rotary_options,
     ) -> fovea_status;
+    /// ```text
+    /// The frequencies and the attention factor that a model's configuration asks for, for fovea_rotary_options: Llama 3.1's,
+    /// YaRN's, LongRoPE's (Phi-3), ..., computed in float64 and rounded once.
+    ///   frequencies F32 [d/2], d being rotary_dim, any stride   attention_factor F32 [1], or NULL
+    /// attention_factor is 1, but of YARN, for a factor above 1, (1 + m ln factor / 10) / (1 + a ln factor / 10), m being mscale and
+    /// a mscale_all_dim if neither is 0, else 1 and 0; and of LONGROPE, likewise, sqrt(1 + ln factor / ln original_length). A
+    /// configuration that names another takes precedence. Zeros put at the end of the result leave those pairs as they are
+    /// ("proportional").
+    /// ```
+    pub fn fovea_rotary_frequencies(
+        frequencies: *const fovea_tensor,
+        attention_factor: *const fovea_tensor,
+        options: *const fovea_rotary_frequencies_options,
+    ) -> fovea_status;
     /// The slopes of ALiBi (Press, Smith and Lewis 2022) for H heads: 2^(-8 (h+1) / H) for H a power of two; else those of
     /// the power of two P below, then every other one of 2P heads. out F32 [H], any stride.
     pub fn fovea_alibi_slopes(out: *const fovea_tensor) -> fovea_status;
+    /// out = activation(x), element by element; activation is a FOVEA_ACTIVATION_*. x and out F, rank 1 to 6, last axis contiguous,
+    /// same shapes; in place allowed when data, strides and types are the same.
+    pub fn fovea_activation(
+        context: *const fovea_context,
+        activation: i32,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
     /// fovea_matmul_pack for a weight in either layout. weight F32, F16 or BF16, rank 2, any strides. options may be NULL:
     /// [out,in].
     pub fn fovea_linear_pack(
@@ -1075,14 +1302,28 @@ extern "C" {
     /// Layer normalisation (Ba, Kiros and Hinton 2016) over the last axis, of y = x + residual:
     ///   out = (y - mean(y)) / sqrt(variance(y) + epsilon) * weight + bias,  variance over E, not E - 1
     /// x F [...,E], rank 1 to 6, E >= 1, out F of the same shape; in place allowed when data, strides and types are the same,
-    /// for residual too. options may be NULL. Where all tensors given are F16, or all BF16: off by at most 0.53 of the type's
-    /// last place, beside float32's rounding errors in y - mean(y), in the product with weight and in the sum with bias.
+    /// for residual too, and so for sum: one of the two may be x and the other residual. options may be NULL. Where all tensors
+    /// given are F16, or all BF16: off by at most 0.53 of the type's last place, beside float32's rounding errors in y - mean(y),
+    /// in the product with weight and in the sum with bias. Sum is x + residual in float32, rounded once; what is normalised is
+    /// not rounded to sum's type.
     /// ```
     pub fn fovea_layer_norm(
         context: *const fovea_context,
         x: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_layer_norm_options,
+    ) -> fovea_status;
+    /// ```text
+    /// Normalisation by the root of the mean square (Zhang and Sennrich 2019) over the last axis, of y = x + residual:
+    ///   out = y / sqrt(mean(y^2) + epsilon) * weight
+    /// Tensors, in place, sum and what F16 and BF16 are off by as in fovea_layer_norm, without a mean and a bias. options may
+    /// be NULL.
+    /// ```
+    pub fn fovea_rms_norm(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_rms_norm_options,
     ) -> fovea_status;
     /// An empty cache. Where the system gives memory at its first use, positions that were never filled take none.
     pub fn fovea_kv_cache_create(

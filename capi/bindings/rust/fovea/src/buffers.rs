@@ -3,6 +3,7 @@
 
 use crate::options::{AttentionOptions, Score};
 use crate::sys;
+use crate::tensor::sealed::Raw;
 use crate::tensor::{Data, DataMut, Layout, View};
 use crate::Result;
 

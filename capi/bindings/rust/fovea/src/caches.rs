@@ -1,9 +1,10 @@
 //! What a decoder keeps from step to step: keys and values, and keys that a score function has projected.
 use crate::error::check;
-use crate::tensor::View;
+use crate::tensor::sealed::Raw;
 use crate::*;
 use std::ptr::null_mut;
-use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::Arc;
 
 /// Keys and values of sequences of one length, appended to at every step.
 pub struct KvCache(*mut sys::fovea_kv_cache);
@@ -16,7 +17,7 @@ impl KvCache {
     /// An empty cache.
     pub fn new(sizes: KvCacheSizes) -> Result<Self> {
         let mut cache = null_mut();
-        check(unsafe { sys::fovea_kv_cache_create(&sizes.raw(), &mut cache) })?;
+        check(unsafe { sys::fovea_kv_cache_create(&sizes.raw()?, &mut cache) })?;
         Ok(KvCache(cache))
     }
 
@@ -80,9 +81,14 @@ impl KvCache {
         Ok(bytes)
     }
 
-    /// A cache of what `save` gave. `capacity` 0: as it was saved with.
-    pub fn restore(bytes: &[u8], capacity: usize) -> Result<Self> {
-        let (capacity, mut cache) = (i64::try_from(capacity).unwrap_or(i64::MAX), null_mut());
+    /// A cache of what `save` gave. `capacity` `None`: as it was saved with.
+    pub fn restore(bytes: &[u8], capacity: impl Into<Option<usize>>) -> Result<Self> {
+        let capacity = match capacity.into() {
+            Some(0) => return Err(Error::new(Status::BadValue, "capacity is 0, expected at least 1".into())),
+            Some(capacity) => i64::try_from(capacity).unwrap_or(i64::MAX),
+            None => 0,
+        };
+        let mut cache = null_mut();
         check(unsafe { sys::fovea_kv_cache_restore(bytes.as_ptr().cast(), bytes.len(), capacity, &mut cache) })?;
         Ok(KvCache(cache))
     }
@@ -95,16 +101,22 @@ impl Drop for KvCache {
 }
 
 /// Keys that are attended again and again, as an additive, concat or bilinear score reads them. May be appended to and
-/// truncated between runs of plans over them; who does waits for calls under way. Clones are the same keys.
+/// truncated between runs of plans over them. Clones are the same keys.
+///
+/// Any number of calls may attend at once, and one alone may change the keys. Nobody waits for that: a call that finds the
+/// keys in use is refused with [`Status::BadValue`]. Waiting could be for ever on rayon's threads, where the thread that
+/// would have to go on may be the very one that waits.
 #[derive(Clone)]
 pub struct PreparedKeys(Arc<Keys>);
 
 struct Keys {
     raw: *mut sys::fovea_prepared_keys,
-    lock: RwLock<()>,
+    users: Users,
+    size: usize,
+    length: AtomicUsize, // as the last change left it, so that it can be told during the next
 }
 
-// One may change them, or any number attend: the lock sees to it.
+// One may change them, or any number attend: `users` sees to it.
 unsafe impl Send for Keys {}
 unsafe impl Sync for Keys {}
 
@@ -119,17 +131,21 @@ impl PreparedKeys {
     pub fn new(context: &Context, score: &Score<'_>, sizes: PreparedKeysSizes) -> Result<Self> {
         let mut raw = null_mut();
         check(unsafe { sys::fovea_prepared_keys_create(context.raw(), &score.raw(), &sizes.raw(), &mut raw) })?;
-        Ok(PreparedKeys(Arc::new(Keys { raw, lock: RwLock::new(()) })))
+        let size = unsafe { sys::fovea_prepared_keys_size(raw) };
+        Ok(PreparedKeys(Arc::new(Keys { raw, users: Users::default(), size, length: AtomicUsize::new(0) })))
     }
 
-    pub(crate) fn read<R>(&self, call: impl FnOnce(*const sys::fovea_prepared_keys) -> R) -> R {
-        let _held = self.0.lock.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    pub(crate) fn read<R>(&self, call: impl FnOnce(*const sys::fovea_prepared_keys) -> Result<R>) -> Result<R> {
+        let _use = self.0.users.begin(false, "keys")?;
         call(self.0.raw)
     }
 
-    fn write<R>(&self, call: impl FnOnce(*mut sys::fovea_prepared_keys) -> R) -> R {
-        let _held = self.0.lock.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        call(self.0.raw)
+    fn write<R>(&self, call: impl FnOnce(*mut sys::fovea_prepared_keys) -> Result<R>) -> Result<R> {
+        let _use = self.0.users.begin(true, "keys")?;
+        let result = call(self.0.raw);
+        let length = unsafe { sys::fovea_prepared_keys_length(self.0.raw) as usize };
+        self.0.length.store(length, Ordering::Release);
+        result
     }
 
     /// Appends key `[B, Hkv, n, Dk]` to every sequence.
@@ -144,14 +160,44 @@ impl PreparedKeys {
         self.write(|keys| check(unsafe { sys::fovea_prepared_keys_truncate(keys, length) }))
     }
 
-    /// Keys of each sequence.
+    /// Keys of each sequence; during a change what they were before it.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        self.read(|keys| unsafe { sys::fovea_prepared_keys_length(keys) as usize })
+        self.0.length.load(Ordering::Acquire)
     }
 
     /// Bytes held.
     pub fn size(&self) -> usize {
-        self.read(|keys| unsafe { sys::fovea_prepared_keys_size(keys) })
+        self.0.size
+    }
+}
+
+/// The calls that are using what may change: how many read it, or `CHANGING`. It counts and refuses, and never waits.
+#[derive(Default)]
+struct Users(AtomicIsize);
+
+const CHANGING: isize = -1;
+
+impl Users {
+    fn begin(&self, changes: bool, name: &str) -> Result<Use<'_>> {
+        let next = |users: isize| match (changes, users) {
+            (true, 0) => Some(CHANGING),
+            (false, 0..) => Some(users + 1),
+            _ => None,
+        };
+        if self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, next).is_err() {
+            return Err(Error::new(Status::BadValue, format!("{name} are in use by another call")));
+        }
+        Ok(Use(&self.0))
+    }
+}
+
+/// Ends a use when it goes out of scope, after a panic too.
+struct Use<'a>(&'a AtomicIsize);
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        let after = |users| Some(if users == CHANGING { 0 } else { users - 1 });
+        let _ = self.0.fetch_update(Ordering::Release, Ordering::Relaxed, after);
     }
 }

@@ -1,7 +1,7 @@
-//! Positions, linear layers, layer normalisation and multi-head attention, as methods of [`Context`].
+//! Positions, linear layers, activations, normalisation and multi-head attention, as methods of [`Context`].
 use crate::error::check;
 use crate::operations::pointer;
-use crate::tensor::View;
+use crate::tensor::sealed::Raw;
 use crate::*;
 
 impl Context {
@@ -96,6 +96,40 @@ impl Context {
         check(unsafe { sys::fovea_layer_norm(self.raw(), x.raw(), x.raw(), &options.raw()) })
     }
 
+    /// Normalisation by the root of the mean square over the last axis.
+    pub fn rms_norm<'a>(
+        &self,
+        x: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: RmsNormOptions<'_>,
+    ) -> Result<()> {
+        let (x, out) = (x.into(), out.into());
+        check(unsafe { sys::fovea_rms_norm(self.raw(), x.raw(), out.raw(), &options.raw()) })
+    }
+
+    /// [`Context::rms_norm`] in place.
+    pub fn rms_norm_in_place<'a>(&self, x: impl Into<TensorMut<'a>>, options: RmsNormOptions<'_>) -> Result<()> {
+        let x = x.into();
+        check(unsafe { sys::fovea_rms_norm(self.raw(), x.raw(), x.raw(), &options.raw()) })
+    }
+
+    /// `out = activation(x)`, element by element.
+    pub fn activation<'a>(
+        &self,
+        activation: Activation,
+        x: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+    ) -> Result<()> {
+        let (x, out) = (x.into(), out.into());
+        check(unsafe { sys::fovea_activation(self.raw(), activation as i32, x.raw(), out.raw()) })
+    }
+
+    /// [`Context::activation`] in place.
+    pub fn activation_in_place<'a>(&self, activation: Activation, x: impl Into<TensorMut<'a>>) -> Result<()> {
+        let x = x.into();
+        check(unsafe { sys::fovea_activation(self.raw(), activation as i32, x.raw(), x.raw()) })
+    }
+
     /// Multi-head attention. `key` left out is `query`, `value` left out is `key`.
     pub fn multi_head_attention<'a>(
         &self,
@@ -130,7 +164,7 @@ impl Context {
         let (key, value) = (pointer(&key), pointer(&value));
         options.with_raw(|options| {
             check(unsafe {
-                let (parameters, query, out) = (parameters.raw(), query.raw(), out.raw());
+                let (parameters, query, out) = (parameters.raw()?, query.raw(), out.raw());
                 sys::fovea_multi_head_attention_once(self.raw(), &parameters, query, key, value, out, options)
             })
         })

@@ -58,7 +58,7 @@ pub use buffers::Buffers;
 pub use caches::{KvCache, PreparedKeys};
 pub use context::{isa_available, version, Context, ContextOptions};
 pub use error::{Error, Result};
-pub use operations::alibi_slopes;
+pub use operations::{alibi_slopes, rotary_frequencies};
 pub use options::*;
 pub use parallel::ParallelLoop;
 #[cfg(feature = "rayon")]

@@ -1,6 +1,6 @@
 //! Attention and the building blocks, as methods of [`Context`].
 use crate::error::check;
-use crate::tensor::View;
+use crate::tensor::sealed::Raw;
 use crate::*;
 use std::ptr::null;
 
@@ -96,7 +96,7 @@ impl Context {
         options: MaskedSoftmaxOptions,
     ) -> Result<()> {
         let (x, out) = (x.into(), out.into());
-        self.softmax(x.raw(), valid_lens, out.raw(), options)
+        self.masked(x.raw(), valid_lens, out.raw(), options)
     }
 
     /// [`Context::masked_softmax`] in place.
@@ -107,10 +107,10 @@ impl Context {
         options: MaskedSoftmaxOptions,
     ) -> Result<()> {
         let x = x.into();
-        self.softmax(x.raw(), valid_lens, x.raw(), options)
+        self.masked(x.raw(), valid_lens, x.raw(), options)
     }
 
-    fn softmax(
+    fn masked(
         &self,
         x: &sys::fovea_tensor,
         valid_lens: Option<Tensor<'_>>,
@@ -131,6 +131,32 @@ impl Context {
         check(unsafe { sys::fovea_matmul(self.raw(), a.raw(), b.raw(), out.raw()) })
     }
 
+    /// `out = alpha a b + beta c`.
+    pub fn gemm<'a>(
+        &self,
+        a: impl Into<Tensor<'a>>,
+        b: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: GemmOptions<'_>,
+    ) -> Result<()> {
+        let (a, b, out) = (a.into(), b.into(), out.into());
+        check(unsafe { sys::fovea_gemm(self.raw(), a.raw(), b.raw(), out.raw(), &options.raw()) })
+    }
+
+    /// `out = alpha a b + beta out`: [`Context::gemm`] with the output itself as c.
+    pub fn gemm_add<'a>(
+        &self,
+        a: impl Into<Tensor<'a>>,
+        b: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        options: GemmOptions<'_>,
+    ) -> Result<()> {
+        let (a, b, out) = (a.into(), b.into(), out.into());
+        let mut options = options.raw();
+        options.c = out.raw();
+        check(unsafe { sys::fovea_gemm(self.raw(), a.raw(), b.raw(), out.raw(), &options) })
+    }
+
     /// `out = a b` with b packed before.
     pub fn matmul_packed<'a>(
         &self,
@@ -140,6 +166,30 @@ impl Context {
     ) -> Result<()> {
         let (a, out) = (a.into(), out.into());
         check(unsafe { sys::fovea_matmul_packed(self.raw(), a.raw(), b.raw(), out.raw()) })
+    }
+
+    /// Softmax over an axis, counted from 0, or from -1 for the last one backwards.
+    pub fn softmax<'a>(&self, x: impl Into<Tensor<'a>>, axis: i32, out: impl Into<TensorMut<'a>>) -> Result<()> {
+        let (x, out) = (x.into(), out.into());
+        check(unsafe { sys::fovea_softmax(self.raw(), x.raw(), axis, out.raw()) })
+    }
+
+    /// [`Context::softmax`] in place.
+    pub fn softmax_in_place<'a>(&self, x: impl Into<TensorMut<'a>>, axis: i32) -> Result<()> {
+        let x = x.into();
+        check(unsafe { sys::fovea_softmax(self.raw(), x.raw(), axis, x.raw()) })
+    }
+
+    /// The logarithm of [`Context::softmax`].
+    pub fn log_softmax<'a>(&self, x: impl Into<Tensor<'a>>, axis: i32, out: impl Into<TensorMut<'a>>) -> Result<()> {
+        let (x, out) = (x.into(), out.into());
+        check(unsafe { sys::fovea_log_softmax(self.raw(), x.raw(), axis, out.raw()) })
+    }
+
+    /// [`Context::log_softmax`] in place.
+    pub fn log_softmax_in_place<'a>(&self, x: impl Into<TensorMut<'a>>, axis: i32) -> Result<()> {
+        let x = x.into();
+        check(unsafe { sys::fovea_log_softmax(self.raw(), x.raw(), axis, x.raw()) })
     }
 
     /// `out = e^x`, element by element.
@@ -171,4 +221,16 @@ impl Context {
 pub fn alibi_slopes<'a>(out: impl Into<TensorMut<'a>>) -> Result<()> {
     let out = out.into();
     check(unsafe { sys::fovea_alibi_slopes(out.raw()) })
+}
+
+/// Writes the frequencies that a model's configuration asks for, what [`RotaryOptions::frequencies`] takes, one for each
+/// pair, and gives its attention factor.
+pub fn rotary_frequencies<'a>(
+    frequencies: impl Into<TensorMut<'a>>,
+    options: RotaryFrequenciesOptions<'_>,
+) -> Result<f32> {
+    let (frequencies, mut factor) = (frequencies.into(), [1.0f32]);
+    let view = TensorMut::from(&mut factor);
+    check(unsafe { sys::fovea_rotary_frequencies(frequencies.raw(), view.raw(), &options.raw()) })?;
+    Ok(factor[0])
 }

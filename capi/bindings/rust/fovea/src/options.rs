@@ -3,8 +3,16 @@
 
 use crate::sys;
 use crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};
-use crate::KvCache;
+use crate::{Error, KvCache, Result, Status};
 use std::ptr::{null, null_mut};
+
+/// A size that was left out, or is not 0.
+fn given_size(size: Option<i64>, name: &str) -> Result<i64> {
+    if size == Some(0) {
+        return Err(Error::new(Status::BadValue, format!("{name} is 0, expected at least 1")));
+    }
+    Ok(size.unwrap_or(0))
+}
 
 /// Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,6 +104,25 @@ pub enum ScoreKind {
     Gaussian = sys::FOVEA_SCORE_GAUSSIAN,
 }
 
+/// How frequencies are stretched for contexts longer than those a model was first trained with. f(j) is base^(-2j/d).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum FrequenciesKind {
+    /// f(j) Su et al. 2021
+    #[default]
+    Plain = sys::FOVEA_FREQUENCIES_PLAIN,
+    /// f(j) / factor Chen et al. 2023
+    Linear = sys::FOVEA_FREQUENCIES_LINEAR,
+    /// f(j) of another base: base (factor n / original_length - factor + 1)^(d/(d-2)), n the larger of length and original_length "dynamic NTK" in Peng et al. 2023, app. B
+    Dynamic = sys::FOVEA_FREQUENCIES_DYNAMIC,
+    /// f(j) (1 - r + r / factor), r = (j - low) / (high - low) in [0,1], low and high the pairs that turn fast_rotations and slow_rotations times in original_length: d ln(original_length / (2 pi rotations)) / (2 ln base), rounded down and up to whole pairs, at least 0 and at most d - 1 Peng et al. 2023
+    Yarn = sys::FOVEA_FREQUENCIES_YARN,
+    /// f(j) / long_factors[j] if length > original_length, else / short_factors[j] Ding et al. 2024
+    Longrope = sys::FOVEA_FREQUENCIES_LONGROPE,
+    /// f(j) ((1 - s) / factor + s), s = (t - low_frequency_factor) / (high_frequency_factor - low_frequency_factor) in [0,1], t = original_length f(j) / (2 pi), the turns in original_length Llama 3.1, its code
+    Llama3 = sys::FOVEA_FREQUENCIES_LLAMA3,
+}
+
 /// How a weight matrix lies in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
@@ -179,8 +206,9 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
-    /// finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions
+    /// finite; left out: 1 / sqrt(D) for the dot product, 1 for other score functions
     pub fn scale(mut self, scale: f32) -> Self {
+        self.flags |= sys::FOVEA_SCALE_GIVEN;
         self.scale = scale;
         self
     }
@@ -377,6 +405,54 @@ impl MaskedSoftmaxOptions {
     }
 }
 
+/// Every setter left out is a default. In C: `fovea_gemm_options`.
+#[derive(Default)]
+pub struct GemmOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) alpha: f32,
+    pub(crate) beta: f32,
+    pub(crate) c: Option<Tensor<'a>>,
+}
+
+impl<'a> GemmOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// finite; left out: 1
+    pub fn alpha(mut self, alpha: f32) -> Self {
+        self.flags |= sys::FOVEA_GEMM_ALPHA_GIVEN;
+        self.alpha = alpha;
+        self
+    }
+
+    /// finite; left out: 1
+    pub fn beta(mut self, beta: f32) -> Self {
+        self.flags |= sys::FOVEA_GEMM_BETA_GIVEN;
+        self.beta = beta;
+        self
+    }
+
+    /// F, rank 1 to out's, last axis contiguous; axes that it lacks, and those of size 1, are repeated. May be out itself (same data, type, shape and strides). NULL: none
+    pub fn c(mut self, c: impl Into<Tensor<'a>>) -> Self {
+        self.c = Some(c.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_gemm_options {
+        sys::fovea_gemm_options {
+            struct_size: std::mem::size_of::<sys::fovea_gemm_options>(),
+            flags: self.flags,
+            alpha: self.alpha,
+            beta: self.beta,
+            reserved: 0,
+            c: tensor_pointer(&self.c),
+        }
+    }
+}
+
 /// Every setter left out is a default. In C: `fovea_matmul_pack_options`.
 #[derive(Default)]
 pub struct MatmulPackOptions {
@@ -417,7 +493,8 @@ impl MatmulPackOptions {
 ///   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
 ///   GAUSSIAN                                                                      > 0, finite        Dq = Dk
 ///
-/// options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+/// options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1 for all
+/// others.
 ///
 /// The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products of
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
@@ -592,8 +669,9 @@ impl<'a> KernelRegressionOptions<'a> {
         Self::default()
     }
 
-    /// the kernel's width, > 0 and finite; 0: 1
+    /// the kernel's width, > 0 and finite; left out: 1
     pub fn sigma(mut self, sigma: f32) -> Self {
+        self.flags |= sys::FOVEA_SIGMA_GIVEN;
         self.sigma = sigma;
         self
     }
@@ -628,6 +706,7 @@ pub struct PositionalEncodingOptions {
     pub(crate) dropout: f32,
     pub(crate) offset: i64,
     pub(crate) dropout_seed: u64,
+    pub(crate) flags: u32,
 }
 
 impl PositionalEncodingOptions {
@@ -636,8 +715,9 @@ impl PositionalEncodingOptions {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000
+    /// > 1 and finite; left out: 10000
     pub fn base(mut self, base: f32) -> Self {
+        self.flags |= sys::FOVEA_ENCODING_BASE_GIVEN;
         self.base = base;
         self
     }
@@ -668,6 +748,8 @@ impl PositionalEncodingOptions {
             dropout: self.dropout,
             offset: self.offset,
             dropout_seed: self.dropout_seed,
+            flags: self.flags,
+            reserved: 0,
         }
     }
 }
@@ -681,6 +763,11 @@ pub struct RotaryOptions<'a> {
     pub(crate) rotary_dim: i64,
     pub(crate) offset: i64,
     pub(crate) positions: Option<Tensor<'a>>,
+    pub(crate) frequencies: Option<Tensor<'a>>,
+    pub(crate) sections: Option<Tensor<'a>>,
+    pub(crate) cosines: Option<Tensor<'a>>,
+    pub(crate) sines: Option<Tensor<'a>>,
+    pub(crate) attention_factor: f32,
 }
 
 impl<'a> RotaryOptions<'a> {
@@ -689,20 +776,23 @@ impl<'a> RotaryOptions<'a> {
         Self::default()
     }
 
-    /// > 1 and finite; 0: 10000
+    /// > 1 and finite; left out: 10000
     pub fn base(mut self, base: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_BASE_GIVEN;
         self.base = base;
         self
     }
 
-    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; 0: 1
+    /// positions are multiplied by it (1/2: linear interpolation to twice the context); finite; left out: 1
     pub fn position_scale(mut self, position_scale: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_POSITION_SCALE_GIVEN;
         self.position_scale = position_scale;
         self
     }
 
-    /// the first features, an even number up to D, are rotated, the others copied; 0: D (even)
+    /// the first features, an even number up to D, are rotated, the others copied; left out: D (even)
     pub fn rotary_dim(mut self, rotary_dim: i64) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_DIM_GIVEN;
         self.rotary_dim = rotary_dim;
         self
     }
@@ -713,9 +803,40 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis
+    /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
     pub fn positions(mut self, positions: impl Into<Tensor<'a>>) -> Self {
         self.positions = Some(positions.into());
+        self
+    }
+
+    /// F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
+    pub fn frequencies(mut self, frequencies: impl Into<Tensor<'a>>) -> Self {
+        self.frequencies = Some(frequencies.into());
+        self
+    }
+
+    /// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends
+    pub fn sections(mut self, sections: impl Into<Tensor<'a>>) -> Self {
+        self.sections = Some(sections.into());
+        self
+    }
+
+    /// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
+    pub fn cosines(mut self, cosines: impl Into<Tensor<'a>>) -> Self {
+        self.cosines = Some(cosines.into());
+        self
+    }
+
+    /// F, of cosines' shape, last axis contiguous; both are given or neither
+    pub fn sines(mut self, sines: impl Into<Tensor<'a>>) -> Self {
+        self.sines = Some(sines.into());
+        self
+    }
+
+    /// cosines and sines are multiplied by it (YaRN, LongRoPE); finite; left out: 1
+    pub fn attention_factor(mut self, attention_factor: f32) -> Self {
+        self.flags |= sys::FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN;
+        self.attention_factor = attention_factor;
         self
     }
 
@@ -742,7 +863,146 @@ impl<'a> RotaryOptions<'a> {
             rotary_dim: self.rotary_dim,
             offset: self.offset,
             positions: tensor_pointer(&self.positions),
+            frequencies: tensor_pointer(&self.frequencies),
+            sections: tensor_pointer(&self.sections),
+            cosines: tensor_pointer(&self.cosines),
+            sines: tensor_pointer(&self.sines),
+            attention_factor: self.attention_factor,
+            reserved_tail: 0,
         }
+    }
+}
+
+/// A member that another kind takes is 0 or NULL.
+///
+/// Every setter left out is a default. In C: `fovea_rotary_frequencies_options`.
+#[derive(Default)]
+pub struct RotaryFrequenciesOptions<'a> {
+    pub(crate) flags: u32,
+    pub(crate) kind: FrequenciesKind,
+    pub(crate) base: f32,
+    pub(crate) factor: f32,
+    pub(crate) original_length: i64,
+    pub(crate) length: Option<i64>,
+    pub(crate) low_frequency_factor: f32,
+    pub(crate) high_frequency_factor: f32,
+    pub(crate) fast_rotations: f32,
+    pub(crate) slow_rotations: f32,
+    pub(crate) mscale: f32,
+    pub(crate) mscale_all_dim: f32,
+    pub(crate) short_factors: Option<Tensor<'a>>,
+    pub(crate) long_factors: Option<Tensor<'a>>,
+}
+
+impl<'a> RotaryFrequenciesOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// FOVEA_FREQUENCIES_*
+    pub fn kind(mut self, kind: FrequenciesKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// "theta", > 1 and finite
+    pub fn base(mut self, base: f32) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// of all kinds but PLAIN: how many times longer the context is; > 0 and finite
+    pub fn factor(mut self, factor: f32) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// of all kinds but PLAIN and LINEAR: the context before, 2 to 2^30
+    pub fn original_length(mut self, original_length: i64) -> Self {
+        self.original_length = original_length;
+        self
+    }
+
+    /// of DYNAMIC and LONGROPE: of the sequence as it is now, 0 to 2^30; left out: original_length
+    pub fn length(mut self, length: i64) -> Self {
+        self.length = Some(length);
+        self
+    }
+
+    /// of LLAMA3: >= 0
+    pub fn low_frequency_factor(mut self, low_frequency_factor: f32) -> Self {
+        self.low_frequency_factor = low_frequency_factor;
+        self
+    }
+
+    /// of LLAMA3: finite, above low_frequency_factor
+    pub fn high_frequency_factor(mut self, high_frequency_factor: f32) -> Self {
+        self.high_frequency_factor = high_frequency_factor;
+        self
+    }
+
+    /// of YARN: "beta_fast", > 0 and finite; 32 where a configuration has none
+    pub fn fast_rotations(mut self, fast_rotations: f32) -> Self {
+        self.fast_rotations = fast_rotations;
+        self
+    }
+
+    /// of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none
+    pub fn slow_rotations(mut self, slow_rotations: f32) -> Self {
+        self.slow_rotations = slow_rotations;
+        self
+    }
+
+    /// of YARN: >= 0 and finite, for attention_factor
+    pub fn mscale(mut self, mscale: f32) -> Self {
+        self.mscale = mscale;
+        self
+    }
+
+    /// of YARN: likewise
+    pub fn mscale_all_dim(mut self, mscale_all_dim: f32) -> Self {
+        self.mscale_all_dim = mscale_all_dim;
+        self
+    }
+
+    /// of LONGROPE: F32 [d/2], any stride, > 0 and finite
+    pub fn short_factors(mut self, short_factors: impl Into<Tensor<'a>>) -> Self {
+        self.short_factors = Some(short_factors.into());
+        self
+    }
+
+    /// of LONGROPE: likewise
+    pub fn long_factors(mut self, long_factors: impl Into<Tensor<'a>>) -> Self {
+        self.long_factors = Some(long_factors.into());
+        self
+    }
+
+    /// low and high of YaRN are not rounded to whole pairs ("truncate": false)
+    pub fn unrounded(mut self) -> Self {
+        self.flags |= sys::FOVEA_YARN_UNROUNDED;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> Result<sys::fovea_rotary_frequencies_options> {
+        Ok(sys::fovea_rotary_frequencies_options {
+            struct_size: std::mem::size_of::<sys::fovea_rotary_frequencies_options>(),
+            flags: self.flags,
+            kind: self.kind as i32,
+            base: self.base,
+            factor: self.factor,
+            original_length: self.original_length,
+            length: given_size(self.length, "length")?,
+            low_frequency_factor: self.low_frequency_factor,
+            high_frequency_factor: self.high_frequency_factor,
+            fast_rotations: self.fast_rotations,
+            slow_rotations: self.slow_rotations,
+            mscale: self.mscale,
+            mscale_all_dim: self.mscale_all_dim,
+            short_factors: tensor_pointer(&self.short_factors),
+            long_factors: tensor_pointer(&self.long_factors),
+        })
     }
 }
 
@@ -836,9 +1096,13 @@ impl<'a> LinearOptions<'a> {
 #[derive(Default)]
 pub struct LayerNormOptions<'a> {
     pub(crate) epsilon: f32,
+    pub(crate) flags: u32,
     pub(crate) weight: Option<Tensor<'a>>,
     pub(crate) bias: Option<Tensor<'a>>,
     pub(crate) residual: Option<Tensor<'a>>,
+    pub(crate) sum: Option<TensorMut<'a>>,
+    pub(crate) mean: Option<TensorMut<'a>>,
+    pub(crate) inverse_deviation: Option<TensorMut<'a>>,
 }
 
 impl<'a> LayerNormOptions<'a> {
@@ -847,8 +1111,9 @@ impl<'a> LayerNormOptions<'a> {
         Self::default()
     }
 
-    /// finite, >= 0; 0: 1e-5
+    /// finite, >= 0; left out: 1e-5
     pub fn epsilon(mut self, epsilon: f32) -> Self {
+        self.flags |= sys::FOVEA_NORM_EPSILON_GIVEN;
         self.epsilon = epsilon;
         self
     }
@@ -871,15 +1136,104 @@ impl<'a> LayerNormOptions<'a> {
         self
     }
 
+    /// output F, x's shape, last axis contiguous: x + residual, as a layer that comes later wants it; with residual only
+    pub fn sum(mut self, sum: impl Into<TensorMut<'a>>) -> Self {
+        self.sum = Some(sum.into());
+        self
+    }
+
+    /// output F32 [...], x's axes without the last, any strides: mean(y)
+    pub fn mean(mut self, mean: impl Into<TensorMut<'a>>) -> Self {
+        self.mean = Some(mean.into());
+        self
+    }
+
+    /// output F32, likewise: 1 / sqrt(variance(y) + epsilon)
+    pub fn inverse_deviation(mut self, inverse_deviation: impl Into<TensorMut<'a>>) -> Self {
+        self.inverse_deviation = Some(inverse_deviation.into());
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_layer_norm_options {
         sys::fovea_layer_norm_options {
             struct_size: std::mem::size_of::<sys::fovea_layer_norm_options>(),
             epsilon: self.epsilon,
-            reserved: 0,
+            flags: self.flags,
             weight: tensor_pointer(&self.weight),
             bias: tensor_pointer(&self.bias),
             residual: tensor_pointer(&self.residual),
+            sum: output_pointer(&self.sum),
+            mean: output_pointer(&self.mean),
+            inverse_deviation: output_pointer(&self.inverse_deviation),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_rms_norm_options`.
+#[derive(Default)]
+pub struct RmsNormOptions<'a> {
+    pub(crate) epsilon: f32,
+    pub(crate) flags: u32,
+    pub(crate) weight: Option<Tensor<'a>>,
+    pub(crate) residual: Option<Tensor<'a>>,
+    pub(crate) sum: Option<TensorMut<'a>>,
+    pub(crate) inverse_deviation: Option<TensorMut<'a>>,
+}
+
+impl<'a> RmsNormOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// finite, >= 0; left out: 1e-5
+    pub fn epsilon(mut self, epsilon: f32) -> Self {
+        self.flags |= sys::FOVEA_NORM_EPSILON_GIVEN;
+        self.epsilon = epsilon;
+        self
+    }
+
+    /// F [E], contiguous; NULL: ones
+    pub fn weight(mut self, weight: impl Into<Tensor<'a>>) -> Self {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// F, x's shape, last axis contiguous: x + residual is normalised
+    pub fn residual(mut self, residual: impl Into<Tensor<'a>>) -> Self {
+        self.residual = Some(residual.into());
+        self
+    }
+
+    /// output F, as in fovea_layer_norm_options
+    pub fn sum(mut self, sum: impl Into<TensorMut<'a>>) -> Self {
+        self.sum = Some(sum.into());
+        self
+    }
+
+    /// output F32 [...], likewise: 1 / sqrt(mean(y^2) + epsilon)
+    pub fn inverse_deviation(mut self, inverse_deviation: impl Into<TensorMut<'a>>) -> Self {
+        self.inverse_deviation = Some(inverse_deviation.into());
+        self
+    }
+
+    /// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
+    pub fn weight_from_one(mut self) -> Self {
+        self.flags |= sys::FOVEA_NORM_WEIGHT_FROM_ONE;
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_rms_norm_options {
+        sys::fovea_rms_norm_options {
+            struct_size: std::mem::size_of::<sys::fovea_rms_norm_options>(),
+            epsilon: self.epsilon,
+            flags: self.flags,
+            weight: tensor_pointer(&self.weight),
+            residual: tensor_pointer(&self.residual),
+            sum: output_pointer(&self.sum),
+            inverse_deviation: output_pointer(&self.inverse_deviation),
         }
     }
 }
@@ -891,7 +1245,7 @@ pub struct KvCacheSizes {
     pub(crate) kv_heads: i64,
     pub(crate) capacity: i64,
     pub(crate) head_dim: i64,
-    pub(crate) value_dim: i64,
+    pub(crate) value_dim: Option<i64>,
     pub(crate) dtype: Dtype,
 }
 
@@ -925,9 +1279,9 @@ impl KvCacheSizes {
         self
     }
 
-    /// Dv, 1 to 1024; 0: head_dim
+    /// Dv, 1 to 1024; left out: head_dim
     pub fn value_dim(mut self, value_dim: i64) -> Self {
-        self.value_dim = value_dim;
+        self.value_dim = Some(value_dim);
         self
     }
 
@@ -938,17 +1292,17 @@ impl KvCacheSizes {
     }
 
 
-    pub(crate) fn raw(&self) -> sys::fovea_kv_cache_sizes {
-        sys::fovea_kv_cache_sizes {
+    pub(crate) fn raw(&self) -> Result<sys::fovea_kv_cache_sizes> {
+        Ok(sys::fovea_kv_cache_sizes {
             struct_size: std::mem::size_of::<sys::fovea_kv_cache_sizes>(),
             batch: self.batch,
             kv_heads: self.kv_heads,
             capacity: self.capacity,
             head_dim: self.head_dim,
-            value_dim: self.value_dim,
+            value_dim: given_size(self.value_dim, "value_dim")?,
             dtype: self.dtype as i32,
             reserved: 0,
-        }
+        })
     }
 }
 
@@ -962,7 +1316,7 @@ pub struct MhaParameters<'a> {
     pub(crate) layout: WeightLayout,
     pub(crate) precision: Precision,
     pub(crate) heads: i64,
-    pub(crate) kv_heads: i64,
+    pub(crate) kv_heads: Option<i64>,
     pub(crate) query_weight: Option<Tensor<'a>>,
     pub(crate) key_weight: Option<Tensor<'a>>,
     pub(crate) value_weight: Option<Tensor<'a>>,
@@ -999,9 +1353,9 @@ impl<'a> MhaParameters<'a> {
         self
     }
 
-    /// Hkv, a divisor of H; 0: H
+    /// Hkv, a divisor of H; left out: H
     pub fn kv_heads(mut self, kv_heads: i64) -> Self {
-        self.kv_heads = kv_heads;
+        self.kv_heads = Some(kv_heads);
         self
     }
 
@@ -1066,13 +1420,13 @@ impl<'a> MhaParameters<'a> {
     }
 
 
-    pub(crate) fn raw(&self) -> sys::fovea_mha_parameters {
-        sys::fovea_mha_parameters {
+    pub(crate) fn raw(&self) -> Result<sys::fovea_mha_parameters> {
+        Ok(sys::fovea_mha_parameters {
             struct_size: std::mem::size_of::<sys::fovea_mha_parameters>(),
             layout: self.layout as i32,
             precision: self.precision as i32,
             heads: self.heads,
-            kv_heads: self.kv_heads,
+            kv_heads: given_size(self.kv_heads, "kv_heads")?,
             query_weight: tensor_pointer(&self.query_weight),
             key_weight: tensor_pointer(&self.key_weight),
             value_weight: tensor_pointer(&self.value_weight),
@@ -1083,7 +1437,7 @@ impl<'a> MhaParameters<'a> {
             value_bias: tensor_pointer(&self.value_bias),
             in_bias: tensor_pointer(&self.in_bias),
             out_bias: tensor_pointer(&self.out_bias),
-        }
+        })
     }
 }
 
@@ -1110,7 +1464,7 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
-    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot product, else 1. NULL: defaults
+    /// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
     pub fn attention(mut self, attention: AttentionOptions<'a>) -> Self {
         self.attention = Some(attention);
         self
@@ -1122,7 +1476,7 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
-    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys. NULL: none
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
     pub fn rotary(mut self, rotary: RotaryOptions<'a>) -> Self {
         self.rotary = Some(rotary);
         self

@@ -1,4 +1,5 @@
 //! The caller's own parallel loop in place of oneTBB's threads.
+use std::any::Any;
 use std::os::raw::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -46,13 +47,25 @@ pub(crate) unsafe extern "C" fn parallel_for(
         }
     };
     let users_loop = &*(user as *const Box<dyn ParallelLoop>);
-    let _ = catch_unwind(AssertUnwindSafe(|| users_loop.run(count as usize, &piece)));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| users_loop.run(count as usize, &piece))) {
+        discard(payload);
+    }
     while next.load(Ordering::Relaxed) < count {
         piece();
     }
 }
 
+/// Drops what a panic carried. That may panic in its turn, and what that carries is let be.
+fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(another);
+    }
+}
+
 /// The threads of rayon: of the pool that a call is made in, which [`rayon::ThreadPool::install`] chooses.
+///
+/// A thread that waits for a call's other pieces does other tasks of the pool meanwhile, as everywhere in rayon. So a task
+/// must not make a call while it holds a lock that another task waits for: the two may be on one thread.
 #[cfg(feature = "rayon")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rayon;

@@ -33,16 +33,14 @@ unsafe impl Sync for Tensor<'_> {}
 unsafe impl Send for TensorMut<'_> {}
 unsafe impl Sync for TensorMut<'_> {}
 
-/// A tensor of either kind, as plans take it, which read no data.
-pub trait View {
-    #[doc(hidden)]
-    fn raw(&self) -> &sys::fovea_tensor;
-
-    #[doc(hidden)]
-    fn layout(&self) -> Layout {
-        Layout::of(self.raw())
-    }
-
+/// A tensor of either kind, as plans take it, which read no data. Nothing else can be one: a plan checks the slices of its
+/// runs against the very layout that it was made of.
+///
+/// ```compile_fail,E0277
+/// struct Mine;
+/// impl fovea::View for Mine {}
+/// ```
+pub trait View: sealed::Raw {
     /// Sizes of the axes.
     fn shape(&self) -> &[i64] {
         let raw = self.raw();
@@ -50,15 +48,31 @@ pub trait View {
     }
 }
 
-impl View for Tensor<'_> {
-    fn raw(&self) -> &sys::fovea_tensor {
-        &self.raw
-    }
-}
+impl View for Tensor<'_> {}
+impl View for TensorMut<'_> {}
 
-impl View for TensorMut<'_> {
-    fn raw(&self) -> &sys::fovea_tensor {
-        &self.raw
+pub(crate) mod sealed {
+    use super::{sys, Layout, Tensor, TensorMut};
+
+    /// What C is given of a tensor. In a module that other crates do not see, so that they cannot say it differently.
+    pub trait Raw {
+        fn raw(&self) -> &sys::fovea_tensor;
+
+        fn layout(&self) -> Layout {
+            Layout::of(self.raw())
+        }
+    }
+
+    impl Raw for Tensor<'_> {
+        fn raw(&self) -> &sys::fovea_tensor {
+            &self.raw
+        }
+    }
+
+    impl Raw for TensorMut<'_> {
+        fn raw(&self) -> &sys::fovea_tensor {
+            &self.raw
+        }
     }
 }
 

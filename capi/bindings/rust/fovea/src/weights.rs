@@ -1,6 +1,6 @@
 //! Weights packed once, in the order the kernels read them: immutable, shareable between threads.
 use crate::error::check;
-use crate::tensor::View;
+use crate::tensor::sealed::Raw;
 use crate::*;
 use std::ptr::null_mut;
 
@@ -50,7 +50,7 @@ impl Drop for PackedMatrix {
 impl MhaWeights {
     pub fn new(context: &Context, parameters: &MhaParameters<'_>) -> Result<Self> {
         let mut weights = null_mut();
-        check(unsafe { sys::fovea_mha_weights_create(context.raw(), &parameters.raw(), &mut weights) })?;
+        check(unsafe { sys::fovea_mha_weights_create(context.raw(), &parameters.raw()?, &mut weights) })?;
         Ok(MhaWeights(weights))
     }
 

@@ -116,6 +116,26 @@ fn layers() -> Result<()> {
     context.layer_norm(x, TensorMut::new(&mut out, [2, 2])?, LayerNormOptions::new().epsilon(1e-5).residual(x))?;
     // [end]
     assert!(near(out[0], 1.0) && near(out[1], -1.0));
+    // [rms_norm]
+    let mut sums = [0.0f32; 4];
+    let options = RmsNormOptions::new().residual(x).sum(TensorMut::new(&mut sums, [2, 2])?);
+    context.rms_norm(x, TensorMut::new(&mut out, [2, 2])?, options)?; // of x + x, which is in sums then
+    // [end]
+    assert!(near(out[0], 1.41421) && sums[0] == 6.0);
+    // [softmax]
+    context.softmax(x, 0, TensorMut::new(&mut out, [2, 2])?)?; // down the columns
+    context.log_softmax(x, -1, TensorMut::new(&mut out, [2, 2])?)?; // along the rows
+    // [end]
+    assert!(near(out[1], -3.04859));
+    // [activation]
+    context.activation(Activation::Silu, &QUERY, &mut out)?;
+    // [end]
+    assert!(near(out[0], 2.85772));
+    // [gemm]
+    let options = GemmOptions::new().alpha(0.5).beta(-1.0).c(x);
+    context.gemm(x, x, TensorMut::new(&mut out, [2, 2])?, options)?; // x x / 2 - x
+    // [end]
+    assert_eq!(out, [1.5, 0.0, 0.0, 1.5]);
     // [multi_head_attention]
     let identity = [1.0f32, 0.0, 0.0, 1.0];
     let w = Tensor::new(&identity, [2, 2])?;
@@ -143,6 +163,20 @@ fn positions() -> Result<()> {
     context.rotary(x, turned, RotaryOptions::new().offset(3))?;
     // [end]
     assert!(near(out[0], 3.0 * 3f32.cos()));
+    // [rotary_frequencies]
+    let options = RotaryFrequenciesOptions::new()
+        .kind(FrequenciesKind::Llama3)
+        .base(500000.0)
+        .factor(8.0)
+        .original_length(8192)
+        .low_frequency_factor(1.0)
+        .high_frequency_factor(4.0);
+    let mut frequencies = [0.0f32; 64];
+    let factor = rotary_frequencies(&mut frequencies, options)?; // Llama 3.1
+    let (x, turned) = (Tensor::new(&[1.0f32; 128], [1, 128])?, [0.0f32; 128]);
+    let _ = (x, turned, RotaryOptions::new().frequencies(&frequencies).attention_factor(factor));
+    // [end]
+    assert!(factor == 1.0 && frequencies[0] == 1.0 && frequencies[63] < 4e-7);
     // [alibi_slopes]
     let mut slopes = [0.0f32; 4];
     alibi_slopes(&mut slopes)?; // [1/4, 1/16, 1/64, 1/256]

@@ -46,9 +46,9 @@ fn a_decoder_over_a_cache_gives_the_bits_of_one_causal_call() {
     let saved = cache.save().unwrap();
     cache.truncate(4).unwrap();
     assert_eq!(cache.len(), 4);
-    let restored = KvCache::restore(&saved, 0).unwrap();
+    let restored = KvCache::restore(&saved, None).unwrap();
     assert_eq!((restored.len(), restored.size() > 0), (L, true));
-    assert_eq!(KvCache::restore(&saved[..20], 0).err().unwrap().status(), Status::BadValue);
+    assert_eq!(KvCache::restore(&saved[..20], None).err().unwrap().status(), Status::BadValue);
 }
 
 #[test]

@@ -92,8 +92,9 @@ public final class AttentionOptions {
     return this;
   }
 
-  /** finite; 0: 1 / sqrt(D) for the dot product, 1 for other score functions */
+  /** finite; left out: 1 / sqrt(D) for the dot product, 1 for other score functions */
   public AttentionOptions scale(float scale) {
+    flags |= 256;
     this.scale = scale;
     return this;
   }

@@ -109,16 +109,68 @@ public final class Fovea {
     }
   }
 
+  /** Softmax over an axis, counted from 0, or from -1 for the last one backwards. */
+  public static Tensor softmax(Tensor x, int axis) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    softmax(null, x, axis, out);
+    return out;
+  }
+
+  public static void softmax(Context context, Tensor x, int axis, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
+      call.run(() -> Native.fovea_softmax(c, input, axis, o));
+    }
+  }
+
+  /** The logarithm of softmax. */
+  public static Tensor logSoftmax(Tensor x, int axis) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    logSoftmax(null, x, axis, out);
+    return out;
+  }
+
+  public static void logSoftmax(Context context, Tensor x, int axis, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
+      call.run(() -> Native.fovea_log_softmax(c, input, axis, o));
+    }
+  }
+
   // ---- products and rows --------------------------------------------------------------------------------------------
 
-  /** a b for a [M,K] or [B,M,K] and b [K,N] or [B,K,N]. */
+  /** a b for a [...,M,K] and b [...,K,N], up to two axes before these, of which those of size 1 are repeated. */
   public static Tensor matmul(Tensor a, Tensor b) {
-    long[] shape = (a.shape.length >= b.shape.length ? a : b).shape();
-    if (a.shape.length >= 2 && shape.length >= 2) shape[shape.length - 2] = a.shape[a.shape.length - 2];
-    if (shape.length > 0) shape[shape.length - 1] = b.last();
-    Tensor out = Tensor.zeros(a.dtype, shape);
+    Tensor out = Tensor.zeros(a.dtype, productShape(a, b));
     matmul(null, a, b, out);
     return out;
+  }
+
+  private static long[] productShape(Tensor a, Tensor b) {
+    Tensor longer = a.shape.length >= b.shape.length ? a : b, shorter = longer == a ? b : a;
+    long[] shape = longer.shape();
+    int missing = shape.length - shorter.shape.length;
+    for (int axis = missing; axis < shape.length - 2; ++axis) {
+      if (shape[axis] == 1) shape[axis] = shorter.shape[axis - missing];
+    }
+    if (a.shape.length >= 2 && shape.length >= 2) shape[shape.length - 2] = a.shape[a.shape.length - 2];
+    if (shape.length > 0) shape[shape.length - 1] = b.last();
+    return shape;
+  }
+
+  /** alpha a b + beta c, which options have. */
+  public static Tensor gemm(Tensor a, Tensor b, GemmOptions options) {
+    Tensor out = Tensor.zeros(a.dtype, productShape(a, b));
+    gemm(null, a, b, out, options);
+    return out;
+  }
+
+  public static void gemm(Context context, Tensor a, Tensor b, Tensor out, GemmOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), left = call.in(a), right = call.in(b), o = call.out(out),
+                    raw = GemmOptions.raw(options, call);
+      call.run(() -> Native.fovea_gemm(c, left, right, o, raw));
+    }
   }
 
   public static void matmul(Context context, Tensor a, Tensor b, Tensor out) {
@@ -140,6 +192,36 @@ public final class Fovea {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
                     raw = LayerNormOptions.raw(options, call);
       call.run(() -> Native.fovea_layer_norm(c, input, o, raw));
+    }
+  }
+
+  /** Normalisation by the root of the mean square over the last axis. */
+  public static Tensor rmsNorm(Tensor x, RmsNormOptions options) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    rmsNorm(null, x, out, options);
+    return out;
+  }
+
+  public static void rmsNorm(Context context, Tensor x, Tensor out, RmsNormOptions options) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
+                    raw = RmsNormOptions.raw(options, call);
+      call.run(() -> Native.fovea_rms_norm(c, input, o, raw));
+    }
+  }
+
+  /** An activation alone, element by element. */
+  public static Tensor activation(Activation activation, Tensor x) {
+    Tensor out = Tensor.zeros(x.dtype, x.shape);
+    activation(null, activation, x, out);
+    return out;
+  }
+
+  public static void activation(Context context, Activation activation, Tensor x, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
+      int number = activation.number;
+      call.run(() -> Native.fovea_activation(c, number, input, o));
     }
   }
 
@@ -213,6 +295,19 @@ public final class Fovea {
                     raw = RotaryOptions.raw(options, call);
       call.run(() -> Native.fovea_rotary(c, input, o, raw));
     }
+  }
+
+  /**
+   * Writes the frequencies that a model's configuration asks for, what {@link RotaryOptions#frequencies} takes, one for each
+   * pair, and gives its attention factor.
+   */
+  public static float rotaryFrequencies(Tensor frequencies, RotaryFrequenciesOptions options) {
+    Tensor factor = Tensor.zeros(1);
+    try (Call call = new Call()) {
+      MemorySegment o = call.out(frequencies), f = call.out(factor), raw = RotaryFrequenciesOptions.raw(options, call);
+      call.run(() -> Native.fovea_rotary_frequencies(o, f, raw));
+    }
+    return factor.toFloats()[0];
   }
 
   /** The slopes of ALiBi for that many heads. */

@@ -23,8 +23,9 @@ public final class KernelRegressionOptions {
     return this;
   }
 
-  /** the kernel's width, &gt; 0 and finite; 0: 1 */
+  /** the kernel's width, &gt; 0 and finite; left out: 1 */
   public KernelRegressionOptions sigma(float sigma) {
+    flags |= 512;
     this.sigma = sigma;
     return this;
   }

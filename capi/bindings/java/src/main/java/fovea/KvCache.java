@@ -22,8 +22,18 @@ public final class KvCache extends Handle {
     }
   }
 
-  /** A cache of what save gave. capacity 0: as it was saved with. */
+  /** A cache of what save gave, with the capacity it was saved with. */
+  public static KvCache restore(byte[] bytes) {
+    return restored(bytes, 0);
+  }
+
+  /** A cache of what save gave, with another capacity. */
   public static KvCache restore(byte[] bytes, long capacity) {
+    if (capacity == 0) throw new FoveaException(Status.BAD_VALUE, "capacity is 0, expected at least 1");
+    return restored(bytes, capacity);
+  }
+
+  private static KvCache restored(byte[] bytes, long capacity) {
     try (Call call = new Call(); Arena arena = Arena.ofConfined()) {
       MemorySegment copy = arena.allocate(Math.max(bytes.length, 1)), made = call.made();
       MemorySegment.copy(bytes, 0, copy, ValueLayout.JAVA_BYTE, 0, bytes.length);

@@ -41,8 +41,9 @@ public final class KvCacheSizes {
     return this;
   }
 
-  /** Dv, 1 to 1024; 0: head_dim */
+  /** Dv, 1 to 1024; left out: head_dim */
   public KvCacheSizes valueDim(long valueDim) {
+    if (valueDim == 0) throw new FoveaException(Status.BAD_VALUE, "valueDim is 0, expected at least 1");
     this.valueDim = valueDim;
     return this;
   }

@@ -171,6 +171,27 @@ final class Layouts {
     }
   }
 
+  static final class fovea_gemm_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_FLOAT.withName("alpha"),
+        JAVA_FLOAT.withName("beta"),
+        JAVA_INT.withName("reserved"),
+        ADDRESS.withName("c"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long alpha = place("alpha");
+    static final long beta = place("beta");
+    static final long reserved = place("reserved");
+    static final long c = place("c");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
   static final class fovea_matmul_pack_options {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
@@ -261,13 +282,17 @@ final class Layouts {
         JAVA_FLOAT.withName("base"),
         JAVA_FLOAT.withName("dropout"),
         JAVA_LONG.withName("offset"),
-        JAVA_LONG.withName("dropout_seed"));
+        JAVA_LONG.withName("dropout_seed"),
+        JAVA_INT.withName("flags"),
+        JAVA_INT.withName("reserved"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long base = place("base");
     static final long dropout = place("dropout");
     static final long offset = place("offset");
     static final long dropout_seed = place("dropout_seed");
+    static final long flags = place("flags");
+    static final long reserved = place("reserved");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -283,7 +308,13 @@ final class Layouts {
         JAVA_INT.withName("reserved"),
         JAVA_LONG.withName("rotary_dim"),
         JAVA_LONG.withName("offset"),
-        ADDRESS.withName("positions"));
+        ADDRESS.withName("positions"),
+        ADDRESS.withName("frequencies"),
+        ADDRESS.withName("sections"),
+        ADDRESS.withName("cosines"),
+        ADDRESS.withName("sines"),
+        JAVA_FLOAT.withName("attention_factor"),
+        JAVA_INT.withName("reserved_tail"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long flags = place("flags");
@@ -293,6 +324,51 @@ final class Layouts {
     static final long rotary_dim = place("rotary_dim");
     static final long offset = place("offset");
     static final long positions = place("positions");
+    static final long frequencies = place("frequencies");
+    static final long sections = place("sections");
+    static final long cosines = place("cosines");
+    static final long sines = place("sines");
+    static final long attention_factor = place("attention_factor");
+    static final long reserved_tail = place("reserved_tail");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_rotary_frequencies_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_INT.withName("flags"),
+        JAVA_INT.withName("kind"),
+        JAVA_FLOAT.withName("base"),
+        JAVA_FLOAT.withName("factor"),
+        JAVA_LONG.withName("original_length"),
+        JAVA_LONG.withName("length"),
+        JAVA_FLOAT.withName("low_frequency_factor"),
+        JAVA_FLOAT.withName("high_frequency_factor"),
+        JAVA_FLOAT.withName("fast_rotations"),
+        JAVA_FLOAT.withName("slow_rotations"),
+        JAVA_FLOAT.withName("mscale"),
+        JAVA_FLOAT.withName("mscale_all_dim"),
+        ADDRESS.withName("short_factors"),
+        ADDRESS.withName("long_factors"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long flags = place("flags");
+    static final long kind = place("kind");
+    static final long base = place("base");
+    static final long factor = place("factor");
+    static final long original_length = place("original_length");
+    static final long length = place("length");
+    static final long low_frequency_factor = place("low_frequency_factor");
+    static final long high_frequency_factor = place("high_frequency_factor");
+    static final long fast_rotations = place("fast_rotations");
+    static final long slow_rotations = place("slow_rotations");
+    static final long mscale = place("mscale");
+    static final long mscale_all_dim = place("mscale_all_dim");
+    static final long short_factors = place("short_factors");
+    static final long long_factors = place("long_factors");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -337,17 +413,46 @@ final class Layouts {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
         JAVA_FLOAT.withName("epsilon"),
-        JAVA_INT.withName("reserved"),
+        JAVA_INT.withName("flags"),
         ADDRESS.withName("weight"),
         ADDRESS.withName("bias"),
-        ADDRESS.withName("residual"));
+        ADDRESS.withName("residual"),
+        ADDRESS.withName("sum"),
+        ADDRESS.withName("mean"),
+        ADDRESS.withName("inverse_deviation"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long epsilon = place("epsilon");
-    static final long reserved = place("reserved");
+    static final long flags = place("flags");
     static final long weight = place("weight");
     static final long bias = place("bias");
     static final long residual = place("residual");
+    static final long sum = place("sum");
+    static final long mean = place("mean");
+    static final long inverse_deviation = place("inverse_deviation");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_rms_norm_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_FLOAT.withName("epsilon"),
+        JAVA_INT.withName("flags"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("residual"),
+        ADDRESS.withName("sum"),
+        ADDRESS.withName("inverse_deviation"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long epsilon = place("epsilon");
+    static final long flags = place("flags");
+    static final long weight = place("weight");
+    static final long residual = place("residual");
+    static final long sum = place("sum");
+    static final long inverse_deviation = place("inverse_deviation");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

@@ -29,10 +29,7 @@ public final class MhaOptions {
     return this;
   }
 
-  /**
-   * scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. scale 0: 1 / sqrt(D) for the dot
-   * product, else 1. NULL: defaults
-   */
+  /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults */
   public MhaOptions attention(AttentionOptions attention) {
     this.attention = attention;
     return this;
@@ -46,7 +43,7 @@ public final class MhaOptions {
 
   /**
    * turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length;
-   * or at positions[i], which needs as many queries as keys. NULL: none
+   * or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
    */
   public MhaOptions rotary(RotaryOptions rotary) {
     this.rotary = rotary;

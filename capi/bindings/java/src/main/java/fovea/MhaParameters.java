@@ -48,8 +48,9 @@ public final class MhaParameters {
     return this;
   }
 
-  /** Hkv, a divisor of H; 0: H */
+  /** Hkv, a divisor of H; left out: H */
   public MhaParameters kvHeads(long kvHeads) {
+    if (kvHeads == 0) throw new FoveaException(Status.BAD_VALUE, "kvHeads is 0, expected at least 1");
     this.kvHeads = kvHeads;
     return this;
   }

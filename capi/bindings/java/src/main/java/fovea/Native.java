@@ -220,6 +220,32 @@ final class Native {
     }
   }
 
+  private static final class Softmax {
+    static final MethodHandle CALL = Library.function(
+        "fovea_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
+  }
+
+  static int fovea_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out) {
+    try {
+      return (int) Softmax.CALL.invokeExact(context, x, axis, out);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class LogSoftmax {
+    static final MethodHandle CALL = Library.function(
+        "fovea_log_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
+  }
+
+  static int fovea_log_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out) {
+    try {
+      return (int) LogSoftmax.CALL.invokeExact(context, x, axis, out);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
   private static final class Matmul {
     static final MethodHandle CALL = Library.function(
         "fovea_matmul", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
@@ -228,6 +254,19 @@ final class Native {
   static int fovea_matmul(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out) {
     try {
       return (int) Matmul.CALL.invokeExact(context, a, b, out);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class Gemm {
+    static final MethodHandle CALL = Library.function(
+        "fovea_gemm", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_gemm(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out, MemorySegment options) {
+    try {
+      return (int) Gemm.CALL.invokeExact(context, a, b, out, options);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -493,6 +532,19 @@ final class Native {
     }
   }
 
+  private static final class RotaryFrequencies {
+    static final MethodHandle CALL = Library.function(
+        "fovea_rotary_frequencies", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_rotary_frequencies(MemorySegment frequencies, MemorySegment attentionFactor, MemorySegment options) {
+    try {
+      return (int) RotaryFrequencies.CALL.invokeExact(frequencies, attentionFactor, options);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
   private static final class AlibiSlopes {
     static final MethodHandle CALL = Library.function(
         "fovea_alibi_slopes", FunctionDescriptor.of(JAVA_INT, ADDRESS));
@@ -501,6 +553,19 @@ final class Native {
   static int fovea_alibi_slopes(MemorySegment out) {
     try {
       return (int) AlibiSlopes.CALL.invokeExact(out);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class Activation {
+    static final MethodHandle CALL = Library.function(
+        "fovea_activation", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_activation(MemorySegment context, int activation, MemorySegment x, MemorySegment out) {
+    try {
+      return (int) Activation.CALL.invokeExact(context, activation, x, out);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -540,6 +605,19 @@ final class Native {
   static int fovea_layer_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options) {
     try {
       return (int) LayerNorm.CALL.invokeExact(context, x, out, options);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class RmsNorm {
+    static final MethodHandle CALL = Library.function(
+        "fovea_rms_norm", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+  }
+
+  static int fovea_rms_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options) {
+    try {
+      return (int) RmsNorm.CALL.invokeExact(context, x, out, options);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }

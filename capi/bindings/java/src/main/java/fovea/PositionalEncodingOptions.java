@@ -12,11 +12,13 @@ public final class PositionalEncodingOptions {
   private float dropout;
   private long offset;
   private long dropoutSeed;
+  private int flags;
 
   public PositionalEncodingOptions() {}
 
-  /** &gt; 1 and finite; 0: 10000 */
+  /** &gt; 1 and finite; left out: 10000 */
   public PositionalEncodingOptions base(float base) {
+    flags |= 1;
     this.base = base;
     return this;
   }
@@ -47,6 +49,7 @@ public final class PositionalEncodingOptions {
     raw.set(JAVA_FLOAT, Layouts.fovea_positional_encoding_options.dropout, options.dropout);
     raw.set(JAVA_LONG, Layouts.fovea_positional_encoding_options.offset, options.offset);
     raw.set(JAVA_LONG, Layouts.fovea_positional_encoding_options.dropout_seed, options.dropoutSeed);
+    raw.set(JAVA_INT, Layouts.fovea_positional_encoding_options.flags, options.flags);
     return raw;
   }
 }

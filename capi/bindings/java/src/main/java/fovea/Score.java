@@ -18,7 +18,8 @@ import java.lang.foreign.MemorySegment;
  *   CONCAT                              [h,Dq+Dk]   [h] or NULL    [h]                               any Dq, Dk
  *   GAUSSIAN                                                                      &gt; 0, finite        Dq = Dk
  * </pre>
- * <p>options.scale multiplies the score; 0, the default, means 1 / sqrt(D) for DOT and 1 for all others.
+ * <p>options.scale multiplies the score; 0 without FOVEA_SCALE_GIVEN, the default, means 1 / sqrt(D) for DOT and 1
+ * for all others.
  * <p>The tanh of ADDITIVE and CONCAT is taken of the whole range: units whose arguments are so large that products
  * of exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of
  * the two projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them.

@@ -112,11 +112,11 @@ final class StateTest {
       byte[] saved = cache.save();
       cache.truncate(4);
       same(cache.length(), 4L);
-      try (KvCache restored = KvCache.restore(saved, 0)) {
+      try (KvCache restored = KvCache.restore(saved)) {
         same(restored.length(), (long) length);
         same(restored.size(), cache.size());
       }
-      refused(Status.BAD_VALUE, () -> KvCache.restore(Arrays.copyOf(saved, 20), 0));
+      refused(Status.BAD_VALUE, () -> KvCache.restore(Arrays.copyOf(saved, 20)));
     }
     refused(IllegalStateException.class, () -> closed.truncate(1), "KvCache was closed");
   }

@@ -137,7 +137,25 @@ final class WorkedExamples {
     near(Fovea.exp(Tensor.of(new float[] {0, 1})).toFloats(), new float[] {1, (float) Math.E}, 1e-6);
     near(Fovea.tanh(Tensor.of(new float[] {0, 1})).toFloats(), new float[] {0, (float) Math.tanh(1)}, 1e-6);
     same(Fovea.alibiSlopes(2).toFloats(), 1 / 16f, 1 / 256f);
+    Tensor frequencies = Tensor.zeros(2);
+    float factor = Fovea.rotaryFrequencies(frequencies, new RotaryFrequenciesOptions().kind(FrequenciesKind.YARN).base(100)
+        .factor(4).originalLength(4096).fastRotations(32).slowRotations(1));
+    near(frequencies.toFloats(), new float[] {1, 0.1f}, 1e-6);
+    near(new float[] {factor}, new float[] {(float) (1 + Math.log(4) / 10)}, 1e-6);
     near(Fovea.layerNorm(x, new LayerNormOptions().residual(unit)).toFloats(), new float[] {0, 0, -1, 1}, 1e-4);
+    Tensor total = Tensor.zeros(1, 2), mean = Tensor.zeros(1), inverse = Tensor.zeros(1);
+    Tensor one = Tensor.of(new float[] {1, 2}, 1, 2), two = Tensor.of(new float[] {2, 2}, 1, 2);
+    near(Fovea.layerNorm(one, new LayerNormOptions().epsilon(0.75f).residual(two).sum(total).mean(mean)
+        .inverseDeviation(inverse)).toFloats(), new float[] {-0.5f, 0.5f}, 1e-6);
+    same(total.toFloats(), 3, 4);
+    near(mean.toFloats(), new float[] {3.5f}, 1e-6);
+    near(inverse.toFloats(), new float[] {1}, 1e-6);
+    near(Fovea.rmsNorm(one, new RmsNormOptions().epsilon(3.5f).residual(two).weight(Tensor.of(new float[] {1, 2}))
+        .weightFromOne()).toFloats(), new float[] {1.5f, 3}, 1e-6);
+    same(Fovea.softmax(two, 0).toFloats(), 1, 1);
+    near(Fovea.logSoftmax(two, -1).toFloats(), new float[] {(float) -Math.log(2), (float) -Math.log(2)}, 1e-6);
+    same(Fovea.activation(Activation.RELU, Tensor.of(new float[] {-1, 2})).toFloats(), 0, 2);
+    same(Fovea.gemm(one, unit, new GemmOptions().alpha(3).beta(-1).c(one)).toFloats(), 2, 4);
     near(Fovea.rotary(x, new RotaryOptions().offset(0)).toFloats(),
         new float[] {1, 2, (float) (3 * Math.cos(1) - 4 * Math.sin(1)), (float) (3 * Math.sin(1) + 4 * Math.cos(1))},
         1e-6);

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of transformers' models, with every keyword that they give it.
+
+A keyword is computed, or known to change nothing, or an error: none that changes the result is dropped. What fovea does not
+compute (a gradient, dropout, another device or element type) PyTorch does, with the same keywords.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from ..errors import BadArgument
+from .attention import DTYPES, are_readable, compute, pytorchs_own, with_autocast
+from .formula import attention_formula
+from .transforms import DIRECT, PYTORCH, way
+
+CHANGE_NOTHING = {
+    # What the mask says already, as transformers makes it for PyTorch's own function.
+    "position_ids", "cache_position", "seq_idx", "max_length_q", "max_length_k", "max_seqlen_q", "max_seqlen_k",
+    # Caches, which have done their work before attention is called.
+    "cache", "layer_idx", "past_key_value", "past_key_values", "use_cache",
+    # What a model returns, or makes of the result.
+    "labels", "logits_to_keep", "num_items_in_batch", "output_hidden_states", "output_router_logits", "return_dict",
+    # How other functions compute the same.
+    "deterministic", "kernel_options"}
+"""Keywords that do not change what attention computes."""
+
+
+def transformers_attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None, *,
+                           softcap=None, s_aux=None, sinks=None, position_bias=None, sliding_window=None, head_mask=None,
+                           output_attentions=None, cu_seq_lens_q=None, cu_seq_lens_k=None, **others):
+    """An attention function as transformers calls them: tensors [B, H, L, D], grouped heads; returns ([B, L, H, D], weights),
+    weights [B, H, Q, K] with output_attentions, else None.
+
+    attention_mask: bool, true: attend, or of numbers, or None; where None leaves them out, sliding_window says what is
+    attended, and cu_seq_lens (sequences one after another in one row) in any case. s_aux: sinks [H], or as sinks [B, H, Q, 1].
+    """
+    for name, given in others.items():
+        if given is not None and name not in CHANGE_NOTHING:
+            raise TypeError(f"fovea's attention does not know the keyword {name!r} that {type(module).__name__} gives it: "
+                            "choose another attn_implementation for this model or, if that keyword does not change what "
+                            f"attention computes, call fovea.torch.register_with_transformers(change_nothing=[{name!r}])")
+    if s_aux is not None and sinks is not None:
+        raise TypeError("fovea's attention takes s_aux or sinks, not both")
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    mask, bias = _mask_and_bias(attention_mask, key.shape[-2])
+    if attention_mask is None and sliding_window is not None and key.shape[-2] > sliding_window:
+        mask = _window(query, key, causal, sliding_window)
+    if attention_mask is None and cu_seq_lens_q is None:
+        causal = bool(causal and query.shape[-2] > 1)
+    elif cu_seq_lens_q is not None:
+        packed, causal = _packed(query, key, bool(causal and attention_mask is None), cu_seq_lens_q, cu_seq_lens_k)
+        mask = packed if mask is None else mask & packed
+    else:
+        causal = False
+    if position_bias is not None:
+        bias = position_bias if bias is None else bias + position_bias
+    options = {"mask": mask, "bias": bias, "sinks": s_aux if sinks is None else sinks, "is_causal": causal, "scale": scaling,
+               "softcap": softcap}
+    out, weights = _attend(query, key, value, options, dropout, head_mask, bool(output_attentions))
+    return out.transpose(1, 2).contiguous(), weights
+
+
+def _mask_and_bias(attention_mask, key_len):
+    if attention_mask is None:
+        return None, None
+    if not isinstance(attention_mask, torch.Tensor):
+        raise TypeError(f"fovea's attention takes an attention_mask that is a tensor, not a {type(attention_mask).__name__}")
+    if attention_mask.shape[-1] > key_len:  # made for all that a cache can hold
+        attention_mask = attention_mask[..., :key_len]
+    return (attention_mask, None) if attention_mask.dtype == torch.bool else (None, attention_mask)
+
+
+def _window(query, key, causal, size):
+    """Of a causal query, the last of which faces the last key where there is one alone: its own key and size - 1 before it."""
+    query_len, key_len = query.shape[-2], key.shape[-2]
+    if not causal:
+        raise ValueError("fovea's attention takes a sliding_window that is not causal as an attention_mask alone")
+    last = torch.arange(query_len, device=query.device) if query_len > 1 else torch.tensor([key_len - 1], device=query.device)
+    return torch.arange(key_len, device=query.device) > last[:, None] - size
+
+
+def _packed(query, key, causal, cu_seq_lens_q, cu_seq_lens_k):
+    """(which keys are of the query's own sequence, whether the call is causal)"""
+    if cu_seq_lens_k is None:
+        cu_seq_lens_k = cu_seq_lens_q
+    ids = []
+    for name, x, ends in (("cu_seq_lens_q", query, cu_seq_lens_q), ("cu_seq_lens_k", key, cu_seq_lens_k)):
+        if not isinstance(ends, torch.Tensor) or x.shape[0] != 1 or (
+                not torch.compiler.is_compiling() and int(ends[-1]) > x.shape[-2]):
+            raise ValueError(f"{name}: expected a tensor of at most {x.shape[-2]}, for one row of sequences")
+        ids.append(torch.bucketize(torch.arange(x.shape[-2], device=x.device), ends.to(x.device, torch.int64)[1:], right=True))
+    if causal and cu_seq_lens_k is not cu_seq_lens_q and not torch.equal(cu_seq_lens_q, cu_seq_lens_k):
+        raise ValueError("cu_seq_lens_k: where it differs from cu_seq_lens_q, causal attention asks for an attention_mask")
+    return ids[0][:, None] == ids[1], causal
+
+
+def _attend(query, key, value, options, dropout, head_mask, with_weights):
+    """(out [B, H, Q, Dv], weights or None)"""
+    given = [x for x in (query, key, value, options["mask"], options["bias"], options["sinks"]) if x is not None]
+    how = way(given)
+    if how != PYTORCH and not dropout and head_mask is None and options["scale"] != 0 and are_readable(given):
+        if torch.is_autocast_enabled("cpu"):
+            query, key, value, options["bias"] = with_autocast((query, key, value, options["bias"]))
+        if query.dtype in DTYPES and key.dtype == query.dtype == value.dtype:
+            try:
+                return _by_fovea(how, query, key, value, options, with_weights)
+            except BadArgument:  # which the library leaves to PyTorch
+                pass
+    mask, bias = options["mask"], options["bias"]
+    if with_weights or head_mask is not None or options["softcap"] is not None or options["sinks"] is not None or (
+            bias is not None and (mask is not None or options["is_causal"])):
+        out, weights = attention_formula(query, key, value, **options, dropout=dropout, head_mask=head_mask)
+        return out, weights if with_weights else None
+    out = pytorchs_own(query, key, value, mask if bias is None else bias, dropout, options["is_causal"] and mask is None,
+                       scale=options["scale"], enable_gqa=query.shape[1] != key.shape[1])
+    return out, None
+
+
+def _by_fovea(how, query, key, value, options, with_weights):
+    if not query.shape[0] == key.shape[0] == value.shape[0]:
+        batch = max(query.shape[0], key.shape[0])
+        query, key, value = (x.expand(batch, -1, -1, -1) for x in (query, key, value))
+    mask, bias, sinks = (options[name] for name in ("mask", "bias", "sinks"))
+    options = {**options, "mask": _of_rank_4(mask, key), "bias": _of_rank_4(bias, key)}
+    by_query = sinks is not None and sinks.dim() > 1
+    if how != DIRECT:
+        if by_query or with_weights:
+            return attention_formula(query, key, value, **options)
+        return torch.ops.fovea.attention(query, key, value, *options.values()), None
+    outputs = {}
+    if with_weights:
+        outputs["weights"] = _empty(query.shape[:3] + key.shape[2:3])
+    if by_query:
+        outputs["log_sum_exp"] = _empty(query.shape[:3])
+        options["sinks"] = None
+    out = compute(query, key, value, **options, outputs=outputs)
+    weights = outputs.get("weights")
+    if by_query:  # which takes exp(sink) / (exp(log-sum-exp) + exp(sink)) away
+        kept = torch.sigmoid(outputs["log_sum_exp"][..., None] - sinks.float())
+        out = (out * kept).to(query.dtype)
+        weights = None if weights is None else weights * kept
+    return out, None if weights is None else weights.to(query.dtype)
+
+
+def _of_rank_4(x, key):
+    """Masks broadcast as PyTorch's do, but for the columns, which the library wants whole."""
+    if x is None:
+        return None
+    x = x if x.dim() == 4 else x.view((1,) * (4 - x.dim()) + x.shape)
+    return x if x.shape[-1] == key.shape[-2] else x.expand(*x.shape[:-1], key.shape[-2])
+
+
+def _empty(shape):
+    return torch.empty(tuple(shape), dtype=torch.float32, device="cpu")
+
+
+def register_with_transformers(name: str = "fovea", *, change_nothing: Iterable[str] = ()) -> None:
+    """Makes attn_implementation=name known to transformers; masks come as for PyTorch's own function.
+
+    A keyword that a model gives attention and fovea does not know is an error, unless `change_nothing` names it: one that is
+    known not to change what attention computes."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
+
+    CHANGE_NOTHING.update(change_nothing)
+    AttentionInterface.register(name, transformers_attention)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(name, sdpa_mask)
