@@ -102,7 +102,8 @@ Status read_data(const DlTensor &given, fovea_tensor *tensor) {
     return fail(FOVEA_NULL_POINTER, "dl_tensor.data is NULL, expected memory under its byte_offset %" PRIu64,
                 given.byte_offset);
   }
-  if (given.byte_offset > UINTPTR_MAX - reinterpret_cast<uintptr_t>(given.data)) {
+  // No object is larger than PTRDIFF_MAX, and adding more to a pointer is undefined.
+  if (given.byte_offset > PTRDIFF_MAX || given.byte_offset > UINTPTR_MAX - reinterpret_cast<uintptr_t>(given.data)) {
     return fail(FOVEA_SIZE_OVERFLOW, "dl_tensor.byte_offset is %" PRIu64 ", which leaves the address space",
                 given.byte_offset);
   }

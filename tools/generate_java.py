@@ -67,10 +67,25 @@ class Java:
             returns = layout(function["returns"], self.aliases)
             descriptor, java = f"FunctionDescriptor.of({', '.join(filter(None, [returns, kinds]))})", TYPES[returns]
             result = f"return ({java}) "
+        if function["returns"]["c"] == "fovea_status":
+            return self.pinning(name, given, values, descriptor)
         return (f"  private static final class {camel(plain(name))} {{\n    static final MethodHandle CALL = Library.function(\n"
                 f"        \"{name}\", {descriptor});\n  }}\n\n"
                 f"  static {java} {name}({given}) {{\n    try {{\n"
                 f"      {result}{camel(plain(name))}.CALL.invokeExact({values});\n"
+                "    } catch (Throwable thrown) {\n      throw Library.unexpected(thrown);\n    }\n  }\n")
+
+    def pinning(self, name, given, values, descriptor):
+        """A function that computes: it keeps the arenas of its segments open. Handles are made when they are wanted."""
+        short = camel(plain(name))
+        return (f"  private static final class {short} {{\n    static final FunctionDescriptor ARGUMENTS = {descriptor};\n"
+                f"    static final MethodHandle CALL = Library.function(\"{name}\", ARGUMENTS);\n  }}\n\n"
+                f"  private static final class {short}Pinning {{\n    static final MethodHandle CALL = Library.pinning("
+                f"\"{name}\", {short}.ARGUMENTS, Pins.FEW);\n  }}\n\n"
+                f"  static int {name}({given}, MemorySegment[] pins) {{\n    try {{\n"
+                f"      if (pins == null) return (int) {short}.CALL.invokeExact({values});\n"
+                f"      if (pins.length == Pins.FEW) return (int) {short}Pinning.CALL.invokeExact({values}, pins);\n"
+                f"      return (int) Library.pinning(\"{name}\", {short}.ARGUMENTS, pins.length).invokeExact({values}, pins);\n"
                 "    } catch (Throwable thrown) {\n      throw Library.unexpected(thrown);\n    }\n  }\n")
 
     def functions(self):

@@ -19,7 +19,9 @@
  *           float32's digits where all their tensors have one type of 16 bits, and say by how much results are off then.
  * Empty     A call whose outputs have no elements is checked like any other, but for the values in its tensors: no data is
  *           looked at, and it takes neither memory nor time, however large its other sizes are.
- * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed".
+ * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed". Tensors
+ *           overlap where a byte is an element's of both: those that interleave without sharing one do not. Only where
+ *           strides have no order, so that a search of 65536 steps finds neither, are they taken to.
  * Errors    Functions return a fovea_status. For any but FOVEA_OK, fovea_last_error() gives, on the same thread, one line
  *           of printable ASCII that names the argument, its value and what was expected. Nothing is printed, nothing
  *           aborts, no C++ exception leaves the library.
@@ -27,7 +29,9 @@
  *           or destroys a handle says what else may use it meanwhile. The result has the same bits whatever the number of
  *           threads, from call to call, and (without dropout, whose choice goes by the entry's number) for a batch entry
  *           wherever it stands in the batch (same build, same instruction set; additive and concat scores also ask for
- *           the same kind of processor, whose estimate of a reciprocal they start from). Where threads cannot be created, calls
+ *           the same kind of processor, whose estimate of a reciprocal they start from). What another thread writes to a call's
+ *           inputs meanwhile, numbers that lead to memory (lengths, offsets, positions) among them, may give wrong results or
+ *           an error, and never touches memory outside the tensors. Where threads cannot be created, calls
  *           do all their work on the calling thread; and so they do in a child that was forked after oneTBB's threads were
  *           used, or for good when oneTBB fails for lack of memory. (oneTBB ends the process if threads run out while it
  *           creates some; before its first use here it is tried whether as many can be created.) A library that has used
@@ -289,9 +293,10 @@ enum {
  * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
  * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
  * for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
- * output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
- * queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
- * results of fovea_exp may be.
+ * output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+ * unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+ * where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+ * denormal, as results of fovea_exp may be.
  *
  * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
  * and without B and H where it has rank 2. */
@@ -399,7 +404,7 @@ FOVEA_API fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_a
  *   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
  * outs F [S,...,Dv], lses F32 [S,...], out F [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
  * for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
- * 0 and -infinity. S >= 1. In place is not allowed. */
+ * 0 and -infinity; +infinity gives NaN and, unless another is NaN, +infinity. S >= 1. In place is not allowed. */
 FOVEA_API fovea_status fovea_merge_states(const fovea_context *context, const fovea_tensor *outs,
                                           const fovea_tensor *lses, const fovea_tensor *out,
                                           const fovea_tensor *log_sum_exp);

@@ -66,16 +66,16 @@ typedef struct fovea_rotary_options {
                          * largest position must not pass 2^34                                                               */
   const fovea_tensor *positions;   /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's      *
                                     * first axis. With sections [S,L] or [S,B,L]                                             */
-  const fovea_tensor *frequencies; /* F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by   *
-                                    * base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the     *
-                                    * largest position at most 2^34. fovea_rotary_frequencies makes what models use          */
-  const fovea_tensor *sections;    /* I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at        *
-                                    * positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 *
-                                    * 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends   */
-  const fovea_tensor *cosines;     /* F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and     *
-                                    * positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its  *
-                                    * position, and offset is 0. Instead of an angle: base, position_scale, frequencies are  *
-                                    * not given. Last axis contiguous                                                        */
+  const fovea_tensor *frequencies; /* F32 [P], P = rotary_dim / 2, any stride: pair j turns by this angle for each position, *
+                                    * not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and  *
+                                    * the largest position at most 2^34. fovea_rotary_frequencies makes what models use      */
+  const fovea_tensor *sections;    /* I32 or I64 [P], any stride, each in [0, S): pair j of row i stands at                  *
+                                    * positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, of 0, of 1, of *
+                                    * 2; Qwen3-VL has j mod 3, but 0 from three times that section's size on                 */
+  const fovea_tensor *cosines;     /* F [N,P]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are  *
+                                    * below N. Or F [B,L,P]: a row for each row of x, whatever its position, and offset is   *
+                                    * 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis     *
+                                    * contiguous                                                                             */
   const fovea_tensor *sines;       /* F, of cosines' shape, last axis contiguous; both are given or neither                  */
   float attention_factor;          /* cosines and sines are multiplied by it (YaRN, LongRoPE); finite; 0: 1; unless          *
                                     * FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN                                                    */
@@ -129,13 +129,13 @@ typedef struct fovea_rotary_frequencies_options {
   float slow_rotations;        /* of YARN: "beta_slow", > 0 and finite; 1 where a configuration has none                     */
   float mscale;                /* of YARN: >= 0 and finite, for attention_factor                                             */
   float mscale_all_dim;        /* of YARN: likewise                                                                          */
-  const fovea_tensor *short_factors; /* of LONGROPE: F32 [d/2], any stride, > 0 and finite                                   */
+  const fovea_tensor *short_factors; /* of LONGROPE: F32 [P], any stride, > 0 and finite                                     */
   const fovea_tensor *long_factors;  /* of LONGROPE: likewise                                                                */
 } fovea_rotary_frequencies_options;
 
 /* The frequencies and the attention factor that a model's configuration asks for, for fovea_rotary_options: Llama 3.1's,
  * YaRN's, LongRoPE's (Phi-3), ..., computed in float64 and rounded once.
- *   frequencies F32 [d/2], d being rotary_dim, any stride   attention_factor F32 [1], or NULL
+ *   frequencies F32 [P], any stride, d = 2 P being rotary_dim   attention_factor F32 [1], or NULL
  * attention_factor is 1, but of YARN, for a factor above 1, (1 + m ln factor / 10) / (1 + a ln factor / 10), m being mscale and
  * a mscale_all_dim if neither is 0, else 1 and 0; and of LONGROPE, likewise, sqrt(1 + ln factor / ln original_length). A
  * configuration that names another takes precedence. Zeros put at the end of the result leave those pairs as they are

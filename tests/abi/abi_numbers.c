@@ -58,6 +58,14 @@ VALUE(FOVEA_SCORE_GAUSSIAN, 4);
 
 VALUE(FOVEA_ROTARY_INTERLEAVED, 1);
 VALUE(FOVEA_ROTARY_INVERSE, 2);
+VALUE(FOVEA_ROTARY_ATTENTION_FACTOR_GIVEN, 32);
+VALUE(FOVEA_FREQUENCIES_PLAIN, 0);
+VALUE(FOVEA_FREQUENCIES_LINEAR, 1);
+VALUE(FOVEA_FREQUENCIES_DYNAMIC, 2);
+VALUE(FOVEA_FREQUENCIES_YARN, 3);
+VALUE(FOVEA_FREQUENCIES_LONGROPE, 4);
+VALUE(FOVEA_FREQUENCIES_LLAMA3, 5);
+VALUE(FOVEA_YARN_UNROUNDED, 1);
 
 #if defined(__LP64__)
 SIZE(fovea_tensor, 112);
@@ -135,13 +143,15 @@ OFFSET(fovea_kernel_regression_options, flags, 8);
 OFFSET(fovea_kernel_regression_options, sigma, 12);
 OFFSET(fovea_kernel_regression_options, weights, 16);
 
-SIZE(fovea_positional_encoding_options, 32);
+SIZE(fovea_positional_encoding_options, 40);
 OFFSET(fovea_positional_encoding_options, base, 8);
 OFFSET(fovea_positional_encoding_options, dropout, 12);
 OFFSET(fovea_positional_encoding_options, offset, 16);
 OFFSET(fovea_positional_encoding_options, dropout_seed, 24);
+OFFSET(fovea_positional_encoding_options, flags, 32);
+OFFSET(fovea_positional_encoding_options, reserved, 36);
 
-SIZE(fovea_rotary_options, 48);
+SIZE(fovea_rotary_options, 88);
 OFFSET(fovea_rotary_options, flags, 8);
 OFFSET(fovea_rotary_options, base, 12);
 OFFSET(fovea_rotary_options, position_scale, 16);
@@ -149,6 +159,28 @@ OFFSET(fovea_rotary_options, reserved, 20);
 OFFSET(fovea_rotary_options, rotary_dim, 24);
 OFFSET(fovea_rotary_options, offset, 32);
 OFFSET(fovea_rotary_options, positions, 40);
+OFFSET(fovea_rotary_options, frequencies, 48);
+OFFSET(fovea_rotary_options, sections, 56);
+OFFSET(fovea_rotary_options, cosines, 64);
+OFFSET(fovea_rotary_options, sines, 72);
+OFFSET(fovea_rotary_options, attention_factor, 80);
+OFFSET(fovea_rotary_options, reserved_tail, 84);
+
+SIZE(fovea_rotary_frequencies_options, 80);
+OFFSET(fovea_rotary_frequencies_options, flags, 8);
+OFFSET(fovea_rotary_frequencies_options, kind, 12);
+OFFSET(fovea_rotary_frequencies_options, base, 16);
+OFFSET(fovea_rotary_frequencies_options, factor, 20);
+OFFSET(fovea_rotary_frequencies_options, original_length, 24);
+OFFSET(fovea_rotary_frequencies_options, length, 32);
+OFFSET(fovea_rotary_frequencies_options, low_frequency_factor, 40);
+OFFSET(fovea_rotary_frequencies_options, high_frequency_factor, 44);
+OFFSET(fovea_rotary_frequencies_options, fast_rotations, 48);
+OFFSET(fovea_rotary_frequencies_options, slow_rotations, 52);
+OFFSET(fovea_rotary_frequencies_options, mscale, 56);
+OFFSET(fovea_rotary_frequencies_options, mscale_all_dim, 60);
+OFFSET(fovea_rotary_frequencies_options, short_factors, 64);
+OFFSET(fovea_rotary_frequencies_options, long_factors, 72);
 
 SIZE(fovea_attention_buffers, 160);
 OFFSET(fovea_attention_buffers, struct_size, 0);

@@ -133,6 +133,7 @@ TEST_SUITE("kernel regression") {
       REQUIRE_OK(fovea_kernel_regression(context, &q, &x, &y, &o, &options));
       CHECK(same_bits(out, zero));
       options.sigma = 1;
+      options.flags = FOVEA_SIGMA_GIVEN;
       o = one.view();
       REQUIRE_OK(fovea_kernel_regression(context, &q, &x, &y, &o, &options));
       CHECK(same_bits(out, one));
@@ -335,6 +336,12 @@ TEST_SUITE("kernel regression") {
     }
     for (float sigma : {-1.0f, -0.5f, kNan, kInfinity, -kInfinity}) {
       refuse(FOVEA_BAD_VALUE, {"sigma"}, [sigma](Call &call) { call.options.sigma = sigma; });
+    }
+    for (float sigma : {0.0f, -0.0f, -1.0f, kNan}) {
+      refuse(FOVEA_BAD_VALUE, {"sigma", "above 0"}, [sigma](Call &call) {
+        call.options.sigma = sigma;
+        call.options.flags |= FOVEA_SIGMA_GIVEN;
+      });
     }
     for (uint32_t flags : {1u, 2u, 16u, 64u, 128u, 0x80000000u}) {
       refuse(FOVEA_BAD_OPTION, {"flags"}, [flags](Call &call) { call.options.flags = flags; });

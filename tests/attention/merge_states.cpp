@@ -57,6 +57,23 @@ TEST_SUITE("merge_states") {
     }
   }
 
+  TEST_CASE("a part of log-sum-exp +infinity gives NaN and +infinity, one of NaN only NaN") {
+    for (const float nan_too : {0.0f, kNan}) {
+      Tensor<float> outs({3, 2, 5}), lses({3, 2});
+      outs.fill([] { return 1.0f; });
+      lses.assign({0, 1, kInfinity, 2, nan_too, 3});
+      const fovea_tensor outs_view = outs.view(), lses_view = lses.view();
+      for_each_isa([&](const fovea_context *context) {
+        const Tensor<float> out({2, 5}), lse({2});
+        const fovea_tensor out_view = out.view(), lse_view = lse.view();
+        REQUIRE_OK(fovea_merge_states(context, &outs_view, &lses_view, &out_view, &lse_view));
+        for (int64_t d = 0; d < 5; ++d) CHECK(std::isnan(out(0, d)));
+        CHECK((std::isnan(nan_too) ? std::isnan(lse(0)) : lse(0) == kInfinity));
+        CHECK(out(1, 0) == doctest::Approx(1).epsilon(1e-6));
+      });
+    }
+  }
+
   TEST_CASE("a part without keys is not read, and all parts without keys give 0 and -infinity") {
     Parts parts{Tensor<float>({3, 2, 5}), Tensor<float>({3, 2})};
     parts.outs.assign({kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, kNan, 1,    2,    3,    4,    5,

@@ -17,7 +17,7 @@ struct Expected {
 };
 
 double scale_of(const reference::AttentionInputs &in) {
-  if (in.scale != 0) return in.scale;
+  if (in.scale != 0 || in.scale_given) return in.scale;
   return in.score.kind == reference::ScoreKind::kDot ? 1 / std::sqrt(static_cast<double>(in.query_dim)) : 1;
 }
 

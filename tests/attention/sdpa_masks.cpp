@@ -257,6 +257,11 @@ TEST_SUITE("sdpa masks") {
         problem.scale = scale;
         check_attention(problem);
       }
+      for (float scale : {0.0f, -0.0f, 0.25f}) {
+        problem.flags = FOVEA_SCALE_GIVEN;
+        problem.scale = scale;
+        check_attention(problem);
+      }
     }
   }
 

@@ -197,12 +197,40 @@ TEST_SUITE("sdpa numerics") {
     }
   }
 
-  TEST_CASE("a score of +infinity gives a row of NaN, as inf - inf does") {
-    for (int64_t query_len : {1, 19}) {
-      AttentionProblem problem = make_problem(query_len);
-      problem.bias.emplace(problem.score_shape()).fill([] { return 0.0f; });
-      (*problem.bias)(0, 1, 0, 30) = kInfinity;
-      check_attention(problem);
+  TEST_CASE("a score of +infinity gives a row of NaN, as inf - inf does, and a log-sum-exp of +infinity") {
+    for (int32_t kind : kScoreKinds) {
+      for (int64_t query_len : {1, 3, 19}) {
+        Random random(base_seed());
+        AttentionSizes sizes = kSizes;
+        sizes.query_len = query_len;
+        AttentionProblem problem = make_scored(kind, sizes, 5, random);
+        problem.bias.emplace(problem.score_shape()).fill([] { return 0.0f; });
+        (*problem.bias)(0, 1, 0, 30) = kInfinity;
+        (*problem.bias)(1, 2, 0, 0) = (*problem.bias)(1, 2, 0, 69) = kInfinity;
+        check_attention(problem);
+        problem.set_mask([](int64_t b, int64_t, int64_t, int64_t j) { return b == 0 || j != 69; });
+        check_attention(problem);
+      }
+    }
+    // Of a key, in one part of many keys that few queries are split over, and in one tile of many.
+    for (int64_t query_len : {1, 40}) {
+      for (int64_t at : {0, 700, 4999}) {
+        Random random(base_seed());
+        AttentionProblem problem = make_attention({.query_len = query_len, .key_len = 5000, .head_dim = 4}, random);
+        problem.query.fill([&] { return 0.5f + random.uniform(0, 1); });
+        problem.key(0, 0, at, 2) = kInfinity;
+        for_each_isa([&](const fovea_context *context) {
+          for (bool weights : {false, true}) {
+            const AttentionResult result = problem.make_result(weights);
+            REQUIRE_OK(problem.run(context, result));
+            for (float lse : result.log_sum_exp->dense()) CHECK(lse == kInfinity);
+            for (float value : result.out.dense()) CHECK(std::isnan(value));
+            if (weights) {
+              for (float weight : result.weights->dense()) CHECK(std::isnan(weight));
+            }
+          }
+        });
+      }
     }
   }
 

@@ -9,6 +9,10 @@ TEST_SUITE("errors") {
   TEST_CASE("sdpa: option values out of range") {
     for (float bad : {kNan, kInfinity, -kInfinity}) {
       refuse(FOVEA_BAD_VALUE, {"scale"}, [bad](SpoiltSdpa &call) { call.arguments->options.scale = bad; });
+      refuse(FOVEA_BAD_VALUE, {"scale"}, [bad](SpoiltSdpa &call) {
+        call.arguments->options.scale = bad;
+        call.arguments->options.flags |= FOVEA_SCALE_GIVEN;
+      });
       refuse(FOVEA_BAD_VALUE, {"softcap"}, [bad](SpoiltSdpa &call) { call.arguments->options.softcap = bad; });
     }
     refuse(FOVEA_BAD_VALUE, {"softcap", "-1.5"}, [](SpoiltSdpa &call) { call.arguments->options.softcap = -1.5f; });
@@ -69,7 +73,7 @@ TEST_SUITE("errors") {
   }
 
   TEST_CASE("sdpa: unknown flags and struct sizes") {
-    for (uint32_t bit = 256; bit != 0; bit <<= 1) {
+    for (uint32_t bit = 512; bit != 0; bit <<= 1) {
       refuse(FOVEA_BAD_OPTION, {"flags"}, [bit](SpoiltSdpa &call) { call.arguments->options.flags = bit; });
     }
     constexpr size_t first_version = offsetof(fovea_attention_options, dropout);

@@ -43,6 +43,19 @@ mkdir -p "$work/readme"
 awk '/^```go$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$work/readme/main.go"
 cd "$work/readme"
 go mod init readme 2>/dev/null
-go mod edit -require fovea@v0.0.0 -replace fovea="$root/capi/bindings/go"
+"$root/capi/bindings/go/use.sh"
 said=$(go run .)
 [ "$said" = "[30.00 40.00 38.30 48.30]" ] || { echo "README's program said $said" && exit 1; }
+
+# Without the library: what helps is named, by Go's own words too.
+export PKG_CONFIG_LIBDIR="$work/none" PKG_CONFIG_PATH="$work/none"
+if said=$("$root/capi/bindings/go/use.sh" 2>&1); then echo "use.sh missed no library" && exit 1; fi
+case $said in
+  *"meson install -C build/install"*"PKG_CONFIG_PATH=$root/build/release/meson-uninstalled"*) ;;
+  *) echo "without the library use.sh said $said" && exit 1 ;;
+esac
+if said=$(go build . 2>&1); then echo "it was built without the library" && exit 1; fi
+case $said in
+  *"required by 'use.sh-says-what-helps'"*) ;;
+  *) echo "without the library go build said $said" && exit 1 ;;
+esac

@@ -18,7 +18,8 @@ fi
 # README's program, beside the jar alone.
 mkdir -p "$work/readme"
 awk '/^```java$/ { on = 1; next } /^```$/ { on = 0 } on' "$package/README.md" >"$work/readme/Main.java"
-said=$("$package/build.sh" program "$work/readme/Main.java")
+command=$("$package/build.sh")
+said=$($command "$work/readme/Main.java") # as README has it
 case $said in
   "[30.0, 40.0, 38.30"*", 48.30"*) ;;
   *) echo "README's program said $said" && exit 1 ;;
@@ -32,6 +33,25 @@ case $said in
   *"UnsatisfiedLinkError: libfovea.so.0 in $work/readme, which FOVEA_LIB_DIR names, cannot be loaded"*) ;;
   *) echo "without the library README's program said $said" && exit 1 ;;
 esac
+
+# With an older JDK alone, what is needed is said in one line, by Maven too where that and its plugins are at hand.
+if said=$(env -u JAVA_HOME -u FOVEA_JAVA_HOME FOVEA_JVMS="$work/none" "$package/build.sh" 2>&1); then
+  echo "left out: a JDK in PATH is new enough"
+else
+  case $said in
+    "no JDK of 22 or newer, "*"; install one "*"FOVEA_JAVA_HOME") ;;
+    *) echo "without a new JDK build.sh said $said" && exit 1 ;;
+  esac
+fi
+old=/usr/lib/jvm/java-17-openjdk-amd64
+if command -v mvn >/dev/null 2>&1 && [ -x "$old/bin/javac" ]; then
+  said=$(JAVA_HOME=$old mvn -q -o -f "$package/pom.xml" validate 2>&1) && { echo "Maven took JDK 17" && exit 1; }
+  case $said in
+    *"fovea needs a JDK of 22 or newer"*) ;;
+    *"offline mode"* | *"not been downloaded"*) echo "left out: Maven on JDK 17, whose plugins are not at hand" ;;
+    *) echo "on JDK 17 Maven said $said" && exit 1 ;;
+  esac
+fi
 
 # The version that Maven would give it is the library's.
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")

@@ -38,3 +38,20 @@ case $said in
   "Float32Array(4) [ 30, 40, 38.30"*", 48.30"*) ;;
   *) echo "README's program said $said" && exit 1 ;;
 esac
+
+# Without the library: what helps is named, and nothing else.
+helps="FOVEA_LIB_DIR=$root/build/release/capi npm install $package"
+if said=$(env -u FOVEA_LIB_DIR PKG_CONFIG_LIBDIR="$work/none" PKG_CONFIG_PATH="$work/none" \
+  node "$package/build.js" "$work/none.node" 2>&1); then
+  echo "it was built without the library" && exit 1
+fi
+case $said in
+  "fovea: pkg-config "*"meson install -C build/install"*"$helps"*) ;;
+  *) echo "without the library build.js said $said" && exit 1 ;;
+esac
+[ "$(printf '%s\n' "$said" | wc -l)" -le 4 ] || { echo "build.js says more than helps: $said" && exit 1; }
+if said=$(FOVEA_ADDON="$work/none.node" node "$work/readme.js" 2>&1); then echo "it ran without the addon" && exit 1; fi
+case $said in
+  *"Error: fovea: its addon, or the library under it, is not there"*"$helps"*) ;;
+  *) echo "without the addon README's program said $said" && exit 1 ;;
+esac

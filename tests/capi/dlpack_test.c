@@ -185,6 +185,10 @@ static void test_refusals(void) {
   given = cube();
   given.byte_offset = UINT64_MAX;
   CHECK(refuses(&given, FOVEA_SIZE_OVERFLOW, "byte_offset"));
+  given.byte_offset = (uint64_t)1 << 63; /* more than a pointer may be moved by */
+  CHECK(refuses(&given, FOVEA_SIZE_OVERFLOW, "byte_offset is 9223372036854775808"));
+  given.byte_offset += 4;
+  CHECK(refuses(&given, FOVEA_SIZE_OVERFLOW, "byte_offset"));
   given.data = NULL;
   given.byte_offset = 4;
   CHECK(refuses(&given, FOVEA_NULL_POINTER, "data"));

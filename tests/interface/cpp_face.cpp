@@ -119,6 +119,9 @@ TEST_CASE("sdpa with options") {
   const Input two(zeros, {2, 2}), single(zeros, {1, 2}), v(values, {2, 1});
   fovea::sdpa(single, two, v, Tensor(one, {1, 1}), {.causal = true});
   check_near(one, {2});
+  const Floats unlike = {-5, 1, 5, 3};  // whose scores with themselves differ
+  fovea::sdpa(Tensor(unlike, {2, 2}), Tensor(unlike, {2, 2}), v, Tensor(means, {2, 1}), {.scale = 0.0f});
+  check_near(means, {2, 2});
   fovea::sdpa(single, two, v, Tensor(one, {1, 1}), {.causal = true, .top_left = true});
   check_near(one, {1});
   fovea::sdpa(two, two, v, Tensor(means, {2, 1}), {.window_right = 0});

@@ -109,6 +109,9 @@ TEST_CASE("linear and layer_norm with their options") {
   check_near(out, {107, 200});
   fovea::layer_norm(row, result, {.epsilon = 0.25f, .weight = scale, .bias = bias, .residual = Tensor(weight, {1, 2})});
   check_near(out, {10 + 2 / std::sqrt(1.25), -20 - 2 / std::sqrt(1.25)});
+  const Floats small = {3e-4f, -3e-4f};  // beside which 1e-5 is large
+  fovea::layer_norm(Tensor(small, {1, 2}), result, {.epsilon = 0.0f});
+  check_near(out, {1, -1});
 }
 
 TEST_CASE("normalisation with its outputs, activations alone") {

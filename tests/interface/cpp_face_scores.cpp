@@ -138,6 +138,8 @@ TEST_CASE("kernel_regression") {
   check_near(weights, {1 - static_cast<double>(out[0]), out[0]});
   fovea::kernel_regression(queries, inputs, targets, out, {.leave_one_out = true});
   check_near(out, {1});
+  check_error(FOVEA_BAD_VALUE, "options.sigma is 0",
+              [&] { fovea::kernel_regression(queries, inputs, targets, out, {.sigma = 0.0f}); });
 }
 
 TEST_CASE("positions") {
@@ -173,6 +175,16 @@ TEST_CASE("positions") {
   check_near(turned, {std::cos(1.0), -7 * std::sin(0.5), std::sin(1.0), 7 * std::cos(0.5)});
   fovea::rotary(Tensor(four, {1, 4}), Tensor(turned, {1, 4}), {.interleaved = true, .base = 4, .offset = 1});
   check_near(turned, {std::cos(1.0), std::sin(1.0), -7 * std::sin(0.5), 7 * std::cos(0.5)});
+
+  for (const fovea::RotaryOptions &still : {fovea::RotaryOptions{.position_scale = 0.0f, .offset = 1},
+                                            fovea::RotaryOptions{.rotary_dim = 0, .offset = 1}}) {
+    fovea::rotary(Tensor(four, {1, 4}), Tensor(turned, {1, 4}), still);
+    check_near(turned, {1, 0, 0, 7});
+  }
+  check_error(FOVEA_BAD_VALUE, "options.base is 0",
+              [&] { fovea::rotary(Tensor(four, {1, 4}), Tensor(turned, {1, 4}), {.base = 0.0f}); });
+  check_error(FOVEA_BAD_VALUE, "options.base is 0",
+              [&] { fovea::positional_encoding(Tensor(table, {2, 3}), {.base = 0.0f}); });
 
   Floats slopes(2);
   fovea::alibi_slopes(slopes);

@@ -146,15 +146,23 @@ TEST_SUITE("errors") {
     check_sizes<fovea_positional_encoding_options>("options", sized<fovea_positional_encoding_options>(),
                                                    [&](const fovea_positional_encoding_options *given) {
                                                      return fovea_add_positional_encoding(nullptr, &t.x, &t.out, given);
-                                                   });
+                                                   },
+                                                   offsetof(fovea_positional_encoding_options, flags));
     Tensor<int32_t> positions({2});
     positions.assign({1, 2});
     const fovea_tensor view = positions.view();
     auto rotary = sized<fovea_rotary_options>();
     rotary.positions = &view;
-    check_sizes<fovea_rotary_options>("options", rotary, [&](const fovea_rotary_options *given) {
-      return fovea_rotary(nullptr, &t.x, &t.out, given);
-    });
+    check_sizes<fovea_rotary_options>(
+        "options", rotary,
+        [&](const fovea_rotary_options *given) { return fovea_rotary(nullptr, &t.x, &t.out, given); },
+        offsetof(fovea_rotary_options, frequencies));
+    auto frequencies = sized<fovea_rotary_frequencies_options>();
+    frequencies.base = 500;
+    check_sizes<fovea_rotary_frequencies_options>(
+        "options", frequencies, [&](const fovea_rotary_frequencies_options *given) {
+          return fovea_rotary_frequencies(&t.log_sum_exp, nullptr, given);
+        });
   }
 
   TEST_CASE("struct sizes: linear layers, layer normalisation") {

@@ -60,6 +60,16 @@ TEST_SUITE("positions") {
     for (float base : {1.0f, 0.5f, -3.0f, kInfinity, -kInfinity, kNan}) {
       setting.refuse_add(FOVEA_BAD_VALUE, {"options.base", "above 1"}, [&](auto &options) { options.base = base; });
     }
+    for (float base : {0.0f, -0.0f, 1.0f, kNan}) {
+      setting.refuse_add(FOVEA_BAD_VALUE, {"options.base", "above 1"}, [&](auto &options) {
+        options.base = base;
+        options.flags = FOVEA_ENCODING_BASE_GIVEN;
+      });
+    }
+    for (uint32_t flags : {2u, 4u, 0x80000000u}) {
+      setting.refuse_add(FOVEA_BAD_OPTION, {"options.flags"}, [&](auto &options) { options.flags = flags; });
+    }
+    setting.refuse_add(FOVEA_BAD_OPTION, {"options.reserved", "1"}, [](auto &options) { options.reserved = 1; });
     for (int64_t offset : {int64_t{-1}, kTooFar, INT64_MIN, INT64_MAX}) {
       setting.refuse_add(FOVEA_BAD_VALUE, {"options.offset", std::to_string(offset), "1073741824"},
                          [&](auto &options) { options.offset = offset; });
@@ -125,7 +135,19 @@ TEST_SUITE("positions") {
 
   TEST_CASE("errors: options of rotary") {
     const Setting setting;
-    for (uint32_t flags : {4u, 8u, 0x80000000u, 0xffffffffu}) {
+    for (float base : {0.0f, -0.0f, 1.0f, kNan}) {
+      setting.refuse_rotary(FOVEA_BAD_VALUE, {"options.base", "above 1"}, [&](auto &options) {
+        options.base = base;
+        options.flags = FOVEA_ROTARY_BASE_GIVEN;
+      });
+    }
+    for (int64_t dim : {int64_t{-2}, int64_t{1}, int64_t{6}}) {
+      setting.refuse_rotary(FOVEA_BAD_VALUE, {"options.rotary_dim", std::to_string(dim), "4"}, [&](auto &options) {
+        options.rotary_dim = dim;
+        options.flags = FOVEA_ROTARY_DIM_GIVEN;
+      });
+    }
+    for (uint32_t flags : {1u << 20, 0x80000000u, 0xffffffffu}) {
       setting.refuse_rotary(FOVEA_BAD_OPTION, {"options.flags"}, [&](auto &options) { options.flags = flags; });
     }
     for (float base : {1.0f, 0.5f, -3.0f, kInfinity, -kInfinity, kNan}) {

@@ -21,7 +21,7 @@ using Options = fovea_positional_encoding_options;
 constexpr double kEncodingError = 1e-7;  // up to position 10^6
 
 Options make_options(float base = 0, int64_t offset = 0, float dropout = 0, uint64_t seed = 0) {
-  return {sizeof(Options), base, dropout, offset, seed};
+  return {sizeof(Options), base, dropout, offset, seed, 0, 0};
 }
 
 std::vector<int64_t> positions_from(int64_t offset, int64_t count) {

@@ -8,6 +8,7 @@
 #include "positions.hpp"
 #include "support/accuracy.hpp"
 #include "support/contexts.hpp"
+#include "support/narrow.hpp"
 #include "support/same_bits.hpp"
 #include "support/tensor.hpp"
 #include "support/thread_pool.hpp"
@@ -48,9 +49,10 @@ struct Problem {
   }
 
   reference::Rotary how() const {
-    return {.rotary_dim = rotary_dim == 0 ? dim() : rotary_dim,
-            .base = base == 0 ? 10000 : static_cast<double>(base),
-            .position_scale = position_scale == 0 ? 1 : static_cast<double>(position_scale),
+    const auto usual = [this](auto number, uint32_t given) { return number == 0 && (flags & given) == 0; };
+    return {.rotary_dim = usual(rotary_dim, FOVEA_ROTARY_DIM_GIVEN) ? dim() : rotary_dim,
+            .base = usual(base, FOVEA_ROTARY_BASE_GIVEN) ? 10000 : static_cast<double>(base),
+            .position_scale = usual(position_scale, FOVEA_ROTARY_POSITION_SCALE_GIVEN) ? 1 : static_cast<double>(position_scale),
             .interleaved = (flags & FOVEA_ROTARY_INTERLEAVED) != 0,
             .inverse = (flags & FOVEA_ROTARY_INVERSE) != 0};
   }
@@ -306,6 +308,40 @@ TEST_SUITE("positions") {
         }
       }
     }
+  }
+
+  // Of any type, in rows of any number of features and in tensors of any size, x is copied.
+  TEST_CASE("rotary: given zeros turn nothing: a scale of positions, the number of features that turn") {
+    Random random(base_seed());
+    for (const Shape &shape : {Shape{2, 33, 34}, Shape{5, 3}, Shape{3, 70, 130}}) {
+      for (uint32_t given : {FOVEA_ROTARY_POSITION_SCALE_GIVEN, FOVEA_ROTARY_DIM_GIVEN}) {
+        if (given == FOVEA_ROTARY_POSITION_SCALE_GIVEN && shape.back() % 2 != 0) continue;
+        for (uint32_t flags : kEveryFlag) {
+          CAPTURE(shape);
+          CAPTURE(given);
+          Problem problem(shape, flags | given);
+          problem.offset = 1000;
+          check_problem(problem, random);
+          Tensor<float> x(shape);
+          x.fill_normal(random);
+          for_each_isa([&](const fovea_context *context) {
+            CHECK(same_bits(problem.run(context, x.dense()), x.dense()));
+            for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+              NarrowTensor narrow(x, dtype), copy(x, dtype);
+              REQUIRE_OK(problem.run(context, narrow.view(), copy.view()));
+              int64_t changed = 0;
+              for_each_index(shape, [&](const Shape &at) { changed += copy.at(at) == narrow.at(at) ? 0 : 1; });
+              CHECK(changed == 0);
+            }
+          });
+        }
+      }
+    }
+    Problem given({2, 9, 8}, FOVEA_ROTARY_BASE_GIVEN | FOVEA_ROTARY_POSITION_SCALE_GIVEN | FOVEA_ROTARY_DIM_GIVEN);
+    given.base = 500;
+    given.position_scale = 0.5f;
+    given.rotary_dim = 4;
+    check_problem(given, random);
   }
 
   TEST_CASE("rotary: a scale of 1/2 makes position 2i what i was") {

@@ -281,10 +281,8 @@ TEST_SUITE("positions") {
     const RopeScaling good = longrope(8, random);
     refuse(FOVEA_NULL_POINTER, {"short_factors is NULL"}, good, [](auto &o) { o.short_factors = nullptr; });
     refuse(FOVEA_NULL_POINTER, {"long_factors is NULL"}, good, [](auto &o) { o.long_factors = nullptr; });
-    const Tensor<float> five = [&] {
-      Tensor<float> made(Shape{5});
-      return made.fill([] { return 1.0f; });
-    }();
+    Tensor<float> five(Shape{5});
+    five.fill([] { return 1.0f; });
     const fovea_tensor five_view = five.view();
     refuse(FOVEA_BAD_SHAPE, {"short_factors.shape[0]", "5", "4"}, good, [&](auto &o) { o.short_factors = &five_view; });
     for (const float bad : {0.0f, -1.0f, kInfinity, kNan}) {

@@ -38,7 +38,7 @@ int64_t score_index(const AttentionInputs &in, Row row, int64_t j) {
 
 template <typename Real>
 Real scale_of(const AttentionInputs &in) {
-  if (in.scale != 0) return Real(in.scale);
+  if (in.scale != 0 || in.scale_given) return Real(in.scale);
   return in.score.kind == ScoreKind::kDot ? 1 / std::sqrt(Real(in.query_dim)) : Real(1);
 }
 
@@ -118,7 +118,7 @@ RowWeights<Real> row_weights(const AttentionInputs &in, const RawScores<Real> &r
     const double allowance = raw.allowances[score_index(in, row, j)] * std::abs(double(scale_of<Real>(in)));
     result.score_allowance = std::max(result.score_allowance, allowance);
   }
-  result.log_sum_exp = row_max + std::log(sum);
+  result.log_sum_exp = row_max == kInfinity<Real> ? row_max : row_max + std::log(sum);  // where the sum is inf / inf
   return result;
 }
 

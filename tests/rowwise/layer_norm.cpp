@@ -93,7 +93,7 @@ TEST_SUITE("layer norm") {
 
   TEST_CASE("numbers whose squares, or sums, a float cannot hold") {
     for (float scale : {1e30f, 1.5e38f, 1e-18f, 1e-25f, 1e-38f}) {
-      for (float epsilon : {1e-45f, 1e-12f}) {
+      for (float epsilon : {0.0f, 1e-45f, 1e-12f}) {
         for (int64_t dim : {2, 50, 768, 3000}) {
           CAPTURE(scale);
           CAPTURE(epsilon);
@@ -102,6 +102,7 @@ TEST_SUITE("layer norm") {
           NormProblem problem({2, dim});
           problem.x.fill([&] { return scale * random.uniform(-1, 1); });
           problem.epsilon = epsilon;
+          problem.flags = FOVEA_NORM_EPSILON_GIVEN;
           const reference::LayerNormInputs inputs = problem.reference_inputs();
           const std::vector<double> truth = reference::layer_norm<double>(inputs), bounds = norm_bounds(inputs, truth);
           for_each_isa(
@@ -132,7 +133,25 @@ TEST_SUITE("layer norm") {
     }
   }
 
-  TEST_CASE("epsilon 0 is 1e-5") {
+  TEST_CASE("an epsilon of 0 that is given") {
+    for (int64_t dim : {1, 2, 17, 100, 2500}) {
+      CAPTURE(dim);
+      NormProblem problem = full_norm(dim, base_seed());
+      problem.flags = FOVEA_NORM_EPSILON_GIVEN;
+      if (dim > 1) check_norm(problem);
+      NormProblem constant({2, dim});  // 0 / 0, in all the row and no other
+      constant.x.fill([n = int64_t{0}, dim]() mutable { return n++ < dim ? 0.3f : static_cast<float>(n); });
+      constant.flags = FOVEA_NORM_EPSILON_GIVEN;
+      for_each_isa([&](const fovea_context *context) {
+        const std::vector<float> out = constant.run(context);
+        for (size_t n = 0; n < out.size(); ++n) {
+          CHECK(std::isnan(out[n]) == (dim == 1 || static_cast<int64_t>(n) < dim));
+        }
+      });
+    }
+  }
+
+  TEST_CASE("epsilon 0 is 1e-5 unless it is given") {
     NormProblem problem = full_norm(100, base_seed());
     NormProblem explicit_one = full_norm(100, base_seed());
     explicit_one.epsilon = 1e-5f;

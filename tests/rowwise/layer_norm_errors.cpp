@@ -138,7 +138,15 @@ TEST_SUITE("layer norm") {
     for (float epsilon : {-1e-6f, kNan, kInfinity, -kInfinity}) {
       setting.refuse(FOVEA_BAD_VALUE, {"options.epsilon", "0 or more"}, [&] { setting.options.epsilon = epsilon; });
     }
-    setting.refuse(FOVEA_BAD_OPTION, {"options.flags", "0x8"}, [&] { setting.options.flags = 8; });
+    for (float epsilon : {-1e-6f, kNan, kInfinity}) {
+      setting.refuse(FOVEA_BAD_VALUE, {"options.epsilon", "0 or more"}, [&] {
+        setting.options.epsilon = epsilon;
+        setting.options.flags = FOVEA_NORM_EPSILON_GIVEN;
+      });
+    }
+    for (uint32_t flags : {2u, 7u, 8u, 0x80000000u}) {
+      setting.refuse(FOVEA_BAD_OPTION, {"options.flags"}, [&] { setting.options.flags = flags; });
+    }
     for (size_t size : {size_t{0}, sizeof(fovea_layer_norm_options) - 1}) {
       setting.refuse(FOVEA_BAD_OPTION, {"struct_size"}, [&] { setting.options.struct_size = size; });
     }

@@ -20,6 +20,7 @@ struct NormProblem {
   Tensor<float> x;
   Shape out_strides;
   float epsilon = 0;
+  uint32_t flags = 0;
   std::optional<Tensor<float>> residual, weight, bias;
   bool rms = false, weight_from_one = false;
   // Outputs, where there is a tensor.
@@ -48,6 +49,7 @@ struct NormProblem {
       fovea_rms_norm_options options{};
       options.struct_size = sizeof options;
       options.epsilon = epsilon;
+      options.flags = flags;
       if (weight_from_one) options.flags |= FOVEA_NORM_WEIGHT_FROM_ONE;
       options.weight = view(0, weight);
       options.residual = view(1, residual);
@@ -58,6 +60,7 @@ struct NormProblem {
     fovea_layer_norm_options options{};
     options.struct_size = sizeof options;
     options.epsilon = epsilon;
+    options.flags = flags;
     options.weight = view(0, weight);
     options.residual = view(1, residual);
     options.sum = view(2, sum);
@@ -76,7 +79,7 @@ struct NormProblem {
   reference::LayerNormInputs reference_inputs() const {
     reference::LayerNormInputs inputs;
     inputs.dim = dim();
-    inputs.epsilon = epsilon == 0 ? 1e-5 : static_cast<double>(epsilon);
+    inputs.epsilon = epsilon == 0 && (flags & FOVEA_NORM_EPSILON_GIVEN) == 0 ? 1e-5 : static_cast<double>(epsilon);
     inputs.rms = rms;
     inputs.weight_from_one = weight_from_one;
     inputs.x = x.dense();

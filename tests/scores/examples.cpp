@@ -162,6 +162,27 @@ TEST_SUITE("scores examples") {
     }
   }
 
+  TEST_CASE("a scale of 0 that is given: equal weights, the mean of the values, scores of 0") {
+    for (int32_t kind : kScoreKinds) {
+      CAPTURE(kind);
+      Random random(base_seed());
+      for (int64_t query_len : {1, 3, 40}) {
+        AttentionProblem problem =
+            make_scored(kind, {.query_len = query_len, .key_len = 20, .head_dim = 9, .value_dim = 2}, 5, random);
+        problem.value.fill([n = 0]() mutable { return static_cast<float>(n++ % 40); });  // the means are 19 and 20
+        problem.flags = FOVEA_SCALE_GIVEN;
+        for_each_isa([&](const fovea_context *context) {
+          const AttentionResult result = run(problem, context);
+          for (float weight : result.weights->dense()) CHECK(weight == doctest::Approx(0.05).epsilon(1e-6));
+          for (float lse : result.log_sum_exp->dense()) CHECK(lse == doctest::Approx(std::log(20.0)).epsilon(1e-6));
+          for_each_index(result.out.shape(), [&](const Shape &at) {
+            CHECK(result.out.at(at) == doctest::Approx(19.0 + static_cast<double>(at[3])).epsilon(1e-6));
+          });
+        });
+      }
+    }
+  }
+
   TEST_CASE("weights of zero: the bias alone is the score") {
     Random random(base_seed());
     AttentionProblem problem = make_scored(FOVEA_SCORE_CONCAT, kSizes, 3, random);

@@ -91,6 +91,7 @@ std::vector<Option> all_options() {
          p.set_query_offsets({p.sizes.key_len - p.sizes.query_len, 4}, p.sizes.query_len % 2 != 0);
        }},
       {"scale", [](AttentionProblem &p, Random &) { p.scale = -0.7f; }},
+      {"scale 0", [](AttentionProblem &p, Random &) { p.flags |= FOVEA_SCALE_GIVEN; }},
       {"softcap", [](AttentionProblem &p, Random &) { p.softcap = 1.5f; }},
       {"alibi",
        [](AttentionProblem &p, Random &random) {

@@ -270,6 +270,7 @@ reference::AttentionInputs AttentionProblem::reference_inputs() const {
   if (sinks) in.sinks = sinks->dense();
   in.empty_rows = static_cast<reference::EmptyRows>(empty_rows);
   in.scale = scale;
+  in.scale_given = (flags & FOVEA_SCALE_GIVEN) != 0;
   in.softcap = softcap;
   in.causal = (flags & FOVEA_CAUSAL) != 0;
   in.top_left = (flags & FOVEA_TOP_LEFT) != 0;

@@ -122,13 +122,30 @@ fovea_status add_encoding(const CallSizes &s, const Tensors &t) {
   return fovea_add_positional_encoding(s.context, t[0], t[1], &options);
 }
 
+// What turns rows, beside a base: frequencies, sections, a table by position, one by row.
+enum class Turns { base, frequencies, sections, by_position, by_row };
+
+Turns turns_of(const CallSizes &s) {
+  if (s.choice(7)) return s.choice(8) ? Turns::frequencies : Turns::sections;
+  return s.choice(8) ? s.choice(9) ? Turns::by_position : Turns::by_row : Turns::base;
+}
+
 Operands rotary_operands(const CallSizes &s) {
   Operands list = like_x(s, false);
   for (Operand &operand : list) operand.shape.back() += operand.shape.back() % 2;
-  const int64_t batch = list[0].shape.size() == 2 ? 1 : s.batch;
-  const Shape positions = s.choice(3) ? Shape{batch, s.rows} : Shape{s.rows};
+  const Turns turns = turns_of(s);
+  const int64_t batch = list[0].shape.size() == 2 ? 1 : s.batch, pairs = list[0].shape.back() / 2;
+  Shape positions = s.choice(3) ? Shape{batch, s.rows} : Shape{s.rows};
+  if (turns == Turns::sections) positions.insert(positions.begin(), 3);
   const fovea_dtype dtype = s.choice(4) ? FOVEA_I32 : FOVEA_I64;
-  list.push_back(optional(s.choice(5), {"positions", Role::input, positions, true, dtype, 1000}));
+  const bool placed = turns == Turns::sections || (s.choice(5) && turns != Turns::by_row);
+  const bool table = turns == Turns::by_position || turns == Turns::by_row;
+  const Shape turned = turns == Turns::by_row ? Shape{batch, s.rows, pairs} : Shape{1001, pairs};
+  list.push_back(optional(placed, {"positions", Role::input, positions, true, dtype, 1000}));
+  list.push_back(optional(turns == Turns::frequencies, {"frequencies", Role::input, {pairs}, true}));
+  list.push_back(optional(turns == Turns::sections, {"sections", Role::input, {pairs}, true, dtype, 2}));
+  list.push_back(optional(table, narrow({"cosines", Role::input, turned})));
+  list.push_back(optional(table, narrow({"sines", Role::input, turned})));
   return list;
 }
 
@@ -137,7 +154,32 @@ fovea_status rotary(const CallSizes &s, const Tensors &t) {
   options.struct_size = sizeof options;
   options.flags = s.choice(6) ? FOVEA_ROTARY_INTERLEAVED : 0;
   options.positions = t[2];
+  options.frequencies = t[3];
+  options.sections = t[4];
+  options.cosines = t[5];
+  options.sines = t[6];
   return fovea_rotary(s.context, t[0], t[1], &options);
+}
+
+Operands frequencies_operands(const CallSizes &s) {
+  return {{"frequencies", Role::output, {s.rows}, true},
+          optional(s.choice(3), {"attention_factor", Role::output, {1}, true}),
+          optional(s.choice(4), {"short_factors", Role::input, {s.rows}, true}),
+          optional(s.choice(4), {"long_factors", Role::input, {s.rows}, true})};
+}
+
+fovea_status frequencies(const CallSizes &s, const Tensors &t) {
+  fovea_rotary_frequencies_options options{};
+  options.struct_size = sizeof options;
+  options.kind = s.choice(4) ? FOVEA_FREQUENCIES_LONGROPE : FOVEA_FREQUENCIES_LINEAR;
+  options.base = 500;
+  options.factor = 4;
+  if (s.choice(4)) {
+    options.original_length = 64;
+    options.short_factors = t[2];
+    options.long_factors = t[3];
+  }
+  return fovea_rotary_frequencies(t[0], t[1], &options);
 }
 
 Operands slopes_operands(const CallSizes &s) { return {{"out", Role::output, {s.rows}, true}}; }
@@ -334,6 +376,7 @@ std::vector<Operation> layer_operations() {
           {"positional_encoding", encoding_operands, encoding},
           {"add_positional_encoding", [](const CallSizes &s) { return like_x(s, false); }, add_encoding},
           {"rotary", rotary_operands, rotary},
+          {"rotary_frequencies", frequencies_operands, frequencies},
           {"alibi_slopes", slopes_operands, slopes},
           {"layer_norm", norm_operands, norm},
           {"rms_norm", rms_norm_operands, rms_norm},

@@ -88,6 +88,7 @@ void add_flags(AttentionProblem &problem, Random &random) {
 void add_scores(AttentionProblem &problem, Random &random) {
   const AttentionSizes &s = problem.sizes;
   if (random.chance(0.2)) problem.scale = random.pick({0.1f, 0.3f, -0.2f, 0.5f});
+  if (random.chance(0.1)) problem.flags |= FOVEA_SCALE_GIVEN;
   if (random.chance(0.2)) problem.softcap = random.pick({1.0f, 5.0f, 50.0f});
   if (random.chance(0.2)) {
     problem.alibi_slopes.emplace(Shape{s.heads}).fill([&] { return random.uniform(0, 0.5f); });

@@ -16,7 +16,7 @@ package fovea
 
 /*
 #cgo CFLAGS: -std=c99 -O2
-#cgo pkg-config: fovea
+#cgo pkg-config: ${SRCDIR}/use.sh-says-what-helps.pc
 #include "shim.h"
 #include <stdlib.h>
 */

@@ -37,7 +37,7 @@ func TestEveryOtherOperationDoesWhatItsNameSays(t *testing.T) {
 	near(t, out, []float32{float32(math.Cos(1)), float32(math.Sin(1))}, 1e-6)
 	factor := fovea.Must(fovea.RotaryFrequencies(view(out), &fovea.RotaryFrequenciesOptions{Kind: fovea.FrequenciesYarn, Base: 100, Factor: 4, OriginalLength: 4096, FastRotations: 32, SlowRotations: 1}))
 	near(t, append([]float32{factor}, out...), []float32{float32(1 + math.Log(4)/10), 1, 0.1}, 1e-6)
-	turn := &fovea.RotaryOptions{Offset: 1, Frequencies: view([]float32{0.5}), AttentionFactor: 2}
+	turn := &fovea.RotaryOptions{Offset: 1, Frequencies: view([]float32{0.5}), AttentionFactor: fovea.Given[float32](2)}
 	ok(t, fovea.Rotary(nil, view([]float32{1, 0}, 1, 2), view(out, 1, 2), turn))
 	near(t, out, []float32{float32(2 * math.Cos(0.5)), float32(2 * math.Sin(0.5))}, 1e-6)
 	ok(t, fovea.AddPositionalEncoding(nil, view([]float32{2, 2}, 1, 2), view(out, 1, 2), nil))

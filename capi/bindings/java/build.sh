@@ -1,13 +1,15 @@
 #!/bin/sh
-# Builds the package with javac and jar alone, into build/fovea.jar, and prints its path.
+# Builds the package with javac and jar alone, into build/fovea.jar, and prints the command that runs programs with it, by the
+# JDK it was built with.
 #
-#   build.sh            the jar
+#   build.sh            the jar; $(build.sh) Main.java runs a program
 #   build.sh test       and runs the tests
 #   build.sh heatmap    and runs the example: where the words of a real sentence look
 #   build.sh overhead   and measures a small planned call beside the C function
 #
-# FOVEA_JAVA_HOME or JAVA_HOME names the JDK, else it is the newest of /usr/lib/jvm or the one on the path; FOVEA_LIB_DIR the
-# folder of libfovea.so, where it is not installed; FOVEA_JAVA_BUILD where to build. Exit code 77: no JDK of 22 or newer.
+# FOVEA_JAVA_HOME or JAVA_HOME names the JDK, else it is the newest of /usr/lib/jvm (or the folder FOVEA_JVMS) or the one on
+# the path; FOVEA_LIB_DIR the folder of libfovea.so, where it is not installed; FOVEA_JAVA_BUILD where to build. Exit code 77:
+# no JDK of 22 or newer.
 set -eu
 folder=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 build=${FOVEA_JAVA_BUILD:-$folder/build}
@@ -29,7 +31,7 @@ done
 if [ -z "$java_home" ]; then
   on_path=$(command -v javac || true)
   [ -z "$on_path" ] || on_path=$(dirname "$(dirname "$(readlink -f "$on_path")")")
-  for home in "$on_path" /usr/lib/jvm/*; do
+  for home in "$on_path" "${FOVEA_JVMS:-/usr/lib/jvm}"/*; do
     if [ -n "$home" ] && [ "$(version "$home")" -gt "$newest" ]; then
       java_home=$home
       newest=$(version "$home")
@@ -38,7 +40,7 @@ if [ -z "$java_home" ]; then
 fi
 if [ "$newest" -lt 22 ]; then
   [ "$newest" = 0 ] && found="none is here" || found="the newest here is $newest"
-  echo "no JDK of 22 or newer, whose java.lang.foreign is final: $found" >&2
+  echo "no JDK of 22 or newer, whose java.lang.foreign is final: $found; install one (https://adoptium.net) or name it in FOVEA_JAVA_HOME" >&2
   exit 77
 fi
 
@@ -52,7 +54,7 @@ if [ ! -e "$build/fovea.jar" ] || [ -n "$(find "$folder/src/main" "$0" -newer "$
 fi
 java="$java_home/bin/java --enable-native-access=ALL-UNNAMED -cp $build/fovea.jar"
 case ${1:-jar} in
-  jar) echo "$build/fovea.jar" ;;
+  jar) echo "$java" ;;
   test) # as part of the module, so that tests see what the package keeps to itself
     rm -rf "$build/test"
     # shellcheck disable=SC2046

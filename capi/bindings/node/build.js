@@ -9,12 +9,19 @@
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
+const { help } = require('./help.js');
+
+// A missing tool or library is no defect of this program's: a stack would only hide what helps.
+function end(...lines) {
+  console.error(['fovea: ' + lines[0], ...lines.slice(1)].join('\n'));
+  process.exit(1);
+}
 
 function headers() {
   const beside = path.dirname(path.dirname(fs.realpathSync(process.execPath)));
   const folders = [process.env.NODE_INCLUDE, path.join(beside, 'include', 'node'), '/usr/include/node', '/usr/include/nodejs/src'];
   const found = folders.find((folder) => folder && fs.existsSync(path.join(folder, 'node_api.h')));
-  if (!found) throw new Error('node_api.h is not beside node: set NODE_INCLUDE to its folder');
+  if (!found) end('node_api.h is not beside node: set NODE_INCLUDE to its folder (in Debian: apt-get install libnode-dev)');
   return found;
 }
 
@@ -25,7 +32,7 @@ function library() {
   if (folder) return [`-I${include}`, `-L${folder}`, '-lfovea', `-Wl,-rpath,${path.resolve(folder)}`];
   const asked = spawnSync('pkg-config', ['--cflags', '--libs', 'fovea'], { encoding: 'utf8' });
   if (asked.status !== 0) {
-    throw new Error(`pkg-config does not know fovea: install it, or set FOVEA_LIB_DIR. ${asked.stderr || asked.error}`);
+    end(asked.error ? `pkg-config cannot be run: ${asked.error.message}` : 'pkg-config does not know the library fovea', ...help(__dirname));
   }
   const words = asked.stdout.split(/\s+/).filter(Boolean);
   return [...words, ...words.filter((word) => word.startsWith('-L')).map((word) => `-Wl,-rpath,${word.slice(2)}`)];
@@ -40,5 +47,5 @@ const warnings = (process.env.CXXFLAGS || '').split(/\s+/).filter(Boolean);
 const args = [...wrapped, '-std=c++20', '-O2', '-fPIC', ...shared, '-DNAPI_VERSION=8', '-DNODE_GYP_MODULE_NAME=fovea',
   ...warnings, '-isystem', headers(), ...sources, '-o', target, ...library()];
 const done = spawnSync(compiler, args, { stdio: 'inherit' });
-if (done.error) throw done.error;
+if (done.error) end(`the compiler cannot be run: ${done.error.message}`);
 process.exitCode = done.status;

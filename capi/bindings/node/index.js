@@ -6,8 +6,21 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 const path = require('node:path');
-const native = require(process.env.FOVEA_ADDON || path.join(__dirname, 'build', 'fovea.node'));
+const { help } = require('./help.js');
+const native = load(process.env.FOVEA_ADDON || path.join(__dirname, 'build', 'fovea.node'));
 const { options: known, buffers: bufferNames, dtypes, maxRank } = require('./options.js');
+
+// The addon, which is compiled when the package is installed, and finds the library where that was then.
+function load(file) {
+  try {
+    return require(file);
+  } catch (error) {
+    if (error.code !== 'MODULE_NOT_FOUND' && error.code !== 'ERR_DLOPEN_FAILED') throw error;
+    const [first] = error.message.split('\n');
+    const message = ['fovea: its addon, or the library under it, is not there: ' + first, ...help(__dirname)].join('\n');
+    throw Object.assign(new Error(message), { code: error.code });
+  }
+}
 
 const Float16 = globalThis.Float16Array; // of Node 24
 const types = new Map([

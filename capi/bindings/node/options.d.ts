@@ -54,9 +54,10 @@ export type Activation = 'none' | 'relu' | 'gelu' | 'geluTanh' | 'silu';
  * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
  * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
  * for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
- * output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
- * queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
- * results of fovea_exp may be.
+ * output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+ * unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+ * where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+ * denormal, as results of fovea_exp may be.
  *
  * All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
  * and without B and H where it has rank 2.
@@ -217,11 +218,11 @@ export interface RotaryOptions {
   offset?: number | bigint;
   /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L] */
   positions?: Input;
-  /** F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use */
+  /** F32 [P], P = rotary_dim / 2, any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use */
   frequencies?: Input;
-  /** I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends */
+  /** I32 or I64 [P], any stride, each in [0, S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, of 0, of 1, of 2; Qwen3-VL has j mod 3, but 0 from three times that section's size on */
   sections?: Input;
-  /** F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous */
+  /** F [N,P]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,P]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous */
   cosines?: Input;
   /** F, of cosines' shape, last axis contiguous; both are given or neither */
   sines?: Input;
@@ -255,7 +256,7 @@ export interface RotaryFrequenciesOptions {
   mscale?: number;
   /** of YARN: likewise */
   mscaleAllDim?: number;
-  /** of LONGROPE: F32 [d/2], any stride, > 0 and finite */
+  /** of LONGROPE: F32 [P], any stride, > 0 and finite */
   shortFactors?: Input;
   /** of LONGROPE: likewise */
   longFactors?: Input;

@@ -156,7 +156,7 @@ struct AmxAttention {
                 .batch = task.batch,
                 .kv_head = task.kv_head,
                 .first_key = first,
-                .count = min_of(own_keys - first, block_keys),
+                .count = clamp_to(own_keys - first, 0, block_keys),
                 .ahead = max_of(0, min_of(min_of(own_keys, last_block * block_keys) - next, block_keys)),
                 .to = own_block[own_slot]});
     return own_block[own_slot];
@@ -428,7 +428,8 @@ struct AmxAttention {
       if (none) fill_empty_row(problem, task.batch, task.kv_head, out_row(row));
       if (outputs.log_sum_exp != nullptr) {
         outputs.log_sum_exp[row.at(outputs.log_sum_exp_strides)] =
-            none ? empty_log_sum_exp(problem) : of.softmax.exact_max[r] * scale.natural + logf(of.softmax.exact_sum[r]);
+            none ? empty_log_sum_exp(problem)
+                 : log_of_sum(of.softmax.exact_max[r] * scale.natural, of.softmax.exact_sum[r]);
       }
     }
   }

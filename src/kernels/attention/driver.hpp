@@ -396,7 +396,7 @@ struct AttentionWorker {
   FOVEA_INLINE static bool empty(const Band &band, int64_t r) { return band.state.sum[r] == 0.0f; }
 
   FOVEA_INLINE float log_sum_exp(const Band &band, int64_t r) const {
-    return empty(band, r) ? -INFINITY : band.state.max[r] * logits.scale.natural + logf(band.state.sum[r]);
+    return empty(band, r) ? -INFINITY : log_of_sum(band.state.max[r] * logits.scale.natural, band.state.sum[r]);
   }
 
   FOVEA_INLINE void *out_row(const QueryCursor &row) const {

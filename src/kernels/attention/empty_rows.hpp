@@ -8,6 +8,10 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// log sum_j e^{s_j} from the largest score and the sum relative to it. Of a score of +infinity that sum is NaN, infinity less
+// infinity, and the logarithm is infinity.
+inline float log_of_sum(float largest, float sum) { return largest == INFINITY ? largest : largest + logf(sum); }
+
 inline float empty_log_sum_exp(const AttentionProblem &problem) {
   if (problem.empty_rows != EmptyRows::uniform || problem.sizes.key_len == 0) return -INFINITY;
   return static_cast<float>(-1e6 + log(static_cast<double>(problem.sizes.key_len)));

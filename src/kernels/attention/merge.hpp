@@ -3,7 +3,8 @@
 //   log_sum_exp = max + log sum_s e^{lse_s - max},   out = sum_s e^{lse_s - max} out_s / sum_s e^{lse_s - max}
 //
 // in the order of the parts, each read once. A part with log-sum-exp -infinity has no keys; its out is not read. No
-// part with keys: 0 and -infinity. NaN or +infinity among the log-sum-exps: NaN.
+// part with keys: 0 and -infinity. NaN among the log-sum-exps: NaN. +infinity among them: out NaN, infinity / infinity, and
+// +infinity.
 #pragma once
 
 #include <math.h>
@@ -111,14 +112,17 @@ FOVEA_NOINLINE void put_merged(const MergeRow &row, float most, PartWeights &wei
 
 void merge_row(const MergeRow &row) {
   float most = -__builtin_inff();
-  bool broken = false;
+  bool broken = false, nan = false;
   for (int64_t part = 0; part < row.parts; ++part) {
     const float lse = row.lses[part * row.lse_stride];
     const float part_sum = row.sums != nullptr ? row.sums[part * row.lse_stride] : 1.0f;
     broken |= !(lse < __builtin_inff() && part_sum < __builtin_inff());  // NaN too
+    nan |= lse != lse;
     if (lse > most) most = lse;
   }
-  if (broken) return fill_merged(row, __builtin_nanf(""), __builtin_nanf(""));
+  if (broken) {
+    return fill_merged(row, __builtin_nanf(""), most == __builtin_inff() && !nan ? most : __builtin_nanf(""));
+  }
   if (most == -__builtin_inff()) return fill_merged(row, 0.0f, most);
 
   PartWeights weights;

@@ -5,6 +5,7 @@
 // fill a tile and keys and values are read once for all of them.
 #pragma once
 
+#include "integers.hpp"
 #include "kernels/random/dropout_problem.hpp"
 #include "types.hpp"
 
@@ -135,22 +136,20 @@ struct AttentionProblem {
 };
 
 // Neither this nor what follows is ever a symbol: sets of instructions must not share compiled code.
-[[gnu::always_inline]] inline int64_t integer_of(const void *integers, bool is_64bit, int64_t at) {
-  return is_64bit ? static_cast<const int64_t *>(integers)[at] : static_cast<const int32_t *>(integers)[at];
-}
-
-// Of a query: how many keys it attends at most.
+// Of a query: how many keys it attends at most. Within the keys there are, whatever the lengths have become since they were
+// checked.
 [[gnu::always_inline]] inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
   const KeyPattern &pattern = problem.pattern;
   if (pattern.valid_lens == nullptr) return pattern.key_limit;
   const int64_t at = batch * pattern.valid_lens_batch_stride + query * pattern.valid_lens_query_stride;
-  return min_of(integer_of(pattern.valid_lens, pattern.valid_lens_64bit, at), pattern.key_limit);
+  return clamp_to(read_integer(pattern.valid_lens, pattern.valid_lens_64bit, at), 0, pattern.key_limit);
 }
 
 // Of a batch entry: what is added to a query's number to give its position; `offset` where none has its own.
 [[gnu::always_inline]] inline int64_t query_offset(const KeyPattern &pattern, int64_t batch, int64_t offset) {
   if (pattern.query_offsets == nullptr) return offset;
-  return integer_of(pattern.query_offsets, pattern.query_offsets_64bit, batch * pattern.query_offsets_stride);
+  const int64_t own = read_integer(pattern.query_offsets, pattern.query_offsets_64bit, batch * pattern.query_offsets_stride);
+  return clamp_to(own, -largest_length, largest_length);
 }
 
 // Keys from here on are attended by no query of the batch entry.

@@ -109,7 +109,7 @@ Status reorder_kv_cache(const Context *given, fovea_kv_cache *cache, const Tenso
   int32_t *next = next_part.in(workspace.data());
   Move *moves = moves_part.in(workspace.data());
   for (int64_t b = 0; b < cache->batch; ++b) {
-    next[b] = static_cast<int32_t>(integer_at(*source, b * source->strides[0]));
+    next[b] = static_cast<int32_t>(integer_within(*source, b * source->strides[0], 0, cache->batch - 1));
   }
   const int64_t count = order_moves(static_cast<int32_t>(cache->batch), next, uses_part.in(workspace.data()), moves);
   move_sequences(*context, *cache, moves, count);

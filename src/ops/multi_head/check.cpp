@@ -3,6 +3,8 @@
 #include <cinttypes>
 
 #include "ops/cache/check.hpp"
+#include "ops/multi_head/operands.hpp"
+#include "ops/positions/check.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace fovea {
@@ -159,36 +161,14 @@ Status check_heads_data(void *memory, MultiHeadCall *call) {
                                          : check_operand_data(attention, valid_lens_operand, operand_count - 1));
 }
 
-struct Outputs {
-  NamedTensor out, log_sum_exp, weights;
-};
-
-Outputs outputs_of(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
-  const AttentionCall &attention = call.plan.call;
-  const auto named = [&](int operand) -> NamedTensor {
-    return {operand_name(attention, operand), attention.present[operand] ? &attention.tensor[operand] : nullptr};
-  };
-  return {{"out", tensors.out}, named(log_sum_exp_operand), named(weights_operand)};
-}
-
-// Of what the caller gave: the rows of attention are the workspace's.
-Status check_tensors_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
-  const struct {
-    int operand;
-    const fovea_tensor *tensor;
-  } given[] = {{query_operand, tensors.query},
-               {key_operand, tensors.key},
-               {value_operand, tensors.value},
-               {out_operand, tensors.out}};
-  AttentionCall attention = call.plan.call;
-  for (const auto &[operand, tensor] : given) {
-    attention.present[operand] = tensor != nullptr;
-    if (tensor != nullptr) attention.tensor[operand] = *tensor;
-  }
-  FOVEA_CHECK(check_attention_overlaps(attention));
-  if (call.parameters == nullptr) return FOVEA_OK;
-  const Outputs outputs = outputs_of(tensors, call);
-  return check_mha_weights_overlaps(*call.parameters, {outputs.out, outputs.log_sum_exp, outputs.weights});
+// What will be turned, before anything is computed.
+Status check_heads_rotary(void *memory, const MultiHeadCall &call) {
+  if (call.options.rotary == nullptr) return FOVEA_OK;
+  const HeadTensors t = head_tensors(call, memory);
+  RotaryArguments unused = {};
+  FOVEA_CHECK(within("options.rotary", check_rotary(&call.rotary, &t.query, &t.query, &unused)));
+  if (!call.needs_keys) return FOVEA_OK;
+  return within("options.rotary", check_rotary(&call.rotary, &t.new_key, &t.new_key, &unused));
 }
 
 }  // namespace
@@ -211,20 +191,8 @@ Status check_multi_head(const Context *given, const fovea_mha_weights *weights, 
 
 Status check_multi_head_data(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
   FOVEA_CHECK(check_heads_data(memory, call));
-  return check_tensors_apart(tensors, *call);
-}
-
-Status check_rotary_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
-  const fovea_rotary_options &rotary = call.rotary;  // all zero where it was not given
-  const TensorArgument positions(rotary.positions), frequencies(rotary.frequencies), sections(rotary.sections),
-      cosines(rotary.cosines), sines(rotary.sines);
-  const Outputs outputs = outputs_of(tensors, call);
-  return check_overlaps({outputs.out, outputs.log_sum_exp, outputs.weights},
-                        {{"options.rotary.positions", positions},
-                         {"options.rotary.frequencies", frequencies},
-                         {"options.rotary.sections", sections},
-                         {"options.rotary.cosines", cosines},
-                         {"options.rotary.sines", sines}});
+  FOVEA_CHECK(check_heads_rotary(memory, *call));
+  return check_multi_head_overlaps(tensors, *call);
 }
 
 }  // namespace fovea

@@ -11,10 +11,8 @@ namespace fovea {
                                       const MultiHeadTensors &tensors, const fovea_mha_options *options,
                                       MultiHeadCall *call);
 
-// Of a call that has been planned: its data, with that of its workspace, which the plan is given too.
+// Of a call that has been planned: its data, with that of its workspace, which the plan is given too; what rotary says of it;
+// overlaps.
 [[nodiscard]] Status check_multi_head_data(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);
-
-// After rotary has checked them as a tensor.
-[[nodiscard]] Status check_rotary_apart(const MultiHeadTensors &tensors, const MultiHeadCall &call);
 
 }  // namespace fovea

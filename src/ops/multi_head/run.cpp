@@ -53,7 +53,6 @@ Status run(MultiHeadCall *call, const MultiHeadTensors &tensors) {
     project(*call, memory, input, input.x, input.out.in(memory));
   }
   FOVEA_CHECK(place_heads(*call, head_tensors(*call, memory)));
-  FOVEA_CHECK(check_rotary_apart(tensors, *call));
   if (call->options.cache != nullptr) call->options.cache->length = call->key_len;
   if (!call->attends) return FOVEA_OK;
   run_attention(call->plan.attention, call->plan.call, call->attention_memory.in(memory));

@@ -1,8 +1,6 @@
 // The weights of a multi-head attention layer: panels as the matmul kernel reads them.
 #pragma once
 
-#include <initializer_list>
-
 #include "ops/tensors/check.hpp"
 #include "runtime/context.hpp"
 #include "status.hpp"
@@ -42,10 +40,6 @@ namespace fovea {
                                       fovea_mha_weights *weights);
 [[nodiscard]] Status pack_mha_weights(const Context &context, const fovea_mha_parameters &parameters,
                                       fovea_mha_weights *weights);
-
-// No output shares memory with a weight or bias of parameters that were checked before.
-[[nodiscard]] Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters,
-                                                std::initializer_list<NamedTensor> outputs);
 
 [[nodiscard]] Status create_mha_weights(const Context *given, const fovea_mha_parameters *parameters,
                                         fovea_mha_weights **weights);

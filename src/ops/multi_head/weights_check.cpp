@@ -160,19 +160,4 @@ Status read_parameters(const Context &context, const fovea_mha_parameters &given
   return FOVEA_OK;
 }
 
-Status check_mha_weights_overlaps(const fovea_mha_parameters &parameters, std::initializer_list<NamedTensor> outputs) {
-  fovea_mha_parameters p;
-  FOVEA_CHECK(read_options("parameters", &parameters, &p));
-  const NamedTensor inputs[] = {{"parameters.query_weight", p.query_weight}, {"parameters.key_weight", p.key_weight},
-                                {"parameters.value_weight", p.value_weight}, {"parameters.in_weight", p.in_weight},
-                                {"parameters.out_weight", p.out_weight},     {"parameters.query_bias", p.query_bias},
-                                {"parameters.key_bias", p.key_bias},         {"parameters.value_bias", p.value_bias},
-                                {"parameters.in_bias", p.in_bias},           {"parameters.out_bias", p.out_bias}};
-  for (const NamedTensor &input : inputs) {
-    const TensorArgument tensor(input.tensor);
-    FOVEA_CHECK(check_overlaps(outputs, {{input.name, tensor}}));
-  }
-  return FOVEA_OK;
-}
-
 }  // namespace fovea

@@ -41,7 +41,7 @@ int64_t valid_len_of(const Call &call, const RowCursor &row) {
   const int query_axis = call.rows.axes - 1;
   int64_t at = call.rows.axes > 1 ? row.index(0) * lens.strides[0] : 0;
   if (lens.rank == 2) at += row.index(query_axis) * lens.strides[1];
-  return integer_at(lens, at);
+  return integer_within(lens, at, 0, call.key_len);
 }
 
 void run(const Call &call) {

@@ -8,30 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "ops/tensors/overlap.hpp"
+
 namespace fovea {
 namespace {
-
-// Byte offsets, relative to data, of the first element's start and past the last element's end.
-struct Extent {
-  int64_t low = 0;
-  int64_t high = 0;
-};
-
-bool compute_extent(const fovea_tensor &tensor, Extent *extent) {
-  const auto size = static_cast<int64_t>(dtype_size(static_cast<Dtype>(tensor.dtype)));
-  int64_t low = 0;
-  int64_t high = 0;
-  for (int axis = 0; axis < tensor.rank; ++axis) {
-    if (tensor.shape[axis] == 0) return true;
-    int64_t reach = 0;
-    if (!checked_multiply(tensor.shape[axis] - 1, tensor.strides[axis], &reach)) return false;
-    if (!checked_multiply(reach, size, &reach)) return false;
-    if (!checked_add(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) return false;
-  }
-  if (!checked_add(high, size, &high)) return false;
-  *extent = {low, high};
-  return true;
-}
 
 bool count_fits(const fovea_tensor &tensor) {
   int64_t count = static_cast<int64_t>(dtype_size(static_cast<Dtype>(tensor.dtype)));
@@ -101,48 +81,6 @@ Status check_memory(const fovea_tensor &tensor, const TensorRule &rule) {
     return fail(FOVEA_SIZE_OVERFLOW, "%s's shape and strides reach outside the address space", rule.name);
   }
   return FOVEA_OK;
-}
-
-// Positions modulo `period` that a tensor touches form one window [start, start + width) when every axis either stays
-// inside the window or moves by whole periods.
-bool window_modulo(const fovea_tensor &tensor, int64_t period, int64_t *width) {
-  *width = static_cast<int64_t>(dtype_size(static_cast<Dtype>(tensor.dtype)));
-  const int64_t size = *width;
-  for (int axis = 0; axis < tensor.rank; ++axis) {
-    if (tensor.shape[axis] <= 1) continue;
-    const int64_t step = tensor.strides[axis] * size;
-    if (step % period == 0) continue;
-    if (step < 0) return false;
-    *width += (tensor.shape[axis] - 1) * step;
-  }
-  return *width <= period;
-}
-
-bool disjoint_modulo(const fovea_tensor &a, const fovea_tensor &b, int64_t period) {
-  int64_t width_a = 0;
-  int64_t width_b = 0;
-  if (period <= 0 || !window_modulo(a, period, &width_a) || !window_modulo(b, period, &width_b)) return false;
-  const auto address_a = static_cast<int64_t>(reinterpret_cast<uintptr_t>(a.data));
-  const auto address_b = static_cast<int64_t>(reinterpret_cast<uintptr_t>(b.data));
-  const int64_t ahead = ((address_b - address_a) % period + period) % period;  // of b's window before a's
-  return ahead >= width_a && period - ahead >= width_b;
-}
-
-bool share_memory(const fovea_tensor &a, const fovea_tensor &b) {
-  if (element_count(a) == 0 || element_count(b) == 0) return false;
-  Extent extent_a;
-  Extent extent_b;
-  if (!compute_extent(a, &extent_a) || !compute_extent(b, &extent_b)) return true;
-  const auto base_a = static_cast<int64_t>(reinterpret_cast<uintptr_t>(a.data));
-  const auto base_b = static_cast<int64_t>(reinterpret_cast<uintptr_t>(b.data));
-  if (base_a + extent_a.high <= base_b + extent_b.low || base_b + extent_b.high <= base_a + extent_a.low) return false;
-  for (const fovea_tensor *tensor : {&a, &b}) {
-    const auto size = static_cast<int64_t>(dtype_size(static_cast<Dtype>(tensor->dtype)));
-    for (int axis = 0; axis < tensor->rank; ++axis) {
-      if (tensor->shape[axis] > 1 && disjoint_modulo(a, b, tensor->strides[axis] * size)) return false;
-    }
-  }
-  return true;
 }
 
 Status overlap_of(const NamedTensor &output, const NamedTensor &other) {
@@ -280,8 +218,7 @@ Status check_valid_lens_tensor(const fovea_tensor &lens, int64_t batch, int64_t 
 }
 
 int64_t integer_at(const fovea_tensor &tensor, int64_t offset) {
-  return tensor.dtype == FOVEA_I32 ? static_cast<const int32_t *>(tensor.data)[offset]
-                                   : static_cast<const int64_t *>(tensor.data)[offset];
+  return read_integer(tensor.data, tensor.dtype == FOVEA_I64, offset);
 }
 
 Status check_integers(const fovea_tensor &tensor, const char *name, int64_t most, const char *unit, int64_t *largest,

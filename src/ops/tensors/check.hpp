@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <span>
 
+#include "integers.hpp"
 #include "kernels/random/dropout_problem.hpp"
 #include "ops/tensors/dtype.hpp"
 #include "ops/tensors/tensor_argument.hpp"
@@ -15,8 +16,7 @@
 
 namespace fovea {
 
-constexpr int64_t largest_head_dim = 1024;            // features of a query, key or value
-constexpr int64_t largest_length = int64_t{1} << 30;  // and the largest position: they are 32-bit in the kernels
+constexpr int64_t largest_head_dim = 1024;  // features of a query, key or value
 
 // A pointer that has to be there: "plan is NULL, expected a plan".
 [[nodiscard]] Status expect_given(const void *pointer, const char *name, const char *expected);
@@ -67,8 +67,7 @@ struct NamedTensor {
   const fovea_tensor *tensor;  // null: not given
 };
 
-// No output shares an element with an input or with another output. Exact for the layouts in use (slices of one buffer
-// may interleave); where it cannot tell, it refuses.
+// No output shares a byte with an input or with another output, as far as overlap.hpp can tell.
 [[nodiscard]] Status check_overlaps(std::span<const NamedTensor> outputs, std::span<const NamedTensor> inputs);
 [[nodiscard]] inline Status check_overlaps(std::initializer_list<NamedTensor> outputs,
                                            std::initializer_list<NamedTensor> inputs) {
@@ -82,6 +81,11 @@ int64_t element_count(const fovea_tensor &tensor);
 
 // The element of an I32 or I64 tensor that stands so many elements from its first.
 int64_t integer_at(const fovea_tensor &tensor, int64_t offset);
+
+// The same of one that was checked before: within [least, most] whatever another thread has written there meanwhile.
+inline int64_t integer_within(const fovea_tensor &tensor, int64_t offset, int64_t least, int64_t most) {
+  return clamp_to(integer_at(tensor, offset), least, most);
+}
 
 // I32 or I64, of rank 1 to max_rank, any strides.
 [[nodiscard]] Status check_integer_tensor(const fovea_tensor &tensor, const char *name, int max_rank, bool needs_data);

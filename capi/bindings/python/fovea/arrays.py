@@ -57,12 +57,14 @@ def torch_of(*arrays):
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(arrays[0], torch.Tensor):
         return None
-    forward = torch.autograd.forward_ad
     if (torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arrays)) or (
-            forward._current_level >= 0 and any(isinstance(a, torch.Tensor) and forward.unpack_dual(a).tangent is not None
-                                                for a in arrays)):
+            torch.autograd.forward_ad._current_level >= 0 and any(_has_tangent(torch, a) for a in arrays)):
         raise RuntimeError("fovea computes no gradients: call it under torch.no_grad() or with tensor.detach()")
     return torch
+
+
+def _has_tangent(torch, array):
+    return isinstance(array, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(array).tangent is not None
 
 
 def maker(shape, like, *others):

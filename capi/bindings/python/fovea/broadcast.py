@@ -19,9 +19,7 @@ def _fits(shape, whole) -> bool:
 
 
 def _joint(*shapes):
-    """What shapes broadcast to. (np.broadcast_shapes is what torch.compile cannot follow.)"""
-    if all(shape == shapes[0] for shape in shapes):
-        return shapes[0]
+    """What such axes broadcast to. (np.broadcast_shapes is what torch.compile cannot follow.)"""
     rank = max(map(len, shapes))
     shapes = tuple((1,) * (rank - len(shape)) + shape for shape in shapes)
     joint = tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*shapes))
@@ -40,9 +38,12 @@ def _expanded(array, shape):
 def leading_axes(query_shape, key_shape, value_shape, grouped: bool) -> tuple[tuple, tuple]:
     """(what "..." of the result is; what "..." of query, key and value is to be expanded to). A ValueError where they do not
     go together."""
-    leading = [tuple(shape[:-2]) for shape in (query_shape, key_shape, value_shape)]
+    leading = query_shape[:-2], key_shape[:-2], value_shape[:-2]
+    if leading[0] == leading[1] == leading[2] and (leading[0] or not grouped):
+        return leading[0], leading
     if grouped and not all(leading):
         raise ValueError("enable_gqa: arrays of rank 2 have no axis of heads")
+    leading = tuple(tuple(one) for one in leading)
     try:
         if not grouped:
             axes = _joint(*leading)
@@ -56,7 +57,10 @@ def leading_axes(query_shape, key_shape, value_shape, grouped: bool) -> tuple[tu
 
 def of_rank_4(array, axes):
     """[..., L, D] as [B, H, L, D], "..." expanded to `axes`, whose last are the heads."""
-    rows = shape_of(array)[-2:]
+    shape = shape_of(array)
+    if len(shape) == 4 and shape[:2] == axes:
+        return array
+    rows = shape[-2:]
     return _expanded(array, tuple(axes) + rows).reshape((math.prod(axes[:-1]), axes[-1] if axes else 1) + rows)
 
 
@@ -64,6 +68,8 @@ def mask_of_rank_4(mask, axes, query_len: int, key_len: int):
     """A mask that broadcasts to [*axes, Q, K] as one that does to [B, H, Q, K], and has all K columns. A ValueError where it
     does not."""
     whole = tuple(axes) + (query_len, key_len)
+    if len(mask.shape) == len(whole) == 4 and mask.shape[3] == key_len and _fits(mask.shape, whole):
+        return mask
     shape = (1,) * (len(whole) - len(mask.shape)) + tuple(mask.shape)
     if len(shape) != len(whole) or not _fits(shape, whole):
         raise ValueError(f"attn_mask: shape {tuple(mask.shape)}, expected one that broadcasts to {whole}")

@@ -73,11 +73,12 @@ def test_shapes(name):
         assert len(calls) == 1
     close(fovea.scaled_dot_product_attention(*(x.numpy() for x in (query, key, value)), mask.numpy(), **options),
           theirs(query, key, value, mask, **options), 1e-5)
-    close(fovea.scaled_dot_product_attention(query, key, value, mask, **options), theirs(query, key, value, mask, **options), 1e-5)
+    close(fovea.scaled_dot_product_attention(query, key, value, mask, **options),
+          theirs(query, key, value, mask, **options), 1e-5)
 
 
-@pytest.mark.parametrize("shape", [(1,), (7,), (5, 1), (5, 7), (1, 1, 5, 7), (2, 1, 5, 7), (1, 4, 1, 7), (2, 4, 5, 7), (2, 1, 1, 1),
-                                   (4, 5, 7), (3, 2, 4, 5, 7), (3, 1, 1, 5, 7), (1, 2, 1, 1, 7)])
+@pytest.mark.parametrize("shape", [(1,), (7,), (5, 1), (5, 7), (1, 1, 5, 7), (2, 1, 5, 7), (1, 4, 1, 7), (2, 4, 5, 7),
+                                   (2, 1, 1, 1), (4, 5, 7), (3, 2, 4, 5, 7), (3, 1, 1, 5, 7), (1, 2, 1, 1, 7)])
 @pytest.mark.parametrize("rank", [4, 5])
 def test_masks(shape, rank):
     query, key, value = (x if rank == 4 else x.expand(3, *x.shape) for x in (Q, K, V))
@@ -145,17 +146,16 @@ ODD = {
     "parameters": lambda: tuple(torch.nn.Parameter(x) for x in (Q, K, V)),
     "sparse": lambda: (Q.to_sparse(), K, V),
 }
-ODD["parameters"].__doc__ = "with gradients"
 
 
-def scale_given(arguments):
+def by_name(arguments):
     """Positional arguments as the functions take them, scale and enable_gqa by name."""
     return arguments[:6], dict(zip(("scale", "enable_gqa"), arguments[6:]))
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_arguments_and_errors(name):
-    arguments, named = scale_given(ODD[name]())
+    arguments, named = by_name(ODD[name]())
     same_or_same_error(*arguments, **named)
 
 
@@ -213,7 +213,8 @@ def test_forward_derivatives_are_not_lost():
 
 @pytest.mark.parametrize("dims, mask, mask_dim", [
     ((0, 0, 0), None, None), ((0, None, None), None, None), ((1, 1, 1), None, None), ((0, 0, 0), (5, 7), None),
-    ((0, 0, 0), (3, 5, 7), 0), ((None, 0, None), (2, 1, 5, 7), None), ((0, 0, 0), (3, 2, 1, 5, 7), 0), ((0, 0, 0), (5, 3, 7), 1),
+    ((0, 0, 0), (3, 5, 7), 0), ((None, 0, None), (2, 1, 5, 7), None), ((0, 0, 0), (3, 2, 1, 5, 7), 0),
+    ((0, 0, 0), (5, 3, 7), 1),
     ((2, 2, 2), (3, 4, 5, 7), 0), ((0, 0, 0), (3, 1, 1, 1, 7), 0)])
 def test_vmap(dims, mask, mask_dim):
     """By the operator's rule: one call of the library for all of the batch."""

@@ -29,11 +29,13 @@ def compute(query, key, value, mask=None, bias=None, sinks=None, is_causal=False
     pairs of their names and tensors."""
     # In memory [B, Q, H, Dv], which the next layer's reshape takes as it is.
     batch, heads, query_len, _ = query.shape
-    out = torch.empty((batch, query_len, heads, value.shape[-1]), dtype=query.dtype, device="cpu").transpose(1, 2)
+    out = query.new_empty((batch, query_len, heads, value.shape[-1])).transpose(1, 2)
     options: dict = dict(outputs)
     if is_causal:
         options["flags"] = TOP_LEFT_CAUSAL
     if scale is not None:
+        if scale == 0:  # which means the default in the library
+            query, scale = query * 0, 1.0
         options["scale"] = scale
     if softcap is not None:
         options["softcap"] = softcap
@@ -146,11 +148,11 @@ sdpa.register_autograd(_gradients, setup_context=_save)
 
 def are_taken(query, key, value, attn_mask, is_causal, scale) -> bool:
     """What no refusal of the library tells, as it takes more than PyTorch does: element types that differ, a mask of
-    another type, a mask beside is_causal; and what it reads otherwise: a scale of 0."""
+    another type, a mask beside is_causal, a scale that is no number."""
     dtype = query.dtype
     if dtype not in DTYPES or key.dtype != dtype or value.dtype != dtype:
         return False
-    if scale is not None and (scale == 0 or not isinstance(scale, (int, float))):
+    if not (scale is None or isinstance(scale, (int, float))):
         return False
     if attn_mask is None:
         return True

@@ -13,6 +13,7 @@ import sys
 import weakref
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from .. import _fovea
 from ..errors import BadArgument
@@ -21,26 +22,63 @@ from .attention import are_readable
 from .transforms import DIRECT, PLAIN, way
 
 
-def _noting(name):
-    method = getattr(dict, name)
-
-    def note(self, *given):
-        self.asked_for = True
-        found = method(self, *given)
-        return list(found) if name in ("items", "values") else found  # a view would give them later, unnoticed
-
-    return note
-
-
 class _Parameters(dict):
-    """A module's parameters, by name, which notes that it was asked for one."""
+    """A module's parameters, by name, which notes that it was asked for one. (Written out, as torch.compile follows that.)"""
 
     asked_for = False
 
-    for _name in ("__getitem__", "__iter__", "__or__", "__ror__", "__reversed__", "__setitem__", "__delitem__", "__ior__",
-                  "copy", "get", "items", "pop", "popitem", "setdefault", "update", "values", "clear"):
-        locals()[_name] = _noting(_name)
-    del _name
+    def _noted(self, found):
+        self.asked_for = True
+        return found
+
+    def __getitem__(self, name):
+        return self._noted(super().__getitem__(name))
+
+    def get(self, *given):
+        return self._noted(super().get(*given))
+
+    def items(self):  # not a view, which would give them later, unnoticed
+        return self._noted(list(super().items()))
+
+    def values(self):
+        return self._noted(list(super().values()))
+
+    def __iter__(self):  # without which dict(...) would not ask for items one by one
+        return super().__iter__()
+
+    def copy(self):
+        return self._noted(dict(super().items()))
+
+    def __or__(self, other):
+        return self.copy() | other
+
+    def __ror__(self, other):
+        return other | self.copy()
+
+    def __setitem__(self, name, parameter):
+        self._noted(super().__setitem__(name, parameter))
+
+    def __delitem__(self, name):
+        self._noted(super().__delitem__(name))
+
+    def pop(self, *given):
+        return self._noted(super().pop(*given))
+
+    def popitem(self):
+        return self._noted(super().popitem())
+
+    def setdefault(self, *given):
+        return self._noted(super().setdefault(*given))
+
+    def update(self, *given, **named):
+        self._noted(super().update(*given, **named))
+
+    def __ior__(self, other):
+        self.update(other)
+        return self
+
+    def clear(self):
+        self._noted(super().clear())
 
 
 def _holders(parameters):
@@ -49,14 +87,6 @@ def _holders(parameters):
     storage = weight.untyped_storage()
     return (sys.getrefcount(weight), weight._use_count(), weakref.getweakrefcount(weight), sys.getrefcount(storage),
             torch._C._storage_Use_Count(storage._cdata))
-
-
-def _of_nobody_else():
-    """What `_holders` says of a weight that its layer alone holds; None where PyTorch no longer tells."""
-    try:
-        return _holders({"weight": torch.nn.Parameter(torch.empty(1, 1, device="cpu"))})
-    except AttributeError:
-        return None
 
 
 class PackedLinear(torch.nn.Linear):
@@ -71,16 +101,22 @@ class PackedLinear(torch.nn.Linear):
         self._take_over()
 
     def _take_over(self):
-        self._packed = None
+        self._packed = self._own = None
         self.__dict__["_parameters"] = _Parameters(self._parameters)
 
     def __getstate__(self):
         state = dict(self.__dict__)
-        return {**state, "_parameters": dict(state["_parameters"]), "_packed": None}  # a copy packs its own
+        return {**state, "_parameters": dict(state["_parameters"]), "_packed": None, "_own": None}  # a copy packs its own
 
     def __setstate__(self, state):
         super().__setstate__(state)
         self._take_over()
+
+    def _is_own(self, storage) -> bool:
+        """Whether PyTorch allocated the memory: it may be resized, or was so before an array of NumPy's was made of it."""
+        if storage.resizable():
+            self._own = StorageWeakRef(storage)
+        return self._own is not None and self._own.cdata == storage._cdata
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         parameters = self.__dict__["_parameters"]
@@ -101,7 +137,9 @@ class PackedLinear(torch.nn.Linear):
     def _takes(self, x, weight, bias) -> bool:
         if type(x) not in PLAIN or way((x,)) != DIRECT or torch.is_autocast_enabled("cpu"):
             return False
-        if x.dim() == 0 or x.shape[-1] != self.in_features or not are_readable((x, weight) if bias is None else (x, weight, bias)):
+        if x.dim() == 0 or x.shape[-1] != self.in_features:
+            return False
+        if not are_readable((x, weight) if bias is None else (x, weight, bias)):
             return False
         return x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype)
 
@@ -126,7 +164,7 @@ class PackedLinear(torch.nn.Linear):
         weight = dict.get(parameters, "weight")
         if type(weight) not in PLAIN or weight.is_neg():
             return None
-        if weight.is_shared() or not weight.untyped_storage().resizable():  # memory that other processes or arrays reach
+        if weight.is_shared() or not self._is_own(weight.untyped_storage()):  # memory that other processes or arrays reach
             return None
         try:
             return PackedMatrix(weight.detach(), layout="out_in")
@@ -134,7 +172,8 @@ class PackedLinear(torch.nn.Linear):
             return None
 
 
-_ALONE = _of_nobody_else()
+_ALONE = _holders({"weight": torch.nn.Parameter(torch.empty(1, 1, device="cpu"))})
+"""What `_holders` says of a weight that its layer alone holds."""
 
 
 def pack_linear_layers(model: torch.nn.Module) -> torch.nn.Module:
@@ -146,24 +185,25 @@ def pack_linear_layers(model: torch.nn.Module) -> torch.nn.Module:
     optimizer, load_state_dict, to(...)), and the next call computes with what they are then; only what is written to a bare
     address (data_ptr) whose tensors are all gone goes unnoticed.
 
-    Each weight is held a second time, packed by the layer's first call. While somebody else holds it (an optimizer, a tied
-    embedding, a variable), its layer is PyTorch's. Weights in memory lent by others, as files of safetensors and
-    torch.from_numpy have it, get memory of their own now. Layers of classes of their own, as torch.nn.MultiheadAttention
-    has, are left."""
+    Each weight is held a second time, packed by the layer's first call and again by the second call after the layer was asked
+    for it. While somebody else holds it (an optimizer, a tied embedding, a variable) the layer is PyTorch's. A weight in memory
+    lent by others, as safetensors, torch.load and torch.from_numpy have it, gets memory of its own here; one that comes later
+    is PyTorch's until this is called again. Layers of classes of their own, as torch.nn.MultiheadAttention has, are left."""
     for module in list(model.modules()):
-        if type(module) is torch.nn.Linear and type(module._parameters.get("weight")) is torch.nn.Parameter:
-            _own_memory(module._parameters)
+        if type(module) in (torch.nn.Linear, PackedLinear) and type(module._parameters.get("weight")) is torch.nn.Parameter:
+            _give_own_memory(module._parameters)
+        if type(module) is torch.nn.Linear and "weight" in module._parameters:
             module.__class__ = PackedLinear
             module._take_over()
     return model
 
 
-def _own_memory(parameters):
+def _give_own_memory(parameters):
     weight = parameters["weight"]
     if not weight.is_cpu or weight.is_shared() or weight.is_inference() or weight.untyped_storage().resizable():
         return
     del weight
-    if _ALONE is not None and _holders(parameters)[1:] == _ALONE[1:]:
+    if _holders(parameters)[1:] == _ALONE[1:]:
         parameters["weight"].data = parameters["weight"].data.clone()
 
 
@@ -172,6 +212,6 @@ def unpack_linear_layers(model: torch.nn.Module) -> torch.nn.Module:
     for module in list(model.modules()):
         if type(module) is PackedLinear:
             module.__dict__["_parameters"] = dict(module._parameters)
-            del module._packed
+            del module._packed, module._own
             module.__class__ = torch.nn.Linear
     return model

@@ -47,17 +47,14 @@ def transformers_attention(module, query, key, value, attention_mask, dropout=0.
     mask, bias = _mask_and_bias(attention_mask, key.shape[-2])
     if attention_mask is None and sliding_window is not None and key.shape[-2] > sliding_window:
         mask = _window(query, key, causal, sliding_window)
-    if attention_mask is None and cu_seq_lens_q is None:
-        causal = bool(causal and query.shape[-2] > 1)
-    elif cu_seq_lens_q is not None:
-        packed, causal = _packed(query, key, bool(causal and attention_mask is None), cu_seq_lens_q, cu_seq_lens_k)
+    causal = bool(causal and attention_mask is None and query.shape[-2] > 1)
+    if cu_seq_lens_q is not None:
+        packed = _packed(query, key, causal, cu_seq_lens_q, cu_seq_lens_k)
         mask = packed if mask is None else mask & packed
-    else:
-        causal = False
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
     options = {"mask": mask, "bias": bias, "sinks": s_aux if sinks is None else sinks, "is_causal": causal, "scale": scaling,
-               "softcap": softcap}
+               "softcap": softcap or None}
     out, weights = _attend(query, key, value, options, dropout, head_mask, bool(output_attentions))
     return out.transpose(1, 2).contiguous(), weights
 
@@ -82,7 +79,7 @@ def _window(query, key, causal, size):
 
 
 def _packed(query, key, causal, cu_seq_lens_q, cu_seq_lens_k):
-    """(which keys are of the query's own sequence, whether the call is causal)"""
+    """Which keys are of the query's own sequence."""
     if cu_seq_lens_k is None:
         cu_seq_lens_k = cu_seq_lens_q
     ids = []
@@ -93,14 +90,14 @@ def _packed(query, key, causal, cu_seq_lens_q, cu_seq_lens_k):
         ids.append(torch.bucketize(torch.arange(x.shape[-2], device=x.device), ends.to(x.device, torch.int64)[1:], right=True))
     if causal and cu_seq_lens_k is not cu_seq_lens_q and not torch.equal(cu_seq_lens_q, cu_seq_lens_k):
         raise ValueError("cu_seq_lens_k: where it differs from cu_seq_lens_q, causal attention asks for an attention_mask")
-    return ids[0][:, None] == ids[1], causal
+    return ids[0][:, None] == ids[1]
 
 
 def _attend(query, key, value, options, dropout, head_mask, with_weights):
     """(out [B, H, Q, Dv], weights or None)"""
     given = [x for x in (query, key, value, options["mask"], options["bias"], options["sinks"]) if x is not None]
     how = way(given)
-    if how != PYTORCH and not dropout and head_mask is None and options["scale"] != 0 and are_readable(given):
+    if how != PYTORCH and not dropout and head_mask is None and are_readable(given):
         if torch.is_autocast_enabled("cpu"):
             query, key, value, options["bias"] = with_autocast((query, key, value, options["bias"]))
         if query.dtype in DTYPES and key.dtype == query.dtype == value.dtype:
@@ -108,35 +105,37 @@ def _attend(query, key, value, options, dropout, head_mask, with_weights):
                 return _by_fovea(how, query, key, value, options, with_weights)
             except BadArgument:  # which the library leaves to PyTorch
                 pass
-    mask, bias = options["mask"], options["bias"]
+    mask, bias, is_causal = options["mask"], options["bias"], options["is_causal"]
+    of_pytorchs_function = sum((mask is not None, bias is not None, is_causal)) < 2 and options["scale"] != 0
     if with_weights or head_mask is not None or options["softcap"] is not None or options["sinks"] is not None or (
-            bias is not None and (mask is not None or options["is_causal"])):
+            not of_pytorchs_function):
         out, weights = attention_formula(query, key, value, **options, dropout=dropout, head_mask=head_mask)
         return out, weights if with_weights else None
-    out = pytorchs_own(query, key, value, mask if bias is None else bias, dropout, options["is_causal"] and mask is None,
-                       scale=options["scale"], enable_gqa=query.shape[1] != key.shape[1])
-    return out, None
+    return pytorchs_own(query, key, value, mask if bias is None else bias, dropout, is_causal, scale=options["scale"],
+                        enable_gqa=query.shape[1] != key.shape[1]), None
 
 
 def _by_fovea(how, query, key, value, options, with_weights):
     if not query.shape[0] == key.shape[0] == value.shape[0]:
         batch = max(query.shape[0], key.shape[0])
         query, key, value = (x.expand(batch, -1, -1, -1) for x in (query, key, value))
-    mask, bias, sinks = (options[name] for name in ("mask", "bias", "sinks"))
-    options = {**options, "mask": _of_rank_4(mask, key), "bias": _of_rank_4(bias, key)}
+    sinks = options["sinks"]
     by_query = sinks is not None and sinks.dim() > 1
+    if options["mask"] is not None or options["bias"] is not None:
+        options = {**options, "mask": _of_rank_4(options["mask"], key), "bias": _of_rank_4(options["bias"], key)}
     if how != DIRECT:
         if by_query or with_weights:
             return attention_formula(query, key, value, **options)
         return torch.ops.fovea.attention(query, key, value, *options.values()), None
+    if not by_query and not with_weights:
+        return compute(query, key, value, *options.values()), None
     outputs = {}
     if with_weights:
         outputs["weights"] = _empty(query.shape[:3] + key.shape[2:3])
     if by_query:
         outputs["log_sum_exp"] = _empty(query.shape[:3])
-        options["sinks"] = None
-    out = compute(query, key, value, **options, outputs=outputs)
-    weights = outputs.get("weights")
+        options = {**options, "sinks": None}
+    out, weights = compute(query, key, value, **options, outputs=outputs), outputs.get("weights")
     if by_query:  # which takes exp(sink) / (exp(log-sum-exp) + exp(sink)) away
         kept = torch.sigmoid(outputs["log_sum_exp"][..., None] - sinks.float())
         out = (out * kept).to(query.dtype)

@@ -287,9 +287,10 @@ impl Default for fovea_context_options {
 /// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
 /// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 /// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
-/// output. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys where those of few
-/// queries are split, has a weight of exactly 0: before they are divided by their sum weights are never denormal, as
-/// results of fovea_exp may be.
+/// output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
+/// unless another score is NaN. A score more than 87 (125.5 log 2) below the largest of its row, or of its part of the keys
+/// where those of few queries are split, has a weight of exactly 0: before they are divided by their sum weights are never
+/// denormal, as results of fovea_exp may be.
 ///
 /// All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has rank 3
 /// and without B and H where it has rank 2.
@@ -601,11 +602,11 @@ pub struct fovea_rotary_options {
     pub offset: i64,
     /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
     pub positions: *const fovea_tensor,
-    /// F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
+    /// F32 [P], P = rotary_dim / 2, any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most 2^34. fovea_rotary_frequencies makes what models use
     pub frequencies: *const fovea_tensor,
-    /// I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from where three times that section's size ends
+    /// I32 or I64 [P], any stride, each in [0, S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, of 0, of 1, of 2; Qwen3-VL has j mod 3, but 0 from three times that section's size on
     pub sections: *const fovea_tensor,
-    /// F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
+    /// F [N,P]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,P]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale, frequencies are not given. Last axis contiguous
     pub cosines: *const fovea_tensor,
     /// F, of cosines' shape, last axis contiguous; both are given or neither
     pub sines: *const fovea_tensor,
@@ -654,7 +655,7 @@ pub struct fovea_rotary_frequencies_options {
     pub mscale: f32,
     /// of YARN: likewise
     pub mscale_all_dim: f32,
-    /// of LONGROPE: F32 [d/2], any stride, > 0 and finite
+    /// of LONGROPE: F32 [P], any stride, > 0 and finite
     pub short_factors: *const fovea_tensor,
     /// of LONGROPE: likewise
     pub long_factors: *const fovea_tensor,
@@ -1003,7 +1004,7 @@ extern "C" {
     ///   log_sum_exp = log sum_s exp(lse_s),  out = sum_s exp(lse_s - log_sum_exp) out_s
     /// outs F [S,...,Dv], lses F32 [S,...], out F [...,Dv], log_sum_exp F32 [...] or NULL; "..." up to 4 axes, the same
     /// for all. Merged in the order of S. A part with log-sum-exp -infinity is not read; where every part is, the result is
-    /// 0 and -infinity. S >= 1. In place is not allowed.
+    /// 0 and -infinity; +infinity gives NaN and, unless another is NaN, +infinity. S >= 1. In place is not allowed.
     /// ```
     pub fn fovea_merge_states(
         context: *const fovea_context,
@@ -1253,7 +1254,7 @@ extern "C" {
     /// ```text
     /// The frequencies and the attention factor that a model's configuration asks for, for fovea_rotary_options: Llama 3.1's,
     /// YaRN's, LongRoPE's (Phi-3), ..., computed in float64 and rounded once.
-    ///   frequencies F32 [d/2], d being rotary_dim, any stride   attention_factor F32 [1], or NULL
+    ///   frequencies F32 [P], any stride, d = 2 P being rotary_dim   attention_factor F32 [1], or NULL
     /// attention_factor is 1, but of YARN, for a factor above 1, (1 + m ln factor / 10) / (1 + a ln factor / 10), m being mscale and
     /// a mscale_all_dim if neither is 0, else 1 and 0; and of LONGROPE, likewise, sqrt(1 + ln factor / ln original_length). A
     /// configuration that names another takes precedence. Zeros put at the end of the result leave those pairs as they are

@@ -229,8 +229,8 @@ pub fn rotary_frequencies<'a>(
     frequencies: impl Into<TensorMut<'a>>,
     options: RotaryFrequenciesOptions<'_>,
 ) -> Result<f32> {
-    let (frequencies, mut factor) = (frequencies.into(), [1.0f32]);
+    let (frequencies, options, mut factor) = (frequencies.into(), options.raw()?, [1.0f32]);
     let view = TensorMut::from(&mut factor);
-    check(unsafe { sys::fovea_rotary_frequencies(frequencies.raw(), view.raw(), &options.raw()) })?;
+    check(unsafe { sys::fovea_rotary_frequencies(frequencies.raw(), view.raw(), &options) })?;
     Ok(factor[0])
 }

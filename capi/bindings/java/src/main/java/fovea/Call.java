@@ -8,7 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.ref.Reference;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.IntSupplier;
+import java.util.function.ToIntFunction;
 
 /** One call: its structs, the handles it uses, and copies of arrays, which lie where C must not point. */
 final class Call implements AutoCloseable {
@@ -32,7 +32,7 @@ final class Call implements AutoCloseable {
 
   private final Arena arena = Arena.ofConfined();
   private final List<Used> used = new ArrayList<>(3);
-  private final List<MemorySegment> kept = new ArrayList<>(6); // memory whose address C has
+  private final List<MemorySegment> kept = new ArrayList<>(6); // memory whose address C is given
   private List<Placed> placed = List.of();
   private MemorySegment block = arena.allocate(BLOCK, 8);
   private long next;
@@ -154,11 +154,11 @@ final class Call implements AutoCloseable {
     return made;
   }
 
-  /** Makes the call; throws what it reports. Only after success is anything written to arrays. */
-  void run(IntSupplier function) {
+  /** Makes the call, a function of its pins; throws what it reports. Only after success is anything written to arrays. */
+  void run(ToIntFunction<MemorySegment[]> function) {
     List<Region> regions = placed.isEmpty() ? List.of() : new ArrayList<>(placed.size());
     place(regions);
-    FoveaException.check(function.getAsInt());
+    FoveaException.check(function.applyAsInt(Pins.of(kept)));
     for (Placed one : placed) {
       if (!one.writes) continue;
       Region region = regionOf(regions, one.tensor);
@@ -167,7 +167,7 @@ final class Call implements AutoCloseable {
   }
 
   /** The same for a function that makes a handle. */
-  MemorySegment run(MemorySegment made, IntSupplier function) {
+  MemorySegment run(MemorySegment made, ToIntFunction<MemorySegment[]> function) {
     run(function);
     return made.get(ADDRESS, 0);
   }

@@ -64,7 +64,7 @@ public final class Context extends Handle {
         raw.set(ADDRESS, Layouts.fovea_context_options.max_isa, text);
       }
       MemorySegment made = call.made();
-      return new Context(call.run(made, () -> Native.fovea_context_create(raw, made)), destroy);
+      return new Context(call.run(made, pins -> Native.fovea_context_create(raw, made, pins)), destroy);
     }
   }
 

@@ -35,7 +35,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), q = call.in(query), k = call.in(key), v = call.in(value), o = call.out(out);
       MemorySegment raw = AttentionOptions.raw(options, call);
-      call.run(() -> Native.fovea_sdpa(c, q, k, v, o, raw));
+      call.run(pins -> Native.fovea_sdpa(c, q, k, v, o, raw, pins));
     }
   }
 
@@ -52,7 +52,7 @@ public final class Fovea {
       MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
                     v = call.in(value);
       MemorySegment o = call.out(out), raw = AttentionOptions.raw(options, call);
-      call.run(() -> Native.fovea_attention(c, s, q, k, v, o, raw));
+      call.run(pins -> Native.fovea_attention(c, s, q, k, v, o, raw, pins));
     }
   }
 
@@ -80,7 +80,7 @@ public final class Fovea {
       MemorySegment c = call.use(context), q = call.in(queries), x = call.in(inputs), y = call.in(targets),
                     o = call.out(out);
       MemorySegment raw = KernelRegressionOptions.raw(options, call);
-      call.run(() -> Native.fovea_kernel_regression(c, q, x, y, o, raw));
+      call.run(pins -> Native.fovea_kernel_regression(c, q, x, y, o, raw, pins));
     }
   }
 
@@ -89,7 +89,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), parts = call.in(outs), sums = call.in(lses), o = call.out(out),
                     l = call.out(logSumExp);
-      call.run(() -> Native.fovea_merge_states(c, parts, sums, o, l));
+      call.run(pins -> Native.fovea_merge_states(c, parts, sums, o, l, pins));
     }
   }
 
@@ -105,7 +105,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), lens = call.in(validLens), o = call.out(out);
       MemorySegment raw = MaskedSoftmaxOptions.raw(options, call);
-      call.run(() -> Native.fovea_masked_softmax(c, input, lens, o, raw));
+      call.run(pins -> Native.fovea_masked_softmax(c, input, lens, o, raw, pins));
     }
   }
 
@@ -176,7 +176,7 @@ public final class Fovea {
   public static void matmul(Context context, Tensor a, Tensor b, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), left = call.in(a), right = call.in(b), o = call.out(out);
-      call.run(() -> Native.fovea_matmul(c, left, right, o));
+      call.run(pins -> Native.fovea_matmul(c, left, right, o, pins));
     }
   }
 
@@ -191,7 +191,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
                     raw = LayerNormOptions.raw(options, call);
-      call.run(() -> Native.fovea_layer_norm(c, input, o, raw));
+      call.run(pins -> Native.fovea_layer_norm(c, input, o, raw, pins));
     }
   }
 
@@ -234,7 +234,7 @@ public final class Fovea {
   public static void exp(Context context, Tensor x, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
-      call.run(() -> Native.fovea_exp(c, input, o));
+      call.run(pins -> Native.fovea_exp(c, input, o, pins));
     }
   }
 
@@ -247,7 +247,7 @@ public final class Fovea {
   public static void tanh(Context context, Tensor x, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
-      call.run(() -> Native.fovea_tanh(c, input, o));
+      call.run(pins -> Native.fovea_tanh(c, input, o, pins));
     }
   }
 
@@ -263,7 +263,7 @@ public final class Fovea {
   public static void positionalEncoding(Context context, Tensor out, PositionalEncodingOptions options) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), o = call.out(out), raw = PositionalEncodingOptions.raw(options, call);
-      call.run(() -> Native.fovea_positional_encoding(c, o, raw));
+      call.run(pins -> Native.fovea_positional_encoding(c, o, raw, pins));
     }
   }
 
@@ -278,7 +278,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
                     raw = PositionalEncodingOptions.raw(options, call);
-      call.run(() -> Native.fovea_add_positional_encoding(c, input, o, raw));
+      call.run(pins -> Native.fovea_add_positional_encoding(c, input, o, raw, pins));
     }
   }
 
@@ -293,7 +293,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out),
                     raw = RotaryOptions.raw(options, call);
-      call.run(() -> Native.fovea_rotary(c, input, o, raw));
+      call.run(pins -> Native.fovea_rotary(c, input, o, raw, pins));
     }
   }
 
@@ -315,7 +315,7 @@ public final class Fovea {
     Tensor out = Tensor.zeros(heads);
     try (Call call = new Call()) {
       MemorySegment o = call.out(out);
-      call.run(() -> Native.fovea_alibi_slopes(o));
+      call.run(pins -> Native.fovea_alibi_slopes(o, pins));
     }
     return out;
   }

@@ -18,7 +18,7 @@ public final class KvCache extends Handle {
   public static KvCache of(KvCacheSizes sizes) {
     try (Call call = new Call()) {
       MemorySegment raw = KvCacheSizes.raw(sizes, call), made = call.made();
-      return new KvCache(call.run(made, () -> Native.fovea_kv_cache_create(raw, made)));
+      return new KvCache(call.run(made, pins -> Native.fovea_kv_cache_create(raw, made, pins)));
     }
   }
 
@@ -37,7 +37,7 @@ public final class KvCache extends Handle {
     try (Call call = new Call(); Arena arena = Arena.ofConfined()) {
       MemorySegment copy = arena.allocate(Math.max(bytes.length, 1)), made = call.made();
       MemorySegment.copy(bytes, 0, copy, ValueLayout.JAVA_BYTE, 0, bytes.length);
-      return new KvCache(call.run(made, () -> Native.fovea_kv_cache_restore(copy, bytes.length, capacity, made)));
+      return new KvCache(call.run(made, pins -> Native.fovea_kv_cache_restore(copy, bytes.length, capacity, made, pins)));
     }
   }
 
@@ -45,7 +45,7 @@ public final class KvCache extends Handle {
     try (Call call = new Call(); Arena arena = Arena.ofConfined()) {
       MemorySegment self = call.reads(this);
       MemorySegment copy = arena.allocate(Math.max(Native.fovea_kv_cache_saved_size(self), 1));
-      call.run(() -> Native.fovea_kv_cache_save(self, copy, copy.byteSize()));
+      call.run(pins -> Native.fovea_kv_cache_save(self, copy, copy.byteSize(), pins));
       return copy.toArray(ValueLayout.JAVA_BYTE);
     }
   }
@@ -57,7 +57,7 @@ public final class KvCache extends Handle {
   public void append(Context context, Tensor key, Tensor value) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), self = call.changes(this), k = call.in(key), v = call.in(value);
-      call.run(() -> Native.fovea_kv_cache_append(c, self, k, v));
+      call.run(pins -> Native.fovea_kv_cache_append(c, self, k, v, pins));
     }
   }
 
@@ -73,7 +73,7 @@ public final class KvCache extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), self = call.reads(this), s = Score.raw(score, call), q = call.in(query);
       MemorySegment result = call.out(out), raw = AttentionOptions.raw(options, call);
-      call.run(() -> Native.fovea_kv_cache_attend(c, self, s, q, result, raw));
+      call.run(pins -> Native.fovea_kv_cache_attend(c, self, s, q, result, raw, pins));
     }
   }
 
@@ -81,7 +81,7 @@ public final class KvCache extends Handle {
   public void truncate(long length) {
     try (Call call = new Call()) {
       MemorySegment self = call.changes(this);
-      call.run(() -> Native.fovea_kv_cache_truncate(self, length));
+      call.run(pins -> Native.fovea_kv_cache_truncate(self, length, pins));
     }
   }
 
@@ -93,7 +93,7 @@ public final class KvCache extends Handle {
   public void reorder(Context context, Tensor source) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), self = call.changes(this), from = call.in(source);
-      call.run(() -> Native.fovea_kv_cache_reorder(c, self, from));
+      call.run(pins -> Native.fovea_kv_cache_reorder(c, self, from, pins));
     }
   }
 

@@ -9,6 +9,7 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
+import java.util.Arrays;
 
 /** The C library: where it is found, and how its functions are called. The one class that Java calls restricted. */
 @SuppressWarnings("restricted")
@@ -42,6 +43,13 @@ final class Library {
     MemorySegment address = SYMBOLS.find(name).orElseThrow(
         () -> new UnsatisfiedLinkError("this libfovea is older than the package: it has no " + name));
     return LINKER.downcallHandle(address, descriptor);
+  }
+
+  /** The same with pins behind its arguments, as an array of that length. */
+  static MethodHandle pinning(String name, FunctionDescriptor descriptor, int pins) {
+    ValueLayout[] more = new ValueLayout[pins];
+    Arrays.fill(more, ValueLayout.ADDRESS);
+    return function(name, descriptor.appendArgumentLayouts(more)).asSpreader(MemorySegment[].class, pins);
   }
 
   /** The address of a function that C may call, until the arena is closed. */

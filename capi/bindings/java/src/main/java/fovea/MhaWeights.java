@@ -16,7 +16,7 @@ public final class MhaWeights extends Handle {
   public static MhaWeights pack(Context context, MhaParameters parameters) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), raw = MhaParameters.raw(parameters, call), made = call.made();
-      return new MhaWeights(call.run(made, () -> Native.fovea_mha_weights_create(c, raw, made)));
+      return new MhaWeights(call.run(made, pins -> Native.fovea_mha_weights_create(c, raw, made, pins)));
     }
   }
 
@@ -37,7 +37,7 @@ public final class MhaWeights extends Handle {
       MemorySegment c = call.use(context), self = call.use(this), q = call.in(query), k = call.in(key),
                     v = call.in(value);
       MemorySegment result = call.out(out), raw = MhaOptions.raw(options, call);
-      call.run(() -> Native.fovea_multi_head_attention(c, self, q, k, v, result, raw));
+      call.run(pins -> Native.fovea_multi_head_attention(c, self, q, k, v, result, raw, pins));
     }
   }
 
@@ -48,7 +48,7 @@ public final class MhaWeights extends Handle {
       MemorySegment c = call.use(context), p = MhaParameters.raw(parameters, call), q = call.in(query),
                     k = call.in(key);
       MemorySegment v = call.in(value), result = call.out(out), raw = MhaOptions.raw(options, call);
-      call.run(() -> Native.fovea_multi_head_attention_once(c, p, q, k, v, result, raw));
+      call.run(pins -> Native.fovea_multi_head_attention_once(c, p, q, k, v, result, raw, pins));
     }
   }
 

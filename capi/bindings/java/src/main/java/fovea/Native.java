@@ -52,13 +52,19 @@ final class Native {
   }
 
   private static final class ContextCreate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_context_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_context_create", ARGUMENTS);
   }
 
-  static int fovea_context_create(MemorySegment options, MemorySegment context) {
+  private static final class ContextCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_context_create", ContextCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_context_create(MemorySegment options, MemorySegment context, MemorySegment[] pins) {
     try {
-      return (int) ContextCreate.CALL.invokeExact(options, context);
+      if (pins == null) return (int) ContextCreate.CALL.invokeExact(options, context);
+      if (pins.length == Pins.FEW) return (int) ContextCreatePinning.CALL.invokeExact(options, context, pins);
+      return (int) Library.pinning("fovea_context_create", ContextCreate.ARGUMENTS, pins.length).invokeExact(options, context, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -156,130 +162,190 @@ final class Native {
   }
 
   private static final class Sdpa {
-    static final MethodHandle CALL = Library.function(
-        "fovea_sdpa", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_sdpa", ARGUMENTS);
   }
 
-  static int fovea_sdpa(MemorySegment context, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options) {
+  private static final class SdpaPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_sdpa", Sdpa.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_sdpa(MemorySegment context, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) Sdpa.CALL.invokeExact(context, query, key, value, out, options);
+      if (pins == null) return (int) Sdpa.CALL.invokeExact(context, query, key, value, out, options);
+      if (pins.length == Pins.FEW) return (int) SdpaPinning.CALL.invokeExact(context, query, key, value, out, options, pins);
+      return (int) Library.pinning("fovea_sdpa", Sdpa.ARGUMENTS, pins.length).invokeExact(context, query, key, value, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class SdpaPlanCreate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_sdpa_plan_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_sdpa_plan_create", ARGUMENTS);
   }
 
-  static int fovea_sdpa_plan_create(MemorySegment context, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment plan) {
+  private static final class SdpaPlanCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_sdpa_plan_create", SdpaPlanCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_sdpa_plan_create(MemorySegment context, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment plan, MemorySegment[] pins) {
     try {
-      return (int) SdpaPlanCreate.CALL.invokeExact(context, query, key, value, out, options, plan);
+      if (pins == null) return (int) SdpaPlanCreate.CALL.invokeExact(context, query, key, value, out, options, plan);
+      if (pins.length == Pins.FEW) return (int) SdpaPlanCreatePinning.CALL.invokeExact(context, query, key, value, out, options, plan, pins);
+      return (int) Library.pinning("fovea_sdpa_plan_create", SdpaPlanCreate.ARGUMENTS, pins.length).invokeExact(context, query, key, value, out, options, plan, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class AttentionRun {
-    static final MethodHandle CALL = Library.function(
-        "fovea_attention_run", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_attention_run", ARGUMENTS);
   }
 
-  static int fovea_attention_run(MemorySegment plan, MemorySegment buffers, MemorySegment workspace, long workspaceSize) {
+  private static final class AttentionRunPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_attention_run", AttentionRun.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_attention_run(MemorySegment plan, MemorySegment buffers, MemorySegment workspace, long workspaceSize, MemorySegment[] pins) {
     try {
-      return (int) AttentionRun.CALL.invokeExact(plan, buffers, workspace, workspaceSize);
+      if (pins == null) return (int) AttentionRun.CALL.invokeExact(plan, buffers, workspace, workspaceSize);
+      if (pins.length == Pins.FEW) return (int) AttentionRunPinning.CALL.invokeExact(plan, buffers, workspace, workspaceSize, pins);
+      return (int) Library.pinning("fovea_attention_run", AttentionRun.ARGUMENTS, pins.length).invokeExact(plan, buffers, workspace, workspaceSize, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class MergeStates {
-    static final MethodHandle CALL = Library.function(
-        "fovea_merge_states", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_merge_states", ARGUMENTS);
   }
 
-  static int fovea_merge_states(MemorySegment context, MemorySegment outs, MemorySegment lses, MemorySegment out, MemorySegment logSumExp) {
+  private static final class MergeStatesPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_merge_states", MergeStates.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_merge_states(MemorySegment context, MemorySegment outs, MemorySegment lses, MemorySegment out, MemorySegment logSumExp, MemorySegment[] pins) {
     try {
-      return (int) MergeStates.CALL.invokeExact(context, outs, lses, out, logSumExp);
+      if (pins == null) return (int) MergeStates.CALL.invokeExact(context, outs, lses, out, logSumExp);
+      if (pins.length == Pins.FEW) return (int) MergeStatesPinning.CALL.invokeExact(context, outs, lses, out, logSumExp, pins);
+      return (int) Library.pinning("fovea_merge_states", MergeStates.ARGUMENTS, pins.length).invokeExact(context, outs, lses, out, logSumExp, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class MaskedSoftmax {
-    static final MethodHandle CALL = Library.function(
-        "fovea_masked_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_masked_softmax", ARGUMENTS);
   }
 
-  static int fovea_masked_softmax(MemorySegment context, MemorySegment x, MemorySegment validLens, MemorySegment out, MemorySegment options) {
+  private static final class MaskedSoftmaxPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_masked_softmax", MaskedSoftmax.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_masked_softmax(MemorySegment context, MemorySegment x, MemorySegment validLens, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) MaskedSoftmax.CALL.invokeExact(context, x, validLens, out, options);
+      if (pins == null) return (int) MaskedSoftmax.CALL.invokeExact(context, x, validLens, out, options);
+      if (pins.length == Pins.FEW) return (int) MaskedSoftmaxPinning.CALL.invokeExact(context, x, validLens, out, options, pins);
+      return (int) Library.pinning("fovea_masked_softmax", MaskedSoftmax.ARGUMENTS, pins.length).invokeExact(context, x, validLens, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Softmax {
-    static final MethodHandle CALL = Library.function(
-        "fovea_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_softmax", ARGUMENTS);
   }
 
-  static int fovea_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out) {
+  private static final class SoftmaxPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_softmax", Softmax.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) Softmax.CALL.invokeExact(context, x, axis, out);
+      if (pins == null) return (int) Softmax.CALL.invokeExact(context, x, axis, out);
+      if (pins.length == Pins.FEW) return (int) SoftmaxPinning.CALL.invokeExact(context, x, axis, out, pins);
+      return (int) Library.pinning("fovea_softmax", Softmax.ARGUMENTS, pins.length).invokeExact(context, x, axis, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class LogSoftmax {
-    static final MethodHandle CALL = Library.function(
-        "fovea_log_softmax", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_log_softmax", ARGUMENTS);
   }
 
-  static int fovea_log_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out) {
+  private static final class LogSoftmaxPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_log_softmax", LogSoftmax.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_log_softmax(MemorySegment context, MemorySegment x, int axis, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) LogSoftmax.CALL.invokeExact(context, x, axis, out);
+      if (pins == null) return (int) LogSoftmax.CALL.invokeExact(context, x, axis, out);
+      if (pins.length == Pins.FEW) return (int) LogSoftmaxPinning.CALL.invokeExact(context, x, axis, out, pins);
+      return (int) Library.pinning("fovea_log_softmax", LogSoftmax.ARGUMENTS, pins.length).invokeExact(context, x, axis, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Matmul {
-    static final MethodHandle CALL = Library.function(
-        "fovea_matmul", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_matmul", ARGUMENTS);
   }
 
-  static int fovea_matmul(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out) {
+  private static final class MatmulPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_matmul", Matmul.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_matmul(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) Matmul.CALL.invokeExact(context, a, b, out);
+      if (pins == null) return (int) Matmul.CALL.invokeExact(context, a, b, out);
+      if (pins.length == Pins.FEW) return (int) MatmulPinning.CALL.invokeExact(context, a, b, out, pins);
+      return (int) Library.pinning("fovea_matmul", Matmul.ARGUMENTS, pins.length).invokeExact(context, a, b, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Gemm {
-    static final MethodHandle CALL = Library.function(
-        "fovea_gemm", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_gemm", ARGUMENTS);
   }
 
-  static int fovea_gemm(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out, MemorySegment options) {
+  private static final class GemmPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_gemm", Gemm.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_gemm(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) Gemm.CALL.invokeExact(context, a, b, out, options);
+      if (pins == null) return (int) Gemm.CALL.invokeExact(context, a, b, out, options);
+      if (pins.length == Pins.FEW) return (int) GemmPinning.CALL.invokeExact(context, a, b, out, options, pins);
+      return (int) Library.pinning("fovea_gemm", Gemm.ARGUMENTS, pins.length).invokeExact(context, a, b, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class MatmulPack {
-    static final MethodHandle CALL = Library.function(
-        "fovea_matmul_pack", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_matmul_pack", ARGUMENTS);
   }
 
-  static int fovea_matmul_pack(MemorySegment context, MemorySegment b, MemorySegment options, MemorySegment packed) {
+  private static final class MatmulPackPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_matmul_pack", MatmulPack.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_matmul_pack(MemorySegment context, MemorySegment b, MemorySegment options, MemorySegment packed, MemorySegment[] pins) {
     try {
-      return (int) MatmulPack.CALL.invokeExact(context, b, options, packed);
+      if (pins == null) return (int) MatmulPack.CALL.invokeExact(context, b, options, packed);
+      if (pins.length == Pins.FEW) return (int) MatmulPackPinning.CALL.invokeExact(context, b, options, packed, pins);
+      return (int) Library.pinning("fovea_matmul_pack", MatmulPack.ARGUMENTS, pins.length).invokeExact(context, b, options, packed, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -312,104 +378,152 @@ final class Native {
   }
 
   private static final class MatmulPacked {
-    static final MethodHandle CALL = Library.function(
-        "fovea_matmul_packed", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_matmul_packed", ARGUMENTS);
   }
 
-  static int fovea_matmul_packed(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out) {
+  private static final class MatmulPackedPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_matmul_packed", MatmulPacked.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_matmul_packed(MemorySegment context, MemorySegment a, MemorySegment b, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) MatmulPacked.CALL.invokeExact(context, a, b, out);
+      if (pins == null) return (int) MatmulPacked.CALL.invokeExact(context, a, b, out);
+      if (pins.length == Pins.FEW) return (int) MatmulPackedPinning.CALL.invokeExact(context, a, b, out, pins);
+      return (int) Library.pinning("fovea_matmul_packed", MatmulPacked.ARGUMENTS, pins.length).invokeExact(context, a, b, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Exp {
-    static final MethodHandle CALL = Library.function(
-        "fovea_exp", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_exp", ARGUMENTS);
   }
 
-  static int fovea_exp(MemorySegment context, MemorySegment x, MemorySegment out) {
+  private static final class ExpPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_exp", Exp.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_exp(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) Exp.CALL.invokeExact(context, x, out);
+      if (pins == null) return (int) Exp.CALL.invokeExact(context, x, out);
+      if (pins.length == Pins.FEW) return (int) ExpPinning.CALL.invokeExact(context, x, out, pins);
+      return (int) Library.pinning("fovea_exp", Exp.ARGUMENTS, pins.length).invokeExact(context, x, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Tanh {
-    static final MethodHandle CALL = Library.function(
-        "fovea_tanh", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_tanh", ARGUMENTS);
   }
 
-  static int fovea_tanh(MemorySegment context, MemorySegment x, MemorySegment out) {
+  private static final class TanhPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_tanh", Tanh.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_tanh(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) Tanh.CALL.invokeExact(context, x, out);
+      if (pins == null) return (int) Tanh.CALL.invokeExact(context, x, out);
+      if (pins.length == Pins.FEW) return (int) TanhPinning.CALL.invokeExact(context, x, out, pins);
+      return (int) Library.pinning("fovea_tanh", Tanh.ARGUMENTS, pins.length).invokeExact(context, x, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Attention {
-    static final MethodHandle CALL = Library.function(
-        "fovea_attention", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_attention", ARGUMENTS);
   }
 
-  static int fovea_attention(MemorySegment context, MemorySegment score, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options) {
+  private static final class AttentionPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_attention", Attention.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_attention(MemorySegment context, MemorySegment score, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) Attention.CALL.invokeExact(context, score, query, key, value, out, options);
+      if (pins == null) return (int) Attention.CALL.invokeExact(context, score, query, key, value, out, options);
+      if (pins.length == Pins.FEW) return (int) AttentionPinning.CALL.invokeExact(context, score, query, key, value, out, options, pins);
+      return (int) Library.pinning("fovea_attention", Attention.ARGUMENTS, pins.length).invokeExact(context, score, query, key, value, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class AttentionPlanCreate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_attention_plan_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_attention_plan_create", ARGUMENTS);
   }
 
-  static int fovea_attention_plan_create(MemorySegment context, MemorySegment score, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment plan) {
+  private static final class AttentionPlanCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_attention_plan_create", AttentionPlanCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_attention_plan_create(MemorySegment context, MemorySegment score, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment plan, MemorySegment[] pins) {
     try {
-      return (int) AttentionPlanCreate.CALL.invokeExact(context, score, query, key, value, out, options, plan);
+      if (pins == null) return (int) AttentionPlanCreate.CALL.invokeExact(context, score, query, key, value, out, options, plan);
+      if (pins.length == Pins.FEW) return (int) AttentionPlanCreatePinning.CALL.invokeExact(context, score, query, key, value, out, options, plan, pins);
+      return (int) Library.pinning("fovea_attention_plan_create", AttentionPlanCreate.ARGUMENTS, pins.length).invokeExact(context, score, query, key, value, out, options, plan, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class PreparedKeysCreate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_prepared_keys_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_prepared_keys_create", ARGUMENTS);
   }
 
-  static int fovea_prepared_keys_create(MemorySegment context, MemorySegment score, MemorySegment sizes, MemorySegment keys) {
+  private static final class PreparedKeysCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_prepared_keys_create", PreparedKeysCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_prepared_keys_create(MemorySegment context, MemorySegment score, MemorySegment sizes, MemorySegment keys, MemorySegment[] pins) {
     try {
-      return (int) PreparedKeysCreate.CALL.invokeExact(context, score, sizes, keys);
+      if (pins == null) return (int) PreparedKeysCreate.CALL.invokeExact(context, score, sizes, keys);
+      if (pins.length == Pins.FEW) return (int) PreparedKeysCreatePinning.CALL.invokeExact(context, score, sizes, keys, pins);
+      return (int) Library.pinning("fovea_prepared_keys_create", PreparedKeysCreate.ARGUMENTS, pins.length).invokeExact(context, score, sizes, keys, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class PreparedKeysAppend {
-    static final MethodHandle CALL = Library.function(
-        "fovea_prepared_keys_append", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_prepared_keys_append", ARGUMENTS);
   }
 
-  static int fovea_prepared_keys_append(MemorySegment context, MemorySegment keys, MemorySegment key) {
+  private static final class PreparedKeysAppendPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_prepared_keys_append", PreparedKeysAppend.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_prepared_keys_append(MemorySegment context, MemorySegment keys, MemorySegment key, MemorySegment[] pins) {
     try {
-      return (int) PreparedKeysAppend.CALL.invokeExact(context, keys, key);
+      if (pins == null) return (int) PreparedKeysAppend.CALL.invokeExact(context, keys, key);
+      if (pins.length == Pins.FEW) return (int) PreparedKeysAppendPinning.CALL.invokeExact(context, keys, key, pins);
+      return (int) Library.pinning("fovea_prepared_keys_append", PreparedKeysAppend.ARGUMENTS, pins.length).invokeExact(context, keys, key, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class PreparedKeysTruncate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_prepared_keys_truncate", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_prepared_keys_truncate", ARGUMENTS);
   }
 
-  static int fovea_prepared_keys_truncate(MemorySegment keys, long length) {
+  private static final class PreparedKeysTruncatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_prepared_keys_truncate", PreparedKeysTruncate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_prepared_keys_truncate(MemorySegment keys, long length, MemorySegment[] pins) {
     try {
-      return (int) PreparedKeysTruncate.CALL.invokeExact(keys, length);
+      if (pins == null) return (int) PreparedKeysTruncate.CALL.invokeExact(keys, length);
+      if (pins.length == Pins.FEW) return (int) PreparedKeysTruncatePinning.CALL.invokeExact(keys, length, pins);
+      return (int) Library.pinning("fovea_prepared_keys_truncate", PreparedKeysTruncate.ARGUMENTS, pins.length).invokeExact(keys, length, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -455,182 +569,266 @@ final class Native {
   }
 
   private static final class AttentionPrepared {
-    static final MethodHandle CALL = Library.function(
-        "fovea_attention_prepared", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_attention_prepared", ARGUMENTS);
   }
 
-  static int fovea_attention_prepared(MemorySegment context, MemorySegment query, MemorySegment keys, MemorySegment value, MemorySegment out, MemorySegment options) {
+  private static final class AttentionPreparedPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_attention_prepared", AttentionPrepared.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_attention_prepared(MemorySegment context, MemorySegment query, MemorySegment keys, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) AttentionPrepared.CALL.invokeExact(context, query, keys, value, out, options);
+      if (pins == null) return (int) AttentionPrepared.CALL.invokeExact(context, query, keys, value, out, options);
+      if (pins.length == Pins.FEW) return (int) AttentionPreparedPinning.CALL.invokeExact(context, query, keys, value, out, options, pins);
+      return (int) Library.pinning("fovea_attention_prepared", AttentionPrepared.ARGUMENTS, pins.length).invokeExact(context, query, keys, value, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class AttentionPreparedPlanCreate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_attention_prepared_plan_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_attention_prepared_plan_create", ARGUMENTS);
   }
 
-  static int fovea_attention_prepared_plan_create(MemorySegment context, MemorySegment query, MemorySegment keys, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment plan) {
+  private static final class AttentionPreparedPlanCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_attention_prepared_plan_create", AttentionPreparedPlanCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_attention_prepared_plan_create(MemorySegment context, MemorySegment query, MemorySegment keys, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment plan, MemorySegment[] pins) {
     try {
-      return (int) AttentionPreparedPlanCreate.CALL.invokeExact(context, query, keys, value, out, options, plan);
+      if (pins == null) return (int) AttentionPreparedPlanCreate.CALL.invokeExact(context, query, keys, value, out, options, plan);
+      if (pins.length == Pins.FEW) return (int) AttentionPreparedPlanCreatePinning.CALL.invokeExact(context, query, keys, value, out, options, plan, pins);
+      return (int) Library.pinning("fovea_attention_prepared_plan_create", AttentionPreparedPlanCreate.ARGUMENTS, pins.length).invokeExact(context, query, keys, value, out, options, plan, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class KernelRegression {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kernel_regression", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kernel_regression", ARGUMENTS);
   }
 
-  static int fovea_kernel_regression(MemorySegment context, MemorySegment queries, MemorySegment inputs, MemorySegment targets, MemorySegment out, MemorySegment options) {
+  private static final class KernelRegressionPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kernel_regression", KernelRegression.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kernel_regression(MemorySegment context, MemorySegment queries, MemorySegment inputs, MemorySegment targets, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) KernelRegression.CALL.invokeExact(context, queries, inputs, targets, out, options);
+      if (pins == null) return (int) KernelRegression.CALL.invokeExact(context, queries, inputs, targets, out, options);
+      if (pins.length == Pins.FEW) return (int) KernelRegressionPinning.CALL.invokeExact(context, queries, inputs, targets, out, options, pins);
+      return (int) Library.pinning("fovea_kernel_regression", KernelRegression.ARGUMENTS, pins.length).invokeExact(context, queries, inputs, targets, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class PositionalEncoding {
-    static final MethodHandle CALL = Library.function(
-        "fovea_positional_encoding", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_positional_encoding", ARGUMENTS);
   }
 
-  static int fovea_positional_encoding(MemorySegment context, MemorySegment out, MemorySegment options) {
+  private static final class PositionalEncodingPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_positional_encoding", PositionalEncoding.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_positional_encoding(MemorySegment context, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) PositionalEncoding.CALL.invokeExact(context, out, options);
+      if (pins == null) return (int) PositionalEncoding.CALL.invokeExact(context, out, options);
+      if (pins.length == Pins.FEW) return (int) PositionalEncodingPinning.CALL.invokeExact(context, out, options, pins);
+      return (int) Library.pinning("fovea_positional_encoding", PositionalEncoding.ARGUMENTS, pins.length).invokeExact(context, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class AddPositionalEncoding {
-    static final MethodHandle CALL = Library.function(
-        "fovea_add_positional_encoding", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_add_positional_encoding", ARGUMENTS);
   }
 
-  static int fovea_add_positional_encoding(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options) {
+  private static final class AddPositionalEncodingPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_add_positional_encoding", AddPositionalEncoding.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_add_positional_encoding(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) AddPositionalEncoding.CALL.invokeExact(context, x, out, options);
+      if (pins == null) return (int) AddPositionalEncoding.CALL.invokeExact(context, x, out, options);
+      if (pins.length == Pins.FEW) return (int) AddPositionalEncodingPinning.CALL.invokeExact(context, x, out, options, pins);
+      return (int) Library.pinning("fovea_add_positional_encoding", AddPositionalEncoding.ARGUMENTS, pins.length).invokeExact(context, x, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Rotary {
-    static final MethodHandle CALL = Library.function(
-        "fovea_rotary", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_rotary", ARGUMENTS);
   }
 
-  static int fovea_rotary(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options) {
+  private static final class RotaryPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_rotary", Rotary.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_rotary(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) Rotary.CALL.invokeExact(context, x, out, options);
+      if (pins == null) return (int) Rotary.CALL.invokeExact(context, x, out, options);
+      if (pins.length == Pins.FEW) return (int) RotaryPinning.CALL.invokeExact(context, x, out, options, pins);
+      return (int) Library.pinning("fovea_rotary", Rotary.ARGUMENTS, pins.length).invokeExact(context, x, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class RotaryFrequencies {
-    static final MethodHandle CALL = Library.function(
-        "fovea_rotary_frequencies", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_rotary_frequencies", ARGUMENTS);
   }
 
-  static int fovea_rotary_frequencies(MemorySegment frequencies, MemorySegment attentionFactor, MemorySegment options) {
+  private static final class RotaryFrequenciesPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_rotary_frequencies", RotaryFrequencies.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_rotary_frequencies(MemorySegment frequencies, MemorySegment attentionFactor, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) RotaryFrequencies.CALL.invokeExact(frequencies, attentionFactor, options);
+      if (pins == null) return (int) RotaryFrequencies.CALL.invokeExact(frequencies, attentionFactor, options);
+      if (pins.length == Pins.FEW) return (int) RotaryFrequenciesPinning.CALL.invokeExact(frequencies, attentionFactor, options, pins);
+      return (int) Library.pinning("fovea_rotary_frequencies", RotaryFrequencies.ARGUMENTS, pins.length).invokeExact(frequencies, attentionFactor, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class AlibiSlopes {
-    static final MethodHandle CALL = Library.function(
-        "fovea_alibi_slopes", FunctionDescriptor.of(JAVA_INT, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_alibi_slopes", ARGUMENTS);
   }
 
-  static int fovea_alibi_slopes(MemorySegment out) {
+  private static final class AlibiSlopesPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_alibi_slopes", AlibiSlopes.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_alibi_slopes(MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) AlibiSlopes.CALL.invokeExact(out);
+      if (pins == null) return (int) AlibiSlopes.CALL.invokeExact(out);
+      if (pins.length == Pins.FEW) return (int) AlibiSlopesPinning.CALL.invokeExact(out, pins);
+      return (int) Library.pinning("fovea_alibi_slopes", AlibiSlopes.ARGUMENTS, pins.length).invokeExact(out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Activation {
-    static final MethodHandle CALL = Library.function(
-        "fovea_activation", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_activation", ARGUMENTS);
   }
 
-  static int fovea_activation(MemorySegment context, int activation, MemorySegment x, MemorySegment out) {
+  private static final class ActivationPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_activation", Activation.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_activation(MemorySegment context, int activation, MemorySegment x, MemorySegment out, MemorySegment[] pins) {
     try {
-      return (int) Activation.CALL.invokeExact(context, activation, x, out);
+      if (pins == null) return (int) Activation.CALL.invokeExact(context, activation, x, out);
+      if (pins.length == Pins.FEW) return (int) ActivationPinning.CALL.invokeExact(context, activation, x, out, pins);
+      return (int) Library.pinning("fovea_activation", Activation.ARGUMENTS, pins.length).invokeExact(context, activation, x, out, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class LinearPack {
-    static final MethodHandle CALL = Library.function(
-        "fovea_linear_pack", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_linear_pack", ARGUMENTS);
   }
 
-  static int fovea_linear_pack(MemorySegment context, MemorySegment weight, MemorySegment options, MemorySegment packed) {
+  private static final class LinearPackPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_linear_pack", LinearPack.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_linear_pack(MemorySegment context, MemorySegment weight, MemorySegment options, MemorySegment packed, MemorySegment[] pins) {
     try {
-      return (int) LinearPack.CALL.invokeExact(context, weight, options, packed);
+      if (pins == null) return (int) LinearPack.CALL.invokeExact(context, weight, options, packed);
+      if (pins.length == Pins.FEW) return (int) LinearPackPinning.CALL.invokeExact(context, weight, options, packed, pins);
+      return (int) Library.pinning("fovea_linear_pack", LinearPack.ARGUMENTS, pins.length).invokeExact(context, weight, options, packed, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class Linear {
-    static final MethodHandle CALL = Library.function(
-        "fovea_linear", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_linear", ARGUMENTS);
   }
 
-  static int fovea_linear(MemorySegment context, MemorySegment x, MemorySegment weight, MemorySegment out, MemorySegment options) {
+  private static final class LinearPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_linear", Linear.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_linear(MemorySegment context, MemorySegment x, MemorySegment weight, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) Linear.CALL.invokeExact(context, x, weight, out, options);
+      if (pins == null) return (int) Linear.CALL.invokeExact(context, x, weight, out, options);
+      if (pins.length == Pins.FEW) return (int) LinearPinning.CALL.invokeExact(context, x, weight, out, options, pins);
+      return (int) Library.pinning("fovea_linear", Linear.ARGUMENTS, pins.length).invokeExact(context, x, weight, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class LayerNorm {
-    static final MethodHandle CALL = Library.function(
-        "fovea_layer_norm", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_layer_norm", ARGUMENTS);
   }
 
-  static int fovea_layer_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options) {
+  private static final class LayerNormPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_layer_norm", LayerNorm.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_layer_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) LayerNorm.CALL.invokeExact(context, x, out, options);
+      if (pins == null) return (int) LayerNorm.CALL.invokeExact(context, x, out, options);
+      if (pins.length == Pins.FEW) return (int) LayerNormPinning.CALL.invokeExact(context, x, out, options, pins);
+      return (int) Library.pinning("fovea_layer_norm", LayerNorm.ARGUMENTS, pins.length).invokeExact(context, x, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class RmsNorm {
-    static final MethodHandle CALL = Library.function(
-        "fovea_rms_norm", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_rms_norm", ARGUMENTS);
   }
 
-  static int fovea_rms_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options) {
+  private static final class RmsNormPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_rms_norm", RmsNorm.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_rms_norm(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) RmsNorm.CALL.invokeExact(context, x, out, options);
+      if (pins == null) return (int) RmsNorm.CALL.invokeExact(context, x, out, options);
+      if (pins.length == Pins.FEW) return (int) RmsNormPinning.CALL.invokeExact(context, x, out, options, pins);
+      return (int) Library.pinning("fovea_rms_norm", RmsNorm.ARGUMENTS, pins.length).invokeExact(context, x, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class KvCacheCreate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_cache_create", ARGUMENTS);
   }
 
-  static int fovea_kv_cache_create(MemorySegment sizes, MemorySegment cache) {
+  private static final class KvCacheCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_create", KvCacheCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_cache_create(MemorySegment sizes, MemorySegment cache, MemorySegment[] pins) {
     try {
-      return (int) KvCacheCreate.CALL.invokeExact(sizes, cache);
+      if (pins == null) return (int) KvCacheCreate.CALL.invokeExact(sizes, cache);
+      if (pins.length == Pins.FEW) return (int) KvCacheCreatePinning.CALL.invokeExact(sizes, cache, pins);
+      return (int) Library.pinning("fovea_kv_cache_create", KvCacheCreate.ARGUMENTS, pins.length).invokeExact(sizes, cache, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -650,52 +848,76 @@ final class Native {
   }
 
   private static final class KvCacheAppend {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_append", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_cache_append", ARGUMENTS);
   }
 
-  static int fovea_kv_cache_append(MemorySegment context, MemorySegment cache, MemorySegment key, MemorySegment value) {
+  private static final class KvCacheAppendPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_append", KvCacheAppend.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_cache_append(MemorySegment context, MemorySegment cache, MemorySegment key, MemorySegment value, MemorySegment[] pins) {
     try {
-      return (int) KvCacheAppend.CALL.invokeExact(context, cache, key, value);
+      if (pins == null) return (int) KvCacheAppend.CALL.invokeExact(context, cache, key, value);
+      if (pins.length == Pins.FEW) return (int) KvCacheAppendPinning.CALL.invokeExact(context, cache, key, value, pins);
+      return (int) Library.pinning("fovea_kv_cache_append", KvCacheAppend.ARGUMENTS, pins.length).invokeExact(context, cache, key, value, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class KvCacheAttend {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_attend", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_cache_attend", ARGUMENTS);
   }
 
-  static int fovea_kv_cache_attend(MemorySegment context, MemorySegment cache, MemorySegment score, MemorySegment query, MemorySegment out, MemorySegment options) {
+  private static final class KvCacheAttendPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_attend", KvCacheAttend.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_cache_attend(MemorySegment context, MemorySegment cache, MemorySegment score, MemorySegment query, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) KvCacheAttend.CALL.invokeExact(context, cache, score, query, out, options);
+      if (pins == null) return (int) KvCacheAttend.CALL.invokeExact(context, cache, score, query, out, options);
+      if (pins.length == Pins.FEW) return (int) KvCacheAttendPinning.CALL.invokeExact(context, cache, score, query, out, options, pins);
+      return (int) Library.pinning("fovea_kv_cache_attend", KvCacheAttend.ARGUMENTS, pins.length).invokeExact(context, cache, score, query, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class KvCacheTruncate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_truncate", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_kv_cache_truncate", ARGUMENTS);
   }
 
-  static int fovea_kv_cache_truncate(MemorySegment cache, long length) {
+  private static final class KvCacheTruncatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_truncate", KvCacheTruncate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_cache_truncate(MemorySegment cache, long length, MemorySegment[] pins) {
     try {
-      return (int) KvCacheTruncate.CALL.invokeExact(cache, length);
+      if (pins == null) return (int) KvCacheTruncate.CALL.invokeExact(cache, length);
+      if (pins.length == Pins.FEW) return (int) KvCacheTruncatePinning.CALL.invokeExact(cache, length, pins);
+      return (int) Library.pinning("fovea_kv_cache_truncate", KvCacheTruncate.ARGUMENTS, pins.length).invokeExact(cache, length, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class KvCacheReorder {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_reorder", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_cache_reorder", ARGUMENTS);
   }
 
-  static int fovea_kv_cache_reorder(MemorySegment context, MemorySegment cache, MemorySegment source) {
+  private static final class KvCacheReorderPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_reorder", KvCacheReorder.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_cache_reorder(MemorySegment context, MemorySegment cache, MemorySegment source, MemorySegment[] pins) {
     try {
-      return (int) KvCacheReorder.CALL.invokeExact(context, cache, source);
+      if (pins == null) return (int) KvCacheReorder.CALL.invokeExact(context, cache, source);
+      if (pins.length == Pins.FEW) return (int) KvCacheReorderPinning.CALL.invokeExact(context, cache, source, pins);
+      return (int) Library.pinning("fovea_kv_cache_reorder", KvCacheReorder.ARGUMENTS, pins.length).invokeExact(context, cache, source, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -741,39 +963,57 @@ final class Native {
   }
 
   private static final class KvCacheSave {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_save", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_kv_cache_save", ARGUMENTS);
   }
 
-  static int fovea_kv_cache_save(MemorySegment cache, MemorySegment bytes, long size) {
+  private static final class KvCacheSavePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_save", KvCacheSave.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_cache_save(MemorySegment cache, MemorySegment bytes, long size, MemorySegment[] pins) {
     try {
-      return (int) KvCacheSave.CALL.invokeExact(cache, bytes, size);
+      if (pins == null) return (int) KvCacheSave.CALL.invokeExact(cache, bytes, size);
+      if (pins.length == Pins.FEW) return (int) KvCacheSavePinning.CALL.invokeExact(cache, bytes, size, pins);
+      return (int) Library.pinning("fovea_kv_cache_save", KvCacheSave.ARGUMENTS, pins.length).invokeExact(cache, bytes, size, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class KvCacheRestore {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_restore", FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_cache_restore", ARGUMENTS);
   }
 
-  static int fovea_kv_cache_restore(MemorySegment bytes, long size, long capacity, MemorySegment cache) {
+  private static final class KvCacheRestorePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_restore", KvCacheRestore.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_cache_restore(MemorySegment bytes, long size, long capacity, MemorySegment cache, MemorySegment[] pins) {
     try {
-      return (int) KvCacheRestore.CALL.invokeExact(bytes, size, capacity, cache);
+      if (pins == null) return (int) KvCacheRestore.CALL.invokeExact(bytes, size, capacity, cache);
+      if (pins.length == Pins.FEW) return (int) KvCacheRestorePinning.CALL.invokeExact(bytes, size, capacity, cache, pins);
+      return (int) Library.pinning("fovea_kv_cache_restore", KvCacheRestore.ARGUMENTS, pins.length).invokeExact(bytes, size, capacity, cache, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class MhaWeightsCreate {
-    static final MethodHandle CALL = Library.function(
-        "fovea_mha_weights_create", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_mha_weights_create", ARGUMENTS);
   }
 
-  static int fovea_mha_weights_create(MemorySegment context, MemorySegment parameters, MemorySegment weights) {
+  private static final class MhaWeightsCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_mha_weights_create", MhaWeightsCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_mha_weights_create(MemorySegment context, MemorySegment parameters, MemorySegment weights, MemorySegment[] pins) {
     try {
-      return (int) MhaWeightsCreate.CALL.invokeExact(context, parameters, weights);
+      if (pins == null) return (int) MhaWeightsCreate.CALL.invokeExact(context, parameters, weights);
+      if (pins.length == Pins.FEW) return (int) MhaWeightsCreatePinning.CALL.invokeExact(context, parameters, weights, pins);
+      return (int) Library.pinning("fovea_mha_weights_create", MhaWeightsCreate.ARGUMENTS, pins.length).invokeExact(context, parameters, weights, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -806,26 +1046,38 @@ final class Native {
   }
 
   private static final class MultiHeadAttention {
-    static final MethodHandle CALL = Library.function(
-        "fovea_multi_head_attention", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_multi_head_attention", ARGUMENTS);
   }
 
-  static int fovea_multi_head_attention(MemorySegment context, MemorySegment weights, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options) {
+  private static final class MultiHeadAttentionPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_multi_head_attention", MultiHeadAttention.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_multi_head_attention(MemorySegment context, MemorySegment weights, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) MultiHeadAttention.CALL.invokeExact(context, weights, query, key, value, out, options);
+      if (pins == null) return (int) MultiHeadAttention.CALL.invokeExact(context, weights, query, key, value, out, options);
+      if (pins.length == Pins.FEW) return (int) MultiHeadAttentionPinning.CALL.invokeExact(context, weights, query, key, value, out, options, pins);
+      return (int) Library.pinning("fovea_multi_head_attention", MultiHeadAttention.ARGUMENTS, pins.length).invokeExact(context, weights, query, key, value, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
   }
 
   private static final class MultiHeadAttentionOnce {
-    static final MethodHandle CALL = Library.function(
-        "fovea_multi_head_attention_once", FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS));
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_multi_head_attention_once", ARGUMENTS);
   }
 
-  static int fovea_multi_head_attention_once(MemorySegment context, MemorySegment parameters, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options) {
+  private static final class MultiHeadAttentionOncePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_multi_head_attention_once", MultiHeadAttentionOnce.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_multi_head_attention_once(MemorySegment context, MemorySegment parameters, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
     try {
-      return (int) MultiHeadAttentionOnce.CALL.invokeExact(context, parameters, query, key, value, out, options);
+      if (pins == null) return (int) MultiHeadAttentionOnce.CALL.invokeExact(context, parameters, query, key, value, out, options);
+      if (pins.length == Pins.FEW) return (int) MultiHeadAttentionOncePinning.CALL.invokeExact(context, parameters, query, key, value, out, options, pins);
+      return (int) Library.pinning("fovea_multi_head_attention_once", MultiHeadAttentionOnce.ARGUMENTS, pins.length).invokeExact(context, parameters, query, key, value, out, options, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }

@@ -21,7 +21,7 @@ public final class PackedMatrix extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), right = call.in(b), raw = MatmulPackOptions.raw(options, call),
                     made = call.made();
-      return new PackedMatrix(call.run(made, () -> Native.fovea_matmul_pack(c, right, raw, made)), b.last());
+      return new PackedMatrix(call.run(made, pins -> Native.fovea_matmul_pack(c, right, raw, made, pins)), b.last());
     }
   }
 
@@ -34,7 +34,7 @@ public final class PackedMatrix extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), w = call.in(weight), raw = LinearPackOptions.raw(options, call),
                     made = call.made();
-      MemorySegment packed = call.run(made, () -> Native.fovea_linear_pack(c, w, raw, made));
+      MemorySegment packed = call.run(made, pins -> Native.fovea_linear_pack(c, w, raw, made, pins));
       boolean across = options != null && options.layout() == WeightLayout.IN_OUT;
       return new PackedMatrix(packed, across ? weight.shape[1] : weight.shape[0]);
     }
@@ -50,7 +50,7 @@ public final class PackedMatrix extends Handle {
   public void multiply(Context context, Tensor a, Tensor out) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), left = call.in(a), self = call.use(this), result = call.out(out);
-      call.run(() -> Native.fovea_matmul_packed(c, left, self, result));
+      call.run(pins -> Native.fovea_matmul_packed(c, left, self, result, pins));
     }
   }
 
@@ -65,7 +65,7 @@ public final class PackedMatrix extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), self = call.use(this), result = call.out(out);
       MemorySegment raw = LinearOptions.raw(options, call);
-      call.run(() -> Native.fovea_linear(c, input, self, result, raw));
+      call.run(pins -> Native.fovea_linear(c, input, self, result, raw, pins));
     }
   }
 

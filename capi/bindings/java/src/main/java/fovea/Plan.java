@@ -54,7 +54,7 @@ public final class Plan extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), q = call.in(query), k = call.in(key), v = call.in(value), o = call.in(out);
       MemorySegment raw = AttentionOptions.raw(options, call), made = call.made();
-      call.run(() -> Native.fovea_sdpa_plan_create(c, q, k, v, o, raw, made));
+      call.run(pins -> Native.fovea_sdpa_plan_create(c, q, k, v, o, raw, made, pins));
       return new Plan(made.get(ADDRESS, 0), context, null, Buffers.planned(null, query, key, value, out, options));
     }
   }
@@ -66,7 +66,7 @@ public final class Plan extends Handle {
       MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
                     v = call.in(value);
       MemorySegment o = call.in(out), raw = AttentionOptions.raw(options, call), made = call.made();
-      call.run(() -> Native.fovea_attention_plan_create(c, s, q, k, v, o, raw, made));
+      call.run(pins -> Native.fovea_attention_plan_create(c, s, q, k, v, o, raw, made, pins));
       return new Plan(made.get(ADDRESS, 0), context, null, Buffers.planned(score, query, key, value, out, options));
     }
   }
@@ -80,7 +80,7 @@ public final class Plan extends Handle {
       MemorySegment c = call.use(context), q = call.in(query), k = call.reads(keys), v = call.in(value),
                     o = call.in(out);
       MemorySegment raw = AttentionOptions.raw(options, call), made = call.made();
-      call.run(() -> Native.fovea_attention_prepared_plan_create(c, q, k, v, o, raw, made));
+      call.run(pins -> Native.fovea_attention_prepared_plan_create(c, q, k, v, o, raw, made, pins));
       return new Plan(made.get(ADDRESS, 0), context, keys, Buffers.planned(null, query, null, value, out, options));
     }
   }
@@ -107,7 +107,8 @@ public final class Plan extends Handle {
         scratch.buffers.set(
             JAVA_LONG, FIRST + 8L * i, buffers.data[i] == null ? 0 : place(i, buffers.data[i], scratch));
       }
-      FoveaException.check(Native.fovea_attention_run(plan, scratch.buffers, scratch.workspace, workspaceSize));
+      MemorySegment[] pins = Pins.of(buffers.data);
+      FoveaException.check(Native.fovea_attention_run(plan, scratch.buffers, scratch.workspace, workspaceSize, pins));
       for (int i = 0; i < Buffers.COUNT; ++i) {
         MemorySegment data = buffers.data[i];
         if (data != null && Buffers.WRITES[i] && !data.isNative())

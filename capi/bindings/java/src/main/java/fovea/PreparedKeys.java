@@ -21,7 +21,7 @@ public final class PreparedKeys extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), s = Score.raw(score, call), raw = PreparedKeysSizes.raw(sizes, call),
                     made = call.made();
-      return new PreparedKeys(call.run(made, () -> Native.fovea_prepared_keys_create(c, s, raw, made)));
+      return new PreparedKeys(call.run(made, pins -> Native.fovea_prepared_keys_create(c, s, raw, made, pins)));
     }
   }
 
@@ -32,7 +32,7 @@ public final class PreparedKeys extends Handle {
   public void append(Context context, Tensor key) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), self = call.changes(this), k = call.in(key);
-      call.run(() -> Native.fovea_prepared_keys_append(c, self, k));
+      call.run(pins -> Native.fovea_prepared_keys_append(c, self, k, pins));
     }
   }
 
@@ -46,7 +46,7 @@ public final class PreparedKeys extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), q = call.in(query), self = call.reads(this), v = call.in(value);
       MemorySegment result = call.out(out), raw = AttentionOptions.raw(options, call);
-      call.run(() -> Native.fovea_attention_prepared(c, q, self, v, result, raw));
+      call.run(pins -> Native.fovea_attention_prepared(c, q, self, v, result, raw, pins));
     }
   }
 
@@ -54,7 +54,7 @@ public final class PreparedKeys extends Handle {
   public void truncate(long length) {
     try (Call call = new Call()) {
       MemorySegment self = call.changes(this);
-      call.run(() -> Native.fovea_prepared_keys_truncate(self, length));
+      call.run(pins -> Native.fovea_prepared_keys_truncate(self, length, pins));
     }
   }
 

@@ -101,7 +101,7 @@ public final class RotaryFrequenciesOptions {
     return this;
   }
 
-  /** of LONGROPE: F32 [d/2], any stride, &gt; 0 and finite */
+  /** of LONGROPE: F32 [P], any stride, &gt; 0 and finite */
   public RotaryFrequenciesOptions shortFactors(Tensor shortFactors) {
     this.shortFactors = shortFactors;
     return this;

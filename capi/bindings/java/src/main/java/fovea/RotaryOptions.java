@@ -74,9 +74,9 @@ public final class RotaryOptions {
   }
 
   /**
-   * F32 [rotary_dim/2], any stride: pair j turns by this angle for each position, not by base^(-2j/rotary_dim),
-   * and base is not given. Finite; times position_scale and the largest position at most 2^34.
-   * fovea_rotary_frequencies makes what models use
+   * F32 [P], P = rotary_dim / 2, any stride: pair j turns by this angle for each position, not by
+   * base^(-2j/rotary_dim), and base is not given. Finite; times position_scale and the largest position at most
+   * 2^34. fovea_rotary_frequencies makes what models use
    */
   public RotaryOptions frequencies(Tensor frequencies) {
     this.frequencies = frequencies;
@@ -84,9 +84,9 @@ public final class RotaryOptions {
   }
 
   /**
-   * I32 or I64 [rotary_dim/2], any stride, each in [0,S): pair j of row i stands at positions[sections[j]]
-   * (M-RoPE, Wang et al. 2024). Qwen2-VL has blocks, 0 ... 0 1 ... 1 2 ... 2; Qwen3-VL has j mod 3, but 0 from
-   * where three times that section's size ends
+   * I32 or I64 [P], any stride, each in [0, S): pair j of row i stands at positions[sections[j]] (M-RoPE, Wang et
+   * al. 2024). Qwen2-VL has blocks, of 0, of 1, of 2; Qwen3-VL has j mod 3, but 0 from three times that section's
+   * size on
    */
   public RotaryOptions sections(Tensor sections) {
     this.sections = sections;
@@ -94,9 +94,9 @@ public final class RotaryOptions {
   }
 
   /**
-   * F [N,rotary_dim/2]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F
-   * [B,L,rotary_dim/2]: a row for each row of x, whatever its position, and offset is 0. Instead of an angle:
-   * base, position_scale, frequencies are not given. Last axis contiguous
+   * F [N,P]: pair j at position p turns by cosines[p,j] and sines[p,j], and positions are below N. Or F [B,L,P]: a
+   * row for each row of x, whatever its position, and offset is 0. Instead of an angle: base, position_scale,
+   * frequencies are not given. Last axis contiguous
    */
   public RotaryOptions cosines(Tensor cosines) {
     this.cosines = cosines;

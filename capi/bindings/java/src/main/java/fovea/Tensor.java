@@ -10,7 +10,8 @@ import java.util.Arrays;
  * A view of numbers that stay whose they are: an array's, or those of a memory segment. Its shape and strides, in
  * elements, are checked against that memory once, here.
  *
- * <p>Segments outside the heap are handed to the library as they are. They must not be closed while a call uses them.
+ * <p>Segments outside the heap are handed to the library as they are. While a call uses them their
+ * arena cannot be closed: close() throws an IllegalStateException.
  * An array is copied before a call and, where it is written, after it, as C cannot be given what the garbage collector
  * may move.
  */

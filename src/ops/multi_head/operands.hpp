@@ -1,0 +1,32 @@
+// The operands of multi-head attention beside those that attention's own options and score bring (attention/operands.hpp):
+// one table, from which overlaps are checked. A new one is a row in operands.cpp.
+#pragma once
+
+#include <span>
+#include <variant>
+
+#include "ops/multi_head/call.hpp"
+
+namespace fovea {
+
+// Where a call has the tensor. Query and out have to be there, all others need not.
+using MultiHeadSource = std::variant<TensorArgument MultiHeadTensors::*, const fovea_tensor * fovea_mha_parameters::*,
+                                     const fovea_tensor * fovea_rotary_options::*>;
+
+struct MultiHeadOperandRow {
+  const char *name;  // in messages
+  MultiHeadSource source;
+  bool output;
+
+  // parameters: null where weights were packed before, in memory of their own.
+  TensorArgument tensor_of(const MultiHeadTensors &tensors, const fovea_mha_parameters *parameters,
+                           const fovea_rotary_options &rotary) const;
+};
+
+extern const std::span<const MultiHeadOperandRow> multi_head_operand_rows;
+
+// No output shares memory with an input or with another output: of the rows above and of those of attention that callers
+// have, which is all but its query, key, value and out. For data that has been checked.
+[[nodiscard]] Status check_multi_head_overlaps(const MultiHeadTensors &tensors, const MultiHeadCall &call);
+
+}  // namespace fovea

@@ -1,0 +1,139 @@
+// "An output must not overlap an input or another output": tried for every output of every function with everything else it
+// takes, wherever that is given, as the description of the interface has it. A new option or output is among them by itself.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "errors.hpp"
+#include "operand_call.hpp"
+
+using namespace testing;
+
+namespace {
+
+bool same_layout(const fovea_tensor &a, const fovea_tensor &b) {
+  return a.dtype == b.dtype && a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
+}
+
+// Where an output of these sizes would lie to share the other's first element, its second, or its last elements.
+std::vector<std::byte *> places(const Slot &output, const Slot &other) {
+  auto *const at = static_cast<std::byte *>(other.tensor.data);
+  std::vector<std::byte *> all = {at - (output.bytes() - 4)};
+  if (other.bytes() > 4) all.push_back(at + 4);
+  if (!same_layout(output.tensor, other.tensor)) all.push_back(at);  // else it may be allowed: in place
+  return all;
+}
+
+void check_pair(OperandCall &call, Slot &output, const Slot &other) {
+  CAPTURE(output.path);
+  CAPTURE(other.path);
+  void *const own = output.tensor.data;
+  for (std::byte *place : places(output, other)) {
+    output.tensor.data = place;
+    const std::vector<std::byte> before = call.memory();
+    check_refusal(call.run(), FOVEA_OVERLAP, {output.leaf(), other.leaf()});
+    CHECK(call.memory() == before);
+  }
+  output.tensor.data = own;
+}
+
+// Every byte of a tensor's elements, counted from `begin`.
+std::set<int64_t> bytes_of(const fovea_tensor &tensor, const std::byte *begin) {
+  std::set<int64_t> bytes;
+  const int64_t size = tensor.dtype == FOVEA_BF16 ? 2 : 4, first = static_cast<const std::byte *>(tensor.data) - begin;
+  for_each_index(Shape(tensor.shape, tensor.shape + tensor.rank), [&](const Shape &at) {
+    int64_t element = first;
+    for (size_t axis = 0; axis < at.size(); ++axis) element += at[axis] * tensor.strides[axis] * size;
+    for (int64_t n = 0; n < size; ++n) bytes.insert(element + n);
+  });
+  return bytes;
+}
+
+bool meet(const std::set<int64_t> &a, const std::set<int64_t> &b) {
+  return std::any_of(a.begin(), a.end(), [&](int64_t byte) { return b.count(byte) == 1; });
+}
+
+}  // namespace
+
+TEST_SUITE("operands") {
+  TEST_CASE("every place that takes a tensor has been given one, and every output beside everything else") {
+    for (const TableFunction &function : table_functions) {
+      const std::string name = function.name;
+      CAPTURE(name);
+      std::set<std::pair<std::string, std::string>> together;
+      std::set<std::string> paths, outputs;
+      for (const auto &call : good_calls(function)) {
+        for (const Slot &slot : call->slots()) {
+          for (const Slot &other : call->slots()) {
+            if (slot.given && other.given) together.emplace(slot.path, other.path);
+          }
+          if (slot.output) outputs.insert(slot.path);
+          paths.insert(slot.path);
+        }
+      }
+      CHECK(!paths.empty());  // else base_calls.cpp has no good call
+      for (const std::string &path : paths) {
+        CAPTURE(path);
+        if (name == "fovea_prepared_keys_create" && path == "score.sigmas") continue;  // keys are projected: no Gaussian
+        CHECK(together.count({path, path}) == 1);
+        for (const std::string &output : outputs) {
+          CAPTURE(output);
+          CHECK(together.count({output, path}) == 1);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("an output over anything else is refused, names both and writes nothing") {
+    for (const TableFunction &function : table_functions) {
+      const std::string name = function.name;
+      CAPTURE(name);
+      for (const auto &call : good_calls(function)) {
+        for (Slot &output : call->slots()) {
+          for (const Slot &other : call->slots()) {
+            if (output.output && output.given && other.given && &other != &output) check_pair(*call, output, other);
+          }
+        }
+        CHECK(call->run() == FOVEA_OK);
+      }
+    }
+  }
+
+  TEST_CASE("tensors that interleave overlap if they share a byte, and else not") {
+    constexpr int64_t middle = 4096, most_stride = 40;
+    const GuardedMemory memory(4 * middle);
+    std::memset(memory.data(), 0, memory.size());
+    Random random(base_seed());
+    int64_t refused = 0, taken = 0;
+    const auto random_tensor = [&](const Shape &shape, bool contiguous, fovea_dtype dtype) {
+      const int64_t size = dtype == FOVEA_BF16 ? 2 : 4;
+      fovea_tensor tensor = fovea_tensor_contiguous(
+          memory.data() + 2 * middle + 4 * random.integer(-40, 40) + (size == 2 ? 2 * random.integer(0, 1) : 0), dtype, 3,
+          shape.data());
+      for (int axis = 0; axis < (contiguous ? 2 : 3); ++axis) {
+        tensor.strides[axis] = random.chance(0.1) ? 0 : random.integer(-most_stride, most_stride);
+      }
+      return tensor;
+    };
+    for (int64_t n = 0; n < case_count(20000); ++n) {
+      const int64_t batch = random.integer(1, 3), rows = random.integer(1, 5), depth = random.integer(1, 4),
+                    columns = random.integer(1, 4);
+      const auto type = [&] { return random.chance(0.5) ? FOVEA_BF16 : FOVEA_F32; };
+      const fovea_tensor a = random_tensor({batch, rows, depth}, false, type()),
+                         b = random_tensor({batch, depth, columns}, false, type()),
+                         out = random_tensor({batch, rows, columns}, true, type());
+      const std::set<int64_t> written = bytes_of(out, memory.data());
+      const int64_t size = out.dtype == FOVEA_BF16 ? 2 : 4;
+      const fovea_status status = fovea_matmul(nullptr, &a, &b, &out);
+      if (static_cast<int64_t>(written.size()) != batch * rows * columns * size) continue;  // repeats itself
+      if (status == FOVEA_BAD_STRIDE) continue;  // an order of axes that outputs may not have
+      const bool shares = meet(written, bytes_of(a, memory.data())) || meet(written, bytes_of(b, memory.data()));
+      CAPTURE(n);
+      CHECK(status == (shares ? FOVEA_OVERLAP : FOVEA_OK));
+      ++(shares ? refused : taken);
+    }
+    CHECK(refused > 100);
+    CHECK(taken > 100);
+  }
+}
