@@ -4,7 +4,7 @@
 
 #include "ops/cache/check.hpp"
 #include "ops/multi_head/operands.hpp"
-#include "ops/positions/check.hpp"
+#include "ops/positions/rotary_check.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace fovea {
