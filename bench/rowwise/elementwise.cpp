@@ -29,10 +29,14 @@ fovea_status activation(const fovea_context *context, const fovea_tensor *x, con
 }
 
 constexpr ElementwiseCase elementwise_cases[] = {
-    {"exp", fovea_exp, 4096, FOVEA_F32},   {"exp", fovea_exp, 4096, FOVEA_BF16},
-    {"exp", fovea_exp, 4096, FOVEA_F16},   {"exp", fovea_exp, 262144, FOVEA_F32},
-    {"tanh", fovea_tanh, 4096, FOVEA_F32}, {"tanh", fovea_tanh, 4096, FOVEA_BF16},
-    {"tanh", fovea_tanh, 4096, FOVEA_F16}, {"tanh", fovea_tanh, 262144, FOVEA_F32},
+    {"exp", fovea_exp, 4096, FOVEA_F32},
+    {"exp", fovea_exp, 4096, FOVEA_BF16},
+    {"exp", fovea_exp, 4096, FOVEA_F16},
+    {"exp", fovea_exp, 262144, FOVEA_F32},
+    {"tanh", fovea_tanh, 4096, FOVEA_F32},
+    {"tanh", fovea_tanh, 4096, FOVEA_BF16},
+    {"tanh", fovea_tanh, 4096, FOVEA_F16},
+    {"tanh", fovea_tanh, 262144, FOVEA_F32},
     {"silu", activation<FOVEA_ACTIVATION_SILU>, 4096, FOVEA_F32},
     {"silu", activation<FOVEA_ACTIVATION_SILU>, 4096, FOVEA_BF16},
     {"gelu", activation<FOVEA_ACTIVATION_GELU>, 4096, FOVEA_F32},

@@ -109,7 +109,10 @@ void add_layer_norm(Cases *list) {
                      .dtype = what.dtype,
                      .bound = Bound::bytes,
                      .work = {.bytes = what.bytes()},
-                     .parameters = {{"rows", what.rows}, {"features", what.features}, {"residual", what.residual}, {"sum", what.sum}},
+                     .parameters = {{"rows", what.rows},
+                                    {"features", what.features},
+                                    {"residual", what.residual},
+                                    {"sum", what.sum}},
                      .unit = benchmark::kMicrosecond,
                      .prepare = [&what](const Variant &variant) { return prepare(what, variant); }});
 }

@@ -22,10 +22,10 @@ struct AxisCase {
 };
 
 constexpr AxisCase axis_cases[] = {
-    {"1x21x262144", 1, 21, 262144, false},             // classes of an image's points
-    {"64x128x128", 64, 128, 128, false},               // scores over queries
+    {"1x21x262144", 1, 21, 262144, false},  // classes of an image's points
+    {"64x128x128", 64, 128, 128, false},    // scores over queries
     {"64x128x128", 64, 128, 128, false, FOVEA_BF16},
-    {"64x32000", 64, 32000, 1, true},                  // a language model's words
+    {"64x32000", 64, 32000, 1, true},  // a language model's words
     {"64x32000", 64, 32000, 1, true, FOVEA_BF16},
 };
 

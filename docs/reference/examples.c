@@ -217,7 +217,7 @@ static void rms_norm(void) {
 
 static void softmax(void) {
   // [softmax]
-  status = fovea_softmax(NULL, &q, 0, &o);                                 // down the columns
+  status = fovea_softmax(NULL, &q, 0, &o);                               // down the columns
   if (status == FOVEA_OK) status = fovea_log_softmax(NULL, &q, -1, &o);  // along the rows
   // [end]
   MUST(status == FOVEA_OK && fabsf(out[0][1] + 3.04859F) < 1e-4F);
@@ -302,7 +302,8 @@ static void failure(void) {
 int main(void) {
   attention(), score_function(), plan(), prepared_keys(), kernel_regression(), merge_states(), masked_softmax(),
       matmul();
-  elementwise(), positional_encoding(), rotary(), rotary_frequencies(), alibi_slopes(), linear(), layer_norm(), kv_cache();
+  elementwise(), positional_encoding(), rotary(), rotary_frequencies(), alibi_slopes(), linear(), layer_norm(),
+      kv_cache();
   rms_norm(), softmax(), activation(), gemm();
   tensor(), context(), failure(), multi_head_attention();
   return 0;

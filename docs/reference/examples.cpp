@@ -116,7 +116,8 @@ void multiply() {
   must(near(out[0], 1) && near(out[1], -1), __LINE__);
   // [rms_norm]
   std::vector<float> sums(4);
-  const Tensor square(query, {2, 2}), result(out, {2, 2});
+  const Tensor square(query, {2, 2});
+  const Tensor result(out, {2, 2});
   fovea::rms_norm(square, result, {.residual = square, .sum = Tensor(sums, {2, 2})});  // of their sum, which is in sums
   // [end]
   must(near(out[0], 1.41421F) && sums[0] == 6, __LINE__);

@@ -149,8 +149,8 @@ void add_layers(BitsRows &rows) {
 }
 
 // alpha a b + beta c, c of any shape that is repeated.
-void add_gemm(const std::string &name, const Shape &a_shape, const Shape &b_shape, const Shape &c_shape, const Shape &shape,
-              BitsRows &rows) {
+void add_gemm(const std::string &name, const Shape &a_shape, const Shape &b_shape, const Shape &c_shape,
+              const Shape &shape, BitsRows &rows) {
   const auto make = [=] {
     Numbers numbers(name);
     const auto a = std::make_shared<Tensor<float>>(numbers.tensor(a_shape)),

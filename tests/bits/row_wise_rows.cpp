@@ -242,7 +242,10 @@ void add_softmax_over(const std::string &name, const Shape &shape, int32_t axis,
 void add_softmaxes_over_axes(BitsRows &rows) {
   add_sweep(
       "softmax.columns", {{1, 2, 3}, {4, 5}, {7, 8, 9}, {15, 16, 17}, {31, 32, 33}, {63, 64, 65}, {130}},
-      [](const std::string &full, int64_t n, BitsRows &some) { add_softmax_over(full, {2, 9, n}, 1, some); }, rows);
+      [](const std::string &full, int64_t n, BitsRows &some) {
+        add_softmax_over(full, {2, 9, n}, 1, some);
+      },
+      rows);
   add_softmax_over("softmax.long", {300, 70}, 0, rows);
   add_softmax_over("softmax.last", {7, 133}, -1, rows);
 }
@@ -347,8 +350,8 @@ void add_types(BitsRows &rows) {
       [](const fovea_context *c, const fovea_tensor &x, const fovea_tensor &out) {
         return fovea_add_positional_encoding(c, &x, &out, nullptr);
       }};
-  const char *const names[] = {"exp", "tanh", "masked-softmax", "layer-norm", "rms-norm",
-                               "softmax-over-1", "log-softmax", "silu", "rotary", "encoding-added"};
+  const char *const names[] = {"exp",         "tanh", "masked-softmax", "layer-norm",    "rms-norm", "softmax-over-1",
+                               "log-softmax", "silu", "rotary",         "encoding-added"};
   for (size_t n = 0; n < std::size(names); ++n) {
     const std::string name = std::string(names[n]) + ".16-bits.";
     add_typed(name + "half", {3, 9, 70}, FOVEA_F16, FOVEA_F16, calls[n], rows);

@@ -66,7 +66,8 @@ static void test_layer_norm(void) {
 static void test_rms_norm(void) {
   float x[2] = {1, 2}, residual[2] = {2, 2}, out[2], sum[2], inverse[1];
   const fovea_tensor tx = tensor(x, 2, 0, 0, 1, 2), tr = tensor(residual, 2, 0, 0, 1, 2);
-  const fovea_tensor to = tensor(out, 2, 0, 0, 1, 2), ts = tensor(sum, 2, 0, 0, 1, 2), ti = tensor(inverse, 1, 0, 0, 0, 1);
+  const fovea_tensor to = tensor(out, 2, 0, 0, 1, 2), ts = tensor(sum, 2, 0, 0, 1, 2),
+                     ti = tensor(inverse, 1, 0, 0, 0, 1);
   fovea_rms_norm_options options;
   memset(&options, 0, sizeof options);
   options.struct_size = sizeof options;

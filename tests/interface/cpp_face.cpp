@@ -258,7 +258,8 @@ TEST_CASE("matmul, plain and packed") {
   fovea::matmul(Tensor(a, {2, 3}), packed, Tensor(again, {2, 4}));
   CHECK_EQ(out, again);
   const Floats c = {1, 0};
-  fovea::gemm(Tensor(a, {2, 3}), Tensor(b, {3, 4}), Tensor(out, {2, 4}), {.alpha = 0.5f, .beta = 2, .c = Tensor(c, {2, 1})});
+  fovea::gemm(Tensor(a, {2, 3}), Tensor(b, {3, 4}), Tensor(out, {2, 4}),
+              {.alpha = 0.5f, .beta = 2, .c = Tensor(c, {2, 1})});
   check_near(out, {12, 13.5, 15, 16.5, 28, 34, 40, 46});
   fovea::gemm(Tensor(a, {2, 3}), Tensor(b, {3, 4}), Tensor(out, {2, 4}), {.alpha = 0, .c = Tensor(c, {2, 1})});
   check_near(out, {1, 1, 1, 1, 0, 0, 0, 0});

@@ -117,16 +117,21 @@ TEST_CASE("linear and layer_norm with their options") {
 TEST_CASE("normalisation with its outputs, activations alone") {
   const Floats x = {1, 2}, residual = {2, 2}, weight = {1, 2};
   Floats out(2), sum(2), mean(1), inverse(1);
-  const Tensor row(x, {1, 2}), result(out, {1, 2});
-  const Tensor added(residual, {1, 2}), total(sum, {1, 2});
-  fovea::layer_norm(row, result, {.epsilon = 0.75f, .residual = added, .sum = total, .mean = mean,
-                                  .inverse_deviation = inverse});
+  const Tensor row(x, {1, 2}), added(residual, {1, 2});
+  const Tensor result(out, {1, 2}), total(sum, {1, 2});
+  fovea::layer_norm(row, result,
+                    {.epsilon = 0.75f, .residual = added, .sum = total, .mean = mean, .inverse_deviation = inverse});
   check_near(out, {-0.5, 0.5});
   check_near(sum, {3, 4});
   check_near(mean, {3.5});
   check_near(inverse, {1});
-  fovea::rms_norm(row, result, {.epsilon = 3.5f, .weight_from_one = true, .weight = weight, .residual = added,
-                                .sum = total, .inverse_deviation = inverse});
+  fovea::rms_norm(row, result,
+                  {.epsilon = 3.5f,
+                   .weight_from_one = true,
+                   .weight = weight,
+                   .residual = added,
+                   .sum = total,
+                   .inverse_deviation = inverse});
   check_near(out, {1.5, 3});
   check_near(inverse, {0.25});
   fovea::rms_norm(row, result, {.epsilon = 0.0f});

@@ -62,7 +62,7 @@ std::vector<Operation> operations() {
        }},
       {"matmul",
        [] {
-         return make_call({{"a", {2, 3, 4}}, {"b", {2, 4, 5}}, {"out", {2, 3, 5}}}, 2,
+         return make_call({{"a", {3, 3, 4}}, {"b", {3, 4, 5}}, {"out", {3, 3, 5}}}, 2,
                           [](const auto &t) { return fovea_matmul(nullptr, t[0], t[1], t[2]); });
        }},
       {"exp",

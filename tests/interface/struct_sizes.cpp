@@ -143,11 +143,12 @@ TEST_SUITE("errors") {
 
   TEST_CASE("struct sizes: positions") {
     const Small t;
-    check_sizes<fovea_positional_encoding_options>("options", sized<fovea_positional_encoding_options>(),
-                                                   [&](const fovea_positional_encoding_options *given) {
-                                                     return fovea_add_positional_encoding(nullptr, &t.x, &t.out, given);
-                                                   },
-                                                   offsetof(fovea_positional_encoding_options, flags));
+    check_sizes<fovea_positional_encoding_options>(
+        "options", sized<fovea_positional_encoding_options>(),
+        [&](const fovea_positional_encoding_options *given) {
+          return fovea_add_positional_encoding(nullptr, &t.x, &t.out, given);
+        },
+        offsetof(fovea_positional_encoding_options, flags));
     Tensor<int32_t> positions({2});
     positions.assign({1, 2});
     const fovea_tensor view = positions.view();
@@ -159,10 +160,10 @@ TEST_SUITE("errors") {
         offsetof(fovea_rotary_options, frequencies));
     auto frequencies = sized<fovea_rotary_frequencies_options>();
     frequencies.base = 500;
-    check_sizes<fovea_rotary_frequencies_options>(
-        "options", frequencies, [&](const fovea_rotary_frequencies_options *given) {
-          return fovea_rotary_frequencies(&t.log_sum_exp, nullptr, given);
-        });
+    check_sizes<fovea_rotary_frequencies_options>("options", frequencies,
+                                                  [&](const fovea_rotary_frequencies_options *given) {
+                                                    return fovea_rotary_frequencies(&t.log_sum_exp, nullptr, given);
+                                                  });
   }
 
   TEST_CASE("struct sizes: linear layers, layer normalisation") {

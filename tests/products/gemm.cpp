@@ -117,11 +117,15 @@ Gemm random_gemm(Random &random) {
   g.a = make(with_batch(repeated(batch, random), m, k), true);
   g.b = make(with_batch(repeated(batch, random), k, n), true);
   const Shape out = with_batch(batch, m, n);
-  g.out = Tensor<float>(out, permuted_strides(out, [&] {
-                          std::vector<int> order;
-                          for (size_t axis = 0; axis < out.size(); ++axis) order.push_back(static_cast<int>(axis));
-                          return order;
-                        }(), random.integer(0, 2)));
+  g.out = Tensor<float>(out, permuted_strides(
+                                 out,
+                                 [&] {
+                                   std::vector<int> order;
+                                   for (size_t axis = 0; axis < out.size(); ++axis)
+                                     order.push_back(static_cast<int>(axis));
+                                   return order;
+                                 }(),
+                                 random.integer(0, 2)));
   if (random.chance(0.7)) {
     Shape added = with_batch(repeated(batch, random), random.chance(0.3) ? 1 : m, random.chance(0.3) ? 1 : n);
     while (added.size() > 1 && random.chance(0.2)) added.erase(added.begin());
@@ -179,7 +183,8 @@ TEST_SUITE("gemm") {
 
   TEST_CASE("each matrix of a batch has the bits of a product of its own") {
     Random random(base_seed());
-    for (const Shape &left : {Shape{3, 4, 5, 20}, Shape{1, 4, 5, 20}, Shape{3, 1, 5, 20}, Shape{4, 5, 20}, Shape{5, 20}}) {
+    for (const Shape &left :
+         {Shape{3, 4, 5, 20}, Shape{1, 4, 5, 20}, Shape{3, 1, 5, 20}, Shape{4, 5, 20}, Shape{5, 20}}) {
       for (const Shape &right : {Shape{3, 4, 20, 33}, Shape{3, 1, 20, 33}, Shape{1, 4, 20, 33}, Shape{20, 33}}) {
         Tensor<float> a(left), b(right);
         a.fill_normal(random);

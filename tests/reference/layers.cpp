@@ -51,7 +51,9 @@ template <typename Real>
 std::vector<Real> softmax(const std::vector<float> &x, int64_t outer, int64_t key_len, int64_t inner, bool log) {
   std::vector<Real> out(x.size());
   for (int64_t column = 0; column < outer * inner; ++column) {
-    const auto at = [&](int64_t k) { return static_cast<size_t>((column / inner * key_len + k) * inner + column % inner); };
+    const auto at = [&](int64_t k) {
+      return static_cast<size_t>((column / inner * key_len + k) * inner + column % inner);
+    };
     Real most = x[at(0)], sum = 0;
     for (int64_t k = 1; k < key_len; ++k) most = std::max(most, Real(x[at(k)]));
     for (int64_t k = 0; k < key_len; ++k) sum += std::exp(Real(x[at(k)]) - most);

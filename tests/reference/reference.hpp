@@ -42,7 +42,7 @@ struct AttentionInputs {
   std::optional<std::vector<float>> sinks;         // [H]
 
   EmptyRows empty_rows = EmptyRows::kZero;
-  float scale = 0;    // 0 unless given: 1 / sqrt(D) for the dot product, 1 for the others
+  float scale = 0;  // 0 unless given: 1 / sqrt(D) for the dot product, 1 for the others
   bool scale_given = false;
   float softcap = 0;  // 0: none
   bool causal = false;

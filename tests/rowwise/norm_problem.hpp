@@ -27,7 +27,8 @@ struct NormProblem {
   std::optional<Tensor<float>> sum, mean, inverse_deviation;
 
   explicit NormProblem(const Shape &shape) : NormProblem(shape, contiguous_strides(shape)) {}
-  NormProblem(const Shape &shape, const Shape &x_strides) : x(shape, x_strides), out_strides(contiguous_strides(shape)) {}
+  NormProblem(const Shape &shape, const Shape &x_strides)
+      : x(shape, x_strides), out_strides(contiguous_strides(shape)) {}
 
   int64_t dim() const { return x.shape().back(); }
   Tensor<float> make_out() const { return Tensor<float>(x.shape(), out_strides); }
@@ -131,7 +132,7 @@ inline std::vector<double> norm_bounds(const reference::LayerNormInputs &inputs,
 
 // Elements beyond their bounds, or NaN or infinite where the truth is not.
 inline int64_t bad_elements(const std::vector<float> &out, const std::vector<double> &truth,
-                     const std::vector<double> &bounds) {
+                            const std::vector<double> &bounds) {
   if (out.size() != truth.size()) return -1;
   int64_t bad = 0;
   for (size_t n = 0; n < out.size(); ++n) {

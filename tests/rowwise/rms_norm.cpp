@@ -40,9 +40,7 @@ void add_outputs(NormProblem &problem, Random &random) {
   if (problem.residual) problem.sum.emplace(shape, random_strides(shape, random));
 }
 
-int64_t rows_of(const NormProblem &problem) {
-  return problem.x.count() / std::max<int64_t>(problem.dim(), 1);
-}
+int64_t rows_of(const NormProblem &problem) { return problem.x.count() / std::max<int64_t>(problem.dim(), 1); }
 
 void check_outputs(const NormProblem &problem) {
   const reference::LayerNormInputs inputs = problem.reference_inputs();
@@ -251,7 +249,8 @@ TEST_SUITE("rms norm") {
         CAPTURE(dim);
         Random random(base_seed());
         Tensor<float> x({3, dim}), residual({3, dim});
-        for (Tensor<float> *tensor : {&x, &residual}) {  // many of these sums lie halfway between two numbers of the type
+        for (Tensor<float> *tensor :
+             {&x, &residual}) {  // many of these sums lie halfway between two numbers of the type
           tensor->fill([&] { return rounded_to(static_cast<float>(random.integer(-300, 300)) / 64, dtype); });
         }
         for_each_isa([&](const fovea_context *context) {
@@ -319,7 +318,8 @@ TEST_SUITE("rms norm") {
   }
 
   TEST_CASE("errors of options and of outputs") {
-    Tensor<float> x({2, 3, 4}), residual({2, 3, 4}), weight({4}), out({2, 3, 4}), sum({2, 3, 4}), rows({2, 3}), more({2, 3});
+    Tensor<float> x({2, 3, 4}), residual({2, 3, 4}), weight({4}), out({2, 3, 4}), sum({2, 3, 4}), rows({2, 3}),
+        more({2, 3});
     for (Tensor<float> *tensor : {&x, &residual, &weight}) tensor->fill([] { return 1.0f; });
     const auto refuse = [&](fovea_status expected, std::initializer_list<std::string> words, const auto &spoil) {
       fovea_tensor v_x = x.view(), v_residual = residual.view(), v_weight = weight.view(), v_out = out.view(),
@@ -346,7 +346,8 @@ TEST_SUITE("rms norm") {
       for (const Tensor<float> *output : {&out, &sum, &rows, &more}) CHECK(output->untouched());
     };
     using T = fovea_tensor;
-    refuse(FOVEA_NULL_POINTER, {"options.residual", "sum"}, [](auto &options, T &, T &) { options.residual = nullptr; });
+    refuse(FOVEA_NULL_POINTER, {"options.residual", "sum"},
+           [](auto &options, T &, T &) { options.residual = nullptr; });
     refuse(FOVEA_BAD_OPTION, {"options.flags", "0x80"}, [](auto &options, T &, T &) { options.flags = 128; });
     for (float epsilon : {-1e-6f, kNan, kInfinity}) {
       refuse(FOVEA_BAD_VALUE, {"options.epsilon"}, [&](auto &options, T &, T &) { options.epsilon = epsilon; });

@@ -43,7 +43,7 @@ int64_t bad_elements(const std::vector<float> &out, const std::vector<double> &t
     const double exponent = log ? std::abs(truth[i]) : truth[i] == 0 ? 0 : std::abs(std::log(truth[i]));
     const double bound =
         0x1p-24 * (log ? 8 + sum + 4 * exponent : (24 + sum + 3 * exponent) * truth[i]) + (log ? 0 : 0x1p-124);
-    const bool fits = std::isnan(truth[i]) ? std::isnan(out[i])
+    const bool fits = std::isnan(truth[i])   ? std::isnan(out[i])
                       : std::isinf(truth[i]) ? static_cast<double>(out[i]) == truth[i]
                                              : std::abs(static_cast<double>(out[i]) - truth[i]) <= bound;
     bad += fits ? 0 : 1;
@@ -132,9 +132,8 @@ TEST_SUITE("softmax") {
           }
           return most;
         };
-        for_each_isa([&](const fovea_context *context) {
-          CHECK(worst(result(context, x, axis, log)) <= 2 * worst(plain));
-        });
+        for_each_isa(
+            [&](const fovea_context *context) { CHECK(worst(result(context, x, axis, log)) <= 2 * worst(plain)); });
       }
     }
   }
@@ -200,7 +199,8 @@ TEST_SUITE("softmax") {
                 REQUIRE_OK(run(context, in.view(), axis, to.view(), log));
                 size_t next = 0;
                 int64_t wrong = 0;
-                for_each_index(shape, [&](const Shape &i) { wrong += to.at(i) == narrowed(truth[next++], dtype) ? 0 : 1; });
+                for_each_index(shape,
+                               [&](const Shape &i) { wrong += to.at(i) == narrowed(truth[next++], dtype) ? 0 : 1; });
                 CHECK_EQ(wrong, 0);
               };
               for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) check(half, NarrowTensor(x, dtype), dtype);

@@ -197,7 +197,9 @@ fovea_status log_softmax(const CallSizes &s, const Tensors &t) {
 }
 
 fovea_status activation(const CallSizes &s, const Tensors &t) {
-  const int32_t kind = s.choice(3) ? FOVEA_ACTIVATION_SILU : s.choice(4) ? FOVEA_ACTIVATION_GELU : FOVEA_ACTIVATION_RELU;
+  const int32_t kind = s.choice(3)   ? FOVEA_ACTIVATION_SILU
+                       : s.choice(4) ? FOVEA_ACTIVATION_GELU
+                                     : FOVEA_ACTIVATION_RELU;
   return fovea_activation(s.context, kind, t[0], t[1]);
 }
 

@@ -163,10 +163,9 @@ FOVEA_INLINE void finish_rows(const MatmulTask &task, const MatmulStep &step, co
   with_element(task.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     for (int64_t r = step.row + row; r < step.row + row + rows; ++r, sums += step.sums_stride) {
       const int64_t at = r * task.residual_row_stride + step.column;
-      const float *from = task.residual_is_column
-                              ? residual.repeated(task.residual, task.residual_dtype, r * task.residual_row_stride,
-                                                  step.columns)
-                              : residual(task.residual, task.residual_dtype, at, step.columns);
+      const float *from = task.residual_is_column ? residual.repeated(task.residual, task.residual_dtype,
+                                                                      r * task.residual_row_stride, step.columns)
+                                                  : residual(task.residual, task.residual_dtype, at, step.columns);
       auto *out = static_cast<typename T::Element *>(task.out) + r * task.out_row_stride + step.column;
       finish_row(task, sums, added, from, out, step.columns, activate);
     }

@@ -46,8 +46,7 @@ Status check_factor(const char *name, float *factor, uint32_t flags, uint32_t gi
 
 Status check_matmul(const fovea_tensor *a, const fovea_tensor *b, const fovea_tensor *out) {
   FOVEA_CHECK(check_rows(matmul_names, a, out, most_axes));
-  const TensorRule rule = {
-      .name = "b", .min_rank = 2, .max_rank = most_axes, .contiguous_last = false, .narrow = true};
+  const TensorRule rule = {.name = "b", .min_rank = 2, .max_rank = most_axes, .contiguous_last = false, .narrow = true};
   FOVEA_CHECK(check_tensor(b, rule));
   FOVEA_CHECK(check_batches(*a, "a", *out));
   FOVEA_CHECK(check_batches(*b, "b", *out));

@@ -15,11 +15,9 @@ Status check_per_feature(const fovea_tensor *tensor, const char *name, int64_t d
 // One number for each row, or nothing.
 Status check_per_row(const fovea_tensor *tensor, const char *name, const fovea_tensor &x) {
   if (tensor == nullptr) return FOVEA_OK;
-  FOVEA_CHECK(check_tensor(tensor, {.name = name,
-                                    .min_rank = x.rank - 1,
-                                    .max_rank = x.rank - 1,
-                                    .output = true,
-                                    .contiguous_last = false}));
+  FOVEA_CHECK(check_tensor(
+      tensor,
+      {.name = name, .min_rank = x.rank - 1, .max_rank = x.rank - 1, .output = true, .contiguous_last = false}));
   for (int axis = 0; axis + 1 < x.rank; ++axis) {
     FOVEA_CHECK(check_size(*tensor, name, axis, x.shape[axis], "x's size"));
   }
@@ -34,11 +32,9 @@ Status check_epsilon(float given, uint32_t flags, double *epsilon) {
 
 // Each of out and sum may be x or the residual.
 Status check_norm_overlaps(const NormOperands &given) {
-  FOVEA_CHECK(check_overlaps({{"out", given.out},
-                              {"sum", given.sum},
-                              {"mean", given.mean},
-                              {"inverse_deviation", given.inverse_deviation}},
-                             {{"weight", given.weight}, {"bias", given.bias}}));
+  FOVEA_CHECK(check_overlaps(
+      {{"out", given.out}, {"sum", given.sum}, {"mean", given.mean}, {"inverse_deviation", given.inverse_deviation}},
+      {{"weight", given.weight}, {"bias", given.bias}}));
   for (const NamedTensor &input : {NamedTensor{"x", given.x}, NamedTensor{"residual", given.residual}}) {
     if (input.tensor == nullptr) continue;
     for (const NamedTensor &output : {NamedTensor{"out", given.out}, NamedTensor{"sum", given.sum}}) {

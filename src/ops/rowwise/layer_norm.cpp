@@ -22,7 +22,7 @@ Dtype type_of(const fovea_tensor *tensor) { return tensor == nullptr ? Dtype::f3
 
 // An output of one number for each row.
 struct RowNumbers {
-  float *data;     // null: not wanted
+  float *data;    // null: not wanted
   RowSpace rows;  // as its out
 
   // Those of `count` rows from `first` on.

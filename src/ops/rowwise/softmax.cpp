@@ -12,14 +12,14 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t task_floats = 32768;   // 256 kB read and written: stays in a core's L2
-constexpr int64_t least_columns = 64;    // two or four lines
+constexpr int64_t task_floats = 32768;  // 256 kB read and written: stays in a core's L2
+constexpr int64_t least_columns = 64;   // two or four lines
 
 struct Columns {
-  RowSpace outer;        // the axes that are neither the softmax's nor in a run
-  int64_t run;           // columns that lie side by side
+  RowSpace outer;         // the axes that are neither the softmax's nor in a run
+  int64_t run;            // columns that lie side by side
   int64_t blocks, width;  // of a run, and columns of a block
-  SoftmaxColumns all;    // what is common to all tasks
+  SoftmaxColumns all;     // what is common to all tasks
 };
 
 Columns make_columns(const fovea_tensor &x, const fovea_tensor &out, int axis, bool log) {
