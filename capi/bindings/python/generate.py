@@ -25,6 +25,7 @@ class Tables:
         self.interface = interface
         self.handles = [handle["name"] for handle in interface["handles"]]
         self.options = {struct["name"]: struct for struct in interface["structs"] if struct["options"]}
+        self.runs_take = [member["name"] for member in self.options["fovea_attention_buffers"]["members"][1:]]
 
     def kind(self, item):
         """(kind, what it refers to) of an argument or member, None for what no table can describe."""
@@ -44,6 +45,11 @@ class Tables:
             return "handle" if item["type"]["const"] else "changed_handle", which
         return None
 
+    def buffer(self, name, struct=None):
+        """In which buffer a run of a planned call takes a tensor, -1: in none."""
+        name = "score_bias" if (struct, name) == ("fovea_score", "bias") else name
+        return self.runs_take.index(name) if name in self.runs_take else -1
+
     def struct(self, struct):
         rows = []
         for member in struct["members"]:
@@ -53,7 +59,8 @@ class Tables:
             if kind is None:
                 raise SystemExit(f"generate.py: no table for {struct['name']}.{member['name']}")
             place = f"offsetof({struct['name']}, {member['name']})"
-            rows.append(f'    {{"{member["name"]}", Kind::{kind[0]}, {place}, {kind[1]}}},')
+            buffer = self.buffer(member["name"], struct["name"])
+            rows.append(f'    {{"{member["name"]}", Kind::{kind[0]}, {place}, {kind[1]}, {buffer}}},')
         name = struct["name"]
         return (f"constexpr Member {name}_members[] = {{\n" + "\n".join(rows) + "\n};\n"
                 f'constexpr Struct {name}_table{{"{name}", sizeof({name}), {name}_members, {len(rows)}}};\n')
@@ -75,13 +82,14 @@ class Tables:
             kind, place = self.kind(argument), len(rows)
             of = argument["type"]
             if of["base"] in ("void", "char") and of["pointers"] == 1 and kind is None:
-                rows.append(f'    {{"{argument["name"]}", Kind::{"bytes" if of["const"] else "changed_bytes"}, 0, nullptr, 0}},')
+                rows.append(f'    {{"{argument["name"]}", Kind::{"bytes" if of["const"] else "changed_bytes"}, 0, nullptr, 0, -1}},')
                 passed += [f"static_cast<{of['c']}>(a[{place}].pointer)", f"a[{place}].length"]
                 at += 2  # its size comes with it
                 continue
             if kind is None:
                 raise SystemExit(f"generate.py: no table for {name}'s {argument['name']}")
-            rows.append(f'    {{"{argument["name"]}", Kind::{kind[0]}, 0, {kind[1]}}},')
+            buffer = self.buffer(argument["name"])
+            rows.append(f'    {{"{argument["name"]}", Kind::{kind[0]}, 0, {kind[1]}, {buffer}}},')
             passed.append(f"a[{place}].{kind[0]}" if kind[0] in NUMBERS.values() else
                           f"reinterpret_cast<{of['c']}>(&a[{place}].pointer)" if kind[0] == "new_handle" else
                           f"static_cast<{of['c']}>(a[{place}].pointer)")

@@ -19,7 +19,7 @@ struct DlTensor {
 };
 
 enum : uint8_t { kDlInt = 0, kDlUint = 1, kDlFloat = 2, kDlBfloat = 4, kDlComplex = 5, kDlBool = 6 };
-enum : int32_t { kDlCpu = 1 };
+enum : int32_t { kDlCpu = 1, kDlCuda = 2 };
 
 struct DlManaged {
   DlTensor tensor;

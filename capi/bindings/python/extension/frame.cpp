@@ -1,15 +1,26 @@
 #include "frame.hpp"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+
+#include "errors.hpp"
 
 namespace fovea_python {
 namespace {
 
+// What the n-th array's elements are called to the library if it has no number for them.
+constexpr fovea_dtype first_foreign = 1 << 30;
+constexpr fovea_dtype foreign_dtype(size_t n) { return first_foreign + static_cast<fovea_dtype>(n); }
+
 template <class Number>
 bool put_integer(const char *name, PyObject *value, void *place) {
   const Reference whole(PyNumber_Index(value));
-  if (!whole) return false;
+  if (!whole) {
+    name_error(name);
+    return false;
+  }
   bool fits = false;
   Number number = 0;
   if constexpr (std::numeric_limits<Number>::is_signed) {
@@ -43,9 +54,12 @@ Frame::~Frame() {
   while (use_count_ > 0) {
     --use_count_;
     end_use(uses_[use_count_].handle, uses_[use_count_].changes);
+    Py_DECREF(reinterpret_cast<PyObject *>(uses_[use_count_].handle));
   }
-  while (view_count_ > 0) std::launder(reinterpret_cast<View *>(views_ + --view_count_ * sizeof(View)))->~View();
-  if (has_bytes_) PyBuffer_Release(&bytes_);
+  if (has_bytes_) {
+    const ErrorAside aside;
+    PyBuffer_Release(&bytes_);
+  }
   Py_XDECREF(text_);
 }
 
@@ -67,6 +81,40 @@ bool Frame::fill_argument(const Member &member, PyObject *value, Slot &slot) {
   return fill(member, value, &slot);
 }
 
+bool Frame::confirm() {
+  if (foreign_code_runs == foreign_code_before_) return true;
+  for (size_t n = 0; n < views_.count(); ++n) {
+    if (!views_[n].confirm(members_[n]->name)) return false;
+  }
+  return true;
+}
+
+void Frame::raise(fovea_status status) const {
+  char number[32], text[1024];
+  const char *message = fovea_last_error();
+  for (size_t n = 0; n < views_.count(); ++n) {
+    std::snprintf(number, sizeof number, "dtype %d,", static_cast<int>(foreign_dtype(n)));
+    const char *found = views_[n].is_foreign() ? std::strstr(message, number) : nullptr;
+    if (found == nullptr) continue;
+    std::snprintf(text, sizeof text, "%.*sdtype %s,%s", static_cast<int>(found - message), message,
+                  views_[n].dtype_name(), found + std::strlen(number));
+    message = text;
+    break;
+  }
+  raise_status(status, nullptr, message);
+}
+
+PlannedTensors *Frame::planned() const {
+  auto *planned = static_cast<PlannedTensors *>(std::calloc(1, sizeof(PlannedTensors)));
+  if (planned == nullptr) PyErr_NoMemory();
+  for (int buffer = 0; planned != nullptr && buffer < most_buffers; ++buffer) {
+    for (size_t n = 0; n < views_.count(); ++n) {
+      if (members_[n]->buffer == buffer) planned->tensors[planned->count++] = {buffer, views_[n].tensor};
+    }
+  }
+  return planned;
+}
+
 PyObject *Frame::handles_used() const {
   PyObject *tuple = PyTuple_New(static_cast<Py_ssize_t>(use_count_));
   for (size_t n = 0; tuple != nullptr && n < use_count_; ++n) {
@@ -78,6 +126,7 @@ PyObject *Frame::handles_used() const {
 }
 
 bool Frame::fill_number(const Member &member, PyObject *value, void *place) const {
+  if (PyLong_CheckExact(value) == 0 && PyFloat_CheckExact(value) == 0 && PyBool_Check(value) == 0) ++foreign_code_runs;
   switch (member.kind) {
     case Kind::i32: return put_integer<int32_t>(member.name, value, place);
     case Kind::u32: return put_integer<uint32_t>(member.name, value, place);
@@ -87,7 +136,10 @@ bool Frame::fill_number(const Member &member, PyObject *value, void *place) cons
     default: break;
   }
   const double wide = PyFloat_AsDouble(value);
-  if (wide == -1 && PyErr_Occurred() != nullptr) return false;
+  if (wide == -1 && PyErr_Occurred() != nullptr) {
+    name_error(member.name);
+    return false;
+  }
   const auto number = static_cast<float>(wide);  // an infinity where it does not fit, which the library refuses
   std::memcpy(place, &number, sizeof number);
   return true;
@@ -102,18 +154,24 @@ bool Frame::fill_text(const Member &member, PyObject *value, void *place) {
   }
   if (text_ != nullptr) return too_many();
   text_ = PyUnicode_AsUTF8String(value);
-  if (text_ == nullptr) return false;
-  put_pointer(PyBytes_AsString(text_), place);
+  char *bytes = nullptr;
+  if (text_ == nullptr || PyBytes_AsStringAndSize(text_, &bytes, nullptr) != 0) {  // which refuses one with a NUL inside
+    name_error(member.name);
+    return false;
+  }
+  put_pointer(bytes, place);
   return true;
 }
 
 bool Frame::fill_view(const Member &member, PyObject *value, void *place) {
   put_pointer(nullptr, place);
   if (value == Py_None) return true;
-  if (view_count_ == most_views) return too_many();
-  auto *view = new (views_ + view_count_++ * sizeof(View)) View;
-  if (!view->open(value, member.name, member.kind == Kind::output)) return false;
-  put_pointer(&view->tensor, place);
+  const size_t n = views_.count();
+  if (n == Views::most) return too_many();
+  members_[n] = &member;
+  View &view = views_.add();
+  if (!view.open(value, member.name, member.kind == Kind::output, foreign_dtype(n))) return false;
+  put_pointer(&view.tensor, place);
   return true;
 }
 
@@ -135,6 +193,13 @@ bool Frame::fill_struct(const Member &member, PyObject *value, void *place) {
   PyObject *key = nullptr;
   PyObject *item = nullptr;
   while (PyDict_Next(value, &at, &key, &item) != 0) {
+    // Reading one item may run code that takes it, or others, out of the dict.
+    const Reference kept_key(Py_NewRef(key));
+    const Reference kept_item(Py_NewRef(item));
+    if (PyUnicode_Check(key) == 0) {
+      PyErr_Format(PyExc_TypeError, "%s: its members' names are str, not %R", member.name, key);
+      return false;
+    }
     const Member *found = nullptr;
     for (int n = 0; n < structure.count && found == nullptr; ++n) {
       if (PyUnicode_CompareWithASCIIString(key, structure.members[n].name) == 0) found = &structure.members[n];
@@ -160,6 +225,7 @@ bool Frame::fill_handle(const Member &member, PyObject *value, void *place) {
   if (use_count_ == most_uses) return too_many();
   const bool changes = member.kind == Kind::changed_handle;
   if (!start_use(handle, changes)) return false;
+  Py_INCREF(value);
   uses_[use_count_++] = {handle, changes};
   put_pointer(handle->pointer, place);
   return true;
@@ -171,8 +237,18 @@ bool Frame::fill_bytes(const Member &member, PyObject *value, Slot &slot) {
   if (value == Py_None) return true;
   if (has_bytes_) return too_many();
   const int flags = member.kind == Kind::changed_bytes ? PyBUF_WRITABLE : PyBUF_SIMPLE;
-  if (PyObject_GetBuffer(value, &bytes_, flags) != 0) return false;
+  ++foreign_code_runs;
+  bytes_ = {};
+  if (PyObject_GetBuffer(value, &bytes_, flags) != 0) {
+    name_error(member.name);
+    return false;
+  }
   has_bytes_ = true;
+  if (bytes_.len < 0 || (bytes_.len > 0 && bytes_.buf == nullptr) || PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "%s: its buffer holds nothing", member.name);
+    return false;
+  }
   slot.pointer = bytes_.buf;
   slot.length = static_cast<size_t>(bytes_.len);
   return true;

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <new>
 
 #include "handle.hpp"
 #include "view.hpp"
@@ -22,8 +21,16 @@ class Frame {
   // The same for what an argument takes.
   bool fill_argument(const Member &member, PyObject *value, Slot &slot);
 
+  // To be called last: whether all arrays are still where they were when they were read, if code of others has run since.
+  bool confirm();
+
+  // Raises what the library said of a call that failed, with the names of elements that it has none for.
+  void raise(fovea_status status) const;
+
   // The handles used so far, as a new tuple.
   PyObject *handles_used() const;
+  // The tensors that a run of the planned call takes, in the order of the runs' buffers; nullptr with Python's error set.
+  PlannedTensors *planned() const;
 
  private:
   bool fill_number(const Member &member, PyObject *value, void *place) const;
@@ -34,18 +41,20 @@ class Frame {
   bool fill_bytes(const Member &member, PyObject *value, Slot &slot);
 
   struct Use {
-    Handle *handle;
+    Handle *handle;  // owned
     bool changes;
   };
 
-  static constexpr size_t most_views = 40, most_uses = 8, struct_bytes = 1024;
-  alignas(View) std::byte views_[most_views * sizeof(View)];  // opened one after the other
+  static constexpr size_t most_uses = 8, struct_bytes = 1024;
+  Views views_;
+  std::array<const Member *, Views::most> members_;  // what each is given as
   alignas(std::max_align_t) std::byte structs_[struct_bytes];
   std::array<Use, most_uses> uses_;
-  size_t view_count_ = 0, struct_used_ = 0, use_count_ = 0;
+  size_t struct_used_ = 0, use_count_ = 0;
   Py_buffer bytes_;
   bool has_bytes_ = false;
   PyObject *text_ = nullptr;
+  unsigned foreign_code_before_ = foreign_code_runs;
 };
 
 }  // namespace fovea_python

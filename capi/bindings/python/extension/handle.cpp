@@ -1,5 +1,7 @@
 #include "handle.hpp"
 
+#include <cstdlib>
+
 namespace fovea_python {
 namespace {
 
@@ -8,6 +10,7 @@ void handle_free(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   if (handle->pointer != nullptr) handle->kind->destroy(handle->pointer);
   Py_XDECREF(handle->keeps);
+  std::free(handle->planned);
   PyObject_Free(self);
   Py_DECREF(type);
 }
@@ -26,21 +29,23 @@ bool add_handle_type(PyObject *module) {
                                 {Py_tp_repr, reinterpret_cast<void *>(handle_text)},
                                 {0, nullptr}};
   static PyType_Spec spec = {"fovea._fovea.Handle", sizeof(Handle), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots};
   PyObject *type = PyType_FromSpec(&spec);
   if (type == nullptr) return false;
   handle_type = reinterpret_cast<PyTypeObject *>(type);
   return PyModule_AddObjectRef(module, "Handle", type) == 0;
 }
 
-PyObject *new_handle(void *pointer, const HandleKind &kind, PyObject *keeps) {
+PyObject *new_handle(void *pointer, const HandleKind &kind, PyObject *keeps, PlannedTensors *planned) {
   auto *handle = PyObject_New(Handle, handle_type);
   if (handle == nullptr) {
     kind.destroy(pointer);
+    std::free(planned);
     return nullptr;
   }
   handle->pointer = pointer;
   handle->kind = &kind;
+  handle->planned = planned;
   handle->users = 0;
   Py_XINCREF(keeps);
   handle->keeps = keeps;

@@ -9,8 +9,9 @@ namespace fovea_python {
 struct Handle {
   PyObject_HEAD void *pointer;
   const HandleKind *kind;
-  PyObject *keeps;  // handles that must outlive it: a plan's context and prepared keys
-  int users;        // calls that read it at this moment, -1: one that changes it
+  PyObject *keeps;          // handles that must outlive it: a plan's context and prepared keys
+  PlannedTensors *planned;  // a plan's, else nullptr
+  int users;                // calls that read it at this moment, -1: one that changes it
 };
 
 extern PyTypeObject *handle_type;
@@ -19,8 +20,9 @@ bool add_handle_type(PyObject *module);
 // "fovea_plan", "fovea_kv_cache", ...: those of the tables, by number
 const char *handle_name(int kind);
 
-// Takes the pointer, which it destroys if the object cannot be made. keeps is borrowed, may be nullptr.
-PyObject *new_handle(void *pointer, const HandleKind &kind, PyObject *keeps);
+// Takes the pointer and planned (from malloc), which it destroys if the object cannot be made. keeps is borrowed, may be
+// nullptr, as planned may.
+PyObject *new_handle(void *pointer, const HandleKind &kind, PyObject *keeps, PlannedTensors *planned);
 
 // Between these a call uses the handle. The library leaves it to callers not to change what is in use; in Python that is an
 // error, not a crash. What it keeps is in use too.

@@ -44,10 +44,10 @@ bool same_layout(const fovea_tensor &one, const fovea_tensor &other) {
 const DlExchange *exchange_for(PyObject *maker, PyObject *arguments, const fovea_tensor &planned) {
   const Reference example(PyObject_CallObject(maker, arguments));
   if (!example) return nullptr;
-  const DlExchange *exchange = exchange_of(Py_TYPE(example.get()));
+  const DlExchange *exchange = known(Py_TYPE(example.get())).exchange;
   if (exchange == nullptr || exchange->to_object == nullptr || element_type(planned.dtype) == nullptr) return nullptr;
   View view;
-  if (!view.open(example.get(), "out", true)) {
+  if (!view.open(example.get(), "out", true, 0)) {
     PyErr_Clear();  // the library will say it of the plan's own
     return nullptr;
   }

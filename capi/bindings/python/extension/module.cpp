@@ -11,14 +11,20 @@ namespace {
 #include "tables.inc"
 
 constexpr int most_arguments = 12;
+constexpr char capsule_name[] = "fovea._fovea function";
 
 // What a status and a new handle become.
 PyObject *result_of(const Function &function, const Slot &result, Slot *slots, const Frame &frame) {
   for (int n = 0; n < function.count; ++n) {
     if (function.arguments[n].kind != Kind::new_handle) continue;
     const int kind = function.arguments[n].handle_kind;
-    const Reference keeps(kind == plan_kind ? frame.handles_used() : nullptr);
-    return new_handle(slots[n].pointer, handle_kinds[kind], keeps.get());
+    void *made = slots[n].pointer;
+    if (kind != plan_kind) return new_handle(made, handle_kinds[kind], nullptr, nullptr);
+    const Reference keeps(frame.handles_used());
+    PlannedTensors *planned = keeps ? frame.planned() : nullptr;
+    if (planned != nullptr) return new_handle(made, handle_kinds[kind], keeps.get(), planned);
+    handle_kinds[kind].destroy(made);
+    return nullptr;
   }
   switch (function.result) {
     case Result::status: Py_RETURN_NONE;
@@ -33,7 +39,7 @@ PyObject *result_of(const Function &function, const Slot &result, Slot *slots, c
 }
 
 PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t given_count) {
-  const auto &function = *static_cast<const Function *>(PyCapsule_GetPointer(self, nullptr));
+  const auto &function = *static_cast<const Function *>(PyCapsule_GetPointer(self, capsule_name));
   Slot slots[most_arguments];
   Frame frame;
   static PyObject *const nothing = Py_None;
@@ -51,12 +57,13 @@ PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t given_count) {
     PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, not %zd", function.name, taken, given_count);
     return nullptr;
   }
+  if (!frame.confirm()) return nullptr;
   Slot result;
   Py_BEGIN_ALLOW_THREADS;
   function.call(slots, result);
   Py_END_ALLOW_THREADS;
   if (function.result == Result::status && result.status != FOVEA_OK) {
-    raise_status(result.status);
+    frame.raise(result.status);
     return nullptr;
   }
   return result_of(function, result, slots, frame);
@@ -70,7 +77,7 @@ bool add_functions(PyObject *module) {
   for (const Function &function : functions) {
     static_assert(sizeof(Function *) == sizeof(void *));
     if (function.count > most_arguments) return false;
-    const Reference self(PyCapsule_New(const_cast<Function *>(&function), nullptr, nullptr));
+    const Reference self(PyCapsule_New(const_cast<Function *>(&function), capsule_name, nullptr));
     methods[n] = {function.name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
                   nullptr};
     const Reference callable(self ? PyCFunction_New(&methods[n], self.get()) : nullptr);
@@ -123,14 +130,31 @@ PyObject *members(PyObject *, PyObject *) {
   return all.release();
 }
 
+// shape(array, name): as the library sees it.
+PyObject *shape(PyObject *, PyObject *arguments) {
+  PyObject *array = nullptr;
+  const char *name = nullptr;
+  if (PyArg_ParseTuple(arguments, "Os:shape", &array, &name) == 0) return nullptr;
+  View view;
+  if (!view.open(array, name, false, 0)) return nullptr;
+  Reference sizes(PyTuple_New(view.tensor.rank));
+  for (int axis = 0; sizes && axis < view.tensor.rank; ++axis) {
+    PyObject *size = PyLong_FromLongLong(view.tensor.shape[axis]);
+    if (size == nullptr || PyTuple_SetItem(sizes.get(), axis, size) != 0) return nullptr;
+  }
+  return sizes.release();
+}
+
 int set_up(PyObject *module) {
   constexpr int buffer_count = sizeof plan_buffers / sizeof *plan_buffers;
-  if (!add_handle_type(module) || !add_plan_type(module, plan_buffers, buffer_count)) return -1;
+  static_assert(buffer_count <= most_buffers);
+  if (!find_numpy() || !add_handle_type(module) || !add_plan_type(module, plan_buffers, buffer_count)) return -1;
   return add_functions(module) && add_constants(module) ? 0 : -1;
 }
 
 PyMethodDef own_methods[] = {
     {"set_errors", set_errors, METH_VARARGS, "set_errors(classes, other): the exception of each status"},
+    {"shape", shape, METH_VARARGS, "shape(array, name): the shape of anything that is an array"},
     {"members", members, METH_NOARGS, "members(): {struct: {member: kind}} of all options"},
     {nullptr, nullptr, 0, nullptr}};
 

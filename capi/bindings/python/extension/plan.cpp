@@ -1,6 +1,6 @@
 // Plan: what fovea_attention_run needs besides the plan itself. A run compares every array's element type, shape and strides
-// with what was planned, as the library sees pointers alone; makes the outputs that it was not given; and takes the
-// workspace of the last run, or one of its own where another thread has that.
+// with those of the call that was planned, which the plan's handle has kept, as the library sees pointers alone; makes the
+// outputs that it was not given; and takes the workspace of the last run, or one of its own where another thread has that.
 #include "plan.hpp"
 
 #include <array>
@@ -17,8 +17,6 @@ namespace {
 const Buffer *buffer_table = nullptr;
 int buffer_count = 0;
 
-constexpr int most_buffers = 32;
-
 struct Entry {
   const Buffer *buffer;
   PyObject *name;
@@ -30,6 +28,7 @@ struct Entry {
 
 struct Plan {
   PyObject_HEAD Handle *handle;
+  PyObject *convert;  // (list, name): a list as an array
   Entry *entries;
   int count;
   void *workspace;  // nullptr while a run has it
@@ -45,6 +44,7 @@ void plan_free(PyObject *self) {
     Py_XDECREF(plan->entries[n].maker);
     Py_XDECREF(plan->entries[n].arguments);
   }
+  Py_XDECREF(plan->convert);
   std::free(plan->entries);
   std::free(plan->workspace);
   Py_XDECREF(reinterpret_cast<PyObject *>(plan->handle));
@@ -52,65 +52,72 @@ void plan_free(PyObject *self) {
   Py_DECREF(type);
 }
 
+// How an output is made: (callable, arguments).
 bool read_maker(Entry &entry, PyObject *makers) {
   PyObject *maker = PyDict_GetItemWithError(makers, entry.name);
   if (maker == nullptr) return PyErr_Occurred() == nullptr;
-  if (PyArg_ParseTuple(maker, "OO!", &entry.maker, &PyTuple_Type, &entry.arguments) == 0) {
-    entry.maker = entry.arguments = nullptr;
+  if (PyTuple_Check(maker) == 0 || PyTuple_Size(maker) != 2 || PyTuple_Check(PyTuple_GetItem(maker, 1)) == 0) {
+    PyErr_Format(PyExc_TypeError, "%s: a callable and a tuple of its arguments are wanted", entry.buffer->name);
     return false;
   }
-  Py_INCREF(entry.maker);
-  Py_INCREF(entry.arguments);
+  entry.maker = Py_NewRef(PyTuple_GetItem(maker, 0));
+  entry.arguments = Py_NewRef(PyTuple_GetItem(maker, 1));
   entry.exchange = exchange_for(entry.maker, entry.arguments, entry.planned);
   return PyErr_Occurred() == nullptr;
 }
 
-// (name, array, whether runs take this very array)
-bool read_entry(Plan &plan, PyObject *given, PyObject *makers) {
-  const char *name = nullptr;
-  PyObject *array = nullptr;
-  int keep = 0;
-  if (PyArg_ParseTuple(given, "sOp", &name, &array, &keep) == 0) return false;
+bool read_entry(Plan &plan, int buffer, const fovea_tensor &planned, PyObject *kept, PyObject *makers) {
   Entry &entry = plan.entries[plan.count];
   std::memset(&entry, 0, sizeof entry);
-  for (int n = 0; n < buffer_count; ++n) {
-    if (std::strcmp(buffer_table[n].name, name) == 0) entry.buffer = &buffer_table[n];
-  }
-  if (entry.buffer == nullptr) {
-    PyErr_Format(PyExc_TypeError, "a plan has no %s", name);
-    return false;
-  }
-  View view;
-  if (!view.open(array, name, entry.buffer->output)) return false;
-  entry.planned = view.tensor;
-  entry.name = PyUnicode_InternFromString(name);
+  entry.buffer = &buffer_table[buffer];
+  entry.planned = planned;
   ++plan.count;
-  if (keep != 0) {
-    Py_INCREF(array);
-    entry.kept = array;
-  }
-  return entry.name != nullptr && read_maker(entry, makers);
+  entry.name = PyUnicode_InternFromString(entry.buffer->name);
+  if (entry.name == nullptr) return false;
+  PyObject *array = PyDict_GetItemWithError(kept, entry.name);
+  if (PyErr_Occurred() != nullptr) return false;
+  entry.kept = Py_XNewRef(array);
+  return !entry.buffer->output || read_maker(entry, makers);
 }
 
-PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *) {
-  PyObject *handle = nullptr;
+struct Given {
+  Handle *handle;
+  PyObject *kept, *makers, *convert;  // borrowed
+};
+
+bool read_arguments(PyObject *arguments, Given &read) {
   PyObject *given = nullptr;
-  PyObject *makers = nullptr;
-  if (PyArg_ParseTuple(arguments, "O!O!O!", handle_type, &handle, &PyList_Type, &given, &PyDict_Type, &makers) == 0) {
+  if (PyArg_ParseTuple(arguments, "O!O!O!O:Plan", handle_type, &given, &PyDict_Type, &read.kept, &PyDict_Type,
+                       &read.makers, &read.convert) == 0) {
+    return false;
+  }
+  Handle *handle = read.handle = reinterpret_cast<Handle *>(given);
+  if (handle->planned != nullptr) return true;
+  PyErr_Format(PyExc_TypeError, "Plan: a handle of a plan is wanted, not %R", given);
+  return false;
+}
+
+PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
+  Given given;
+  if (named != nullptr && PyDict_Size(named) > 0) {
+    PyErr_SetString(PyExc_TypeError, "Plan takes no names; fovea.plan makes one");
     return nullptr;
   }
+  if (!read_arguments(arguments, given)) return nullptr;
   auto *plan = PyObject_New(Plan, type);
   if (plan == nullptr) return nullptr;
   Reference owner(reinterpret_cast<PyObject *>(plan));
-  Py_INCREF(handle);
-  plan->handle = reinterpret_cast<Handle *>(handle);
+  const Handle *handle = plan->handle = given.handle;
+  Py_INCREF(reinterpret_cast<PyObject *>(given.handle));
+  plan->convert = Py_NewRef(given.convert);
   plan->count = 0;
-  plan->workspace_size = fovea_plan_workspace_size(static_cast<fovea_plan *>(plan->handle->pointer));
+  plan->workspace_size = fovea_plan_workspace_size(static_cast<fovea_plan *>(handle->pointer));
   plan->workspace = std::malloc(plan->workspace_size + 1);
   plan->entries = static_cast<Entry *>(std::malloc(most_buffers * sizeof(Entry)));
   if (plan->workspace == nullptr || plan->entries == nullptr) return PyErr_NoMemory();
-  for (Py_ssize_t n = 0; n < PyList_Size(given) && n < most_buffers; ++n) {
-    if (!read_entry(*plan, PyList_GetItem(given, n), makers)) return nullptr;
+  for (int n = 0; n < handle->planned->count; ++n) {
+    const auto &one = handle->planned->tensors[n];
+    if (!read_entry(*plan, one.buffer, one.tensor, given.kept, given.makers)) return nullptr;
   }
   return owner.release();
 }
@@ -135,10 +142,14 @@ bool differ(const Entry &entry, const fovea_tensor &given, fovea_status status, 
 }
 
 // Whether a run may take this view. A stride that is never stepped along may be anything.
-bool as_planned(const Entry &entry, const fovea_tensor &given) {
+bool as_planned(const Entry &entry, const View &view) {
+  const fovea_tensor &given = view.tensor;
   const fovea_tensor &planned = entry.planned;
   if (given.dtype != planned.dtype) {
-    raise_status(FOVEA_BAD_DTYPE, entry.buffer->name, "not the element type it was planned with");
+    const Reference text(
+        PyUnicode_FromFormat("dtype %s, planned with %s", view.dtype_name(), name_of_dtype(planned.dtype)));
+    const Reference bytes(text ? PyUnicode_AsUTF8String(text.get()) : nullptr);
+    if (bytes) raise_status(FOVEA_BAD_DTYPE, entry.buffer->name, PyBytes_AsString(bytes.get()));
     return false;
   }
   if (given.rank != planned.rank || std::memcmp(given.shape, planned.shape, static_cast<size_t>(given.rank) * 8) != 0) {
@@ -152,12 +163,17 @@ bool as_planned(const Entry &entry, const fovea_tensor &given) {
   return true;
 }
 
-// One run's arrays, borrowed but for the outputs that were made.
+// One run's arrays.
 struct Run {
-  std::array<PyObject *, most_buffers> arrays{};
-  std::array<PyObject *, most_buffers> made{};
+  std::array<PyObject *, most_buffers> arrays{};  // owned: reading one may run code that lets go of another
+  std::array<bool, most_buffers> is_made{};       // over memory of ours
   ~Run() {
-    for (PyObject *object : made) Py_XDECREF(object);
+    for (PyObject *object : arrays) Py_XDECREF(object);
+  }
+  void set(int n, PyObject *array) {
+    PyObject *old = arrays[n];
+    arrays[n] = Py_NewRef(array);
+    Py_XDECREF(old);
   }
 };
 
@@ -165,7 +181,7 @@ bool take_positional(const Plan &plan, PyObject *arguments, Run &run) {
   const Py_ssize_t count = PyTuple_Size(arguments);
   Py_ssize_t taken = 0;
   for (int n = 0; n < plan.count && taken < count; ++n) {
-    if (!plan.entries[n].buffer->output) run.arrays[n] = PyTuple_GetItem(arguments, taken++);
+    if (!plan.entries[n].buffer->output) run.set(n, PyTuple_GetItem(arguments, taken++));
     if (taken == 3) break;
   }
   if (taken == count) return true;
@@ -179,6 +195,10 @@ bool take_named(const Plan &plan, PyObject *named, Run &run) {
   PyObject *value = nullptr;
   while (named != nullptr && PyDict_Next(named, &at, &key, &value) != 0) {
     int found = -1;
+    if (PyUnicode_Check(key) == 0) {
+      PyErr_Format(PyExc_TypeError, "a run's keywords are str, not %R", key);
+      return false;
+    }
     for (int n = 0; n < plan.count && found < 0; ++n) {
       if (PyUnicode_Compare(plan.entries[n].name, key) == 0) found = n;
     }
@@ -186,38 +206,66 @@ bool take_named(const Plan &plan, PyObject *named, Run &run) {
       PyErr_Format(PyExc_TypeError, "%U was not planned", key);
       return false;
     }
-    if (value != Py_None) run.arrays[found] = value;
+    if (value != Py_None) run.set(found, value);
   }
   return true;
 }
+
+constexpr fovea_dtype no_dtype = -1;  // which no plan has
+static_assert(Views::most >= most_buffers);
 
 void set_buffer(const Entry &entry, void *data, fovea_attention_buffers &buffers) {
   std::memcpy(reinterpret_cast<char *>(&buffers) + entry.buffer->offset, &data, sizeof data);
 }
 
-bool fill_buffers(const Plan &plan, Run &run, View *views, fovea_attention_buffers &buffers) {
+bool convert_list(const Plan &plan, const Entry &entry, PyObject *&array) {
+  if (PyList_Check(array) == 0 && PyTuple_Check(array) == 0) return true;
+  ++foreign_code_runs;
+  const Reference list(array);
+  array = PyObject_CallFunctionObjArgs(plan.convert, list.get(), entry.name, nullptr);
+  return array != nullptr;
+}
+
+// Makes the outputs that were not given. Before any array is looked at, as others make them.
+bool make_outputs(const Plan &plan, Run &run, fovea_attention_buffers &buffers) {
   for (int n = 0; n < plan.count; ++n) {
     const Entry &entry = plan.entries[n];
     PyObject *&array = run.arrays[n];
-    if (array == nullptr) array = entry.kept;
-    if (array == nullptr && entry.exchange != nullptr) {
+    if (array == nullptr) array = Py_XNewRef(entry.kept);
+    if (array != nullptr || entry.maker == nullptr) continue;
+    if (entry.exchange == nullptr) {
+      array = PyObject_CallObject(entry.maker, entry.arguments);
+    } else {
       void *data = nullptr;
-      array = run.made[n] = make_array(*entry.exchange, entry.planned, &data);
-      if (array == nullptr) return false;
+      array = make_array(*entry.exchange, entry.planned, &data);
       set_buffer(entry, data, buffers);
-      continue;
+      run.is_made[n] = true;
     }
-    if (array == nullptr && entry.maker != nullptr) {
-      array = run.made[n] = PyObject_CallObject(entry.maker, entry.arguments);
-      if (array == nullptr) return false;
-    }
+    if (array == nullptr) return false;
+  }
+  return true;
+}
+
+bool fill_buffers(const Plan &plan, Run &run, Views &views, fovea_attention_buffers &buffers) {
+  const unsigned before = foreign_code_runs;
+  std::array<const Entry *, most_buffers> entries;
+  for (int n = 0; n < plan.count; ++n) {
+    const Entry &entry = plan.entries[n];
+    PyObject *&array = run.arrays[n];
+    if (run.is_made[n]) continue;
     if (array == nullptr) {
       PyErr_Format(PyExc_TypeError, "%s is missing", entry.buffer->name);
       return false;
     }
-    if (!views[n].open(array, entry.buffer->name, entry.buffer->output)) return false;
-    if (!as_planned(entry, views[n].tensor)) return false;
-    set_buffer(entry, views[n].tensor.data, buffers);
+    if (!entry.buffer->output && !convert_list(plan, entry, array)) return false;
+    entries[views.count()] = &entry;
+    View &view = views.add();
+    if (!view.open(array, entry.buffer->name, entry.buffer->output, no_dtype)) return false;
+    if (!as_planned(entry, view)) return false;
+    set_buffer(entry, view.tensor.data, buffers);
+  }
+  for (size_t n = 0; n < views.count() && foreign_code_runs != before; ++n) {
+    if (!views[n].confirm(entries[n]->buffer->name)) return false;
   }
   return true;
 }
@@ -269,12 +317,12 @@ PyObject *outputs(const Plan &plan, const Run &run) {
 PyObject *plan_call(PyObject *self, PyObject *arguments, PyObject *named) {
   auto &plan = *reinterpret_cast<Plan *>(self);
   Run run;
-  View views[most_buffers];
+  Views views;
   fovea_attention_buffers buffers{};
   buffers.struct_size = sizeof buffers;
   if (!take_positional(plan, arguments, run) || !take_named(plan, named, run)) return nullptr;
-  if (!fill_buffers(plan, run, views, buffers) || !execute(plan, buffers)) return nullptr;
-  return outputs(plan, run);
+  if (!make_outputs(plan, run, buffers) || !fill_buffers(plan, run, views, buffers)) return nullptr;
+  return execute(plan, buffers) ? outputs(plan, run) : nullptr;
 }
 
 const fovea_plan *plan_of(PyObject *self) {
@@ -285,6 +333,15 @@ PyObject *plan_text(PyObject *self, PyObject *) {
   char text[512];
   fovea_plan_describe(plan_of(self), text, sizeof text);
   return PyUnicode_FromString(text);
+}
+
+// Nothing of a plan ever changes.
+PyObject *plan_copy(PyObject *self, PyObject *) { return Py_NewRef(self); }
+
+PyObject *plan_reduce(PyObject *, PyObject *) {
+  PyErr_SetString(PyExc_TypeError,
+                  "a Plan cannot be pickled: it is made for this machine's instruction set; call fovea.plan again");
+  return nullptr;
 }
 
 PyObject *plan_bytes(PyObject *self, void *) { return PyLong_FromSize_t(fovea_plan_workspace_size(plan_of(self))); }
@@ -299,6 +356,9 @@ bool add_plan_type(PyObject *module, const Buffer *buffers, int count) {
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyMethodDef methods[] = {
       {"describe", plan_text, METH_NOARGS, "One line: instruction set, path, tiles, tasks, threads, bytes."},
+      {"__copy__", plan_copy, METH_NOARGS, "The plan itself."},
+      {"__deepcopy__", plan_copy, METH_O, "The plan itself, with the arrays that it keeps."},
+      {"__reduce__", plan_reduce, METH_NOARGS, "Says why a plan cannot be pickled."},
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {
       {Py_tp_new, reinterpret_cast<void *>(plan_new)},
@@ -309,7 +369,8 @@ bool add_plan_type(PyObject *module, const Buffer *buffers, int count) {
       {Py_tp_doc,
        const_cast<char *>("A checked call of attention with everything but the data decided; see fovea.plan.")},
       {0, nullptr}};
-  static PyType_Spec spec = {"fovea._fovea.Plan", sizeof(Plan), 0, Py_TPFLAGS_DEFAULT, slots};
+  static PyType_Spec spec = {"fovea._fovea.Plan", sizeof(Plan), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                             slots};
   const Reference type(PyType_FromSpec(&spec));
   return type && PyModule_AddObjectRef(module, "Plan", type.get()) == 0;
 }

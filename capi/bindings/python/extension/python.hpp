@@ -14,6 +14,24 @@
 
 namespace fovea_python {
 
+// How often code that is not ours has run: whoever reads one array, then asks another object for its memory, cannot know
+// that the first is still where it was.
+inline unsigned foreign_code_runs = 0;
+
+// Puts the error that is set aside for as long as code of others is to run that must not meet one, and drops what that sets.
+class ErrorAside {
+ public:
+  ErrorAside() { PyErr_Fetch(&type_, &error_, &trace_); }
+  ErrorAside(const ErrorAside &) = delete;
+  ErrorAside &operator=(const ErrorAside &) = delete;
+  ~ErrorAside() { PyErr_Restore(type_, error_, trace_); }
+
+ private:
+  PyObject *type_ = nullptr;
+  PyObject *error_ = nullptr;
+  PyObject *trace_ = nullptr;
+};
+
 // An owned reference.
 class Reference {
  public:

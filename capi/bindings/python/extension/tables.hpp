@@ -32,6 +32,7 @@ struct Member {
   size_t offset;
   const Struct *structure;
   int handle_kind;
+  int buffer;  // of a planned call: in which buffer a run takes this tensor, by number; -1: in none
 };
 
 struct Struct {
@@ -71,6 +72,17 @@ struct Buffer {
   const char *name;
   size_t offset;
   bool output;
+};
+
+constexpr int most_buffers = 32;
+
+// The tensors of a planned call, by the buffers that its runs take them in.
+struct PlannedTensors {
+  int count;
+  struct {
+    int buffer;
+    fovea_tensor tensor;
+  } tensors[most_buffers];
 };
 
 struct HandleKind {

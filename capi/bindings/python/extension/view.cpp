@@ -1,8 +1,8 @@
 // Every way ends in a description as DLPack has it, which fovea_tensor_from_dlpack reads: so what element types there are, and
-// what is said of others, is the library's to decide.
+// what is said of others, is the library's to decide. Nothing that an object says of itself is believed where it can be
+// checked: what is left are pointers, which nobody can.
 #include "view.hpp"
 
-#include <array>
 #include <cstring>
 
 #include "errors.hpp"
@@ -10,83 +10,16 @@
 namespace fovea_python {
 namespace {
 
-// Attributes of the few types that arrays have, by type: looking an attribute up in vain costs more than all else here.
-struct KnownType {
-  PyObject *type = nullptr;
-  DlExchange *exchange = nullptr;
-  bool is_numpy = false;
-};
+constexpr int most_axes = 64;
 
-bool is_numpy_type(PyObject *type) {
-  const Reference modules(PyImport_GetModuleDict() != nullptr ? PyUnicode_FromString("numpy") : nullptr);
-  PyObject *numpy = modules ? PyDict_GetItemWithError(PyImport_GetModuleDict(), modules.get()) : nullptr;
-  if (numpy == nullptr) return false;
-  const Reference array(PyObject_GetAttrString(numpy, "ndarray"));
-  if (!array) {
-    PyErr_Clear();
-    return false;
-  }
-  return PyObject_IsSubclass(type, array.get()) == 1;
-}
-
-DlExchange *find_exchange(PyObject *type) {
-  const Reference capsule(PyObject_GetAttrString(type, "__dlpack_c_exchange_api__"));
-  auto *exchange =
-      capsule ? static_cast<DlExchange *>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api")) : nullptr;
-  PyErr_Clear();
-  while (exchange != nullptr && exchange->major > 1) exchange = exchange->older;
-  return exchange != nullptr && exchange->look != nullptr ? exchange : nullptr;
-}
-
-const KnownType &known(PyObject *type) {
-  static std::array<KnownType, 8> types;
-  static size_t next = 0;
-  for (const KnownType &one : types) {
-    if (one.type == type) return one;
-  }
-  KnownType &one = types[next++ % types.size()];
-  Py_INCREF(type);  // as long as it is listed, no other type can have its address
-  Py_XDECREF(one.type);
-  one = {type, find_exchange(type), is_numpy_type(type)};
-  return one;
-}
-
-void refuse(const char *name, fovea_status status, const char *reason) { raise_status(status, name, reason); }
-
-// "query (float64): ...", with the library's message
-bool refuse_dtype(const DlTensor &described, const char *name) {
-  static constexpr const char *kinds[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
-  const char *kind = described.code < sizeof kinds / sizeof *kinds ? kinds[described.code] : "dtype";
-  const Reference text(PyUnicode_FromFormat("%s (%s%d)", name, kind, static_cast<int>(described.bits)));
-  const Reference bytes(text ? PyUnicode_AsUTF8String(text.get()) : nullptr);
-  if (bytes) raise_status(FOVEA_BAD_DTYPE, PyBytes_AsString(bytes.get()));
+bool refuse(const char *name, fovea_status status, const char *reason) {
+  raise_status(status, name, reason);
   return false;
 }
 
-// How an array interface's kind, or a buffer's format, is called in DLPack; false if it has no name there.
-bool element_type(char kind, Py_ssize_t size, DlTensor &out) {
-  static constexpr struct {
-    char kind;
-    uint8_t code;
-  } codes[] = {{'f', kDlFloat}, {'i', kDlInt}, {'u', kDlUint}, {'b', kDlBool}, {'c', kDlComplex}};
-  for (const auto &one : codes) {
-    if (one.kind != kind) continue;
-    out.code = one.code;
-    out.bits = static_cast<uint8_t>(size * 8);
-    out.lanes = 1;
-    return size <= 16;
-  }
+bool failed(const char *name) {
+  name_error(name);
   return false;
-}
-
-char kind_of_format(const char *format) {
-  if (format == nullptr) return 'u';
-  if (*format == '@' || *format == '=' || *format == '<') ++format;  // all little-endian on the machines there are
-  if (*format == '\0' || (format[1] != '\0' && *format != 'Z')) return 0;
-  if (std::strchr("efdg", *format) != nullptr) return 'f';
-  if (std::strchr("bhilqn", *format) != nullptr) return 'i';
-  if (std::strchr("BHILQNc", *format) != nullptr) return 'u';
-  return *format == '?' ? 'b' : *format == 'Z' ? 'c' : 0;
 }
 
 // Strides counted in elements. False if one is no multiple of the element's size.
@@ -98,154 +31,269 @@ bool in_elements(int rank, const Py_ssize_t *bytes, Py_ssize_t item_size, int64_
   return true;
 }
 
-constexpr int most_axes = 64;
+bool refuse_rank(const char *name, long rank) {
+  const Reference reason(PyUnicode_FromFormat("rank %ld, expected at most %d", rank, FOVEA_MAX_RANK));
+  const Reference bytes(reason ? PyUnicode_AsUTF8String(reason.get()) : nullptr);
+  return bytes && refuse(name, FOVEA_BAD_RANK, PyBytes_AsString(bytes.get()));
+}
+
+// Whether a buffer of `bytes` holds the elements of its shape.
+bool holds_its_shape(Py_ssize_t bytes, int rank, const Py_ssize_t *shape, Py_ssize_t item_size) {
+  Py_ssize_t size = item_size;
+  bool empty = false, fits = true;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (shape[axis] < 0) return false;
+    empty = empty || shape[axis] == 0;
+    fits = fits && !__builtin_mul_overflow(size, shape[axis], &size);
+  }
+  return empty || (fits && bytes >= size);
+}
 
 }  // namespace
 
-const DlExchange *exchange_of(PyTypeObject *type) { return known(reinterpret_cast<PyObject *>(type)).exchange; }
+bool View::open(PyObject *object, const char *name, bool output, fovea_dtype foreign_dtype) {
+  object_ = Py_NewRef(object);
+  foreign_dtype_ = foreign_dtype;
+  const KnownType type = known(Py_TYPE(object));
+  if (type.runs_code) ++foreign_code_runs;
+  if (type.is_torch && !settle_sign(name, output)) return false;
+  if (type.exchange != nullptr) return open_by(Way::torch, name, output);
+  if (type.is_masked) return refuse(name, FOVEA_BAD_VALUE, "a masked array, whose mask would not be seen; fill it first");
+  if (type.is_numpy) return open_by(Way::numpy, name, output);
+  if (PyObject_CheckBuffer(object) != 0) return open_by(Way::buffer, name, output);
+  return open_by(Way::capsule, name, output);
+}
 
-bool View::open(PyObject *object, const char *name, bool output) {
-  const KnownType &type = known(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  bool done = false;
-  if (type.exchange != nullptr) {
-    if (!from_exchange(object, name, done) || done) return done;
+bool View::open_by(Way way, const char *name, bool output) {
+  way_ = way;
+  switch (way) {
+    case Way::torch: return from_torch(name);
+    case Way::numpy: return from_numpy(name, output);
+    case Way::buffer: return from_buffer(name, output);
+    case Way::capsule: return from_dlpack(name, output);
+    case Way::none: break;
   }
-  if (type.is_numpy) {
-    if (!from_array_struct(object, name, output, done) || done) return done;
-  }
-  if (PyObject_CheckBuffer(object) != 0) return from_buffer(object, name, output);
-  return from_dlpack(object, name, output);
+  return false;
 }
 
 void View::release() {
+  if (has_buffer_ || managed_ != nullptr || managed_versioned_ != nullptr) give_back();
+  Py_CLEAR(weak_);
+  Py_CLEAR(object_);
+}
+
+void View::give_back() {
+  const ErrorAside aside;
   if (has_buffer_) PyBuffer_Release(&buffer_);
   has_buffer_ = false;
-  Py_CLEAR(keeper_);
+  if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
+  managed_ = nullptr;
+  if (managed_versioned_ != nullptr && managed_versioned_->deleter != nullptr) {
+    managed_versioned_->deleter(managed_versioned_);
+  }
+  managed_versioned_ = nullptr;
+}
+
+bool View::same_as(const View &other) const {
+  const size_t size = static_cast<size_t>(tensor.rank) * sizeof *tensor.shape;
+  return tensor.data == other.tensor.data && tensor.dtype == other.tensor.dtype && tensor.rank == other.tensor.rank &&
+         std::memcmp(tensor.shape, other.tensor.shape, size) == 0 &&
+         std::memcmp(tensor.strides, other.tensor.strides, size) == 0;
+}
+
+bool View::confirm(const char *name) {
+  if (way_ == Way::none || way_ == Way::capsule) return true;  // what a capsule holds is ours until we let go of it
+  View now;
+  now.object_ = Py_NewRef(object_);
+  now.foreign_dtype_ = foreign_dtype_;
+  if (!now.open_by(way_, name, false)) return false;
+  return same_as(now) || refuse(name, FOVEA_BAD_VALUE, "the array was changed while the other arguments were read");
 }
 
 bool View::take(const DlTensor &described, const char *name) {
+  if (described.rank < 0 || described.rank > FOVEA_MAX_RANK) return refuse_rank(name, described.rank);
+  if (described.device_type == kDlCuda) return refuse(name, FOVEA_BAD_VALUE, "it lies on a GPU, expected the CPU's memory");
   const fovea_status status = fovea_tensor_from_dlpack(&described, &tensor);
-  if (status == FOVEA_BAD_DTYPE) return refuse_dtype(described, name);
-  if (status != FOVEA_OK) {
-    raise_status(status, name);
-    return false;
+  if (status == FOVEA_BAD_DTYPE) {
+    name_elements(described, foreign_);
+    return take_foreign(described.rank, described.shape, name);
   }
+  if (status != FOVEA_OK) return refuse(name, status, fovea_last_error());
   const auto address = reinterpret_cast<uintptr_t>(tensor.data);
   if (described.bits > 8 && address % (described.bits / 8U) != 0) {
-    refuse(name, FOVEA_BAD_VALUE, "its data is not aligned to its element size");
-    return false;
+    return refuse(name, FOVEA_BAD_VALUE, "its data is not aligned to its element size");
   }
   return true;
 }
 
-bool View::from_exchange(PyObject *object, const char *name, bool &done) {
-  DlTensor described{};
-  if (known(reinterpret_cast<PyObject *>(Py_TYPE(object))).exchange->look(object, &described) != 0) return false;
-  done = take(described, name);
-  return done;
+// A tensor that no operation takes, for its dtype.
+bool View::take_foreign(int rank, const Py_ssize_t *shape, const char *name) {
+  if (rank < 0 || rank > FOVEA_MAX_RANK) return refuse_rank(name, rank);
+  if (rank > 0 && shape == nullptr) return refuse(name, FOVEA_BAD_SHAPE, "it has no shape");
+  tensor = fovea_tensor_contiguous(nullptr, foreign_dtype_, rank, shape);
+  return true;
 }
 
-bool View::from_array_struct(PyObject *object, const char *name, bool output, bool &done) {
-  static PyObject *const attribute = PyUnicode_InternFromString("__array_struct__");
-  const Reference capsule(PyObject_GetAttr(object, attribute));
-  if (!capsule) return false;
-  const auto *array = static_cast<const ArrayStruct *>(PyCapsule_GetPointer(capsule.get(), nullptr));
-  if (array == nullptr) return false;
+// A negated view, as the imaginary part of a conjugated one is, has the wrong sign in its memory.
+bool View::settle_sign(const char *name, bool output) {
+  const int negated = is_negated(object_);
+  if (negated < 0) return failed(name);
+  if (negated == 0) return true;
+  if (output) return refuse(name, FOVEA_BAD_VALUE, "a negated view of other memory cannot be written to");
+  PyObject *resolved = PyObject_CallMethod(object_, "resolve_neg", nullptr);
+  if (resolved == nullptr) return failed(name);
+  Py_DECREF(object_);
+  object_ = resolved;
+  if (known(Py_TYPE(object_)).is_torch && is_negated(object_) == 0) return true;
+  PyErr_Clear();
+  return refuse(name, FOVEA_BAD_VALUE, "a negated view that does not resolve to a tensor");
+}
+
+bool View::from_torch(const char *name) {
   DlTensor described{};
-  if (!element_type(array->kind, array->item_size, described)) {
-    const Reference dtype(PyObject_GetAttrString(object, "dtype"));
+  if (known(Py_TYPE(object_)).exchange->look(object_, &described) != 0) return failed(name);
+  return take(described, name);
+}
+
+bool View::from_numpy(const char *name, bool output) {
+  const Reference capsule(array_struct_of(object_));
+  const auto *array = capsule ? static_cast<const ArrayStruct *>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+  if (array == nullptr) return failed(name);
+  DlTensor described{};
+  if (!describe_kind(array->kind, array->item_size, described)) {
+    const Reference dtype(dtype_of(object_));
     const Reference text(dtype ? PyObject_Str(dtype.get()) : nullptr);
-    if (!text) return false;
-    if (PyUnicode_CompareWithASCIIString(text.get(), "bfloat16") != 0) {
-      const Reference reason(PyUnicode_FromFormat("elements of dtype %U are not taken", text.get()));
-      const Reference encoded(reason ? PyUnicode_AsEncodedString(reason.get(), "ascii", "replace") : nullptr);
-      if (encoded) refuse(name, FOVEA_BAD_DTYPE, PyBytes_AsString(encoded.get()));
-      return false;
+    const Reference bytes(text ? PyUnicode_AsEncodedString(text.get(), "ascii", "replace") : nullptr);
+    if (!bytes) return failed(name);
+    const char *called = PyBytes_AsString(bytes.get());
+    if (array->item_size != 2 || std::strcmp(called, "bfloat16") != 0) {
+      copy_name(called, foreign_);
+      return take_foreign(array->rank, array->shape, name);
     }
     described.code = kDlBfloat;
     described.bits = 16;
     described.lanes = 1;
   }
   if ((array->flags & kArrayNotSwapped) == 0) {
-    refuse(name, FOVEA_BAD_DTYPE, "the bytes of its elements are in the other order");
-    return false;
+    return refuse(name, FOVEA_BAD_DTYPE, "the bytes of its elements are in the other order");
   }
-  if (output && (array->flags & kArrayWriteable) == 0) {
-    refuse(name, FOVEA_BAD_VALUE, "the array is read-only");
-    return false;
-  }
+  if (output && (array->flags & kArrayWriteable) == 0) return refuse(name, FOVEA_BAD_VALUE, "the array is read-only");
   int64_t strides[most_axes];
-  if (array->rank > most_axes || !in_elements(array->rank, array->strides, array->item_size, strides)) {
-    refuse(name, FOVEA_BAD_STRIDE, "a stride is not a multiple of the element size");
-    return false;
+  if (array->rank > most_axes) return refuse_rank(name, array->rank);
+  if (!in_elements(array->rank, array->strides, array->item_size, strides)) {
+    return refuse(name, FOVEA_BAD_STRIDE, "a stride is not a multiple of the element size");
   }
+  weak_ = PyWeakref_NewRef(object_, nullptr);
+  if (weak_ == nullptr) return failed(name);
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
   described.data = array->data;
   described.device_type = kDlCpu;
   described.rank = array->rank;
   described.shape = reinterpret_cast<int64_t *>(array->shape);
   described.strides = strides;
-  done = take(described, name);
-  return done;
-}
-
-bool View::from_buffer(PyObject *object, const char *name, bool output) {
-  const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (output ? PyBUF_WRITABLE : 0);
-  if (PyObject_GetBuffer(object, &buffer_, flags) != 0) {
-    if (!output || PyErr_ExceptionMatches(PyExc_BufferError) == 0) return false;
-    PyErr_Clear();
-    refuse(name, FOVEA_BAD_VALUE, "the buffer is read-only");
-    return false;
-  }
-  has_buffer_ = true;
-  DlTensor described{};
-  if (!element_type(kind_of_format(buffer_.format), buffer_.itemsize, described)) {
-    refuse(name, FOVEA_BAD_DTYPE, "elements of this buffer's format are not taken");
-    return false;
-  }
-  int64_t strides[most_axes];
-  if (buffer_.ndim > most_axes || !in_elements(buffer_.ndim, buffer_.strides, buffer_.itemsize, strides)) {
-    refuse(name, FOVEA_BAD_STRIDE, "a stride is not a multiple of the element size");
-    return false;
-  }
-  described.data = buffer_.buf;
-  described.device_type = kDlCpu;
-  described.rank = buffer_.ndim;
-  described.shape = reinterpret_cast<int64_t *>(buffer_.shape);
-  described.strides = strides;
   return take(described, name);
 }
 
-// The capsule is kept, not used up: it frees what it holds when the view is released.
-bool View::from_dlpack(PyObject *object, const char *name, bool output) {
-  const Reference method(PyObject_GetAttrString(object, "__dlpack__"));
+// Where the buffer protocol has no name for the elements, as for JAX's bfloat16, DLPack may have one.
+bool View::from_buffer(const char *name, bool output) {
+  const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (output ? PyBUF_WRITABLE : 0);
+  buffer_ = {};
+  if (PyObject_GetBuffer(object_, &buffer_, flags) != 0) {
+    if (PyErr_ExceptionMatches(PyExc_BufferError) == 0) return failed(name);
+    if (output) {
+      PyErr_Clear();
+      return refuse(name, FOVEA_BAD_VALUE, "the buffer is read-only");
+    }
+    const Reference reason(take_error());
+    if (PyObject_HasAttrString(object_, "__dlpack__") != 0) return open_by(Way::capsule, name, output);
+    set_error(reason.get());
+    return failed(name);
+  }
+  has_buffer_ = true;
+  if (PyErr_Occurred() != nullptr) return failed(name);
+  bool known_elements = false;
+  if (!describe_buffer(name, known_elements)) return false;
+  if (known_elements || PyObject_HasAttrString(object_, "__dlpack__") == 0) return true;
+  PyBuffer_Release(&buffer_);
+  has_buffer_ = false;
+  foreign_[0] = '\0';
+  return open_by(Way::capsule, name, output);
+}
+
+// Shape, strides and suboffsets may each be NULL, which means bytes in a row, contiguous, and none.
+bool View::describe_buffer(const char *name, bool &known_elements) {
+  const int rank = buffer_.ndim;
+  if (rank < 0 || rank > FOVEA_MAX_RANK) return refuse_rank(name, rank);
+  if (buffer_.itemsize <= 0 || buffer_.len < 0) return refuse(name, FOVEA_BAD_DTYPE, "its elements have no size");
+  for (int axis = 0; buffer_.suboffsets != nullptr && axis < rank; ++axis) {
+    if (buffer_.suboffsets[axis] >= 0) return refuse(name, FOVEA_BAD_STRIDE, "its rows lie behind pointers (suboffsets)");
+  }
+  const Py_ssize_t count = buffer_.len / buffer_.itemsize;
+  const Py_ssize_t *shape = buffer_.shape;
+  if (shape == nullptr && rank == 1) shape = &count;
+  if (shape == nullptr && rank > 1) return refuse(name, FOVEA_BAD_SHAPE, "its buffer has no shape");
+  if (!holds_its_shape(buffer_.len, rank, shape, buffer_.itemsize)) {
+    return refuse(name, FOVEA_BAD_SHAPE, "its buffer is not as long as its shape asks for");
+  }
+  DlTensor described{};
+  known_elements = describe_format(buffer_.format, buffer_.itemsize, described);
+  if (is_in_other_order(buffer_.format)) {
+    return refuse(name, FOVEA_BAD_DTYPE, "the bytes of its elements are in the other order");
+  }
+  if (!known_elements) {
+    copy_name(buffer_.format == nullptr || *buffer_.format == '\0' ? "of no format" : buffer_.format, foreign_);
+    return take_foreign(rank, shape, name);
+  }
+  int64_t strides[FOVEA_MAX_RANK];
+  if (buffer_.strides != nullptr && !in_elements(rank, buffer_.strides, buffer_.itemsize, strides)) {
+    return refuse(name, FOVEA_BAD_STRIDE, "a stride is not a multiple of the element size");
+  }
+  described.data = buffer_.buf;
+  described.device_type = kDlCpu;
+  described.rank = rank;
+  described.shape = reinterpret_cast<int64_t *>(const_cast<Py_ssize_t *>(shape));
+  described.strides = buffer_.strides != nullptr ? strides : nullptr;
+  return take(described, name);
+}
+
+// The capsule is used up, as DLPack has it: nobody else can free what it holds before the view is released.
+bool View::from_dlpack(const char *name, bool output) {
+  const Reference method(PyObject_GetAttrString(object_, "__dlpack__"));
   if (!method) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return failed(name);
     PyErr_Clear();
-    const Reference type(PyType_GetName(Py_TYPE(object)));
-    if (type)
-      PyErr_Format(PyExc_TypeError, "%s: an array is wanted (NumPy, DLPack, buffer protocol), not %U", name,
-                   type.get());
+    const Reference type(PyType_GetName(Py_TYPE(object_)));
+    if (type) {
+      PyErr_Format(PyExc_TypeError, "%s: an array is wanted (NumPy, DLPack, buffer protocol), not %U", name, type.get());
+    }
     return false;
   }
   const Reference none(PyTuple_New(0));
   const Reference version(Py_BuildValue("{s(ii)}", "max_version", 1, 0));
   if (!none || !version) return false;
-  keeper_ = PyObject_Call(method.get(), none.get(), version.get());
-  if (keeper_ == nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+  Reference capsule(PyObject_Call(method.get(), none.get(), version.get()));
+  if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
     PyErr_Clear();
-    keeper_ = PyObject_CallObject(method.get(), nullptr);
+    capsule = Reference(PyObject_CallObject(method.get(), nullptr));
   }
-  if (keeper_ == nullptr) return false;
-  if (PyCapsule_IsValid(keeper_, "dltensor_versioned") != 0) {
-    const auto *managed = static_cast<DlManagedVersioned *>(PyCapsule_GetPointer(keeper_, "dltensor_versioned"));
-    if (output && (managed->flags & kDlReadOnly) != 0) {
-      refuse(name, FOVEA_BAD_VALUE, "the array is read-only");
-      return false;
-    }
+  if (!capsule) return failed(name);
+  if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned") != 0) {
+    auto *managed = static_cast<DlManagedVersioned *>(PyCapsule_GetPointer(capsule.get(), "dltensor_versioned"));
+    if (managed->major != 1) return refuse(name, FOVEA_BAD_VALUE, "its __dlpack__ speaks a version of DLPack later than 1");
+    if (PyCapsule_SetName(capsule.get(), "used_dltensor_versioned") != 0) return false;
+    managed_versioned_ = managed;
+    if (output && (managed->flags & kDlReadOnly) != 0) return refuse(name, FOVEA_BAD_VALUE, "the array is read-only");
     return take(managed->tensor, name);
   }
-  const auto *managed = static_cast<DlManaged *>(PyCapsule_GetPointer(keeper_, "dltensor"));
-  return managed != nullptr && take(managed->tensor, name);
+  if (PyCapsule_IsValid(capsule.get(), "dltensor") == 0) {
+    const Reference type(PyType_GetName(Py_TYPE(capsule.get())));
+    if (type) PyErr_Format(PyExc_TypeError, "%s: its __dlpack__ gave no capsule to be used, but %U", name, type.get());
+    return false;
+  }
+  auto *managed = static_cast<DlManaged *>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
+  if (PyCapsule_SetName(capsule.get(), "used_dltensor") != 0) return false;
+  managed_ = managed;
+  return take(managed->tensor, name);
 }
 
 }  // namespace fovea_python

@@ -5,27 +5,47 @@ from typing import Any
 
 import numpy as np
 
+from . import _fovea
+from .errors import BadDtype, BadValue
+
 Array = Any
 """A NumPy array, a PyTorch or JAX array on the CPU, or anything else that speaks DLPack or the buffer protocol."""
 
 
-def shape_of(array):
-    """Its shape, whatever it is."""
+def shape_of(array, name: str = "array"):
+    """Its shape, whatever it is; `name`: of the argument."""
     shape = getattr(array, "shape", None)
-    if shape is None:
-        try:
-            shape = memoryview(array).shape
-        except TypeError:
-            kind = type(array).__name__
-            raise TypeError(f"an array is wanted (NumPy, DLPack, buffer protocol), not {kind}") from None
-    return tuple(shape)
+    return tuple(shape) if isinstance(shape, tuple) else _fovea.shape(array, name)
 
 
-def as_array(array, dtype=np.float32):
-    """Lists and numbers as arrays; arrays as they are."""
+INTEGERS = ("valid_lens", "query_offsets", "positions", "source", "sections")
+"""The arguments that hold numbers of things."""
+
+
+def as_array(array, name: str):
+    """Lists and numbers as arrays of what the argument of this name holds; arrays, and None, as they are."""
     if isinstance(array, (list, tuple, int, float)):
-        return np.asarray(array, dtype)
+        return _of_numbers(array, name)
     return array
+
+
+def _of_numbers(numbers, name: str):
+    """Of float32, or of whole numbers, or of bool. Numbers that would have to be cut stay what they are, for the library to
+    refuse in its own words."""
+    try:
+        array = np.asarray(numbers)
+    except (TypeError, ValueError) as error:
+        raise BadValue(f"{name}: {error}") from error
+    kind = array.dtype.kind
+    if name == "mask":
+        whole = kind in "iu" and bool(((array == 0) | (array == 1)).all())
+        return array.astype(bool) if whole or array.size == 0 else array
+    if name in INTEGERS:
+        return array.astype(np.int64) if kind == "i" or array.size == 0 else array
+    if kind not in "biuf" and array.dtype.name != "bfloat16" and array.size > 0:
+        raise BadDtype(f"{name}: a list of {array.dtype} where one of numbers is wanted")
+    with np.errstate(all="ignore"):  # past float32's range to infinity, whatever the process has set
+        return array.astype(np.float32)
 
 
 def _root(array):
@@ -80,5 +100,5 @@ def float32(shape, like):
 def finished(array, like):
     """What was written to, as an array of like's library."""
     if isinstance(array, np.ndarray) and _root(like) in ("jax", "jaxlib"):
-        return sys.modules["jax"].numpy.asarray(array)
+        return sys.modules["jax"].device_put(array, next(iter(like.devices())))
     return array

@@ -30,12 +30,12 @@ def attention(query: Array, key: Array, value: Array, *, score: Score | None = N
 
     Returns out; with return_log_sum_exp, return_weights, ... a tuple of out and these, in this order.
     """
-    query, key, value = as_array(query), as_array(key), as_array(value)
-    query_shape = shape_of(query)
+    query, key, value = as_array(query, "query"), as_array(key, "key"), as_array(value, "value")
+    query_shape = shape_of(query, "query")
     # Of a wrong rank, too, something is made for the library to refuse with its own words.
-    key_len = (shape_of(key)[-2:-1] or (0,))[0]
+    key_len = (shape_of(key, "key")[-2:-1] or (0,))[0]
     if out is None:
-        out = empty(query_shape[:-1] + shape_of(value)[-1:], query, key, value)
+        out = empty(query_shape[:-1] + shape_of(value, "value")[-1:], query, key, value)
     read_options, outputs = read(options, query_shape, key_len, query) if options else (None, [])
     if score is None:
         _fovea.sdpa(handle_of(context), query, key, value, out, read_options)
@@ -90,21 +90,22 @@ def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_ma
     No setting of the process changes the result or its type, autocast neither: that is for
     fovea.torch.scaled_dot_product_attention.
     """
-    query, key, value = (as_array(array) for array in (query, key, value))
+    query, key, value = (_reshapable(as_array(array, name))
+                         for name, array in (("query", query), ("key", key), ("value", value)))
     if is_causal and attn_mask is not None:
         raise ValueError("attn_mask: None is expected where is_causal is true")
-    shape, key_len = shape_of(query), (shape_of(key)[-2:-1] or (0,))[0]
-    axes, expanded = leading_axes(shape, shape_of(key), shape_of(value), enable_gqa)
+    shape, key_shape = shape_of(query, "query"), shape_of(key, "key")
+    key_len = (key_shape[-2:-1] or (0,))[0]
+    axes, expanded = leading_axes(shape, key_shape, shape_of(value, "value"), enable_gqa)
     flat = [_contiguous_rows(of_rank_4(array, wanted)) for array, wanted in zip((query, key, value), expanded)]
     options: dict[str, Any] = {"is_causal": True, "top_left": True} if is_causal else {}
     if scale is not None:
-        if scale == 0:  # which means the default in the library
-            flat[0], scale = flat[0] * 0, 1.0
         options["scale"] = scale
     if dropout_p:
         options.update(dropout=dropout_p, dropout_seed=_random_seed(query))
     if attn_mask is not None:
-        options[mask_name(attn_mask)] = _contiguous_rows(mask_of_rank_4(attn_mask, axes, shape[-2], key_len))
+        mask = _mask_array(attn_mask)
+        options[mask_name(mask)] = _contiguous_rows(mask_of_rank_4(mask, axes, shape[-2], key_len))
     out = attention(*flat, context=context, **options)
     return out.reshape(axes + shape_of(out)[-2:])
 
@@ -114,7 +115,14 @@ def mask_name(mask) -> str:
     return "mask" if str(mask.dtype).rpartition(".")[2] == "bool" else "bias"
 
 
+def _reshapable(array):
+    """A buffer as NumPy has it."""
+    return array if hasattr(array, "reshape") else np.asarray(array)
+
+
 def _contiguous_rows(array):
+    if len(shape_of(array)) == 0:
+        return array
     strides = getattr(array, "strides", None)
     if strides is None:
         return array if not hasattr(array, "stride") or array.stride(-1) == 1 else array.contiguous()
@@ -126,6 +134,13 @@ def _random_seed(like) -> int:
     return int(torch.randint(2**62, (), device="cpu") if torch is not None else np.random.randint(2**62))
 
 
+def _mask_array(mask):
+    """A list as an array: of bool, or of numbers to add. A buffer as NumPy has it."""
+    if isinstance(mask, (list, tuple)):
+        return as_array(mask, "mask" if np.asarray(mask).dtype == bool else "attn_mask")
+    return _reshapable(mask)
+
+
 def kernel_regression(queries: Array, inputs: Array, targets: Array, *, sigma: float = 1.0, leave_one_out: bool = False,
                       return_weights: bool = False, out: Array | None = None, context: Context | None = None):
     """Nadaraya-Watson regression, sum_i softmax_i(-|query - input_i|^2 / (2 sigma^2)) target_i.
@@ -133,12 +148,12 @@ def kernel_regression(queries: Array, inputs: Array, targets: Array, *, sigma: f
     queries [Q, D], inputs [N, D], targets [N, T], returns [Q, T]; or queries [Q], inputs [N] (D = 1), and targets [N],
     returns [Q]. leave_one_out: query i does not attend input i. return_weights: returns (out, weights [Q, N]).
     """
-    queries, inputs, targets = as_array(queries), as_array(inputs), as_array(targets)
-    rows = shape_of(queries)[:1]
+    queries, inputs, targets = as_array(queries, "queries"), as_array(inputs, "inputs"), as_array(targets, "targets")
+    rows = shape_of(queries, "queries")[:1]
     if out is None:
-        out = empty(rows + shape_of(targets)[1:], queries, inputs, targets)
-    weights = float32(rows + shape_of(inputs)[:1], queries) if return_weights else None
-    flags = _fovea.LEAVE_ONE_OUT if leave_one_out else 0
+        out = empty(rows + shape_of(targets, "targets")[1:], queries, inputs, targets)
+    weights = float32(rows + shape_of(inputs, "inputs")[:1], queries) if return_weights else None
+    flags = _fovea.SIGMA_GIVEN | (_fovea.LEAVE_ONE_OUT if leave_one_out else 0)
     _fovea.kernel_regression(handle_of(context), queries, inputs, targets, out,
                              {"flags": flags, "sigma": sigma, "weights": weights})
     return results(queries, out, [weights] if return_weights else [])
@@ -149,7 +164,8 @@ def merge_states(outs: Array, lses: Array, *, context: Context | None = None):
 
     outs [S, ..., Dv], lses [S, ...]; returns (out [..., Dv], log_sum_exp [...]).
     """
-    shape = shape_of(outs)
+    outs, lses = as_array(outs, "outs"), as_array(lses, "lses")
+    shape = shape_of(outs, "outs")
     out, log_sum_exp = empty(shape[1:], outs, lses), float32(shape[1:-1], outs)
     _fovea.merge_states(handle_of(context), outs, lses, out, log_sum_exp)
     return finished(out, outs), finished(log_sum_exp, outs)
@@ -162,11 +178,9 @@ def masked_softmax(x: Array, valid_lens: Array | None = None, *, empty_rows: str
     x [..., Q, K]; valid_lens [B] or [B, Q], int32 or int64, B being x's first axis. empty_rows: what a row of length 0
     gives, "zero", "uniform" or "nan". out may be x.
     """
-    x = as_array(x)
-    if valid_lens is not None:
-        valid_lens = as_array(valid_lens, np.int64)
+    x, valid_lens = as_array(x, "x"), as_array(valid_lens, "valid_lens")
     if out is None:
-        out = empty(shape_of(x), x)
+        out = empty(shape_of(x, "x"), x)
     _fovea.masked_softmax(handle_of(context), x, valid_lens, out,
                           {"empty_rows": choice("empty_rows", empty_rows, EMPTY_ROWS)})
     return finished(out, x)

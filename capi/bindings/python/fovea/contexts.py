@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from . import _fovea
-from .options import PRECISIONS, choice
+from .copies import Shared
+from .options import PRECISIONS, choice, size
 
 
-class Context:
+class Context(Shared):
     """How many threads calls use, and which instruction set.
 
-    max_threads: at most this many at once; 0: as many as there are.
+    max_threads: at most this many at once; None: as many as there are.
     max_isa: "base", "avx2", "avx512" or "amx"; None: the environment variable FOVEA_ISA, else the best but "amx".
     precision: of calls that do not say their own, as torch.set_float32_matmul_precision: "highest", "high" or "medium".
 
     Every function takes one as `context`; without, it uses the default: all threads, the best instruction set. Immutable;
-    any number of threads may share one.
+    any number of threads may share one, and a copy is the context itself. One that was pickled is made anew, of what was
+    asked for, where it is loaded.
     """
 
-    __slots__ = ("_handle",)
+    __slots__ = ("_handle", "_asked")
 
-    def __init__(self, *, max_threads: int = 0, max_isa: str | None = None, precision: str = "highest"):
-        self._handle = _fovea.context_create({"max_threads": max_threads, "max_isa": max_isa,
+    def __init__(self, *, max_threads: int | None = None, max_isa: str | None = None, precision: str = "highest"):
+        self._asked = {"max_threads": max_threads, "max_isa": max_isa, "precision": precision}
+        self._handle = _fovea.context_create({"max_threads": size("max_threads", max_threads), "max_isa": max_isa,
                                               "precision": choice("precision", precision, PRECISIONS)})
+
+    def __reduce_ex__(self, protocol):
+        return _made_anew, (self._asked,)
 
     @property
     def isa(self) -> str:
@@ -37,8 +43,16 @@ class Context:
         return f"fovea.Context(max_threads={self.threads}, max_isa={self.isa!r})"
 
 
+def _made_anew(asked: dict) -> Context:
+    return Context(**asked)
+
+
 def handle_of(context):
-    return None if context is None else context._handle
+    if context is None:
+        return None
+    if not isinstance(context, Context):
+        raise TypeError(f"context: a fovea.Context is wanted, not {type(context).__name__}")
+    return context._handle
 
 
 def isa_name() -> str:

@@ -76,6 +76,7 @@ def _register():
         found = globals().get(_class_name(name.removeprefix("FOVEA_")))
         if found:
             classes[status] = found
+            found.status = status
         status += 1
     _fovea.set_errors(classes, Error)
     return classes

@@ -8,34 +8,40 @@ from . import _fovea
 from .arrays import Array, as_array, empty, shape_of
 from .attention import results
 from .caches import KVCache
-from .contexts import Context, handle_of
+from .contexts import Context
+from .contexts import handle_of as context_of
+from .copies import Packed
 from .layers import LAYOUTS, Layout, rotary_options
-from .options import PRECISIONS, AttentionOptions, choice, read
+from .options import PRECISIONS, AttentionOptions, choice, handle_of, read, size
 from .scores import Score, options_of
 
 
-class MultiHeadAttention:
+class MultiHeadAttention(Packed):
     """concat_h(attention(x_q Wq_h, x_k Wk_h, x_v Wv_h)) Wo (Vaswani et al. 2017), with weights that are packed once.
 
     heads: H; kv_heads: Hkv, a divisor of it. Weights are [out, in], or [in, out] with that layout:
       query_weight [H D, Eq], key_weight [Hkv Dk, Ek], value_weight [Hkv Dv, Ev], or all three in one, in_weight
       [(H + 2 Hkv) D, E]; out_weight [Eo, H Dv], None: the heads side by side. Biases are as long as their weight's out.
     precision "medium": float32 weights become bfloat16, half the memory, where the processor multiplies that, and calls
-    round what else is float32, too; "default": the context's.
+    round what else is float32, too; "default": the context's. It never changes: a copy is the layer itself.
     """
+
+    _packed_from = "what it was made of"
 
     def __init__(self, heads: int, *, query_weight: Array | None = None, key_weight: Array | None = None,
                  value_weight: Array | None = None, in_weight: Array | None = None, out_weight: Array | None = None,
                  query_bias: Array | None = None, key_bias: Array | None = None, value_bias: Array | None = None,
                  in_bias: Array | None = None, out_bias: Array | None = None, kv_heads: int | None = None,
                  layout: Layout = "out_in", precision: str = "default", context: Context | None = None):
-        self.heads, self.kv_heads = heads, kv_heads or heads
-        parameters = {
-            "layout": choice("layout", layout, LAYOUTS), "heads": heads, "kv_heads": kv_heads or 0,
+        self.heads, self.kv_heads = heads, size("kv_heads", kv_heads, heads)
+        given = {
             "query_weight": query_weight, "key_weight": key_weight, "value_weight": value_weight, "in_weight": in_weight,
             "out_weight": out_weight, "query_bias": query_bias, "key_bias": key_bias, "value_bias": value_bias,
-            "in_bias": in_bias, "out_bias": out_bias, "precision": choice("precision", precision, PRECISIONS)}
-        self._handle = _fovea.mha_weights_create(handle_of(context), parameters)
+            "in_bias": in_bias, "out_bias": out_bias}
+        parameters = {"layout": choice("layout", layout, LAYOUTS), "heads": heads, "kv_heads": size("kv_heads", kv_heads),
+                      "precision": choice("precision", precision, PRECISIONS),
+                      **{name: as_array(array, name) for name, array in given.items()}}
+        self._handle = _fovea.mha_weights_create(context_of(context), parameters)
         self._context = context
         self._batch_first = True
         self.out_features = self._out_features(parameters, 0 if layout == "out_in" else 1)
@@ -87,24 +93,24 @@ class MultiHeadAttention:
         query [B, H, Q, D]; precision is that of the whole call, by default that of the weights.
         """
         precision = choice("precision", options.pop("precision", "default"), PRECISIONS)
-
-        query, key, value = (None if x is None else self._rows_inside(as_array(x)) for x in (query, key, value))
-        shape = shape_of(query)
+        query, key, value = (None if x is None else self._rows_inside(as_array(x, name))
+                             for name, x in (("query", query), ("key", key), ("value", value)))
+        shape = shape_of(query, "query")
         if out is None:
             out = self._rows_inside(empty(self._turned(shape[:-1] + (self.out_features,)), query))
         else:
             out = self._rows_inside(out)
         heads = (shape[0], self.heads) + shape[1:] if len(shape) == 3 else (self.heads,) + shape
-        key_len = 0 if keep_cache else shape_of(query if key is None else key)[-2]
+        key_len = 0 if keep_cache else ((shape if key is None else shape_of(key, "key"))[-2:-1] or (0,))[0]
         key_len += len(cache) if cache is not None else 0
         attention, outputs = read(options, heads, key_len, query) if options else (None, [])
         if len(shape) == 2 and options.get("return_weights") == "average":
             raise ValueError("return_weights: their average asks for queries of rank 3")
         _fovea.multi_head_attention(
-            handle_of(context or self._context), self._handle, query, key, value, out,
+            context_of(self._context if context is None else context), self._handle, query, key, value, out,
             {"flags": _fovea.MHA_KEEP_CACHE if keep_cache else 0, "attention": attention, "score": options_of(score),
              "rotary": None if rotary is None else rotary_options(**rotary),
-             "cache": None if cache is None else cache._handle, "precision": precision})
+             "cache": handle_of("cache", cache, KVCache), "precision": precision})
         return results(query, self._rows_inside(out), outputs)
 
     def _turned(self, shape):
@@ -112,7 +118,7 @@ class MultiHeadAttention:
 
     def _rows_inside(self, x):
         """[L, B, E] as [B, L, E], or the other way round, where the module it came from is not batch_first."""
-        return x if self._batch_first or len(shape_of(x)) < 3 else x.swapaxes(0, 1)
+        return x if self._batch_first or len(shape_of(x, "x")) < 3 else x.swapaxes(0, 1)
 
     @property
     def nbytes(self) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from . import _fovea
-from .arrays import Array, float32, shape_of
+from .arrays import Array, as_array, float32, shape_of
+from .errors import BadValue
 
 
 class AttentionOptions(TypedDict, total=False):
@@ -19,7 +20,7 @@ class AttentionOptions(TypedDict, total=False):
     bias: Array
     """[B, H, Q, K] or [Q, K], added to the scores. Axes of size 1 but K's broadcast."""
     scale: float
-    """Of the scores; by default 1 / sqrt(D) for the dot product, 1 for other score functions."""
+    """Of the scores; by default 1 / sqrt(D) for the dot product, 1 for other score functions. 0: the mean of the values."""
     softcap: float
     """The limit that the logits approach, softcap * tanh(score / softcap); 0: none."""
     is_causal: bool
@@ -60,7 +61,7 @@ class AttentionOptions(TypedDict, total=False):
 
 FLAGS = {"is_causal": _fovea.CAUSAL, "top_left": _fovea.TOP_LEFT, "leave_one_out": _fovea.LEAVE_ONE_OUT,
          "query_invariant": _fovea.QUERY_INVARIANT}
-SET_BY_VALUE = {"query_offset": _fovea.QUERY_OFFSET, "window_left": _fovea.WINDOW_LEFT,
+SET_BY_VALUE = {"scale": _fovea.SCALE_GIVEN, "query_offset": _fovea.QUERY_OFFSET, "window_left": _fovea.WINDOW_LEFT,
                 "window_right": _fovea.WINDOW_RIGHT}
 EMPTY_ROWS = {"zero": _fovea.EMPTY_ROWS_ZERO, "uniform": _fovea.EMPTY_ROWS_UNIFORM, "nan": _fovea.EMPTY_ROWS_NAN}
 PRECISIONS = {"default": _fovea.PRECISION_DEFAULT, "highest": _fovea.PRECISION_HIGHEST, "high": _fovea.PRECISION_HIGH,
@@ -76,9 +77,28 @@ NO_KEYWORD = ("flags", "scores_kind", *OUTPUTS)
 
 def choice(argument: str, value, choices: dict):
     """The number of a named choice."""
-    if value not in choices:
-        raise ValueError(f"{argument}: {value!r} is none of {', '.join(map(repr, choices))}")
-    return choices[value]
+    try:
+        return choices[value]
+    except (KeyError, TypeError):
+        raise ValueError(f"{argument}: {value!r} is none of {', '.join(map(repr, choices))}") from None
+
+
+def size(argument: str, value: int | None, default: int = 0) -> int:
+    """A size that the C interface takes 0 of for "not given": here that is None, and 0 is no size."""
+    if value is None:
+        return default
+    if value == 0:
+        raise BadValue(f"{argument} is 0, expected at least 1, or None")
+    return value
+
+
+def handle_of(argument: str, given, kind):
+    """What the C interface calls by pointer of an object of a class of the package, None of None."""
+    if given is None:
+        return None
+    if not isinstance(given, kind):
+        raise TypeError(f"{argument}: a fovea.{kind.__name__} is wanted, not {type(given).__name__}")
+    return given._handle
 
 
 def read(given: Mapping[str, Any], query_shape, key_len: int, like) -> tuple[dict, list]:
@@ -100,12 +120,12 @@ def read(given: Mapping[str, Any], query_shape, key_len: int, like) -> tuple[dic
             if value is None:
                 continue
             flags |= SET_BY_VALUE.get(name, 0)
-            options[name] = value
+            options[name] = as_array(value, name) if MEMBERS[name] == "tensor" else value
         else:
             raise TypeError(f"attention has no option {name!r}; it has {', '.join(names())}")
     for name in OUTPUTS:
         wanted = given.get("return_" + name)
-        if wanted is None or wanted is False:
+        if wanted is None or not wanted:
             continue
         outputs.append(float32(output_shape(name, wanted, query_shape, key_len), like))
         options[name] = outputs[-1]
@@ -129,7 +149,3 @@ def names() -> list[str]:
     """The options that this build of the library has."""
     taken = [name for name in MEMBERS if name not in NO_KEYWORD]
     return list(FLAGS) + taken + ["return_" + name for name in OUTPUTS]
-
-
-def axis(array, index: int) -> int:
-    return shape_of(array)[index]

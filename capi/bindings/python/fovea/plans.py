@@ -8,10 +8,12 @@ from . import _fovea
 from .arrays import Array, as_array, empty, maker, shape_of
 from .caches import PreparedKeys
 from .contexts import Context, handle_of
-from .options import AttentionOptions, read
+from .errors import BadOption
+from .options import MEMBERS, OUTPUTS, AttentionOptions, read
 from .scores import Score, options_of
 
 Plan = _fovea.Plan
+SCORE_MEMBERS = _fovea.members()["fovea_score"]
 
 
 def plan(query: Array, key: Array | PreparedKeys, value: Array, *, score: Score | None = None, out: Array | None = None,
@@ -26,30 +28,25 @@ def plan(query: Array, key: Array | PreparedKeys, value: Array, *, score: Score 
     query_weight, key_weight, weight, score_bias, score_vector, sigmas. So a decoder plans once for the most keys there can
     be, and gives each run the valid_lens of the moment. Outputs are made anew in each run unless given: out=, weights=, ...
     Where `key` is PreparedKeys, runs take (query, value).
-    Any number of threads may run one plan.
+    Any number of threads may run one plan; a copy is the plan itself.
     """
-    query, value = as_array(query), as_array(value)
+    query, value = as_array(query, "query"), as_array(value, "value")
     prepared = isinstance(key, PreparedKeys)
-    key_len = len(key) if prepared else (shape_of(key)[-2:-1] or (0,))[0]
-    shape = shape_of(query)[:-1] + shape_of(value)[-1:]
+    key_len = len(key) if prepared else (shape_of(key, "key")[-2:-1] or (0,))[0]
+    shape = shape_of(query, "query")[:-1] + shape_of(value, "value")[-1:]
     model = empty(shape, query, value) if out is None else out
-    read_options, outputs = read(options, shape_of(query), key_len, query) if options else ({}, [])
+    read_options = read(options, shape_of(query, "query"), key_len, query)[0] if options else {}
     score_options = options_of(score) or {}
-    made = {name: maker(shape_of(array), array) for name, array in read_options.items() if _is_one_of(array, outputs)}
-    made["out"] = maker(shape_of(model), query)
+    made = {name: maker(shape_of(read_options[name]), read_options[name]) for name in OUTPUTS if name in read_options}
+    made["out"] = maker(shape_of(model), query if out is None else out)
     if prepared:
+        if score is not None:
+            raise BadOption("score: None is expected where key is PreparedKeys, which were made for one")
         handle = _fovea.attention_prepared_plan_create(handle_of(context), query, key._handle, value, model, read_options)
-        arrays = [("query", query, False), ("value", value, False), ("out", model, False)]
     else:
-        key = as_array(key)
-        handle = _fovea.attention_plan_create(handle_of(context), score_options or None, query, key, value, model,
-                                              read_options)
-        arrays = [("query", query, False), ("key", key, False), ("value", value, False), ("out", model, False)]
-    arrays += [(name, array, name not in made) for name, array in read_options.items() if hasattr(array, "shape")]
-    arrays += [("score_bias" if name == "bias" else name, array, True) for name, array in score_options.items()
-               if hasattr(array, "shape")]
-    return Plan(handle, arrays, made)
-
-
-def _is_one_of(array, arrays) -> bool:
-    return any(array is one for one in arrays)
+        handle = _fovea.attention_plan_create(handle_of(context), score_options or None, query, as_array(key, "key"), value,
+                                              model, read_options)
+    kept = {name: array for name, array in read_options.items() if MEMBERS[name] == "tensor"}
+    kept |= {"score_bias" if name == "bias" else name: array for name, array in score_options.items()
+             if SCORE_MEMBERS[name] == "tensor"}
+    return Plan(handle, kept, made, as_array)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from . import _fovea
-from .arrays import Array
+from .arrays import Array, as_array
+from .errors import BadOption
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +18,8 @@ class Score:
 
     def _options(self) -> dict:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"kind": self._kind, **{name: value for name, value in given.items() if value is not None}}
+        return {"kind": self._kind, **{name: value if name == "sigma" else as_array(value, name)
+                                       for name, value in given.items() if value is not None}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +68,14 @@ class Gaussian(Score):
     def _options(self) -> dict:
         if self.sigma is None and self.sigmas is None:
             return {"kind": self._kind, "sigma": 1.0}
+        if self.sigma is not None and self.sigmas is not None:
+            raise BadOption("sigma: None is expected where sigmas are given")
         return super()._options()
 
 
 def options_of(score: Score | None) -> dict | None:
-    return None if score is None else score._options()
+    if score is None:
+        return None
+    if not isinstance(score, Score):
+        raise TypeError(f"score: a fovea.Score is wanted, Dot() or another, not {type(score).__name__}")
+    return score._options()
