@@ -10,7 +10,8 @@
 // deviations are so few steps of the last bit that their sums are exact too. A row of up to one chunk is fetched from
 // memory once, a longer one twice.
 //
-// Rows whose squares leave the range of float32, NaN and infinity among them, are computed again in float64.
+// Rows whose squares leave the range of float32 go again times a power of two that brings them back, which changes no bit of
+// the result: rowwise/layer_norm_again.hpp.
 #pragma once
 
 #include "kernels/rowwise/layer_norm_problem.hpp"
@@ -38,10 +39,6 @@ struct NormInput {
   FOVEA_INLINE Float first_at(int64_t i, int64_t count) const {
     if constexpr (has_residual) return load_partial(x + i, count) + load_partial(residual + i, count);
     return load_partial(x + i, count);
-  }
-  FOVEA_INLINE double exactly_at(int64_t i) const {
-    if constexpr (has_residual) return static_cast<double>(x[i]) + static_cast<double>(residual[i]);
-    return static_cast<double>(x[i]);
   }
   // level: of the caches, 1 or 2.
   template <int level>
@@ -178,26 +175,7 @@ FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float 
   if (i < dim) store_partial(out + i, normalise.first_at(y.first_at(i, dim - i), i, dim - i), dim - i);
 }
 
-template <class Input>
-FOVEA_NOINLINE void norm_row_in_float64(const Input &y, float *out, const NormRows &rows) {
-  const auto count = static_cast<double>(rows.dim);
-  double sum = 0.0;
-  for (int64_t i = 0; i < rows.dim; ++i) sum += y.exactly_at(i);
-  const double mean = sum / count;
-  double squares = 0.0;
-  for (int64_t i = 0; i < rows.dim; ++i) {
-    const double deviation = y.exactly_at(i) - mean;
-    squares += deviation * deviation;
-  }
-  const double scale = 1.0 / __builtin_sqrt(squares / count + rows.epsilon);
-  const auto *weights = static_cast<const float *>(rows.weight);
-  const auto *biases = static_cast<const float *>(rows.bias);
-  for (int64_t i = 0; i < rows.dim; ++i) {
-    const double weight = weights == nullptr ? 1.0 : static_cast<double>(weights[i]);
-    const double bias = biases == nullptr ? 0.0 : static_cast<double>(biases[i]);
-    out[i] = static_cast<float>((y.exactly_at(i) - mean) * scale * weight + bias);
-  }
-}
+FOVEA_NOINLINE void norm_row_again(const NormRow &row, const NormRows &rows, double spread);
 
 // Squares of deviations are neither denormal, or near it, nor infinite nor NaN.
 FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread < __builtin_inf(); }
@@ -229,7 +207,7 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
       const Normalisation normalise(moments, spread, weights, biases);
       put_row(input(r), normalise, static_cast<float *>(rows.row[r].out), rows.dim, input(r + soon), pass);
     } else {
-      norm_row_in_float64(input(r), static_cast<float *>(rows.row[r].out), rows);
+      norm_row_again(rows.row[r], rows, spread);
     }
   }
 }
@@ -297,43 +275,6 @@ FOVEA_NOINLINE void put_chunk(const float *y, const Normalisation &normalise, Ou
   }
 }
 
-// What norm_row_in_float64 does.
-FOVEA_NOINLINE void norm_widened_row_in_float64(const NormRow &row, const NormRows &rows) {
-  constexpr int64_t block = 256;
-  alignas(64) float x[block], residual[block], weight[block], bias[block];
-  const auto read = [&](const void *from, Dtype dtype, int64_t begin, float none, float *to) {
-    const int64_t size = min_of(block, rows.dim - begin);
-    if (from != nullptr) return widen_rows(element_at(from, dtype, begin), dtype, 0, 1, size, to, 0);
-    for (int64_t i = 0; i < size; ++i) to[i] = none;
-  };
-  const auto for_each_value = [&](const auto &body) {
-    for (int64_t begin = 0; begin < rows.dim; begin += block) {
-      read(row.x, rows.types.x, begin, 0, x);
-      read(row.residual, rows.types.residual, begin, 0, residual);
-      for (int64_t i = 0; i < min_of(block, rows.dim - begin); ++i) {
-        const auto value = static_cast<double>(x[i]);
-        body(begin, i, row.residual == nullptr ? value : value + static_cast<double>(residual[i]));
-      }
-    }
-  };
-  const auto count = static_cast<double>(rows.dim);
-  double sum = 0.0;
-  for_each_value([&](int64_t, int64_t, double value) { sum += value; });
-  const double mean = sum / count;
-  double squares = 0.0;
-  for_each_value([&](int64_t, int64_t, double value) { squares += (value - mean) * (value - mean); });
-  const double scale = 1.0 / __builtin_sqrt(squares / count + rows.epsilon);
-  for_each_value([&](int64_t begin, int64_t i, double value) {
-    if (i == 0) {
-      read(rows.weight, rows.types.weight, begin, 1, weight);
-      read(rows.bias, rows.types.bias, begin, 0, bias);
-    }
-    x[i] = static_cast<float>((value - mean) * scale * static_cast<double>(weight[i]) + static_cast<double>(bias[i]));
-    if (i + 1 < block && begin + i + 1 < rows.dim) return;
-    narrow_row(x, i + 1, element_at(row.out, rows.types.out, begin), rows.types.out);
-  });
-}
-
 // Weights and biases of a chunk of columns, as floats.
 class WidenedWeights {
  public:
@@ -381,7 +322,7 @@ FOVEA_NOINLINE void norm_short_widened_rows(const NormRows &rows) {
     if (fits_floats(spread)) {
       put_chunk_of(rows, r, moments, spread, weights, y[r % 2], 0, rows.dim);
     } else {
-      norm_widened_row_in_float64(rows.row[r], rows);
+      norm_row_again(rows.row[r], rows, spread);
     }
   }
 }
@@ -403,7 +344,7 @@ FOVEA_NOINLINE void norm_long_widened_rows(const NormRows &rows) {
       begin == 0 ? void(moments[r] = more) : moments[r].merge(more);
     }
     spread[r] = moments[r].squares * share + rows.epsilon;
-    if (!fits_floats(spread[r])) norm_widened_row_in_float64(rows.row[r], rows);
+    if (!fits_floats(spread[r])) norm_row_again(rows.row[r], rows, spread[r]);
   }
   for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
     const int64_t count = min_of(norm_chunk, rows.dim - begin);
