@@ -70,9 +70,10 @@ FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea
 
 /* Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The
  * workspace holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and
- * B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN, and the points it copies; and the weights in the order that the kernel reads, which each run
- * makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at most, with "amx" two and a half
- * times that. Keys behind every valid length of their batch entry are not projected, in sequences of 32 keys or more. */
+ * B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN, and the points it copies; and the weights in the order that
+ * the kernel reads, which each run makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at
+ * most, with "amx" two and a half times that. Keys behind every valid length of their batch entry are not projected, in
+ * sequences of 32 keys or more. */
 FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *context, const fovea_score *score,
                                                    const fovea_tensor *query, const fovea_tensor *key,
                                                    const fovea_tensor *value, const fovea_tensor *out,

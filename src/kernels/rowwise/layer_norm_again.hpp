@@ -35,7 +35,9 @@ FOVEA_NOINLINE bool normed_times(float factor, const NormRow &row, const NormRow
   alignas(64) float y[norm_chunk];
   WidenedWeights weights;
   Moments moments;
-  const auto read = [&](int64_t begin) { return read_times(factor, row, rows, begin, min_of(norm_chunk, rows.dim - begin), y); };
+  const auto read = [&](int64_t begin) {
+    return read_times(factor, row, rows, begin, min_of(norm_chunk, rows.dim - begin), y);
+  };
   for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
     const float sum = read(begin);
     const Moments more = widened_moments(y, min_of(norm_chunk, rows.dim - begin), sum);

@@ -36,8 +36,8 @@ FOVEA_INLINE float run_max(const X *x, int64_t count) {
 template <class Out>
 using RowExp2 = LiftedExp2<same_type<Out, Bfloat16> ? bfloat16_lift : 0>;
 
-// store_to(j, powers, n) gets e^{x[j] - row_max} as Exp2 makes it for i <= j < count, n of them at a time: whole registers, then the last,
-// incomplete one, behind which are zeros. Returns the sum of all and of sum's lanes.
+// store_to(j, powers, n) gets e^{x[j] - row_max}, as Exp2 makes it, for i <= j < count, n of them at a time: whole
+// registers, then the last, incomplete one, behind which are zeros. Returns the sum of all and of sum's lanes.
 template <class Exp2, class X, class Store>
 FOVEA_INLINE float exponentials_from(int64_t i, const X *x, int64_t count, const Float &row_max, Float sum,
                                      const Store &store_to) {

@@ -34,8 +34,8 @@ void copy_rows(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout
   *planned = copy;
 }
 
-// The score, -|q - k|^2 / 2 times this, of a sigma and the scale that goes with it: inverse 2^exponent, as inverse_square rounds
-// where a float holds it. Sigma is above 0.
+// What -|q - k|^2 / 2 is multiplied by for a sigma, which is above 0, and a scale: 1 / sigma^2 is rounded as inverse_square
+// rounds it where a float holds it.
 struct GaussianFactor {
   double value;
   explicit GaussianFactor(float sigma, float scale) {
