@@ -40,6 +40,10 @@
  * Floats    Every function computes in the default floating-point mode: round to nearest, denormal numbers kept, no
  *           exception trapped, whatever the threads involved have set. The calling thread's environment is afterwards as
  *           it was, sticky flags included; in it a caller's own parallel loop is called.
+ * Range     Finite inputs give finite results wherever the formula does, in all of float32's range: values, states to be
+ *           merged, sinks, rows to be normalised or weighed may be of any size. Scores before they are scaled, products of
+ *           matrices and their partial sums are float32, and infinite past its range. On AMX's tiles so are the sums of
+ *           weighted values.
  * Options   A struct whose first member is struct_size is set to all zeros, struct_size to sizeof that struct, then filled
  *           in. Zero is the default of every member. Where 0 could be meant as a number, a flag FOVEA_..._GIVEN says that the
  *           member stands for itself; a size or a number of things that cannot be 0 has no such flag. New members are only
@@ -185,9 +189,10 @@ enum {
   FOVEA_PRECISION_HIGHEST = 1, /* float32                                                                             */
   FOVEA_PRECISION_HIGH = 2,    /* at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32,    *
                                 * until a processor is known on which that is quicker                                 */
-  FOVEA_PRECISION_MEDIUM = 3   /* factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for  *
-                                * more than a few queries in the scaled dot product, and in products of matrices and  *
-                                * layers, on processors with AVX-512-BF16                                             */
+  FOVEA_PRECISION_MEDIUM = 3   /* factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or *
+                                * products below 2^-126 may count as 0: 2^-127 times 2^127 is then 0, not 1. So it is *
+                                * for more than a few queries in the scaled dot product, and in products of matrices  *
+                                * and layers, on processors with AVX-512-BF16                                         */
 };
 
 typedef struct fovea_context_options {
@@ -241,8 +246,9 @@ FOVEA_API void fovea_plan_destroy(fovea_plan *plan);
 FOVEA_API size_t fovea_plan_workspace_size(const fovea_plan *plan);
 
 /* Writes a line of text "op=sdpa isa=avx512 kernels=avx512 path=tile ..." telling the context's instruction set, that of the
- * kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
- * text may be NULL when size is 0. */
+ * kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Where all is BF16 and the
+ * processor's products of it are not taken, it says why: "pairs=odd_dim" or "pairs=odd_stride". Returns the length of the
+ * whole text without the NUL (as snprintf); 0 for a NULL plan. text may be NULL when size is 0. */
 FOVEA_API size_t fovea_plan_describe(const fovea_plan *plan, char *text, size_t size);
 
 /* ---- scaled dot-product attention ---------------------------------------------------------------------------------- */
@@ -290,7 +296,8 @@ enum {
  *
  * score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
  *
- * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
+ * then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. Distances of ALiBi are
+ * whole numbers, exact up to 2^24 wherever the positions are, and past it rounded to float32. A key that does not pass, or
  * whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
  * for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
  * output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
@@ -348,7 +355,9 @@ typedef struct fovea_attention_options {
  * once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept. But
  * where query, key and value all are BF16, the processor has products of it (AVX-512-BF16; fovea_plan_describe tells) and
  * there are more than a few rows, each weight is rounded to BF16 before it meets its value: an error of at most
- * 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0. With AMX's tiles, which are taken before
+ * 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0, and so do products that are (2^-127 times
+ * 2^127 is 0). Products of AVX-512-BF16 want an even D, else they are float32's; keys an odd stride apart are copied for them,
+ * or for up to 12 queries of a head left to float32. With AMX's tiles, which are taken before
  * those, the sum that divides is one of rounded weights, too: an error of at most 2^-6.9 sum_j weight_j |value_j|. Where all
  * three are F16, there is no dropout and the processor has tiles of that (AMX-FP16), weights are rounded to F16: an error of at
  * most 2^-9.6 sum_j weight_j |value_j| + 2^-31 K max_j |value_j|.
@@ -421,7 +430,7 @@ typedef struct fovea_masked_softmax_options {
  *   x F [...,Q,K], rank 2 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
  *   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
  * options may be NULL. Where x and out both are F16, or both BF16: off by at most 0.53 of the type's last place, beside
- * float32's rounding of the row's sum. */
+ * float32's rounding of the row's sum. Where out is F32, an x more than 87 (125.5 log 2) below its row's largest gives 0. */
 FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const fovea_tensor *x,
                                             const fovea_tensor *valid_lens, const fovea_tensor *out,
                                             const fovea_masked_softmax_options *options);

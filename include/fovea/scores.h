@@ -43,7 +43,10 @@ enum {
  * exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
  * projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
  * GAUSSIAN are as good as those of the squared difference in float32, and never above 0: where |q|^2 + |k|^2 - 2 q.k would
- * cancel, the difference itself is taken. An infinity in a query or key of
+ * cancel, the difference itself is taken. Points and sigma may be of any size: where scale / sigma^2 is not between 1e-20 and
+ * 1e20, copies of the points are compared, times a power of two. A key farther than 2^30 sigma may have a score of -infinity,
+ * as if it were masked, and coordinates beyond 2^157 sigma may count as that. With sigmas of 2^-40 to 2^40, and squares of
+ * distances within float32's range, each head likewise. An infinity in a query or key of
  * BILINEAR may give NaN or an infinity: either side may be the one that is projected. */
 typedef struct fovea_score {
   size_t struct_size;
@@ -68,9 +71,10 @@ FOVEA_API fovea_status fovea_attention(const fovea_context *context, const fovea
 
 /* Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The
  * workspace holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and
- * B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN; and the weights in the order that the kernel reads, which each run
- * makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at most, with "amx" two and a half
- * times that. Keys behind every valid length of their batch entry are not projected, in sequences of 32 keys or more. */
+ * B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN, and the points it copies; and the weights in the order that
+ * the kernel reads, which each run makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at
+ * most, with "amx" two and a half times that. Keys behind every valid length of their batch entry are not projected, in
+ * sequences of 32 keys or more. */
 FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *context, const fovea_score *score,
                                                    const fovea_tensor *query, const fovea_tensor *key,
                                                    const fovea_tensor *value, const fovea_tensor *out,

@@ -97,7 +97,7 @@ struct TileSoftmax {
   template <class Element>
   FOVEA_INLINE void start(const RowTable<band_rows> &table, bool has_sink, float natural, float factor) {
     for (int64_t r = 0; r < band_rows; ++r) {
-      const float sink = has_sink && r < table.count ? table.sink[r] / natural : -INFINITY;
+      const float sink = has_sink && r < table.count ? sink_in_units(table.sink[r], natural) : -INFINITY;
       max[r] = exact_max[r] = sink;
       reference[r] = sink == -INFINITY ? 0.0f : sink * factor - TileWeights<Element>::exponent;
       exact_sum[r] = sink == -INFINITY ? 0.0f : 1.0f;

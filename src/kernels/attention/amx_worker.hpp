@@ -427,9 +427,11 @@ struct AmxAttention {
       }
       if (none) fill_empty_row(problem, task.batch, task.kv_head, out_row(row));
       if (outputs.log_sum_exp != nullptr) {
-        outputs.log_sum_exp[row.at(outputs.log_sum_exp_strides)] =
-            none ? empty_log_sum_exp(problem)
-                 : log_of_sum(of.softmax.exact_max[r] * scale.natural, of.softmax.exact_sum[r]);
+        float log_sum_exp = log_of_sum(of.softmax.exact_max[r] * scale.natural, of.softmax.exact_sum[r]);
+        if (problem.logits.sinks != nullptr) {
+          log_sum_exp = log_sum_exp_beside(of.table.sink[r], scale.natural, log_sum_exp);
+        }
+        outputs.log_sum_exp[row.at(outputs.log_sum_exp_strides)] = none ? empty_log_sum_exp(problem) : log_sum_exp;
       }
     }
   }

@@ -20,9 +20,8 @@
 // errors of long rows stay about 1.6 times those of pairwise sums.
 //
 // A masked key has weight 0, but 0 * NaN is NaN: values behind a mask must not reach the output. Looking for them in
-// every tile would cost; they show in the output instead. A row that comes out not finite, in a task with masks, is
-// computed again by itself with the masked values taken as 0, which gives the very bits that harmless values would have
-// given.
+// every tile would cost; they show in the output instead. A row that comes out not finite is computed again
+// (attention/repair.hpp).
 #pragma once
 
 #include <math.h>
@@ -32,6 +31,7 @@
 #include "kernels/attention/empty_rows.hpp"
 #include "kernels/attention/kept_weights.hpp"
 #include "kernels/attention/logits.hpp"
+#include "kernels/attention/repair.hpp"
 #include "kernels/attention/weights.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -81,6 +81,7 @@ struct AttentionWorker {
   int64_t last_key = 0;  // past the last one that any band attends
   float *scores;
   float *harmless;  // [harmless_keys][value_dim], values without the masked ones
+  Again again;
 
   // A band's arrays begin a cache line further each: a few rows use the first lines of each step of `rows`, and were these the
   // same sets of the first-level cache in all arrays, they would push each other out of it.
@@ -133,48 +134,6 @@ struct AttentionWorker {
     return band.table.any.first / step * step;
   }
 
-  // The values of a span, or of one as they lie if they are taken in pairs, without the masked ones.
-  FOVEA_INLINE RowSpan harmless_values(const RowSpan &span, const bool *masked) const {
-    const int64_t value_dim = problem.sizes.value_dim;
-    if constexpr (Path::takes_pairs) {
-      auto *rows = reinterpret_cast<uint16_t *>(harmless);
-      for (int64_t j = 0; j < span.count; ++j) {
-        const size_t bytes = static_cast<size_t>(value_dim) * sizeof(uint16_t);
-        uint16_t *to = rows + j * value_dim;
-        if (masked[j]) memset(to, 0, bytes);
-        if (!masked[j]) memcpy(to, span.row_of<uint16_t>(j), bytes);
-      }
-      if constexpr (Path::few_rows) return {rows, value_dim, span.count, span.dtype};
-      float *pairs = harmless + harmless_keys / 2 * value_dim;
-      pair_rows(rows, value_dim, span.count, value_dim, pairs);
-      return {pairs, value_dim, span.count};
-    } else {
-      for (int64_t j = 0; j < span.count; ++j) {
-        float *to = harmless + j * value_dim;
-        if (masked[j]) memset(to, 0, static_cast<size_t>(value_dim) * sizeof(float));
-        if (!masked[j]) {
-          widen_rows(element_at(span.data, span.dtype, j * span.stride), span.dtype, 0, 1, value_dim, to, 0);
-        }
-      }
-      return {harmless, value_dim, span.count};
-    }
-  }
-
-  // Path::add_values of a single row, with masked values taken as 0.
-  FOVEA_INLINE void add_harmless_values(Band &band, const ScoreTile &tile, const bool *masked) {
-    alignas(64) float rescale[rows] = {band.state.rescale[0]};
-    for (int64_t first = 0; first < tile.keys;) {
-      ScoreTile part = tile;
-      part.scores += first * tile.stride;
-      part.key += first;
-      part.keys = min_of(harmless_keys - part.key % harmless_keys, tile.keys - first);
-      const RowSpan given = {values.row(part.key), values.stride, part.keys, values.dtype};
-      Path::add_values(band.out, harmless_values(given, masked + first), problem.sizes.value_dim, 1, part, rescale);
-      rescale[0] = 1.0f;
-      first += part.keys;
-    }
-  }
-
   template <bool repairing>
   FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
     if (problem.pattern.mask != nullptr) {
@@ -193,7 +152,7 @@ struct AttentionWorker {
     next_is_fetched = true;
     if (!plain) logits.finish(band.table, tile);
     bool masked[Path::line_keys];
-    if constexpr (repairing) {
+    if (repairing && again.spares_masked) {
       for (int64_t j = 0; j < tile.keys; ++j) masked[j] = tile.scores[j * tile.stride] == -INFINITY;
     }
     if (is_dense()) {
@@ -207,8 +166,9 @@ struct AttentionWorker {
       apply_dropout(tile, band.table, problem.dropout, task.batch);
     }
     if (!repairing && keeps_weights()) band.kept.keep(tile, band.state.max);
-    if constexpr (repairing) {
-      add_harmless_values(band, tile, masked);
+    if (repairing && again.share != 1.0f) take_share(tile, again.share);
+    if (repairing && again.spares_masked) {
+      add_harmless_values<Path>(*this, band, tile, masked);
     } else {
       RowSpan span = values.span(key, tile.keys);
       if constexpr (!Path::few_rows) span.next = next_values;
@@ -396,14 +356,19 @@ struct AttentionWorker {
   FOVEA_INLINE static bool empty(const Band &band, int64_t r) { return band.state.sum[r] == 0.0f; }
 
   FOVEA_INLINE float log_sum_exp(const Band &band, int64_t r) const {
-    return empty(band, r) ? -INFINITY : log_of_sum(band.state.max[r] * logits.scale.natural, band.state.sum[r]);
+    if (empty(band, r)) return -INFINITY;
+    const float sum = log_of_sum(band.state.max[r] * logits.scale.natural, band.state.sum[r]);
+    return problem.logits.sinks == nullptr ? sum : log_sum_exp_beside(band.table.sink[r], logits.scale.natural, sum);
   }
 
   FOVEA_INLINE void *out_row(const QueryCursor &row) const {
     return element_at(problem.outputs.out, problem.outputs.out_dtype, row.at(problem.outputs.out_strides));
   }
 
-  // Divides and writes; finite[r] is NaN for a row that is not finite, else 0. Whether no key was attended in some row.
+  // Divides and writes; finite[r] is NaN for a row that is not finite, else 0. Whether no key was attended in some row. Of
+  // rows that are computed again those alone that were not finite: what the others give goes where scores were.
+  static_assert(keys * rows >= largest_value_dim);
+  template <bool repairing>
   FOVEA_INLINE bool store_outputs(const Band &band, float *finite) {
     bool some_empty = false;
     void *pointers[rows] = {};
@@ -418,17 +383,14 @@ struct AttentionWorker {
       pointers[r] = partial != nullptr ? partial + (band.row_begin - task.row_begin + r) * problem.sizes.value_dim
                                        : element_at(out, dtype, row.at(strides));
       factor[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
+      if constexpr (repairing) {
+        factor[r] = factor[r] / again.share;
+        if (finite[r] == 0.0f) pointers[r] = scores;
+      }
       some_empty = some_empty || empty(band, r);
     }
     Path::store_out(band.out, problem.sizes.value_dim, factor, pointers, dtype, band.row_count, finite);
     return some_empty;
-  }
-
-  // No repair helps rows whose weights are not finite.
-  FOVEA_INLINE static void leave_as_they_are(const Band &band, float *finite) {
-    for (int64_t r = 0; r < band.row_count; ++r) {
-      if (empty(band, r) || band.state.sum[r] != band.state.sum[r]) finite[r] = 0.0f;
-    }
   }
 
   FOVEA_INLINE void store_statistics(const Band &band, bool some_empty) {
@@ -460,23 +422,12 @@ struct AttentionWorker {
     }
   }
 
-  // finite: of all the task's rows, as store_outputs leaves it. Uses up the bands.
-  FOVEA_INLINE void repair(float *finite) {
-    for (int64_t b = 0; b < band_count; ++b) leave_as_they_are(bands[b], finite + b * rows);
-    for (int64_t r = 0; r < task.row_count; ++r) {
-      if (finite[r] == 0.0f) continue;  // NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult): no band is empty
-      alignas(64) float ignored[rows];
-      attend<true>(task.row_begin + r, 1);
-      store_outputs(bands[0], ignored);
-    }
-  }
-
   void run() {
     alignas(64) float finite[rows * Path::max_bands];
     attend<false>(task.row_begin, task.row_count);
     bool masked = false;
     for (int64_t b = 0; b < band_count; ++b) {
-      const bool some_empty = store_outputs(bands[b], finite + b * rows);
+      const bool some_empty = store_outputs<false>(bands[b], finite + b * rows);
       store_statistics(bands[b], some_empty);
       if (keeps_weights()) bands[b].kept.write(task, bands[b].row_begin, bands[b].row_count, bands[b].state, exponent);
       masked = masked || has_masks(bands[b]);
@@ -484,7 +435,7 @@ struct AttentionWorker {
     if constexpr (!Path::few_rows) {
       if (keeps_weights()) write_weights_of_nans<Path>(task);  // uses up the bands
     }
-    if (masked) repair(finite);
+    repair(*this, masked, finite);
   }
 };
 

@@ -52,7 +52,7 @@ FOVEA_INLINE Mask as_float_mask(const xsimd::batch_bool<int32_t, Arch> &mask) {
 
 FOVEA_INLINE void apply_softcap(const ScoreTile &tile, float softcap) {
   const Float cap(softcap);
-  const Float inverse(1.0f / softcap);
+  const Float inverse(1.0f / softcap < __FLT_MAX__ ? 1.0f / softcap : __FLT_MAX__);  // of a subnormal one infinite
   tile.for_each([&](const Float &score, int64_t, int64_t)
                     FOVEA_INLINE_BODY { return cap * tanh_register(score * inverse); });
 }

@@ -5,11 +5,14 @@
 // in the order of the parts, each read once. A part with log-sum-exp -infinity has no keys; its out is not read. No
 // part with keys: 0 and -infinity. NaN among the log-sum-exps: NaN. +infinity among them: out NaN, infinity / infinity, and
 // +infinity.
+//
+// Sums may leave float32's range where their quotients do not: a row that comes out not finite although its parts are is
+// merged again, with weights times 2^-40 (see attention/repair.hpp).
 #pragma once
 
 #include <math.h>
 
-#include "kernels/elements.hpp"
+#include "kernels/attention/source.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/math/exp.hpp"
 #include "kernels/simd.hpp"
@@ -50,6 +53,7 @@ void fill_merged(const MergeRow &row, float value, float log_sum_exp) {
 // Of parts that have keys: which, and e^{lse_s - most}.
 struct PartWeights {
   static constexpr int64_t most_parts = 32;
+  float share = 1.0f;  // of each weight
   int64_t count;
   int64_t part[most_parts];
   alignas(64) float weight[most_parts];
@@ -71,16 +75,20 @@ struct PartWeights {
       for (int64_t n = count; n % lanes != 0; ++n) weight[n] = 0.0f;
       for (int64_t n = 0; n < count; n += lanes) store(weight + n, exp_register(load(weight + n)));
     }
-    if (row.sums == nullptr) return;
-    for (int64_t n = 0; n < count; ++n) weight[n] = weight[n] * row.sums[part[n] * row.lse_stride];
+    if (row.sums != nullptr) {
+      for (int64_t n = 0; n < count; ++n) weight[n] = weight[n] * row.sums[part[n] * row.lse_stride];
+    }
+    for (int64_t n = 0; share != 1.0f && n < count; ++n) weight[n] = weight[n] * share;
   }
 };
 
-// Weights, of the first parts at least, are made already; those of more parts are made for each block of columns.
+// Weights, of the first parts at least, are made already; those of more parts are made for each block of columns. Whether all
+// is finite.
 template <class Part, class Out>
-FOVEA_NOINLINE void put_merged(const MergeRow &row, float most, PartWeights &weights, const Float &factor) {
+FOVEA_NOINLINE bool put_merged(const MergeRow &row, float most, PartWeights &weights, const Float &factor) {
   const auto *outs = static_cast<const Part *>(row.outs);
   auto *out = static_cast<Out *>(row.out);
+  Float check = zero();  // NaN from the first that is not
   const auto sum_columns = [&](auto vectors, int64_t column, Float *sum, const auto &load_part) FOVEA_INLINE_BODY {
     unroll<decltype(vectors)::value>([&](auto v) FOVEA_INLINE_BODY { sum[v] = zero(); });
     for (int64_t first = 0; first < row.parts; first += PartWeights::most_parts) {
@@ -92,7 +100,10 @@ FOVEA_NOINLINE void put_merged(const MergeRow &row, float most, PartWeights &wei
             [&](auto v) FOVEA_INLINE_BODY { sum[v] = multiply_add(weight, load_part(from + v * lanes), sum[v]); });
       }
     }
-    unroll<decltype(vectors)::value>([&](auto v) FOVEA_INLINE_BODY { sum[v] = sum[v] * factor; });
+    unroll<decltype(vectors)::value>([&](auto v) FOVEA_INLINE_BODY {
+      check = multiply_add(sum[v], zero(), check);
+      sum[v] = sum[v] * factor;
+    });
   };
   const auto load_whole = [](const Part *from) FOVEA_INLINE_BODY { return load(from); };
   int64_t i = 0;
@@ -108,6 +119,16 @@ FOVEA_NOINLINE void put_merged(const MergeRow &row, float most, PartWeights &wei
     sum_columns(Index<1>{}, i, sum, [&](const Part *from) FOVEA_INLINE_BODY { return load_up_to(from, left); });
     store_up_to(out + i, sum[0], left);
   }
+  return !xsimd::any(xsimd::isnan(check));
+}
+
+FOVEA_NOINLINE bool parts_are_finite(const MergeRow &row) {
+  bool finite = true;
+  for (int64_t s = 0; finite && s < row.parts; ++s) {
+    if (row.lses[s * row.lse_stride] == -__builtin_inff()) continue;
+    finite = rows_are_finite(element_at(row.outs, row.outs_type, s * row.out_stride), row.outs_type, 0, 1, row.value_dim);
+  }
+  return finite;
 }
 
 void merge_row(const MergeRow &row) {
@@ -131,12 +152,21 @@ void merge_row(const MergeRow &row) {
     weights.make(row, first, most);
     for (int64_t n = 0; n < weights.count; ++n) sum += weights.weight[n];
   }
-  const Float factor = 1.0f / splat(sum);
-  with_element(row.outs_type, [&]<class Part>(Part) FOVEA_INLINE_BODY {
-    with_element(row.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
-      put_merged<typename Part::Element, typename Out::Element>(row, most, weights, factor);
+  const auto put = [&](const Float &factor) FOVEA_INLINE_BODY {
+    bool finite = true;
+    with_element(row.outs_type, [&]<class Part>(Part) FOVEA_INLINE_BODY {
+      with_element(row.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+        finite = put_merged<typename Part::Element, typename Out::Element>(row, most, weights, factor);
+      });
     });
-  });
+    return finite;
+  };
+  const Float factor = 1.0f / splat(sum);
+  for (const float share : {1.0f, 0x1p-40f}) {
+    weights.share = share;
+    if (share != 1.0f) weights.make(row, 0, most);
+    if (put(factor / splat(share)) || !parts_are_finite(row)) break;
+  }
   const float unit = row.sums != nullptr ? row.unit : 1.0f;
   if (row.log_sum_exp != nullptr) *row.log_sum_exp = most * unit + logf(sum);
 }

@@ -30,7 +30,7 @@ struct SoftmaxState {
     }
     if (!has_sink) return;
     for (int64_t r = 0; r < table.count; ++r) {
-      max[r] = table.sink[r] / natural;
+      max[r] = sink_in_units(table.sink[r], natural);
       sum[r] = max[r] == -INFINITY ? 0.0f : 1.0f;
     }
   }

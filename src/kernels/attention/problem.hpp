@@ -152,6 +152,21 @@ struct AttentionProblem {
   return clamp_to(own, -largest_length, largest_length);
 }
 
+// Of a sink, in the unit of scores (logits are scores times `unit`). A finite one beyond what the unit has room for is the
+// largest number, or the least: no score is above, and its log-sum-exp is known.
+[[gnu::always_inline]] inline float sink_in_units(float sink, float unit) {
+  const float in_units = sink / unit;
+  if (!__builtin_isinf(in_units) || __builtin_isinf(sink)) return in_units;
+  return __builtin_copysignf(__FLT_MAX__, in_units);
+}
+
+// The log-sum-exp of a row whose sink that may be, as the sums of the unit have it.
+[[gnu::always_inline]] inline float log_sum_exp_beside(float sink, float unit, float log_sum_exp) {
+  if (!__builtin_isinf(sink / unit) || __builtin_isinf(sink) || !(log_sum_exp < __builtin_inff())) return log_sum_exp;
+  const bool alone = sink > 0.0f || log_sum_exp == -__FLT_MAX__ * unit;
+  return alone ? sink : log_sum_exp;
+}
+
 // Keys from here on are attended by no query of the batch entry.
 inline int64_t longest_valid_len(const AttentionProblem &problem, int64_t batch) {
   const int64_t lengths =

@@ -55,6 +55,20 @@ FOVEA_NOINLINE inline void pair_rows(const void *from, int64_t stride, int64_t c
 FOVEA_INLINE void pair_rows(const void *, int64_t, int64_t, int64_t, float *) {}
 #endif
 
+// Whether all elements of those rows are.
+FOVEA_NOINLINE inline bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim) {
+  Float check = zero();  // NaN from the first that is not
+  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    const auto *row = static_cast<const typename T::Element *>(from);
+    for (int64_t j = 0; j < count; ++j, row += stride) {
+      int64_t d = 0;
+      for (; d + lanes <= dim; d += lanes) check = multiply_add(load(row + d), zero(), check);
+      if (d < dim) check = multiply_add(load_partial(row + d, dim - d), zero(), check);
+    }
+  });
+  return !xsimd::any(xsimd::isnan(check));
+}
+
 struct HeadSource {
   const void *first_row;
   int64_t stride;

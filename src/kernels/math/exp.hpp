@@ -35,11 +35,15 @@ FOVEA_INLINE Float exponent_from(const Int &value) { return xsimd::bitwise_cast<
 //
 // To get the zero for nothing, the power is made as 2^(n-1), whose bits are 0 for n = -126, the least n after the
 // clamp; the polynomial is doubled to make up for it. 12 instructions: max, 2 fma, sub, 6 fma, shift, mul.
-struct ScaledExp2 {
+//
+// lifted: the power times 2^lifted, which is 0 for t <= -125.5 - lifted.
+template <int lifted>
+struct LiftedExp2 {
+  static constexpr float octaves = 126.0f + lifted;
   float factor;
   float least;  // of d
 
-  FOVEA_INLINE explicit ScaledExp2(float scale) : factor(scale), least(-126.0f / scale) {}
+  FOVEA_INLINE explicit LiftedExp2(float scale) : factor(scale), least(-octaves / scale) {}
 
   FOVEA_INLINE Float operator()(const Float &d) const {
     Float power[1] = {d};
@@ -51,7 +55,7 @@ struct ScaledExp2 {
   // the other, the core's scheduler holds too few chains to keep both ports busy.
   template <int count>
   FOVEA_INLINE void apply(Float (&d)[count]) const {
-    constexpr float magic = round_magic + 126.0f;
+    constexpr float magic = round_magic + octaves;
     constexpr float coefficients[] = {2 * 0x1.5f083p-10f, 2 * 0x1.3b2de0p-7f, 2 * 0x1.c6af7cp-5f,
                                       2 * 0x1.ebfbdcp-3f, 2 * 0x1.62e430p-1f, 2.0f};
     Float exponent[count];
@@ -69,6 +73,12 @@ struct ScaledExp2 {
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = power[i] * exponent[i]; });
   }
 };
+
+using ScaledExp2 = LiftedExp2<0>;
+
+// By so much are powers lifted that become bfloat16 once they have been divided by their sum: where that is 1, those down to
+// 2^-134.5 count, and the least number of the type is 2^-133.
+constexpr int bfloat16_lift = 9;
 
 // e^r for |r| <= (ln 2) / 2 is 1 + r * exp_slope(r); relative error 3.2e-9.
 FOVEA_INLINE Float exp_slope(const Float &r) {

@@ -31,6 +31,7 @@ FOVEA_INLINE Float narrow_exp2(const Float &t) {
   return times_power_of_2(power, t);
 }
 
+// Of t <= 1/2, times any power of two that is always the same.
 FOVEA_INLINE Float narrow_exp2_of_negative(const Float &t) { return narrow_exp2(t); }
 
 // In place, of a pair of registers.
@@ -105,10 +106,11 @@ FOVEA_INLINE Float narrow_exp2_of_fraction(const Float &f) {
   return multiply_add(p, f, splat(factor * 0x1.ffffe8p-1f));
 }
 
-// 2^t for t <= 1/2, as ScaledExp2's: 0 for t <= -125.5, and no subnormal number.
+// 2^(t + bfloat16_lift) for t <= 1/2, as LiftedExp2's: 0 for t <= -134.5, and no subnormal number.
 FOVEA_INLINE Float narrow_exp2_of_negative(const Float &t) {
-  constexpr float magic = round_magic + 126.0f;
-  const Float bounded = at_least(t, -126.0f);
+  constexpr float octaves = 126.0f + bfloat16_lift;
+  constexpr float magic = round_magic + octaves;
+  const Float bounded = at_least(t, -octaves);
   const Float biased = bounded + magic;
   const Float f = bounded - (biased - magic);
   return narrow_exp2_of_fraction<2>(f) * exponent_from(xsimd::bitwise_cast<int32_t>(biased));

@@ -14,7 +14,8 @@
 //
 // Where y is wanted, too, it is written together with out, when both of its terms have been read for the last time.
 //
-// Rows whose squares leave the range of float32, NaN and infinity among them, are computed again in float64.
+// Rows whose squares leave the range of float32 go again times a power of two that brings them back, which changes no bit of
+// the result: rowwise/layer_norm_again.hpp.
 #pragma once
 
 #include "kernels/rowwise/layer_norm_problem.hpp"
@@ -41,14 +42,6 @@ struct NormInput {
   FOVEA_INLINE Float first_at(int64_t i, int64_t count) const {
     if constexpr (has_residual) return load_partial(x + i, count) + load_partial(residual + i, count);
     return load_partial(x + i, count);
-  }
-  FOVEA_INLINE double exactly_at(int64_t i) const {
-    if constexpr (has_residual) return static_cast<double>(x[i]) + static_cast<double>(residual[i]);
-    return static_cast<double>(x[i]);
-  }
-  FOVEA_INLINE float rounded_at(int64_t i) const {
-    if constexpr (has_residual) return x[i] + residual[i];
-    return x[i];
   }
   // level: of the caches, 1 or 2.
   template <int level>
@@ -247,31 +240,7 @@ FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float 
   if (i < dim) put_first(i, dim - i);
 }
 
-template <class Input>
-FOVEA_NOINLINE void norm_row_in_float64(const Input &y, int64_t r, const NormRows &rows) {
-  auto *out = static_cast<float *>(rows.row[r].out), *sum_out = static_cast<float *>(rows.row[r].sum);
-  const auto count = static_cast<double>(rows.dim);
-  double sum = 0.0;
-  for (int64_t i = 0; i < rows.dim; ++i) sum += y.exactly_at(i);
-  const double mean = rows.kind == NormKind::rms ? 0.0 : sum / count;
-  double squares = 0.0;
-  for (int64_t i = 0; i < rows.dim; ++i) {
-    const double deviation = y.exactly_at(i) - mean;
-    squares += deviation * deviation;
-  }
-  const double spread = squares / count + rows.epsilon;
-  put_statistics(rows, r, mean, spread);
-  const double scale = 1.0 / __builtin_sqrt(spread);
-  const auto *weights = static_cast<const float *>(rows.weight);
-  const auto *biases = static_cast<const float *>(rows.bias);
-  for (int64_t i = 0; i < rows.dim; ++i) {
-    const double weight = weights == nullptr ? 1.0 : static_cast<double>(weights[i] + rows.weight_raise);
-    const double bias = biases == nullptr ? 0.0 : static_cast<double>(biases[i]);
-    const float plain = y.rounded_at(i);  // read before either is written: they may be where x and residual are
-    out[i] = static_cast<float>((y.exactly_at(i) - mean) * scale * weight + bias);
-    if (sum_out != nullptr) sum_out[i] = plain;
-  }
-}
+FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double spread);
 
 // Squares of deviations are neither denormal, or near it, nor infinite nor NaN.
 FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread < __builtin_inf(); }
@@ -315,7 +284,7 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
       put_statistics(rows, r, moments.mean, spread);
       put(r, Normalisation(moments, spread, rows, weights, biases));
     } else {
-      norm_row_in_float64(input(r), r, rows);
+      norm_row_again(r, rows, spread);
     }
   }
 }

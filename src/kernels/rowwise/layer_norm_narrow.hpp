@@ -11,7 +11,7 @@
 #pragma once
 
 #include "kernels/narrow_pairs.hpp"
-#include "kernels/rowwise/layer_norm_widened.hpp"
+#include "kernels/rowwise/layer_norm_again.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -240,7 +240,7 @@ FOVEA_NOINLINE void norm_narrow_rows_of(const NormRows &rows) {
       const Normalisation normalise(moments, spread, rows, nullptr, nullptr);
       put_narrow_row<Weights, has_residual>(rows.row[r], normalise, weights, rows.dim, y[r % 2]);
     } else {
-      norm_widened_row_in_float64(r, rows);
+      norm_row_again(r, rows, spread);
     }
   }
 }

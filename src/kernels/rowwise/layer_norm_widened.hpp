@@ -65,50 +65,6 @@ FOVEA_NOINLINE void put_chunk(const float *y, const Normalisation &normalise, Ou
   }
 }
 
-// What norm_row_in_float64 does.
-FOVEA_NOINLINE void norm_widened_row_in_float64(int64_t r, const NormRows &rows) {
-  const NormRow &row = rows.row[r];
-  constexpr int64_t block = 256;
-  alignas(64) float x[block], residual[block], weight[block], bias[block];
-  const auto read = [&](const void *from, Dtype dtype, int64_t begin, float none, float *to) {
-    const int64_t size = min_of(block, rows.dim - begin);
-    if (from != nullptr) return widen_rows(element_at(from, dtype, begin), dtype, 0, 1, size, to, 0);
-    for (int64_t i = 0; i < size; ++i) to[i] = none;
-  };
-  const auto for_each_value = [&](const auto &body) {
-    for (int64_t begin = 0; begin < rows.dim; begin += block) {
-      read(row.x, rows.types.x, begin, 0, x);
-      read(row.residual, rows.types.residual, begin, 0, residual);
-      for (int64_t i = 0; i < min_of(block, rows.dim - begin); ++i) {
-        const auto value = static_cast<double>(x[i]);
-        body(begin, i, row.residual == nullptr ? value : value + static_cast<double>(residual[i]));
-      }
-    }
-  };
-  const auto count = static_cast<double>(rows.dim);
-  double sum = 0.0;
-  for_each_value([&](int64_t, int64_t, double value) { sum += value; });
-  const double mean = rows.kind == NormKind::rms ? 0.0 : sum / count;
-  double squares = 0.0;
-  for_each_value([&](int64_t, int64_t, double value) { squares += (value - mean) * (value - mean); });
-  const double spread = squares / count + rows.epsilon;
-  put_statistics(rows, r, mean, spread);
-  const double scale = 1.0 / __builtin_sqrt(spread);
-  for_each_value([&](int64_t begin, int64_t i, double value) {
-    if (i == 0) {
-      read(rows.weight, rows.types.weight, begin, 1, weight);
-      read(rows.bias, rows.types.bias, begin, 0, bias);
-    }
-    const float plain = row.residual == nullptr ? x[i] : x[i] + residual[i];
-    const auto raised = static_cast<double>(rows.weight == nullptr ? 1.0f : weight[i] + rows.weight_raise);
-    x[i] = static_cast<float>((value - mean) * scale * raised + static_cast<double>(bias[i]));
-    residual[i] = plain;
-    if (i + 1 < block && begin + i + 1 < rows.dim) return;
-    narrow_row(x, i + 1, element_at(row.out, rows.types.out, begin), rows.types.out);
-    if (row.sum != nullptr) narrow_row(residual, i + 1, element_at(row.sum, rows.types.sum, begin), rows.types.sum);
-  });
-}
-
 // Weights and biases of a chunk of columns, as floats.
 class WidenedWeights {
  public:
@@ -159,7 +115,7 @@ FOVEA_NOINLINE void norm_short_widened_rows(const NormRows &rows) {
       put_statistics(rows, r, moments.mean, spread);
       put_chunk_of(rows, r, moments, spread, weights, y[r % 2], 0, rows.dim);
     } else {
-      norm_widened_row_in_float64(r, rows);
+      norm_row_again(r, rows, spread);
     }
   }
 }
@@ -181,7 +137,7 @@ FOVEA_NOINLINE void norm_long_widened_rows(const NormRows &rows) {
       begin == 0 ? void(moments[r] = more) : moments[r].merge(more);
     }
     spread[r] = moments[r].squares * share + rows.epsilon;
-    fits_floats(spread[r]) ? put_statistics(rows, r, moments[r].mean, spread[r]) : norm_widened_row_in_float64(r, rows);
+    fits_floats(spread[r]) ? put_statistics(rows, r, moments[r].mean, spread[r]) : norm_row_again(r, rows, spread[r]);
   }
   for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
     const int64_t count = min_of(norm_chunk, rows.dim - begin);

@@ -32,12 +32,16 @@ FOVEA_INLINE float run_max(const X *x, int64_t count) {
   return horizontal_max(larger(larger(most[0], most[1]), larger(most[2], most[3])));
 }
 
-// store_to(j, powers, n) gets e^{x[j] - row_max} for i <= j < count, n of them at a time: whole registers, then the last,
-// incomplete one, behind which are zeros. Returns the sum of all and of sum's lanes.
-template <class X, class Store>
+// What makes the powers of rows of that type: 2^(factor * d), maybe times another power of two, which their sum has, too.
+template <class Out>
+using RowExp2 = LiftedExp2<same_type<Out, Bfloat16> ? bfloat16_lift : 0>;
+
+// store_to(j, powers, n) gets e^{x[j] - row_max}, as Exp2 makes it, for i <= j < count, n of them at a time: whole
+// registers, then the last, incomplete one, behind which are zeros. Returns the sum of all and of sum's lanes.
+template <class Exp2, class X, class Store>
 FOVEA_INLINE float exponentials_from(int64_t i, const X *x, int64_t count, const Float &row_max, Float sum,
                                      const Store &store_to) {
-  const ScaledExp2 exp(log2_of_e);
+  const Exp2 exp(log2_of_e);
   for (; i + lanes <= count; i += lanes) {
     const Float power = exp(load(x + i) - row_max);
     store_to(i, power, lanes);
@@ -139,10 +143,10 @@ void softmax_in_cache(const SoftmaxRows &rows) {
     if (done_as_empty<float, float>(row, rows, row_max)) continue;
     // What is left of a last register stays in one: from a part that has just been stored nothing can be loaded for long.
     Float last = zero();
-    const float sum = exponentials_from(0, x, row.valid_len, splat(row_max), zero(),
-                                        [&](int64_t i, const Float &power, int64_t left) FOVEA_INLINE_BODY {
-                                          left == lanes ? store(out + i, power) : void(last = power);
-                                        });
+    const float sum = exponentials_from<ScaledExp2>(0, x, row.valid_len, splat(row_max), zero(),
+                                                    [&](int64_t i, const Float &power, int64_t left) FOVEA_INLINE_BODY {
+                                                      left == lanes ? store(out + i, power) : void(last = power);
+                                                    });
     const int64_t whole = row.valid_len / lanes * lanes;
     scale_run(out, out, whole, 1.0f / sum);
     if (whole < row.valid_len) store_partial(out + whole, last * (1.0f / sum), row.valid_len - whole);
@@ -178,17 +182,18 @@ FOVEA_NOINLINE float row_max_of(const X *x, int64_t count) {
 }
 
 // The powers of count <= most_waiting_powers elements; returns their sum.
-template <class X>
+template <class Exp2, class X>
 FOVEA_NOINLINE float row_powers(const X *x, int64_t count, float row_max, float *powers) {
-  return exponentials_from(0, x, count, splat(row_max), zero(),
-                           [&](int64_t i, const Float &power, int64_t) FOVEA_INLINE_BODY { store(powers + i, power); });
+  return exponentials_from<Exp2>(
+      0, x, count, splat(row_max), zero(),
+      [&](int64_t i, const Float &power, int64_t) FOVEA_INLINE_BODY { store(powers + i, power); });
 }
 
 // The same of a longer row: the sum alone.
-template <class X>
+template <class Exp2, class X>
 FOVEA_NOINLINE float row_sum(const X *x, int64_t count, float row_max) {
-  return exponentials_from(0, x, count, splat(row_max), zero(),
-                           [](int64_t, const Float &, int64_t) FOVEA_INLINE_BODY {});
+  return exponentials_from<Exp2>(0, x, count, splat(row_max), zero(),
+                                 [](int64_t, const Float &, int64_t) FOVEA_INLINE_BODY {});
 }
 
 template <class Out>
@@ -203,9 +208,11 @@ FOVEA_INLINE void softmax_row(const SoftmaxRow &row, const SoftmaxRows &rows, fl
   auto *out = static_cast<Out *>(row.out);
   const float row_max = row_max_of(x, row.valid_len);
   if (done_as_empty<X, Out>(row, rows, row_max)) return;
+  using Exp2 = RowExp2<Out>;
   const bool waits = row.valid_len <= most_waiting_powers;
-  const float factor =
-      1.0f / (waits ? row_powers(x, row.valid_len, row_max, powers) : row_sum(x, row.valid_len, row_max));
+  const float sum =
+      waits ? row_powers<Exp2>(x, row.valid_len, row_max, powers) : row_sum<Exp2>(x, row.valid_len, row_max);
+  const float factor = 1.0f / sum;
   if (factor != factor) {
     fill_run(out, row.valid_len, factor);
   } else if (waits) {
@@ -213,7 +220,7 @@ FOVEA_INLINE void softmax_row(const SoftmaxRow &row, const SoftmaxRows &rows, fl
   } else {
     for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
       const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
-      row_powers(x + i, count, row_max, powers);
+      row_powers<Exp2>(x + i, count, row_max, powers);
       put_powers(powers, out + i, count, factor);
     }
   }

@@ -106,13 +106,22 @@ bool all_are(Dtype dtype, const AttentionProblem &problem, bool narrows) {
 
 bool is_bfloat16(const AttentionProblem &problem, bool narrows) { return all_are(Dtype::bf16, problem, narrows); }
 
-// And lies in whole pairs. Differences are float32's, so where all pairs get them, values alone would gain.
-bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
+// Whether products of pairs would be what is quickest. Differences are float32's, so where all pairs get them, values alone
+// would gain.
+bool suits_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
   if (kernels.pairs_of(problem.score.kind) == nullptr) return false;
   if (!is_bfloat16(problem, narrows) || !cpu_has_bfloat16_products()) return false;
-  if (problem.score.kind == ScoreKind::gaussian && problem.sizes.head_dim <= most_differences) return false;
-  const bool key_is_copied = problem.key.dtype == Dtype::f32;
-  return problem.sizes.head_dim % 2 == 0 && (key_is_copied || problem.key.strides.position % 2 == 0);
+  return problem.score.kind != ScoreKind::gaussian || problem.sizes.head_dim > most_differences;
+}
+
+// And features come in whole pairs.
+bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
+  return suits_pairs(kernels, problem, narrows) && problem.sizes.head_dim % 2 == 0;
+}
+
+// Whether keys are read as pairs where they lie, or copied anyway. Many rows have others copied; few rows would wait for that.
+bool keys_in_pairs(const AttentionProblem &problem) {
+  return problem.key.dtype == Dtype::f32 || problem.key.strides.position % 2 == 0;
 }
 
 // What else is wanted of bfloat16 than the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might
@@ -174,7 +183,8 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   constexpr int64_t least_paired = 4;
   const bool many = plan->rows > plan->attention->few_rows(problem.sizes.head_dim);
   const AttentionKernels *paired = plan->kernels->pairs_of(problem.score.kind);
-  const bool pairs = plan->rows >= least_paired && takes_pairs(*plan->kernels, problem, narrows && many);
+  const bool pairs = plan->rows >= least_paired && takes_pairs(*plan->kernels, problem, narrows && many) &&
+                     (many || keys_in_pairs(problem));
   const AttentionKernels *few = pairs && paired->rows != nullptr ? paired : plan->attention;
   const bool takes_few = few_ways && plan->rows <= few->few_rows(problem.sizes.head_dim);
   plan->path = takes_few && plan->tiles != Tiles::granted ? AttentionPath::rows : AttentionPath::tile;
@@ -184,7 +194,12 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
     if (plan->tiles == Tiles::granted) plan->attention = tiles;
   }
   const bool bfloat16 = plan->attention == paired || plan->attention == plan->kernels->dot_tiles;
-  if (bfloat16) FOVEA_CHECK(plan_narrowing(&problem, &plan->score));
+  const bool has_pairs = paired != nullptr && (plan->path == AttentionPath::tile || paired->rows != nullptr);
+  if (!bfloat16 && has_pairs && plan->rows >= least_paired && suits_pairs(*plan->kernels, problem, narrows && many)) {
+    plan->without_pairs = problem.sizes.head_dim % 2 != 0 ? " pairs=odd_dim" : " pairs=odd_stride";
+  }
+  const bool reads_pairs = plan->attention == paired || !one_pass;  // tiles are packed from keys of any stride
+  if (bfloat16) FOVEA_CHECK(plan_narrowing(reads_pairs && !keys_in_pairs(problem), &problem, &plan->score));
   if (plan->path == AttentionPath::tile) FOVEA_CHECK(plan_norms(&problem, &plan->score));
   plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
   plan->splits = std::max<int64_t>(1, ceil_div(problem.sizes.key_len, plan->keys_per_split));
@@ -213,13 +228,15 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
     const Product &projected = plan.score.projects_query ? plan.score.query : plan.score.key;
     std::snprintf(projection, sizeof projection, " projection=%s", projected.kernels->set);
   }
+  const char *points = plan.score.point_factor == 1.0 ? "" : " points=scaled";
   const int length = std::snprintf(
       text, size,
-      "op=%s isa=%s kernels=%s%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
+      "op=%s isa=%s kernels=%s%s%s%s%s path=%s tile=%" PRId64 "x%" PRId64 " row_blocks=%" PRId64 " splits=%" PRId64
       " keys_per_split=%" PRId64 " tasks=%" PRId64
       " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
       score_name(plan.score.kind), plan.kernels->name, plan.attention->set,
-      plan.tiles == Tiles::refused ? " tiles=refused" : "", projection, rows ? "rows" : "tile", plan.rows_per_task,
+      plan.tiles == Tiles::refused ? " tiles=refused" : "", plan.without_pairs, projection, points,
+      rows ? "rows" : "tile", plan.rows_per_task,
       rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys, plan.row_blocks,
       plan.splits, plan.keys_per_split, plan.tasks, plan.workers,
       1 + (plan.problem.outputs.weights_wanted && !plan.kept_weights) + plan.problem.outputs.scores_wanted, dropout,

@@ -81,6 +81,11 @@ void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, cons
                                       .value_dim = problem.sizes.value_dim,
                                       .out_stride = plan.rows * problem.sizes.value_dim,
                                       .lse_stride = plan.rows});
+    const LogitTerms &logits = problem.logits;
+    if (logits.sinks != nullptr) {
+      log_sum_exp = log_sum_exp_beside(logits.sinks[head * logits.sinks_stride], plan.attention->score_unit(problem),
+                                       log_sum_exp);
+    }
     if (log_sum_exp == -INFINITY) {
       plan.kernels->rowwise->fill_empty_row(problem, batch, kv_head, out);
       log_sum_exp = plan.kernels->rowwise->empty_log_sum_exp(problem);

@@ -26,15 +26,47 @@ Status add_key_scalars(AttentionProblem *problem, ScorePlan *plan) {
   return FOVEA_OK;
 }
 
+// Makes `rows` those of a copy.
+void copy_rows(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout, RowCopy *planned) {
+  copy.given = *rows;
+  copy.memory = layout->add<char>({batch, copy.heads, copy.length, copy.dim, is_narrow(copy.dtype) ? 2 : 4});
+  *rows = {nullptr, packed_strides(copy.heads, copy.length, copy.dim), copy.dtype};
+  *planned = copy;
+}
+
+// What -|q - k|^2 / 2 is multiplied by for a sigma, which is above 0, and a scale: 1 / sigma^2 is rounded as inverse_square
+// rounds it where a float holds it.
+struct GaussianFactor {
+  double value;
+  explicit GaussianFactor(float sigma, float scale) {
+    int exponent = 0;
+    const double fraction = std::frexp(static_cast<double>(sigma), &exponent);
+    const auto inverse = static_cast<float>(1.0 / (fraction * fraction));
+    value = std::ldexp(static_cast<double>(scale) * static_cast<double>(inverse), -2 * exponent);
+  }
+};
+
+// Where that factor is far from 1, squares of differences may leave float32's range, and so may the factor: points are copied
+// times a power of two that makes it about 2^60. Results have the bits of such points, which are those of all scales that
+// need no copy: kernels' factors are of this range.
 Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
+  constexpr double least = 1e-20, largest = 1e20;
+  const AttentionSizes &sizes = problem->sizes;
   problem->score.kind = ScoreKind::gaussian;
   if (call.present[sigmas_operand]) {
-    plan->widths = plan->layout.add<float>(problem->sizes.heads);
-  } else {
-    const double scale =
-        static_cast<double>(problem->logits.scale) * static_cast<double>(inverse_square(call.score.sigma));
-    problem->logits.scale = static_cast<float>(std::clamp(scale, -1e38, 1e38));
+    plan->widths = plan->layout.add<float>(sizes.heads);
+    return check_fits(*plan);
   }
+  const double factor = GaussianFactor(call.score.sigma, problem->logits.scale).value;
+  problem->logits.scale = static_cast<float>(factor);
+  if (factor == 0.0 || (std::fabs(factor) > least && std::fabs(factor) < largest)) return FOVEA_OK;
+  const int shift = (60 - std::ilogb(factor)) / 2;
+  problem->logits.scale = static_cast<float>(std::ldexp(factor, 2 * shift));
+  plan->point_factor = std::ldexp(1.0, -shift);
+  copy_rows({.dtype = Dtype::f32, .heads = sizes.heads, .length = sizes.query_len, .dim = sizes.head_dim}, sizes.batch,
+            &problem->query, &plan->layout, &plan->query_copy);
+  copy_rows({.dtype = Dtype::f32, .heads = sizes.kv_heads, .length = sizes.key_len, .dim = sizes.head_dim}, sizes.batch,
+            &problem->key, &plan->layout, &plan->key_copy);
   return check_fits(*plan);
 }
 
@@ -49,14 +81,6 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
   const bool large = rows >= least_rows && weight.depth >= least_depth && weight.columns >= least_units;
   const bool own = large && !invariant && weight.dtype == Dtype::f32;
   return own ? *context.kernels->projection : projection_kernels(*context.kernels, x, weight);
-}
-
-// Makes `rows` those of a copy.
-void copy_rows(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout, RowCopy *planned) {
-  copy.given = *rows;
-  copy.memory = layout->add<char>({batch, copy.heads, copy.length, copy.dim, is_narrow(copy.dtype) ? 2 : 4});
-  *rows = {nullptr, packed_strides(copy.heads, copy.length, copy.dim), copy.dtype};
-  *planned = copy;
 }
 
 // What the product reads where it lies.
@@ -239,10 +263,10 @@ Status plan_norms(AttentionProblem *problem, ScorePlan *plan) {
   return add_key_scalars(problem, plan);
 }
 
-Status plan_narrowing(AttentionProblem *problem, ScorePlan *plan) {
+Status plan_narrowing(bool copies_keys, AttentionProblem *problem, ScorePlan *plan) {
   const AttentionSizes &s = problem->sizes;
   const auto narrow = [&](int64_t heads, int64_t length, int64_t dim, HeadRows *rows, RowCopy *copy) {
-    if (rows->dtype == Dtype::bf16) return;
+    if (rows->dtype == Dtype::bf16 && !(copies_keys && rows == &problem->key)) return;
     copy_rows({.dtype = Dtype::bf16, .heads = heads, .length = length, .dim = dim}, s.batch, rows, &plan->layout, copy);
   };
   narrow(s.heads, s.query_len, s.head_dim, &problem->query, &plan->query_copy);

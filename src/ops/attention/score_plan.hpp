@@ -65,6 +65,7 @@ struct ScorePlan {
   MemoryPart<float> query_panels, query_rows;  // projected
   MemoryPart<float> key_panels, key_rows;
   RowCopy query_copy, key_copy, value_copy;  // products take float32, those of pairs bfloat16
+  double point_factor = 1.0;                 // Gaussian: of what query_copy and key_copy hold
   const fovea_prepared_keys *prepared = nullptr;
 };
 
@@ -90,8 +91,8 @@ ProductMatrix key_matrix(const fovea_prepared_keys &keys);
 // What GAUSSIAN needs besides where many rows ask: the norms of its keys.
 [[nodiscard]] Status plan_norms(AttentionProblem *problem, ScorePlan *plan);
 
-// Queries, keys and values as bfloat16.
-[[nodiscard]] Status plan_narrowing(AttentionProblem *problem, ScorePlan *plan);
+// Queries, keys and values as bfloat16; keys that are already are copied too where pairs could not be read where they lie.
+[[nodiscard]] Status plan_narrowing(bool copies_keys, AttentionProblem *problem, ScorePlan *plan);
 
 const char *score_name(int32_t kind);
 

@@ -1,6 +1,8 @@
 #include "ops/attention/score_tasks.hpp"
 
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 #include <cstring>
 
 #include "ops/tensors/copy.hpp"
@@ -29,6 +31,14 @@ void invert_widths(const AttentionCall &call, float *widths, AttentionProblem *p
   gather(call.tensor[sigmas_operand], widths);
   for (int64_t head = 0; head < problem->sizes.heads; ++head) widths[head] = inverse_square(widths[head]);
   problem->score.inverse_squares = widths;
+}
+
+// By a power of two. Finite numbers stay finite.
+void multiply(float *x, int64_t count, double factor) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto product = static_cast<float>(static_cast<double>(x[i]) * factor);
+    x[i] = std::isinf(product) && !std::isinf(x[i]) ? std::copysign(FLT_MAX, product) : product;
+  }
 }
 
 // Everything but the queries.
@@ -75,6 +85,7 @@ void CopyTasks::run(int64_t task) const {
   const int64_t count = std::min(copied_per_task, copy.length - begin);
   if (copy.dtype == Dtype::f32) {
     kernels->rowwise->widen_rows(from, given.dtype, stride, count, copy.dim, static_cast<float *>(rows), copy.dim);
+    if (factor != 1.0) multiply(static_cast<float *>(rows), count * copy.dim, factor);
     return;
   }
   for (int64_t r = 0; r < count; ++r) {
@@ -101,7 +112,7 @@ ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &pla
   const auto copies = [&](const RowCopy &copy, HeadRows *rows, std::optional<CopyTasks> *tasks) {
     if (!copy.memory) return;
     void *to = copy.memory.in(memory);
-    *tasks = {&kernels, copy, rows->data, problem->sizes.batch, to};
+    *tasks = {&kernels, copy, rows->data, problem->sizes.batch, to, plan.point_factor};
     rows->data = to;
   };
   copies(plan.query_copy, &problem->query, &query_copy_);
@@ -139,6 +150,7 @@ void ScoreTasks::add_to(TaskList *list) const {
   for (const std::optional<CopyTasks> *copy : {&query_copy_, &key_copy_, &value_copy_}) {
     if (*copy) list->add((*copy)->count(), TaskBody::of<&CopyTasks::run>(**copy));
   }
+  if (norms_ && key_copy_) list->start_stage();
   if (norms_) list->add(norms_->count(), TaskBody::of<&NormTasks::run>(*norms_));
   add_products({query_ ? &*query_ : nullptr, key_ ? &*key_ : nullptr}, list);
 }

@@ -24,6 +24,7 @@ struct CopyTasks {
   const void *data;  // of what is given
   int64_t batch;
   void *to;
+  double factor;  // a power of two, of rows that become float32
 
   int64_t count() const;
   void run(int64_t task) const;

@@ -76,7 +76,7 @@ pub const FOVEA_PRECISION_DEFAULT: i32 = 0;
 pub const FOVEA_PRECISION_HIGHEST: i32 = 1;
 /// at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known on which that is quicker
 pub const FOVEA_PRECISION_HIGH: i32 = 2;
-/// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
+/// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or products below 2^-126 may count as 0: 2^-127 times 2^127 is then 0, not 1. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
 pub const FOVEA_PRECISION_MEDIUM: i32 = 3;
 
 /// output 0, weights 0, log-sum-exp -infinity
@@ -284,7 +284,8 @@ impl Default for fovea_context_options {
 ///
 /// score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
 ///
-/// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
+/// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. Distances of ALiBi are
+/// whole numbers, exact up to 2^24 wherever the positions are, and past it rounded to float32. A key that does not pass, or
 /// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 /// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
 /// output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
@@ -475,7 +476,10 @@ impl Default for fovea_matmul_pack_options {
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
 /// projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
 /// GAUSSIAN are as good as those of the squared difference in float32, and never above 0: where |q|^2 + |k|^2 - 2 q.k would
-/// cancel, the difference itself is taken. An infinity in a query or key of
+/// cancel, the difference itself is taken. Points and sigma may be of any size: where scale / sigma^2 is not between 1e-20 and
+/// 1e20, copies of the points are compared, times a power of two. A key farther than 2^30 sigma may have a score of -infinity,
+/// as if it were masked, and coordinates beyond 2^157 sigma may count as that. With sigmas of 2^-40 to 2^40, and squares of
+/// distances within float32's range, each head likewise. An infinity in a query or key of
 /// BILINEAR may give NaN or an infinity: either side may be the one that is projected.
 /// ```
 #[repr(C)]
@@ -949,8 +953,9 @@ extern "C" {
     /// head, with B Hkv K (D + Dv), for score functions with what fovea_attention_plan_create says; never with Q x K.
     pub fn fovea_plan_workspace_size(plan: *const fovea_plan) -> usize;
     /// Writes a line of text "op=sdpa isa=avx512 kernels=avx512 path=tile ..." telling the context's instruction set, that of the
-    /// kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Returns the length of the whole text without the NUL (as snprintf); 0 for a NULL plan.
-    /// text may be NULL when size is 0.
+    /// kernels, the path, tiles, tasks, threads and bytes, cut to size bytes with its final NUL. Where all is BF16 and the
+    /// processor's products of it are not taken, it says why: "pairs=odd_dim" or "pairs=odd_stride". Returns the length of the
+    /// whole text without the NUL (as snprintf); 0 for a NULL plan. text may be NULL when size is 0.
     pub fn fovea_plan_describe(plan: *const fovea_plan, text: *mut c_char, size: usize) -> usize;
     /// ```text
     /// Scaled dot-product attention (Vaswani et al. 2017), out = softmax(score) value, tiled with online softmax.
@@ -962,7 +967,9 @@ extern "C" {
     /// once when it is stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers are kept. But
     /// where query, key and value all are BF16, the processor has products of it (AVX-512-BF16; fovea_plan_describe tells) and
     /// there are more than a few rows, each weight is rounded to BF16 before it meets its value: an error of at most
-    /// 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0. With AMX's tiles, which are taken before
+    /// 2^-8 sum_j weight_j |value_j|. Subnormal numbers in such products count as 0, and so do products that are (2^-127 times
+    /// 2^127 is 0). Products of AVX-512-BF16 want an even D, else they are float32's; keys an odd stride apart are copied for them,
+    /// or for up to 12 queries of a head left to float32. With AMX's tiles, which are taken before
     /// those, the sum that divides is one of rounded weights, too: an error of at most 2^-6.9 sum_j weight_j |value_j|. Where all
     /// three are F16, there is no dropout and the processor has tiles of that (AMX-FP16), weights are rounded to F16: an error of at
     /// most 2^-9.6 sum_j weight_j |value_j| + 2^-31 K max_j |value_j|.
@@ -1018,7 +1025,7 @@ extern "C" {
     ///   x F [...,Q,K], rank 2 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
     ///   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
     /// options may be NULL. Where x and out both are F16, or both BF16: off by at most 0.53 of the type's last place, beside
-    /// float32's rounding of the row's sum.
+    /// float32's rounding of the row's sum. Where out is F32, an x more than 87 (125.5 log 2) below its row's largest gives 0.
     /// ```
     pub fn fovea_masked_softmax(
         context: *const fovea_context,
@@ -1136,9 +1143,10 @@ extern "C" {
     ) -> fovea_status;
     /// Plans the call that fovea_attention would make. No data pointer is read, and all may be NULL, but sigma is. The
     /// workspace holds the projections: (B H Q + B Hkv K) x h floats for ADDITIVE and CONCAT, the smaller of B H Q x Dk and
-    /// B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN; and the weights in the order that the kernel reads, which each run
-    /// makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at most, with "amx" two and a half
-    /// times that. Keys behind every valid length of their batch entry are not projected, in sequences of 32 keys or more.
+    /// B Hkv K x Dq for BILINEAR, at most B Hkv K for GAUSSIAN, and the points it copies; and the weights in the order that
+    /// the kernel reads, which each run makes anew: h (Dq + Dk) or Dq Dk floats, h and Dk rounded up to a multiple of 64 at
+    /// most, with "amx" two and a half times that. Keys behind every valid length of their batch entry are not projected, in
+    /// sequences of 32 keys or more.
     pub fn fovea_attention_plan_create(
         context: *const fovea_context,
         score: *const fovea_score,

@@ -53,7 +53,7 @@ pub enum Precision {
     Highest = sys::FOVEA_PRECISION_HIGHEST,
     /// at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32, until a processor is known on which that is quicker
     High = sys::FOVEA_PRECISION_HIGH,
-    /// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
+    /// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or products below 2^-126 may count as 0: 2^-127 times 2^127 is then 0, not 1. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
     Medium = sys::FOVEA_PRECISION_MEDIUM,
 }
 
@@ -159,7 +159,8 @@ pub enum Activation {
 ///
 /// score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
 ///
-/// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not pass, or
+/// then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. Distances of ALiBi are
+/// whole numbers, exact up to 2^24 wherever the positions are, and past it rounded to float32. A key that does not pass, or
 /// whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes nothing, but
 /// for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is attended reaches the
 /// output. A score of +infinity makes its row's output and weights NaN, as the formula does, and its log-sum-exp +infinity
@@ -501,7 +502,10 @@ impl MatmulPackOptions {
 /// exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of the two
 /// projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them. The scores of
 /// GAUSSIAN are as good as those of the squared difference in float32, and never above 0: where |q|^2 + |k|^2 - 2 q.k would
-/// cancel, the difference itself is taken. An infinity in a query or key of
+/// cancel, the difference itself is taken. Points and sigma may be of any size: where scale / sigma^2 is not between 1e-20 and
+/// 1e20, copies of the points are compared, times a power of two. A key farther than 2^30 sigma may have a score of -infinity,
+/// as if it were masked, and coordinates beyond 2^157 sigma may count as that. With sigmas of 2^-40 to 2^40, and squares of
+/// distances within float32's range, each head likewise. An infinity in a query or key of
 /// BILINEAR may give NaN or an infinity: either side may be the one that is projected.
 /// ```
 ///

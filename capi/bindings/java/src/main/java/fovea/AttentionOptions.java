@@ -16,13 +16,14 @@ import java.lang.foreign.MemorySegment;
  * right there are query_offsets of length_b - Q, with FOVEA_CAUSAL or valid_lens of length_b; for causal alone,
  * valid_lens [B,Q] of length_b - Q + i + 1 will do.
  * <p>score(i, j) = softcap * tanh(scale * q_i . k_j / softcap) + bias(i, j) - slope * |position(i) - j|
- * <p>then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. A key that does not
- * pass, or whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value, changes
- * nothing, but for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that is
- * attended reaches the output. A score of +infinity makes its row's output and weights NaN, as the formula does,
- * and its log-sum-exp +infinity unless another score is NaN. A score more than 87 (125.5 log 2) below the largest
- * of its row, or of its part of the keys where those of few queries are split, has a weight of exactly 0: before
- * they are divided by their sum weights are never denormal, as results of fovea_exp may be.
+ * <p>then softmax over the keys that pass valid_lens, mask, causal, window and leave-one-out. Distances of ALiBi
+ * are whole numbers, exact up to 2^24 wherever the positions are, and past it rounded to float32. A key that does
+ * not pass, or whose bias is -infinity, is never read into the result: NaN or infinity there, in key or value,
+ * changes nothing, but for the values of an empty row under FOVEA_EMPTY_ROWS_UNIFORM. NaN in a key or value that
+ * is attended reaches the output. A score of +infinity makes its row's output and weights NaN, as the formula
+ * does, and its log-sum-exp +infinity unless another score is NaN. A score more than 87 (125.5 log 2) below the
+ * largest of its row, or of its part of the keys where those of few queries are split, has a weight of exactly 0:
+ * before they are divided by their sum weights are never denormal, as results of fovea_exp may be.
  * <p>All tensors are optional: NULL where not wanted. Those of rank 4 are given without the H axis where query has
  * rank 3 and without B and H where it has rank 2.
  * <p>Whatever is left out has its default. In C: {@code fovea_attention_options}.

@@ -20,8 +20,9 @@ public enum Precision {
    */
   HIGH(2),
   /**
-   * factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|. So it is for more than a few queries in
-   * the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
+   * factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or products below 2^-126 may
+   * count as 0: 2^-127 times 2^127 is then 0, not 1. So it is for more than a few queries in the scaled dot
+   * product, and in products of matrices and layers, on processors with AVX-512-BF16
    */
   MEDIUM(3);
 

@@ -24,8 +24,12 @@ import java.lang.foreign.MemorySegment;
  * of exponentials would overflow go another way. The error of a score is at most 2^-19 sum_u |v_u|, beside that of
  * the two projections and of a float32 sum of h numbers; where all arguments are small it is as small beside them.
  * The scores of GAUSSIAN are as good as those of the squared difference in float32, and never above 0: where |q|^2
- * + |k|^2 - 2 q.k would cancel, the difference itself is taken. An infinity in a query or key of BILINEAR may give
- * NaN or an infinity: either side may be the one that is projected.
+ * + |k|^2 - 2 q.k would cancel, the difference itself is taken. Points and sigma may be of any size: where scale /
+ * sigma^2 is not between 1e-20 and 1e20, copies of the points are compared, times a power of two. A key farther
+ * than 2^30 sigma may have a score of -infinity, as if it were masked, and coordinates beyond 2^157 sigma may
+ * count as that. With sigmas of 2^-40 to 2^40, and squares of distances within float32's range, each head
+ * likewise. An infinity in a query or key of BILINEAR may give NaN or an infinity: either side may be the one that
+ * is projected.
  * <p>Whatever is left out has its default. In C: {@code fovea_score}.
  */
 public final class Score {

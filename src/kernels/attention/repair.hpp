@@ -1,0 +1,145 @@
+// Rows of attention that came out not finite although their weights are, computed again (attention/driver.hpp). Either
+//
+//   values behind a mask   have weight 0, but 0 * NaN is NaN: the row goes by itself, with the masked values taken as 0
+//   sums before they are   left float32's range where their quotients do not: weights meet the values times 2^-31, which no
+//   divided                sum outgrows. What that makes subnormal is nothing beside sums of 2^128
+//
+// and what comes out has the very bits that it would have had. Where all values a task reads are finite it was the second, and
+// all its rows go together again.
+#pragma once
+
+#include "kernels/attention/empty_rows.hpp"
+#include "kernels/attention/logit_terms.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+// How a task's worker goes through rows again.
+struct Again {
+  float share = 1.0f;           // of each weight that meets a value
+  bool spares_masked = false;   // masked values are taken as 0
+  bool attends_finite = false;  // and all others were finite
+};
+
+// A tile of weights times `share`.
+FOVEA_NOINLINE void take_share(const ScoreTile &tile, float share) {
+  const Float factor(share);
+  if (tile.stride >= lanes) {
+    return tile.for_each([&](const Float &weight, int64_t, int64_t) FOVEA_INLINE_BODY { return weight * factor; });
+  }
+  for (int64_t i = 0; i < tile.keys * tile.stride; i += lanes) {
+    store(tile.scores + i, load(tile.scores + i) * factor);
+  }
+}
+
+// The values of a span, or of one as they lie if they are taken in pairs, without the masked ones.
+template <class Path, class Worker>
+FOVEA_INLINE RowSpan harmless_values(Worker &worker, const RowSpan &span, const bool *masked) {
+  const int64_t value_dim = worker.problem.sizes.value_dim;
+  for (int64_t j = 0; j < span.count; ++j) {
+    const void *row = element_at(span.data, span.dtype, j * span.stride);
+    worker.again.attends_finite =
+        worker.again.attends_finite && (masked[j] || rows_are_finite(row, span.dtype, 0, 1, value_dim));
+  }
+  if constexpr (Path::takes_pairs) {
+    auto *rows = reinterpret_cast<uint16_t *>(worker.harmless);
+    for (int64_t j = 0; j < span.count; ++j) {
+      const size_t bytes = static_cast<size_t>(value_dim) * sizeof(uint16_t);
+      uint16_t *to = rows + j * value_dim;
+      if (masked[j]) memset(to, 0, bytes);
+      if (!masked[j]) memcpy(to, span.template row_of<uint16_t>(j), bytes);
+    }
+    if constexpr (Path::few_rows) return {rows, value_dim, span.count, span.dtype};
+    float *pairs = worker.harmless + Worker::harmless_keys / 2 * value_dim;
+    pair_rows(rows, value_dim, span.count, value_dim, pairs);
+    return {pairs, value_dim, span.count};
+  } else {
+    for (int64_t j = 0; j < span.count; ++j) {
+      float *to = worker.harmless + j * value_dim;
+      if (masked[j]) memset(to, 0, static_cast<size_t>(value_dim) * sizeof(float));
+      if (!masked[j]) {
+        widen_rows(element_at(span.data, span.dtype, j * span.stride), span.dtype, 0, 1, value_dim, to, 0);
+      }
+    }
+    return {worker.harmless, value_dim, span.count};
+  }
+}
+
+// Path::add_values of a single row, with masked values taken as 0.
+template <class Path, class Worker>
+FOVEA_NOINLINE void add_harmless_values(Worker &worker, typename Worker::Band &band, const ScoreTile &tile,
+                                        const bool *masked) {
+  alignas(64) float rescale[Worker::rows] = {band.state.rescale[0]};
+  for (int64_t first = 0; first < tile.keys;) {
+    ScoreTile part = tile;
+    part.scores += first * tile.stride;
+    part.key += first;
+    part.keys = min_of(Worker::harmless_keys - part.key % Worker::harmless_keys, tile.keys - first);
+    const RowSpan given = {worker.values.row(part.key), worker.values.stride, part.keys, worker.values.dtype};
+    Path::add_values(band.out, harmless_values<Path>(worker, given, masked + first), worker.problem.sizes.value_dim, 1,
+                     part, rescale);
+    rescale[0] = 1.0f;
+    first += part.keys;
+  }
+}
+
+// First masked values may have been what was wrong, then sums, unless a value that is attended was.
+template <class Worker>
+FOVEA_NOINLINE void repair_row(Worker &worker, int64_t row) {
+  for (const float share : {1.0f, least_share}) {
+    alignas(64) float finite[Worker::rows] = {NAN};
+    worker.again = {.share = share, .spares_masked = true, .attends_finite = true};
+    worker.template attend<true>(row, 1);
+    worker.template store_outputs<true>(worker.bands[0], finite);
+    if (finite[0] == 0.0f || !worker.again.attends_finite) return;
+  }
+}
+
+template <class Worker>
+FOVEA_NOINLINE void repair_rows(Worker &worker, bool masked, float *finite) {
+  int64_t first = worker.last_key;
+  for (int64_t b = 0; b < worker.band_count; ++b) {
+    const KeyRange &any = worker.bands[b].table.any;
+    if (any.first < any.last) first = min_of(first, worker.first_key(worker.bands[b]));
+  }
+  const HeadSource &values = worker.values;
+  if (rows_are_finite(values.row(first), values.dtype, values.stride, worker.last_key - first, values.dim)) {
+    worker.again = {.share = least_share};
+    worker.template attend<true>(worker.task.row_begin, worker.task.row_count);
+    for (int64_t b = 0; b < worker.band_count; ++b) {
+      worker.template store_outputs<true>(worker.bands[b], finite + b * Worker::rows);
+    }
+    return;
+  }
+  for (int64_t r = 0; masked && r < worker.task.row_count; ++r) {
+    if (finite[r] != 0.0f) repair_row(worker, worker.task.row_begin + r);
+  }
+}
+
+// Whether a row was not finite. No repair helps one whose weights are not.
+template <class Worker>
+FOVEA_NOINLINE bool some_to_repair(const Worker &worker, float *finite) {
+  bool some = false;
+  for (int64_t b = 0; b < worker.band_count; ++b) {
+    const auto &state = worker.bands[b].state;
+    for (int64_t r = 0; r < worker.bands[b].row_count; ++r) {
+      float &its = finite[b * Worker::rows + r];
+      if (state.sum[r] == 0.0f || state.sum[r] != state.sum[r]) its = 0.0f;
+      some = some || its != 0.0f;
+    }
+  }
+  return some;
+}
+
+// finite: of all the task's rows, as store_outputs leaves it. Uses up the bands.
+template <class Worker>
+FOVEA_INLINE void repair(Worker &worker, bool masked, float *finite) {
+  bool wrong = false;
+  for (int64_t b = 0; b < worker.band_count; ++b) {
+    for (int64_t r = 0; r < worker.bands[b].row_count; ++r) wrong = wrong | (finite[b * Worker::rows + r] != 0.0f);
+  }
+  if (wrong && some_to_repair(worker, finite)) repair_rows(worker, masked, finite);
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
