@@ -14,15 +14,24 @@ static fovea_tensor tensor(float *data, int32_t rank, int64_t a, int64_t b, int6
 }
 
 static void test_positions(void) {
-  float x[4] = {1, 0, 0, 1}, y[4], slopes[2];
+  float x[4] = {1, 0, 0, 1}, y[4], slopes[2], turns[2], factor = 0;
   const fovea_tensor tx = tensor(x, 2, 0, 0, 2, 2), ty = tensor(y, 2, 0, 0, 2, 2);
-  const fovea_tensor heads = tensor(slopes, 1, 0, 0, 0, 2);
+  const fovea_tensor heads = tensor(slopes, 1, 0, 0, 0, 2), pairs = tensor(turns, 1, 0, 0, 0, 2);
+  const fovea_tensor one = tensor(&factor, 1, 0, 0, 0, 1);
+  fovea_rotary_frequencies_options linear;
   CHECK(fovea_positional_encoding(NULL, &ty, NULL) == FOVEA_OK);
   CHECK(y[0] == 0 && y[1] == 1 && near(y[2], sin(1.0)) && near(y[3], cos(1.0)));
   CHECK(fovea_add_positional_encoding(NULL, &tx, &ty, NULL) == FOVEA_OK);
   CHECK(y[0] == 1 && y[1] == 1 && near(y[3], 1 + cos(1.0)));
   CHECK(fovea_rotary(NULL, &tx, &ty, NULL) == FOVEA_OK);
   CHECK(y[0] == 1 && y[1] == 0 && near(y[2], -sin(1.0)) && near(y[3], cos(1.0)));
+  memset(&linear, 0, sizeof linear);
+  linear.struct_size = sizeof linear;
+  linear.kind = FOVEA_FREQUENCIES_LINEAR;
+  linear.base = 100;
+  linear.factor = 4;
+  CHECK(fovea_rotary_frequencies(&pairs, &one, &linear) == FOVEA_OK);
+  CHECK(near(turns[0], 0.25) && near(turns[1], 0.025) && factor == 1);
   CHECK(fovea_alibi_slopes(&heads) == FOVEA_OK);
   CHECK(near(slopes[0], 1.0 / 16) && near(slopes[1], 1.0 / 256));
 }

@@ -119,6 +119,14 @@ void give_parameters(OperandCall &call, bool in_one) {
   call.give("parameters.value_weight", {12, 10});
 }
 
+// What rotary takes together only: cosines and sines, and sections beside positions of as many; of three rows of `pairs`.
+void give_rotary(OperandCall &call, const std::string &path, int64_t pairs) {
+  call.give(path + ".cosines", {16, pairs});
+  call.give(path + ".sines", {16, pairs});
+  call.give(path + ".sections", {pairs}, FOVEA_I32);
+  call.give(path + ".positions", {2, 3}, FOVEA_I32);
+}
+
 std::vector<Setup> setups_of(const std::string &function) {
   const auto heads = [](OperandCall &call) { give_heads(call, true); };
   const auto prepared = [](OperandCall &call) {
@@ -150,10 +158,16 @@ std::vector<Setup> setups_of(const std::string &function) {
   if (function == "fovea_alibi_slopes") return {[](OperandCall &call) { call.give("out", {4}); }};
   if (function == "fovea_positional_encoding") return {[](OperandCall &call) { call.give("out", {3, 8}); }};
   if (function == "fovea_multi_head_attention") {
-    return scored("options.score", [](OperandCall &call) {
+    const auto packed_once = [](OperandCall &call) {
       give_sequences(call);
       call.argument("weights").pointer = mha_weights(call);
+    };
+    std::vector<Setup> all = scored("options.score", packed_once);
+    all.emplace_back([=](OperandCall &call) {
+      packed_once(call);
+      give_rotary(call, "options.rotary", 3);
     });
+    return all;
   }
   if (function == "fovea_multi_head_attention_once") {
     std::vector<Setup> all = scored("options.score", once);
@@ -161,7 +175,21 @@ std::vector<Setup> setups_of(const std::string &function) {
       give_sequences(call);
       give_parameters(call, true);
     });
+    all.emplace_back([=](OperandCall &call) {
+      once(call);
+      give_rotary(call, "options.rotary", 3);
+    });
     return all;
+  }
+  if (function == "fovea_rotary") {
+    const auto plain = [](OperandCall &call) {
+      call.give("x", {2, 3, 8});
+      call.give("out", {2, 3, 8});
+    };
+    return {plain, [=](OperandCall &call) {
+              plain(call);
+              give_rotary(call, "options", 4);
+            }};
   }
   if (function == "fovea_mha_weights_create") {
     return {[](OperandCall &call) { give_parameters(call, false); }, [](OperandCall &call) { give_parameters(call, true); }};
