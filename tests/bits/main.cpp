@@ -106,13 +106,19 @@ struct Sets {
 const std::string how_to_renew =
     "\nIf bits were meant to move, renew the files: ./dev bits. The commit says why (CONTRIBUTING.md, \"Bits\").";
 
+// A call that was added on a machine without this set, or of the other architecture, is in other files but not in this one: it
+// is told, and no failure.
 void compare(const std::string &file, const Hashes &found) {
-  Hashes pinned;
+  Hashes pinned, elsewhere;
   read(file, &pinned);
+  for (const char *other : {"base", "avx2", "neon64"}) read(other, &elsewhere);
   std::string lines;
+  int64_t unseen = 0;
   for (const auto &[name, hash] : found) {
     const auto at = pinned.find(name);
-    if (at == pinned.end()) {
+    if (at == pinned.end() && elsewhere.count(name) != 0) {
+      ++unseen;
+    } else if (at == pinned.end()) {
       lines += "\n  " + name + ": not in the file, now " + hash;
     } else if (at->second != hash) {
       lines += "\n  " + name + ": was " + at->second + ", now " + hash;
@@ -122,6 +128,10 @@ void compare(const std::string &file, const Hashes &found) {
     if (found.count(name) == 0) lines += "\n  " + name + ": in the file, but no call has this name";
   }
   if (!lines.empty()) FAIL_CHECK(path_of(file) << lines << how_to_renew);
+  if (unseen > 0) {
+    std::printf("%s: %lld calls are not pinned, as no machine with that set has run them yet: ./dev bits adds them\n",
+                file.c_str(), static_cast<long long>(unseen));
+  }
 }
 
 // The hashes of a set: those that are the same on every processor, those that go by its estimates, and how many are not
