@@ -181,6 +181,17 @@ std::vector<Setup> setups_of(const std::string &function) {
     });
     return all;
   }
+  if (function == "fovea_rotary_frequencies") {
+    return {[](OperandCall &call) {
+      auto &options = call.options<fovea_rotary_frequencies_options>("options");
+      options.kind = FOVEA_FREQUENCIES_LONGROPE;
+      options.base = 10000;
+      options.factor = 4;
+      options.original_length = 16;
+      for (const char *path : {"frequencies", "options.short_factors", "options.long_factors"}) call.give(path, {4});
+      call.give("attention_factor", {1});
+    }};
+  }
   if (function == "fovea_rotary") {
     const auto plain = [](OperandCall &call) {
       call.give("x", {2, 3, 8});
