@@ -141,8 +141,9 @@ Status select_kernels(const char *name, const char *origin, const Kernels **kern
   if (name == nullptr) {
     name = environment_name();
     origin = "the environment variable FOVEA_ISA";
+    if (name != nullptr && name[0] == '\0') name = nullptr;  // a variable that is set to nothing
   }
-  if (name == nullptr || name[0] == '\0') {
+  if (name == nullptr) {
     for (const Isa isa : all_sets) {
       if (isa != Isa::amx && kernels_of(isa) != nullptr) *kernels = isa == Isa::avx512 ? &unlimited : kernels_of(isa);
     }
