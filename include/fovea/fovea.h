@@ -15,8 +15,8 @@
  * Elements  Where a declaration says F for an element type, F32, F16 and BF16 are taken, each tensor's its own choice. What
  *           is computed is float32, with the bits that F32 tensors of these numbers give, and rounded once when it is
  *           stored: to nearest, ties to even, past the largest number to infinity; subnormal numbers and NaN are kept.
- *           fovea_exp, fovea_tanh, fovea_masked_softmax, fovea_layer_norm and fovea_rms_norm may compute with less than
- *           float32's digits where all their tensors have one type of 16 bits, and say by how much results are off then.
+ *           fovea_exp, fovea_tanh, fovea_masked_softmax, fovea_softmax, fovea_layer_norm and fovea_rms_norm may compute with
+ *           less than float32's digits where all their tensors have one type of 16 bits, and say how much results are off.
  * Empty     A call whose outputs have no elements is checked like any other, but for the values in its tensors: no data is
  *           looked at, and it takes neither memory nor time, however large its other sizes are.
  * Aliasing  An output must not overlap an input or another output, unless the declaration says "in place allowed". Tensors
@@ -430,7 +430,7 @@ typedef struct fovea_masked_softmax_options {
  *   x F [...,Q,K], rank 2 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
  *   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
  * options may be NULL. Where x and out both are F16, or both BF16: off by at most 0.53 of the type's last place, beside
- * float32's rounding of the row's sum. Where out is F32, an x more than 87 (125.5 log 2) below its row's largest gives 0. */
+ * float32's rounding of the row's sum. Unless both are BF16, an x more than 87 (125.5 log 2) below its row's largest gives 0. */
 FOVEA_API fovea_status fovea_masked_softmax(const fovea_context *context, const fovea_tensor *x,
                                             const fovea_tensor *valid_lens, const fovea_tensor *out,
                                             const fovea_masked_softmax_options *options);

@@ -1,9 +1,10 @@
 // Which kernels a plan takes where the processor has products of pairs of bfloat16, and what it says of that. Plans alone, so
-// on any machine (support/claimed_cpu.cpp).
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// on any machine with AVX-512, in which kernels reckon their scratch memory (support/claimed_cpu.cpp). Exits with 77 elsewhere.
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 #include <fovea/fovea.h>
 
+#include <cstdio>
 #include <string>
 
 #include "support/contexts.hpp"
@@ -116,4 +117,12 @@ TEST_SUITE("pair plans") {
       }
     }
   }
+}
+
+int main(int argc, char **argv) {
+  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
+    std::printf("no AVX-512 here: not tested\n");
+    return 77;
+  }
+  return doctest::Context(argc, argv).run();
 }

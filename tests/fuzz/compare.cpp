@@ -90,6 +90,11 @@ bool has_batch(const Frame &frame, const Outcome &outcome) {
     if (node.slot->kind == Kind::buffer) apart = false;  // of a plan for the whole batch
     // Rotary's positions then begin with an axis of sections, where the shape that was read has the batch.
     if (node.tensor >= 0 && node.given && std::strcmp(node.slot->name, "sections") == 0) apart = false;
+    // And those of each section pass for those of each entry where there are as many.
+    if (node.tensor >= 0 && node.given && std::strcmp(node.slot->name, "positions") == 0) {
+      const Tensor &positions = frame.tensors[static_cast<size_t>(node.tensor)];
+      if (positions.view.rank > 1 && positions.batch_axis < 0) apart = false;
+    }
     if (node.handle == nullptr) return;
     const FunctionRow *maker = node.handle->made_by == nullptr ? nullptr : node.handle->made_by->function;
     for (size_t n = 0; maker != nullptr && n < maker->slot_count; ++n) {

@@ -359,8 +359,12 @@ class Execution {
     if (status == FOVEA_OUT_OF_MEMORY && !may_lack_memory()) wrong("out of memory: " + shown);
   }
 
-  // Only where large sizes were asked for may memory lack.
+  // Only where large sizes were asked for may memory lack: by arguments, or by saved bytes, of a cache without positions, say,
+  // which is to have some now.
   bool may_lack_memory() const {
+    for (size_t n = 0; n < frame_.function->slot_count; ++n) {
+      if (frame_.function->slots[n].kind == Kind::bytes) return true;
+    }
     if (!frame_.spoiled) return false;
     return std::all_of(frame_.tensors.begin(), frame_.tensors.end(), [](const Tensor &t) { return !t.output; });
   }

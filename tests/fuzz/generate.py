@@ -203,7 +203,8 @@ class Tables:
         call = f"{name}({', '.join(passed)})"
         call = call if result == "nothing" else f"r.{result} = {call}"
         slots, count = self.array("SlotRow", rows)
-        inexact = re.search(r"((?:fovea_\w+(?:,| and) )*fovea_\w+) may compute with less", self.interface["conventions"])
+        conventions = " ".join(self.interface["conventions"].split())
+        inexact = re.search(r"((?:fovea_\w+(?:,| and) )*fovea_\w+) may compute with less", conventions)
         row = (f'{{.name = "{name}", .slots = {slots}, .slot_count = {count}, .result = ResultKind::{result}, '
                f".call = []([[maybe_unused]] const Word *a, [[maybe_unused]] Result &r) {{ {call}; }}, "
                f".inexact_narrow = {'true' if inexact and name in inexact[1] else 'false'}}}")

@@ -40,7 +40,7 @@ void spoil_tensor(Choices &choices, Frame &frame, Node &node) {
     case 5: view.dtype = static_cast<fovea_dtype>(choices.below(14)) - 1; break;
     case 6: view.dtype = choices.chance(128) ? INT32_MAX : INT32_MIN; break;
     case 7: tensor.data = DataKind::null; break;
-    case 8: tensor.skew = 1; break;
+    case 8: tensor.skew = element_size(view.dtype) > 1 ? 1 : 0; break;  // single bytes lie anywhere
     case 9: node.given = false; break;
     default:  // in the memory of another, some elements on
       if (frame.tensors.size() > 1) {

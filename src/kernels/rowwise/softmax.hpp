@@ -32,9 +32,9 @@ FOVEA_INLINE float run_max(const X *x, int64_t count) {
   return horizontal_max(larger(larger(most[0], most[1]), larger(most[2], most[3])));
 }
 
-// What makes the powers of rows of that type: 2^(factor * d), maybe times another power of two, which their sum has, too.
-template <class Out>
-using RowExp2 = LiftedExp2<same_type<Out, Bfloat16> ? bfloat16_lift : 0>;
+// What makes the powers of rows: 2^(factor * d), of bfloat16 throughout times another power of two, which their sum has, too.
+template <class X, class Out>
+using RowExp2 = LiftedExp2<same_type<X, Bfloat16> && same_type<Out, Bfloat16> ? bfloat16_lift : 0>;
 
 // store_to(j, powers, n) gets e^{x[j] - row_max}, as Exp2 makes it, for i <= j < count, n of them at a time: whole
 // registers, then the last, incomplete one, behind which are zeros. Returns the sum of all and of sum's lanes.
@@ -208,7 +208,7 @@ FOVEA_INLINE void softmax_row(const SoftmaxRow &row, const SoftmaxRows &rows, fl
   auto *out = static_cast<Out *>(row.out);
   const float row_max = row_max_of(x, row.valid_len);
   if (done_as_empty<X, Out>(row, rows, row_max)) return;
-  using Exp2 = RowExp2<Out>;
+  using Exp2 = RowExp2<X, Out>;
   const bool waits = row.valid_len <= most_waiting_powers;
   const float sum =
       waits ? row_powers<Exp2>(x, row.valid_len, row_max, powers) : row_sum<Exp2>(x, row.valid_len, row_max);

@@ -62,7 +62,7 @@ struct LeavingRow {
 template <class X, class Out>
 FOVEA_INLINE float exponentials_beside(const SoftmaxRow &row, float *powers, float row_max, LeavingRow<Out> &before,
                                        const X *later_x) {
-  const RowExp2<Out> exp(log2_of_e);
+  const RowExp2<X, Out> exp(log2_of_e);
   const auto *x = static_cast<const X *>(row.x);
   const Float maximum = splat(row_max);
   Float sum = zero();
@@ -77,7 +77,7 @@ FOVEA_INLINE float exponentials_beside(const SoftmaxRow &row, float *powers, flo
   }
   leaving.finish();
   before = leaving;
-  return exponentials_from<RowExp2<Out>>(
+  return exponentials_from<RowExp2<X, Out>>(
       together, x, row.valid_len, maximum, sum,
       [&](int64_t i, const Float &power, int64_t) FOVEA_INLINE_BODY { store(powers + i, power); });
 }

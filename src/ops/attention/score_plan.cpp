@@ -48,7 +48,8 @@ struct GaussianFactor {
 
 // Where that factor is far from 1, squares of differences may leave float32's range, and so may the factor: points are copied
 // times a power of two that makes it about 2^60. Results have the bits of such points, which are those of all scales that
-// need no copy: kernels' factors are of this range.
+// need no copy: kernels' factors are of this range. Points grow by no more than 2^90, so that those up to 2^37 stay apart beside
+// the least sigma of all.
 Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
   constexpr double least = 1e-20, largest = 1e20;
   const AttentionSizes &sizes = problem->sizes;
@@ -60,7 +61,7 @@ Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, Score
   const double factor = GaussianFactor(call.score.sigma, problem->logits.scale).value;
   problem->logits.scale = static_cast<float>(factor);
   if (factor == 0.0 || (std::fabs(factor) > least && std::fabs(factor) < largest)) return FOVEA_OK;
-  const int shift = (60 - std::ilogb(factor)) / 2;
+  const int shift = std::max((60 - std::ilogb(factor)) / 2, -90);
   problem->logits.scale = static_cast<float>(std::ldexp(factor, 2 * shift));
   plan->point_factor = std::ldexp(1.0, -shift);
   copy_rows({.dtype = Dtype::f32, .heads = sizes.heads, .length = sizes.query_len, .dim = sizes.head_dim}, sizes.batch,

@@ -1025,7 +1025,7 @@ extern "C" {
     ///   x F [...,Q,K], rank 2 to 6, out F of the same shape; in place allowed when data, strides and types are the same.
     ///   valid_lens NULL, [B] or [B,Q], I32 or I64, each in [0, K], B being x's first axis (1 for rank 2), any strides.
     /// options may be NULL. Where x and out both are F16, or both BF16: off by at most 0.53 of the type's last place, beside
-    /// float32's rounding of the row's sum. Where out is F32, an x more than 87 (125.5 log 2) below its row's largest gives 0.
+    /// float32's rounding of the row's sum. Unless both are BF16, an x more than 87 (125.5 log 2) below its row's largest gives 0.
     /// ```
     pub fn fovea_masked_softmax(
         context: *const fovea_context,
