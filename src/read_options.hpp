@@ -29,8 +29,8 @@ inline constexpr size_t first_size<fovea_attention_buffers> = offsetof(fovea_att
 template <>
 inline constexpr size_t first_size<fovea_rotary_options> = offsetof(fovea_rotary_options, frequencies);
 template <>
-inline constexpr size_t first_size<fovea_positional_encoding_options> =
-    offsetof(fovea_positional_encoding_options, flags);
+inline constexpr size_t first_size<fovea_positional_encoding_options> = offsetof(fovea_positional_encoding_options,
+                                                                                 flags);
 
 // A zero that nobody says is meant.
 template <class Number>

@@ -77,7 +77,8 @@ void print_overview() {
   std::printf(
       "  Float32, instruction set %s, %d threads. The limit is what the machine reached right before and after:\n"
       "  multiply-adds in registers, or reading or copying the case's own memory. It varies with the machine's other\n"
-      "  work. The masked softmax of this size lies in the caches, which copy faster than exponentials can be computed:\n"
+      "  work. The masked softmax of this size lies in the caches, which copy faster than exponentials can be "
+      "computed:\n"
       "  a small share is no fault there; of tensors in memory it reaches 80 %%. ./dev bench measures all cases.\n",
       best.isa.c_str(), best.threads);
 }

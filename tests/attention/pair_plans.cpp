@@ -51,7 +51,8 @@ Planned plan(const Call &call) {
   options.precision = call.precision;
   if (call.weights) options.weights = &weights;
   fovea_plan *made = nullptr;
-  REQUIRE_OK(fovea_attention_plan_create(shared_context("avx512"), &score, &query, &key, &value, &out, &options, &made));
+  REQUIRE_OK(
+      fovea_attention_plan_create(shared_context("avx512"), &score, &query, &key, &value, &out, &options, &made));
   char text[512];
   fovea_plan_describe(made, text, sizeof text);
   const Planned planned = {text, fovea_plan_workspace_size(made)};
@@ -120,7 +121,8 @@ TEST_SUITE("pair plans") {
 }
 
 int main(int argc, char **argv) {
-  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
+  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
+      !__builtin_cpu_supports("avx512vl")) {
     std::printf("no AVX-512 here: not tested\n");
     return 77;
   }

@@ -295,8 +295,8 @@ TEST_SUITE("range") {
     for (float sigma : {1e-36f, 1e-42f}) {
       CAPTURE(sigma);
       Random random(base_seed());
-      AttentionProblem problem = make_scored(
-          FOVEA_SCORE_GAUSSIAN, {.query_len = 5, .key_len = 9, .head_dim = 2, .value_dim = 3}, 1, random);
+      AttentionProblem problem =
+          make_scored(FOVEA_SCORE_GAUSSIAN, {.query_len = 5, .key_len = 9, .head_dim = 2, .value_dim = 3}, 1, random);
       problem.score->sigma = sigma;
       problem.key.fill([n = 0]() mutable { return 1e20f * static_cast<float>(++n); });
       problem.query.fill([n = 0]() mutable { return 1e20f * static_cast<float>(++n); });

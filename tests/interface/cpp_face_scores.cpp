@@ -181,10 +181,12 @@ TEST_CASE("positions") {
     fovea::rotary(Tensor(four, {1, 4}), Tensor(turned, {1, 4}), still);
     check_near(turned, {1, 0, 0, 7});
   }
-  check_error(FOVEA_BAD_VALUE, "options.base is 0",
-              [&] { fovea::rotary(Tensor(four, {1, 4}), Tensor(turned, {1, 4}), {.base = 0.0f}); });
-  check_error(FOVEA_BAD_VALUE, "options.base is 0",
-              [&] { fovea::positional_encoding(Tensor(table, {2, 3}), {.base = 0.0f}); });
+  check_error(FOVEA_BAD_VALUE, "options.base is 0", [&] {
+    fovea::rotary(Tensor(four, {1, 4}), Tensor(turned, {1, 4}), {.base = 0.0f});
+  });
+  check_error(FOVEA_BAD_VALUE, "options.base is 0", [&] {
+    fovea::positional_encoding(Tensor(table, {2, 3}), {.base = 0.0f});
+  });
 
   Floats slopes(2);
   fovea::alibi_slopes(slopes);

@@ -203,7 +203,8 @@ std::vector<Setup> setups_of(const std::string &function) {
             }};
   }
   if (function == "fovea_mha_weights_create") {
-    return {[](OperandCall &call) { give_parameters(call, false); }, [](OperandCall &call) { give_parameters(call, true); }};
+    return {[](OperandCall &call) { give_parameters(call, false); },
+            [](OperandCall &call) { give_parameters(call, true); }};
   }
   if (function == "fovea_matmul_packed") {
     return {[](OperandCall &call) {

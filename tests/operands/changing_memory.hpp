@@ -20,8 +20,8 @@ namespace testing {
 class ChangingMemory {
  public:
   ChangingMemory() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-    memory_ = static_cast<std::byte *>(
-        mmap(nullptr, page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    memory_ =
+        static_cast<std::byte *>(mmap(nullptr, page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     open_ = this;
     struct sigaction action = {};
     action.sa_flags = SA_SIGINFO;
@@ -63,7 +63,8 @@ class ChangingMemory {
   static void on_access(int, siginfo_t *info, void *context) {
     auto *const at = static_cast<std::byte *>(info->si_addr);
     if (at < open_->memory_ || at >= open_->memory_ + open_->page_) {
-      sigaction(SIGSEGV, &open_->before_[0], nullptr);  // somewhere else: the instruction comes again, and ends the test
+      sigaction(SIGSEGV, &open_->before_[0],
+                nullptr);  // somewhere else: the instruction comes again, and ends the test
       return;
     }
     mprotect(open_->memory_, open_->page_, PROT_READ | PROT_WRITE);

@@ -47,7 +47,9 @@ class OperandCall {
 
   // A contiguous tensor of its own memory: of floats 0.5 and more, of integers and booleans `number`.
   void give(Slot &slot, const Shape &shape, fovea_dtype dtype = FOVEA_F32, int64_t number = 1);
-  void give(const std::string &path, const Shape &shape, fovea_dtype dtype = FOVEA_F32) { give(slot(path), shape, dtype); }
+  void give(const std::string &path, const Shape &shape, fovea_dtype dtype = FOVEA_F32) {
+    give(slot(path), shape, dtype);
+  }
   void take(Slot &slot);
 
   // A function that makes a plan: makes and runs it.
@@ -67,7 +69,8 @@ class OperandCall {
   std::vector<std::shared_ptr<void>> kept;  // handles that arguments point to
 
  private:
-  void add_slots(const std::vector<TableMember> &members, std::vector<const TableMember *> *way, const std::string &path);
+  void add_slots(const std::vector<TableMember> &members, std::vector<const TableMember *> *way,
+                 const std::string &path);
   void *struct_at(const std::string &path);
   const void **place_of(const Slot &slot);
   fovea_status run_plan(fovea_plan *plan);

@@ -75,7 +75,8 @@ TEST_SUITE("operands") {
       CHECK(!paths.empty());  // else base_calls.cpp has no good call
       for (const std::string &path : paths) {
         CAPTURE(path);
-        if (name == "fovea_prepared_keys_create" && path == "score.sigmas") continue;  // keys are projected: no Gaussian
+        if (name == "fovea_prepared_keys_create" && path == "score.sigmas")
+          continue;  // keys are projected: no Gaussian
         CHECK(together.count({path, path}) == 1);
         for (const std::string &output : outputs) {
           CAPTURE(output);
@@ -109,8 +110,8 @@ TEST_SUITE("operands") {
     const auto random_tensor = [&](const Shape &shape, bool contiguous, fovea_dtype dtype) {
       const int64_t size = dtype == FOVEA_BF16 ? 2 : 4;
       fovea_tensor tensor = fovea_tensor_contiguous(
-          memory.data() + 2 * middle + 4 * random.integer(-40, 40) + (size == 2 ? 2 * random.integer(0, 1) : 0), dtype, 3,
-          shape.data());
+          memory.data() + 2 * middle + 4 * random.integer(-40, 40) + (size == 2 ? 2 * random.integer(0, 1) : 0), dtype,
+          3, shape.data());
       for (int axis = 0; axis < (contiguous ? 2 : 3); ++axis) {
         tensor.strides[axis] = random.chance(0.1) ? 0 : random.integer(-most_stride, most_stride);
       }

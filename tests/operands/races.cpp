@@ -17,7 +17,8 @@ namespace {
 
 // Numbers that were good when they were checked, and those that lead far outside.
 template <typename Integer>
-constexpr Integer kBad[] = {std::numeric_limits<Integer>::max(), std::numeric_limits<Integer>::min(), -1, 1 << 29, 4096};
+constexpr Integer kBad[] = {std::numeric_limits<Integer>::max(), std::numeric_limits<Integer>::min(), -1, 1 << 29,
+                            4096};
 
 bool is_answer(fovea_status status) {
   return status == FOVEA_OK || status == FOVEA_BAD_VALUE || status == FOVEA_BAD_SHAPE;
@@ -27,7 +28,8 @@ bool is_answer(fovea_status status) {
 template <typename Integer>
 void flip(std::byte *data, size_t count, const std::atomic<bool> &stop) {
   for (size_t turn = 0; !stop; ++turn) {
-    const Integer number = turn % 2 == 0 ? static_cast<Integer>(turn / 2 % 2) : kBad<Integer>[turn / 2 % std::size(kBad<Integer>)];
+    const Integer number =
+        turn % 2 == 0 ? static_cast<Integer>(turn / 2 % 2) : kBad<Integer>[turn / 2 % std::size(kBad<Integer>)];
     for (size_t n = 0; n < count; ++n) {
       __atomic_store_n(reinterpret_cast<Integer *>(data) + n, number, __ATOMIC_RELAXED);
     }
@@ -38,7 +40,8 @@ void run_while_flipping(OperandCall &call, const Slot &slot) {
   std::atomic<bool> stop = false;
   auto *const data = static_cast<std::byte *>(slot.tensor.data);
   std::thread writer([&] {
-    slot.tensor.dtype == FOVEA_I64 ? flip<int64_t>(data, slot.bytes() / 8, stop) : flip<int32_t>(data, slot.bytes() / 4, stop);
+    slot.tensor.dtype == FOVEA_I64 ? flip<int64_t>(data, slot.bytes() / 8, stop)
+                                   : flip<int32_t>(data, slot.bytes() / 4, stop);
   });
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   while (std::chrono::steady_clock::now() < end) {

@@ -52,7 +52,8 @@ struct Problem {
     const auto usual = [this](auto number, uint32_t given) { return number == 0 && (flags & given) == 0; };
     return {.rotary_dim = usual(rotary_dim, FOVEA_ROTARY_DIM_GIVEN) ? dim() : rotary_dim,
             .base = usual(base, FOVEA_ROTARY_BASE_GIVEN) ? 10000 : static_cast<double>(base),
-            .position_scale = usual(position_scale, FOVEA_ROTARY_POSITION_SCALE_GIVEN) ? 1 : static_cast<double>(position_scale),
+            .position_scale =
+                usual(position_scale, FOVEA_ROTARY_POSITION_SCALE_GIVEN) ? 1 : static_cast<double>(position_scale),
             .interleaved = (flags & FOVEA_ROTARY_INTERLEAVED) != 0,
             .inverse = (flags & FOVEA_ROTARY_INVERSE) != 0};
   }

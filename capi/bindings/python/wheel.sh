@@ -13,10 +13,10 @@ python=$tools/bin/python
 
 # only PATTERN...: the one file there is.
 only() {
-  [ $# -eq 1 ] && [ -e "$1" ] || {
+  if [ $# -ne 1 ] || [ ! -e "$1" ]; then
     echo "one file was expected: $*" >&2
     exit 1
-  }
+  fi
   echo "$1"
 }
 

@@ -126,7 +126,8 @@ FOVEA_NOINLINE bool parts_are_finite(const MergeRow &row) {
   bool finite = true;
   for (int64_t s = 0; finite && s < row.parts; ++s) {
     if (row.lses[s * row.lse_stride] == -__builtin_inff()) continue;
-    finite = rows_are_finite(element_at(row.outs, row.outs_type, s * row.out_stride), row.outs_type, 0, 1, row.value_dim);
+    finite =
+        rows_are_finite(element_at(row.outs, row.outs_type, s * row.out_stride), row.outs_type, 0, 1, row.value_dim);
   }
   return finite;
 }

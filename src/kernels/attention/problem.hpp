@@ -148,7 +148,8 @@ struct AttentionProblem {
 // Of a batch entry: what is added to a query's number to give its position; `offset` where none has its own.
 [[gnu::always_inline]] inline int64_t query_offset(const KeyPattern &pattern, int64_t batch, int64_t offset) {
   if (pattern.query_offsets == nullptr) return offset;
-  const int64_t own = read_integer(pattern.query_offsets, pattern.query_offsets_64bit, batch * pattern.query_offsets_stride);
+  const int64_t own =
+      read_integer(pattern.query_offsets, pattern.query_offsets_64bit, batch * pattern.query_offsets_stride);
   return clamp_to(own, -largest_length, largest_length);
 }
 

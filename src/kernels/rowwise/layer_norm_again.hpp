@@ -63,7 +63,8 @@ FOVEA_NOINLINE bool normed_times(float factor, int64_t r, const NormRows &rows) 
   for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
     const int64_t count = min_of(norm_chunk, rows.dim - begin);
     if (rows.dim > norm_chunk) read(begin);
-    if (row.sum != nullptr) read_times(1.0f, row, rows, begin, count, sum);  // before either is written over x or residual
+    if (row.sum != nullptr)
+      read_times(1.0f, row, rows, begin, count, sum);  // before either is written over x or residual
     weights.read(rows, begin, count);
     put_chunk_of(one, 0, moments, spread, weights, y, begin, count);
     if (row.sum != nullptr) narrow_row(sum, count, element_at(row.sum, rows.types.sum, begin), rows.types.sum);

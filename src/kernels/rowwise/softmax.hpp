@@ -184,9 +184,9 @@ FOVEA_NOINLINE float row_max_of(const X *x, int64_t count) {
 // The powers of count <= most_waiting_powers elements; returns their sum.
 template <class Exp2, class X>
 FOVEA_NOINLINE float row_powers(const X *x, int64_t count, float row_max, float *powers) {
-  return exponentials_from<Exp2>(
-      0, x, count, splat(row_max), zero(),
-      [&](int64_t i, const Float &power, int64_t) FOVEA_INLINE_BODY { store(powers + i, power); });
+  return exponentials_from<Exp2>(0, x, count, splat(row_max), zero(),
+                                 [&](int64_t i, const Float &power, int64_t)
+                                     FOVEA_INLINE_BODY { store(powers + i, power); });
 }
 
 // The same of a longer row: the sum alone.

@@ -77,9 +77,9 @@ FOVEA_INLINE float exponentials_beside(const SoftmaxRow &row, float *powers, flo
   }
   leaving.finish();
   before = leaving;
-  return exponentials_from<RowExp2<X, Out>>(
-      together, x, row.valid_len, maximum, sum,
-      [&](int64_t i, const Float &power, int64_t) FOVEA_INLINE_BODY { store(powers + i, power); });
+  return exponentials_from<RowExp2<X, Out>>(together, x, row.valid_len, maximum, sum,
+                                            [&](int64_t i, const Float &power, int64_t)
+                                                FOVEA_INLINE_BODY { store(powers + i, power); });
 }
 
 template <class X, class Out>

@@ -20,9 +20,9 @@ struct AttentionPlan {
   AttentionProblem problem;
   ScorePlan score;
   AttentionPath path;
-  Tiles tiles;   // granted: attention is on them; refused: it would be
+  Tiles tiles;                     // granted: attention is on them; refused: it would be
   const char *without_pairs = "";  // why all is bfloat16 and products of pairs are not taken, as plans describe it
-  int64_t rows;  // query rows that share a key/value head
+  int64_t rows;                    // query rows that share a key/value head
   int64_t rows_per_task;
   int64_t row_blocks;
   int64_t keys_per_split;

@@ -155,9 +155,9 @@ void Reader::keep(napi_value typed_array, const std::string &name) {
   if (!call.asynchronous) return;  // nothing else happens meanwhile
   KeptMemory kept = keep_memory(typed_array);
   if (kept.may_shrink)
-    refuse("FOVEA_BAD_VALUE",
-           name + " lies in a resizable ArrayBuffer, which could shrink during an asynchronous call: "
-                  "use the Sync form, or a buffer of one size");
+    refuse("FOVEA_BAD_VALUE", name +
+                                  " lies in a resizable ArrayBuffer, which could shrink during an asynchronous call: "
+                                  "use the Sync form, or a buffer of one size");
   call.memory.push_back(std::move(kept.memory));
 }
 

@@ -14,8 +14,8 @@ KeptMemory keep_memory(napi_value typed_array) {
   std::memcpy(static_cast<void *>(&value), &typed_array, sizeof value);
   const v8::Local<v8::Value> buffer = value.As<v8::ArrayBufferView>()->Buffer();
   const bool shared = buffer->IsSharedArrayBuffer();  // which only ever grows, where it is
-  const std::shared_ptr<v8::BackingStore> store = shared ? buffer.As<v8::SharedArrayBuffer>()->GetBackingStore()
-                                                         : buffer.As<v8::ArrayBuffer>()->GetBackingStore();
+  const std::shared_ptr<v8::BackingStore> store =
+      shared ? buffer.As<v8::SharedArrayBuffer>()->GetBackingStore() : buffer.As<v8::ArrayBuffer>()->GetBackingStore();
 #if V8_MAJOR_VERSION >= 11
   const bool may_shrink = !shared && store && store->IsResizableByUserJavaScript();
 #else

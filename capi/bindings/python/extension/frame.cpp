@@ -155,7 +155,8 @@ bool Frame::fill_text(const Member &member, PyObject *value, void *place) {
   if (text_ != nullptr) return too_many();
   text_ = PyUnicode_AsUTF8String(value);
   char *bytes = nullptr;
-  if (text_ == nullptr || PyBytes_AsStringAndSize(text_, &bytes, nullptr) != 0) {  // which refuses one with a NUL inside
+  if (text_ == nullptr ||
+      PyBytes_AsStringAndSize(text_, &bytes, nullptr) != 0) {  // which refuses one with a NUL inside
     name_error(member.name);
     return false;
   }

@@ -58,7 +58,8 @@ bool View::open(PyObject *object, const char *name, bool output, fovea_dtype for
   if (type.runs_code) ++foreign_code_runs;
   if (type.is_torch && !settle_sign(name, output)) return false;
   if (type.exchange != nullptr) return open_by(Way::torch, name, output);
-  if (type.is_masked) return refuse(name, FOVEA_BAD_VALUE, "a masked array, whose mask would not be seen; fill it first");
+  if (type.is_masked)
+    return refuse(name, FOVEA_BAD_VALUE, "a masked array, whose mask would not be seen; fill it first");
   if (type.is_numpy) return open_by(Way::numpy, name, output);
   if (PyObject_CheckBuffer(object) != 0) return open_by(Way::buffer, name, output);
   return open_by(Way::capsule, name, output);
@@ -112,7 +113,8 @@ bool View::confirm(const char *name) {
 
 bool View::take(const DlTensor &described, const char *name) {
   if (described.rank < 0 || described.rank > FOVEA_MAX_RANK) return refuse_rank(name, described.rank);
-  if (described.device_type == kDlCuda) return refuse(name, FOVEA_BAD_VALUE, "it lies on a GPU, expected the CPU's memory");
+  if (described.device_type == kDlCuda)
+    return refuse(name, FOVEA_BAD_VALUE, "it lies on a GPU, expected the CPU's memory");
   const fovea_status status = fovea_tensor_from_dlpack(&described, &tensor);
   if (status == FOVEA_BAD_DTYPE) {
     name_elements(described, foreign_);
@@ -157,7 +159,8 @@ bool View::from_torch(const char *name) {
 
 bool View::from_numpy(const char *name, bool output) {
   const Reference capsule(array_struct_of(object_));
-  const auto *array = capsule ? static_cast<const ArrayStruct *>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+  const auto *array =
+      capsule ? static_cast<const ArrayStruct *>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
   if (array == nullptr) return failed(name);
   DlTensor described{};
   if (!describe_kind(array->kind, array->item_size, described)) {
@@ -226,7 +229,8 @@ bool View::describe_buffer(const char *name, bool &known_elements) {
   if (rank < 0 || rank > FOVEA_MAX_RANK) return refuse_rank(name, rank);
   if (buffer_.itemsize <= 0 || buffer_.len < 0) return refuse(name, FOVEA_BAD_DTYPE, "its elements have no size");
   for (int axis = 0; buffer_.suboffsets != nullptr && axis < rank; ++axis) {
-    if (buffer_.suboffsets[axis] >= 0) return refuse(name, FOVEA_BAD_STRIDE, "its rows lie behind pointers (suboffsets)");
+    if (buffer_.suboffsets[axis] >= 0)
+      return refuse(name, FOVEA_BAD_STRIDE, "its rows lie behind pointers (suboffsets)");
   }
   const Py_ssize_t count = buffer_.len / buffer_.itemsize;
   const Py_ssize_t *shape = buffer_.shape;
@@ -264,7 +268,8 @@ bool View::from_dlpack(const char *name, bool output) {
     PyErr_Clear();
     const Reference type(PyType_GetName(Py_TYPE(object_)));
     if (type) {
-      PyErr_Format(PyExc_TypeError, "%s: an array is wanted (NumPy, DLPack, buffer protocol), not %U", name, type.get());
+      PyErr_Format(PyExc_TypeError, "%s: an array is wanted (NumPy, DLPack, buffer protocol), not %U", name,
+                   type.get());
     }
     return false;
   }
@@ -279,7 +284,8 @@ bool View::from_dlpack(const char *name, bool output) {
   if (!capsule) return failed(name);
   if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned") != 0) {
     auto *managed = static_cast<DlManagedVersioned *>(PyCapsule_GetPointer(capsule.get(), "dltensor_versioned"));
-    if (managed->major != 1) return refuse(name, FOVEA_BAD_VALUE, "its __dlpack__ speaks a version of DLPack later than 1");
+    if (managed->major != 1)
+      return refuse(name, FOVEA_BAD_VALUE, "its __dlpack__ speaks a version of DLPack later than 1");
     if (PyCapsule_SetName(capsule.get(), "used_dltensor_versioned") != 0) return false;
     managed_versioned_ = managed;
     if (output && (managed->flags & kDlReadOnly) != 0) return refuse(name, FOVEA_BAD_VALUE, "the array is read-only");

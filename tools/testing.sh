@@ -1,0 +1,145 @@
+# shellcheck shell=sh
+# ./dev's tests, for ./dev, which reads this file: the builds that are tested, what their tests counted, the command itself.
+
+passed=0
+failed=0
+skipped=0
+
+# Adds what Meson's summary counted; without a summary the run itself broke, which is one failure.
+count_results() {
+  counts=$(awk '
+    /^(Ok|Expected Fail): +[0-9]+ *$/ { ok += $NF; seen = 1 }
+    /^(Fail|Unexpected Pass|Timeout): +[0-9]+ *$/ { bad += $NF; seen = 1 }
+    /^Skipped: +[0-9]+ *$/ { skip += $NF; seen = 1 }
+    END { if (!seen) bad = 1; print ok + 0, bad + 0, skip + 0 }' "$1")
+  # shellcheck disable=SC2086 # three numbers
+  set -- $counts
+  passed=$((passed + $1))
+  failed=$((failed + $2))
+  skipped=$((skipped + $3))
+}
+
+# run_tests NAME ARGUMENT...: Meson's tests of build/NAME, seen as they finish, then counted.
+run_tests() {
+  name=$1
+  shift
+  log=${logs:?}/test-$name.log
+  { meson test -C "${build:?}/$name" --no-rebuild --print-errorlogs --num-processes "$(jobs)" "$@" 2>&1 || true; } |
+    tee "$log"
+  count_results "$log"
+}
+
+# No build may have warnings. With other compilers than those promised to give none, that is told and no more.
+check_warnings() {
+  if grep -q 'warning: ' "$logs/compile-$1.log"; then
+    warn "the build has warnings, see $logs/compile-$1.log"
+    # shellcheck disable=SC2086 # CXX may carry a wrapper
+    case $(${CXX:-c++} -dumpversion) in 12 | 14.0.*) failed=$((failed + 1)) ;; esac # GCC 12, Clang 14
+  fi
+}
+
+command_test() {
+  extent=${1:-default}
+  if [ $# -gt 1 ]; then bad_usage "test takes at most one argument"; fi
+  case $extent in
+    fast) steps 4 ;;
+    default) steps 6 ;;
+    all) if [ "${machine:?}" = x86_64 ]; then steps 8; else steps 6; fi ;;
+    *) bad_usage "test takes fast or all, not '$extent'" ;;
+  esac
+  want_build_tools
+  want_test_tools
+  if [ "$extent" = all ]; then want_all_test_tools; fi
+  prepare
+
+  step "build"
+  configure_release
+  compile release
+  check_warnings release
+  step "tests"
+  if [ "$extent" = all ]; then run_tests release; else run_tests release --no-suite long; fi
+
+  if [ "$extent" != fast ]; then
+    step "build with the address and undefined-behaviour sanitizers"
+    configure_sanitize
+    compile sanitize
+    check_warnings sanitize
+    step "tests with the sanitizers"
+    run_sanitized
+  fi
+  if [ "$extent" = all ] && [ "$machine" = x86_64 ]; then
+    step "build for 64-bit Arm"
+    configure_arm
+    compile arm
+    check_warnings arm
+    step "tests on 64-bit Arm, emulated"
+    run_tests arm --no-suite long --timeout-multiplier 5 # emulated
+  fi
+
+  say "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" -eq 0 ]
+}
+
+sanitizer_options() {
+  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:abort_on_error=1:allocator_may_return_null=1
+  UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
+  export ASAN_OPTIONS UBSAN_OPTIONS
+}
+
+run_sanitized() {
+  sanitizer_options
+  run_tests sanitize --no-suite long --no-suite qemu --timeout-multiplier 4 # qemu cannot hold the shadow memory
+  unset ASAN_OPTIONS UBSAN_OPTIONS
+}
+
+# Clang, unless the caller brings one: libFuzzer is its.
+configure_fuzz() {
+  case ${CXX:-} in
+    *clang*) ;;
+    *)
+      CC=clang-14
+      CXX=clang++-14
+      export CC CXX
+      ;;
+  esac
+  configure fuzz --buildtype=debug -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Db_ndebug=false \
+    -Dc_args=-fsanitize=fuzzer-no-link -Dcpp_args=-fsanitize=fuzzer-no-link -Dtests=enabled -Dbench=disabled \
+    -Dexamples=disabled
+}
+
+command_fuzz() {
+  seconds=${1:-}
+  case $seconds in '' | *[!0-9]* | 0) bad_usage "fuzz takes a number of seconds, at least 1, not '$seconds'" ;; esac
+  [ $# -eq 1 ] || bad_usage "fuzz takes one argument"
+  steps 4
+  want_build_tools
+  case ${CXX:-} in
+    *clang*) ;;
+    *)
+      want clang-14 program clang++-14
+      want libclang-rt-14-dev package -
+      ;;
+  esac
+  prepare
+  step "build with the address and undefined-behaviour sanitizers"
+  configure_fuzz
+  compile fuzz tests/fuzz/fovea_fuzz tests/fuzz/fovea_libfuzzer
+  step "fuzz"
+  sanitizer_options
+  mkdir -p "$build/fuzz-corpus" "$build/fuzz-found"
+  logged fuzz-seeds "$build/fuzz/tests/fuzz/fovea_fuzz" --corpus "$build/fuzz-corpus" || exit 1
+  if "$build/fuzz/tests/fuzz/fovea_libfuzzer" -fork="$(jobs)" -max_total_time="$seconds" -max_len=512 -timeout=120 \
+    -rss_limit_mb=4096 -malloc_limit_mb=1000000000 -artifact_prefix="$build/fuzz-found/" "$build/fuzz-corpus"; then
+    say "no call broke a promise; $(find "$build/fuzz-corpus" -type f | wc -l) inputs are kept in $build/fuzz-corpus"
+  else
+    warn "to see the calls: $build/fuzz/tests/fuzz/fovea_fuzz --file $build/fuzz-found/NAME"
+    return 1
+  fi
+}
+
+configure_arm() {
+  provide_arm64
+  configure arm --cross-file "${root:?}/cross/aarch64-linux-gnu.ini" --cross-file "$root/cross/qemu-aarch64.ini" \
+    -Dpkg_config_path="${deps:?}/pkgconfig-arm64,$deps/pkgconfig" --buildtype=release \
+    -Dtests=enabled -Dbench=disabled -Dexamples=disabled
+}
