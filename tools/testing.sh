@@ -81,7 +81,7 @@ command_test() {
 }
 
 sanitizer_options() {
-  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:abort_on_error=1:allocator_may_return_null=1
+  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:malloc_context_size=8:abort_on_error=1:allocator_may_return_null=1
   UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
   export ASAN_OPTIONS UBSAN_OPTIONS
 }

@@ -112,7 +112,10 @@ class Tensor {
 
   template <typename... Index>
   T &operator()(Index... index) const {
-    return at(Shape{static_cast<int64_t>(index)...});
+    int64_t offset = 0;
+    size_t axis = 0;
+    ((offset += static_cast<int64_t>(index) * strides_[axis++]), ...);
+    return data()[offset];
   }
   T &at(const Shape &index) const {
     int64_t offset = 0;
