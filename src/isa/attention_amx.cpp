@@ -1,9 +1,8 @@
 // Attention of many rows of bfloat16 on AMX's tiles.
 #include "isa/unit.hpp"
 #include "kernels/attention/amx_kernels.hpp"
-#include "kernels/scores/dot_pairs.hpp"
 
 namespace fovea {
 extern const AttentionKernels FOVEA_KERNELS(dot) =
-    FOVEA_ISA::tile_kernels<FOVEA_ISA::Bfloat16Tiles, FOVEA_ISA::DotPairs>();
+    FOVEA_ISA::tile_kernels<FOVEA_ISA::Bfloat16Tiles>();
 }

@@ -1,9 +1,8 @@
 // Attention of many rows of binary16 on the tiles of AMX-FP16.
 #include "isa/unit.hpp"
 #include "kernels/attention/amx_kernels.hpp"
-#include "kernels/scores/dot.hpp"
 
 namespace fovea {
 extern const AttentionKernels FOVEA_KERNELS(dot) =
-    FOVEA_ISA::tile_kernels<FOVEA_ISA::Float16Tiles, FOVEA_ISA::DotManyRows>();
+    FOVEA_ISA::tile_kernels<FOVEA_ISA::Float16Tiles>();
 }

@@ -112,9 +112,9 @@ struct AttentionKernels {
 
   void (*tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
   void (*rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory
-  void (*weights)(const AttentionTask &task);  // second pass: weights from row_max and row_sum
-
-  void (*scores)(const AttentionTask &task);  // another one: scores themselves, of a problem without the rest
+  // Second passes, of tasks of tile_rows; both null: other kernels' do.
+  void (*weights)(const AttentionTask &task);  // weights, from row_max and row_sum
+  void (*scores)(const AttentionTask &task);   // scores themselves, of a problem without the rest
 
   float (*score_unit)(const AttentionProblem &problem);  // logits are an AttentionPartial's `max` times this
   // What is made of keys beforehand; null where nothing is.

@@ -10,7 +10,7 @@ if [ -z "$symbols" ]; then
   exit 1
 fi
 # Capital letters are global; V, v, W, w weak; u unique. DW.ref.* and .L* are the compiler's and hidden.
-bad=$(echo "$symbols" | awk '$1 ~ /^[A-ZVvWwu]$/ { print }' | grep -v "^[RD] _ZN5fovea[0-9]*[a-z]*_${isa}E$" || true)
+bad=$(echo "$symbols" | awk '$1 ~ /^[A-ZVvWwu]$/ { print }' | grep -v "^[RD] _ZN5fovea[0-9]*[a-z_]*_${isa}E$" || true)
 if [ -n "$bad" ]; then
   echo "$2 defines symbols that other objects may see:"
   echo "$bad" | c++filt 2>/dev/null || echo "$bad"

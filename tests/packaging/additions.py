@@ -52,8 +52,8 @@ def scores():
         yield from missing(names, place, lambda name: f"FOVEA_SCORE_{name}" in content)
     kinds = re.search(r"enum class ScoreKind : int32_t \{(.*?)\}", text("src/kernels/attention/problem.hpp"))[1]
     kernels = [name for name in re.findall(r"(\w+) =", kinds)]
-    units, dispatch = text("src/isa/attention.cpp"), text("src/runtime/dispatch.cpp")
-    yield from missing(kernels, "src/isa/attention.cpp", lambda name: f"FOVEA_KERNELS({name})" in units)
+    units, dispatch = text(*(f"src/isa/scores_{name}.cpp" for name in kernels)), text("src/runtime/dispatch.cpp")
+    yield from missing(kernels, "src/isa/scores_*.cpp", lambda name: f"FOVEA_KERNELS({name})" in units)
     yield from missing(kernels, "src/runtime/dispatch.cpp", lambda name: f"FOVEA_ROWS_OF({name})" in dispatch)
 
 

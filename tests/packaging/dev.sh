@@ -58,7 +58,7 @@ echo "ok: progress is not repeated"
 # is one of five.
 stub ninja <<END
 case " \$* " in *" -t "*) exit 1 ;; esac
-large='Compiling C++ object src/isa/libfovea_avx512.a.p/attention.cpp.o'
+large='Compiling C++ object src/isa/libfovea_avx512.a.p/products.cpp.o'
 case " \$* " in *" -n "*)
   printf '[%s/5] %s\n' 1 "\$large" 2 "\$large" 3 'Linking a' 4 'Linking b' 5 'Linking c'
   exit ;;

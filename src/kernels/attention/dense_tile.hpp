@@ -42,7 +42,7 @@ FOVEA_INLINE ScoreTile empty_dense_tile(ScoreTile tile, int64_t width) {
 }
 
 // The first columns of a tile move together.
-FOVEA_NOINLINE ScoreTile to_dense_tile(ScoreTile tile, int64_t width) {
+[[maybe_unused]] FOVEA_NOINLINE ScoreTile to_dense_tile(ScoreTile tile, int64_t width) {
   with_dense_width(width, [&](auto columns) FOVEA_INLINE_BODY {
     constexpr int count = decltype(columns)::value;
     for (int64_t j = 1; j < tile.keys; ++j) {
@@ -56,7 +56,7 @@ FOVEA_NOINLINE ScoreTile to_dense_tile(ScoreTile tile, int64_t width) {
 }
 
 // And back, `stride` floats from key to key.
-FOVEA_NOINLINE ScoreTile from_dense_tile(ScoreTile tile, int64_t stride) {
+[[maybe_unused]] FOVEA_NOINLINE ScoreTile from_dense_tile(ScoreTile tile, int64_t stride) {
   with_dense_width(tile.stride, [&](auto columns) FOVEA_INLINE_BODY {
     constexpr int count = decltype(columns)::value;
     for (int64_t j = tile.keys - 1; j > 0; --j) {

@@ -2,7 +2,7 @@
 //
 //   rows: where they lie, what they may attend          attention/row_table.hpp
 //   for each tile of keys, for each band of rows that may attend some of them:
-//     raw scores                                        Path::score, in score_*.hpp
+//     raw scores                                        ScoreFunction::score, in kernels/scores/
 //     scale, soft-cap, bias, ALiBi, masks               attention/logit_terms.hpp
 //     online softmax                                    attention/online_softmax.hpp
 //     dropout, where wanted                             attention/drop_weights.hpp
@@ -87,8 +87,8 @@ struct AttentionWorker {
   // same sets of the first-level cache in all arrays, they would push each other out of it.
   static constexpr int64_t apart = line_floats;
 
-  static int64_t scratch_floats(int64_t head_dim, int64_t value_dim, bool widens) {
-    const int64_t band = Path::query_floats(head_dim) + 2 * Path::out_floats(value_dim) + 3 * apart;
+  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool widens) {
+    const int64_t band = score.query_floats(head_dim) + 2 * Path::out_floats(value_dim) + 3 * apart;
     const int64_t widened = widens && !Path::few_rows ? keys * (head_dim + value_dim) : 0;
     return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + widened;
   }
@@ -99,18 +99,18 @@ struct AttentionWorker {
   }
 
   // Room for a tile of keys, and behind it of values: behind all else. Few rows take narrow elements as they lie.
-  FOVEA_INLINE static float *widened(const AttentionTask &task) {
+  FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
     if (Path::few_rows) return nullptr;
     const AttentionSizes &sizes = task.problem->sizes;
-    return static_cast<float *>(task.scratch) + scratch_floats(sizes.head_dim, sizes.value_dim, false);
+    return static_cast<float *>(task.scratch) + scratch_floats(score, sizes.head_dim, sizes.value_dim, false);
   }
 
-  FOVEA_INLINE explicit AttentionWorker(const AttentionTask &t)
+  FOVEA_INLINE AttentionWorker(const ScoreFunction &score, const AttentionTask &t)
       : task(t),
         problem(*t.problem),
-        logits(t, widened(t)),
+        logits(score, t, widened(score, t)),
         values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim, value_form,
-               Path::few_rows ? nullptr : widened(t) + keys * problem.sizes.head_dim),
+               Path::few_rows ? nullptr : widened(score, t) + keys * problem.sizes.head_dim),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
     // By the whole task, so that a row that is computed again by itself is taken alike.
@@ -134,7 +134,6 @@ struct AttentionWorker {
     return band.table.any.first / step * step;
   }
 
-  template <bool repairing>
   FOVEA_INLINE void attend_tile(Band &band, int64_t key, int64_t key_end) {
     if (problem.pattern.mask != nullptr) {
       const KeyRange allowed = keys_allowed(band.table, key, key_end - key);
@@ -152,7 +151,7 @@ struct AttentionWorker {
     next_is_fetched = true;
     if (!plain) logits.finish(band.table, tile);
     bool masked[Path::line_keys];
-    if (repairing && again.spares_masked) {
+    if (again.spares_masked) {
       for (int64_t j = 0; j < tile.keys; ++j) masked[j] = tile.scores[j * tile.stride] == -INFINITY;
     }
     if (is_dense()) {
@@ -165,9 +164,9 @@ struct AttentionWorker {
       if (is_dense()) tile = from_dense_tile(tile, rows);  // lanes have to be rows
       apply_dropout(tile, band.table, problem.dropout, task.batch);
     }
-    if (!repairing && keeps_weights()) band.kept.keep(tile, band.state.max);
-    if (repairing && again.share != 1.0f) take_share(tile, again.share);
-    if (repairing && again.spares_masked) {
+    if (!again.goes && keeps_weights()) band.kept.keep(tile, band.state.max);
+    if (again.share != 1.0f) take_share(tile, again.share);
+    if (again.spares_masked) {
       add_harmless_values<Path>(*this, band, tile, masked);
     } else {
       RowSpan span = values.span(key, tile.keys);
@@ -200,17 +199,16 @@ struct AttentionWorker {
   }
 
   // The tile's part that the band's rows can attend, cut to whole steps of the sums' chains.
-  template <bool repairing>
   FOVEA_INLINE void attend_band(Band &band, int64_t key) {
     const int64_t first = max_of(key, first_key(band));
     const int64_t last = min_of(key + tile_keys, band.table.any.last);
     if (first >= last) return;
     if (last - first <= keys || is_line(band, first, last)) {
-      attend_tile<repairing>(band, first, last);
+      attend_tile(band, first, last);
     } else {
       for (int64_t begin = key, end = 0; begin < last; begin = end) {
         end = min_of(begin + keys, last);
-        if (end > first) attend_tile<repairing>(band, max_of(begin, first), end);
+        if (end > first) attend_tile(band, max_of(begin, first), end);
       }
     }
     const int64_t next = key + tile_keys;
@@ -322,13 +320,12 @@ struct AttentionWorker {
       band.query = at + apart;
       band.kept = {};
       if (keeps_weights()) band.kept.tiles = kept_tiles + b * band.kept.tiles_of(problem.sizes.key_len);
-      band.out = band.query + Path::query_floats(problem.sizes.head_dim) + apart;
+      band.out = band.query + logits.function.query_floats(problem.sizes.head_dim) + apart;
       band.total = band.out + Path::out_floats(problem.sizes.value_dim) + apart;
       at = band.total + Path::out_floats(problem.sizes.value_dim);
     }
   }
 
-  template <bool repairing>
   FOVEA_NOINLINE void attend(int64_t row_begin, int64_t row_count) {
     divide(row_begin, row_count);
     KeyRange any = bands[0].table.any;
@@ -341,11 +338,11 @@ struct AttentionWorker {
     last_key = any.last;
     for (int64_t b = 0; b < band_count; ++b) {
       start(bands[b]);
-      attend_band<repairing>(bands[b], first);
+      attend_band(bands[b], first);
     }
     for (int64_t key = first + tile_keys; key < any.last; key += tile_keys) {
       next_is_fetched = false;
-      for (int64_t b = 0; b < band_count; ++b) attend_band<repairing>(bands[b], key);
+      for (int64_t b = 0; b < band_count; ++b) attend_band(bands[b], key);
     }
     for (int64_t b = 0; b < band_count; ++b) {
       if (bands[b].has_total) add_total(bands[b]);
@@ -368,8 +365,7 @@ struct AttentionWorker {
   // Divides and writes; finite[r] is NaN for a row that is not finite, else 0. Whether no key was attended in some row. Of
   // rows that are computed again those alone that were not finite: what the others give goes where scores were.
   static_assert(keys * rows >= largest_value_dim);
-  template <bool repairing>
-  FOVEA_INLINE bool store_outputs(const Band &band, float *finite) {
+  FOVEA_NOINLINE bool store_outputs(const Band &band, float *finite) {
     bool some_empty = false;
     void *pointers[rows] = {};
     alignas(64) float factor[rows] = {};
@@ -383,7 +379,7 @@ struct AttentionWorker {
       pointers[r] = partial != nullptr ? partial + (band.row_begin - task.row_begin + r) * problem.sizes.value_dim
                                        : element_at(out, dtype, row.at(strides));
       factor[r] = empty(band, r) ? 0.0f : 1.0f / band.state.sum[r];
-      if constexpr (repairing) {
+      if (again.goes) {
         factor[r] = factor[r] / again.share;
         if (finite[r] == 0.0f) pointers[r] = scores;
       }
@@ -424,16 +420,16 @@ struct AttentionWorker {
 
   void run() {
     alignas(64) float finite[rows * Path::max_bands];
-    attend<false>(task.row_begin, task.row_count);
+    attend(task.row_begin, task.row_count);
     bool masked = false;
     for (int64_t b = 0; b < band_count; ++b) {
-      const bool some_empty = store_outputs<false>(bands[b], finite + b * rows);
+      const bool some_empty = store_outputs(bands[b], finite + b * rows);
       store_statistics(bands[b], some_empty);
       if (keeps_weights()) bands[b].kept.write(task, bands[b].row_begin, bands[b].row_count, bands[b].state, exponent);
       masked = masked || has_masks(bands[b]);
     }
     if constexpr (!Path::few_rows) {
-      if (keeps_weights()) write_weights_of_nans<Path>(task);  // uses up the bands
+      if (keeps_weights()) write_weights_of_nans<Path>(logits.function, task);  // uses up the bands
     }
     repair(*this, masked, finite);
   }

@@ -435,7 +435,7 @@ struct FeatureRows : FewRowsValues {
     }
   }
 
-  FOVEA_INLINE static void score(const ScoreJob<tile_rows> &job) {
+  static void score(const ScoreJob<tile_rows> &job) {
     with_element(job.keys.dtype, [&]<class T>(T) FOVEA_INLINE_BODY { score_rows<typename T::Element>(job); });
   }
 

@@ -11,19 +11,21 @@ namespace {
 
 template <class Path>
 struct Logits {
+  static_assert(ValueSums<Path>);
   static constexpr int64_t rows = Path::tile_rows;
-  static_assert(ScoreFunction<Path>);
 
   const AttentionTask &task;
   const AttentionProblem &problem;
+  const ScoreFunction &function;
   HeadSource keys;
   const float *key_scalars;  // null: the score function needs none
   ScoreScale scale;
 
   // widened: room for a tile of keys as floats.
-  FOVEA_INLINE Logits(const AttentionTask &t, float *widened)
+  FOVEA_INLINE Logits(const ScoreFunction &score, const AttentionTask &t, float *widened)
       : task(t),
         problem(*t.problem),
+        function(score),
         keys(problem.key, task.batch, task.kv_head, problem.sizes.head_dim,
              Path::few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, widened),
         scale(problem) {
@@ -32,12 +34,13 @@ struct Logits {
   }
 
   FOVEA_INLINE void load_queries(const RowTable<rows> &table, float *query) const {
-    Path::load_queries(problem, table, query);
+    function.load_queries(problem, &table, query);
   }
 
   // Raw scores of the tile's keys, for queries as load_queries left them.
   FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile, const Prefetch &next) {
-    Path::score({problem, table, query, keys.span(tile.key, tile.keys), key_scalars, tile, next});
+    const ScoreJob<rows> job = {problem, table, query, keys.span(tile.key, tile.keys), key_scalars, tile, next};
+    function.score(&job);
   }
 
   // Whether the tile's raw scores, times scale.natural, are its logits.

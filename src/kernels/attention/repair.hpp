@@ -16,6 +16,7 @@ namespace {
 
 // How a task's worker goes through rows again.
 struct Again {
+  bool goes = false;            // else for the first time
   float share = 1.0f;           // of each weight that meets a value
   bool spares_masked = false;   // masked values are taken as 0
   bool attends_finite = false;  // and all others were finite
@@ -88,9 +89,9 @@ template <class Worker>
 FOVEA_NOINLINE void repair_row(Worker &worker, int64_t row) {
   for (const float share : {1.0f, least_share}) {
     alignas(64) float finite[Worker::rows] = {NAN};
-    worker.again = {.share = share, .spares_masked = true, .attends_finite = true};
-    worker.template attend<true>(row, 1);
-    worker.template store_outputs<true>(worker.bands[0], finite);
+    worker.again = {.goes = true, .share = share, .spares_masked = true, .attends_finite = true};
+    worker.attend(row, 1);
+    worker.store_outputs(worker.bands[0], finite);
     if (finite[0] == 0.0f || !worker.again.attends_finite) return;
   }
 }
@@ -104,10 +105,10 @@ FOVEA_NOINLINE void repair_rows(Worker &worker, bool masked, float *finite) {
   }
   const HeadSource &values = worker.values;
   if (rows_are_finite(values.row(first), values.dtype, values.stride, worker.last_key - first, values.dim)) {
-    worker.again = {.share = least_share};
-    worker.template attend<true>(worker.task.row_begin, worker.task.row_count);
+    worker.again = {.goes = true, .share = least_share};
+    worker.attend(worker.task.row_begin, worker.task.row_count);
     for (int64_t b = 0; b < worker.band_count; ++b) {
-      worker.template store_outputs<true>(worker.bands[b], finite + b * Worker::rows);
+      worker.store_outputs(worker.bands[b], finite + b * Worker::rows);
     }
     return;
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/attention/logit_terms.hpp"
+#include "kernels/attention/paths.hpp"
 #include "kernels/attention/source.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -26,7 +27,7 @@ struct ScoreJob {
 template <class A, class B>
 concept Same = same_type<A, B>;
 
-// How weights meet values, for many rows or for few: a score function's struct begins with ManyRowsValues or FewRowsValues.
+// How weights meet values, for many rows or for few: ManyRowsValues, FewRowsValues or what is derived from them.
 template <class Path>
 concept ValueSums = requires(float *sums, const float *factors, void *const *rows, RowSpan values,
                              const ScoreTile &tile, int64_t n) {
@@ -46,14 +47,14 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   Path::store_out(factors, n, factors, rows, Dtype::f32, n, sums);
 };
 
-template <class Path>
-concept ScoreFunction = ValueSums<Path> &&
-    requires(const AttentionProblem &problem, const RowTable<Path::tile_rows> &table, float *query,
-             const ScoreJob<Path::tile_rows> &job, int64_t head_dim) {
-  { Path::query_floats(head_dim) } -> Same<int64_t>;  // scratch for a band's queries
-  Path::load_queries(problem, table, query);          // puts them there, in whatever form it likes
-  Path::score(job);
-};
+template <class Score>
+inline constexpr ScoreFunction score_function = {
+    .query_floats = Score::query_floats,
+    .load_queries =
+        [](const AttentionProblem &problem, const void *table, float *query) {
+          Score::load_queries(problem, *static_cast<const RowTable<Score::tile_rows> *>(table), query);
+        },
+    .score = [](const void *job) { Score::score(*static_cast<const ScoreJob<Score::tile_rows> *>(job)); }};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -21,16 +21,16 @@ struct ScoresWorker {
   float *query;
   float *scores;
 
-  static int64_t scratch_floats(int64_t head_dim, bool widens) {
-    return Path::query_floats(head_dim) + keys * rows + (widens ? keys * head_dim : 0);
+  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, bool widens) {
+    return score.query_floats(head_dim) + keys * rows + (widens ? keys * head_dim : 0);
   }
-  FOVEA_INLINE static float *widened(const AttentionTask &task) {
-    return static_cast<float *>(task.scratch) + scratch_floats(task.problem->sizes.head_dim, false);
+  FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
+    return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.head_dim, false);
   }
 
-  FOVEA_INLINE explicit ScoresWorker(const AttentionTask &t) : task(t), problem(*t.problem), logits(t, widened(t)) {
+  FOVEA_INLINE ScoresWorker(const ScoreFunction &score, const AttentionTask &t) : task(t), problem(*t.problem), logits(score, t, widened(score, t)) {
     query = static_cast<float *>(task.scratch);
-    scores = query + Path::query_floats(problem.sizes.head_dim);
+    scores = query + score.query_floats(problem.sizes.head_dim);
   }
 
   // `body(to, row)` for the place of key 0 of each row.

@@ -32,18 +32,18 @@ struct WeightsWorker {
   float *scores;
   float *line;  // [rows][keys], the tile in row-major order
 
-  static int64_t scratch_floats(int64_t head_dim, bool widens) {
-    return Path::query_floats(head_dim) + 2 * keys * rows + (widens ? keys * head_dim : 0);
+  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, bool widens) {
+    return score.query_floats(head_dim) + 2 * keys * rows + (widens ? keys * head_dim : 0);
   }
 
-  FOVEA_INLINE static float *widened(const AttentionTask &task) {
-    return static_cast<float *>(task.scratch) + scratch_floats(task.problem->sizes.head_dim, false);
+  FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
+    return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.head_dim, false);
   }
 
-  FOVEA_INLINE explicit WeightsWorker(const AttentionTask &t)
-      : task(t), problem(*t.problem), logits(t, widened(t)), exponent(logits.scale.exponent_scale) {
+  FOVEA_INLINE WeightsWorker(const ScoreFunction &score, const AttentionTask &t)
+      : task(t), problem(*t.problem), logits(score, t, widened(score, t)), exponent(logits.scale.exponent_scale) {
     query = static_cast<float *>(task.scratch);
-    scores = query + Path::query_floats(problem.sizes.head_dim);
+    scores = query + score.query_floats(problem.sizes.head_dim);
     line = scores + keys * rows;
     share = problem.outputs.average_weights ? 1.0f / static_cast<float>(problem.sizes.heads) : 1.0f;
   }
@@ -139,7 +139,7 @@ struct WeightsWorker {
 
 // Of those of a task's rows whose sums are NaN.
 template <class Path>
-FOVEA_NOINLINE void write_weights_of_nans(const AttentionTask &task) {
+FOVEA_NOINLINE void write_weights_of_nans(const ScoreFunction &score, const AttentionTask &task) {
   const AttentionSizes &sizes = task.problem->sizes;
   const float *row_scale =
       task.row_scale + (task.batch * sizes.kv_heads + task.kv_head) * sizes.group * sizes.query_len;
@@ -148,7 +148,7 @@ FOVEA_NOINLINE void write_weights_of_nans(const AttentionTask &task) {
     AttentionTask one = task;
     one.row_begin = row;
     one.row_count = 1;
-    WeightsWorker<Path>(one).run();
+    WeightsWorker<Path>(score, one).run();
   }
 }
 

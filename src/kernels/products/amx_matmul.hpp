@@ -7,7 +7,7 @@
 // that of a chain of multiply-adds (of 256 elements of [-1, 1]: at most 4.9e-6, where a plain sum's was 1.2e-5).
 //
 // Tiles take denormals as 0, and parts of an infinite or huge element mean nothing. So rows and panels with an element
-// outside of [2^-48, 2^60] (and not 0) are multiplied by matmul_block, row by row and panel by panel: what the result of
+// outside of [2^-48, 2^60] (and not 0) are multiplied by avx512's kernels, row by row and panel by panel: what the result of
 // a row is does not depend on its neighbours.
 //
 // A panel holds its columns as products/matmul.hpp wants them, then their parts, then whether it is usual. Parts are tiles of 16
@@ -20,7 +20,8 @@
 #pragma once
 
 #include "beyond_xsimd/bfloat16_parts.hpp"
-#include "kernels/products/matmul.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/products/panels.hpp"
 #include "kernels/tiles.hpp"
 
 namespace fovea::FOVEA_ISA {
@@ -249,7 +250,7 @@ FOVEA_NOINLINE void multiply_row_plainly(const MatmulTask &task, int64_t row) {
   part.a = static_cast<const float *>(task.a) + row * task.a_row_stride;
   part.out = static_cast<float *>(task.out) + row * task.out_row_stride;
   part.rows = 1;
-  matmul_block(part);
+  products_avx512.block(part);
 }
 
 FOVEA_NOINLINE void multiply_panel_plainly(const MatmulTask &task, int64_t column) {
@@ -257,7 +258,7 @@ FOVEA_NOINLINE void multiply_panel_plainly(const MatmulTask &task, int64_t colum
   part.b += column / panel_columns * task.b_panel_stride;
   part.out = static_cast<float *>(task.out) + column;
   part.columns = min_of(panel_columns, task.columns - column);
-  matmul_block(part);
+  products_avx512.block(part);
 }
 
 // Up to 32 rows against all panels. Bit r of the result: row r is unusual, so has to be done otherwise; by then these

@@ -13,34 +13,10 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-struct DotPairs : ManyRowsValues {
+// Weights rounded and paired, two keys to a product.
+struct PairValues : ManyRowsValues {
   static constexpr bool takes_pairs = true;
   static_assert(value_chain % 2 == 0 && tile_keys % 2 == 0 && value_keys % 2 == 0);
-
-  static constexpr int64_t query_floats(int64_t head_dim) { return head_dim / 2 * tile_rows; }
-
-  // query[pair of features][row]: pairs of bits are moved like floats.
-  FOVEA_INLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
-                                        float *query) {
-    transpose_queries(table, Dtype::f32, problem.sizes.head_dim / 2, query);
-  }
-
-  // Terms summed over the pairs of features of a block's keys and of queries as load_queries left them.
-  template <class Terms, class Scores>
-  FOVEA_INLINE static void sum(const Scores &scores, Block<Scores::keys, Scores::vectors> &block, const float *query) {
-    const int64_t depth = scores.job.problem.sizes.head_dim / 2;
-    const int64_t stride = scores.job.keys.stride / 2;
-    const auto *keys = static_cast<const float *>(scores.job.keys.data) + scores.j * stride;
-    scores.template sum<Terms, 2>(block, keys, stride, query, depth);
-  }
-
-  FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    score_tile(job, [&]<class Scores>(const Scores &scores) FOVEA_INLINE_BODY {
-      Block<Scores::keys, Scores::vectors> block;
-      sum<PairProducts>(scores, block, job.query);
-      scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
-    });
-  }
 
   // Weights as pairs, in place: scores[pair of keys][row]. Keys that a register's rows do not attend have weight 0.
   FOVEA_INLINE static void pair_weights(const ScoreTile &tile) {
@@ -73,6 +49,33 @@ struct DotPairs : ManyRowsValues {
         });
         add_scaled(block, out + d * tile_rows + v * lanes, rescale + v * lanes);
       });
+    });
+  }
+};
+
+struct DotPairs : PairValues {
+  static constexpr int64_t query_floats(int64_t head_dim) { return head_dim / 2 * tile_rows; }
+
+  // query[pair of features][row]: pairs of bits are moved like floats.
+  FOVEA_INLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
+                                        float *query) {
+    transpose_queries(table, Dtype::f32, problem.sizes.head_dim / 2, query);
+  }
+
+  // Terms summed over the pairs of features of a block's keys and of queries as load_queries left them.
+  template <class Terms, class Scores>
+  FOVEA_INLINE static void sum(const Scores &scores, Block<Scores::keys, Scores::vectors> &block, const float *query) {
+    const int64_t depth = scores.job.problem.sizes.head_dim / 2;
+    const int64_t stride = scores.job.keys.stride / 2;
+    const auto *keys = static_cast<const float *>(scores.job.keys.data) + scores.j * stride;
+    scores.template sum<Terms, 2>(block, keys, stride, query, depth);
+  }
+
+  FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
+    score_tile(job, [&]<class Scores>(const Scores &scores) FOVEA_INLINE_BODY {
+      Block<Scores::keys, Scores::vectors> block;
+      sum<PairProducts>(scores, block, job.query);
+      scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
     });
   }
 };

@@ -7,8 +7,9 @@
 // other key or query changes its bits. A difference is one instruction more for each multiply-add, so with few features,
 // where the softmax takes most of the time, all pairs get it.
 //
-// Blocks of scores in which all pairs were near come in runs (data far from the origin, or all of one sign): after one of
-// them the difference is made first, and the dot product only if it is not clear that it would say near, too.
+// The dot products of a whole tile are made first, and then looked through in small blocks. Tiles in which all pairs are near
+// come in runs (data far from the origin, or all of one sign): after one of them differences are made first, and dot products
+// only where it is not clear that they would say near, too.
 #pragma once
 
 #include <math.h>
@@ -34,6 +35,9 @@ struct CompensatedSum {
   }
 };
 
+// Its scores of many rows, which are compiled apart.
+const ScoreFunction &dot_products();
+
 // Points as the dot product's path for many rows takes them: its sums of products, the same sums of squared differences, and
 // the score from which on a pair is near whose squares, with -1/4, add up to `quarter`.
 struct FloatPoints : DotManyRows {
@@ -48,13 +52,15 @@ struct Gaussian : Points {
   using Product = typename Points::Product;
   using Difference = typename Points::Difference;
 
-  // Per row -|q|^2 / 4, then the queries.
-  static constexpr int64_t query_floats(int64_t head_dim) { return Points::query_floats(head_dim) + tile_rows; }
+  // Whether the last tile's pairs were all near; per row -|q|^2 / 4; the queries.
+  static constexpr int64_t quarters_at = lanes, queries_at = quarters_at + tile_rows;
+  static constexpr int64_t query_floats(int64_t head_dim) { return queries_at + Points::query_floats(head_dim); }
 
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
-    float *at = query + tile_rows;
+    float *at = query + queries_at;
     Points::load_queries(problem, table, at);
+    query[0] = 0.0f;
     if (problem.score.key_scalars == nullptr) return;
     const float *end = at + Points::query_floats(problem.sizes.head_dim);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
@@ -63,29 +69,63 @@ struct Gaussian : Points {
         unroll<Difference::parts>(
             [&](auto p) FOVEA_INLINE_BODY { norm.add_square(Difference::template part<decltype(p)::value>(load(x))); });
       }
-      store(query + r, (norm.sum + norm.lost) * splat(-0.25f));
+      store(query + quarters_at + r, (norm.sum + norm.lost) * splat(-0.25f));
     }
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
     if (job.key_scalars == nullptr) {
-      return score_tile(job, [&](const auto &scores) FOVEA_INLINE_BODY { take_differences(scores); });
-    }
-    bool all_near = false;
-    score_tile(job, [&](const auto &scores) FOVEA_INLINE_BODY {
-      if (all_near) {
+      return for_each_block_of(job, [&](const auto &scores) FOVEA_INLINE_BODY {
+        fetch_next(scores);
         take_differences(scores);
-        if (surely_near(scores)) return;
-      }
-      all_near = expand(scores);
-    });
+      });
+    }
+    bool all_near = true;
+    if (job.query[0] != 0.0f) {
+      for_each_block_of(job, [&](const auto &scores) FOVEA_INLINE_BODY {
+        fetch_next(scores);
+        take_differences(scores);
+        if (!surely_near(scores)) all_near = take_products(scores) && all_near;
+      });
+    } else {
+      const ScoreJob<tile_rows> products = {job.problem,     job.table, job.query + queries_at, job.keys,
+                                            job.key_scalars, job.tile,  job.next};
+      dot_products().score(&products);
+      for_each_block_of(job, [&](const auto &scores) FOVEA_INLINE_BODY { all_near = expand(scores) && all_near; });
+    }
+    job.query[0] = all_near ? 1.0f : 0.0f;
   }
 
  private:
+  // body(ScoreBlock) for all of a tile, each register of rows over no more keys than it attends. Differences are two
+  // instructions for each multiply-add: four keys by one register keep two ports busy.
+  template <class Body>
+  FOVEA_INLINE static void for_each_block_of(const ScoreJob<tile_rows> &job, const Body &body) {
+    const ScoreTile &tile = job.tile;
+    int64_t v = 0;
+    for (; tile.vector_any == nullptr && v + 2 <= tile.vectors; v += 2) {
+      int64_t j = 0;
+      for (; j + 4 <= tile.keys; j += 4) body(ScoreBlock<4, 2>{job, nullptr, j, v});
+      for (; j < tile.keys; ++j) body(ScoreBlock<1, 2>{job, nullptr, j, v});
+    }
+    for (; v < tile.vectors; ++v) {
+      const KeyRange range = tile.vector_any == nullptr ? KeyRange{0, tile.keys} : tile.keys_of(v);
+      int64_t j = range.first;
+      for (; j + 4 <= range.last; j += 4) body(ScoreBlock<4, 1>{job, nullptr, j, v});
+      for (; j < range.last; ++j) body(ScoreBlock<1, 1>{job, nullptr, j, v});
+    }
+  }
+
+  template <class Scores>
+  FOVEA_INLINE static void fetch_next(const Scores &scores) {
+    if (scores.v == 0) scores.job.next.fetch(scores.j, Scores::keys);
+  }
+
   // -(|q|^2 + |k|^2) / 4: half of what the dot product is taken from.
   template <class Scores>
   FOVEA_INLINE static Float quarter(const Scores &scores, int r, int i) {
-    return load(scores.job.query + (scores.v + i) * lanes) + splat(-0.25f * scores.job.key_scalar(scores.j + r));
+    return load(scores.job.query + quarters_at + (scores.v + i) * lanes) +
+           splat(-0.25f * scores.job.key_scalar(scores.j + r));
   }
   // A pair is far if its score is below.
   template <class Scores>
@@ -96,7 +136,7 @@ struct Gaussian : Points {
   template <class Terms, class Scores, class Take>
   FOVEA_INLINE static void sum(const Scores &scores, const Take &take) {
     Block<Scores::keys, Scores::vectors> block;
-    Points::template sum<Terms>(scores, block, scores.job.query + tile_rows);
+    Points::template sum<Terms>(scores, block, scores.job.query + queries_at);
     scores.for_each([&](auto r, auto i, auto n, float *at) FOVEA_INLINE_BODY { take(r, i, block.at[n], at); });
   }
 
@@ -117,13 +157,19 @@ struct Gaussian : Points {
     return xsimd::all(sure);
   }
 
-  // The dot product, and for pairs that are near the difference. Returns whether all are.
+  template <class Scores>
+  FOVEA_NOINLINE static bool take_products(const Scores &scores) {
+    sum<Product>(scores, [](int, int, const Float &product, float *at) FOVEA_INLINE_BODY { store(at, product); });
+    return expand(scores);
+  }
+
+  // From the dot product to the score, which for pairs that are near is the difference. Returns whether all are.
   template <class Scores>
   FOVEA_INLINE static bool expand(const Scores &scores) {
     Mask all_far = zero() == zero();
-    sum<Product>(scores, [&](int r, int i, const Float &product, float *at) FOVEA_INLINE_BODY {
+    scores.for_each([&](auto r, auto i, auto, float *at) FOVEA_INLINE_BODY {
       const Float fourth = quarter(scores, r, i);
-      const Float score = multiply_add(fourth, splat(2.0f), product);
+      const Float score = multiply_add(fourth, splat(2.0f), load(at));
       all_far = all_far & (score < Points::least_near(fourth));
       store(at, score);
     });

@@ -3,11 +3,11 @@
 //
 //   far pairs    products of two bfloat16 are exact in float32, so their sum is as good as float32's
 //   near pairs   the squared difference of the floats that a pair's halves are: a shift or a mask for each element read,
-//                keys' as they are broadcast, queries' once for all keys of a block
+//                keys' as they are broadcast, queries' once for the four keys of a block
 //   norms        compensated sums over the same floats
 //
-// Bound: for far pairs DotPairs's; for near ones 2 instructions for each feature, and for a block of 6 keys and 4 registers of
-// rows 20 to widen a pair of features beside those 96.
+// Bound: for far pairs DotPairs's; for near ones 2 instructions for each feature, and for a block of 4 keys and 2 registers of
+// rows 12 to widen a pair of features beside those 32.
 //
 // Products that are subnormal, or of subnormal numbers, and sums that are count as 0. Near the origin that may be all of a
 // score, and sigma may be as small. What is lost is less than 2^-125 D + 2^-126 sqrt(2 D (|q|^2 + |k|^2)): beside a score

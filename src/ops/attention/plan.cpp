@@ -71,8 +71,9 @@ Status plan_memory(AttentionPlan *plan) {
   const bool widens = is_narrow(plan->problem.key.dtype) || is_narrow(plan->problem.value.dtype);
   const int64_t entries = sizes.batch * sizes.kv_heads;
   MemoryLayout layout;
-  plan->scratch =
-      layout.add_copies<float>(plan->workers, plan->attention->scratch_floats(sizes.head_dim, sizes.value_dim, widens));
+  const int64_t scratch = std::max(plan->attention->scratch_floats(sizes.head_dim, sizes.value_dim, widens),
+                                   plan->passes->scratch_floats(sizes.head_dim, sizes.value_dim, widens));
+  plan->scratch = layout.add_copies<float>(plan->workers, scratch);
   if (plan->splits > 1) {
     plan->partial_out = layout.add<float>({entries, plan->rows, plan->splits, sizes.value_dim});
     plan->partial_max = layout.add_behind<float>({entries, plan->rows, plan->splits});
@@ -192,6 +193,10 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   if (plan->path == AttentionPath::tile) {
     if (takes_pairs(*plan->kernels, problem, narrows)) plan->attention = paired;
     if (plan->tiles == Tiles::granted) plan->attention = tiles;
+  }
+  plan->passes = plan->attention;
+  if (plan->passes->weights == nullptr) {
+    plan->passes = takes_pairs(*plan->kernels, problem, narrows) ? paired : &plan->kernels->attention_of(problem.score.kind);
   }
   const bool bfloat16 = plan->attention == paired || plan->attention == plan->kernels->dot_tiles;
   const bool has_pairs = paired != nullptr && (plan->path == AttentionPath::tile || paired->rows != nullptr);

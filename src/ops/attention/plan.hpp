@@ -17,6 +17,7 @@ struct AttentionPlan {
   const Context *context;
   const Kernels *kernels;
   const AttentionKernels *attention;  // those of the score function
+  const AttentionKernels *passes;     // that write weights and scores
   AttentionProblem problem;
   ScorePlan score;
   AttentionPath path;

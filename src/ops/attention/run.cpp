@@ -106,7 +106,7 @@ void average_weights(const AttentionPlan &plan, AttentionTask task, int64_t inde
   for (int64_t head = 0; head < problem.sizes.heads; ++head) {
     task.kv_head = head / problem.sizes.group;
     task.row_begin = head % problem.sizes.group * problem.sizes.query_len + query;
-    plan.attention->weights(task);
+    plan.passes->weights(task);
   }
 }
 
@@ -149,7 +149,7 @@ void weigh_task(const AttentionPlan &plan, AttentionTask task, int64_t index) {
   if (task.problem->outputs.average_weights) {
     average_weights(plan, task, index);
   } else {
-    plan.attention->weights(task);
+    plan.passes->weights(task);
   }
 }
 
@@ -182,7 +182,7 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
   const auto write_scores = [&](int worker, int64_t index) {
     AttentionTask task = task_of(worker, index);
     task.problem = &*scored;
-    plan.attention->scores(task);
+    plan.passes->scores(task);
   };
   TaskList list(sharing(plan));
   score.add_to(&list);

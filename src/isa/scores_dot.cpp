@@ -1,0 +1,11 @@
+// The dot product's scores.
+#include "isa/score_kernels.hpp"
+#include "kernels/scores/dot.hpp"
+
+namespace fovea {
+extern const AttentionKernels FOVEA_KERNELS(dot) =
+    FOVEA_ISA::attention_kernels<FOVEA_ISA::DotManyRows, FOVEA_ISA::DotFewRows>();
+
+// Of many rows, for the Gaussian.
+extern const ScoreFunction FOVEA_KERNELS(dot_products) = FOVEA_ISA::score_function<FOVEA_ISA::DotManyRows>;
+}  // namespace fovea
