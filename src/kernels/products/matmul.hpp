@@ -52,16 +52,19 @@ FOVEA_INLINE void prefetch_rows(const SumRows &to) {
   });
 }
 
-// Without conversions of its own a processor takes too many instructions to have them in every loop.
+// Results of 16 bits are rounded in the registers of the block that most of a product is made of. Other blocks, and
+// processors without conversions of their own, leave floats to finish_sums: in every loop conversions are most of the code.
 #if defined(__F16C__) || defined(__aarch64__)
-constexpr bool rounds_in_registers = true;
+constexpr bool has_conversions = true;
 #else
-constexpr bool rounds_in_registers = false;
+constexpr bool has_conversions = false;
 #endif
+template <int rows, int vectors>
+constexpr bool rounds_in_registers = has_conversions && vectors == block_vectors && rows == block_rows<vectors>;
 
-template <class Body>
+template <bool any, class Body>
 FOVEA_INLINE void with_stored_element(Dtype dtype, const Body &body) {
-  if constexpr (rounds_in_registers) {
+  if constexpr (any) {
     with_element(dtype, body);
   } else {
     body(Type<float>{});
@@ -71,7 +74,7 @@ FOVEA_INLINE void with_stored_element(Dtype dtype, const Body &body) {
 template <int rows, int vectors>
 FOVEA_INLINE void store_rows(const Block<rows, vectors> &block, const SumRows &to) {
   const int64_t width = to.columns - (vectors - 1) * lanes;
-  with_stored_element(to.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+  with_stored_element<rounds_in_registers<rows, vectors>>(to.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
       auto *row = static_cast<typename T::Element *>(to.after) + r * to.after_stride;
       const Float *sums = block.at + r * vectors;
@@ -107,9 +110,10 @@ FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum) {
   store_rows(block, to);
 }
 
+template <int rows, int vectors>
 FOVEA_INLINE bool finishes(const MatmulTask &task) {
   return task.activation != Activation::none || task.residual != nullptr || task.scale != 1.0f ||
-         (!rounds_in_registers && is_narrow(task.out_dtype));
+         (!rounds_in_registers<rows, vectors> && is_narrow(task.out_dtype));
 }
 
 constexpr int64_t row_panels = has_32_registers ? 1 : 4;
@@ -188,7 +192,7 @@ FOVEA_NOINLINE void finish_sums(const MatmulTask &task, const MatmulStep &step, 
 template <int rows, int vectors, class Sum>
 FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, int64_t row, bool last,
                                 const Sum &sum) {
-  const bool finish = last && finishes(task);
+  const bool finish = last && finishes<rows, vectors>(task);
   const bool alone = last && step.k == 0;  // nothing is kept: one register block after the other uses the same memory
   float *sums = step.sums + (alone ? 0 : row * step.sums_stride);
   FloatsOf bias;
