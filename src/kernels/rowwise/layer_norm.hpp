@@ -54,15 +54,16 @@ struct NormInput {
 // How rows pass: how results are stored, and which rows are asked for ahead, by so many floats. Those whose turn comes soon
 // go to the first-level cache while a row is written; those whose turn comes later to the second-level one while squares
 // are summed, when memory has nothing else to do. The ways to the first-level cache are few: where stores need them to
-// fetch what they write to, rows from memory are left to the second-level one. 0: none are asked for.
-struct Ahead {
-  int64_t soon, later;
+// fetch what they write to, rows from memory are left to the second-level one.
+struct CachedPass : CachedStore {
+  static constexpr int64_t soon = 1024, later = 0;
 };
-FOVEA_INLINE Ahead ahead_of(NormTraffic traffic) {
-  if (traffic == NormTraffic::past_caches) return {1024, 2560};
-  if (traffic == NormTraffic::from_memory) return {0, 1024};
-  return {1024, 0};
-}
+struct MemoryPass : CachedStore {
+  static constexpr int64_t soon = 0, later = 1024;
+};
+struct StreamedPass : StreamedStore {
+  static constexpr int64_t soon = 1024, later = 2560;
+};
 
 // Of elements seen so far: how many, their mean, and the sum of their squared deviations from it.
 struct Moments {
@@ -206,10 +207,10 @@ struct SumTo {
   FOVEA_INLINE void put_first(int64_t i, const Float &y, int64_t count) const { store_partial(to + i, y, count); }
 };
 
-// Stores are aligned but for the row's first and last few. `soon`: the row whose turn comes soon, if it is asked for.
-template <class Input, class Sum, class Store>
+// Stores are aligned but for the row's first and last few. `soon`: the row whose turn comes soon.
+template <class Input, class Sum, class Pass>
 FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float *out, const Sum &sum, int64_t dim,
-                          bool asks, const Input &soon, const Store &put_register) {
+                          const Input &soon, const Pass &pass) {
   constexpr int64_t step = lanes < line_floats ? line_floats : lanes;
   const auto put_first = [&](int64_t i, int64_t count) FOVEA_INLINE_BODY {
     const Float value = y.first_at(i, count);
@@ -218,7 +219,7 @@ FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float 
   };
   const auto put = [&](auto known, int64_t i) FOVEA_INLINE_BODY {
     const Float value = y.at(i);
-    put_register(out + i, normalise.template at<static_cast<NormParameters>(static_cast<int>(known))>(value, i));
+    pass(out + i, normalise.template at<static_cast<NormParameters>(static_cast<int>(known))>(value, i));
     sum.put(i, value);
   };
   const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float) % lanes);
@@ -226,7 +227,7 @@ FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float 
   if (i > 0) put_first(0, i);
   const auto put_lines = [&](auto known) FOVEA_INLINE_BODY {
     for (; i + step <= dim; i += step) {
-      if (asks) soon.template prefetch<1>(i);
+      if constexpr (Pass::soon > 0) soon.template prefetch<1>(i);
       unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY { put(known, i + v * lanes); });
     }
   };
@@ -244,11 +245,10 @@ FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double sprea
 // Squares of deviations are neither denormal, or near it, nor infinite nor NaN.
 FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread < __builtin_inf(); }
 
-template <bool has_residual, class Store>
+template <bool has_residual, class Pass>
 FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
-  const Store store_register;
-  const Ahead distance = ahead_of(rows.traffic);
-  const int64_t soon = ceil_div(distance.soon, rows.dim), later = ceil_div(distance.later, rows.dim);
+  const Pass pass;
+  const int64_t soon = ceil_div(Pass::soon, rows.dim), later = ceil_div(Pass::later, rows.dim);
   const double share = 1.0 / static_cast<double>(rows.dim);
   const auto input = [&](int64_t r) FOVEA_INLINE_BODY {
     const NormRow &row = rows.row[min_of(r, rows.listed - 1)];
@@ -257,7 +257,7 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
   const auto moments_of = [&](int64_t r) FOVEA_INLINE_BODY {
     const NormInput<has_residual> ahead = input(r + later);
     return row_moments(rows.kind, input(r), rows.dim, [&](int64_t i) FOVEA_INLINE_BODY {
-      if (later > 0) ahead.template prefetch<2>(i);
+      if constexpr (Pass::later > 0) ahead.template prefetch<2>(i);
     });
   };
   const auto *weights = static_cast<const float *>(rows.weight);
@@ -265,14 +265,12 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
   const auto put = [&](int64_t r, const Normalisation &normalise) FOVEA_INLINE_BODY {
     auto *out = static_cast<float *>(rows.row[r].out), *sum = static_cast<float *>(rows.row[r].sum);
     const auto put_with = [&](const auto &its_sum) FOVEA_INLINE_BODY {
-      put_row(input(r), normalise, out, its_sum, rows.dim, soon > 0, input(r + soon), store_register);
+      put_row(input(r), normalise, out, its_sum, rows.dim, input(r + soon), pass);
     };
     if constexpr (has_residual) {
       constexpr CachedStore cached;
-      const bool alike = Store::reads_first || (sum - out) % lanes == 0;  // both aligned where out is
-      if (sum != nullptr) {
-        return alike ? put_with(SumTo<Store>{sum, store_register}) : put_with(SumTo<CachedStore>{sum, cached});
-      }
+      const bool alike = Pass::reads_first || (sum - out) % lanes == 0;  // both aligned where out is
+      if (sum != nullptr) return alike ? put_with(SumTo<Pass>{sum, pass}) : put_with(SumTo<CachedStore>{sum, cached});
     }
     put_with(NoSum{});
   };
@@ -293,8 +291,9 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
 
 template <bool has_residual>
 FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
-  if (rows.traffic == NormTraffic::past_caches) return norm_rows_with<has_residual, StreamedStore>(rows);
-  norm_rows_with<has_residual, CachedStore>(rows);
+  if (rows.traffic == NormTraffic::past_caches) return norm_rows_with<has_residual, StreamedPass>(rows);
+  if (rows.traffic == NormTraffic::from_memory) return norm_rows_with<has_residual, MemoryPass>(rows);
+  norm_rows_with<has_residual, CachedPass>(rows);
 }
 
 }  // namespace
