@@ -9,8 +9,8 @@
 # Seconds of one core of AMD Zen 3, measured from .ninja_log; other machines differ by a factor, which elapsed tells.
 function cost(step) {
   if (step !~ /Compiling/) return 0.3
-  if (step ~ /src\/isa\/.*(products|rowwise)/) return 50
-  if (step ~ /src\/isa\//) return 25
+  if (step ~ /src\/isa\/.*(products|rowwise)/) return 45
+  if (step ~ /src\/isa\//) return 17
   if (step ~ /fovea_(tile_)?tests/) return 5
   if (step ~ /bench|precompiled|\.hpp/) return 4
   return 2

@@ -8,10 +8,17 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "isa/built_sets.hpp"
+
 namespace fovea {
 namespace {
 
 constexpr Isa all_sets[isa_count] = {Isa::base, Isa::avx2, Isa::avx512, Isa::amx};
+
+constexpr bool is_built(Isa isa) {
+  constexpr bool built[isa_count] = {true, FOVEA_HAS_AVX2, FOVEA_HAS_AVX512, FOVEA_HAS_AMX};
+  return built[static_cast<int>(isa)];
+}
 
 // A row: kernels, and the set a machine must have and a limit allow for them. Best last.
 template <class Struct>
@@ -20,13 +27,17 @@ struct Row {
   const Struct *kernels;
 };
 
-#if defined(__x86_64__)
-#define FOVEA_ROWS_OF(topic) \
-  {Isa::base, &topic##_base}, {Isa::avx2, &topic##_avx2}, { Isa::avx512, &topic##_avx512 }
+#if FOVEA_HAS_AVX2
+#define FOVEA_AVX2_ROW(topic) {Isa::avx2, &topic##_avx2},
 #else
-#define FOVEA_ROWS_OF(topic) \
-  { Isa::base, &topic##_base }
+#define FOVEA_AVX2_ROW(topic)
 #endif
+#if FOVEA_HAS_AVX512
+#define FOVEA_AVX512_ROW(topic) {Isa::avx512, &topic##_avx512},
+#else
+#define FOVEA_AVX512_ROW(topic)
+#endif
+#define FOVEA_ROWS_OF(topic) {Isa::base, &topic##_base}, FOVEA_AVX2_ROW(topic) FOVEA_AVX512_ROW(topic)
 
 constexpr Row<AttentionKernels> dot_rows[] = {FOVEA_ROWS_OF(dot)};
 constexpr Row<AttentionKernels> additive_rows[] = {FOVEA_ROWS_OF(additive)};
@@ -34,50 +45,50 @@ constexpr Row<AttentionKernels> gaussian_rows[] = {FOVEA_ROWS_OF(gaussian)};
 constexpr Row<MatmulKernels> product_rows[] = {FOVEA_ROWS_OF(products)};
 constexpr Row<AttentionKernels> dot_pairs_rows[] = {
     {Isa::base, nullptr},
-#if defined(__x86_64__)
+#if FOVEA_HAS_AVX512
     {Isa::avx512, &dot_avx512bf16},
 #endif
 };
 constexpr Row<AttentionKernels> gaussian_pairs_rows[] = {
     {Isa::base, nullptr},
-#if defined(__x86_64__)
+#if FOVEA_HAS_AVX512
     {Isa::avx512, &gaussian_avx512bf16},
 #endif
 };
 constexpr Row<AttentionKernels> dot_tiles_rows[] = {
     {Isa::base, nullptr},
-#if defined(__x86_64__)
+#if FOVEA_HAS_AMX
     {Isa::amx, &dot_amxbf16},
 #endif
 };
 constexpr Row<AttentionKernels> dot_float16_tiles_rows[] = {
     {Isa::base, nullptr},
-#if defined(__x86_64__)
+#if FOVEA_HAS_AMX
     {Isa::amx, &dot_amxfp16},
 #endif
 };
 constexpr Row<MatmulKernels> product_pairs_rows[] = {
     {Isa::base, nullptr},
-#if defined(__x86_64__)
+#if FOVEA_HAS_AVX512
     {Isa::avx512, &products_avx512bf16},
 #endif
 };
 constexpr Row<MatmulKernels> product_tiles_rows[] = {
     {Isa::base, nullptr},
-#if defined(__x86_64__)
+#if FOVEA_HAS_AMX
     {Isa::amx, &products_amxbf16},
 #endif
 };
 constexpr Row<MatmulKernels> product_float16_tiles_rows[] = {
     {Isa::base, nullptr},
-#if defined(__x86_64__)
+#if FOVEA_HAS_AMX
     {Isa::amx, &products_amxfp16},
 #endif
 };
 constexpr Row<RowwiseKernels> rowwise_rows[] = {FOVEA_ROWS_OF(rowwise)};
 constexpr Row<MatmulKernels> projection_rows[] = {
-    FOVEA_ROWS_OF(products),
-#if defined(__x86_64__)
+    FOVEA_ROWS_OF(products)
+#if FOVEA_HAS_AMX
     {Isa::amx, &parts_amx},
 #endif
 };
@@ -133,7 +144,7 @@ const char *environment_name() {
 
 }  // namespace
 
-const Kernels *kernels_of(Isa isa) { return cpu_supports(isa) ? &choices[static_cast<int>(isa)] : nullptr; }
+const Kernels *kernels_of(Isa isa) { return is_built(isa) && cpu_supports(isa) ? &choices[static_cast<int>(isa)] : nullptr; }
 
 bool same_set(const Kernels &a, const Kernels &b) { return std::strcmp(a.name, b.name) == 0; }
 
