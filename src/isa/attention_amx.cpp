@@ -3,6 +3,5 @@
 #include "kernels/attention/amx_kernels.hpp"
 
 namespace fovea {
-extern const AttentionKernels FOVEA_KERNELS(dot) =
-    FOVEA_ISA::tile_kernels<FOVEA_ISA::Bfloat16Tiles>();
+extern const AttentionKernels FOVEA_KERNELS(dot) = FOVEA_ISA::tile_kernels<FOVEA_ISA::Bfloat16Tiles>();
 }

@@ -21,8 +21,10 @@ int64_t attention_scratch(int64_t head_dim, int64_t value_dim, bool widens) {
   const ScoreFunction &score = score_function<Tile>;
   const int64_t tile = many_rows.attend_floats(score, head_dim, value_dim, widens);
   const int64_t passes = many_rows.passes_floats(score, head_dim, widens);
-  if constexpr (same_type<Rows, void>) return max_of(tile, passes);
-  else return max_of(max_of(tile, passes), few_rows.attend_floats(score_function<Rows>, head_dim, value_dim, widens));
+  if constexpr (same_type<Rows, void>)
+    return max_of(tile, passes);
+  else
+    return max_of(max_of(tile, passes), few_rows.attend_floats(score_function<Rows>, head_dim, value_dim, widens));
 }
 
 template <class Score>

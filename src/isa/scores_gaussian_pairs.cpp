@@ -15,6 +15,5 @@ const ScoreFunction &dot_products() { return FOVEA_KERNELS(dot_products); }
 }  // namespace fovea::FOVEA_ISA
 
 namespace fovea {
-extern const AttentionKernels FOVEA_KERNELS(gaussian) =
-    FOVEA_ISA::attention_kernels<FOVEA_ISA::GaussianPairs, void>();
+extern const AttentionKernels FOVEA_KERNELS(gaussian) = FOVEA_ISA::attention_kernels<FOVEA_ISA::GaussianPairs, void>();
 }

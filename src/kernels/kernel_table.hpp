@@ -110,8 +110,8 @@ struct AttentionKernels {
   // Of memory for the weights of tile_rows rows, on a cache line; null: `tile` keeps none.
   int64_t (*kept_bytes)(int64_t key_len);
 
-  void (*tile)(const AttentionTask &task);     // many rows: a block of rows against all their keys
-  void (*rows)(const AttentionTask &task);     // few rows against a span of keys, bound by memory
+  void (*tile)(const AttentionTask &task);  // many rows: a block of rows against all their keys
+  void (*rows)(const AttentionTask &task);  // few rows against a span of keys, bound by memory
   // Second passes, of tasks of tile_rows; both null: other kernels' do.
   void (*weights)(const AttentionTask &task);  // weights, from row_max and row_sum
   void (*scores)(const AttentionTask &task);   // scores themselves, of a problem without the rest

@@ -89,7 +89,7 @@ constexpr Row<RowwiseKernels> rowwise_rows[] = {FOVEA_ROWS_OF(rowwise)};
 constexpr Row<MatmulKernels> projection_rows[] = {
     FOVEA_ROWS_OF(products)
 #if FOVEA_HAS_AMX
-    {Isa::amx, &parts_amx},
+        {Isa::amx, &parts_amx},
 #endif
 };
 
@@ -144,7 +144,9 @@ const char *environment_name() {
 
 }  // namespace
 
-const Kernels *kernels_of(Isa isa) { return is_built(isa) && cpu_supports(isa) ? &choices[static_cast<int>(isa)] : nullptr; }
+const Kernels *kernels_of(Isa isa) {
+  return is_built(isa) && cpu_supports(isa) ? &choices[static_cast<int>(isa)] : nullptr;
+}
 
 bool same_set(const Kernels &a, const Kernels &b) { return std::strcmp(a.name, b.name) == 0; }
 

@@ -28,7 +28,8 @@ struct ScoresWorker {
     return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.head_dim, false);
   }
 
-  FOVEA_INLINE ScoresWorker(const ScoreFunction &score, const AttentionTask &t) : task(t), problem(*t.problem), logits(score, t, widened(score, t)) {
+  FOVEA_INLINE ScoresWorker(const ScoreFunction &score, const AttentionTask &t)
+      : task(t), problem(*t.problem), logits(score, t, widened(score, t)) {
     query = static_cast<float *>(task.scratch);
     scores = query + score.query_floats(problem.sizes.head_dim);
   }

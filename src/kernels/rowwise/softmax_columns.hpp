@@ -130,7 +130,8 @@ FOVEA_NOINLINE void softmax_of_waiting_columns(const Block &block, bool is_log) 
   }
   unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(maxima + v * lanes, most[v]); });
   for (int64_t first = 0; first < stride; first += at_once * lanes) {
-    exponentiate_waiting<at_once>(waiting + first, stride, block.columns.key_len, maxima + first, endings + first, is_log);
+    exponentiate_waiting<at_once>(waiting + first, stride, block.columns.key_len, maxima + first, endings + first,
+                                  is_log);
   }
   const auto put_all = [&](const auto &end) FOVEA_INLINE_BODY {
     for (int64_t k = 0; k < block.columns.key_len; ++k) {
@@ -161,10 +162,11 @@ FOVEA_NOINLINE void softmax_of_long_columns(const Block &block, bool is_log) {
     unroll<registers>([&](auto v) FOVEA_INLINE_BODY { power[v] = power[v] - most[v]; });
     exp.apply(power);
   };
-  sum_in_chains_of_keys<registers>(block.columns.key_len, ending, [&](int64_t k, Float(&power)[registers]) FOVEA_INLINE_BODY {
-    read_powers(k, power);
-    if (block.keeps_powers() && !is_log) block.write(k, power);
-  });
+  sum_in_chains_of_keys<registers>(block.columns.key_len, ending,
+                                   [&](int64_t k, Float(&power)[registers]) FOVEA_INLINE_BODY {
+                                     read_powers(k, power);
+                                     if (block.keeps_powers() && !is_log) block.write(k, power);
+                                   });
   unroll<registers>([&](auto v) FOVEA_INLINE_BODY { ending[v] = ending_of(ending[v], is_log); });
   for (int64_t k = 0; k < block.columns.key_len; ++k) {
     if (is_log) {

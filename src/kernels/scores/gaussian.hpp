@@ -88,8 +88,8 @@ struct Gaussian : Points {
         if (!surely_near(scores)) all_near = take_products(scores) && all_near;
       });
     } else {
-      const ScoreJob<tile_rows> products = {job.problem,     job.table, job.query + queries_at, job.keys,
-                                            job.key_scalars, job.tile,  job.next};
+      const ScoreJob<tile_rows> products = {job.problem, job.table, job.query + queries_at, job.keys, job.key_scalars,
+                                            job.tile,    job.next};
       dot_products().score(&products);
       for_each_block_of(job, [&](const auto &scores) FOVEA_INLINE_BODY { all_near = expand(scores) && all_near; });
     }

@@ -196,7 +196,8 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   }
   plan->passes = plan->attention;
   if (plan->passes->weights == nullptr) {
-    plan->passes = takes_pairs(*plan->kernels, problem, narrows) ? paired : &plan->kernels->attention_of(problem.score.kind);
+    plan->passes =
+        takes_pairs(*plan->kernels, problem, narrows) ? paired : &plan->kernels->attention_of(problem.score.kind);
   }
   const bool bfloat16 = plan->attention == paired || plan->attention == plan->kernels->dot_tiles;
   const bool has_pairs = paired != nullptr && (plan->path == AttentionPath::tile || paired->rows != nullptr);
