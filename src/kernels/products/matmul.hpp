@@ -60,7 +60,7 @@ constexpr bool has_conversions = true;
 constexpr bool has_conversions = false;
 #endif
 template <int rows, int vectors>
-constexpr bool rounds_in_registers = has_conversions &&vectors == block_vectors &&rows == block_rows<vectors>;
+constexpr bool rounds_in_registers = has_conversions && (vectors == block_vectors) && (rows == block_rows<vectors>);
 
 template <bool any, class Body>
 FOVEA_INLINE void with_stored_element(Dtype dtype, const Body &body) {

@@ -21,52 +21,36 @@ constexpr int64_t keys_in_a_chain = 64;
 constexpr int64_t most_waiting_floats = 8192;               // 32 kB
 constexpr int summed_registers = has_32_registers ? 4 : 2;  // of columns whose sums, maxima and powers fit registers
 
-// Some registers of columns; of a single one perhaps not all lanes. What is not float32 on both sides asks for its types as it
-// reads and writes: nine copies of all this would be large, and a branch that always goes one way costs little.
-template <bool floats, int registers_>
+// Some registers of columns; of a single one perhaps not all lanes.
+template <class X, class Out, int registers_>
 struct ColumnBlock {
   static constexpr int registers = registers_;
+  static constexpr bool keeps_powers = same_type<Out, float>;
 
-  const SoftmaxColumns &columns;
-  int64_t first;
+  const X *x;
+  Out *out;
+  int64_t x_stride, out_stride, key_len;
   int64_t width;  // columns, of one register
 
-  FOVEA_INLINE bool keeps_powers() const { return floats || columns.out_type == Dtype::f32; }
-  FOVEA_INLINE void read(int64_t k, Float (&value)[registers]) const {
-    read_from(columns.x, columns.x_type, k * columns.x_stride + first, value);
-  }
-  FOVEA_INLINE void read_out(int64_t k, Float (&value)[registers]) const {
-    read_from(columns.out, Dtype::f32, k * columns.out_stride + first, value);
-  }
+  FOVEA_INLINE void read(int64_t k, Float (&value)[registers]) const { read_from(x + k * x_stride, value); }
+  FOVEA_INLINE void read_out(int64_t k, Float (&value)[registers]) const { read_from(out + k * out_stride, value); }
   FOVEA_INLINE void write(int64_t k, const Float (&value)[registers]) const {
-    with_type(columns.out_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-      auto *to = static_cast<typename T::Element *>(columns.out) + k * columns.out_stride + first;
-      if constexpr (registers == 1) {
-        store_partial(to, value[0], width);
-      } else {
-        unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(to + v * lanes, value[v]); });
-      }
-    });
+    Out *to = out + k * out_stride;
+    if constexpr (registers == 1) {
+      store_partial(to, value[0], width);
+    } else {
+      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(to + v * lanes, value[v]); });
+    }
   }
 
  private:
-  template <class Body>
-  FOVEA_INLINE static void with_type(Dtype dtype, const Body &body) {
-    if constexpr (floats) {
-      body(Type<float>{});
+  template <class Element>
+  FOVEA_INLINE void read_from(const Element *from, Float (&value)[registers]) const {
+    if constexpr (registers == 1) {
+      value[0] = load_partial(from, width);
     } else {
-      with_element(dtype, body);
+      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(from + v * lanes); });
     }
-  }
-  FOVEA_INLINE void read_from(const void *data, Dtype dtype, int64_t at, Float (&value)[registers]) const {
-    with_type(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-      const auto *from = static_cast<const typename T::Element *>(data) + at;
-      if constexpr (registers == 1) {
-        value[0] = load_partial(from, width);
-      } else {
-        unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(from + v * lanes); });
-      }
-    });
   }
 };
 
@@ -121,7 +105,7 @@ FOVEA_NOINLINE void softmax_of_waiting_columns(const Block &block, bool is_log) 
   alignas(64) float maxima[stride], endings[stride];
   Float most[registers], value[registers];
   unroll<registers>([&](auto v) FOVEA_INLINE_BODY { most[v] = splat(-__builtin_inff()); });
-  for (int64_t k = 0; k < block.columns.key_len; ++k) {
+  for (int64_t k = 0; k < block.key_len; ++k) {
     block.read(k, value);
     unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
       store(waiting + k * stride + v * lanes, value[v]);
@@ -130,11 +114,10 @@ FOVEA_NOINLINE void softmax_of_waiting_columns(const Block &block, bool is_log) 
   }
   unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(maxima + v * lanes, most[v]); });
   for (int64_t first = 0; first < stride; first += at_once * lanes) {
-    exponentiate_waiting<at_once>(waiting + first, stride, block.columns.key_len, maxima + first, endings + first,
-                                  is_log);
+    exponentiate_waiting<at_once>(waiting + first, stride, block.key_len, maxima + first, endings + first, is_log);
   }
   const auto put_all = [&](const auto &end) FOVEA_INLINE_BODY {
-    for (int64_t k = 0; k < block.columns.key_len; ++k) {
+    for (int64_t k = 0; k < block.key_len; ++k) {
       unroll<registers>([&](auto v)
                             FOVEA_INLINE_BODY { value[v] = end(load(waiting + k * stride + v * lanes), v * lanes); });
       block.write(k, value);
@@ -153,7 +136,7 @@ FOVEA_NOINLINE void softmax_of_long_columns(const Block &block, bool is_log) {
   const ScaledExp2 exp(log2_of_e);
   Float most[registers], ending[registers], value[registers];
   unroll<registers>([&](auto v) FOVEA_INLINE_BODY { most[v] = splat(-__builtin_inff()); });
-  for (int64_t k = 0; k < block.columns.key_len; ++k) {
+  for (int64_t k = 0; k < block.key_len; ++k) {
     block.read(k, value);
     unroll<registers>([&](auto v) FOVEA_INLINE_BODY { most[v] = larger(most[v], value[v]); });
   }
@@ -162,18 +145,17 @@ FOVEA_NOINLINE void softmax_of_long_columns(const Block &block, bool is_log) {
     unroll<registers>([&](auto v) FOVEA_INLINE_BODY { power[v] = power[v] - most[v]; });
     exp.apply(power);
   };
-  sum_in_chains_of_keys<registers>(block.columns.key_len, ending,
-                                   [&](int64_t k, Float(&power)[registers]) FOVEA_INLINE_BODY {
-                                     read_powers(k, power);
-                                     if (block.keeps_powers() && !is_log) block.write(k, power);
-                                   });
+  sum_in_chains_of_keys<registers>(block.key_len, ending, [&](int64_t k, Float(&power)[registers]) FOVEA_INLINE_BODY {
+    read_powers(k, power);
+    if (Block::keeps_powers && !is_log) block.write(k, power);
+  });
   unroll<registers>([&](auto v) FOVEA_INLINE_BODY { ending[v] = ending_of(ending[v], is_log); });
-  for (int64_t k = 0; k < block.columns.key_len; ++k) {
+  for (int64_t k = 0; k < block.key_len; ++k) {
     if (is_log) {
       block.read(k, value);
       unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = (value[v] - most[v]) - ending[v]; });
     } else {
-      if (block.keeps_powers()) {
+      if constexpr (Block::keeps_powers) {
         block.read_out(k, value);
       } else {
         read_powers(k, value);
@@ -184,30 +166,35 @@ FOVEA_NOINLINE void softmax_of_long_columns(const Block &block, bool is_log) {
   }
 }
 
-template <bool floats>
+template <class X, class Out>
 FOVEA_INLINE void softmax_columns_of(const SoftmaxColumns &columns) {
   constexpr int waiting_registers = 4;
+  const auto *x = static_cast<const X *>(columns.x);
+  auto *out = static_cast<Out *>(columns.out);
   int64_t c = 0;
-  const auto run = [&](auto registers, int64_t step) FOVEA_INLINE_BODY {
-    constexpr int count = decltype(registers)::value;
-    constexpr int64_t longest_waiting = most_waiting_floats / (count * lanes);
-    for (; c + step <= columns.columns; c += count * lanes) {
-      const ColumnBlock<floats, count> block = {columns, c, min_of(columns.columns - c, lanes)};
+  const auto run = [&]<class Block>(Type<Block>, int64_t step) FOVEA_INLINE_BODY {
+    constexpr int64_t longest_waiting = most_waiting_floats / (Block::registers * lanes);
+    for (; c + step <= columns.columns; c += Block::registers * lanes) {
+      const int64_t width = min_of(columns.columns - c, lanes);
+      const Block block = {x + c, out + c, columns.x_stride, columns.out_stride, columns.key_len, width};
       columns.key_len <= longest_waiting ? softmax_of_waiting_columns(block, columns.log)
                                          : softmax_of_long_columns(block, columns.log);
     }
   };
   if (columns.key_len <= most_waiting_floats / (waiting_registers * lanes)) {
-    run(Index<waiting_registers>{}, waiting_registers * lanes);
+    run(Type<ColumnBlock<X, Out, waiting_registers>>{}, waiting_registers * lanes);
   } else {
-    run(Index<summed_registers>{}, summed_registers * lanes);
+    run(Type<ColumnBlock<X, Out, summed_registers>>{}, summed_registers * lanes);
   }
-  run(Index<1>{}, 1);
+  run(Type<ColumnBlock<X, Out, 1>>{}, 1);
 }
 
 void softmax_columns(const SoftmaxColumns &columns) {
-  const bool floats = columns.x_type == Dtype::f32 && columns.out_type == Dtype::f32;
-  floats ? softmax_columns_of<true>(columns) : softmax_columns_of<false>(columns);
+  with_element(columns.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
+    with_element(columns.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+      softmax_columns_of<typename X::Element, typename Out::Element>(columns);
+    });
+  });
 }
 
 }  // namespace

@@ -71,8 +71,11 @@ Status plan_memory(AttentionPlan *plan) {
   const bool widens = is_narrow(plan->problem.key.dtype) || is_narrow(plan->problem.value.dtype);
   const int64_t entries = sizes.batch * sizes.kv_heads;
   MemoryLayout layout;
-  const int64_t scratch = std::max(plan->attention->scratch_floats(sizes.head_dim, sizes.value_dim, widens),
-                                   plan->passes->scratch_floats(sizes.head_dim, sizes.value_dim, widens));
+  const AttentionOutputs &outputs = plan->problem.outputs;
+  int64_t scratch = plan->attention->scratch_floats(sizes.head_dim, sizes.value_dim, widens);
+  if (outputs.weights_wanted || outputs.scores_wanted) {
+    scratch = std::max(scratch, plan->passes->scratch_floats(sizes.head_dim, sizes.value_dim, widens));
+  }
   plan->scratch = layout.add_copies<float>(plan->workers, scratch);
   if (plan->splits > 1) {
     plan->partial_out = layout.add<float>({entries, plan->rows, plan->splits, sizes.value_dim});
