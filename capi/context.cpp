@@ -28,7 +28,7 @@ const char *fovea_isa_available(int32_t index) {
   if (index < 0) return nullptr;
   for (int isa = 0; isa < isa_count; ++isa) {
     if (kernels_of(static_cast<Isa>(isa)) == nullptr) continue;
-    if (index-- == 0) return isa_name(static_cast<Isa>(isa));
+    if (index-- == 0) return kernels_of(static_cast<Isa>(isa))->name;
   }
   return nullptr;
 }

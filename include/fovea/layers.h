@@ -256,8 +256,7 @@ FOVEA_API fovea_status fovea_rms_norm(const fovea_context *context, const fovea_
 
 /* The keys and values of B sequences of one length, in memory of its own, as the kernel reads them: [B,Hkv,capacity,D], of
  * one element type: in 16 bits they take half the memory. A decoder appends to it at every step and attends to all it
- * holds. One call at a time may change a cache, and none may use it meanwhile; any number may attend at once. A handle that
- * was destroyed is refused, unless its address serves another cache by then. */
+ * holds. One call at a time may change a cache, and none may use it meanwhile; any number may attend at once. */
 typedef struct fovea_kv_cache fovea_kv_cache;
 
 typedef struct fovea_kv_cache_sizes {
@@ -274,7 +273,7 @@ typedef struct fovea_kv_cache_sizes {
 /* An empty cache. Where the system gives memory at its first use, positions that were never filled take none. */
 FOVEA_API fovea_status fovea_kv_cache_create(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache);
 
-/* NULL is allowed, and so is a handle that was destroyed. No call may still be using it. */
+/* NULL is allowed. No call may still be using it. */
 FOVEA_API void fovea_kv_cache_destroy(fovea_kv_cache *cache);
 
 /* Appends key [B,Hkv,n,D] and value [B,Hkv,n,Dv], both of one rank ([B,n,D], [n,D] as in fovea_sdpa), to every sequence.
@@ -300,7 +299,7 @@ FOVEA_API fovea_status fovea_kv_cache_truncate(fovea_kv_cache *cache, int64_t le
 FOVEA_API fovea_status fovea_kv_cache_reorder(const fovea_context *context, fovea_kv_cache *cache,
                                               const fovea_tensor *source);
 
-/* Positions held; bytes held. 0 for NULL and for a handle that was destroyed. */
+/* Positions held; bytes held. 0 for NULL. */
 FOVEA_API int64_t fovea_kv_cache_length(const fovea_kv_cache *cache);
 FOVEA_API size_t fovea_kv_cache_size(const fovea_kv_cache *cache);
 

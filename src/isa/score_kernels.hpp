@@ -53,6 +53,8 @@ inline int64_t kept_bytes(int64_t key_len) { return many_rows.kept_bytes(key_len
 template <class Tile, class Rows>
 constexpr AttentionKernels attention_kernels() {
   AttentionKernels kernels = {.set = FOVEA_SET_NAME,
+                              .reads_pairs = Tile::takes_pairs,
+                              .split_keys = 96,
                               .tile_rows = Tile::tile_rows,
                               .tile_keys = Tile::tile_keys,
                               .few_rows_keys = nullptr,

@@ -1,6 +1,6 @@
-// What kernels there are for a call: one struct of function pointers per topic, which each instruction set fills in (isa/),
-// and of which runtime/dispatch.cpp chooses the best that a machine and a limit allow. A kernel does one task on memory it
-// is given: it does not allocate, start threads or fail.
+// What kernels are called by: one struct of function pointers per topic, which each instruction set fills in (isa/). The
+// lists of all there are, from which calls choose, are runtime/*_rows.hpp. A kernel does one task on memory it is given: it
+// does not allocate, start threads or fail.
 #pragma once
 
 #include "kernels/attention/problem.hpp"
@@ -99,6 +99,8 @@ struct AttentionPack {
 // rows take other kernels.
 struct AttentionKernels {
   const char *set;                                             // of instructions, by its name
+  bool reads_pairs;                                            // keys whose features lie in pairs
+  int64_t split_keys;                                          // where keys are split, they are split at multiples of it
   int64_t tile_rows;                                           // rows of a task of `tile`
   int64_t tile_keys;                                           // keys of a tile
   int64_t (*few_rows_keys)(int64_t rows);                      // keys of a tile of `rows`
@@ -152,44 +154,5 @@ struct RowwiseKernels {
   void (*rotary_given_row)(const GivenTurns &row);
   void (*rotate_rows)(const RotatedRows &rows);
 };
-
-// The choice for a limit.
-struct Kernels {
-  const char *name;                                // of the limit
-  const AttentionKernels *attention[score_kinds];  // by ScoreKind
-  // Of bfloat16 by products of pairs, by ScoreKind, where the CPU has them: dot from 4 rows on, Gaussian many; or null.
-  const AttentionKernels *pairs[score_kinds];
-  const AttentionKernels *dot_tiles;          // of bfloat16, where the CPU has them, on AMX's tiles
-  const AttentionKernels *dot_float16_tiles;  // likewise, of binary16
-  const MatmulKernels *matmul;
-  const MatmulKernels
-      *projection;  // of a score function's queries and keys: out has room for whole registers of columns
-  const RowwiseKernels *rowwise;
-  // Of bfloat16 by bfloat16, where the processor has products of it; or null. Panels are matmul's.
-  const MatmulKernels *matmul_pairs;
-  const MatmulKernels *matmul_tiles;  // likewise, on AMX's tiles
-  // Of anything by binary16, where the processor has tiles of that; or null. Panels are their own.
-  const MatmulKernels *matmul_float16_tiles;
-
-  const AttentionKernels &attention_of(ScoreKind score) const { return *attention[static_cast<int>(score)]; }
-  const AttentionKernels *pairs_of(ScoreKind score) const { return pairs[static_cast<int>(score)]; }
-};
-
-// What isa/ exports, by topic and set.
-#define FOVEA_KERNELS_OF_SET(set)                                          \
-  extern const AttentionKernels dot_##set, additive_##set, gaussian_##set; \
-  extern const MatmulKernels products_##set;                               \
-  extern const RowwiseKernels rowwise_##set
-FOVEA_KERNELS_OF_SET(base);
-FOVEA_KERNELS_OF_SET(avx2);
-FOVEA_KERNELS_OF_SET(avx512);
-#undef FOVEA_KERNELS_OF_SET
-extern const MatmulKernels parts_amx;
-extern const AttentionKernels dot_avx512bf16, gaussian_avx512bf16;
-extern const AttentionKernels dot_amxbf16;
-extern const MatmulKernels products_avx512bf16;
-extern const MatmulKernels products_amxbf16;
-extern const AttentionKernels dot_amxfp16;
-extern const MatmulKernels products_amxfp16;
 
 }  // namespace fovea

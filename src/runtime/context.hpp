@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "kernels/kernel_table.hpp"
+#include "runtime/dispatch.hpp"
 #include "status.hpp"
 
 struct fovea_context {

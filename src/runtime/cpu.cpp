@@ -18,8 +18,6 @@ namespace fovea {
 #if defined(__x86_64__)
 namespace {
 
-enum Features : int { none = 0, v3 = 1, v4 = 2, amx = 4, bfloat16 = 8, float16_tiles = 16 };
-
 constexpr bool all_bits(uint64_t value, uint64_t bits) { return (value & bits) == bits; }
 
 uint64_t saved_registers() {
@@ -32,25 +30,25 @@ uint64_t saved_registers() {
 // Linux gives a process the tiles only when it asks (arch_prctl, ARCH_REQ_XCOMP_PERM), for all its threads. It may refuse:
 // an old kernel, or a thread with a signal stack too small to save them on. From then on it refuses such stacks, so
 // nothing is asked before the set is named or looked for.
-bool tiles_are_granted() {
+int ask_for_tiles() {
 #if defined(__linux__)
   constexpr int request_permission = 0x1023;
   constexpr int tile_data = 18;
-  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0 ? 1 : 0;
 #else
-  return false;
+  return 0;
 #endif
 }
 
-bool has_amx(uint64_t saved, uint32_t leaf7_d) {
+bool has_tiles(uint64_t saved, uint32_t leaf7_d) {
   constexpr uint64_t tile_state = 0x60000;
   constexpr uint32_t amx_bf16 = uint32_t{1} << 22;
   constexpr uint32_t amx_tile = uint32_t{1} << 24;
   return all_bits(saved, tile_state) && all_bits(leaf7_d, amx_bf16 | amx_tile);
 }
 
-int detect() {
-  int features = none;
+Features detect() {
+  Features features = 0;
   uint32_t a = 0;
   uint32_t b = 0;
   uint32_t c1 = 0;
@@ -72,15 +70,15 @@ int detect() {
                              static_cast<uint32_t>(bit_AVX512VL);
   if (!all_bits(saved, ymm_state) || !all_bits(b7, bit_AVX2 | bit_BMI | bit_BMI2)) return features;
   if (!all_bits(c_extended, bit_ABM)) return features;
-  features |= v3;
+  features |= feature::avx2;
   if (!all_bits(saved, zmm_state) || !all_bits(b7, leaf7)) return features;
-  features |= v4;
+  features |= feature::avx512;
   uint32_t a7 = 0;
   constexpr uint32_t avx512_bf16 = uint32_t{1} << 5;
   constexpr uint32_t amx_fp16 = uint32_t{1} << 21;
   if (__get_cpuid_count(7, 1, &a7, &b, &c1, &d) == 0) a7 = 0;
-  if (all_bits(a7, avx512_bf16)) features |= bfloat16;
-  if (has_amx(saved, d7)) features |= all_bits(a7, amx_fp16) ? amx | float16_tiles : amx;
+  if (all_bits(a7, avx512_bf16)) features |= feature::bfloat16_pairs;
+  if (has_tiles(saved, d7)) features |= all_bits(a7, amx_fp16) ? feature::tiles : feature::bfloat16_tiles;
   return features;
 }
 
@@ -98,32 +96,15 @@ int once() {
 
 }  // namespace
 
-bool cpu_supports(Isa isa) {
-  if (isa == Isa::base) return true;
-  const int features = once<detect>();
-  if (isa == Isa::avx2) return (features & v3) != 0;
-  if (isa == Isa::avx512) return (features & v4) != 0;
-  return (features & amx) != 0 && once<tiles_are_granted>() != 0;
-}
+Features cpu_features() { return once<detect>(); }
 
-bool cpu_has_bfloat16_products() { return (once<detect>() & bfloat16) != 0; }
-
-Tiles cpu_tiles() {
-  if (!all_bits(static_cast<uint64_t>(once<detect>()), amx | bfloat16)) return Tiles::absent;
-  return once<tiles_are_granted>() != 0 ? Tiles::granted : Tiles::refused;
-}
-
-Tiles cpu_float16_tiles() { return (once<detect>() & float16_tiles) != 0 ? cpu_tiles() : Tiles::absent; }
+bool tiles_granted() { return once<ask_for_tiles>() != 0; }
 
 #else
 
-bool cpu_supports(Isa isa) { return isa == Isa::base; }
+Features cpu_features() { return 0; }
 
-bool cpu_has_bfloat16_products() { return false; }
-
-Tiles cpu_tiles() { return Tiles::absent; }
-
-Tiles cpu_float16_tiles() { return Tiles::absent; }
+bool tiles_granted() { return false; }
 
 #endif
 

@@ -1,29 +1,27 @@
-// Which instruction sets this machine can run.
+// What this machine's processor can do beyond what every one of its architecture can.
 #pragma once
 
 namespace fovea {
 
-// The sets that have a table of kernels, worst first.
-enum class Isa : int { base = 0, avx2 = 1, avx512 = 2, amx = 3 };
-constexpr int isa_count = 4;
+// A set of features: what a kernel needs, what a processor has, or what a limit allows.
+using Features = int;
 
-constexpr const char *isa_name(Isa isa) {
-  constexpr const char *names[isa_count] = {"base", "avx2", "avx512", "amx"};
-  return names[static_cast<int>(isa)];
-}
+namespace feature {
+constexpr Features avx2 = 1;             // x86-64-v3
+constexpr Features avx512 = 2;           // x86-64-v4
+constexpr Features bfloat16_pairs = 4;   // AVX-512's products of pairs of bfloat16
+constexpr Features bfloat16_tiles = 8;   // AMX's tiles, with products of bfloat16
+constexpr Features float16_tiles = 16;   // and of binary16
+constexpr Features tiles = bfloat16_tiles | float16_tiles;
+// What a limit allows and no processor lacks: kernels that are taken only where the set amx is named.
+constexpr Features amx_by_name = 32;
+}  // namespace feature
 
-// The CPU has the instructions (CPUID) and the operating system saves the registers (XGETBV). Asks Linux for the use of
-// AMX's tiles when that set is first asked for.
-bool cpu_supports(Isa isa);
+// Those of the processor whose registers the operating system saves. Asks the system for nothing.
+Features cpu_features();
 
-// AVX-512's products of pairs of bfloat16, beside the set avx512.
-bool cpu_has_bfloat16_products();
-
-// AMX's tiles with products of bfloat16, and those of pairs; asks Linux for their use as cpu_supports does.
-enum class Tiles { absent, refused, granted };
-Tiles cpu_tiles();
-
-// The same, and products of binary16 on tiles.
-Tiles cpu_float16_tiles();
+// Whether the system lets this process use tiles, which it has to be asked. To be called where a call would use them, as
+// the process then gives up small signal stacks.
+bool tiles_granted();
 
 }  // namespace fovea

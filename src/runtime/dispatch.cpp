@@ -1,135 +1,89 @@
-// Selection of kernels: for each topic the best row. A name that is unknown, or that this machine cannot run, is an error
-// and never a silent fallback. AMX has to be named for projections: it is worth half of their time or costs a fifth more,
-// as its cores are shared or not (kernels/products/amx_matmul.hpp). Attention and products of 16 bits take it unless a
-// lower set is named, for which the process gives up small signal stacks (cpu.cpp) as soon as there is such a call.
+// What the names of instruction sets allow. A name that is unknown, or that this machine cannot run, is an error and never a
+// silent fallback. Without a name all is allowed but what wants AMX to be named. Attention and products of 16 bits take AMX
+// unless a lower set is named, for which the process gives up small signal stacks (cpu.cpp) as soon as there is such a call.
 #include "runtime/dispatch.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-#include "isa/built_sets.hpp"
+#include <initializer_list>
 
 namespace fovea {
 namespace {
 
-constexpr Isa all_sets[isa_count] = {Isa::base, Isa::avx2, Isa::avx512, Isa::amx};
-
-constexpr bool is_built(Isa isa) {
-  constexpr bool built[isa_count] = {true, FOVEA_HAS_AVX2, FOVEA_HAS_AVX512, FOVEA_HAS_AMX};
-  return built[static_cast<int>(isa)];
-}
-
-// A row: kernels, and the set a machine must have and a limit allow for them. Best last.
-template <class Struct>
-struct Row {
-  Isa set;
-  const Struct *kernels;
+struct RowwiseRow {
+  Features needs;
+  const RowwiseKernels *kernels;
 };
 
-#if FOVEA_HAS_AVX2
-#define FOVEA_AVX2_ROW(topic) {Isa::avx2, &topic##_avx2},
-#else
-#define FOVEA_AVX2_ROW(topic)
-#endif
-#if FOVEA_HAS_AVX512
-#define FOVEA_AVX512_ROW(topic) {Isa::avx512, &topic##_avx512},
-#else
-#define FOVEA_AVX512_ROW(topic)
-#endif
-#define FOVEA_ROWS_OF(topic) {Isa::base, &topic##_base}, FOVEA_AVX2_ROW(topic) FOVEA_AVX512_ROW(topic)
+}  // namespace
 
-constexpr Row<AttentionKernels> dot_rows[] = {FOVEA_ROWS_OF(dot)};
-constexpr Row<AttentionKernels> additive_rows[] = {FOVEA_ROWS_OF(additive)};
-constexpr Row<AttentionKernels> gaussian_rows[] = {FOVEA_ROWS_OF(gaussian)};
-constexpr Row<MatmulKernels> product_rows[] = {FOVEA_ROWS_OF(products)};
-constexpr Row<AttentionKernels> dot_pairs_rows[] = {
-    {Isa::base, nullptr},
-#if FOVEA_HAS_AVX512
-    {Isa::avx512, &dot_avx512bf16},
-#endif
-};
-constexpr Row<AttentionKernels> gaussian_pairs_rows[] = {
-    {Isa::base, nullptr},
-#if FOVEA_HAS_AVX512
-    {Isa::avx512, &gaussian_avx512bf16},
-#endif
-};
-constexpr Row<AttentionKernels> dot_tiles_rows[] = {
-    {Isa::base, nullptr},
-#if FOVEA_HAS_AMX
-    {Isa::amx, &dot_amxbf16},
-#endif
-};
-constexpr Row<AttentionKernels> dot_float16_tiles_rows[] = {
-    {Isa::base, nullptr},
-#if FOVEA_HAS_AMX
-    {Isa::amx, &dot_amxfp16},
-#endif
-};
-constexpr Row<MatmulKernels> product_pairs_rows[] = {
-    {Isa::base, nullptr},
-#if FOVEA_HAS_AVX512
-    {Isa::avx512, &products_avx512bf16},
-#endif
-};
-constexpr Row<MatmulKernels> product_tiles_rows[] = {
-    {Isa::base, nullptr},
-#if FOVEA_HAS_AMX
-    {Isa::amx, &products_amxbf16},
-#endif
-};
-constexpr Row<MatmulKernels> product_float16_tiles_rows[] = {
-    {Isa::base, nullptr},
-#if FOVEA_HAS_AMX
-    {Isa::amx, &products_amxfp16},
-#endif
-};
-constexpr Row<RowwiseKernels> rowwise_rows[] = {FOVEA_ROWS_OF(rowwise)};
-constexpr Row<MatmulKernels> projection_rows[] = {
-    FOVEA_ROWS_OF(products)
-#if FOVEA_HAS_AMX
-        {Isa::amx, &parts_amx},
-#endif
+FOVEA_OF_EACH_SET(RowwiseKernels, rowwise);
+
+namespace {
+
+constexpr RowwiseRow rowwise_rows[] = {FOVEA_AVX512_ROW({feature::avx512, &rowwise_avx512})
+                                           FOVEA_AVX2_ROW({feature::avx2, &rowwise_avx2}) {0, &rowwise_base}};
+
+struct Set {
+  const char *name;
+  bool built;
+  Features needs;   // of a processor
+  Features allows;  // what it has of these
 };
 
-template <class Struct, size_t count>
-constexpr const Struct *best(const Row<Struct> (&rows)[count], Isa limit) {
-  const Struct *kernels = nullptr;
-  for (const Row<Struct> &row : rows) {
-    if (row.set <= limit) kernels = row.kernels;
+constexpr Features every_avx512 = feature::avx2 | feature::avx512 | feature::bfloat16_pairs;
+
+constexpr Set sets[isa_count] = {
+    {"base", true, 0, 0},
+    {"avx2", FOVEA_HAS_AVX2 != 0, feature::avx2, feature::avx2},
+    {"avx512", FOVEA_HAS_AVX512 != 0, feature::avx512, every_avx512},
+    {"amx", FOVEA_HAS_AMX != 0, feature::bfloat16_tiles, every_avx512 | feature::tiles | feature::amx_by_name}};
+
+// The first of rows for any types that need no more than `set`.
+template <class Kernel, class Row, size_t count, class Suits>
+constexpr const Kernel *first(const Row (&rows)[count], Features set, Suits suits) {
+  for (const Row &row : rows) {
+    if ((row.needs & ~set) == 0 && suits(row)) return row.kernels;
   }
-  return kernels;
+  return nullptr;
 }
 
-// A machine that has a set has those below it. `tiles`: the limit for attention and products of 16 bits.
-constexpr Kernels choose(Isa limit, Isa tiles) {
-  return {.name = isa_name(limit),
-          .attention = {best(dot_rows, limit), best(additive_rows, limit), best(gaussian_rows, limit)},
-          .pairs = {best(dot_pairs_rows, limit), nullptr, best(gaussian_pairs_rows, limit)},
-          .dot_tiles = best(dot_tiles_rows, tiles),
-          .dot_float16_tiles = best(dot_float16_tiles_rows, tiles),
-          .matmul = best(product_rows, limit),
-          .projection = best(projection_rows, limit),
-          .rowwise = best(rowwise_rows, limit),
-          .matmul_pairs = best(product_pairs_rows, limit),
-          .matmul_tiles = best(product_tiles_rows, tiles),
-          .matmul_float16_tiles = best(product_float16_tiles_rows, tiles)};
+constexpr const AttentionKernels *attention_of(ScoreKind score, Features set) {
+  return first<AttentionKernels>(attention_rows, set, [=](const AttentionRow &row) {
+    return row.score == score && row.multiplied == Multiplied::floats;
+  });
+}
+
+// `set`: what every processor has that has the set. A machine that has one has those below it.
+constexpr Kernels limit(const char *name, Features set, Features allowed) {
+  return {.name = name,
+          .allowed = allowed,
+          .attention = {attention_of(ScoreKind::dot, set), attention_of(ScoreKind::additive, set),
+                        attention_of(ScoreKind::gaussian, set)},
+          .matmul = first<MatmulKernels>(product_rows, set,
+                                         [](const ProductRow &row) { return row.fits == fits_any_product; }),
+          .rowwise = first<RowwiseKernels>(rowwise_rows, set, [](const RowwiseRow &) { return true; })};
+}
+
+constexpr Kernels limit(Isa isa) {
+  const Set &set = sets[static_cast<int>(isa)];
+  constexpr Features common = feature::avx2 | feature::avx512;
+  return limit(set.name, set.allows & common, set.allows);
 }
 
 // Constants: nothing is made at first use, which another thread's fork might leave half made.
-constexpr Kernels choices[isa_count] = {choose(Isa::base, Isa::base), choose(Isa::avx2, Isa::avx2),
-                                        choose(Isa::avx512, Isa::avx512), choose(Isa::amx, Isa::amx)};
+constexpr Kernels limits[isa_count] = {limit(Isa::base), limit(Isa::avx2), limit(Isa::avx512), limit(Isa::amx)};
 
 // Where nobody sets a limit. Whether there are tiles is asked by the first call that could use them.
-constexpr Kernels unlimited = choose(Isa::avx512, Isa::amx);
+constexpr Kernels unlimited = limit("avx512", feature::avx2 | feature::avx512, every_avx512 | feature::tiles);
 
 void list_available(char *text, size_t size) {
   text[0] = '\0';
-  for (const Isa isa : all_sets) {
-    if (kernels_of(isa) == nullptr) continue;
+  for (int n = 0; n < isa_count; ++n) {
+    if (kernels_of(static_cast<Isa>(n)) == nullptr) continue;
     const size_t used = std::strlen(text);
-    std::snprintf(text + used, size - used, "%s\"%s\"", used == 0 ? "" : ", ", isa_name(isa));
+    std::snprintf(text + used, size - used, "%s\"%s\"", used == 0 ? "" : ", ", sets[n].name);
   }
 }
 
@@ -145,7 +99,10 @@ const char *environment_name() {
 }  // namespace
 
 const Kernels *kernels_of(Isa isa) {
-  return is_built(isa) && cpu_supports(isa) ? &choices[static_cast<int>(isa)] : nullptr;
+  const Set &set = sets[static_cast<int>(isa)];
+  if (!set.built || (set.needs & ~cpu_features()) != 0) return nullptr;
+  if ((set.needs & feature::tiles) != 0 && !tiles_granted()) return nullptr;
+  return &limits[static_cast<int>(isa)];
 }
 
 bool same_set(const Kernels &a, const Kernels &b) { return std::strcmp(a.name, b.name) == 0; }
@@ -157,16 +114,17 @@ Status select_kernels(const char *name, const char *origin, const Kernels **kern
     if (name != nullptr && name[0] == '\0') name = nullptr;  // a variable that is set to nothing
   }
   if (name == nullptr) {
-    for (const Isa isa : all_sets) {
-      if (isa != Isa::amx && kernels_of(isa) != nullptr) *kernels = isa == Isa::avx512 ? &unlimited : kernels_of(isa);
+    for (const Isa isa : {Isa::base, Isa::avx2, Isa::avx512}) {
+      if (kernels_of(isa) != nullptr) *kernels = isa == Isa::avx512 ? &unlimited : kernels_of(isa);
     }
     return FOVEA_OK;
   }
-  for (const Isa isa : all_sets) {
-    if (std::strcmp(name, isa_name(isa)) == 0 && kernels_of(isa) != nullptr) {
-      *kernels = kernels_of(isa);
-      return FOVEA_OK;
-    }
+  for (int n = 0; n < isa_count; ++n) {
+    if (std::strcmp(name, sets[n].name) != 0) continue;
+    const Kernels *named = kernels_of(static_cast<Isa>(n));
+    if (named == nullptr) continue;
+    *kernels = named;
+    return FOVEA_OK;
   }
   char available[64];
   list_available(available, sizeof available);

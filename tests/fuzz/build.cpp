@@ -298,7 +298,7 @@ class Builder {
     }
     std::vector<size_t> sizes;
     for (const Node &argument : frame_.arguments) {
-      if (argument.handle == nullptr || argument.handle->destroyed) continue;
+      if (argument.handle == nullptr) continue;
       const std::vector<size_t> told = sizes_told(argument.handle->kind, argument.handle->pointer);
       sizes.insert(sizes.end(), told.begin(), told.end());
     }

@@ -145,13 +145,7 @@ class Chooser {
       node.given = node.handle != nullptr || (!destroys && !choices_.chance(8));
       return;
     }
-    const std::vector<Handle *> alive = maker_.state.alive(slot.handle), dead = maker_.state.dead(slot.handle);
-    static const int caches = handle_kind("fovea_kv_cache_destroy");
-    if (slot.handle == caches && !dead.empty() && !maker_.plain && choices_.chance(16)) {
-      node.handle = dead[choices_.below(dead.size())];  // of these handles alone a stale one is allowed
-      frame_.spoiled = true;
-      return;
-    }
+    const std::vector<Handle *> alive = maker_.state.alive(slot.handle);
     const bool another = alive.empty() || choices_.chance(32);
     node.handle =
         another ? maker_.make(maker_.state, choices_, slot.handle, maker_.depth) : alive[choices_.below(alive.size())];

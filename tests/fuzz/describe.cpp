@@ -79,7 +79,7 @@ void write_nodes(std::ostream &out, const Frame &frame, const std::vector<Node> 
       out << node.structure->row->name << ", struct_size " << node.structure->struct_size << '\n';
       write_nodes(out, frame, node.structure->members, indent + "  ");
     } else if (slot.handle >= 0) {
-      out << (node.handle == nullptr ? "" : node.handle->destroyed ? "destroyed " : "live ") << "handle\n";
+      out << (node.handle == nullptr ? "" : "live ") << "handle\n";
     } else if (node.text != nullptr) {
       out << '"' << node.text << "\"\n";
     } else if (slot.kind == Kind::f32) {

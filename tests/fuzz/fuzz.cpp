@@ -112,7 +112,6 @@ class Interpreter {
     if (!plain && !frame->huge) spoil(state_, choices, *frame);
     if (talkative) std::fprintf(stderr, "%s\n", describe(*frame).c_str());
     if (is_destroyer(function)) return destroy(*frame, number);
-    if (stale_is_another(*frame)) return nullptr;
     return perform(choices, frame, number);
   }
 
@@ -227,24 +226,10 @@ class Interpreter {
     ++tally->calls[number][FOVEA_OK];
     if (!node.given || node.handle == nullptr) {
       execute(memory(), frame, {});
-    } else if (!node.handle->destroyed) {
+    } else {
       state_.destroy(node.handle);
-    } else if (!stale_is_another(frame)) {
-      execute(memory(), frame, {});
     }
     return nullptr;
-  }
-
-  // The address of a handle that was destroyed may be another's by now.
-  bool stale_is_another(const Frame &frame) const {
-    bool another = false;
-    for_each_node(frame.arguments, [&](const Node &node, const Struct *) {
-      if (node.handle == nullptr || !node.handle->destroyed || !node.given) return;
-      for (const Handle *handle : state_.alive(node.handle->kind)) {
-        another = another || handle->pointer == node.handle->pointer || handle->twin == node.handle->pointer;
-      }
-    });
-    return another;
   }
 
   // ---- what a call needs of earlier ones -------------------------------------------------------------------------------
@@ -269,7 +254,7 @@ class Interpreter {
   static bool plan_tensors(Frame &frame) {
     const Frame *plan = nullptr;
     for (const Node &node : frame.arguments) {
-      if (node.handle != nullptr && node.handle->made_by != nullptr && !node.handle->destroyed)
+      if (node.handle != nullptr && node.handle->made_by != nullptr)
         plan = node.handle->made_by.get();
     }
     bool fits = true;

@@ -96,14 +96,6 @@ std::vector<Handle *> State::alive(int kind) const {
   return found;
 }
 
-std::vector<Handle *> State::dead(int kind) const {
-  std::vector<Handle *> found;
-  for (const auto &handle : handles_) {
-    if (handle->kind == kind && handle->destroyed) found.push_back(handle.get());
-  }
-  return found;
-}
-
 int handle_kind(const char *destroyer) {
   for (size_t n = 0; n < tables.handle_count; ++n) {
     if (std::strcmp(tables.destroyers[n], destroyer) == 0) return static_cast<int>(n);

@@ -29,7 +29,6 @@ class State {
   Handle *add(Handle handle);
   void destroy(Handle *handle);  // and what uses it
   std::vector<Handle *> alive(int kind) const;
-  std::vector<Handle *> dead(int kind) const;
 
   // Bytes that functions wrote, and the sizes of what they tell.
   struct Saved {

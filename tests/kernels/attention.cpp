@@ -8,6 +8,15 @@ using namespace testing;
 
 namespace {
 
+// Null: the table or this processor has none.
+const fovea::AttentionKernels *pairs_of(const fovea::Kernels &table, fovea::ScoreKind score) {
+  for (const fovea::AttentionRow &row : fovea::attention_rows) {
+    const bool pairs = row.score == score && row.kernels->reads_pairs;
+    if (pairs && (row.needs & ~(table.allowed & fovea::cpu_features())) == 0) return row.kernels;
+  }
+  return nullptr;
+}
+
 struct Problem {
   fovea::ScoreKind score = fovea::ScoreKind::dot;
   int64_t heads = 1, query_len = 1, key_len = 1, head_dim = 1, value_dim = 1;  // heads share one key/value head
@@ -18,7 +27,7 @@ struct Problem {
 
   Dtype dtype() const { return pairs ? Dtype::bf16 : Dtype::f32; }
   const fovea::AttentionKernels &kernels(const fovea::Kernels &table) const {
-    return pairs ? *table.pairs_of(score) : table.attention_of(score);
+    return pairs ? *pairs_of(table, score) : table.attention_of(score);
   }
   int64_t rows() const { return heads * query_len; }
 };
@@ -193,12 +202,12 @@ void check_pairs(const fovea::Kernels &table, Problem problem, Random &random) {
 // body(kernels) for those that have them.
 template <typename Body>
 void for_each_table_with_pairs(Body body) {
-  if (!fovea::cpu_has_bfloat16_products()) {
+  if ((fovea::cpu_features() & fovea::feature::bfloat16_pairs) == 0) {
     MESSAGE("this processor has no products of bfloat16: not tested");
     return;
   }
   for_each_table([&](const fovea::Kernels &table) {
-    if (table.pairs_of(fovea::ScoreKind::dot) != nullptr) body(table);
+    if (pairs_of(table, fovea::ScoreKind::dot) != nullptr) body(table);
   });
 }
 
@@ -252,7 +261,7 @@ TEST_SUITE("kernels attention") {
   TEST_CASE("pairs of bfloat16: every number of few rows, of keys and of features") {
     for_each_table_with_pairs([](const fovea::Kernels &table) {
       Random random(base_seed());
-      const fovea::AttentionKernels &kernels = *table.pairs_of(fovea::ScoreKind::dot);
+      const fovea::AttentionKernels &kernels = *pairs_of(table, fovea::ScoreKind::dot);
       const int64_t rows = kernels.tile_rows;
       for (int64_t q = 1; q <= kernels.few_rows(64); ++q) {
         const int64_t keys = kernels.few_rows_keys(q);
@@ -276,7 +285,7 @@ TEST_SUITE("kernels attention") {
     for_each_table_with_pairs([](const fovea::Kernels &table) {
       Random random(base_seed());
       constexpr fovea::ScoreKind kind = fovea::ScoreKind::gaussian;
-      const int64_t rows = table.pairs_of(kind)->tile_rows, keys = table.pairs_of(kind)->tile_keys;
+      const int64_t rows = pairs_of(table, kind)->tile_rows, keys = pairs_of(table, kind)->tile_keys;
       for (const float centre : {0.0F, 2.0F, 40.0F}) {
         const auto check = [&](int64_t q, int64_t k, int64_t d, int64_t v) {
           check_pairs(table,

@@ -9,14 +9,17 @@ using namespace testing;
 
 namespace {
 
-// Null where nothing can stand in for tiles.
-const fovea::MatmulKernels *tile_products() {
+// Of float32 as parts, or for rows of bfloat16; null where nothing can stand in for tiles.
+const fovea::MatmulKernels *tile_products(const fovea::ProductWish &wish) {
   if (!take_tiles()) {
     MESSAGE("neither tiles nor AVX-512 to emulate them: not tested");
     return nullptr;
   }
-  return fovea::kernels_of(fovea::Isa::amx)->projection;
+  return &fovea::choose_product(fovea::kernels_of(fovea::Isa::amx)->allowed, wish);
 }
+
+constexpr fovea::ProductWish kParts = {
+    .x = fovea::Dtype::f32, .matrix = fovea::Dtype::f32, .use = fovea::ProductUse::own_projection};
 
 struct Product {
   int64_t rows, columns, depth;
@@ -108,7 +111,7 @@ bool same_bits_of(const float *a, const float *b, int64_t count) {
 
 TEST_SUITE("kernels tiles") {
   TEST_CASE("products: every tail of rows, columns and depth") {
-    const fovea::MatmulKernels *kernels = tile_products();
+    const fovea::MatmulKernels *kernels = tile_products(kParts);
     if (kernels == nullptr) return;
     Random random(base_seed());
     for (const Placement placement : {Placement::kEnd, Placement::kMisaligned}) {
@@ -128,7 +131,7 @@ TEST_SUITE("kernels tiles") {
   }
 
   TEST_CASE("products: elements that parts of bfloat16 do not hold, in one row or one panel") {
-    const fovea::MatmulKernels *kernels = tile_products();
+    const fovea::MatmulKernels *kernels = tile_products(kParts);
     if (kernels == nullptr) return;
     Random random(base_seed());
     for (const float odd : {kNan, kInfinity, -kInfinity, 1e30f, 1e-30f, 1e-42f}) {
@@ -143,7 +146,7 @@ TEST_SUITE("kernels tiles") {
   }
 
   TEST_CASE("products: a row's bits do not depend on the rows beside it") {
-    const fovea::MatmulKernels *kernels = tile_products();
+    const fovea::MatmulKernels *kernels = tile_products(kParts);
     if (kernels == nullptr) return;
     Random random(base_seed());
     const Product product = Product::random(50, 70, 300, random);
@@ -158,7 +161,7 @@ TEST_SUITE("kernels tiles") {
   }
 
   TEST_CASE("products: six of the tile unit's for each 16 x 16 x 32, and tiles are released as often as configured") {
-    const fovea::MatmulKernels *kernels = tile_products();
+    const fovea::MatmulKernels *kernels = tile_products(kParts);
     if (kernels == nullptr || tiles_are_native()) return;
     Random random(base_seed());
     const Product product = Product::random(64, 128, 256, random);
@@ -172,8 +175,9 @@ TEST_SUITE("kernels tiles") {
 
   TEST_CASE(
       "products of bfloat16: rows of float32 are rounded as they are copied, to what rows of bfloat16 would hold") {
-    if (tile_products() == nullptr) return;
-    const fovea::MatmulKernels &kernels = *fovea::kernels_of(fovea::Isa::amx)->matmul_tiles;
+    const fovea::MatmulKernels *tiles = tile_products({.x = kBf16, .matrix = kBf16});
+    if (tiles == nullptr) return;
+    const fovea::MatmulKernels &kernels = *tiles;
     Random random(base_seed());
     for (const int64_t rows : {1, 16, 17, 40}) {
       for (const int64_t depth : {1, 15, 16, 17, 31, 32, 33, 70, 600}) {

@@ -269,16 +269,4 @@ TEST_SUITE("multi head") {
     }
     CHECK(out.untouched());
   }
-
-  TEST_CASE("a cache that was destroyed is refused") {
-    const MultiHead layer = make_decoder(4);
-    const MhaWeights weights = layer.make_weights(nullptr);
-    const Tensor<float> out = layer.make_out();
-    Options options(false);
-    Cache cache = make_cache(layer.sizes, 9);
-    options.options.cache = cache.get();
-    cache.reset();
-    check_refusal(layer.run(nullptr, weights, out, &options.options), FOVEA_BAD_VALUE, {"cache", "destroyed"});
-    CHECK(out.untouched());
-  }
 }

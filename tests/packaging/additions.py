@@ -52,9 +52,9 @@ def scores():
         yield from missing(names, place, lambda name: f"FOVEA_SCORE_{name}" in content)
     kinds = re.search(r"enum class ScoreKind : int32_t \{(.*?)\}", text("src/kernels/attention/problem.hpp"))[1]
     kernels = [name for name in re.findall(r"(\w+) =", kinds)]
-    units, dispatch = text(*(f"src/isa/scores_{name}.cpp" for name in kernels)), text("src/runtime/dispatch.cpp")
+    units, listed = text(*(f"src/isa/scores_{name}.cpp" for name in kernels)), text("src/runtime/attention_rows.hpp")
     yield from missing(kernels, "src/isa/scores_*.cpp", lambda name: f"FOVEA_KERNELS({name})" in units)
-    yield from missing(kernels, "src/runtime/dispatch.cpp", lambda name: f"FOVEA_ROWS_OF({name})" in dispatch)
+    yield from missing(kernels, "src/runtime/attention_rows.hpp", lambda name: f"FOVEA_FLOAT_ROWS(base, {name}, 0)" in listed)
 
 
 def element_types():
@@ -68,8 +68,9 @@ def element_types():
 
 
 def instruction_sets():
-    names = re.findall(r'"(\w+)"', re.search(r"names\[isa_count\] = \{(.*?)\}", text("src/runtime/cpu.hpp"))[1])
-    for place in ("src/isa/meson.build", "src/runtime/dispatch.cpp"):
+    sets = re.search(r"constexpr Set sets\[isa_count\] = \{(.*?)\};", text("src/runtime/dispatch.cpp"), re.S)[1]
+    names = re.findall(r'\{"(\w+)"', sets)
+    for place in ("src/isa/meson.build", "src/runtime/dispatch.hpp"):
         content = text(place)
         yield from missing(names, place, lambda name: re.search(rf"\b{name}\b", content))
 

@@ -4,9 +4,7 @@
 
 namespace fovea {
 
-bool cpu_supports(Isa isa) { return isa != Isa::amx; }
-bool cpu_has_bfloat16_products() { return true; }
-Tiles cpu_tiles() { return Tiles::absent; }
-Tiles cpu_float16_tiles() { return Tiles::absent; }
+Features cpu_features() { return feature::avx2 | feature::avx512 | feature::bfloat16_pairs; }
+bool tiles_granted() { return false; }
 
 }  // namespace fovea

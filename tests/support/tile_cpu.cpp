@@ -38,15 +38,11 @@ long request(long number, int code, int component) {
 }  // namespace testing
 
 #define syscall testing::request
-#define cpu_supports detected_set
-#define cpu_has_bfloat16_products detected_bfloat16_products
-#define cpu_tiles detected_tiles
-#define cpu_float16_tiles detected_float16_tiles
+#define cpu_features detected_features
+#define tiles_granted detected_tiles_granted
 #include "runtime/cpu.cpp"
-#undef cpu_supports
-#undef cpu_has_bfloat16_products
-#undef cpu_tiles
-#undef cpu_float16_tiles
+#undef cpu_features
+#undef tiles_granted
 #undef syscall
 
 #include "tile_emulator.hpp"
@@ -66,11 +62,11 @@ int tile_requests() { return requests; }
 
 void forget_tiles() { knows_tiles = false; }
 
-bool tiles_are_native() { return (fovea::once<fovea::detect>() & fovea::amx) != 0; }
+bool tiles_are_native() { return (fovea::detected_features() & fovea::feature::bfloat16_tiles) != 0; }
 
 bool take_tiles() {
   if (tiles_are_native()) return true;
-  if (!can_emulate_tiles() || !fovea::detected_set(fovea::Isa::avx512)) return false;
+  if (!can_emulate_tiles() || (fovea::detected_features() & fovea::feature::avx512) == 0) return false;
   emulate_tiles();
   return true;
 }
@@ -79,28 +75,19 @@ bool take_tiles() {
 
 namespace fovea {
 
-bool cpu_supports(Isa isa);
-bool cpu_has_bfloat16_products();
-Tiles cpu_tiles();
-Tiles cpu_float16_tiles();
+Features cpu_features();
+bool tiles_granted();
 
-bool cpu_supports(Isa isa) {
-  if (isa != Isa::amx) return detected_set(isa);
-  return testing::access == testing::TileAccess::granted && testing::take_tiles() && once<tiles_are_granted>() != 0;
+Features cpu_features() {
+  const Features detected = detected_features();
+  if (testing::access == testing::TileAccess::absent) return detected & ~feature::tiles;
+  if (testing::tiles_are_native()) return detected;
+  const bool emulated = testing::can_emulate_tiles() && (detected & feature::avx512) != 0;
+  return emulated ? detected | feature::tiles : detected;
 }
 
-bool cpu_has_bfloat16_products() { return detected_bfloat16_products(); }
-
-Tiles cpu_tiles() {
-  if (!detected_bfloat16_products()) return Tiles::absent;
-  if (testing::access == testing::TileAccess::refused) return Tiles::refused;
-  if (testing::access == testing::TileAccess::absent || !testing::take_tiles()) return Tiles::absent;
-  return once<tiles_are_granted>() != 0 ? Tiles::granted : Tiles::refused;
-}
-
-Tiles cpu_float16_tiles() {
-  const bool absent = testing::tiles_are_native() && (once<detect>() & float16_tiles) == 0;
-  return absent ? Tiles::absent : cpu_tiles();
+bool tiles_granted() {
+  return testing::access == testing::TileAccess::granted && testing::take_tiles() && detected_tiles_granted();
 }
 
 }  // namespace fovea

@@ -17,12 +17,14 @@ int64_t tile_scratch(int64_t head_dim, int64_t value_dim, bool) {
   return AmxAttention<Element>::scratch_floats(head_dim, value_dim);
 }
 
-// Whoever wants a few rows takes other kernels.
+// A few rows are other kernels'.
 inline int64_t no_rows(int64_t) { return 0; }
 
 template <class Element>
 constexpr AttentionKernels tile_kernels() {
   return {.set = FOVEA_SET_NAME,
+          .reads_pairs = false,  // of any stride: they are packed
+          .split_keys = 2 * block_keys,
           .tile_rows = band_rows,
           .tile_keys = block_keys,
           .few_rows_keys = no_rows,

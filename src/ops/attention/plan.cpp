@@ -13,7 +13,7 @@ namespace {
 // longer. Which rows are few, and where keys are split, depends on a batch entry's shapes alone: neither batch size nor
 // thread count changes a result.
 int64_t keys_per_split(const AttentionPlan &plan) {
-  const int64_t grid = plan.tiles == Tiles::granted ? 256 : 96;  // whole tiles, where rows are several
+  const int64_t grid = plan.attention->split_keys;
   constexpr int64_t most_spans = 16;
   constexpr int64_t most_blocks = 4;
   constexpr int64_t tasks = 16;  // of an entry, if spans of 384 to 1024 keys make so many
@@ -71,9 +71,8 @@ Status plan_memory(AttentionPlan *plan) {
   const bool widens = is_narrow(plan->problem.key.dtype) || is_narrow(plan->problem.value.dtype);
   const int64_t entries = sizes.batch * sizes.kv_heads;
   MemoryLayout layout;
-  const AttentionOutputs &outputs = plan->problem.outputs;
   int64_t scratch = plan->attention->scratch_floats(sizes.head_dim, sizes.value_dim, widens);
-  if (outputs.weights_wanted || outputs.scores_wanted) {
+  if (plan->passes != nullptr) {
     scratch = std::max(scratch, plan->passes->scratch_floats(sizes.head_dim, sizes.value_dim, widens));
   }
   plan->scratch = layout.add_copies<float>(plan->workers, scratch);
@@ -100,60 +99,52 @@ Status plan_memory(AttentionPlan *plan) {
   return FOVEA_OK;
 }
 
-// Whether all that is multiplied is of that type, or may be rounded to it.
-bool all_are(Dtype dtype, const AttentionProblem &problem, bool narrows) {
-  for (const HeadRows *rows : {&problem.query, &problem.key, &problem.value}) {
-    if (rows->dtype != dtype && !(narrows && rows->dtype == Dtype::f32)) return false;
-  }
-  return true;
-}
-
-bool is_bfloat16(const AttentionProblem &problem, bool narrows) { return all_are(Dtype::bf16, problem, narrows); }
-
-// Whether products of pairs would be what is quickest. Differences are float32's, so where all pairs get them, values alone
-// would gain.
-bool suits_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
-  if (kernels.pairs_of(problem.score.kind) == nullptr) return false;
-  if (!is_bfloat16(problem, narrows) || !cpu_has_bfloat16_products()) return false;
-  return problem.score.kind != ScoreKind::gaussian || problem.sizes.head_dim > most_differences;
-}
-
-// And features come in whole pairs.
-bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool narrows) {
-  return suits_pairs(kernels, problem, narrows) && problem.sizes.head_dim % 2 == 0;
-}
-
-// Whether keys are read as pairs where they lie, or copied anyway. Many rows have others copied; few rows would wait for that.
+// Whether keys are read as pairs where they lie, or copied anyway.
 bool keys_in_pairs(const AttentionProblem &problem) {
   return problem.key.dtype == Dtype::f32 || problem.key.strides.position % 2 == 0;
 }
 
-// What else is wanted of bfloat16 than the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might
-// overflow.
-Tiles tiles_for(const Kernels &kernels, const AttentionProblem &problem, bool narrows, const AttentionKernels **tiles) {
-  if (kernels.dot_tiles == nullptr || problem.sizes.key_len == 0) return Tiles::absent;
-  if (problem.score.kind != ScoreKind::dot) return Tiles::absent;
-  if (all_are(Dtype::f16, problem, false) && problem.dropout.threshold == 0) {
-    *tiles = kernels.dot_float16_tiles;
-    return cpu_float16_tiles();
-  }
-  if (!is_bfloat16(problem, narrows)) return Tiles::absent;
-  const bool other_passes = problem.outputs.weights_wanted || problem.outputs.scores_wanted;
-  if (other_passes && !takes_pairs(kernels, problem, narrows)) return Tiles::absent;
-  *tiles = kernels.dot_tiles;
-  return cpu_tiles();
+AttentionWish wish_of(const AttentionPlan &plan, const AttentionCall &call) {
+  const AttentionProblem &problem = plan.problem;
+  const bool wants_passes = problem.outputs.weights_wanted || problem.outputs.scores_wanted;
+  const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
+  const bool medium = precision_of(*plan.context, call.options.precision) == FOVEA_PRECISION_MEDIUM;
+  const int64_t head_dim = problem.sizes.head_dim;
+  return {.score = problem.score.kind,
+          .query = problem.query.dtype,
+          .key = problem.key.dtype,
+          .value = problem.value.dtype,
+          .rounds = medium && call.score.kind == FOVEA_SCORE_DOT && call.prepared == nullptr,
+          .keys_in_pairs = keys_in_pairs(problem),
+          .drops_weights = problem.dropout.threshold != 0,
+          .wants_passes = wants_passes,
+          .counts_rows = !wants_passes && !invariant,
+          .many_rows = plan.rows > plan.kernels->attention_of(problem.score.kind).few_rows(head_dim),
+          .rows = plan.rows,
+          .key_len = problem.sizes.key_len,
+          .head_dim = head_dim};
 }
 
-// Rows of a head's keys that stay with vectors where there are tiles. For 32 keys of 128 + 128 features tiles take 256 cycles
-// for 16 rows and about 700 to pack what nothing else will read, vectors 256 for each row in float32 (two multiply-adds a
-// cycle) and 128 in products of pairs. From memory, 16 kB at 10 bytes a cycle, all of that but more rows of float32 is hidden.
-constexpr int64_t most_rows_beside_tiles = 8;
+// The kernels, and copies of keys and values where these cannot read them as they lie.
+Status plan_kernels(const AttentionWish &wish, AttentionPlan *plan) {
+  const AttentionChoice choice = choose_attention(plan->kernels->allowed, wish);
+  plan->attention = choice.row->kernels;
+  plan->path = choice.row->path;
+  plan->better_pairs = choice.pairs;
+  plan->tiles_refused = choice.tiles_refused;
+  plan->passes = wish.wants_passes ? &choose_passes(plan->kernels->allowed, wish) : nullptr;
+  if (choice.row->multiplied == Multiplied::bfloat16) {
+    const bool reads_pairs = plan->attention->reads_pairs || (plan->passes != nullptr && plan->passes->reads_pairs);
+    FOVEA_CHECK(plan_narrowing(reads_pairs && !wish.keys_in_pairs, &plan->problem, &plan->score));
+  }
+  return plan->path == AttentionPath::many_rows ? plan_norms(&plan->problem, &plan->score) : FOVEA_OK;
+}
 
 // Without rows there is nothing to project and nothing to keep.
 void plan_nothing(const AttentionCall &call, AttentionPlan *plan) {
   plan->score.kind = call.score.kind;
   plan->score.prepared = call.prepared;
-  plan->path = AttentionPath::rows;
+  plan->path = AttentionPath::few_rows;
   plan->rows_per_task = plan->keys_per_split = plan->splits = plan->workers = 1;
 }
 
@@ -172,47 +163,12 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
     return FOVEA_OK;
   }
   FOVEA_CHECK(plan_score(context, call, &problem, &plan->score));
-  plan->attention = &plan->kernels->attention_of(problem.score.kind);
   plan->rows = problem.sizes.group * problem.sizes.query_len;
-  const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
-  const bool one_pass = !problem.outputs.weights_wanted && !problem.outputs.scores_wanted;
-  const bool few_ways = one_pass && !invariant;
-  const bool narrows = call.score.kind == FOVEA_SCORE_DOT && call.prepared == nullptr &&
-                       precision_of(context, call.options.precision) == FOVEA_PRECISION_MEDIUM;
-  const AttentionKernels *tiles = nullptr;
-  if (!few_ways || plan->rows > most_rows_beside_tiles) {
-    plan->tiles = tiles_for(*plan->kernels, problem, narrows, &tiles);
-  }
-  // Fewer rows are as quick when they are widened: memory bounds them. float32 is narrowed only where its rows are many.
-  constexpr int64_t least_paired = 4;
-  const bool many = plan->rows > plan->attention->few_rows(problem.sizes.head_dim);
-  const AttentionKernels *paired = plan->kernels->pairs_of(problem.score.kind);
-  const bool pairs = plan->rows >= least_paired && takes_pairs(*plan->kernels, problem, narrows && many) &&
-                     (many || keys_in_pairs(problem));
-  const AttentionKernels *few = pairs && paired->rows != nullptr ? paired : plan->attention;
-  const bool takes_few = few_ways && plan->rows <= few->few_rows(problem.sizes.head_dim);
-  plan->path = takes_few && plan->tiles != Tiles::granted ? AttentionPath::rows : AttentionPath::tile;
-  if (plan->path == AttentionPath::rows) plan->attention = few;
-  if (plan->path == AttentionPath::tile) {
-    if (takes_pairs(*plan->kernels, problem, narrows)) plan->attention = paired;
-    if (plan->tiles == Tiles::granted) plan->attention = tiles;
-  }
-  plan->passes = plan->attention;
-  if (plan->passes->weights == nullptr) {
-    plan->passes =
-        takes_pairs(*plan->kernels, problem, narrows) ? paired : &plan->kernels->attention_of(problem.score.kind);
-  }
-  const bool bfloat16 = plan->attention == paired || plan->attention == plan->kernels->dot_tiles;
-  const bool has_pairs = paired != nullptr && (plan->path == AttentionPath::tile || paired->rows != nullptr);
-  if (!bfloat16 && has_pairs && plan->rows >= least_paired && suits_pairs(*plan->kernels, problem, narrows && many)) {
-    plan->without_pairs = problem.sizes.head_dim % 2 != 0 ? " pairs=odd_dim" : " pairs=odd_stride";
-  }
-  const bool reads_pairs = plan->attention == paired || !one_pass;  // tiles are packed from keys of any stride
-  if (bfloat16) FOVEA_CHECK(plan_narrowing(reads_pairs && !keys_in_pairs(problem), &problem, &plan->score));
-  if (plan->path == AttentionPath::tile) FOVEA_CHECK(plan_norms(&problem, &plan->score));
-  plan->keys_per_split = few_ways ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
+  const AttentionWish wish = wish_of(*plan, call);
+  FOVEA_CHECK(plan_kernels(wish, plan));
+  plan->keys_per_split = wish.counts_rows ? keys_per_split(*plan) : std::max<int64_t>(problem.sizes.key_len, 1);
   plan->splits = std::max<int64_t>(1, ceil_div(problem.sizes.key_len, plan->keys_per_split));
-  plan->rows_per_task = plan->path == AttentionPath::rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
+  plan->rows_per_task = plan->path == AttentionPath::few_rows ? std::max<int64_t>(plan->rows, 1) : tile_task_rows(*plan);
   plan->row_blocks = ceil_div(plan->rows, plan->rows_per_task);
   int64_t tasks = 0;
   if (!checked_multiply(problem.sizes.batch * problem.sizes.kv_heads, plan->row_blocks, &tasks) ||
@@ -226,8 +182,17 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   return plan_memory(plan);
 }
 
+namespace {
+
+const char *describe_fit(Fit pairs) {
+  if (pairs == Fit::odd_dim) return " pairs=odd_dim";
+  return pairs == Fit::odd_stride ? " pairs=odd_stride" : "";
+}
+
+}  // namespace
+
 size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
-  const bool rows = plan.path == AttentionPath::rows;
+  const bool rows = plan.path == AttentionPath::few_rows;
   char dropout[32] = "";
   if (plan.problem.dropout.threshold != 0) {
     std::snprintf(dropout, sizeof dropout, " dropout=%g", plan.problem.dropout.threshold * 0x1p-32);
@@ -244,7 +209,7 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size) {
       " keys_per_split=%" PRId64 " tasks=%" PRId64
       " threads=%d passes=%d%s scratch_per_thread=%zu projections=%zu workspace=%zu",
       score_name(plan.score.kind), plan.kernels->name, plan.attention->set,
-      plan.tiles == Tiles::refused ? " tiles=refused" : "", plan.without_pairs, projection, points,
+      plan.tiles_refused ? " tiles=refused" : "", describe_fit(plan.better_pairs), projection, points,
       rows ? "rows" : "tile", plan.rows_per_task,
       rows ? plan.attention->few_rows_keys(plan.rows_per_task) : plan.attention->tile_keys, plan.row_blocks,
       plan.splits, plan.keys_per_split, plan.tasks, plan.workers,

@@ -2,28 +2,24 @@
 // of threads, so the result does not depend on the machine's load or size.
 #pragma once
 
-#include "kernels/kernel_table.hpp"
 #include "ops/attention/call.hpp"
 #include "ops/attention/score_plan.hpp"
 #include "runtime/context.hpp"
-#include "runtime/cpu.hpp"
 #include "runtime/memory_layout.hpp"
 
 namespace fovea {
-
-enum class AttentionPath { rows, tile };
 
 struct AttentionPlan {
   const Context *context;
   const Kernels *kernels;
   const AttentionKernels *attention;  // those of the score function
-  const AttentionKernels *passes;     // that write weights and scores
+  const AttentionKernels *passes;     // that write weights and scores; null: neither is wanted
   AttentionProblem problem;
   ScorePlan score;
   AttentionPath path;
-  Tiles tiles;                     // granted: attention is on them; refused: it would be
-  const char *without_pairs = "";  // why all is bfloat16 and products of pairs are not taken, as plans describe it
-  int64_t rows;                    // query rows that share a key/value head
+  Fit better_pairs;    // why all is bfloat16 and products of pairs are not taken
+  bool tiles_refused;  // attention would be on them
+  int64_t rows;        // query rows that share a key/value head
   int64_t rows_per_task;
   int64_t row_blocks;
   int64_t keys_per_split;

@@ -131,7 +131,7 @@ void pack_task(const AttentionPlan &plan, const AttentionProblem &problem, char 
 // A few heads of many rows, causal ones above all, come out more even in order.
 Sharing sharing(const AttentionPlan &plan) {
   const bool few_heads = plan.problem.sizes.batch * plan.problem.sizes.kv_heads < int64_t{4} * plan.workers;
-  return few_heads && plan.path == AttentionPath::tile && plan.splits == 1 ? Sharing::in_order : Sharing::in_ranges;
+  return few_heads && plan.path == AttentionPath::many_rows && plan.splits == 1 ? Sharing::in_order : Sharing::in_ranges;
 }
 
 // The problem whose logits are the scores that are wanted.
@@ -167,7 +167,7 @@ void run_attention(const AttentionPlan &plan, const AttentionCall &call, void *w
     task.kept_weights = plan.kept_weights.in(block, worker);
     return task;
   };
-  const auto kernel = plan.path == AttentionPath::rows ? plan.attention->rows : plan.attention->tile;
+  const auto kernel = plan.path == AttentionPath::few_rows ? plan.attention->rows : plan.attention->tile;
   const auto attend = [&](int worker, int64_t index) { kernel(task_of(worker, index)); };
   const auto merge = [&](int, int64_t head) { merge_head(plan, problem, memory, head); };
   const auto weigh = [&](int worker, int64_t index) {

@@ -81,7 +81,8 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   const bool large = rows >= least_rows && weight.depth >= least_depth && weight.columns >= least_units;
   const bool own = large && !invariant && weight.dtype == Dtype::f32;
-  return own ? *context.kernels->projection : projection_kernels(*context.kernels, x, weight);
+  const ProductUse use = own ? ProductUse::own_projection : ProductUse::projection;
+  return projection_kernels(*context.kernels, x, weight, use);
 }
 
 // What the product reads where it lies.

@@ -211,7 +211,7 @@ Status check_bytes(const unsigned char *bytes, size_t size, Header *header) {
 }  // namespace
 
 size_t saved_kv_cache_size(const fovea_kv_cache *cache) {
-  if (!is_kv_cache(cache)) return 0;
+  if (cache == nullptr) return 0;
   int64_t size = 0;
   return total_size(sizes_of(*cache), cache->length, &size) ? static_cast<size_t>(size) : 0;
 }

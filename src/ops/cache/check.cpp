@@ -13,10 +13,7 @@ constexpr const char *as_created = "as the cache was created";
 }  // namespace
 
 Status check_kv_cache(const fovea_kv_cache *cache) {
-  FOVEA_CHECK(expect_given(cache, "cache", "a key/value cache"));
-  if (is_kv_cache(cache)) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "cache is %p, expected a cache that was created and not destroyed",
-              static_cast<const void *>(cache));
+  return expect_given(cache, "cache", "a key/value cache");
 }
 
 Status check_room(const fovea_kv_cache &cache, int64_t count) {

@@ -1,15 +1,9 @@
-// Caches are handles, looked up in a table of live ones before anything is read through one, so that a stale one is an
-// error and not a crash.
-#include <pthread.h>
-
+// Making, measuring and destroying caches.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <new>
-#include <shared_mutex>
-#include <unordered_set>
 
 #include "ops/cache/kv_cache.hpp"
 #include "ops/tensors/check.hpp"
@@ -20,32 +14,6 @@ fovea_kv_cache::~fovea_kv_cache() { std::free(memory); }
 
 namespace fovea {
 namespace {
-
-// The caches there are. Constant-initialised, without the guard that another thread may hold when this one forks, and
-// never destroyed: a cache may be a static object's, which is destroyed at any time.
-struct LiveCaches {
-  std::shared_mutex mutex;
-  std::unordered_set<const fovea_kv_cache *> *set = nullptr;  // made with the first cache
-};
-constinit LiveCaches live;
-
-// A child is forked while no other thread holds the lock, which nobody there could release. Nor could the child: it is
-// another thread than the one that took it.
-void before_fork() { live.mutex.lock(); }
-void after_fork_in_parent() { live.mutex.unlock(); }
-void after_fork_in_child() { new (&live.mutex) std::shared_mutex; }
-[[maybe_unused]] const int forks_are_handled = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-
-void add_live(const fovea_kv_cache *cache) {
-  const std::unique_lock lock(live.mutex);
-  if (live.set == nullptr) live.set = new std::unordered_set<const fovea_kv_cache *>;
-  live.set->insert(cache);
-}
-
-bool remove_live(const fovea_kv_cache *cache) {
-  const std::unique_lock lock(live.mutex);
-  return live.set != nullptr && live.set->erase(cache) != 0;
-}
 
 // The block and where its parts lie. What does not depend on the batch or on the capacity has to fit even where these are
 // 0: strides and shapes are computed from it.
@@ -72,11 +40,6 @@ fovea_tensor cached_rows(const fovea_kv_cache &cache, void *rows, int64_t dim, i
 }
 
 }  // namespace
-
-bool is_kv_cache(const fovea_kv_cache *cache) {
-  const std::shared_lock lock(live.mutex);
-  return live.set != nullptr && live.set->count(cache) != 0;
-}
 
 fovea_tensor cached_keys(const fovea_kv_cache &cache, int64_t first, int64_t count) {
   return cached_rows(cache, cache.keys, cache.head_dim, first, count);
@@ -116,13 +79,12 @@ Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache
   if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of a cache", made->size);
   made->keys = parts.keys.in(made->memory);
   made->values = parts.values.in(made->memory);
-  add_live(made.get());
   *cache = made.release();
   return FOVEA_OK;
 }
 
 void destroy_kv_cache(fovea_kv_cache *cache) {
-  if (remove_live(cache)) delete cache;
+  delete cache;
 }
 
 Status truncate_kv_cache(fovea_kv_cache *cache, int64_t length) {
@@ -132,8 +94,8 @@ Status truncate_kv_cache(fovea_kv_cache *cache, int64_t length) {
   return FOVEA_OK;
 }
 
-int64_t kv_cache_length(const fovea_kv_cache *cache) { return is_kv_cache(cache) ? cache->length : 0; }
+int64_t kv_cache_length(const fovea_kv_cache *cache) { return cache == nullptr ? 0 : cache->length; }
 
-size_t kv_cache_size(const fovea_kv_cache *cache) { return is_kv_cache(cache) ? cache->size : 0; }
+size_t kv_cache_size(const fovea_kv_cache *cache) { return cache == nullptr ? 0 : cache->size; }
 
 }  // namespace fovea

@@ -24,8 +24,7 @@ struct fovea_kv_cache {
 
 namespace fovea {
 
-// The handle is that of a cache that was created and not destroyed. Never reads through it.
-bool is_kv_cache(const fovea_kv_cache *cache);
+// There is a cache.
 [[nodiscard]] Status check_kv_cache(const fovea_kv_cache *cache);
 
 // There is room for `count` more positions.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ops/products/row_copies.hpp"
-#include "runtime/cpu.hpp"
 
 namespace fovea {
 namespace {
@@ -39,25 +38,18 @@ void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64
                 .out = panels + panel * kernels.panel_floats(matrix.depth, matrix.panel_dtype())});
 }
 
-// Those of bfloat16 by itself; null: there are none.
-const MatmulKernels *bfloat16_kernels(const Kernels &kernels) {
-  if (kernels.matmul_tiles != nullptr && cpu_tiles() == Tiles::granted) return kernels.matmul_tiles;
-  return cpu_has_bfloat16_products() ? kernels.matmul_pairs : nullptr;
-}
-
 }  // namespace
 
 const MatmulKernels &matrix_kernels(const Kernels &kernels, Dtype matrix) {
-  const bool tiles = matrix == Dtype::f16 && kernels.matmul_float16_tiles != nullptr;
-  return tiles && cpu_float16_tiles() == Tiles::granted ? *kernels.matmul_float16_tiles : *kernels.matmul;
+  return choose_product(kernels.allowed, {.x = Dtype::f32, .matrix = matrix});
 }
 
-bool multiplies_bfloat16(const Kernels &kernels) { return bfloat16_kernels(kernels) != nullptr; }
+bool multiplies_bfloat16(const Kernels &kernels) {
+  return &choose_product(kernels.allowed, {.x = Dtype::bf16, .matrix = Dtype::bf16}) != kernels.matmul;
+}
 
 const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix, bool medium) {
-  const bool bfloat16 = (x == Dtype::bf16 || (medium && x == Dtype::f32)) && matrix == Dtype::bf16;
-  const MatmulKernels *own = bfloat16 ? bfloat16_kernels(kernels) : nullptr;
-  return own == nullptr ? matrix_kernels(kernels, matrix) : *own;
+  return choose_product(kernels.allowed, {.x = x, .matrix = matrix, .rounds = medium});
 }
 
 bool narrows_products(const Context &context, int32_t precision) {

@@ -2,9 +2,8 @@
 
 namespace fovea {
 
-const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const ProductMatrix &weight) {
-  const bool pairs = x == Dtype::bf16 && weight.dtype == Dtype::bf16 && weight.depth % 2 == 0;
-  return pairs ? product_kernels(kernels, x, weight.dtype, false) : *kernels.matmul;
+const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const ProductMatrix &weight, ProductUse use) {
+  return choose_product(kernels.allowed, {.x = x, .matrix = weight.dtype, .use = use, .depth = weight.depth});
 }
 
 bool projected_in_place(const MatmulKernels &kernels, Dtype x, int64_t stride) {

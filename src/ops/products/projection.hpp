@@ -16,7 +16,8 @@ struct ProjectionRows {
 
 // Kernels for rows of that type by that weight: products of bfloat16 where the processor has them and rows are whole pairs,
 // else those of float32, which widen the weight.
-const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const ProductMatrix &weight);
+const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const ProductMatrix &weight,
+                                        ProductUse use = ProductUse::projection);
 
 // Whether these kernels take rows of that type, so many elements apart, where they lie: others are to be copied, as rows_dtype,
 // next to each other.

@@ -220,8 +220,7 @@ pub struct fovea_prepared_keys {
 
 /// The keys and values of B sequences of one length, in memory of its own, as the kernel reads them: [B,Hkv,capacity,D], of
 /// one element type: in 16 bits they take half the memory. A decoder appends to it at every step and attends to all it
-/// holds. One call at a time may change a cache, and none may use it meanwhile; any number may attend at once. A handle that
-/// was destroyed is refused, unless its address serves another cache by then.
+/// holds. One call at a time may change a cache, and none may use it meanwhile; any number may attend at once.
 #[repr(C)]
 pub struct fovea_kv_cache {
     _opaque: [u8; 0],
@@ -1339,7 +1338,7 @@ extern "C" {
         sizes: *const fovea_kv_cache_sizes,
         cache: *mut *mut fovea_kv_cache,
     ) -> fovea_status;
-    /// NULL is allowed, and so is a handle that was destroyed. No call may still be using it.
+    /// NULL is allowed. No call may still be using it.
     pub fn fovea_kv_cache_destroy(cache: *mut fovea_kv_cache);
     /// Appends key [B,Hkv,n,D] and value [B,Hkv,n,Dv], both of one rank ([B,n,D], [n,D] as in fovea_sdpa), to every sequence.
     /// Each is F32, F16 or BF16, whatever the cache's type: kept bit by bit where that is its own, else rounded once, to nearest,
@@ -1372,9 +1371,9 @@ extern "C" {
         cache: *mut fovea_kv_cache,
         source: *const fovea_tensor,
     ) -> fovea_status;
-    /// Positions held; bytes held. 0 for NULL and for a handle that was destroyed.
+    /// Positions held; bytes held. 0 for NULL.
     pub fn fovea_kv_cache_length(cache: *const fovea_kv_cache) -> i64;
-    /// Positions held; bytes held. 0 for NULL and for a handle that was destroyed.
+    /// Positions held; bytes held. 0 for NULL.
     pub fn fovea_kv_cache_size(cache: *const fovea_kv_cache) -> usize;
     /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the type, the
     /// sizes and a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save

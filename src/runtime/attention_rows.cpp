@@ -1,0 +1,85 @@
+// What each kernel of attention suits.
+#include "runtime/attention_rows.hpp"
+
+#include <initializer_list>
+
+namespace fovea {
+namespace {
+
+bool all_are(Dtype dtype, const AttentionWish &wish, bool rounds) {
+  for (const Dtype type : {wish.query, wish.key, wish.value}) {
+    if (type != dtype && !(rounds && type == Dtype::f32)) return false;
+  }
+  return true;
+}
+
+// Rows of a head's keys that stay with vectors where there are tiles. For 32 keys of 128 + 128 features tiles take 256 cycles
+// for 16 rows and about 700 to pack what nothing else will read, vectors 256 for each row in float32 (two multiply-adds a
+// cycle) and 128 in products of pairs. From memory, 16 kB at 10 bytes a cycle, all of that but more rows of float32 is hidden.
+constexpr int64_t most_rows_beside_tiles = 8;
+
+}  // namespace
+
+Fit fits_few_rows(const AttentionRow &row, const AttentionWish &wish) {
+  return wish.counts_rows && wish.rows <= row.kernels->few_rows(wish.head_dim) ? Fit::yes : Fit::no;
+}
+
+// Fewer rows are as quick when they are widened: memory bounds them. float32 is rounded, and keys are copied, only where
+// rows are many.
+Fit fits_few_pairs(const AttentionRow &row, const AttentionWish &wish) {
+  constexpr int64_t least_rows = 4;
+  if (wish.rows < least_rows || fits_few_rows(row, wish) == Fit::no) return Fit::no;
+  if (!all_are(Dtype::bf16, wish, wish.rounds && wish.many_rows)) return Fit::no;
+  if (wish.head_dim % 2 != 0) return Fit::odd_dim;
+  return wish.many_rows || wish.keys_in_pairs ? Fit::yes : Fit::odd_stride;
+}
+
+// The Gaussian's differences are float32's, so where all pairs of points get them, values alone would gain.
+Fit fits_many_pairs(const AttentionRow &, const AttentionWish &wish) {
+  if (wish.score == ScoreKind::gaussian && wish.head_dim <= most_differences) return Fit::no;
+  if (!all_are(Dtype::bf16, wish, wish.rounds)) return Fit::no;
+  return wish.head_dim % 2 == 0 ? Fit::yes : Fit::odd_dim;
+}
+
+// What else is wanted of bfloat16 than the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might
+// overflow.
+Fit fits_tiles(const AttentionRow &row, const AttentionWish &wish) {
+  if (wish.key_len == 0 || (wish.counts_rows && wish.rows <= most_rows_beside_tiles)) return Fit::no;
+  if (row.multiplied == Multiplied::float16) {
+    return all_are(Dtype::f16, wish, false) && !wish.drops_weights ? Fit::yes : Fit::no;
+  }
+  const bool passes_fit = !wish.wants_passes || wish.head_dim % 2 == 0;
+  return all_are(Dtype::bf16, wish, wish.rounds) && passes_fit ? Fit::yes : Fit::no;
+}
+
+AttentionChoice choose_attention(Features allowed, const AttentionWish &wish) {
+  AttentionChoice choice = {.row = nullptr, .pairs = Fit::no, .tiles_refused = false};
+  const Features available = allowed & cpu_features();
+  for (const AttentionRow &row : attention_rows) {
+    if (row.score != wish.score || (row.needs & ~available) != 0) continue;
+    const Fit fit = row.fits(row, wish);
+    if (fit == Fit::yes && ((row.needs & feature::tiles) == 0 || tiles_granted())) {
+      choice.row = &row;
+      break;
+    }
+    if (fit == Fit::yes) choice.tiles_refused = true;
+    if (fit != Fit::yes && fit != Fit::no) choice.pairs = fit;
+  }
+  return choice;
+}
+
+const AttentionKernels &choose_passes(Features allowed, const AttentionWish &wish) {
+  const Features available = allowed & cpu_features();
+  const AttentionRow *chosen = nullptr;
+  for (const AttentionRow &row : attention_rows) {
+    const bool passes = row.path == AttentionPath::many_rows && row.kernels->weights != nullptr;
+    if (!passes || row.score != wish.score || (row.needs & ~available) != 0) continue;
+    if (row.fits(row, wish) == Fit::yes) {
+      chosen = &row;
+      break;
+    }
+  }
+  return *chosen->kernels;
+}
+
+}  // namespace fovea
