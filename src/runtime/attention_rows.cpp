@@ -21,7 +21,7 @@ constexpr int64_t most_rows_beside_tiles = 8;
 }  // namespace
 
 Fit fits_few_rows(const AttentionRow &row, const AttentionWish &wish) {
-  return wish.counts_rows && wish.rows <= row.kernels->few_rows(wish.head_dim) ? Fit::yes : Fit::no;
+  return wish.counts_rows && wish.rows <= row.kernels->few_rows(wish.compared_dim) ? Fit::yes : Fit::no;
 }
 
 // Fewer rows are as quick when they are widened: memory bounds them. float32 is rounded, and keys are copied, only where
@@ -30,15 +30,15 @@ Fit fits_few_pairs(const AttentionRow &row, const AttentionWish &wish) {
   constexpr int64_t least_rows = 4;
   if (wish.rows < least_rows || fits_few_rows(row, wish) == Fit::no) return Fit::no;
   if (!all_are(Dtype::bf16, wish, wish.rounds && wish.many_rows)) return Fit::no;
-  if (wish.head_dim % 2 != 0) return Fit::odd_dim;
+  if (wish.compared_dim % 2 != 0) return Fit::odd_dim;
   return wish.many_rows || wish.keys_in_pairs ? Fit::yes : Fit::odd_stride;
 }
 
 // The Gaussian's differences are float32's, so where all pairs of points get them, values alone would gain.
 Fit fits_many_pairs(const AttentionRow &, const AttentionWish &wish) {
-  if (wish.score == ScoreKind::gaussian && wish.head_dim <= most_differences) return Fit::no;
+  if (wish.score == ScoreKind::gaussian && wish.compared_dim <= most_differences) return Fit::no;
   if (!all_are(Dtype::bf16, wish, wish.rounds)) return Fit::no;
-  return wish.head_dim % 2 == 0 ? Fit::yes : Fit::odd_dim;
+  return wish.compared_dim % 2 == 0 ? Fit::yes : Fit::odd_dim;
 }
 
 // What else is wanted of bfloat16 than the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might
@@ -48,7 +48,7 @@ Fit fits_tiles(const AttentionRow &row, const AttentionWish &wish) {
   if (row.multiplied == Multiplied::float16) {
     return all_are(Dtype::f16, wish, false) && !wish.drops_weights ? Fit::yes : Fit::no;
   }
-  const bool passes_fit = !wish.wants_passes || wish.head_dim % 2 == 0;
+  const bool passes_fit = !wish.wants_passes || wish.compared_dim % 2 == 0;
   return all_are(Dtype::bf16, wish, wish.rounds) && passes_fit ? Fit::yes : Fit::no;
 }
 

@@ -25,7 +25,7 @@ struct AttentionWish {
   bool many_rows;      // too many for AttentionPath::few_rows of floats
   int64_t rows;        // that share a key/value head
   int64_t key_len;
-  int64_t head_dim;
+  int64_t compared_dim;
 };
 
 // Whether kernels suit a call. What is worth telling has a name.
@@ -52,39 +52,35 @@ FOVEA_OF_EACH_SET(AttentionKernels, gaussian);
 extern const AttentionKernels dot_avx512bf16, gaussian_avx512bf16;
 extern const AttentionKernels dot_amxbf16, dot_amxfp16;
 
-#define FOVEA_FLOAT_ROWS(set, kind, features)                                                                    \
-  {ScoreKind::kind, AttentionPath::few_rows, Multiplied::floats, features, &kind##_##set, fits_few_rows}, {      \
-    ScoreKind::kind, AttentionPath::many_rows, Multiplied::floats, features, &kind##_##set, fits_always          \
+#define FOVEA_FLOAT_ROWS(set, kind, features)                                                               \
+  {ScoreKind::kind, AttentionPath::few_rows, Multiplied::floats, features, &kind##_##set, fits_few_rows}, { \
+    ScoreKind::kind, AttentionPath::many_rows, Multiplied::floats, features, &kind##_##set, fits_always     \
   }
 #define FOVEA_PAIR_ROW(kind, path, fits) \
-  {ScoreKind::kind, AttentionPath::path, Multiplied::bfloat16, feature::bfloat16_pairs, &kind##_avx512bf16, fits}
+  { ScoreKind::kind, AttentionPath::path, Multiplied::bfloat16, feature::bfloat16_pairs, &kind##_avx512bf16, fits }
 
 inline constexpr AttentionRow attention_rows[] = {
     FOVEA_AMX_ROW({ScoreKind::dot, AttentionPath::many_rows, Multiplied::float16,
                    feature::bfloat16_pairs | feature::tiles, &dot_amxfp16, fits_tiles})
-    FOVEA_AMX_ROW({ScoreKind::dot, AttentionPath::many_rows, Multiplied::bfloat16,
-                   feature::bfloat16_pairs | feature::bfloat16_tiles, &dot_amxbf16, fits_tiles})
-    FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(dot, few_rows, fits_few_pairs))
+        FOVEA_AMX_ROW({ScoreKind::dot, AttentionPath::many_rows, Multiplied::bfloat16,
+                       feature::bfloat16_pairs | feature::bfloat16_tiles, &dot_amxbf16, fits_tiles})
+            FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(dot, few_rows, fits_few_pairs))
     // Many rows of pairs come behind few of floats, which are as quick and read keys of any stride.
-    FOVEA_AVX512_ROW({ScoreKind::dot, AttentionPath::few_rows, Multiplied::floats, feature::avx512, &dot_avx512,
-                      fits_few_rows})
-    FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(dot, many_rows, fits_many_pairs))
-    FOVEA_AVX512_ROW({ScoreKind::dot, AttentionPath::many_rows, Multiplied::floats, feature::avx512, &dot_avx512,
-                      fits_always})
-    FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, dot, feature::avx2))
-    FOVEA_FLOAT_ROWS(base, dot, 0),
+    FOVEA_AVX512_ROW(
+        {ScoreKind::dot, AttentionPath::few_rows, Multiplied::floats, feature::avx512, &dot_avx512, fits_few_rows})
+        FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(dot, many_rows, fits_many_pairs)) FOVEA_AVX512_ROW(
+            {ScoreKind::dot, AttentionPath::many_rows, Multiplied::floats, feature::avx512, &dot_avx512, fits_always})
+            FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, dot, feature::avx2)) FOVEA_FLOAT_ROWS(base, dot, 0),
 
     FOVEA_AVX512_ROW(FOVEA_FLOAT_ROWS(avx512, additive, feature::avx512))
-    FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, additive, feature::avx2))
-    FOVEA_FLOAT_ROWS(base, additive, 0),
+        FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, additive, feature::avx2)) FOVEA_FLOAT_ROWS(base, additive, 0),
 
     FOVEA_AVX512_ROW({ScoreKind::gaussian, AttentionPath::few_rows, Multiplied::floats, feature::avx512,
                       &gaussian_avx512, fits_few_rows})
-    FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(gaussian, many_rows, fits_many_pairs))
-    FOVEA_AVX512_ROW({ScoreKind::gaussian, AttentionPath::many_rows, Multiplied::floats, feature::avx512,
-                      &gaussian_avx512, fits_always})
-    FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, gaussian, feature::avx2))
-    FOVEA_FLOAT_ROWS(base, gaussian, 0)};
+        FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(gaussian, many_rows, fits_many_pairs))
+            FOVEA_AVX512_ROW({ScoreKind::gaussian, AttentionPath::many_rows, Multiplied::floats, feature::avx512,
+                              &gaussian_avx512, fits_always})
+                FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, gaussian, feature::avx2)) FOVEA_FLOAT_ROWS(base, gaussian, 0)};
 
 struct AttentionChoice {
   const AttentionRow *row;

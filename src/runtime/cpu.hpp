@@ -7,11 +7,11 @@ namespace fovea {
 using Features = int;
 
 namespace feature {
-constexpr Features avx2 = 1;             // x86-64-v3
-constexpr Features avx512 = 2;           // x86-64-v4
-constexpr Features bfloat16_pairs = 4;   // AVX-512's products of pairs of bfloat16
-constexpr Features bfloat16_tiles = 8;   // AMX's tiles, with products of bfloat16
-constexpr Features float16_tiles = 16;   // and of binary16
+constexpr Features avx2 = 1;            // x86-64-v3
+constexpr Features avx512 = 2;          // x86-64-v4
+constexpr Features bfloat16_pairs = 4;  // AVX-512's products of pairs of bfloat16
+constexpr Features bfloat16_tiles = 8;  // AMX's tiles, with products of bfloat16
+constexpr Features float16_tiles = 16;  // and of binary16
 constexpr Features tiles = bfloat16_tiles | float16_tiles;
 // What a limit allows and no processor lacks: kernels that are taken only where the set amx is named.
 constexpr Features amx_by_name = 32;

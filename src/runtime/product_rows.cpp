@@ -10,9 +10,7 @@ bool fits_bfloat16(const ProductWish &wish) {
   return wish.x == Dtype::bf16 || (wish.rounds && wish.x == Dtype::f32);
 }
 
-bool fits_float16_matrix(const ProductWish &wish) {
-  return wish.use == ProductUse::any && wish.matrix == Dtype::f16;
-}
+bool fits_float16_matrix(const ProductWish &wish) { return wish.use == ProductUse::any && wish.matrix == Dtype::f16; }
 
 bool fits_parts(const ProductWish &wish) { return wish.use == ProductUse::own_projection; }
 

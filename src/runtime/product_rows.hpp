@@ -16,8 +16,8 @@ enum class ProductUse {
 // What a product asks of its kernels.
 struct ProductWish {
   Dtype x;
-  Dtype matrix;           // of its panels
-  bool rounds = false;    // rows of float32 may be rounded to bfloat16
+  Dtype matrix;         // of its panels
+  bool rounds = false;  // rows of float32 may be rounded to bfloat16
   ProductUse use = ProductUse::any;
   int64_t depth = 0;  // of a projection
 };
@@ -41,12 +41,11 @@ inline constexpr ProductRow product_rows[] = {
     // AMX has to be named for parts: they are worth half of a projection's time or cost a fifth more, as the machine's cores
     // are shared or not (kernels/products/amx_matmul.hpp).
     FOVEA_AMX_ROW({feature::avx512 | feature::bfloat16_tiles | feature::amx_by_name, &parts_amx, fits_parts})
-    FOVEA_AMX_ROW({feature::bfloat16_pairs | feature::bfloat16_tiles, &products_amxbf16, fits_bfloat16})
-    FOVEA_AVX512_ROW({feature::bfloat16_pairs, &products_avx512bf16, fits_bfloat16})
-    FOVEA_AMX_ROW({feature::bfloat16_pairs | feature::tiles, &products_amxfp16, fits_float16_matrix})
-    FOVEA_AVX512_ROW({feature::avx512, &products_avx512, fits_any_product})
-    FOVEA_AVX2_ROW({feature::avx2, &products_avx2, fits_any_product})
-    {0, &products_base, fits_any_product}};
+        FOVEA_AMX_ROW({feature::bfloat16_pairs | feature::bfloat16_tiles, &products_amxbf16, fits_bfloat16})
+            FOVEA_AVX512_ROW({feature::bfloat16_pairs, &products_avx512bf16, fits_bfloat16})
+                FOVEA_AMX_ROW({feature::bfloat16_pairs | feature::tiles, &products_amxfp16, fits_float16_matrix})
+                    FOVEA_AVX512_ROW({feature::avx512, &products_avx512, fits_any_product}) FOVEA_AVX2_ROW(
+                        {feature::avx2, &products_avx2, fits_any_product}){0, &products_base, fits_any_product}};
 
 // The first row whose features are among `allowed` and this processor's, and which fits. Asks the system for tiles if a row
 // that fits needs them.

@@ -254,8 +254,7 @@ class Interpreter {
   static bool plan_tensors(Frame &frame) {
     const Frame *plan = nullptr;
     for (const Node &node : frame.arguments) {
-      if (node.handle != nullptr && node.handle->made_by != nullptr)
-        plan = node.handle->made_by.get();
+      if (node.handle != nullptr && node.handle->made_by != nullptr) plan = node.handle->made_by.get();
     }
     bool fits = true;
     for_each_node(frame.arguments, [&](Node &node, Struct *in) {

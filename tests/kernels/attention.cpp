@@ -91,7 +91,7 @@ struct Task {
     problem.sizes.kv_heads = 1;
     problem.sizes.query_len = p.query_len;
     problem.sizes.key_len = p.key_len;
-    problem.sizes.head_dim = problem.sizes.key_dim = p.head_dim;
+    problem.sizes.head_dim = problem.sizes.key_dim = problem.sizes.compared_dim = p.head_dim;
     problem.sizes.value_dim = p.value_dim;
     problem.query.data = query.data();
     problem.key.data = key.data();

@@ -70,9 +70,9 @@ inline void pack_block(const AttentionPack &pack) {
     return static_cast<const uint16_t *>(rows.head(pack.batch, pack.kv_head)) + pack.first_key * rows.strides.position;
   };
   const AttentionSizes &sizes = problem.sizes;
-  pack_keys(rows_of(problem.key), problem.key.strides.position, pack.count, pack.ahead, sizes.head_dim, pack.to);
+  pack_keys(rows_of(problem.key), problem.key.strides.position, pack.count, pack.ahead, sizes.compared_dim, pack.to);
   pack_values(rows_of(problem.value), problem.value.strides.position, pack.count, pack.ahead, sizes.value_dim,
-              pack.to + key_block_bytes(sizes.head_dim));
+              pack.to + key_block_bytes(sizes.compared_dim));
 }
 
 // The block with those keys' values as 0 whose bit in `masked` is set.

@@ -95,10 +95,10 @@ struct AmxAttention {
   FOVEA_INLINE explicit AmxAttention(const AttentionTask &t)
       : task(t), problem(*t.problem), scale(problem), exponent(scale.exponent_scale) {
     const AttentionSizes &sizes = problem.sizes;
-    steps = head_steps(sizes.head_dim);
+    steps = head_steps(sizes.compared_dim);
     tiles = value_tiles(sizes.value_dim);
-    block_bytes = packed_block_bytes(sizes.head_dim, sizes.value_dim);
-    value_offset = key_block_bytes(sizes.head_dim);
+    block_bytes = packed_block_bytes(sizes.compared_dim, sizes.value_dim);
+    value_offset = key_block_bytes(sizes.compared_dim);
     const int64_t blocks = ceil_div(sizes.key_len, block_keys);
     packed = problem.packed;
     if (packed != nullptr) packed += (task.batch * sizes.kv_heads + task.kv_head) * blocks * block_bytes;
@@ -130,10 +130,10 @@ struct AmxAttention {
       next.row_count = min_of(band_rows, row_count - b * band_rows);
       next.table.fill(task, next.row_begin, next.row_count);
       next.query = at;
-      next.out = reinterpret_cast<float *>(at + query_bytes(sizes.head_dim));
+      next.out = reinterpret_cast<float *>(at + query_bytes(sizes.compared_dim));
       next.adds = false;
-      at += query_bytes(sizes.head_dim) + out_bytes(sizes.value_dim);
-      pack_queries(next.table.query, next.row_count, sizes.head_dim, next.query);
+      at += query_bytes(sizes.compared_dim) + out_bytes(sizes.value_dim);
+      pack_queries(next.table.query, next.row_count, sizes.compared_dim, next.query);
       next.softmax.template start<Element>(next.table, problem.logits.sinks != nullptr && task.first_split,
                                            scale.natural, scale.exponent_scale);
       if (next.table.any.first < next.table.any.last) any = cover(any, next.table.any);
@@ -417,13 +417,11 @@ struct AmxAttention {
       return;
     }
     QueryCursor row(problem, task.batch, task.kv_head, of.row_begin);
-    const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
-    const int64_t first = (task.batch * problem.sizes.kv_heads + task.kv_head) * all_rows + of.row_begin;
     for (int64_t r = 0; r < of.row_count; ++r, row.advance()) {
       const bool none = empty(of, r);
       if (outputs.weights_wanted) {
-        task.row_max[first + r] = of.softmax.exact_max[r];
-        task.row_scale[first + r] = none ? 0.0f : 1.0f / of.softmax.exact_sum[r];
+        task.row_max[of.row_begin + r] = of.softmax.exact_max[r];
+        task.row_scale[of.row_begin + r] = none ? 0.0f : 1.0f / of.softmax.exact_sum[r];
       }
       if (none) fill_empty_row(problem, task.batch, task.kv_head, out_row(row));
       if (outputs.log_sum_exp != nullptr) {

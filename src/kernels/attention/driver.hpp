@@ -102,7 +102,7 @@ struct AttentionWorker {
   FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
     if (Path::few_rows) return nullptr;
     const AttentionSizes &sizes = task.problem->sizes;
-    return static_cast<float *>(task.scratch) + scratch_floats(score, sizes.head_dim, sizes.value_dim, false);
+    return static_cast<float *>(task.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim, false);
   }
 
   FOVEA_INLINE AttentionWorker(const ScoreFunction &score, const AttentionTask &t)
@@ -110,7 +110,7 @@ struct AttentionWorker {
         problem(*t.problem),
         logits(score, t, widened(score, t)),
         values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim, value_form,
-               Path::few_rows ? nullptr : widened(score, t) + keys * problem.sizes.head_dim),
+               Path::few_rows ? nullptr : widened(score, t) + keys * problem.sizes.compared_dim),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
     // By the whole task, so that a row that is computed again by itself is taken alike.
@@ -226,47 +226,26 @@ struct AttentionWorker {
     return rows_from({problem, task.batch, task.kv_head, band.row_begin}, band.row_count, base, dtype, strides, dim);
   }
 
-  // Whether a call reads more than what lies in the second-level cache most often anyway, where asking costs 2 % and gains
-  // nothing. As a double: sizes whose strides are 0 may be any.
-  FOVEA_INLINE bool leaves_caches() const {
-    const AttentionSizes &sizes = problem.sizes;
-    const double rows_read =
-        static_cast<double>(sizes.kv_heads) *
-        (static_cast<double>(sizes.group) * static_cast<double>(sizes.query_len) + static_cast<double>(sizes.key_len));
-    return static_cast<double>(sizes.batch) * rows_read * static_cast<double>(sizes.head_dim + sizes.value_dim) >
-           0x1p19;
-  }
-
-  // While a task's last tile, of `tile_count` keys, is at work: what the same thread most often takes next, more rows of the
-  // head or the next head, whose first tile comes along. Short rows would else wait for a large part of all they read.
+  // While a task's last tile, of `tile_count` keys, is at work: the first rows of the next task, and the first keys if it is of
+  // another head. Short rows would else wait for a large part of all they read.
   FOVEA_NOINLINE void fetch_next_task(bool wants_keys, bool wants_queries, int64_t tile_count, Prefetch *prefetch,
                                       Upcoming *next_values) const {
-    const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
-    const bool backwards = problem.pattern.has_window_right;
-    int64_t row = backwards ? task.row_begin - task.row_count : task.row_begin + task.row_count;
-    int64_t head = task.kv_head;
-    int64_t entry = task.batch;
-    const bool same_head = row >= 0 && row < all_rows;
-    if (!same_head) {
-      row = backwards ? max_of(0, all_rows - task.row_count) : 0;
-      if (++head == problem.sizes.kv_heads) {
-        head = 0;
-        if (++entry == problem.sizes.batch) return;
-      }
-    }
+    const RowBlock &next = task.next;
+    const bool same_head = next.batch == task.batch && next.kv_head == task.kv_head;
     if (wants_keys && !same_head) {
       const auto first_tile = [&](const HeadRows &source, int64_t dim) FOVEA_INLINE_BODY {
-        const int64_t count = min_of(tile_keys, valid_len(problem, entry, 0));
-        Upcoming tile(source.head(entry, head), source.dtype, source.strides.position, dim, count);
+        const int64_t count = min_of(tile_keys, valid_len(problem, next.batch, 0));
+        Upcoming tile(source.head(next.batch, next.kv_head), source.dtype, source.strides.position, dim, count);
         tile.speed = ceil_div(count, tile_count);
         return tile;
       };
-      prefetch->keys = first_tile(problem.key, problem.sizes.head_dim);
+      prefetch->keys = first_tile(problem.key, problem.sizes.compared_dim);
       *next_values = first_tile(problem.value, problem.sizes.value_dim);
     }
     if (wants_queries) {
-      prefetch->queries = rows_from({problem, entry, head, row}, min_of(rows, all_rows - row), problem.query.data,
-                                    problem.query.dtype, problem.query.strides, problem.sizes.head_dim);
+      prefetch->queries =
+          rows_from({problem, next.batch, next.kv_head, next.row_begin}, min_of(rows, next.row_count),
+                    problem.query.data, problem.query.dtype, problem.query.strides, problem.sizes.compared_dim);
       prefetch->queries.speed = ceil_div(prefetch->queries.rows, tile_count);
     }
   }
@@ -283,13 +262,13 @@ struct AttentionWorker {
       prefetch.keys = logits.keys.upcoming(next, count);
       *next_values = values.upcoming(next, count);
     }
-    if (next >= end && task.partial.out == nullptr && leaves_caches()) {
+    if (next >= end && task.next.row_count > 0) {
       const bool wants_keys = !next_is_fetched && !problem.pattern.has_window_left;
       fetch_next_task(wants_keys, b + 1 == band_count, tile_count, &prefetch, next_values);
     }
     if (key < first_tile_end && b + 1 < band_count) {
       prefetch.queries = band_rows(bands[b + 1], problem.query.data, problem.query.dtype, problem.query.strides,
-                                   problem.sizes.head_dim);
+                                   problem.sizes.compared_dim);
     }
     if (next + tile_keys >= band.table.any.last && task.partial.out == nullptr) {
       prefetch.out = band_rows(band, problem.outputs.out, problem.outputs.out_dtype, problem.outputs.out_strides,
@@ -320,7 +299,7 @@ struct AttentionWorker {
       band.query = at + apart;
       band.kept = {};
       if (keeps_weights()) band.kept.tiles = kept_tiles + b * band.kept.tiles_of(problem.sizes.key_len);
-      band.out = band.query + logits.function.query_floats(problem.sizes.head_dim) + apart;
+      band.out = band.query + logits.function.query_floats(problem.sizes.compared_dim) + apart;
       band.total = band.out + Path::out_floats(problem.sizes.value_dim) + apart;
       at = band.total + Path::out_floats(problem.sizes.value_dim);
     }
@@ -400,9 +379,8 @@ struct AttentionWorker {
     }
     if (!some_empty && !problem.outputs.weights_wanted && problem.outputs.log_sum_exp == nullptr) return;
     QueryCursor row(problem, task.batch, task.kv_head, band.row_begin);
-    const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
-    float *row_max = task.row_max + (task.batch * problem.sizes.kv_heads + task.kv_head) * all_rows + band.row_begin;
-    float *row_scale = task.row_scale + (row_max - task.row_max);
+    float *row_max = task.row_max + band.row_begin;
+    float *row_scale = task.row_scale + band.row_begin;
     for (int64_t r = 0; r < band.row_count; ++r, row.advance()) {
       if (problem.outputs.weights_wanted) {
         row_max[r] = band.state.max[r];

@@ -345,7 +345,7 @@ struct FeatureRows : FewRowsValues {
   // query[row][d], padded with zeros to whole registers.
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
-    const int64_t head_dim = problem.sizes.head_dim;
+    const int64_t head_dim = problem.sizes.compared_dim;
     const int64_t padded = round_up(head_dim, lanes);
     with_element(problem.query.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
       for (int64_t r = 0; r < table.count; ++r) {
@@ -442,7 +442,7 @@ struct FeatureRows : FewRowsValues {
   template <class Element>
   FOVEA_NOINLINE static void score_rows(const ScoreJob<tile_rows> &job) {
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      score_group<Element, decltype(group)::value>(job.query, job.keys, job.problem.sizes.head_dim, row,
+      score_group<Element, decltype(group)::value>(job.query, job.keys, job.problem.sizes.compared_dim, row,
                                                    pass_of<most_rows, Element>(row, job.table.count), job.tile);
     });
   }

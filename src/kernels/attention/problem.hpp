@@ -33,8 +33,9 @@ constexpr int64_t least_shared_units = 32;
 constexpr int64_t most_differences = 16;
 
 struct AttentionSizes {
-  int64_t batch = 0, heads = 0, kv_heads = 0, group = 0, query_len = 0, key_len = 0, head_dim = 0, value_dim = 0;
-  int64_t key_dim = 0;  // a key's size before projections; head_dim is what is compared
+  int64_t batch = 0, heads = 0, kv_heads = 0, group = 0, query_len = 0, key_len = 0;
+  int64_t head_dim = 0, key_dim = 0, value_dim = 0;  // of queries, keys and values as they are given
+  int64_t compared_dim = 0;                          // of queries and keys as kernels compare them
 };
 
 // Rows of queries, keys or values.
@@ -187,16 +188,22 @@ struct AttentionPartial {
   float *sum;
 };
 
-struct AttentionTask {
-  const AttentionProblem *problem;
+// Rows of one key/value head.
+struct RowBlock {
   int64_t batch, kv_head;
   int64_t row_begin, row_count;
+};
+
+struct AttentionTask : RowBlock {
+  const AttentionProblem *problem;
   int64_t key_begin, key_end;  // the span of keys this task may attend; all of them unless split
   bool first_split;            // takes part in the sink
   AttentionPartial partial;
-  // Softmax state per row for the second pass, [batch][kv_head][row]: the maximum in units of log 2, and 1 / sum.
+  // Softmax state of the head's rows, from row 0 on, for the second pass: the maximum in units of log 2, and 1 / sum.
   float *row_max;
   float *row_scale;
+  // What the same thread most often computes next, to be asked for meanwhile. Without rows: not known, or in its caches.
+  RowBlock next;
   void *kept_weights;  // room for weights that this task writes itself; null: the second pass does, or none are wanted
   void *scratch;
 };

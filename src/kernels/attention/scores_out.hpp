@@ -25,13 +25,13 @@ struct ScoresWorker {
     return score.query_floats(head_dim) + keys * rows + (widens ? keys * head_dim : 0);
   }
   FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
-    return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.head_dim, false);
+    return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.compared_dim, false);
   }
 
   FOVEA_INLINE ScoresWorker(const ScoreFunction &score, const AttentionTask &t)
       : task(t), problem(*t.problem), logits(score, t, widened(score, t)) {
     query = static_cast<float *>(task.scratch);
-    scores = query + score.query_floats(problem.sizes.head_dim);
+    scores = query + score.query_floats(problem.sizes.compared_dim);
   }
 
   // `body(to, row)` for the place of key 0 of each row.

@@ -37,13 +37,13 @@ struct WeightsWorker {
   }
 
   FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
-    return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.head_dim, false);
+    return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.compared_dim, false);
   }
 
   FOVEA_INLINE WeightsWorker(const ScoreFunction &score, const AttentionTask &t)
       : task(t), problem(*t.problem), logits(score, t, widened(score, t)), exponent(logits.scale.exponent_scale) {
     query = static_cast<float *>(task.scratch);
-    scores = query + score.query_floats(problem.sizes.head_dim);
+    scores = query + score.query_floats(problem.sizes.compared_dim);
     line = scores + keys * rows;
     share = problem.outputs.average_weights ? 1.0f / static_cast<float>(problem.sizes.heads) : 1.0f;
   }
@@ -63,12 +63,10 @@ struct WeightsWorker {
     table.fill(task, row_begin, row_count);
     logits.load_queries(table, query);
     QueryCursor row(problem, task.batch, task.kv_head, row_begin);
-    const int64_t all_rows = problem.sizes.group * problem.sizes.query_len;
     add = problem.outputs.average_weights && row.head > 0;
     for (int64_t r = 0; r < row_count; ++r, row.advance()) {
-      const int64_t at = (task.batch * problem.sizes.kv_heads + task.kv_head) * all_rows + row_begin + r;
-      max[r] = task.row_max[at];
-      factor[r] = task.row_scale[at] * share;
+      max[r] = task.row_max[row_begin + r];
+      factor[r] = task.row_scale[row_begin + r] * share;
       out[r] =
           element_at(problem.outputs.weights, problem.outputs.weights_dtype, row.at(problem.outputs.weights_strides));
     }
@@ -140,11 +138,8 @@ struct WeightsWorker {
 // Of those of a task's rows whose sums are NaN.
 template <class Path>
 FOVEA_NOINLINE void write_weights_of_nans(const ScoreFunction &score, const AttentionTask &task) {
-  const AttentionSizes &sizes = task.problem->sizes;
-  const float *row_scale =
-      task.row_scale + (task.batch * sizes.kv_heads + task.kv_head) * sizes.group * sizes.query_len;
   for (int64_t row = task.row_begin; row < task.row_begin + task.row_count; ++row) {
-    if (row_scale[row] == row_scale[row]) continue;
+    if (task.row_scale[row] == task.row_scale[row]) continue;
     AttentionTask one = task;
     one.row_begin = row;
     one.row_count = 1;

@@ -24,7 +24,7 @@ struct AdditiveFewRows : FewRowsValues {
 
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
-    const int64_t units = padded_units(problem.sizes.head_dim);
+    const int64_t units = padded_units(problem.sizes.compared_dim);
     const float *weight = problem.score.vector;
     for (int64_t r = 0; r < table.count; ++r) {
       const auto *from = static_cast<const float *>(table.query[r]);
@@ -68,7 +68,7 @@ struct AdditiveFewRows : FewRowsValues {
   }
   template <UnitForm form>
   FOVEA_INLINE static const float *query_of(const ScoreJob<tile_rows> &job, int64_t r) {
-    const int64_t units = padded_units(job.problem.sizes.head_dim);
+    const int64_t units = padded_units(job.problem.sizes.compared_dim);
     return job.query + rows_at + (4 * r + (form == UnitForm::tangent ? 2 : 0)) * units;
   }
 
@@ -101,7 +101,7 @@ struct AdditiveFewRows : FewRowsValues {
 
   template <UnitForm form>
   FOVEA_NOINLINE static void score_streams(const ScoreJob<tile_rows> &job) {
-    const int64_t ahead = keys_ahead(padded_units(job.problem.sizes.head_dim)) * job.keys.stride;
+    const int64_t ahead = keys_ahead(padded_units(job.problem.sizes.compared_dim)) * job.keys.stride;
     const int64_t stream_keys = job.tile.keys / streams;
     for (int64_t j = 0; j < stream_keys; ++j) {
       score_keys<form>(job, {j, j + stream_keys, j + 2 * stream_keys, j + 3 * stream_keys}, ahead);
@@ -175,7 +175,7 @@ struct AdditiveFewRows : FewRowsValues {
   template <UnitForm form, bool converts = false, int keys>
   FOVEA_INLINE static void sum_quotients(const ScoreJob<tile_rows> &job, const float *const (&key)[keys], int64_t r,
                                          int64_t ahead, Float (&sum)[keys]) {
-    const int64_t units = padded_units(job.problem.sizes.head_dim);
+    const int64_t units = padded_units(job.problem.sizes.compared_dim);
     sum_chain<form, converts>(job, key, r, ahead, 0, min_of(chain, units), sum);
     for (int64_t u = chain; u < units; u += chain) {
       Float more[keys];
@@ -188,7 +188,7 @@ struct AdditiveFewRows : FewRowsValues {
   FOVEA_INLINE static void sum_chain(const ScoreJob<tile_rows> &job, const float *const (&key)[keys], int64_t r,
                                      int64_t ahead, int64_t begin, int64_t end, Float (&sum)[keys]) {
     const float *first = query_of<form>(job, r);
-    const float *second = first + padded_units(job.problem.sizes.head_dim);
+    const float *second = first + padded_units(job.problem.sizes.compared_dim);
     const float *weight = job.problem.score.vector;
     const auto terms_at = [&](int64_t u) FOVEA_INLINE_BODY {
       return UnitTerms<form>{load(first + u), load(second + u)};
@@ -199,7 +199,7 @@ struct AdditiveFewRows : FewRowsValues {
     };
     unroll<keys>([&](auto y) FOVEA_INLINE_BODY {
       sum[y] = zero();
-      if (begin == 0) prefetch_row<1>(key[y] + ahead, padded_units(job.problem.sizes.head_dim));
+      if (begin == 0) prefetch_row<1>(key[y] + ahead, padded_units(job.problem.sizes.compared_dim));
     });
     int64_t u = begin;
     for (; u + units_at_once * lanes <= end; u += units_at_once * lanes) {
@@ -248,14 +248,14 @@ struct AdditiveFewRows : FewRowsValues {
   template <UnitForm form>
   FOVEA_NOINLINE static Float sum_single(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
     const float *query = query_of<form>(job, r);
-    return sum_terms(padded_units(job.problem.sizes.head_dim), [&](int64_t u) FOVEA_INLINE_BODY {
+    return sum_terms(padded_units(job.problem.sizes.compared_dim), [&](int64_t u) FOVEA_INLINE_BODY {
       return load(job.problem.score.vector + u) * single_unit<form>(load(query + u), key_units(job, j, u));
     });
   }
 
   FOVEA_NOINLINE static Float sum_direct(const ScoreJob<tile_rows> &job, int64_t j, int64_t r) {
     const float *query = query_of<UnitForm::direct>(job, r);
-    const int64_t units = job.problem.sizes.head_dim;
+    const int64_t units = job.problem.sizes.compared_dim;
     return sum_terms(units, [&](int64_t u) FOVEA_INLINE_BODY {
       const Float value = tanh_of_sum(load(query + u), job.query[r] <= largest_reach, key_units(job, j, u),
                                       job.key_scalar(j) <= largest_reach);

@@ -49,7 +49,7 @@ struct AdditiveManyRows : ManyRowsValues {
 
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
-    const int64_t units = padded_units(problem.sizes.head_dim);
+    const int64_t units = padded_units(problem.sizes.compared_dim);
     const Layout layout(units);
     float *first = query + layout.first;
     float *second = query + layout.second;
@@ -80,7 +80,7 @@ struct AdditiveManyRows : ManyRowsValues {
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    const int64_t units = padded_units(job.problem.sizes.head_dim);
+    const int64_t units = padded_units(job.problem.sizes.compared_dim);
     const Forms forms(job);
     for (int64_t begin = 0; begin < units; begin += long_sum) {
       const int64_t end = min_of(begin + long_sum, units);
@@ -136,9 +136,9 @@ struct AdditiveManyRows : ManyRowsValues {
     const Sums &sums;
     int64_t u, units;
 
-    FOVEA_INLINE int64_t present() const { return min_of(units, job.problem.sizes.head_dim - u); }
+    FOVEA_INLINE int64_t present() const { return min_of(units, job.problem.sizes.compared_dim - u); }
     FOVEA_INLINE bool starts() const { return u == sums.begin; }
-    FOVEA_INLINE Layout layout() const { return Layout(padded_units(job.problem.sizes.head_dim)); }
+    FOVEA_INLINE Layout layout() const { return Layout(padded_units(job.problem.sizes.compared_dim)); }
     FOVEA_INLINE const float *key(int64_t j) const { return job.keys.row(j) + u; }
     FOVEA_INLINE float *score(int64_t j, int64_t v) const { return sums.scores + j * tile_rows + v * lanes; }
   };

@@ -80,14 +80,14 @@ struct DotManyRows : ManyRowsValues {
 
   FOVEA_INLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                         float *query) {
-    transpose_queries(table, problem.query.dtype, problem.sizes.head_dim, query);
+    transpose_queries(table, problem.query.dtype, problem.sizes.compared_dim, query);
   }
 
   // Terms summed over the features of a block's keys and of queries as load_queries left them.
   template <class Terms, class Scores>
   FOVEA_INLINE static void sum(const Scores &scores, Block<Scores::keys, Scores::vectors> &block, const float *query) {
     const RowSpan &keys = scores.job.keys;
-    scores.template sum<Terms>(block, keys.row(scores.j), keys.stride, query, scores.job.problem.sizes.head_dim);
+    scores.template sum<Terms>(block, keys.row(scores.j), keys.stride, query, scores.job.problem.sizes.compared_dim);
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {

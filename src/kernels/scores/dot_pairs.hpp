@@ -59,13 +59,13 @@ struct DotPairs : PairValues {
   // query[pair of features][row]: pairs of bits are moved like floats.
   FOVEA_INLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                         float *query) {
-    transpose_queries(table, Dtype::f32, problem.sizes.head_dim / 2, query);
+    transpose_queries(table, Dtype::f32, problem.sizes.compared_dim / 2, query);
   }
 
   // Terms summed over the pairs of features of a block's keys and of queries as load_queries left them.
   template <class Terms, class Scores>
   FOVEA_INLINE static void sum(const Scores &scores, Block<Scores::keys, Scores::vectors> &block, const float *query) {
-    const int64_t depth = scores.job.problem.sizes.head_dim / 2;
+    const int64_t depth = scores.job.problem.sizes.compared_dim / 2;
     const int64_t stride = scores.job.keys.stride / 2;
     const auto *keys = static_cast<const float *>(scores.job.keys.data) + scores.j * stride;
     scores.template sum<Terms, 2>(block, keys, stride, query, depth);

@@ -39,7 +39,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
   // query[row][pair of features], padded with zeros to whole registers: pairs of bits are moved like floats.
   FOVEA_NOINLINE static void load_queries(const AttentionProblem &problem, const RowTable<tile_rows> &table,
                                           float *query) {
-    const int64_t pairs = problem.sizes.head_dim / 2;
+    const int64_t pairs = problem.sizes.compared_dim / 2;
     if (takes_all(table)) return DotPairsTogether::load_queries(pairs, table, query);
     const int64_t padded = round_up(pairs, lanes);
     for (int64_t r = 0; r < table.count; ++r) {
@@ -54,7 +54,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     RowSpan keys = job.keys;
     keys.stride /= 2;
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      score_group<float, decltype(group)::value>(job.query, keys, job.problem.sizes.head_dim / 2, row,
+      score_group<float, decltype(group)::value>(job.query, keys, job.problem.sizes.compared_dim / 2, row,
                                                  pass_of<most_rows, uint16_t>(row, job.table.count), job.tile);
     });
   }

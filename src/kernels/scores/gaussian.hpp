@@ -62,7 +62,7 @@ struct Gaussian : Points {
     Points::load_queries(problem, table, at);
     query[0] = 0.0f;
     if (problem.score.key_scalars == nullptr) return;
-    const float *end = at + Points::query_floats(problem.sizes.head_dim);
+    const float *end = at + Points::query_floats(problem.sizes.compared_dim);
     for (int64_t r = 0; r < table.vectors * lanes; r += lanes) {
       CompensatedSum norm;
       for (const float *x = at + r; x < end; x += tile_rows) {

@@ -28,7 +28,7 @@ Status attend(const fovea_context *context, const AttentionArguments &arguments)
   const AttentionPlan &attention = plan.attention;
   FOVEA_CHECK(check_attention_data(plan.call, attention.problem));
   FOVEA_CHECK(check_attention_overlaps(plan.call));
-  if (attention.tasks == 0) return FOVEA_OK;
+  if (attention.grid.tasks() == 0) return FOVEA_OK;
   const Workspace workspace(*attention.context, attention.workspace_size);
   if (workspace.data() == nullptr) {
     return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", attention.workspace_size);

@@ -69,7 +69,4 @@ inline bool has_rows(const AttentionProblem &problem) {
 // Data that must be there, aligned and inside the address space, of those operands in [first, last] that are present.
 [[nodiscard]] Status check_operand_data(const AttentionCall &call, int first, int last);
 
-// Copies the tensors' data pointers into the problem.
-void set_data(const AttentionCall &call, AttentionProblem *problem);
-
 }  // namespace fovea

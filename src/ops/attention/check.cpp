@@ -312,11 +312,4 @@ Status check_attention_overlaps(const AttentionCall &call) {
   return check_overlaps(std::span(outputs, output_count), std::span(inputs, input_count));
 }
 
-void set_data(const AttentionCall &call, AttentionProblem *problem) {
-  for (const OperandRow &row : operand_rows) {
-    if (row.set_data == nullptr) continue;
-    row.set_data(call.present[row.operand] ? call.tensor[row.operand].data : nullptr, problem);
-  }
-}
-
 }  // namespace fovea

@@ -4,6 +4,7 @@
 
 #include "ops/attention/call.hpp"
 #include "ops/attention/score_plan.hpp"
+#include "ops/attention/task_grid.hpp"
 #include "runtime/context.hpp"
 #include "runtime/memory_layout.hpp"
 
@@ -12,19 +13,13 @@ namespace fovea {
 struct AttentionPlan {
   const Context *context;
   const Kernels *kernels;
-  const AttentionKernels *attention;  // those of the score function
-  const AttentionKernels *passes;     // that write weights and scores; null: neither is wanted
+  const AttentionKernels *passes;  // that write weights and scores; null: neither is wanted
   AttentionProblem problem;
   ScorePlan score;
-  AttentionPath path;
+  TaskGrid grid;
   Fit better_pairs;    // why all is bfloat16 and products of pairs are not taken
   bool tiles_refused;  // attention would be on them
-  int64_t rows;        // query rows that share a key/value head
-  int64_t rows_per_task;
-  int64_t row_blocks;
-  int64_t keys_per_split;
-  int64_t splits;
-  int64_t tasks;
+  bool asks_ahead;     // for the next task's rows and keys, which are in no cache
   int workers;
   // The workspace.
   MemoryPart<float> scratch;                                // a copy for each worker
@@ -35,7 +30,7 @@ struct AttentionPlan {
   MemoryPart<char> score_memory;
   size_t workspace_size;  // all of it, and room to align
 
-  int64_t pack_blocks() const { return ceil_div(problem.sizes.key_len, attention->tile_keys); }  // of each head
+  int64_t pack_blocks() const { return ceil_div(grid.key_len, grid.kernels->tile_keys); }  // of each head
 };
 
 // call has passed its checks, `checked` is what they made of it.

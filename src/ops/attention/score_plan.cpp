@@ -18,11 +18,10 @@ Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the projections of this c
 Status check_fits(const ScorePlan &plan) { return plan.layout.fits() ? FOVEA_OK : too_large(); }
 
 // One number for each key.
-Status add_key_scalars(AttentionProblem *problem, ScorePlan *plan) {
-  const AttentionSizes &sizes = problem->sizes;
+Status add_key_scalars(const AttentionSizes &sizes, ScorePlan *plan) {
   plan->key_scalars = plan->layout.add<float>({sizes.batch, sizes.kv_heads, sizes.key_len});
   FOVEA_CHECK(check_fits(*plan));
-  problem->score.key_scalars_strides = packed_strides(sizes.kv_heads, sizes.key_len, 1);
+  plan->key_scalars_strides = packed_strides(sizes.kv_heads, sizes.key_len, 1);
   return FOVEA_OK;
 }
 
@@ -50,24 +49,23 @@ struct GaussianFactor {
 // times a power of two that makes it about 2^60. Results have the bits of such points, which are those of all scales that
 // need no copy: kernels' factors are of this range. Points grow by no more than 2^90, so that those up to 2^37 stay apart beside
 // the least sigma of all.
-Status plan_gaussian(const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
+Status plan_gaussian(const AttentionCall &call, const AttentionSizes &sizes, ScorePlan *plan) {
   constexpr double least = 1e-20, largest = 1e20;
-  const AttentionSizes &sizes = problem->sizes;
-  problem->score.kind = ScoreKind::gaussian;
+  plan->compares = ScoreKind::gaussian;
   if (call.present[sigmas_operand]) {
     plan->widths = plan->layout.add<float>(sizes.heads);
     return check_fits(*plan);
   }
-  const double factor = GaussianFactor(call.score.sigma, problem->logits.scale).value;
-  problem->logits.scale = static_cast<float>(factor);
+  const double factor = GaussianFactor(call.score.sigma, plan->scale).value;
+  plan->scale = static_cast<float>(factor);
   if (factor == 0.0 || (std::fabs(factor) > least && std::fabs(factor) < largest)) return FOVEA_OK;
   const int shift = std::max((60 - std::ilogb(factor)) / 2, -90);
-  problem->logits.scale = static_cast<float>(std::ldexp(factor, 2 * shift));
+  plan->scale = static_cast<float>(std::ldexp(factor, 2 * shift));
   plan->point_factor = std::ldexp(1.0, -shift);
   copy_rows({.dtype = Dtype::f32, .heads = sizes.heads, .length = sizes.query_len, .dim = sizes.head_dim}, sizes.batch,
-            &problem->query, &plan->layout, &plan->query_copy);
+            &plan->queries, &plan->layout, &plan->query_copy);
   copy_rows({.dtype = Dtype::f32, .heads = sizes.kv_heads, .length = sizes.key_len, .dim = sizes.head_dim}, sizes.batch,
-            &problem->key, &plan->layout, &plan->key_copy);
+            &plan->keys, &plan->layout, &plan->key_copy);
   return check_fits(*plan);
 }
 
@@ -86,19 +84,16 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
 }
 
 // What the product reads where it lies.
-void ready_query(const MatmulKernels &product, int64_t dim, AttentionProblem *problem, ScorePlan *plan) {
-  const AttentionSizes &sizes = problem->sizes;
-  plan->query_dim = dim;
-  if (projected_in_place(product, problem->query.dtype, problem->query.strides.position)) return;
+void ready_query(const MatmulKernels &product, const AttentionSizes &sizes, int64_t dim, ScorePlan *plan) {
+  if (projected_in_place(product, plan->queries.dtype, plan->queries.strides.position)) return;
   copy_rows({.dtype = product.rows_dtype, .heads = sizes.heads, .length = sizes.query_len, .dim = dim}, sizes.batch,
-            &problem->query, &plan->layout, &plan->query_copy);
+            &plan->queries, &plan->layout, &plan->query_copy);
 }
 
-void ready_key(const MatmulKernels &product, AttentionProblem *problem, ScorePlan *plan) {
-  const AttentionSizes &sizes = problem->sizes;
-  if (projected_in_place(product, problem->key.dtype, problem->key.strides.position)) return;
+void ready_key(const MatmulKernels &product, const AttentionSizes &sizes, ScorePlan *plan) {
+  if (projected_in_place(product, plan->keys.dtype, plan->keys.strides.position)) return;
   copy_rows({.dtype = product.rows_dtype, .heads = sizes.kv_heads, .length = sizes.key_len, .dim = sizes.key_dim},
-            sizes.batch, &problem->key, &plan->layout, &plan->key_copy);
+            sizes.batch, &plan->keys, &plan->layout, &plan->key_copy);
 }
 
 // What a projection leaves of them.
@@ -107,91 +102,90 @@ void set_projected(int64_t heads, int64_t length, int64_t row, HeadRows *rows) {
   rows->dtype = Dtype::f32;
 }
 
-// Projects queries or keys (or both) to `units` features and makes these the problem's.
-Status plan_projections(const Context &context, const AttentionCall &call, int64_t units, AttentionProblem *problem,
-                        ScorePlan *plan) {
-  AttentionProblem &p = *problem;
-  const ScoreWeights weights = score_weights(call, p.sizes.head_dim);
-  const int64_t row = padded_units(units);
-  if (plan->projects_query) {
-    const MatmulKernels &product =
-        product_for(context, call, p.sizes.heads * p.sizes.query_len, p.query.dtype, weights.query);
-    ready_query(product, p.sizes.head_dim, problem, plan);
-    const HeadStrides out = packed_strides(p.sizes.heads, p.sizes.query_len, 1);
-    if (!plan_projection(product, {p.sizes.batch, p.sizes.heads, p.sizes.query_len, p.query.strides, out},
-                         weights.query, &plan->query)) {
-      return too_large();
-    }
-    plan->query_panels = add_panels(product, weights.query, &plan->layout);
-    plan->query_rows = plan->layout.add<float>({plan->query.rows, row});
-    FOVEA_CHECK(check_fits(*plan));
-    set_projected(p.sizes.heads, p.sizes.query_len, row, &p.query);
+// Queries through a weight, whose panels are made for this call or lie in prepared keys.
+Status plan_query_projection(const MatmulKernels &product, const ProductMatrix &weight, const AttentionSizes &sizes,
+                             ScorePlan *plan) {
+  ready_query(product, sizes, weight.depth, plan);
+  const HeadStrides out = packed_strides(sizes.heads, sizes.query_len, 1);
+  if (!plan_projection(product, {sizes.batch, sizes.heads, sizes.query_len, plan->queries.strides, out}, weight,
+                       &plan->query)) {
+    return too_large();
   }
-  if (plan->projects_key) {
-    const MatmulKernels &product =
-        product_for(context, call, p.sizes.kv_heads * p.sizes.key_len, p.key.dtype, weights.key);
-    ready_key(product, problem, plan);
-    const HeadStrides out = packed_strides(p.sizes.kv_heads, p.sizes.key_len, 1);
-    const bool fewer = call.present[valid_lens_operand] || p.pattern.key_limit < p.sizes.key_len;
-    const bool valid_only = fewer && !p.outputs.wants_all_keys();
-    const ProjectionRows keys = {p.sizes.batch, p.sizes.kv_heads, p.sizes.key_len, p.key.strides, out, valid_only};
-    if (!plan_projection(product, keys, weights.key, &plan->key)) return too_large();
-    plan->key_panels = add_panels(product, weights.key, &plan->layout);
-    plan->key_rows = plan->layout.add<float>({plan->key.rows, row});
-    FOVEA_CHECK(check_fits(*plan));
-    set_projected(p.sizes.kv_heads, p.sizes.key_len, row, &p.key);
-  }
-  plan->query_dim = p.sizes.head_dim;
-  p.sizes.head_dim = units;
+  const int64_t row = padded_units(weight.columns);
+  if (plan->prepared == nullptr) plan->query_panels = add_panels(product, weight, &plan->layout);
+  plan->query_rows = plan->layout.add<float>({plan->query.rows, row});
+  FOVEA_CHECK(check_fits(*plan));
+  set_projected(sizes.heads, sizes.query_len, row, &plan->queries);
   return FOVEA_OK;
 }
 
-Status plan_additive(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
-  problem->score.kind = ScoreKind::additive;
+Status plan_key_projection(const MatmulKernels &product, const ProductMatrix &weight, bool valid_only,
+                           const AttentionSizes &sizes, ScorePlan *plan) {
+  ready_key(product, sizes, plan);
+  const HeadStrides out = packed_strides(sizes.kv_heads, sizes.key_len, 1);
+  const ProjectionRows rows = {sizes.batch, sizes.kv_heads, sizes.key_len, plan->keys.strides, out, valid_only};
+  if (!plan_projection(product, rows, weight, &plan->key)) return too_large();
+  const int64_t row = padded_units(weight.columns);
+  plan->key_panels = add_panels(product, weight, &plan->layout);
+  plan->key_rows = plan->layout.add<float>({plan->key.rows, row});
+  FOVEA_CHECK(check_fits(*plan));
+  set_projected(sizes.kv_heads, sizes.key_len, row, &plan->keys);
+  return FOVEA_OK;
+}
+
+// Projects queries or keys (or both) to `units` features, which are compared then.
+Status plan_projections(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
+                        int64_t units, ScorePlan *plan) {
+  const AttentionSizes &sizes = checked.sizes;
+  const ScoreWeights weights = score_weights(call, sizes.head_dim);
+  plan->compared_dim = units;
+  if (plan->projects_query) {
+    const MatmulKernels &product =
+        product_for(context, call, sizes.heads * sizes.query_len, plan->queries.dtype, weights.query);
+    FOVEA_CHECK(plan_query_projection(product, weights.query, sizes, plan));
+  }
+  if (!plan->projects_key) return FOVEA_OK;
+  const bool fewer = call.present[valid_lens_operand] || checked.pattern.key_limit < sizes.key_len;
+  const MatmulKernels &product =
+      product_for(context, call, sizes.kv_heads * sizes.key_len, plan->keys.dtype, weights.key);
+  return plan_key_projection(product, weights.key, fewer && !checked.outputs.wants_all_keys(), sizes, plan);
+}
+
+Status plan_additive(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
+                     ScorePlan *plan) {
+  plan->compares = ScoreKind::additive;
   const int64_t units = call.tensor[score_vector_operand].shape[0];
   plan->projects_query = plan->projects_key = true;
   plan->vector = plan->layout.add<float>(padded_units(units));
   plan->bias = plan->layout.add<float>(padded_units(units));
-  FOVEA_CHECK(add_key_scalars(problem, plan));
-  return plan_projections(context, call, units, problem, plan);
+  FOVEA_CHECK(add_key_scalars(checked.sizes, plan));
+  return plan_projections(context, call, checked, units, plan);
 }
 
 // The side that takes less work is projected; the query's if their number must not matter.
-Status plan_bilinear(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
-  problem->score.kind = ScoreKind::dot;
-  const double queries = static_cast<double>(problem->sizes.heads) * static_cast<double>(problem->sizes.query_len);
-  const double keys = static_cast<double>(problem->sizes.kv_heads) * static_cast<double>(problem->sizes.key_len);
+Status plan_bilinear(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
+                     ScorePlan *plan) {
+  const AttentionSizes &sizes = checked.sizes;
+  const double queries = static_cast<double>(sizes.heads) * static_cast<double>(sizes.query_len);
+  const double keys = static_cast<double>(sizes.kv_heads) * static_cast<double>(sizes.key_len);
   plan->projects_query = queries <= keys || (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
   plan->projects_key = !plan->projects_query;
-  const int64_t units = plan->projects_query ? problem->sizes.key_dim : problem->sizes.head_dim;
-  return plan_projections(context, call, units, problem, plan);
+  return plan_projections(context, call, checked, plan->projects_query ? sizes.key_dim : sizes.head_dim, plan);
 }
 
 // Keys that were prepared before: what is left is the query's side.
-Status plan_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem, ScorePlan *plan) {
+Status plan_prepared(const fovea_prepared_keys &keys, const AttentionSizes &sizes, ScorePlan *plan) {
   plan->prepared = &keys;
   plan->kind = keys.kind;
-  problem->score.kind = is_additive(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
-  const int64_t row = padded_units(keys.units);
-  problem->key.strides = packed_strides(keys.kv_heads, keys.capacity, row);
-  problem->key.dtype = keys.dtype;
-  problem->score.key_scalars_strides = {keys.kv_heads * keys.capacity, keys.capacity, 1};
-  problem->sizes.head_dim = keys.units;
+  plan->compares = is_additive(keys.kind) ? ScoreKind::additive : ScoreKind::dot;
+  plan->keys.strides = packed_strides(keys.kv_heads, keys.capacity, padded_units(keys.units));
+  plan->keys.dtype = keys.dtype;
+  plan->key_scalars_strides = {keys.kv_heads * keys.capacity, keys.capacity, 1};
+  plan->compared_dim = keys.units;
   plan->projects_query = is_additive(keys.kind);
   if (!plan->projects_query) return FOVEA_OK;
   const ProductMatrix weight = query_matrix(keys);
-  const MatmulKernels &product = projection_kernels(*keys.kernels, problem->query.dtype, weight);
-  ready_query(product, keys.query_dim, problem, plan);
-  const HeadStrides out = packed_strides(problem->sizes.heads, problem->sizes.query_len, 1);
-  if (!plan_projection(
-          product, {problem->sizes.batch, problem->sizes.heads, problem->sizes.query_len, problem->query.strides, out},
-          weight, &plan->query)) {
-    return too_large();
-  }
-  plan->query_rows = plan->layout.add<float>({plan->query.rows, row});  // the keys hold the panels
-  FOVEA_CHECK(check_fits(*plan));
-  set_projected(problem->sizes.heads, problem->sizes.query_len, row, &problem->query);
-  return FOVEA_OK;
+  return plan_query_projection(projection_kernels(*keys.kernels, plan->queries.dtype, weight), weight, sizes, plan);
 }
 
 }  // namespace
@@ -260,32 +254,37 @@ float inverse_square(float sigma) {
   return static_cast<float>(std::min(1.0 / square, 1e38));
 }
 
-Status plan_norms(AttentionProblem *problem, ScorePlan *plan) {
-  if (problem->score.kind != ScoreKind::gaussian || problem->sizes.head_dim <= most_differences) return FOVEA_OK;
-  return add_key_scalars(problem, plan);
+Status plan_norms(const AttentionSizes &sizes, ScorePlan *plan) {
+  if (plan->compares != ScoreKind::gaussian || plan->compared_dim <= most_differences) return FOVEA_OK;
+  return add_key_scalars(sizes, plan);
 }
 
-Status plan_narrowing(bool copies_keys, AttentionProblem *problem, ScorePlan *plan) {
-  const AttentionSizes &s = problem->sizes;
+Status plan_narrowing(bool copies_keys, const AttentionSizes &sizes, ScorePlan *plan) {
   const auto narrow = [&](int64_t heads, int64_t length, int64_t dim, HeadRows *rows, RowCopy *copy) {
-    if (rows->dtype == Dtype::bf16 && !(copies_keys && rows == &problem->key)) return;
-    copy_rows({.dtype = Dtype::bf16, .heads = heads, .length = length, .dim = dim}, s.batch, rows, &plan->layout, copy);
+    if (rows->dtype == Dtype::bf16 && !(copies_keys && rows == &plan->keys)) return;
+    copy_rows({.dtype = Dtype::bf16, .heads = heads, .length = length, .dim = dim}, sizes.batch, rows, &plan->layout,
+              copy);
   };
-  narrow(s.heads, s.query_len, s.head_dim, &problem->query, &plan->query_copy);
-  narrow(s.kv_heads, s.key_len, s.head_dim, &problem->key, &plan->key_copy);
-  narrow(s.kv_heads, s.key_len, s.value_dim, &problem->value, &plan->value_copy);
+  narrow(sizes.heads, sizes.query_len, plan->compared_dim, &plan->queries, &plan->query_copy);
+  narrow(sizes.kv_heads, sizes.key_len, plan->compared_dim, &plan->keys, &plan->key_copy);
+  narrow(sizes.kv_heads, sizes.key_len, sizes.value_dim, &plan->values, &plan->value_copy);
   return check_fits(*plan);
 }
 
-Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem, ScorePlan *plan) {
+Status plan_score(const Context &context, const AttentionCall &call, const AttentionProblem &checked, ScorePlan *plan) {
   *plan = {};
-  if (call.prepared != nullptr) return plan_prepared(*call.prepared, problem, plan);
   plan->kind = call.score.kind;
+  plan->scale = checked.logits.scale;
+  plan->compared_dim = checked.sizes.head_dim;
+  plan->queries = checked.query;
+  plan->keys = checked.key;
+  plan->values = checked.value;
+  if (call.prepared != nullptr) return plan_prepared(*call.prepared, checked.sizes, plan);
   switch (call.score.kind) {
-    case FOVEA_SCORE_BILINEAR: return plan_bilinear(context, call, problem, plan);
+    case FOVEA_SCORE_BILINEAR: return plan_bilinear(context, call, checked, plan);
     case FOVEA_SCORE_ADDITIVE:
-    case FOVEA_SCORE_CONCAT: return plan_additive(context, call, problem, plan);
-    case FOVEA_SCORE_GAUSSIAN: return plan_gaussian(call, problem, plan);
+    case FOVEA_SCORE_CONCAT: return plan_additive(context, call, checked, plan);
+    case FOVEA_SCORE_GAUSSIAN: return plan_gaussian(call, checked.sizes, plan);
     default: return FOVEA_OK;
   }
 }

@@ -55,8 +55,13 @@ struct RowCopy {
 
 struct ScorePlan {
   int32_t kind = FOVEA_SCORE_DOT;
+  // What kernels are told: how they compare which features, of which rows (without data), and the factor of logits.
+  ScoreKind compares = ScoreKind::dot;
+  float scale = 1.0f;
+  int64_t compared_dim = 0;
+  HeadRows queries = {}, keys = {}, values = {};
+  HeadStrides key_scalars_strides = {};
   bool projects_query = false, projects_key = false;
-  int64_t query_dim = 0;  // before projection
   Product query = {}, key = {};
   // The part of the workspace that it needs.
   MemoryLayout layout;
@@ -84,15 +89,15 @@ const void *key_weight_data(const AttentionCall &call, int64_t query_dim);
 ProductMatrix query_matrix(const fovea_prepared_keys &keys);
 ProductMatrix key_matrix(const fovea_prepared_keys &keys);
 
-// Completes the problem's sizes, kind and scale; `call` has passed its checks.
-[[nodiscard]] Status plan_score(const Context &context, const AttentionCall &call, AttentionProblem *problem,
+// `call` has passed its checks, which made `checked` of it.
+[[nodiscard]] Status plan_score(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
                                 ScorePlan *plan);
 
 // What GAUSSIAN needs besides where many rows ask: the norms of its keys.
-[[nodiscard]] Status plan_norms(AttentionProblem *problem, ScorePlan *plan);
+[[nodiscard]] Status plan_norms(const AttentionSizes &sizes, ScorePlan *plan);
 
 // Queries, keys and values as bfloat16; keys that are already are copied too where pairs could not be read where they lie.
-[[nodiscard]] Status plan_narrowing(bool copies_keys, AttentionProblem *problem, ScorePlan *plan);
+[[nodiscard]] Status plan_narrowing(bool copies_keys, const AttentionSizes &sizes, ScorePlan *plan);
 
 const char *score_name(int32_t kind);
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/tensors/copy.hpp"
 #include "ops/tensors/dtype.hpp"
 
 namespace fovea {
@@ -14,38 +13,12 @@ namespace {
 constexpr int64_t norms_per_task = 256;
 constexpr int64_t copied_per_task = 256;
 
-void set_score_vector(const float *vector, const ScoreVectorFacts &facts, AttentionProblem *problem) {
-  problem->score.vector = vector;
-  problem->score.least_reach = facts.least_reach;
-  problem->score.takes_tangents = facts.takes_tangents;
-}
-
-void copy_score_vector(const Kernels &kernels, const AttentionCall &call, float *vector, AttentionProblem *problem) {
-  const int64_t units = problem->sizes.head_dim;
-  std::fill(vector + units, vector + padded_units(units), 0.0f);
-  gather_floats(kernels, call.tensor[score_vector_operand], vector);
-  set_score_vector(vector, score_vector_facts(vector, units), problem);
-}
-
-void invert_widths(const AttentionCall &call, float *widths, AttentionProblem *problem) {
-  gather(call.tensor[sigmas_operand], widths);
-  for (int64_t head = 0; head < problem->sizes.heads; ++head) widths[head] = inverse_square(widths[head]);
-  problem->score.inverse_squares = widths;
-}
-
 // By a power of two. Finite numbers stay finite.
 void multiply(float *x, int64_t count, double factor) {
   for (int64_t i = 0; i < count; ++i) {
     const auto product = static_cast<float>(static_cast<double>(x[i]) * factor);
     x[i] = std::isinf(product) && !std::isinf(x[i]) ? std::copysign(FLT_MAX, product) : product;
   }
-}
-
-// Everything but the queries.
-void use_prepared(const fovea_prepared_keys &keys, AttentionProblem *problem) {
-  problem->key.data = keys.rows;
-  problem->score.key_scalars = keys.reach;
-  if (problem->score.kind == ScoreKind::additive) set_score_vector(keys.score_vector, keys.score_vector_facts, problem);
 }
 
 }  // namespace
@@ -67,7 +40,7 @@ void NormTasks::run(int64_t task) const {
                       .dtype = keys.dtype,
                       .stride = problem->key.strides.position,
                       .count = std::clamp<int64_t>(last - begin, 0, norms_per_task),
-                      .dim = problem->sizes.head_dim,
+                      .dim = problem->sizes.compared_dim,
                       .out = norms + head * problem->sizes.key_len + begin});
 }
 
@@ -99,50 +72,44 @@ void CopyTasks::run(int64_t task) const {
   }
 }
 
-ScoreTasks::ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &plan, const AttentionCall &call,
-                       char *memory, AttentionProblem *problem) {
-  float *key_scalars = plan.key_scalars.in(memory);
-  float *bias = call.present[score_bias_operand] ? plan.bias.in(memory) : nullptr;
-  if (bias != nullptr) gather_floats(kernels, call.tensor[score_bias_operand], bias);
-  if (plan.vector) copy_score_vector(kernels, call, plan.vector.in(memory), problem);
-  if (plan.widths) invert_widths(call, plan.widths.in(memory), problem);
-  if (plan.key_scalars) problem->score.key_scalars = key_scalars;
-  if (plan.key_scalars && problem->score.kind == ScoreKind::gaussian) norms_ = {&kernels, problem, key_scalars};
-  if (plan.prepared != nullptr) use_prepared(*plan.prepared, problem);
-  const auto copies = [&](const RowCopy &copy, HeadRows *rows, std::optional<CopyTasks> *tasks) {
-    if (!copy.memory) return;
+ScoreTasks::ScoreTasks(const AttentionPlan &plan, const AttentionCall &call, char *memory,
+                       const AttentionProblem &problem) {
+  const ScorePlan &score = plan.score;
+  const Kernels &kernels = *plan.kernels;
+  float *key_scalars = score.key_scalars.in(memory);
+  if (score.key_scalars && score.compares == ScoreKind::gaussian) norms_ = {&kernels, &problem, key_scalars};
+  const auto ready = [&](const RowCopy &copy, int operand, std::optional<CopyTasks> *tasks) {
+    const void *data = call.tensor[operand].data;
+    if (!copy.memory) return data;
     void *to = copy.memory.in(memory);
-    *tasks = {&kernels, copy, rows->data, problem->sizes.batch, to, plan.point_factor};
-    rows->data = to;
+    *tasks = {&kernels, copy, data, problem.sizes.batch, to, score.point_factor};
+    return static_cast<const void *>(to);
   };
-  copies(plan.query_copy, &problem->query, &query_copy_);
-  copies(plan.key_copy, &problem->key, &key_copy_);
-  copies(plan.value_copy, &problem->value, &value_copy_);
-  if (plan.projects_query) {
-    const fovea_prepared_keys *prepared = plan.prepared;
-    float *out = plan.query_rows.in(memory);
+  const void *query = ready(score.query_copy, query_operand, &query_copy_);
+  const void *key = ready(score.key_copy, key_operand, &key_copy_);
+  ready(score.value_copy, value_operand, &value_copy_);
+  const fovea_prepared_keys *prepared = score.prepared;
+  if (score.projects_query) {
+    const float *bias = call.present[score_bias_operand] ? score.bias.in(memory) : nullptr;
     query_.emplace(
-        plan.query,
-        ProductData{.x = problem->query.data,
+        score.query,
+        ProductData{.x = query,
                     .matrix = prepared != nullptr ? nullptr : query_weight_data(call),
-                    .panels = prepared != nullptr ? prepared->query_panels : plan.query_panels.in(memory),
-                    .out = out,
-                    .finish = finish_of(kernels, plan.query, prepared != nullptr ? prepared->bias : bias, nullptr)},
-        workers);
-    problem->query.data = out;
+                    .panels = prepared != nullptr ? prepared->query_panels : score.query_panels.in(memory),
+                    .out = score.query_rows.in(memory),
+                    .finish = finish_of(kernels, score.query, prepared != nullptr ? prepared->bias : bias, nullptr)},
+        plan.workers);
   }
-  if (plan.projects_key) {
-    float *out = plan.key_rows.in(memory);
-    float *reach = problem->score.kind == ScoreKind::additive ? key_scalars : nullptr;
-    key_.emplace(plan.key,
-                 ProductData{.x = problem->key.data,
-                             .matrix = key_weight_data(call, plan.query_dim),
-                             .panels = plan.key_panels.in(memory),
-                             .out = out,
-                             .finish = finish_of(kernels, plan.key, nullptr, reach),
-                             .problem = problem},
-                 workers);
-    problem->key.data = out;
+  if (score.projects_key) {
+    float *reach = score.compares == ScoreKind::additive ? key_scalars : nullptr;
+    key_.emplace(score.key,
+                 ProductData{.x = key,
+                             .matrix = key_weight_data(call, problem.sizes.head_dim),
+                             .panels = score.key_panels.in(memory),
+                             .out = score.key_rows.in(memory),
+                             .finish = finish_of(kernels, score.key, nullptr, reach),
+                             .problem = &problem},
+                 plan.workers);
   }
 }
 

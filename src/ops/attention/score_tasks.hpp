@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "ops/attention/score_plan.hpp"
+#include "ops/attention/plan.hpp"
 
 namespace fovea {
 
@@ -32,9 +32,8 @@ struct CopyTasks {
 
 class ScoreTasks {
  public:
-  // Points the problem at what the tasks will make, in plan.size bytes of memory on a cache line.
-  ScoreTasks(const Kernels &kernels, int workers, const ScorePlan &plan, const AttentionCall &call, char *memory,
-             AttentionProblem *problem);
+  // memory: plan.score.layout.size() bytes on a cache line. The problem has been bound to it.
+  ScoreTasks(const AttentionPlan &plan, const AttentionCall &call, char *memory, const AttentionProblem &problem);
 
   // The list borrows *this and the problem.
   void add_to(TaskList *list) const;

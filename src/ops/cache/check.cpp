@@ -12,9 +12,7 @@ constexpr const char *as_created = "as the cache was created";
 
 }  // namespace
 
-Status check_kv_cache(const fovea_kv_cache *cache) {
-  return expect_given(cache, "cache", "a key/value cache");
-}
+Status check_kv_cache(const fovea_kv_cache *cache) { return expect_given(cache, "cache", "a key/value cache"); }
 
 Status check_room(const fovea_kv_cache &cache, int64_t count) {
   const int64_t left = cache.capacity - cache.length;

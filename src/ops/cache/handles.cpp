@@ -83,9 +83,7 @@ Status create_kv_cache(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache
   return FOVEA_OK;
 }
 
-void destroy_kv_cache(fovea_kv_cache *cache) {
-  delete cache;
-}
+void destroy_kv_cache(fovea_kv_cache *cache) { delete cache; }
 
 Status truncate_kv_cache(fovea_kv_cache *cache, int64_t length) {
   FOVEA_CHECK(check_kv_cache(cache));
