@@ -7,7 +7,8 @@ usage: bindings.py                  writes them
        bindings.py --reach BINDING  fails if that binding leaves out a function or a member of an options struct
 
 Members of options structs are generated, so a new one is there after this command; functions are wrapped by hand, and
---reach names those that are not.
+--reach names those that are not. What it writes lies in folders named "generated"; in Go, whose packages are one folder
+each, in files whose names begin with that word.
 """
 import pathlib
 import re
@@ -109,13 +110,16 @@ def in_node(name):
     return rf"native\.{operation}\(|'{operation}'|\b{name}\("
 
 
+JAVA = ("java/src/main/java/fovea", "java/src/generated/main/java/fovea")
+
 BINDINGS = {
-    "rust": Binding(["rust/fovea/src/*.rs"], ["rust/fovea/src/*.rs"], lambda name: rf"sys::{name}\("),
-    "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/plan.go", "go/buffers.go", "go/shim.c"],
-                  ["go/shim.c"], in_go),
-    "java": Java(["java/src/main/java/fovea/[!N]*.java"], ["java/src/main/java/fovea/*.java"],
+    "rust": Binding(["rust/fovea/src/**/*.rs"], ["rust/fovea/src/**/*.rs"], lambda name: rf"sys::{name}\("),
+    "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/plan.go", "go/generated_buffers.go",
+                   "go/generated_shim.c"],
+                  ["go/generated_shim.c"], in_go),
+    "java": Java([f"{folder}/[!N]*.java" for folder in JAVA], [f"{folder}/*.java" for folder in JAVA],
                  lambda name: rf"Native(\.|::){name}\b"),
-    "node": Binding(["node/index.js", "node/src/addon.cpp"], ["node/src/*.cpp"], in_node),
+    "node": Binding(["node/index.js", "node/src/addon.cpp"], ["node/src/*.cpp", "node/generated/*.cpp"], in_node),
 }
 
 

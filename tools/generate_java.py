@@ -8,8 +8,8 @@ from generate_node import js
 from generate_rust import about, camel, cannot_be_zero, enum_name, given, plain, planned_buffers, settable
 
 HEAD = "// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.\n// SPDX-License-Identifier: Apache-2.0\npackage fovea;\n"
-SOURCES = "java/src/main/java/fovea/"
-TESTS = "java/src/test/java/fovea/"
+SOURCES = "java/src/generated/main/java/fovea/"
+TESTS = "java/src/generated/test/java/fovea/"
 LAYOUTS = {"int32_t": "JAVA_INT", "uint32_t": "JAVA_INT", "int64_t": "JAVA_LONG", "uint64_t": "JAVA_LONG",
            "size_t": "JAVA_LONG", "float": "JAVA_FLOAT"}
 TYPES = {"JAVA_INT": "int", "JAVA_LONG": "long", "JAVA_FLOAT": "float", "ADDRESS": "MemorySegment"}

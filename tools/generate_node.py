@@ -129,7 +129,7 @@ class Addon(Shape):
                        for n, (name, _, _) in enumerate(buffers))
         readers = "\n".join(self.reader(struct) for struct in self.structs.values())
         parses = "\n".join(text for _, text, _ in parsed)
-        source = (f'{HEAD}#include "call.hpp"\n\n{readers}\n{parses}\nconst Operation operations[] = {{\n{table}}};\n'
+        source = (f'{HEAD}#include "../src/call.hpp"\n\n{readers}\n{parses}\nconst Operation operations[] = {{\n{table}}};\n'
                   "const size_t operation_count = sizeof operations / sizeof operations[0];\n\n"
                   "fovea_attention_buffers buffers_of(void *const *data) {\n  fovea_attention_buffers buffers = {};\n"
                   f"  buffers.struct_size = sizeof buffers;\n{sets}  return buffers;\n}}\n\n"
@@ -164,7 +164,7 @@ class Addon(Shape):
                 f"// The data of a planned run, in the order of fovea_attention_buffers.\nexports.buffers = [{buffers}];\n")
 
     def types(self):
-        out = [HEAD, "import { Input, KvCache } from './index';\n"]
+        out = [HEAD, "import { Input, KvCache } from '../index';\n"]
         for enum in self.described["enums"]:
             if enum["bits"]:
                 continue
@@ -204,5 +204,5 @@ def block(text, indent=""):
 def files(described):
     addon = Addon(described)
     header, source = addon.source()
-    return {"node/src/shim.hpp": header, "node/src/shim.cpp": source, "node/options.js": addon.javascript(),
-            "node/options.d.ts": addon.types()}
+    return {f"node/generated/{name}": text for name, text in
+            (("shim.hpp", header), ("shim.cpp", source), ("options.js", addon.javascript()), ("options.d.ts", addon.types()))}

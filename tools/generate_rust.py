@@ -382,9 +382,9 @@ def buffers(described):
 
 
 def files(described):
-    return {"rust/fovea-sys/src/bindings.rs": sys_bindings(described),
-            "rust/fovea-sys/tests/layouts.rs": sys_layouts(described),
-            "rust/fovea/src/status.rs": statuses(described),
-            "rust/fovea/src/dtypes.rs": dtypes(described),
-            "rust/fovea/src/options.rs": public_options(described),
-            "rust/fovea/src/buffers.rs": buffers(described)}
+    return {"rust/fovea-sys/src/generated/bindings.rs": sys_bindings(described),
+            "rust/fovea-sys/tests/generated/main.rs": sys_layouts(described),
+            "rust/fovea/src/generated/status.rs": statuses(described),
+            "rust/fovea/src/generated/dtypes.rs": dtypes(described),
+            "rust/fovea/src/generated/options.rs": public_options(described),
+            "rust/fovea/src/generated/buffers.rs": buffers(described)}

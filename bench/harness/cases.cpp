@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <regex>
 #include <thread>
 
 #include "fovea/fovea.h"
 
 namespace fovea_bench {
-namespace {
 
-// The shortest text that reads back as the same number.
 std::string number(double value) {
   char text[40];
   for (int digits = 15; digits <= 17; ++digits) {
@@ -21,48 +18,11 @@ std::string number(double value) {
   return text;
 }
 
-const char *name_of(Bound bound) {
-  switch (bound) {
-    case Bound::flops: return "flops";
-    case Bound::bytes: return "bytes";
-    case Bound::elements: return "elements";
-    case Bound::none: break;
-  }
-  return "none";
-}
-
-std::string json_of(const Case &c) {
-  std::string text = "{\"name\": \"" + c.name() + "\", \"operation\": \"" + c.operation + "\", \"dtype\": \"" +
-                     type_name(c.dtype) + "\", \"model\": \"" + c.model + "\", \"bound\": \"" + name_of(c.bound) +
-                     "\", \"flops\": " + number(c.work.flops) + ", \"bytes\": " + number(c.work.bytes) +
-                     ", \"elements\": " + number(c.work.elements) + ", \"parameters\": {";
-  const char *separator = "";
-  for (const Parameter &parameter : c.parameters) {
-    text += separator + ('"' + parameter.name) + "\": " + parameter.json;
-    separator = ", ";
-  }
-  return text + "}}";
-}
-
-}  // namespace
-
 Parameter::Parameter(const char *n, double value) : name(n), json(number(value)) {}
 
 Parameter::Parameter(const char *n, const std::vector<int64_t> &values) : name(n), json("[") {
   for (size_t i = 0; i < values.size(); ++i) json += (i ? ", " : "") + std::to_string(values[i]);
   json += "]";
-}
-
-const Cases &cases() {
-  static const Cases all = [] {
-    Cases list;
-    for (const auto add :
-         {add_sdpa, add_scores, add_merge_states, add_masked_softmax, add_kv_cache, add_matmul, add_linear,
-          add_multi_head, add_elementwise, add_positional, add_layer_norm, add_softmax, add_cpp_face})
-      add(&list);
-    return list;
-  }();
-  return all;
 }
 
 const std::vector<Variant> &variants() {
@@ -86,18 +46,6 @@ std::vector<Variant> variants_of(const Case &what) {
     some.push_back(variant);
   }
   return some;
-}
-
-void print_cases(const std::string &pattern) {
-  const std::regex expression(pattern, std::regex::extended);
-  const char *separator = "[\n";
-  for (const Case &c : cases()) {
-    if (c.dtype != FOVEA_F32) continue;
-    if (!pattern.empty() && !std::regex_search(c.name(), expression)) continue;
-    std::printf("%s%s", separator, json_of(c).c_str());
-    separator = ",\n";
-  }
-  std::printf("%s]\n", separator[0] == '[' ? "[" : "\n");
 }
 
 Kept &last_kept() {

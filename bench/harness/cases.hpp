@@ -51,6 +51,9 @@ struct Work {
   }
 };
 
+// The shortest text that reads back as the same number.
+std::string number(double value);
+
 // A size or option by its name, with what another program needs to build the same inputs, as JSON.
 struct Parameter {
   std::string name, json;

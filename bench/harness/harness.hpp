@@ -42,9 +42,6 @@ struct Medians {
 Medians measure(const Prepared &prepared);
 const char *rate_name(Bound bound);
 
-// Measures a few cases that stand for all and prints them as a table, for the demo.
-void print_overview();
-
 bool quick();
 double seconds_of(const std::function<void()> &run, int64_t times);
 int64_t runs_that_fill(double seconds, const std::function<void()> &run);  // found on a warm machine

@@ -2,7 +2,6 @@
 //   pattern            regular expression: only the cases whose name it matches
 //   --json FILE        also writes the results there
 //   --cases [PATTERN]  prints as JSON what is measured: every case's work, sizes and options (bench/harness/cases.hpp), and ends
-//   --overview         measures a few cases that stand for all, prints them as a table and ends: what the demo shows
 //   --serve            times what it is asked for on stdin, line by line (bench/harness/serve.hpp)
 //   --limits T         measures the best instruction set's limits on T threads, prints them as JSON and ends
 // Results go to stdout, progress to stderr. The exit code is 1 if a case failed or none matched.
@@ -139,16 +138,25 @@ int run_benchmarks(int argc, char **argv) {
 }
 
 }  // namespace
+
+const Cases &cases() {
+  static const Cases all = [] {
+    Cases list;
+    for (const auto add :
+         {add_sdpa, add_scores, add_merge_states, add_masked_softmax, add_kv_cache, add_matmul, add_linear,
+          add_multi_head, add_elementwise, add_positional, add_layer_norm, add_softmax, add_cpp_face})
+      add(&list);
+    return list;
+  }();
+  return all;
+}
+
 }  // namespace fovea_bench
 
 int main(int argc, char **argv) {
   try {
     if ((argc == 2 || argc == 3) && std::strcmp(argv[1], "--cases") == 0) {
       fovea_bench::print_cases(argc == 3 ? argv[2] : "");
-      return 0;
-    }
-    if (argc == 2 && std::strcmp(argv[1], "--overview") == 0) {
-      fovea_bench::print_overview();
       return 0;
     }
     if (argc == 2 && std::strcmp(argv[1], "--serve") == 0) {

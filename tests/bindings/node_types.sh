@@ -20,7 +20,7 @@ mkdir -p "$work"
 
 # Every type that a program may name is named there.
 # shellcheck disable=SC2013 # words are what is wanted
-for name in $(sed -n 's/^export \(type\|interface\) \([A-Za-z0-9]*\).*/\2/p' "$package/index.d.ts" "$package/options.d.ts"); do
+for name in $(sed -n 's/^export \(type\|interface\) \([A-Za-z0-9]*\).*/\2/p' "$package/index.d.ts" "$package/generated/options.d.ts"); do
   grep -qw "$name" "$types/every_export.ts" || { echo "every_export.ts does not use $name" && exit 1; }
 done
 

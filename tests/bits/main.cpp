@@ -104,7 +104,7 @@ struct Sets {
 // ---- comparing -------------------------------------------------------------------------------------------------------
 
 const std::string how_to_renew =
-    "\nIf bits were meant to move, renew the files: ./dev bits. The commit says why (CONTRIBUTING.md, \"Bits\").";
+    "\nIf bits were meant to move, renew the files: ./dev bits. The commit says why (docs/testing.md, \"Bits\").";
 
 // A call that was added on a machine without this set, or of the other architecture, is in other files but not in this one: it
 // is told, and no failure.

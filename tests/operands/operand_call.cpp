@@ -155,21 +155,31 @@ fovea_status OperandCall::run() {
   return status;
 }
 
-// Every shape of up to four axes of these sizes, of floats, integers or booleans.
+// Every shape of up to four axes of these sizes, of floats, integers or booleans. What no shape can mend is not tried with all:
+// an element type that the call refuses as such, and a place whose every shape of one or two axes gets the same answer.
 bool OperandCall::try_shapes(Slot &slot, const std::vector<int64_t> &all_sizes) {
+  std::vector<fovea_dtype> types = {FOVEA_F32};
+  if (!slot.output) types.insert(types.end(), {FOVEA_I32, FOVEA_BOOL});
+  std::set<std::string> answers;
   for (const size_t rank : {size_t{1}, size_t{2}, size_t{3}, size_t{4}}) {
+    if (rank == 3 && answers.size() == 1) break;
     std::vector<size_t> at(rank, 0);
     for (bool more = true; more;) {
       Shape shape;
       for (const size_t n : at) shape.push_back(all_sizes[n]);
       const bool fits = element_count(shape) <= most_elements;
-      for (const fovea_dtype dtype : {FOVEA_F32, FOVEA_I32, FOVEA_BOOL}) {
-        if (!fits || (slot.output && dtype != FOVEA_F32)) continue;
+      for (size_t type = 0; fits && type < types.size();) {
+        fovea_status status = FOVEA_OK;
         for (const int64_t number : {1, 0}) {
-          if (number == 0 && dtype != FOVEA_I32) continue;
-          give(slot, shape, dtype, number);
-          if (run() == FOVEA_OK) return true;
+          if (number == 0 && types[type] != FOVEA_I32) continue;
+          give(slot, shape, types[type], number);
+          status = run();
+          if (status == FOVEA_OK) return true;
+          if (rank <= 2) answers.insert(fovea_last_error());
         }
+        const bool refused = status == FOVEA_BAD_DTYPE;
+        if (refused) types.erase(types.begin() + static_cast<ptrdiff_t>(type));
+        type += refused ? 0 : 1;
       }
       size_t axis = rank;
       while (axis-- > 0 && ++at[axis] == all_sizes.size()) at[axis] = 0;

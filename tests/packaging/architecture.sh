@@ -1,6 +1,6 @@
 #!/bin/sh
-# No folder includes one above it, and docs/architecture.svg is the picture of the sources as they are. What finds that out is
-# itself tried, on a copy that breaks each rule.
+# No folder includes one above it; docs/architecture.svg is the picture of the sources as they are, and docs/files.md their list.
+# What finds that out is itself tried, on a copy that breaks each rule.
 #
 # usage: architecture.sh SOURCE SCRATCH
 set -eu
@@ -16,6 +16,8 @@ fail() {
 check() { PYTHONDONTWRITEBYTECODE=1 python3 "$source/tools/architecture.py" check "$1"; }
 
 check "$source" || fail "see docs/architecture.md"
+listed() { PYTHONDONTWRITEBYTECODE=1 python3 "$source/tools/files.py" check "$1"; }
+listed "$source" || fail "see docs/files.md"
 
 copy() {
   rm -rf "$scratch"
@@ -40,6 +42,9 @@ check "$scratch" >/dev/null || fail "a copy is judged otherwise"
 (cd "$scratch/capi" && find . -maxdepth 1 -name '*.hpp') | head -n 1 | sed 's|^\./\(.*\)|#include "../../capi/\1"|' \
   >>"$scratch/include/fovea/fovea.h"
 refused 'include/fovea/fovea.h includes ../../capi/'
+
+if listed "$scratch" >/dev/null; then fail "not noticed: a copy without tests has the same list of files"; fi
+echo "ok, noticed: files that are gone"
 
 copy
 mkdir "$scratch/src/unheard_of"

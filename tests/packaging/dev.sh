@@ -17,7 +17,7 @@ fail() {
 rm -rf "$scratch"
 mkdir -p "$scratch/bin" "$scratch/root"
 cd "$scratch"
-cp -R "$source/dev" "$source/tools" root/
+cp -R "$source/dev" "$source/tools" "$source/meson_options.txt" root/
 real_sleep=$(command -v sleep)
 
 # stub NAME: a program, from standard input.
@@ -74,6 +74,38 @@ root/dev build >said 2>&1 </dev/null || fail "./dev build fails"
 grep -qE '^ *about [0-9]+ (s|min), once$' said || fail "it is not said how long the build takes"
 grep -qE '^ *49 %, about [0-9]+ (s|min) left: \[1/5\]' said || fail "it is not said how far the build is"
 echo "ok: how far a build is"
+
+# The demo begins a release build with this processor's best set; what wants all sets widens it, and the demo never narrows it.
+stub meson <<END
+case \$1 in --version) echo 1.0 ;; setup) echo "\$*" >>$scratch/configured; [ "\$2" = --reconfigure ] || mkdir -p "\$2" ;; esac
+END
+stub ninja <<END
+case " \$* " in *" -n "*) exit 0 ;; esac
+for program in capi/examples/demo capi/examples/textbook bench/fovea_overview; do
+  mkdir -p "$scratch/root/build/release/\${program%/*}"
+  echo '#!/bin/sh' >"$scratch/root/build/release/\$program"
+  chmod +x "$scratch/root/build/release/\$program"
+done
+END
+# configures COUNT COMMAND...: how often Meson has been called for the release build when that command is through
+configures() {
+  count=$1
+  shift
+  root/dev "$@" >said 2>&1 </dev/null || fail "./dev $* fails"
+  [ "$(wc -l <configured)" = "$count" ] || { cat configured && fail "after ./dev $* Meson was called other than $count times"; }
+}
+rm -rf root/build configured
+configures 1 demo
+grep -q -e '-Disa=' configured || fail "the demo compiles every instruction set"
+configures 1 demo
+configures 2 build
+tail -n 1 configured | grep -q -e "setup --reconfigure .*-Disa=avx2,avx512,amx" || fail "./dev build does not ask for all sets"
+configures 2 build
+configures 2 demo
+rm -rf root/build configured
+configures 1 build
+! grep -q -e '-Disa=' configured || fail "./dev build leaves sets out"
+echo "ok: a release build that the demo began is widened"
 
 # A warning is a failure with GCC 12 and Clang 14, but not with a compiler that may have learnt new ones.
 stub meson <<'END'

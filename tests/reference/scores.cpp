@@ -35,18 +35,23 @@ struct Weights {
   int64_t offset, out_stride, in_stride;
 };
 
+// A unit's weights are collected once for all rows: in memory they may lie far apart.
 template <typename Real>
 Projection<Real> project(int order, const std::vector<float> &x, int64_t in_dim, Weights weights, int64_t out_dim) {
-  Projection<Real> result;
-  for (size_t row = 0; row < x.size(); row += static_cast<size_t>(in_dim)) {
-    for (int64_t o = 0; o < out_dim; ++o) {
-      double magnitude = 0;
-      result.values.push_back(sum_of<Real>(order, 0, in_dim, [&](int64_t d) {
-        const float weight = (*weights.data)[weights.offset + o * weights.out_stride + d * weights.in_stride];
-        magnitude += std::abs(double(weight) * x[row + d]);
-        return Real(weight) * Real(x[row + d]);
-      }));
-      result.magnitudes.push_back(magnitude);
+  const int64_t rows = static_cast<int64_t>(x.size()) / in_dim;
+  Projection<Real> result{std::vector<Real>(rows * out_dim), std::vector<double>(rows * out_dim)};
+  std::vector<float> unit(in_dim);
+  for (int64_t o = 0; o < out_dim; ++o) {
+    for (int64_t d = 0; d < in_dim; ++d) {
+      unit[d] = (*weights.data)[weights.offset + o * weights.out_stride + d * weights.in_stride];
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      const float *const weight = unit.data(), *const feature = x.data() + row * in_dim;
+      result.values[row * out_dim + o] =
+          sum_of<Real>(order, 0, in_dim, [=](int64_t d) { return Real(weight[d]) * Real(feature[d]); });
+      double magnitudes[4] = {};  // sums beside each other, as each addition waits for the one before it
+      for (int64_t d = 0; d < in_dim; ++d) magnitudes[d % 4] += std::abs(double(weight[d]) * feature[d]);
+      result.magnitudes[row * out_dim + o] = magnitudes[0] + magnitudes[1] + magnitudes[2] + magnitudes[3];
     }
   }
   return result;

@@ -17,7 +17,7 @@ package fovea
 /*
 #cgo CFLAGS: -std=c99 -O2
 #cgo pkg-config: ${SRCDIR}/use.sh-says-what-helps.pc
-#include "shim.h"
+#include "generated_shim.h"
 #include <stdlib.h>
 */
 import "C"

@@ -1,7 +1,7 @@
 package fovea
 
 /*
-#include "shim.h"
+#include "generated_shim.h"
 */
 import "C"
 

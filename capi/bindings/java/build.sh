@@ -46,10 +46,10 @@ fi
 
 mkdir -p "$build"
 # Unless it is there and newer than all it is made of.
-if [ ! -e "$build/fovea.jar" ] || [ -n "$(find "$folder/src/main" "$0" -newer "$build/fovea.jar")" ]; then
+if [ ! -e "$build/fovea.jar" ] || [ -n "$(find "$folder/src/main" "$folder/src/generated/main" "$0" -newer "$build/fovea.jar")" ]; then
   rm -rf "$build/classes"
   # shellcheck disable=SC2046 # names of ours, without spaces
-  (cd "$folder" && "$java_home/bin/javac" --release 22 -Xlint:all -Werror -d "$build/classes" $(find src/main -name '*.java'))
+  (cd "$folder" && "$java_home/bin/javac" --release 22 -Xlint:all -Werror -d "$build/classes" $(find src/main src/generated/main -name '*.java'))
   "$java_home/bin/jar" --create --file "$build/fovea.jar" --date=2020-01-01T00:00:00Z -C "$build/classes" .
 fi
 java="$java_home/bin/java --enable-native-access=ALL-UNNAMED -cp $build/fovea.jar"
@@ -59,7 +59,7 @@ case ${1:-jar} in
     rm -rf "$build/test"
     # shellcheck disable=SC2046
     (cd "$folder" && "$java_home/bin/javac" --release 22 -Xlint:all -Werror -d "$build/test" -p "$build/fovea.jar" \
-      --patch-module fovea=src/test/java $(find src/test -name '*.java'))
+      --patch-module fovea=src/test/java:src/generated/test/java $(find src/test src/generated/test -name '*.java'))
     "$java_home/bin/java" --enable-native-access=fovea -p "$build/fovea.jar" --patch-module fovea="$build/test" \
       -m fovea/fovea.Tests
     ;;

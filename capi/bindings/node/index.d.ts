@@ -1,11 +1,11 @@
-// Types of fovea for Node. Those of options are in options.d.ts, which is generated from the C headers.
+// Types of fovea for Node. Those of options are in generated/options.d.ts, made from the C headers.
 // SPDX-License-Identifier: Apache-2.0
 import {
   Activation, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
   LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, Precision,
   PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions, RotaryOptions, Score,
-} from './options';
-export * from './options';
+} from './generated/options';
+export * from './generated/options';
 
 /** A typed array with a shape and strides in elements. It is a view: the array stays whose it is. */
 export class Tensor<T extends Data = Data> {

@@ -8,7 +8,7 @@
 const path = require('node:path');
 const { help } = require('./help.js');
 const native = load(process.env.FOVEA_ADDON || path.join(__dirname, 'build', 'fovea.node'));
-const { options: known, buffers: bufferNames, dtypes, maxRank } = require('./options.js');
+const { options: known, buffers: bufferNames, dtypes, maxRank } = require('./generated/options.js');
 
 // The addon, which is compiled when the package is installed, and finds the library where that was then.
 function load(file) {

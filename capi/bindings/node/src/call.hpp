@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "shim.hpp"
+#include "../generated/shim.hpp"
 
 // Where a planned tensor lies in the memory of a run: how many elements that has at least, and which is its first.
 struct Layout {

@@ -12,6 +12,7 @@
 #![allow(non_camel_case_types)]
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags, rustdoc::bare_urls)]
 
+#[path = "generated/bindings.rs"]
 #[rustfmt::skip]
 mod bindings;
 pub use bindings::*;

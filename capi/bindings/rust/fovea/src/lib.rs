@@ -33,10 +33,12 @@
 
 pub use fovea_sys as sys;
 
+#[path = "generated/buffers.rs"]
 #[rustfmt::skip]
 mod buffers;
 mod caches;
 mod context;
+#[path = "generated/dtypes.rs"]
 #[rustfmt::skip]
 mod dtypes;
 mod error;
@@ -44,11 +46,13 @@ mod layers;
 #[cfg(feature = "ndarray")]
 mod nd;
 mod operations;
+#[path = "generated/options.rs"]
 #[rustfmt::skip]
 mod options;
 mod parallel;
 mod plan;
 mod scores;
+#[path = "generated/status.rs"]
 #[rustfmt::skip]
 mod status;
 mod tensor;

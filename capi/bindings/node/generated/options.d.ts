@@ -1,7 +1,7 @@
 // Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 
-import { Input, KvCache } from './index';
+import { Input, KvCache } from '../index';
 
 /** `code` of the errors that are thrown. */
 export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE' | 'FOVEA_BAD_STRIDE' | 'FOVEA_BAD_DTYPE' | 'FOVEA_BAD_VALUE' | 'FOVEA_BAD_OPTION' | 'FOVEA_OVERLAP' | 'FOVEA_SIZE_OVERFLOW' | 'FOVEA_WORKSPACE_TOO_SMALL' | 'FOVEA_OUT_OF_MEMORY' | 'FOVEA_UNKNOWN_ISA' | 'FOVEA_INTERNAL_ERROR';

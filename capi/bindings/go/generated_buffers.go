@@ -4,7 +4,7 @@
 package fovea
 
 /*
-#include "shim.h"
+#include "generated_shim.h"
 */
 import "C"
 

@@ -1,6 +1,6 @@
 // Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
-#include "call.hpp"
+#include "../src/call.hpp"
 
 static const fovea_attention_options *read_fovea_attention_options(Reader &in, napi_value from) {
   if (in.is_none(from)) return nullptr;
