@@ -218,12 +218,13 @@ FOVEA_NOINLINE void multiply_group(const MatmulTask &task, const Columns &column
     }
   }
   for (int64_t c = 0; c < columns.count; c += panel_columns) {
-    MatmulStep step = {};
-    step.row = row;
-    step.column = columns.first + c;
-    step.columns = min_of(panel_columns, columns.count - c);
-    step.sums_stride = most_columns;
-    finish_sums(task, step, sums + c, 0, rows);
+    finish_sums({.task = task,
+                 .sums = sums + c,
+                 .sums_stride = most_columns,
+                 .row = row,
+                 .rows = rows,
+                 .column = columns.first + c,
+                 .columns = min_of(panel_columns, columns.count - c)});
   }
 }
 

@@ -118,10 +118,11 @@ FOVEA_NOINLINE void multiply_group_block(const MatmulTask &task, const MatmulSte
   });
 }
 
-// The columns of a panel, all of them or `vectors` registers.
+// The columns of a panel, all of them or `vectors` registers. Those of a part are seldom many: small blocks will do.
 template <class Right, bool whole, int vectors>
 FOVEA_INLINE void multiply_group(const MatmulTask &task, const MatmulStep &step, const Group<Right> &group) {
-  for_each_block<vectors>(step.rows, [&](auto rows, int64_t row) FOVEA_INLINE_BODY {
+  constexpr int most = whole ? block_rows<vectors> : vectors == 1 ? 8 : 4;
+  for_each_block<vectors, most>(step.rows, [&](auto rows, int64_t row) FOVEA_INLINE_BODY {
     multiply_group_block<Right, whole, decltype(rows)::value, vectors>(task, step, row, group);
   });
 }
@@ -197,22 +198,6 @@ FOVEA_INLINE void multiply_few_rows(const MatmulTask &task) {
   static_assert(depth_block % 64 == 0);  // groups end where k blocks do
   multiply_left<Right>(task, [&](const float *a, int64_t stride) { multiply_in_place<Right>(task, a, stride); });
 }
-
-inline void few_rows_block(const MatmulTask &task) {
-  with_element(task.b_dtype, [&]<class T>(T) { multiply_few_rows<ElementsInPlace<typename T::Element>>(task); });
-}
-
-constexpr MatmulKernels matmul_kernels = {.set = FOVEA_SET_NAME,
-                                          .panel_columns = panel_columns,
-                                          .block_rows = 4 * block_rows<block_vectors>,
-                                          .panel_floats = matmul_panel_floats,
-                                          .pack = matmul_pack,
-                                          .block = matmul_block,
-                                          .few_rows = few_rows_block,
-                                          .most_few_rows = most_few_rows,
-                                          .reads_in_place = FloatRows::reads_in_place,
-                                          .rows_words = rows_words,
-                                          .copy_rows = copy_rows<FloatRows>};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA
