@@ -35,6 +35,35 @@ FOVEA_INLINE void read_step(const Element *from, Float *value) {
   read_up_to<registers>(from, registers * lanes, value);
 }
 
+// The same with zeros behind.
+template <int registers, class Element>
+FOVEA_INLINE void read_or_zeros(const Element *from, int64_t count, Float *value) {
+  if (count == registers * lanes) return read_step<registers>(from, value);
+#if defined(__AVX2__)
+  if constexpr (registers == 2) return load_first_of_pair(from, count, 0, &value[0], &value[1]);
+#endif
+  value[0] = load_partial(from, count);
+}
+
+// 1 where the first `count` elements of a step are read, 0 elsewhere.
+template <int registers, class Element>
+FOVEA_INLINE void ones_of_first(int64_t count, Float *value) {
+  if constexpr (registers == 2 && same_type<Element, Bfloat16>) {
+    struct Ones {
+      alignas(64) Element element[registers * lanes];
+      constexpr Ones() : element() {
+        for (Element &one : element) one.bits = 0x3f80;
+      }
+    };
+    static constexpr Ones ones;
+    read_or_zeros<registers>(ones.element, count, value);
+  } else {  // in order
+    unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+      value[v] = choose(lanes_below(count - v * lanes), splat(1.0f), zero());
+    });
+  }
+}
+
 // None of what is written is NaN.
 template <int registers, class Element>
 FOVEA_INLINE void write_up_to(Element *to, int64_t count, const Float *value) {

@@ -51,15 +51,6 @@ struct MatmulTask {
   float scale = 1, residual_scale = 1;
 };
 
-// Sums over all of k that become results: rows and columns of a task's out.
-struct MatmulFinish {
-  const MatmulTask &task;
-  const float *sums;  // of the first row and column
-  int64_t sums_stride;
-  int64_t row, rows;
-  int64_t column, columns;  // of at most one panel, or of as many as a row is multiplied by
-};
-
 // Rows of a to be copied before the product into what a kernel reads where it lies.
 struct MatmulRows {
   const void *a;

@@ -151,21 +151,22 @@ FOVEA_INLINE void sum_rows_by_vectors(Block<rows, vectors> &block, const float *
   });
 }
 
-// Covers [0, count) with blocks of block_rows<vectors> rows, or of `most`, and the rest with blocks of 8, 4, 2 and 1:
-// body(Index<rows>, first). Two registers of columns and 4 rows are sums enough for two multiply-adds a cycle of latency 4.
-template <int vectors, int most = block_rows<vectors>, class Body>
+// Covers [0, count) with blocks of block_rows<vectors> rows and the rest with blocks of 8, 4, 2 and 1:
+// body(Index<rows>, first).
+template <int vectors, class Body>
 FOVEA_INLINE void for_each_block(int64_t count, const Body &body) {
-  constexpr int rows = most < block_rows<vectors> ? most : block_rows<vectors>;
+  constexpr int rows = block_rows<vectors>;
   int64_t i = 0;
   for (; i + rows <= count; i += rows) body(Index<rows>{}, i);
-  if constexpr (rows > 8 && vectors == 1) {
+  if constexpr (rows > 8) {
     if (i + 8 <= count) {
       body(Index<8>{}, i);
       i += 8;
     }
   }
-  if constexpr (rows > 4) {
-    for (; i + 4 <= count; i += 4) body(Index<4>{}, i);
+  if (i + 4 <= count) {
+    body(Index<4>{}, i);
+    i += 4;
   }
   if (i + 2 <= count) {
     body(Index<2>{}, i);

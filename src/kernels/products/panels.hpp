@@ -11,7 +11,7 @@
 #pragma once
 
 #include "kernels/elements.hpp"
-#include "kernels/products/matmul_problem.hpp"
+#include "kernels/products/finish_problem.hpp"
 #include "kernels/products/microkernel.hpp"
 #include "kernels/transpose.hpp"
 
