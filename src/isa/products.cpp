@@ -1,8 +1,34 @@
-// Matrix products.
-#include "isa/unit.hpp"
-#include "kernels/kernel_table.hpp"
-#include "kernels/products/few_rows.hpp"
+// Matrix products: panels, and what sums become; the loops are of units of their own, through their structs.
+#include "isa/product_units.hpp"
+#include "kernels/products/finish.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+const ProductLoops &loops_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16: return FOVEA_KERNELS(bfloat_products);
+    case Dtype::f16: return FOVEA_KERNELS(half_products);
+    default: return FOVEA_KERNELS(float_products);
+  }
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
 
 namespace fovea {
-extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::matmul_kernels;
-}
+extern const FinishKernels FOVEA_KERNELS(finish) = {.sums = FOVEA_ISA::finish_sums};
+
+extern const MatmulKernels FOVEA_KERNELS(products) = {
+    .set = FOVEA_SET_NAME,
+    .panel_columns = FOVEA_ISA::panel_columns,
+    .block_rows = 4 * FOVEA_ISA::block_rows<FOVEA_ISA::block_vectors>,
+    .panel_floats = FOVEA_ISA::matmul_panel_floats,
+    .pack = FOVEA_ISA::matmul_pack,
+    .block = [](const MatmulTask &task) { FOVEA_ISA::loops_of(task.b_dtype).block(task); },
+    .few_rows = [](const MatmulTask &task) { FOVEA_ISA::loops_of(task.b_dtype).few_rows(task); },
+    .most_few_rows = FOVEA_ISA::most_few_rows,
+    .reads_in_place = FOVEA_ISA::FloatRows::reads_in_place,
+    .rows_words = FOVEA_ISA::rows_words,
+    .copy_rows = FOVEA_ISA::copy_rows<FOVEA_ISA::FloatRows>};
+}  // namespace fovea

@@ -1,6 +1,5 @@
 // Products of bfloat16 with bfloat16 on AMX's tiles.
-#include "isa/unit.hpp"
-#include "kernels/kernel_table.hpp"
+#include "isa/product_loops.hpp"
 #include "kernels/products/amx_narrow.hpp"
 
 namespace fovea {

@@ -1,6 +1,5 @@
 // Products with a right-hand side of binary16 where AMX-FP16 has tiles of it.
-#include "isa/unit.hpp"
-#include "kernels/kernel_table.hpp"
+#include "isa/product_loops.hpp"
 #include "kernels/products/amx_narrow.hpp"
 
 namespace fovea {

@@ -22,7 +22,7 @@
 #include "beyond_xsimd/bfloat16_parts.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/products/panels.hpp"
-#include "kernels/tiles.hpp"
+#include "kernels/products/tile_blocks.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -35,7 +35,7 @@ constexpr int64_t column_tiles = panel_columns / tile_edge;
 constexpr int64_t half_tiles = 2;
 constexpr int64_t half_step_bytes = half_tiles * parts_bytes;
 constexpr int64_t half_columns = half_tiles * tile_edge;
-static_assert(column_tiles == 2 * half_tiles && lanes == tile_edge);
+static_assert(column_tiles == 2 * half_tiles && column_tiles == strip_tiles);
 
 // Of float32 alone.
 inline int64_t parts_panel_floats(int64_t depth, Dtype = Dtype::f32) {
@@ -121,125 +121,41 @@ inline uint32_t take_rows_apart(const float *a, int64_t row_stride, int64_t rows
   return unusual;
 }
 
-// Rows taken apart, and a part of a panel, over the same steps.
-struct PartsStep {
-  const char *a;
-  const char *b;
-  int64_t half_bytes;  // from one half of a panel to the other
-  int64_t steps;
-  float *out;
-  int64_t out_stride_bytes;
-  int64_t columns;  // of out that are left
-  bool adds;        // out holds the sum of the steps before
+// The six products, which parts of a and of b: few tiles change from one to the next.
+struct PartsTerms : Bfloat16Tiles {
+  static constexpr int product_count = 6, left_parts = 3;
+  static constexpr int products[product_count][2] = {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}};
+
+  template <int tile>
+  FOVEA_INLINE static void load_left(const TileStep &step, int64_t s, int64_t row_tile, int64_t part) {
+    load_tile<tile>(step.left + row_tile * step.left_tile_bytes + s * parts_bytes + part * tile_bytes);
+  }
+  template <int tile>
+  FOVEA_INLINE static void load_right(const TileStep &step, int64_t s, int64_t column_tile, int64_t part) {
+    const char *column = step.right + column_tile / half_tiles * step.half_bytes + column_tile % half_tiles * parts_bytes;
+    load_tile<tile>(column + s * half_step_bytes + part * tile_bytes);
+  }
 };
-
-// The six products, which parts of a and of b: few tiles change from one to the next. Every sum takes them in this order,
-// whatever rows are computed beside it.
-constexpr int product_count = 6;
-constexpr int product_parts[product_count][2] = {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}};
-
-// The operand (0: a, 1: b) is another part than in the product before.
-constexpr bool changes(int product, int operand) {
-  return product == 0 || product_parts[product][operand] != product_parts[product - 1][operand];
-}
-
-// 32 rows x 32 columns: sums in tiles 0 to 3, a in 4 and 5, b in 6 and 7.
-FOVEA_NOINLINE void multiply_square(const PartsStep &step) {
-  float *lower = step.out + tile_edge * (step.out_stride_bytes / static_cast<int64_t>(sizeof(float)));
-  const bool wide = step.columns > tile_edge;
-  const int64_t stride = step.out_stride_bytes;
-  clear_tile<1>();
-  clear_tile<3>();
-  if (step.adds) {
-    load_tile<0>(step.out, stride);
-    load_tile<2>(lower, stride);
-    if (wide) load_tile<1>(step.out + tile_edge, stride);
-    if (wide) load_tile<3>(lower + tile_edge, stride);
-  } else {
-    clear_tile<0>();
-    clear_tile<2>();
-  }
-  const char *a = step.a;
-  const char *b = step.b;
-  for (int64_t s = 0; s < step.steps; ++s, a += parts_bytes, b += half_step_bytes) {
-    unroll<product_count>([&](auto p) FOVEA_INLINE_BODY {
-      if (changes(p, 0)) {
-        load_tile<4>(a + product_parts[p][0] * tile_bytes);
-        load_tile<5>(a + step.steps * parts_bytes + product_parts[p][0] * tile_bytes);
-      }
-      if (changes(p, 1)) {
-        load_tile<6>(b + product_parts[p][1] * tile_bytes);
-        load_tile<7>(b + parts_bytes + product_parts[p][1] * tile_bytes);
-      }
-      multiply_tiles<0, 4, 6>();
-      multiply_tiles<2, 5, 6>();
-      multiply_tiles<1, 4, 7>();
-      multiply_tiles<3, 5, 7>();
-    });
-  }
-  store_tile<0>(step.out, stride);
-  store_tile<2>(lower, stride);
-  if (wide) store_tile<1>(step.out + tile_edge, stride);
-  if (wide) store_tile<3>(lower + tile_edge, stride);
-}
-
-// Up to 16 rows x 64 columns: sums in tiles 0 to 3, a in 4 to 6, b in 7.
-FOVEA_NOINLINE void multiply_strip(const PartsStep &step) {
-  unroll<column_tiles>([&](auto c) FOVEA_INLINE_BODY {
-    if (step.adds && c * tile_edge < step.columns) {
-      load_tile<c>(step.out + c * tile_edge, step.out_stride_bytes);
-    } else {
-      clear_tile<c>();
-    }
-  });
-  const char *a = step.a;
-  const char *b = step.b;
-  for (int64_t s = 0; s < step.steps; ++s, a += parts_bytes, b += half_step_bytes) {
-    load_tile<4>(a);
-    load_tile<5>(a + tile_bytes);
-    load_tile<6>(a + 2 * tile_bytes);
-    unroll<column_tiles>([&](auto c) FOVEA_INLINE_BODY {
-      const char *column = b + c / half_tiles * step.half_bytes + c % half_tiles * parts_bytes;
-      unroll<product_count>([&](auto p) FOVEA_INLINE_BODY {
-        if (changes(p, 1)) load_tile<7>(column + product_parts[p][1] * tile_bytes);
-        multiply_tiles<c, 4 + product_parts[p][0], 7>();
-      });
-    });
-  }
-  unroll<column_tiles>([&](auto c) FOVEA_INLINE_BODY {
-    if (c * tile_edge < step.columns) store_tile<c>(step.out + c * tile_edge, step.out_stride_bytes);
-  });
-}
-
-// For up to 32 rows: those of the second tile get what the first does not hold.
-FOVEA_INLINE void configure_rows(int64_t rows) {
-  TileConfig config;
-  const bool square = rows > tile_edge;
-  const int64_t first = min_of(rows, tile_edge);
-  const int64_t second = square ? rows - tile_edge : first;
-  for (const int tile : {0, 1, 4}) config.set(tile, first);
-  for (const int tile : {2, 3, 5}) config.set(tile, second);
-  config.set(6, square ? tile_edge : first);
-  config.set(7, tile_edge);
-  configure_tiles(config);
-}
 
 // Rows of a task, up to 32, that lie in `parts` from element k of the depth on, against all its panels.
 FOVEA_INLINE void multiply_parts(const MatmulTask &task, int64_t row, int64_t rows, int64_t k, const char *parts) {
-  PartsStep step = {.a = parts,
-                    .b = nullptr,
-                    .half_bytes = tile_offset(half_tiles, 0, task.depth),
-                    .steps = ceil_div(min_of(parts_depth, task.depth - k), step_depth),
-                    .out = static_cast<float *>(task.out) + row * task.out_row_stride,
-                    .out_stride_bytes = task.out_row_stride * static_cast<int64_t>(sizeof(float)),
-                    .columns = task.columns,
-                    .adds = k > 0};
+  const int64_t steps = ceil_div(min_of(parts_depth, task.depth - k), step_depth);
+  TileStep step = {.left = parts,
+                   .left_tile_bytes = steps * parts_bytes,
+                   .right = nullptr,
+                   .tail = nullptr,
+                   .half_bytes = tile_offset(half_tiles, 0, task.depth),
+                   .steps = steps,
+                   .sums = static_cast<float *>(task.out) + row * task.out_row_stride,
+                   .sums_stride = task.out_row_stride * static_cast<int64_t>(sizeof(float)),
+                   .columns = task.columns,
+                   .adds = k > 0};
   const int64_t width = rows <= tile_edge ? panel_columns : half_columns;
   for (int64_t column = 0; column < task.columns; column += width) {
     const float *panel = task.b + column / panel_columns * task.b_panel_stride;
-    step.b = panel_parts(panel, task.depth) + tile_offset(column % panel_columns / tile_edge, k, task.depth);
-    rows <= tile_edge ? multiply_strip(step) : multiply_square(step);
-    step.out += width;
+    step.right = panel_parts(panel, task.depth) + tile_offset(column % panel_columns / tile_edge, k, task.depth);
+    rows <= tile_edge ? multiply_strip<PartsTerms>(step) : multiply_square<PartsTerms>(step);
+    step.sums += width;
     step.columns -= width;
   }
 }
@@ -266,7 +182,7 @@ FOVEA_NOINLINE void multiply_panel_plainly(const MatmulTask &task, int64_t colum
 FOVEA_NOINLINE uint32_t multiply_rows_by_parts(const MatmulTask &task, int64_t row, int64_t rows) {
   alignas(64) char parts[2 * parts_depth / step_depth * parts_bytes];
   uint32_t unusual = 0;
-  configure_rows(rows);
+  configure_rows<PartsTerms>(rows);
   for (int64_t k = 0; k == 0 || k < task.depth; k += parts_depth) {
     const float *a = static_cast<const float *>(task.a) + row * task.a_row_stride + k;
     unusual |= take_rows_apart(a, task.a_row_stride, rows, min_of(parts_depth, task.depth - k), parts);

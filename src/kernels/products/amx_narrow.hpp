@@ -23,7 +23,7 @@
 #pragma once
 
 #include "kernels/products/matmul.hpp"
-#include "kernels/tiles.hpp"
+#include "kernels/products/tile_blocks.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -35,89 +35,25 @@ constexpr int64_t most_group_bytes = int64_t{1} << 20;  // half of the second-le
 constexpr int64_t step_pairs = step_terms / 2;
 constexpr int64_t panel_row_bytes = panel_columns * static_cast<int64_t>(sizeof(float));
 constexpr int64_t sums_row_bytes = most_columns * static_cast<int64_t>(sizeof(float));
-constexpr int64_t panel_tiles = panel_columns / tile_edge;
-static_assert(panel_tiles == 4);
+static_assert(panel_columns == strip_tiles * tile_edge);
 
-// Up to 32 rows and up to 32 or 64 columns, over one block of the depth.
-struct TileStep {
-  const char *left;         // tiles [tile of rows][step]
-  int64_t left_tile_bytes;  // from one tile of rows to the next
-  const float *right;       // of a panel, from its first pair of rows and column on
-  const float *tail;        // the last step's, if that is not whole: filled up with 0; else null
-  int64_t steps;            // with that one
-  float *sums;              // most_columns from row to row
-  bool adds;                // sums hold those of the depth before
+// Elements of 16 bits: rows of a panel are rows of tiles as they lie.
+template <class Element>
+struct ElementTerms : Element {
+  static constexpr int product_count = 1, left_parts = 1;
+  static constexpr int products[product_count][2] = {{0, 0}};
+
+  template <int tile>
+  FOVEA_INLINE static void load_left(const TileStep &step, int64_t s, int64_t row_tile, int64_t) {
+    load_tile<tile>(step.left + row_tile * step.left_tile_bytes + s * tile_bytes);
+  }
+  template <int tile>
+  FOVEA_INLINE static void load_right(const TileStep &step, int64_t s, int64_t column_tile, int64_t) {
+    const bool is_tail = s + 1 == step.steps && step.tail != nullptr;
+    const char *right = is_tail ? step.tail : step.right + s * step_pairs * panel_row_bytes;
+    load_tile<tile>(right + column_tile * tile_row_bytes, panel_row_bytes);
+  }
 };
-
-FOVEA_INLINE const float *right_of(const TileStep &step, int64_t s) {
-  return s + 1 == step.steps && step.tail != nullptr ? step.tail : step.right + s * step_pairs * panel_columns;
-}
-
-// 17 to 32 rows x 32 columns: sums in tiles 0 to 3, a in 4 and 5, b in 6 and 7.
-template <class Element>
-FOVEA_NOINLINE void multiply_square(const TileStep &step) {
-  float *lower = step.sums + tile_edge * most_columns;
-  if (step.adds) {
-    load_tile<0>(step.sums, sums_row_bytes);
-    load_tile<1>(step.sums + tile_edge, sums_row_bytes);
-    load_tile<2>(lower, sums_row_bytes);
-    load_tile<3>(lower + tile_edge, sums_row_bytes);
-  } else {
-    unroll<4>([](auto sum) FOVEA_INLINE_BODY { clear_tile<sum>(); });
-  }
-  const char *left = step.left;
-  for (int64_t s = 0; s < step.steps; ++s, left += tile_bytes) {
-    const float *right = right_of(step, s);
-    load_tile<4>(left);
-    load_tile<6>(right, panel_row_bytes);
-    Element::template multiply<0, 4, 6>();
-    load_tile<5>(left + step.left_tile_bytes);
-    Element::template multiply<2, 5, 6>();
-    load_tile<7>(right + tile_edge, panel_row_bytes);
-    Element::template multiply<1, 4, 7>();
-    Element::template multiply<3, 5, 7>();
-  }
-  store_tile<0>(step.sums, sums_row_bytes);
-  store_tile<1>(step.sums + tile_edge, sums_row_bytes);
-  store_tile<2>(lower, sums_row_bytes);
-  store_tile<3>(lower + tile_edge, sums_row_bytes);
-}
-
-// Up to 16 rows x 64 columns: sums in tiles 0 to 3, a in 4, b in 5 to 7.
-template <class Element>
-FOVEA_NOINLINE void multiply_strip(const TileStep &step) {
-  unroll<panel_tiles>([&](auto c) FOVEA_INLINE_BODY {
-    if (step.adds) {
-      load_tile<c>(step.sums + c * tile_edge, sums_row_bytes);
-    } else {
-      clear_tile<c>();
-    }
-  });
-  const char *left = step.left;
-  for (int64_t s = 0; s < step.steps; ++s, left += tile_bytes) {
-    const float *right = right_of(step, s);
-    load_tile<4>(left);
-    unroll<panel_tiles>([&](auto c) FOVEA_INLINE_BODY {
-      constexpr int tile = 5 + decltype(c)::value % 3;
-      load_tile<tile>(right + c * tile_edge, panel_row_bytes);
-      Element::template multiply<c, 4, tile>();
-    });
-  }
-  unroll<panel_tiles>([&](auto c) FOVEA_INLINE_BODY { store_tile<c>(step.sums + c * tile_edge, sums_row_bytes); });
-}
-
-// Of up to 32 rows those of the second tile get what the first does not hold. A product takes as long as its rows.
-FOVEA_INLINE void configure_rows(int64_t rows) {
-  TileConfig config;
-  const bool square = rows > tile_edge;
-  const int64_t first = min_of(rows, tile_edge);
-  const int64_t second = square ? rows - tile_edge : first;
-  for (const int tile : {0, 1, 4}) config.set(tile, first);
-  for (const int tile : {2, 3}) config.set(tile, second);
-  config.set(5, square ? second : tile_edge);
-  for (const int tile : {6, 7}) config.set(tile, tile_edge);
-  configure_tiles(config);
-}
 
 // 32 of the depth of a row, the first `count` of them there.
 FOVEA_INLINE __m512i rounded_elements(const float *from, int64_t count) {
@@ -193,7 +129,7 @@ FOVEA_NOINLINE void multiply_group(const MatmulTask &task, const Columns &column
   alignas(64) char left[most_rows * most_depth * 2];
   alignas(64) float sums[most_rows * most_columns];
   alignas(64) float tail[step_pairs * panel_columns];
-  configure_rows(rows);
+  configure_rows<ElementTerms<Element>>(rows);
   const int64_t blocks = max_of(1, ceil_div(task.depth, most_depth));
   const int64_t even = max_of(step_terms, round_up(ceil_div(task.depth, blocks), step_terms));
   const int64_t width = rows > tile_edge ? most_rows : panel_columns;
@@ -205,25 +141,29 @@ FOVEA_NOINLINE void multiply_group(const MatmulTask &task, const Columns &column
                      .left_tile_bytes = ceil_div(depth, step_terms) * tile_bytes,
                      .right = nullptr,
                      .tail = nullptr,
+                     .half_bytes = 0,
                      .steps = ceil_div(depth, step_terms),
                      .sums = sums,
+                     .sums_stride = sums_row_bytes,
+                     .columns = panel_columns,
                      .adds = k > 0};
     for (int64_t c = 0; c < columns.count; c += width, step.sums += width) {
       const int64_t panel = (columns.first + c) / panel_columns, within = c % panel_columns;
       const float *right = task.b + panel * task.b_panel_stride + k / 2 * panel_columns;
       if (has_tail && within == 0) copy_tail(right, depth, tail);
-      step.right = right + within;
-      step.tail = has_tail ? tail + within : nullptr;
-      rows > tile_edge ? multiply_square<Element>(step) : multiply_strip<Element>(step);
+      step.right = reinterpret_cast<const char *>(right + within);
+      step.tail = has_tail ? reinterpret_cast<const char *>(tail + within) : nullptr;
+      rows > tile_edge ? multiply_square<ElementTerms<Element>>(step) : multiply_strip<ElementTerms<Element>>(step);
     }
   }
   for (int64_t c = 0; c < columns.count; c += panel_columns) {
-    MatmulStep step = {};
-    step.row = row;
-    step.column = columns.first + c;
-    step.columns = min_of(panel_columns, columns.count - c);
-    step.sums_stride = most_columns;
-    finish_sums(task, step, sums + c, 0, rows);
+    finish_sums({.task = task,
+                 .sums = sums + c,
+                 .sums_stride = most_columns,
+                 .row = row,
+                 .rows = rows,
+                 .column = columns.first + c,
+                 .columns = min_of(panel_columns, columns.count - c)});
   }
 }
 

@@ -118,12 +118,33 @@ FOVEA_NOINLINE void multiply_group_block(const MatmulTask &task, const MatmulSte
   });
 }
 
+// As for_each_block, in blocks that are small: most products have few columns in a part of a panel. Two registers of columns and
+// four rows are sums enough for two multiply-adds a cycle of latency 4.
+template <int vectors, class Body>
+FOVEA_INLINE void for_each_small_block(int64_t count, const Body &body) {
+  int64_t i = 0;
+  if constexpr (vectors == 1) {
+    for (; i + 8 <= count; i += 8) body(Index<8>{}, i);
+  }
+  for (; i + 4 <= count; i += 4) body(Index<4>{}, i);
+  if (i + 2 <= count) {
+    body(Index<2>{}, i);
+    i += 2;
+  }
+  if (i < count) body(Index<1>{}, i);
+}
+
 // The columns of a panel, all of them or `vectors` registers.
 template <class Right, bool whole, int vectors>
 FOVEA_INLINE void multiply_group(const MatmulTask &task, const MatmulStep &step, const Group<Right> &group) {
-  for_each_block<vectors>(step.rows, [&](auto rows, int64_t row) FOVEA_INLINE_BODY {
+  const auto multiply = [&](auto rows, int64_t row) FOVEA_INLINE_BODY {
     multiply_group_block<Right, whole, decltype(rows)::value, vectors>(task, step, row, group);
-  });
+  };
+  if constexpr (whole) {
+    for_each_block<vectors>(step.rows, multiply);
+  } else {
+    for_each_small_block<vectors>(step.rows, multiply);
+  }
 }
 
 // The columns of a run.
@@ -197,22 +218,6 @@ FOVEA_INLINE void multiply_few_rows(const MatmulTask &task) {
   static_assert(depth_block % 64 == 0);  // groups end where k blocks do
   multiply_left<Right>(task, [&](const float *a, int64_t stride) { multiply_in_place<Right>(task, a, stride); });
 }
-
-inline void few_rows_block(const MatmulTask &task) {
-  with_element(task.b_dtype, [&]<class T>(T) { multiply_few_rows<ElementsInPlace<typename T::Element>>(task); });
-}
-
-constexpr MatmulKernels matmul_kernels = {.set = FOVEA_SET_NAME,
-                                          .panel_columns = panel_columns,
-                                          .block_rows = 4 * block_rows<block_vectors>,
-                                          .panel_floats = matmul_panel_floats,
-                                          .pack = matmul_pack,
-                                          .block = matmul_block,
-                                          .few_rows = few_rows_block,
-                                          .most_few_rows = most_few_rows,
-                                          .reads_in_place = FloatRows::reads_in_place,
-                                          .rows_words = rows_words,
-                                          .copy_rows = copy_rows<FloatRows>};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -9,7 +9,6 @@
 // nothing is asked for in advance.
 #pragma once
 
-#include "kernels/products/activation.hpp"
 #include "kernels/products/matmul_problem.hpp"
 #include "kernels/products/panels.hpp"
 
@@ -116,77 +115,8 @@ FOVEA_INLINE bool finishes(const MatmulTask &task) {
          (!rounds_in_registers<rows, vectors> && is_narrow(task.out_dtype));
 }
 
-constexpr int64_t row_panels = has_32_registers ? 1 : 4;
-
-// Elements of a row, as many as a step has columns, as floats: where they lie, or in room.
-struct FloatsOf {
-  alignas(64) float room[row_panels * panel_columns];
-  const float *operator()(const void *row, Dtype dtype, int64_t first, int64_t count) {
-    if (row == nullptr) return nullptr;
-    if (!is_narrow(dtype)) return static_cast<const float *>(row) + first;
-    widen_rows(element_at(row, dtype, first), dtype, 0, 1, count, room, 0);
-    return room;
-  }
-  // The element at `index`, `count` times.
-  const float *repeated(const void *data, Dtype dtype, int64_t index, int64_t count) {
-    float one;
-    widen_rows(element_at(data, dtype, index), dtype, 0, 1, 1, &one, 0);
-    for (int64_t c = 0; c < count; c += lanes) store(room + c, splat(one));
-    return room;
-  }
-};
-
-// `columns` elements of a row: from sums to out. bias and residual may be null.
-template <class Element, class Activate>
-FOVEA_INLINE void finish_row(const MatmulTask &task, const float *sums, const float *bias, const float *residual,
-                             Element *out, int64_t columns, const Activate &activate) {
-  const Float scale = splat(task.scale), residual_scale = splat(task.residual_scale);
-  int64_t c = 0;
-  for (; c + lanes <= columns; c += lanes) {
-    Float value = load(sums + c) * scale;
-    if (bias != nullptr) value = value + load(bias + c);
-    value = activate(value);
-    if (residual != nullptr) value = value + load(residual + c) * residual_scale;
-    store(out + c, value);
-  }
-  if (c == columns) return;
-  const int64_t width = columns - c;
-  Float value = load(sums + c) * scale;
-  if (bias != nullptr) value = value + load_partial(bias + c, width);
-  value = activate(value);
-  if (residual != nullptr) value = value + load_partial(residual + c, width) * residual_scale;
-  store_partial(out + c, value, width);
-}
-
-// `rows` rows of a step's columns, from `row` on.
-template <class Activate>
-FOVEA_INLINE void finish_rows(const MatmulTask &task, const MatmulStep &step, const float *sums, int64_t row,
-                              int64_t rows, const Activate &activate) {
-  FloatsOf bias, residual;
-  const float *added = bias(task.bias, task.bias_dtype, step.column, step.columns);
-  with_element(task.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-    for (int64_t r = step.row + row; r < step.row + row + rows; ++r, sums += step.sums_stride) {
-      const int64_t at = r * task.residual_row_stride + step.column;
-      const float *from = task.residual_is_column ? residual.repeated(task.residual, task.residual_dtype,
-                                                                      r * task.residual_row_stride, step.columns)
-                                                  : residual(task.residual, task.residual_dtype, at, step.columns);
-      auto *out = static_cast<typename T::Element *>(task.out) + r * task.out_row_stride + step.column;
-      finish_row(task, sums, added, from, out, step.columns, activate);
-    }
-  });
-}
-
-FOVEA_NOINLINE void finish_sums(const MatmulTask &task, const MatmulStep &step, const float *sums, int64_t row,
-                                int64_t rows) {
-  const auto finish = [&](auto activate) FOVEA_INLINE_BODY { finish_rows(task, step, sums, row, rows, activate); };
-  switch (task.activation) {
-    case Activation::none: return finish([](const Float &x) FOVEA_INLINE_BODY { return x; });
-    case Activation::relu: return finish([](const Float &x) FOVEA_INLINE_BODY { return relu(x); });
-    case Activation::gelu: return finish([](const Float &x) FOVEA_INLINE_BODY { return gelu(x); });
-    case Activation::gelu_tanh: return finish([](const Float &x) FOVEA_INLINE_BODY { return gelu_tanh(x); });
-    case Activation::silu: return finish([](const Float &x) FOVEA_INLINE_BODY { return silu(x); });
-  }
-}
+// What sums become of which nothing more is added up; each unit says whose code that is (products/finish.hpp).
+void finish_sums(const MatmulFinish &finish);
 
 // One register block over one k block, of all of them the `last` or not: sum(block, to) sums it.
 template <int rows, int vectors, class Sum>
@@ -212,7 +142,15 @@ FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, 
     to.columns = step.columns;
   }
   multiply_block<rows, vectors>(to, [&](auto &block) FOVEA_INLINE_BODY { sum(block, to); });
-  if (finish) finish_sums(task, step, sums, row, rows);
+  if (finish) {
+    finish_sums({.task = task,
+                 .sums = sums,
+                 .sums_stride = step.sums_stride,
+                 .row = step.row + row,
+                 .rows = rows,
+                 .column = step.column,
+                 .columns = step.columns});
+  }
 }
 
 // Of a panel. The lines that are written are asked for before the loop.
@@ -324,14 +262,6 @@ template <class Panel>
 FOVEA_INLINE void multiply_panels(const MatmulTask &task) {
   alignas(64) float sums[sums_rows * panel_columns];
   multiply_left<Panel>(task, [&](const float *a, int64_t stride) { multiply_rows<Panel>(task, a, stride, sums); });
-}
-
-inline void matmul_block(const MatmulTask &task) {
-  switch (task.b_dtype) {
-    case Dtype::bf16: return multiply_panels<Bfloat16Panel>(task);
-    case Dtype::f16: return multiply_panels<Float16Panel>(task);
-    default: return multiply_panels<FloatPanel>(task);
-  }
 }
 
 }  // namespace

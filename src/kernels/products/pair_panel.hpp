@@ -78,22 +78,5 @@ struct PairsInPlace : PairRows {
   }
 };
 
-inline void pairs_few_rows(const MatmulTask &task) { multiply_few_rows<PairsInPlace>(task); }
-
-inline void pairs_block(const MatmulTask &task) { multiply_panels<PairPanel>(task); }
-
-constexpr MatmulKernels pairs_kernels = {.set = FOVEA_SET_NAME,
-                                         .panel_columns = panel_columns,
-                                         .block_rows = 4 * block_rows<block_vectors>,
-                                         .panel_floats = matmul_panel_floats,
-                                         .pack = matmul_pack,
-                                         .block = pairs_block,
-                                         .few_rows = pairs_few_rows,
-                                         .most_few_rows = most_few_rows,
-                                         .reads_in_place = PairPanel::reads_in_place,
-                                         .rows_words = rows_words,
-                                         .copy_rows = copy_rows<PairPanel>,
-                                         .rows_dtype = Dtype::bf16};
-
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

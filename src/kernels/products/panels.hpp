@@ -11,7 +11,7 @@
 #pragma once
 
 #include "kernels/elements.hpp"
-#include "kernels/products/matmul_problem.hpp"
+#include "kernels/products/finish_problem.hpp"
 #include "kernels/products/microkernel.hpp"
 #include "kernels/transpose.hpp"
 
@@ -19,6 +19,27 @@ namespace fovea::FOVEA_ISA {
 namespace {
 
 constexpr int64_t panel_columns = block_vectors * lanes;
+
+// So many panels a row by itself is multiplied by at once.
+constexpr int64_t row_panels = has_32_registers ? 1 : 4;
+
+// Elements of a row, as many as a step has columns, as floats: where they lie, or in room.
+struct FloatsOf {
+  alignas(64) float room[row_panels * panel_columns];
+  const float *operator()(const void *row, Dtype dtype, int64_t first, int64_t count) {
+    if (row == nullptr) return nullptr;
+    if (!is_narrow(dtype)) return static_cast<const float *>(row) + first;
+    widen_rows(element_at(row, dtype, first), dtype, 0, 1, count, room, 0);
+    return room;
+  }
+  // The element at `index`, `count` times.
+  const float *repeated(const void *data, Dtype dtype, int64_t index, int64_t count) {
+    float one;
+    widen_rows(element_at(data, dtype, index), dtype, 0, 1, 1, &one, 0);
+    for (int64_t c = 0; c < count; c += lanes) store(room + c, splat(one));
+    return room;
+  }
+};
 
 // What a panel is multiplied by: rows of the left side as floats, one for each row of the panel.
 //   reads_in_place(task)    they lie so in memory, left_stride(task) apart

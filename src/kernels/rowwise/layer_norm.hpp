@@ -14,34 +14,46 @@
 //
 // Where y is wanted, too, it is written together with out, when both of its terms have been read for the last time.
 //
-// Rows whose squares leave the range of float32 go again times a power of two that brings them back, which changes no bit of
-// the result: rowwise/layer_norm_again.hpp.
+// Rows of 16 bits that become the same type, all tensors of that type, take one pass for that: deviations are from the mean of
+// their first step (kernels/steps.hpp). With n numbers in that of N in the row, the square of the distance between their mean
+// and the row's is at most N / n times the variance, so the correction takes at most 6 of the 24 bits of float32, 7 with AVX2,
+// where a type of 8 or 11 is to be made.
+//
+// Rows whose squares leave the range of float32 go again (rowwise/layer_norm_widened.hpp).
 #pragma once
 
 #include "kernels/rowwise/layer_norm_problem.hpp"
 #include "kernels/rowwise/row_pass.hpp"
+#include "kernels/steps.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
 constexpr int64_t norm_chunk = 2048;  // floats: 16 kB with a residual
 
-// y = x, or x + residual.
-template <bool has_residual>
+// y = x, or x + residual (void: there is none), whose types differ only where a step is one register.
+template <class X, class Residual>
 struct NormInput {
-  const float *x;
-  const float *residual;
+  static constexpr bool has_residual = !same_type<Residual, void>;
+  const X *x;
+  const Residual *residual;
 
-  NormInput(const void *row_x, const void *row_residual)
-      : x(static_cast<const float *>(row_x)), residual(static_cast<const float *>(row_residual)) {}
+  FOVEA_INLINE NormInput(const void *row_x, const void *row_residual)
+      : x(static_cast<const X *>(row_x)), residual(static_cast<const Residual *>(row_residual)) {}
 
-  FOVEA_INLINE Float at(int64_t i) const {
-    if constexpr (has_residual) return load(x + i) + load(residual + i);
-    return load(x + i);
+  // `count` elements from i on, up to a step of `registers`; behind them are zeros.
+  template <int registers>
+  FOVEA_INLINE void read(int64_t i, int64_t count, Float *value) const {
+    read_or_zeros<registers>(x + i, count, value);
+    if constexpr (has_residual) {
+      Float more[registers];
+      read_or_zeros<registers>(residual + i, count, more);
+      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = value[v] + more[v]; });
+    }
   }
-  FOVEA_INLINE Float first_at(int64_t i, int64_t count) const {
-    if constexpr (has_residual) return load_partial(x + i, count) + load_partial(residual + i, count);
-    return load_partial(x + i, count);
+  template <int registers>
+  FOVEA_INLINE void ones(int64_t count, Float *value) const {
+    ones_of_first<registers, X>(count, value);
   }
   // level: of the caches, 1 or 2.
   template <int level>
@@ -49,20 +61,6 @@ struct NormInput {
     __builtin_prefetch(x + i, 0, 4 - level);
     if constexpr (has_residual) __builtin_prefetch(residual + i, 0, 4 - level);
   }
-};
-
-// How rows pass: how results are stored, and which rows are asked for ahead, by so many floats. Those whose turn comes soon
-// go to the first-level cache while a row is written; those whose turn comes later to the second-level one while squares
-// are summed, when memory has nothing else to do. The ways to the first-level cache are few: where stores need them to
-// fetch what they write to, rows from memory are left to the second-level one.
-struct CachedPass : CachedStore {
-  static constexpr int64_t soon = 1024, later = 0;
-};
-struct MemoryPass : CachedStore {
-  static constexpr int64_t soon = 0, later = 1024;
-};
-struct StreamedPass : StreamedStore {
-  static constexpr int64_t soon = 1024, later = 2560;
 };
 
 // Of elements seen so far: how many, their mean, and the sum of their squared deviations from it.
@@ -80,72 +78,108 @@ struct Moments {
   }
 };
 
-template <class Input>
-FOVEA_INLINE float chunk_sum(const Input &y, int64_t begin, int64_t end) {
-  Float sum[4] = {zero(), zero(), zero(), zero()};
+// body(Index<which sum is the first>, Index<registers>, i, count, value) for all of a chunk: four registers at a time, or a step
+// where that is two, and what is left. So many sums are taken, in this order, which a type's results depend on.
+template <int registers>
+constexpr int sums_of_steps = registers == 1 ? 4 : registers;
+
+template <int registers, class Input, class Body>
+FOVEA_INLINE void for_each_step(const Input &y, int64_t begin, int64_t end, const Body &body) {
+  constexpr int sums = sums_of_steps<registers>;
+  constexpr int64_t step = registers * lanes;
+  Float value[sums];
   int64_t i = begin;
-  for (; i + 4 * lanes <= end; i += 4 * lanes) {
-    unroll<4>([&](auto v) FOVEA_INLINE_BODY { sum[v] = sum[v] + y.at(i + v * lanes); });
+  for (; i + sums * lanes <= end; i += sums * lanes) {
+    unroll<sums / registers>([&](auto s) FOVEA_INLINE_BODY {
+      y.template read<registers>(i + s * step, step, value + s * registers);
+    });
+    body(Index<0>{}, Index<sums>{}, i, sums * lanes, value);
   }
-  for (; i + lanes <= end; i += lanes) sum[0] = sum[0] + y.at(i);
-  if (i < end) sum[1] = sum[1] + y.first_at(i, end - i);
-  return horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  for (; i + step <= end; i += step) {
+    y.template read<registers>(i, step, value);
+    body(Index<0>{}, Index<registers>{}, i, step, value);
+  }
+  if (i == end) return;
+  y.template read<registers>(i, end - i, value);
+  body(Index<registers == 1>{}, Index<registers>{}, i, end - i, value);
 }
 
-// ask(i): asks for the line of a later row that begins with i.
-template <class Input, class Ask>
-FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, float all, const Ask &ask) {
-  const auto count = static_cast<double>(end - begin);
-  const double share = 1.0 / count;  // long done when the sum is
-  const auto pivot = static_cast<float>(static_cast<double>(all) * share);
+template <int registers>
+FOVEA_INLINE float sum_of(const Float *sum) {
+  if constexpr (registers == 1) return horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  return horizontal_sum(sum[0] + sum[registers - 1]);
+}
+
+struct NothingElse {
+  template <class Held>
+  FOVEA_INLINE void operator()(Held, int64_t, const Float *) const {}
+};
+
+// each(Index<registers>, i, value) does something else with what has been read.
+template <class Input, class Each>
+FOVEA_INLINE float chunk_sum(const Input &y, int64_t begin, int64_t end, const Each &each) {
   Float sum[4] = {zero(), zero(), zero(), zero()};
-  Float squares[4] = {zero(), zero(), zero(), zero()};
-  const auto add = [&](auto v, const Float &deviation) FOVEA_INLINE_BODY {
-    sum[v] = sum[v] + deviation;
-    squares[v] = multiply_add(deviation, deviation, squares[v]);
-  };
-  int64_t i = begin;
-  for (; i + 4 * lanes <= end; i += 4 * lanes) {
-    unroll<4>([&](auto v) FOVEA_INLINE_BODY { add(v, y.at(i + v * lanes) - splat(pivot)); });
-    for (int64_t line = 0; line < 4 * lanes; line += line_floats) ask(i + line);
-  }
-  for (; i + lanes <= end; i += lanes) add(Index<0>{}, y.at(i) - splat(pivot));
-  if (i < end) add(Index<1>{}, choose(lanes_below(end - i), y.first_at(i, end - i) - splat(pivot), zero()));
-  const double left = horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
-  const double all_squares = horizontal_sum((squares[0] + squares[1]) + (squares[2] + squares[3]));
+  for_each_step<1>(y, begin, end, [&](auto first, auto held, int64_t i, int64_t, const Float *value) FOVEA_INLINE_BODY {
+    unroll<decltype(held)::value>([&](auto v) FOVEA_INLINE_BODY { sum[first + v] = sum[first + v] + value[v]; });
+    each(held, i, value);
+  });
+  return sum_of<1>(sum);
+}
+
+// The moments of a chunk whose mean is near `pivot`; without a mean its mean square, as the variance of numbers whose mean is 0.
+template <int registers, bool centred, class Input, class Each>
+FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, float pivot, const Each &each) {
+  const auto count = static_cast<double>(end - begin);
+  const double share = 1.0 / count;  // long done when the sums are
+  Float sum[sums_of_steps<registers>], squares[sums_of_steps<registers>];
+  unroll<sums_of_steps<registers>>([&](auto v) FOVEA_INLINE_BODY { sum[v] = squares[v] = zero(); });
+  for_each_step<registers>(
+      y, begin, end, [&](auto first, auto held, int64_t i, int64_t some, const Float *value) FOVEA_INLINE_BODY {
+        constexpr int its = decltype(held)::value;
+        Float ones[its];
+        const bool part = centred && some < its * lanes;
+        if (part) y.template ones<its>(some, ones);
+        unroll<its>([&](auto v) FOVEA_INLINE_BODY {
+          constexpr int at = decltype(first)::value + decltype(v)::value;
+          Float deviation = centred ? value[v] - splat(pivot) : value[v];
+          if (part) deviation = deviation * ones[v];
+          if constexpr (centred) sum[at] = sum[at] + deviation;
+          squares[at] = multiply_add(deviation, deviation, squares[at]);
+        });
+        each(held, i, value);
+      });
+  const double all_squares = sum_of<registers>(squares);
+  if constexpr (!centred) return {count, 0.0, all_squares};
+  const double left = sum_of<registers>(sum);
   return {count, static_cast<double>(pivot) + left * share, all_squares - left * left * share};
 }
 
-// Their mean square, as the variance of numbers whose mean is 0.
-template <class Input, class Ask>
-FOVEA_INLINE Moments chunk_squares(const Input &y, int64_t begin, int64_t end, const Ask &ask) {
-  Float squares[4] = {zero(), zero(), zero(), zero()};
-  const auto add = [&](auto v, const Float &value)
-                       FOVEA_INLINE_BODY { squares[v] = multiply_add(value, value, squares[v]); };
-  int64_t i = begin;
-  for (; i + 4 * lanes <= end; i += 4 * lanes) {
-    unroll<4>([&](auto v) FOVEA_INLINE_BODY { add(v, y.at(i + v * lanes)); });
-    for (int64_t line = 0; line < 4 * lanes; line += line_floats) ask(i + line);
-  }
-  for (; i + lanes <= end; i += lanes) add(Index<0>{}, y.at(i));
-  if (i < end) add(Index<1>{}, y.first_at(i, end - i));
-  return {static_cast<double>(end - begin), 0.0, horizontal_sum((squares[0] + squares[1]) + (squares[2] + squares[3]))};
+FOVEA_INLINE float mean_of(float sum, int64_t count) {
+  return static_cast<float>(static_cast<double>(sum) * (1.0 / static_cast<double>(count)));
 }
 
-template <class Input, class Ask>
-FOVEA_INLINE Moments row_moments(NormKind kind, const Input &y, int64_t dim, const Ask &ask) {
-  const auto all = [&](const auto &chunk) FOVEA_INLINE_BODY {
-    Moments moments = chunk(0, min_of(dim, norm_chunk));
-    for (int64_t begin = norm_chunk; begin < dim; begin += norm_chunk) {
-      moments.merge(chunk(begin, min_of(dim, begin + norm_chunk)));
+// Of rows that are read as they lie.
+template <int registers, class Input, class Each>
+FOVEA_NOINLINE Moments row_moments(NormKind kind, const Input y, int64_t dim, const Each each) {
+  const auto of_chunk = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {
+    if (kind == NormKind::rms) return chunk_moments<registers, false>(y, begin, end, 0.0f, each);
+    float pivot;
+    if constexpr (registers == 1) {
+      pivot = mean_of(chunk_sum(y, begin, end, NothingElse()), end - begin);
+    } else {
+      Float first[registers];
+      const int64_t count = min_of(end - begin, registers * lanes);
+      y.template read<registers>(begin, count, first);
+      pivot = sum_of<registers>(first) / static_cast<float>(count);
     }
-    return moments;
+    return chunk_moments<registers, true>(y, begin, end, pivot, each);
   };
-  if (kind == NormKind::rms) {
-    return all([&](int64_t begin, int64_t end) FOVEA_INLINE_BODY { return chunk_squares(y, begin, end, ask); });
+  Moments moments;
+  for (int64_t begin = 0; begin < dim; begin += norm_chunk) {
+    const Moments more = of_chunk(begin, min_of(dim, begin + norm_chunk));
+    begin == 0 ? void(moments = more) : moments.merge(more);
   }
-  return all([&](int64_t begin, int64_t end)
-                 FOVEA_INLINE_BODY { return chunk_moments(y, begin, end, chunk_sum(y, begin, end), ask); });
+  return moments;
 }
 
 FOVEA_INLINE void put_statistics(const NormRows &rows, int64_t r, double mean, double spread) {
@@ -194,87 +228,15 @@ struct Normalisation {
   }
 };
 
-// Where y goes, beside what is made of it: nowhere, or to `to`, as `store` stores.
-struct NoSum {
-  FOVEA_INLINE void put(int64_t, const Float &) const {}
-  FOVEA_INLINE void put_first(int64_t, const Float &, int64_t) const {}
-};
-template <class Store>
-struct SumTo {
-  float *to;
-  const Store &store;
-  FOVEA_INLINE void put(int64_t i, const Float &y) const { store(to + i, y); }
-  FOVEA_INLINE void put_first(int64_t i, const Float &y, int64_t count) const { store_partial(to + i, y, count); }
-};
-
-// Stores are aligned but for the row's first and last few. `soon`: the row whose turn comes soon.
-template <class Input, class Sum, class Pass>
-FOVEA_INLINE void put_row(const Input &y, const Normalisation &normalise, float *out, const Sum &sum, int64_t dim,
-                          const Input &soon, const Pass &pass) {
-  constexpr int64_t step = lanes < line_floats ? line_floats : lanes;
-  const auto put_first = [&](int64_t i, int64_t count) FOVEA_INLINE_BODY {
-    const Float value = y.first_at(i, count);
-    store_partial(out + i, normalise.first_at(value, i, count), count);
-    sum.put_first(i, value, count);
-  };
-  const auto put = [&](auto known, int64_t i) FOVEA_INLINE_BODY {
-    const Float value = y.at(i);
-    pass(out + i, normalise.template at<static_cast<NormParameters>(static_cast<int>(known))>(value, i));
-    sum.put(i, value);
-  };
-  const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) / sizeof(float) % lanes);
-  int64_t i = past == 0 ? 0 : min_of(lanes - past, dim);
-  if (i > 0) put_first(0, i);
-  const auto put_lines = [&](auto known) FOVEA_INLINE_BODY {
-    for (; i + step <= dim; i += step) {
-      if constexpr (Pass::soon > 0) soon.template prefetch<1>(i);
-      unroll<step / lanes>([&](auto v) FOVEA_INLINE_BODY { put(known, i + v * lanes); });
-    }
-  };
-  switch (normalise.parameters()) {
-    case NormParameters::weight_and_bias: put_lines(Index<static_cast<int>(NormParameters::weight_and_bias)>{}); break;
-    case NormParameters::weight: put_lines(Index<static_cast<int>(NormParameters::weight)>{}); break;
-    default: put_lines(Index<static_cast<int>(NormParameters::any)>{});
-  }
-  for (; i + lanes <= dim; i += lanes) put(Index<static_cast<int>(NormParameters::any)>{}, i);
-  if (i < dim) put_first(i, dim - i);
-}
-
-FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double spread);
-
 // Squares of deviations are neither denormal, or near it, nor infinite nor NaN.
 FOVEA_INLINE bool fits_floats(double spread) { return spread > 0x1p-90 && spread < __builtin_inf(); }
 
-template <bool has_residual, class Pass>
-FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
-  const Pass pass;
-  const int64_t soon = ceil_div(Pass::soon, rows.dim), later = ceil_div(Pass::later, rows.dim);
+FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double spread);
+
+// put(r, moments, spread) for rows whose moments_of(r) fit. The next row's are under way while this one's root and quotient are.
+template <class MomentsOf, class Put>
+FOVEA_INLINE void norm_each_row(const NormRows &rows, const MomentsOf &moments_of, const Put &put) {
   const double share = 1.0 / static_cast<double>(rows.dim);
-  const auto input = [&](int64_t r) FOVEA_INLINE_BODY {
-    const NormRow &row = rows.row[min_of(r, rows.listed - 1)];
-    return NormInput<has_residual>(row.x, row.residual);
-  };
-  const auto moments_of = [&](int64_t r) FOVEA_INLINE_BODY {
-    const NormInput<has_residual> ahead = input(r + later);
-    return row_moments(rows.kind, input(r), rows.dim, [&](int64_t i) FOVEA_INLINE_BODY {
-      if constexpr (Pass::later > 0) ahead.template prefetch<2>(i);
-    });
-  };
-  const auto *weights = static_cast<const float *>(rows.weight);
-  const auto *biases = static_cast<const float *>(rows.bias);
-  const auto put = [&](int64_t r, const Normalisation &normalise) FOVEA_INLINE_BODY {
-    auto *out = static_cast<float *>(rows.row[r].out), *sum = static_cast<float *>(rows.row[r].sum);
-    const auto put_with = [&](const auto &its_sum) FOVEA_INLINE_BODY {
-      put_row(input(r), normalise, out, its_sum, rows.dim, input(r + soon), pass);
-    };
-    if constexpr (has_residual) {
-      constexpr CachedStore cached;
-      const bool alike = Pass::reads_first || (sum - out) % lanes == 0;  // both aligned where out is
-      if (sum != nullptr) return alike ? put_with(SumTo<Pass>{sum, pass}) : put_with(SumTo<CachedStore>{sum, cached});
-    }
-    put_with(NoSum{});
-  };
-  // The next row's statistics are under way while this one's root and quotient are.
   Moments next = moments_of(0);
   for (int64_t r = 0; r < rows.count; ++r) {
     const Moments moments = next;
@@ -282,18 +244,11 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
     const double spread = moments.squares * share + rows.epsilon;
     if (fits_floats(spread)) {
       put_statistics(rows, r, moments.mean, spread);
-      put(r, Normalisation(moments, spread, rows, weights, biases));
+      put(r, moments, spread);
     } else {
       norm_row_again(r, rows, spread);
     }
   }
-}
-
-template <bool has_residual>
-FOVEA_INLINE void norm_rows_of(const NormRows &rows) {
-  if (rows.traffic == NormTraffic::past_caches) return norm_rows_with<has_residual, StreamedPass>(rows);
-  if (rows.traffic == NormTraffic::from_memory) return norm_rows_with<has_residual, MemoryPass>(rows);
-  norm_rows_with<has_residual, CachedPass>(rows);
 }
 
 }  // namespace

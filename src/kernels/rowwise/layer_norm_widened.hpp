@@ -1,56 +1,55 @@
 // Layer and RMS normalisation of rows whose tensors have any types: a chunk of a row becomes floats in the first-level cache,
 // where its statistics are taken and from where it is written; weights become floats once for all rows of a task, or for a
-// few rows at a time where they have several chunks. In float32, as layer_norm.hpp has it, which takes rows of floats alone.
+// few rows at a time where they have several chunks. In float32, as layer_norm.hpp has it.
+//
+// Rows of any kind whose squares leave the range of float32 come here, too: all of it times a power of two first, and epsilon
+// times its square, which changes no bit of the result, beside the ordinary passes about twice their time. What no power of two
+// helps (a row all but constant beside an epsilon below 2^-90) is computed in float64.
 #pragma once
 
-#include "kernels/rowwise/layer_norm.hpp"
-#include "kernels/rowwise/widened.hpp"
+#include "kernels/rowwise/layer_norm_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// y of `count` elements as floats, and their sum, in chunk_sum's order; behind them are zeros up to a whole register.
-template <class X, class Residual>
-FOVEA_NOINLINE float widen_chunk(const X *x, const Residual *residual, int64_t count, float *to) {
-  const auto put = [&](int64_t i, const Float &value, Float &sum) FOVEA_INLINE_BODY {
-    store(to + i, value);
-    sum = sum + value;
-  };
-  const auto y = [&](int64_t i) FOVEA_INLINE_BODY {
-    if constexpr (!same_type<Residual, void>) return load(x + i) + load(residual + i);
-    return load(x + i);
-  };
-  Float sum[4] = {zero(), zero(), zero(), zero()};
-  int64_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    unroll<4>([&](auto v) FOVEA_INLINE_BODY { put(i + v * lanes, y(i + v * lanes), sum[v]); });
-  }
-  for (; i + lanes <= count; i += lanes) put(i, y(i), sum[0]);
-  if (i < count) {
-    Float value = load_partial(x + i, count - i);
-    if constexpr (!same_type<Residual, void>) value = value + load_partial(residual + i, count - i);
-    put(i, value, sum[1]);
-  }
-  return horizontal_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
-}
-
-// Those of `row` from `begin` on.
-FOVEA_INLINE float widen_chunk_of(const NormRows &rows, const NormRow &row, int64_t begin, int64_t count, float *to) {
+// y of `count` elements as floats, and their sum; behind them are zeros up to a whole register.
+FOVEA_NOINLINE float widen_chunk(const NormRows &rows, const NormRow &row, int64_t begin, int64_t count, float *to) {
   float sum = 0;
-  with_element(rows.types.x, [&]<class X>(X) FOVEA_INLINE_BODY {
-    const auto *x = static_cast<const typename X::Element *>(row.x) + begin;
-    if (row.residual == nullptr) return void(sum = widen_chunk(x, static_cast<const void *>(nullptr), count, to));
-    with_element(rows.types.residual, [&]<class Residual>(Residual) FOVEA_INLINE_BODY {
-      sum = widen_chunk(x, static_cast<const typename Residual::Element *>(row.residual) + begin, count, to);
-    });
+  const auto widen = [&]<class X, class Residual>(Type<X>, Type<Residual>) FOVEA_INLINE_BODY {
+    const NormInput<X, Residual> y(row.x, row.residual);
+    const auto keep = [&](auto held, int64_t i, const Float *value) FOVEA_INLINE_BODY {
+      unroll<decltype(held)::value>([&](auto v) FOVEA_INLINE_BODY { store(to - begin + i + v * lanes, value[v]); });
+    };
+    sum = chunk_sum(y, begin, begin + count, keep);
+  };
+  with_element(rows.types.x, [&](auto x) FOVEA_INLINE_BODY {
+    if (row.residual == nullptr) return widen(x, Type<void>{});
+    with_element(rows.types.residual, [&](auto residual) FOVEA_INLINE_BODY { widen(x, residual); });
   });
   return sum;
 }
 
+// `count` of a row's y times `factor`, with zeros behind them up to a whole register; returns their sum.
+FOVEA_NOINLINE float read_times(float factor, const NormRow &row, const NormRows &rows, int64_t begin, int64_t count,
+                                float *to) {
+  alignas(64) float residual[norm_chunk];
+  const auto read = [&](const void *from, Dtype dtype, float *its) {
+    store(its + (count - 1) / lanes * lanes, zero());
+    widen_rows(element_at(from, dtype, begin), dtype, 0, 1, count, its, 0);
+  };
+  read(row.x, rows.types.x, to);
+  if (row.residual != nullptr) read(row.residual, rows.types.residual, residual);
+  for (int64_t i = 0; i < count; i += lanes) {
+    const Float x = load(to + i) * factor;
+    store(to + i, row.residual == nullptr ? x : x + load(residual + i) * factor);
+  }
+  return chunk_sum(NormInput<float, void>(to, nullptr), 0, count, NothingElse());
+}
+
 FOVEA_NOINLINE Moments widened_moments(NormKind kind, const float *y, int64_t count, float sum) {
-  const NormInput<false> input(y, nullptr);
-  const auto no_ask = [](int64_t) FOVEA_INLINE_BODY {};
-  return kind == NormKind::rms ? chunk_squares(input, 0, count, no_ask) : chunk_moments(input, 0, count, sum, no_ask);
+  const NormInput<float, void> input(y, nullptr);
+  if (kind == NormKind::rms) return chunk_moments<1, false>(input, 0, count, 0.0f, NothingElse());
+  return chunk_moments<1, true>(input, 0, count, mean_of(sum, count), NothingElse());
 }
 
 template <class Out>
@@ -68,7 +67,10 @@ FOVEA_NOINLINE void put_chunk(const float *y, const Normalisation &normalise, Ou
 // Weights and biases of a chunk of columns, as floats.
 class WidenedWeights {
  public:
+  // Nothing to do where they are those of the chunk before.
   FOVEA_NOINLINE void read(const NormRows &rows, int64_t begin, int64_t count) {
+    if (begin == begin_) return;
+    begin_ = begin;
     weight = widened(rows.weight, rows.types.weight, begin, count, weight_floats_);
     bias = widened(rows.bias, rows.types.bias, begin, count, bias_floats_);
   }
@@ -83,94 +85,123 @@ class WidenedWeights {
     return to;
   }
 
+  int64_t begin_ = -1;
   alignas(64) float weight_floats_[norm_chunk];
   alignas(64) float bias_floats_[norm_chunk];
 };
 
-FOVEA_INLINE void put_chunk_of(const NormRows &rows, int64_t r, const Moments &moments, double spread,
-                               const WidenedWeights &weights, const float *y, int64_t begin, int64_t count) {
-  const Normalisation normalise(moments, spread, rows, weights.weight, weights.bias);
-  with_element(rows.types.out, [&]<class Out>(Out) FOVEA_INLINE_BODY {
-    put_chunk(y, normalise, static_cast<typename Out::Element *>(rows.row[r].out) + begin, count);
+FOVEA_NOINLINE void norm_row_in_float64(int64_t r, const NormRows &rows) {
+  const NormRow &row = rows.row[r];
+  constexpr int64_t block = 256;
+  alignas(64) float x[block], residual[block], weight[block], bias[block];
+  const auto read = [&](const void *from, Dtype dtype, int64_t begin, float none, float *to) {
+    const int64_t size = min_of(block, rows.dim - begin);
+    if (from != nullptr) return widen_rows(element_at(from, dtype, begin), dtype, 0, 1, size, to, 0);
+    for (int64_t i = 0; i < size; ++i) to[i] = none;
+  };
+  const auto for_each_value = [&](const auto &body) {
+    for (int64_t begin = 0; begin < rows.dim; begin += block) {
+      read(row.x, rows.types.x, begin, 0, x);
+      read(row.residual, rows.types.residual, begin, 0, residual);
+      for (int64_t i = 0; i < min_of(block, rows.dim - begin); ++i) {
+        const auto value = static_cast<double>(x[i]);
+        body(begin, i, row.residual == nullptr ? value : value + static_cast<double>(residual[i]));
+      }
+    }
+  };
+  const auto count = static_cast<double>(rows.dim);
+  double sum = 0.0;
+  for_each_value([&](int64_t, int64_t, double value) { sum += value; });
+  const double mean = rows.kind == NormKind::rms ? 0.0 : sum / count;
+  double squares = 0.0;
+  for_each_value([&](int64_t, int64_t, double value) { squares += (value - mean) * (value - mean); });
+  const double spread = squares / count + rows.epsilon;
+  put_statistics(rows, r, mean, spread);
+  const double scale = 1.0 / __builtin_sqrt(spread);
+  for_each_value([&](int64_t begin, int64_t i, double value) {
+    if (i == 0) {
+      read(rows.weight, rows.types.weight, begin, 1, weight);
+      read(rows.bias, rows.types.bias, begin, 0, bias);
+    }
+    const float plain = row.residual == nullptr ? x[i] : x[i] + residual[i];
+    const auto raised = static_cast<double>(rows.weight == nullptr ? 1.0f : weight[i] + rows.weight_raise);
+    x[i] = static_cast<float>((value - mean) * scale * raised + static_cast<double>(bias[i]));
+    residual[i] = plain;
+    if (i + 1 < block && begin + i + 1 < rows.dim) return;
+    narrow_row(x, i + 1, element_at(row.out, rows.types.out, begin), rows.types.out);
+    if (row.sum != nullptr) narrow_row(residual, i + 1, element_at(row.sum, rows.types.sum, begin), rows.types.sum);
   });
-  void *sum = rows.row[r].sum;
-  if (sum != nullptr) narrow_row(y, count, element_at(sum, rows.types.sum, begin), rows.types.sum);
 }
 
-FOVEA_NOINLINE void norm_short_widened_rows(const NormRows &rows) {
-  alignas(64) float y[2][norm_chunk];
-  WidenedWeights weights;
-  weights.read(rows, 0, rows.dim);
-  const double share = 1.0 / static_cast<double>(rows.dim);
-  const auto read = [&](int64_t r) FOVEA_INLINE_BODY {
-    const float sum = widen_chunk_of(rows, rows.row[r], 0, rows.dim, y[r % 2]);
-    return widened_moments(rows.kind, y[r % 2], rows.dim, sum);
-  };
-  Moments next = read(0);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const Moments moments = next;
-    if (r + 1 < rows.count) next = read(r + 1);
-    const double spread = moments.squares * share + rows.epsilon;
-    if (fits_floats(spread)) {
-      put_statistics(rows, r, moments.mean, spread);
-      put_chunk_of(rows, r, moments, spread, weights, y[r % 2], 0, rows.dim);
-    } else {
-      norm_row_again(r, rows, spread);
-    }
-  }
+FOVEA_INLINE float factor_again(double spread) {
+  if (!(spread <= 0x1p-90)) return 0x1p-74f;  // of sums of 2^129 a chunk's squares still add up to less than 2^128
+  return spread > 0x1p-126 ? 0x1p90f : 0x1p120f;
 }
 
 constexpr int64_t most_long_rows = 16;  // that share the weights of a chunk
 
-// Rows of several chunks: all their statistics, then chunk by chunk all of them.
-FOVEA_NOINLINE void norm_long_widened_rows(const NormRows &rows) {
-  alignas(64) float y[norm_chunk];
-  WidenedWeights weights;
+// All statistics of `count` rows from `first` on, then chunk by chunk all of the rows: two where they have one chunk, which
+// stays. `factor`: a power of two that all is multiplied by.
+FOVEA_NOINLINE void norm_some_rows(const NormRows &rows, int64_t first, int64_t count, float factor,
+                                   WidenedWeights &weights) {
+  alignas(64) float y[2][norm_chunk], plain[norm_chunk];
   Moments moments[most_long_rows];
   double spread[most_long_rows];
   const double share = 1.0 / static_cast<double>(rows.dim);
-  for (int64_t r = 0; r < rows.count; ++r) {
+  const double square = static_cast<double>(factor) * static_cast<double>(factor);
+  const auto read = [&](int64_t i, int64_t begin, int64_t columns) {
+    const NormRow &row = rows.row[first + i];
+    if (factor != 1.0f) return read_times(factor, row, rows, begin, columns, y[i % 2]);
+    return widen_chunk(rows, row, begin, columns, y[i % 2]);
+  };
+  for (int64_t i = 0; i < count; ++i) {
     for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
-      const int64_t count = min_of(norm_chunk, rows.dim - begin);
-      const float sum = widen_chunk_of(rows, rows.row[r], begin, count, y);
-      const Moments more = widened_moments(rows.kind, y, count, sum);
-      begin == 0 ? void(moments[r] = more) : moments[r].merge(more);
+      const int64_t columns = min_of(norm_chunk, rows.dim - begin);
+      const float sum = read(i, begin, columns);
+      const Moments more = widened_moments(rows.kind, y[i % 2], columns, sum);
+      begin == 0 ? void(moments[i] = more) : moments[i].merge(more);
     }
-    spread[r] = moments[r].squares * share + rows.epsilon;
-    fits_floats(spread[r]) ? put_statistics(rows, r, moments[r].mean, spread[r]) : norm_row_again(r, rows, spread[r]);
+    spread[i] = moments[i].squares * share + rows.epsilon * square;
+    if (fits_floats(spread[i])) {
+      put_statistics(rows, first + i, moments[i].mean / static_cast<double>(factor), spread[i] / square);
+    } else if (factor == 1.0f) {
+      norm_row_again(first + i, rows, spread[i]);
+    } else {
+      norm_row_in_float64(first + i, rows);
+    }
   }
   for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
-    const int64_t count = min_of(norm_chunk, rows.dim - begin);
-    weights.read(rows, begin, count);
-    for (int64_t r = 0; r < rows.count; ++r) {
-      if (!fits_floats(spread[r])) continue;
-      widen_chunk_of(rows, rows.row[r], begin, count, y);
-      put_chunk_of(rows, r, moments[r], spread[r], weights, y, begin, count);
+    const int64_t columns = min_of(norm_chunk, rows.dim - begin);
+    weights.read(rows, begin, columns);
+    for (int64_t i = 0; i < count; ++i) {
+      if (!fits_floats(spread[i])) continue;
+      const NormRow &row = rows.row[first + i];
+      if (rows.dim > norm_chunk) read(i, begin, columns);
+      const bool apart = row.sum != nullptr && factor != 1.0f;  // before either is written over x or residual
+      if (apart) read_times(1.0f, row, rows, begin, columns, plain);
+      const Normalisation normalise(moments[i], spread[i], rows, weights.weight, weights.bias);
+      with_element(rows.types.out, [&]<class Out>(Out) FOVEA_INLINE_BODY {
+        put_chunk(y[i % 2], normalise, static_cast<typename Out::Element *>(row.out) + begin, columns);
+      });
+      if (row.sum == nullptr) continue;
+      narrow_row(apart ? plain : y[i % 2], columns, element_at(row.sum, rows.types.sum, begin), rows.types.sum);
     }
   }
 }
 
-void norm_widened_rows(const NormRows &rows) {
-  if (rows.dim <= norm_chunk) return norm_short_widened_rows(rows);
-  for (int64_t first = 0; first < rows.count; first += most_long_rows) {
-    NormRows some = rows;
-    some.row += first;
-    some.count = min_of(most_long_rows, rows.count - first);
-    if (some.mean != nullptr) some.mean += first;
-    if (some.inverse_deviation != nullptr) some.inverse_deviation += first;
-    norm_long_widened_rows(some);
-  }
+// spread: as far as the row's squares gave it.
+FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double spread) {
+  WidenedWeights weights;
+  norm_some_rows(rows, r, 1, factor_again(spread), weights);
 }
 
-void norm_rows_of_any(const NormRows &rows) {
-  const bool has_residual = rows.row[0].residual != nullptr;
-  const auto is_float = [](const void *data, Dtype type) { return data == nullptr || type == Dtype::f32; };
-  if (rows.types.x == Dtype::f32 && rows.types.out == Dtype::f32 && is_float(rows.weight, rows.types.weight) &&
-      is_float(rows.bias, rows.types.bias) && is_float(rows.row[0].residual, rows.types.residual) &&
-      is_float(rows.row[0].sum, rows.types.sum)) {
-    return has_residual ? norm_rows_of<true>(rows) : norm_rows_of<false>(rows);
+void norm_rows(const NormRows &rows) {
+  if (normed_in_one_type(rows)) return;
+  WidenedWeights weights;
+  const int64_t together = rows.dim <= norm_chunk ? 2 : most_long_rows;
+  for (int64_t first = 0; first < rows.count; first += together) {
+    norm_some_rows(rows, first, min_of(together, rows.count - first), 1.0f, weights);
   }
-  norm_widened_rows(rows);
 }
 
 }  // namespace

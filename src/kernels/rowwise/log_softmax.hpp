@@ -5,14 +5,11 @@
 // row NaN.
 #pragma once
 
-#include <math.h>
-
+#include "kernels/math/log.hpp"
 #include "kernels/rowwise/softmax.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
-
-FOVEA_INLINE float log_of(float sum) { return static_cast<float>(log(static_cast<double>(sum))); }
 
 template <class X, class Out>
 FOVEA_NOINLINE void put_differences(const X *x, Out *out, int64_t count, float row_max, float log_sum) {
@@ -32,8 +29,8 @@ void log_softmax_rows(const SoftmaxRows &rows) {
   with_element(rows.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
     for (int64_t r = 0; r < rows.count; ++r) {
       const auto *x = static_cast<const typename X::Element *>(rows.row[r].x);
-      const float row_max = row_max_of(x, rows.key_len),
-                  log_sum = log_of(row_sum<ScaledExp2>(x, rows.key_len, row_max));
+      const float row_max = largest_of(x, rows.key_len);
+      const float log_sum = log_of(row_sum<RowPowers<false, 0>, 1>(x, rows.key_len, row_max));
       with_element(rows.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
         put_differences(x, static_cast<typename Out::Element *>(rows.row[r].out), rows.key_len, row_max, log_sum);
       });

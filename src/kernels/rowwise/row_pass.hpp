@@ -53,6 +53,32 @@ struct StreamedStore {
     stream(to + lanes, b);
   }
 };
+// A row on its way past the caches, in whole registers.
+struct LeavingRow {
+  const char *from = nullptr;
+  char *to = nullptr;
+  int64_t at = 0, whole_end = 0, end = 0;  // bytes
+
+  FOVEA_INLINE void start(const void *row, void *out, int64_t bytes) {
+    from = static_cast<const char *>(row);
+    to = static_cast<char *>(out);
+    const auto size = static_cast<int64_t>(sizeof(Float));
+    at = min_of((size - static_cast<int64_t>(reinterpret_cast<uintptr_t>(out) % sizeof(Float))) % size, bytes);
+    whole_end = at + (bytes - at) / size * size;
+    end = bytes;
+    memcpy(to, from, static_cast<size_t>(at));
+  }
+  FOVEA_INLINE void step() {
+    if (at == whole_end) return;
+    stream_store(reinterpret_cast<float *>(to + at), load(reinterpret_cast<const float *>(from + at)));
+    at += static_cast<int64_t>(sizeof(Float));
+  }
+  FOVEA_INLINE void finish() {
+    while (at < whole_end) step();
+    memcpy(to + at, from + at, static_cast<size_t>(end - at));
+    at = whole_end = end;
+  }
+};
 #else
 using StreamedStore = CachedStore;
 #endif

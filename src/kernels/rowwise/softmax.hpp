@@ -1,239 +1,357 @@
 // Softmax of one row:  out[j] = e^{x[j] - max} / sum_i e^{x[i] - max}  for j < valid_len, 0 for the other keys.
 //
-// Three passes over a row that stays in the first-level cache: the maximum; the exponentials and their sum; the
-// division, as a multiplication by 1 / sum. The sum runs over the lanes of one register, in the order of the keys, so
-// the result depends on the row, valid_len and the instruction set alone. Powers are float32 whatever type the result has:
-// where that is narrower, they wait on the stack, and those of a row too long for that are made twice.
+// Three passes over a row that stays in the first-level cache: the maximum; the powers and their sum; the division, as a
+// multiplication by 1 / sum. The sum runs over the lanes of a step's registers (kernels/steps.hpp), in the order of the keys, so
+// the result depends on the row, valid_len and the instruction set alone. Powers are float32 whatever type the result has: where
+// that is narrower, they wait on the stack, and those of a row too long for that are made twice. What is left of a last step
+// stays in registers: from a part that has just been stored nothing can be loaded for long.
 //
 // NaN: one in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity -
 // infinity). A maximum that lost sight of a NaN does no harm, the sum meets it again.
 #pragma once
 
-#include "kernels/elements.hpp"
 #include "kernels/kernel_table.hpp"
-#include "kernels/math/exp.hpp"
-#include "kernels/rowwise/softmax_short.hpp"
+#include "kernels/math/narrow.hpp"
+#include "kernels/rowwise/row_pass.hpp"
+#include "kernels/steps.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// The largest of count >= 0 elements; -infinity when there is none. Which NaN gets noticed is not specified.
-template <class X>
-FOVEA_INLINE float run_max(const X *x, int64_t count) {
-  const Float least = splat(-__builtin_inff());
-  if (count < lanes) return horizontal_max(choose(lanes_below(count), load_partial(x, count), least));
-  Float most[4] = {least, least, least, least};
+// Powers as exact as float32, of bfloat16 throughout times another power of two, which their sum has, too.
+template <bool in_pairs, int lifted>
+struct RowPowers {
+  LiftedExp2<lifted> exp{log2_of_e};
+  Float row_max;
+
+  FOVEA_INLINE explicit RowPowers(float max) : row_max(splat(max)) {}
+  // Else the row is empty, or all of its results are NaN.
+  FOVEA_INLINE static bool take(float max) { return __builtin_fabsf(max) < __builtin_inff(); }
+  FOVEA_INLINE Float operator()(const Float &x) const { return exp(x - row_max); }
+};
+
+#if defined(__AVX2__)
+// As exact as 16 bits need (math/narrow.hpp). x log2 e - max log2 e is one multiply-add: the rounding of max log2 e is the same
+// factor in every power and in their sum. It stays a factor near 1 while the maximum is below 2^16.
+template <int lifted>
+struct RowPowers<true, lifted> {
+  Float shift;
+
+  FOVEA_INLINE explicit RowPowers(float max) : shift(splat(-(max * log2_of_e))) {}
+  FOVEA_INLINE static bool take(float max) { return __builtin_fabsf(max) < 0x1p16f; }
+  FOVEA_INLINE Float operator()(const Float &x) const {
+    return narrow_exp2_of_negative(multiply_add(x, splat(log2_of_e), shift));
+  }
+};
+#endif
+
+// Rows of X that become rows of Out.
+template <class X_, class Out_, bool in_pairs_ = goes_in_pairs<X_, Out_>>
+struct SoftmaxKind {
+  using X = X_;
+  using Out = Out_;
+  static constexpr bool in_pairs = in_pairs_;
+  static constexpr int registers = in_pairs ? 2 : 1;  // of a step
+  static constexpr bool waits_in_out = same_type<Out, float>;
+  static constexpr bool holds = in_pairs || (waits_in_out && same_type<X, float>);  // short rows in registers
+  using Powers = RowPowers<in_pairs, same_type<X, Bfloat16> && same_type<Out, Bfloat16> ? bfloat16_lift : 0>;
+};
+
+// The sum of a row's powers. Those of whole steps go to `powers`, unless only the sum is wanted, the last ones to `last`. After
+// each step beside(i) does something else.
+template <class Powers, int registers, bool keeps, class X, class Beside>
+FOVEA_INLINE float make_powers(const X *x, int64_t count, float row_max, float *powers, Float *last,
+                               const Beside &beside) {
+  constexpr int64_t step = registers * lanes;
+  const Powers power(row_max);
+  Float value[registers], sum[registers];
+  unroll<registers>([&](auto v) FOVEA_INLINE_BODY { sum[v] = zero(); });
   int64_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    unroll<4>([&](auto v) FOVEA_INLINE_BODY { most[v] = larger(most[v], load(x + i + v * lanes)); });
+  for (; i + step <= count; i += step) {
+    read_step<registers>(x + i, value);
+    unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+      value[v] = power(value[v]);
+      if constexpr (keeps) store(powers + i + v * lanes, value[v]);
+      sum[v] = sum[v] + value[v];
+    });
+    beside(i);
   }
-  for (; i + lanes <= count; i += lanes) most[0] = larger(most[0], load(x + i));
-  most[1] = larger(most[1], load(x + count - lanes));  // elements seen before do not change a maximum
-  return horizontal_max(larger(larger(most[0], most[1]), larger(most[2], most[3])));
+  with_last<registers>(count - i, [&](auto held) FOVEA_INLINE_BODY {
+    read_up_to<decltype(held)::value>(x + i, count - i, value);
+    unroll<decltype(held)::value>([&](auto v) FOVEA_INLINE_BODY {
+      value[v] = power(value[v]);
+      if constexpr (keeps) last[v] = value[v];
+      sum[v] = sum[v] + value[v];
+    });
+  });
+  return horizontal_sum(registers > 1 ? sum[0] + sum[registers - 1] : sum[0]);
 }
 
-// What makes the powers of rows: 2^(factor * d), of bfloat16 throughout times another power of two, which their sum has, too.
-template <class X, class Out>
-using RowExp2 = LiftedExp2<same_type<X, Bfloat16> && same_type<Out, Bfloat16> ? bfloat16_lift : 0>;
-
-// store_to(j, powers, n) gets e^{x[j] - row_max}, as Exp2 makes it, for i <= j < count, n of them at a time: whole
-// registers, then the last, incomplete one, behind which are zeros. Returns the sum of all and of sum's lanes.
-template <class Exp2, class X, class Store>
-FOVEA_INLINE float exponentials_from(int64_t i, const X *x, int64_t count, const Float &row_max, Float sum,
-                                     const Store &store_to) {
-  const Exp2 exp(log2_of_e);
-  for (; i + lanes <= count; i += lanes) {
-    const Float power = exp(load(x + i) - row_max);
-    store_to(i, power, lanes);
-    sum = sum + power;
-  }
-  if (i < count) {
-    const Float power = choose(lanes_below(count - i), exp(load_partial(x + i, count - i) - row_max), zero());
-    store_to(i, power, count - i);
-    sum = sum + power;
-  }
-  return horizontal_sum(sum);
+template <class Powers, int registers, class X>
+FOVEA_NOINLINE float row_sum(const X *x, int64_t count, float row_max) {
+  return make_powers<Powers, registers, false>(x, count, row_max, nullptr, nullptr, [](int64_t) FOVEA_INLINE_BODY {});
 }
 
-// out[j] = powers[j] * factor, none of them NaN where out is narrow; out may be powers.
-template <class Out>
-FOVEA_INLINE void scale_run(const float *powers, Out *out, int64_t count, float factor) {
-  int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    store_two<Nans::short_ones>(out + i, load(powers + i) * factor, load(powers + i + lanes) * factor);
-  }
-  for (; i < count; i += lanes) {
-    const int64_t left = min_of(count - i, lanes);
-    store_partial(out + i, load_partial(powers + i, left) * factor, left);
-  }
-}
+// A row whose powers wait for their factor; behind its results are zeros.
+template <class Kind>
+struct WaitingRow {
+  static constexpr int registers = Kind::registers;
+  using X = typename Kind::X;
+  using Out = typename Kind::Out;
 
-FOVEA_INLINE bool is_minus_infinity(float x) { return x == -__builtin_inff(); }
-FOVEA_INLINE bool is_minus_infinity(Bfloat16 x) { return x.bits == 0xff80; }
-FOVEA_INLINE bool is_minus_infinity(Float16 x) { return x.bits == 0xfc00; }
+  const float *powers = nullptr;
+  Out *out = nullptr;
+  int64_t count = 0, zeros = 0;
+  float factor = 0.0f;
+  Float last[registers];
 
-template <class X>
-bool every_element_is_minus_infinity(const X *x, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (!is_minus_infinity(x[i])) return false;
+  template <class Beside>
+  FOVEA_INLINE void make(const SoftmaxRow &row, int64_t key_len, float row_max, float *room, const Beside &beside) {
+    out = static_cast<Out *>(row.out);
+    if constexpr (Kind::waits_in_out) room = out;
+    powers = room;
+    count = row.valid_len;
+    zeros = key_len - count;
+    const auto *x = static_cast<const X *>(row.x);
+    factor = 1.0f / make_powers<typename Kind::Powers, registers, true>(x, count, row_max, room, last, beside);
   }
-  return true;
-}
+  FOVEA_INLINE void put() {
+    if (count > 0) put_powers();
+    if (zeros > 0) fill_run(out + count, zeros, 0.0f);
+    count = zeros = 0;
+  }
 
-// Fills in a row without scores to weigh; false for any other.
-template <class X, class Out>
-FOVEA_INLINE bool done_as_empty(const SoftmaxRow &row, const SoftmaxRows &rows, float row_max) {
-  if (row_max != -__builtin_inff()) return false;
-  if (!every_element_is_minus_infinity(static_cast<const X *>(row.x), row.valid_len)) return false;
-  float value = 0.0f;
-  if (rows.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(rows.key_len);
-  if (rows.empty_rows == EmptyRows::nan) value = __builtin_nanf("");
-  fill_run(static_cast<Out *>(row.out), rows.key_len, value);
-  return true;
-}
-
-template <int registers>
-struct FloatRow {
-  using Element = float;
-  static constexpr int last = registers - 1;
-  Float value[registers];
-  int64_t left;  // elements of the last register
-
-  FOVEA_INLINE void load(const SoftmaxRow &row) {
-    const auto *x = static_cast<const float *>(row.x);
-    left = row.valid_len - last * lanes;
-    unroll<last>([&](auto i) FOVEA_INLINE_BODY { value[i] = FOVEA_ISA::load(x + i * lanes); });
-    value[last] = choose(lanes_below(left), load_partial(x + last * lanes, left), splat(-__builtin_inff()));
-  }
-  FOVEA_INLINE float max() const {
-    Float most = value[last];
-    unroll<last>([&](auto i) FOVEA_INLINE_BODY { most = larger(most, value[i]); });
-    return horizontal_max(most);
-  }
-  FOVEA_INLINE static bool takes(float max) { return __builtin_fabsf(max) < __builtin_inff(); }
-  FOVEA_INLINE void exponentiate(float max) {
-    const ScaledExp2 exp(log2_of_e);
-    unroll<registers>([&](auto i) FOVEA_INLINE_BODY { value[i] = exp(value[i] - splat(max)); });
-    value[last] = choose(lanes_below(left), value[last], zero());
-  }
-  FOVEA_INLINE float sum() const {
-    Float sum = value[0];
-    unroll<last>([&](auto i) FOVEA_INLINE_BODY { sum = sum + value[i + 1]; });
-    return horizontal_sum(sum);
-  }
-  FOVEA_INLINE void put(const SoftmaxRow &row, float factor) const {
-    auto *out = static_cast<float *>(row.out);
-    unroll<last>([&](auto i) FOVEA_INLINE_BODY { store(out + i * lanes, value[i] * factor); });
-    const Float of_last = value[last] * factor;
-    left == lanes ? store(out + last * lanes, of_last) : store_partial(out + last * lanes, of_last, left);
+ private:
+  FOVEA_INLINE void put_powers() const {  // out may be powers
+    if (is_narrow_element<Out> && factor != factor) return fill_run(out, count, factor);
+    const Float by = splat(factor);
+    const int64_t whole = count / (registers * lanes) * (registers * lanes);
+    int64_t i = 0;
+    for (; i + 2 * lanes <= whole; i += 2 * lanes) {
+      write_two<registers>(out + i, load(powers + i) * by, load(powers + i + lanes) * by);
+    }
+    if (i < whole) store(out + i, load(powers + i) * by);
+    with_last<registers>(count - whole, [&](auto held) FOVEA_INLINE_BODY {
+      Float value[registers];
+      unroll<decltype(held)::value>([&](auto v) FOVEA_INLINE_BODY { value[v] = last[v] * by; });
+      write_up_to<decltype(held)::value>(out + whole, count - whole, value);
+    });
   }
 };
 
-void softmax_in_cache(const SoftmaxRows &rows) {
+constexpr int64_t most_waiting_powers = 8192;  // 32 kB: of a longer row they are made twice
+
+template <class Kind>
+FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, float row_max, float *room) {
+  const auto *x = static_cast<const typename Kind::X *>(row.x);
+  const float factor = 1.0f / row_sum<typename Kind::Powers, Kind::registers>(x, row.valid_len, row_max);
+  for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
+    const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
+    const SoftmaxRow part = {x + i, static_cast<typename Kind::Out *>(row.out) + i, count};
+    WaitingRow<Kind> waiting;
+    waiting.make(part, i + count < row.valid_len ? count : key_len - i, row_max, room, [](int64_t) FOVEA_INLINE_BODY {});
+    waiting.factor = factor;
+    waiting.put();
+  }
+}
+
+template <class Kind>
+FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room);
+
+// A row whose maximum the kind's powers do not take.
+template <class Kind>
+FOVEA_NOINLINE void softmax_of_unusual_row(const SoftmaxRow &row, const SoftmaxRows &rows, float row_max, float *room) {
+  using X = typename Kind::X;
+  using Out = typename Kind::Out;
+  if constexpr (Kind::in_pairs) {
+    if (__builtin_fabsf(row_max) < __builtin_inff()) {
+      SoftmaxRows one = rows;
+      one.row = &row;
+      one.count = 1;
+      return softmax_in_cache<SoftmaxKind<X, Out, false>>(one, room);
+    }
+  }
+  bool empty = row_max == -__builtin_inff();
+  for (int64_t i = 0; empty && i < row.valid_len; i += lanes) {  // or a NaN hid
+    Float some;
+    read_up_to<1>(static_cast<const X *>(row.x) + i, min_of(row.valid_len - i, lanes), &some);
+    empty = xsimd::all(some == splat(-__builtin_inff()));
+  }
+  float value = __builtin_nanf("");
+  if (empty && rows.empty_rows == EmptyRows::zero) value = 0.0f;
+  if (empty && rows.empty_rows == EmptyRows::uniform) value = 1.0f / static_cast<float>(rows.key_len);
+  auto *out = static_cast<Out *>(row.out);
+  const int64_t filled = empty ? rows.key_len : row.valid_len;
+  fill_run(out, filled, value);
+  fill_run(out + filled, rows.key_len - filled, 0.0f);
+}
+
+// A row that fits a few registers stays there, and several such rows go together. A row is one long chain, its maximum, powers,
+// sum, division, and row after row such chains fill the processor's queues with what has to wait. Results are those of longer
+// rows, operation by operation. It has more elements than one register less than `held` holds.
+template <class Kind, int held>
+struct HeldRow {
+  static constexpr int registers = Kind::registers;
+  static constexpr int steps = (held - 1) / registers;  // whole ones
+  static constexpr int last = steps * registers;        // where the last step begins
+  Float value[held];
+  int64_t left;  // elements of the last step
+
+  FOVEA_INLINE void read(const SoftmaxRow &row) {
+    const auto *x = static_cast<const typename Kind::X *>(row.x);
+    left = row.valid_len - last * lanes;
+    unroll<steps>([&](auto s) FOVEA_INLINE_BODY {
+      read_step<registers>(x + s * registers * lanes, value + s * registers);
+    });
+    read_up_to<held - last>(x + last * lanes, left, value + last);
+  }
+  FOVEA_INLINE float max() const {
+    Float most = value[0];
+    unroll<held - 1>([&](auto i) FOVEA_INLINE_BODY { most = larger(value[i + 1], most); });
+    return horizontal_max(most);
+  }
+  FOVEA_INLINE float sum_of_powers(float row_max) {
+    const typename Kind::Powers power(row_max);
+    Float sum[registers];
+    unroll<held>([&](auto i) FOVEA_INLINE_BODY {
+      value[i] = power(value[i]);
+      sum[i % registers] = i < registers ? value[i] : sum[i % registers] + value[i];
+    });
+    return horizontal_sum(registers > 1 && held > 1 ? sum[0] + sum[registers - 1] : sum[0]);
+  }
+  FOVEA_INLINE void put(const SoftmaxRow &row, int64_t key_len, float factor) {
+    auto *out = static_cast<typename Kind::Out *>(row.out);
+    if (Kind::in_pairs && factor != factor) {
+      fill_run(out, row.valid_len, factor);
+    } else {
+      unroll<held>([&](auto i) FOVEA_INLINE_BODY { value[i] = value[i] * splat(factor); });
+      unroll<steps>([&](auto s) FOVEA_INLINE_BODY {
+        write_up_to<registers>(out + s * registers * lanes, registers * lanes, value + s * registers);
+      });
+      write_up_to<held - last>(out + last * lanes, left, value + last);
+    }
+    if (row.valid_len < key_len) fill_run(out + row.valid_len, key_len - row.valid_len, 0.0f);
+  }
+};
+
+// False, and nothing done, unless all of `count` rows go this way.
+template <class Kind, int held, int count>
+FOVEA_NOINLINE bool done_together(const SoftmaxRow *rows, int64_t key_len) {
+  HeldRow<Kind, held> row[count];
+  float value[count];
+  bool usual = true;
+  unroll<count>([&](auto r) FOVEA_INLINE_BODY { row[r].read(rows[r]); });
+  unroll<count>([&](auto r) FOVEA_INLINE_BODY { value[r] = row[r].max(); });
+  unroll<count>([&](auto r) FOVEA_INLINE_BODY { usual = usual && Kind::Powers::take(value[r]); });
+  if (!usual) return false;
+  unroll<count>([&](auto r) FOVEA_INLINE_BODY { value[r] = 1.0f / row[r].sum_of_powers(value[r]); });
+  unroll<count>([&](auto r) FOVEA_INLINE_BODY { row[r].put(rows[r], key_len, value[r]); });
+  return true;
+}
+
+constexpr int64_t most_held = 4 * lanes;  // elements
+
+// How many of `count` rows, from the first on, were done: none if that one goes another way.
+template <class Kind>
+FOVEA_INLINE int64_t rows_done_in_registers(const SoftmaxRow *rows, int64_t count, int64_t key_len) {
+  const auto registers_of = [&](int64_t r) FOVEA_INLINE_BODY { return ceil_div(rows[r].valid_len, lanes); };
+  const int64_t registers = registers_of(0);
+  if (registers > most_held / lanes) return 0;
+  int64_t alike = 1;
+  while (alike < min_of(4, count) && registers_of(alike) == registers) ++alike;
+  const auto take = [&](auto held, auto at_once) FOVEA_INLINE_BODY -> int64_t {
+    constexpr int its = decltype(held)::value;
+    if (alike >= at_once && done_together<Kind, its, decltype(at_once)::value>(rows, key_len)) return at_once;
+    return done_together<Kind, its, 1>(rows, key_len) ? 1 : 0;
+  };
+  switch (registers) {
+    case 1: return take(Index<1>{}, Index<4>{});
+    case 2: return take(Index<2>{}, Index<4>{});
+    case 3: return take(Index<3>{}, Index<2>{});
+    case 4: return take(Index<4>{}, Index<2>{});
+    default: return 0;
+  }
+}
+
+// The maximum of a row is under way while the row before waits for its factor. `room`: of most_waiting_powers.
+template <class Kind>
+FOVEA_NOINLINE void softmax_in_cache(const SoftmaxRows &rows, float *room) {
+  WaitingRow<Kind> before;
   for (int64_t r = 0; r < rows.count; ++r) {
     const SoftmaxRow &row = rows.row[r];
-    const int64_t done = rows_done_in_registers<FloatRow>(&row, rows.count - r, rows.key_len);
-    if (done > 0) {
-      r += done - 1;
-      continue;
+    if constexpr (Kind::holds) {
+      const int64_t done = rows_done_in_registers<Kind>(&row, rows.count - r, rows.key_len);
+      if (done > 0) {
+        r += done - 1;
+        continue;
+      }
     }
-    const auto *x = static_cast<const float *>(row.x);
-    auto *out = static_cast<float *>(row.out);
-    const float row_max = run_max(x, row.valid_len);
-    if (done_as_empty<float, float>(row, rows, row_max)) continue;
-    // What is left of a last register stays in one: from a part that has just been stored nothing can be loaded for long.
-    Float last = zero();
-    const float sum = exponentials_from<ScaledExp2>(0, x, row.valid_len, splat(row_max), zero(),
-                                                    [&](int64_t i, const Float &power, int64_t left) FOVEA_INLINE_BODY {
-                                                      left == lanes ? store(out + i, power) : void(last = power);
-                                                    });
-    const int64_t whole = row.valid_len / lanes * lanes;
-    scale_run(out, out, whole, 1.0f / sum);
-    if (whole < row.valid_len) store_partial(out + whole, last * (1.0f / sum), row.valid_len - whole);
-    if (row.valid_len < rows.key_len) fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
-  }
-}
-
-// ---- other types -----------------------------------------------------------------------------------------------------
-
-constexpr int64_t most_waiting_powers = 8192;  // 32 kB
-
-FOVEA_NOINLINE inline float row_max_of(const float *x, int64_t count) { return run_max(x, count); }
-
-// Of 16 bits many at a time, as integers: the bits of a negative number turned over, all are in order. A NaN comes behind
-// the infinity of its sign.
-template <class X>
-FOVEA_NOINLINE float row_max_of(const X *x, int64_t count) {
-  using Integers = xsimd::batch<int16_t, Arch>;
-  constexpr auto width = static_cast<int64_t>(Integers::size);
-  if (count < width) return run_max(x, count);
-  const auto in_order = [](const Integers &bits) FOVEA_INLINE_BODY { return bits ^ ((bits >> 15) & Integers(0x7fff)); };
-  const auto *from = reinterpret_cast<const int16_t *>(x);
-  const auto at = [&](int64_t i) FOVEA_INLINE_BODY { return in_order(Integers::load_unaligned(from + i)); };
-  Integers most[2] = {at(count - width), at(0)};  // elements seen before do not change a maximum
-  int64_t i = width;
-  for (; i + 2 * width <= count; i += 2 * width) {
-    unroll<2>([&](auto v) FOVEA_INLINE_BODY { most[v] = xsimd::max(most[v], at(i + v * width)); });
-  }
-  if (i + width <= count) most[0] = xsimd::max(most[0], at(i));
-  X largest[width];
-  in_order(xsimd::max(most[0], most[1])).store_unaligned(reinterpret_cast<int16_t *>(largest));
-  return horizontal_max(larger(load(largest), load(largest + lanes)));
-}
-
-// The powers of count <= most_waiting_powers elements; returns their sum.
-template <class Exp2, class X>
-FOVEA_NOINLINE float row_powers(const X *x, int64_t count, float row_max, float *powers) {
-  return exponentials_from<Exp2>(0, x, count, splat(row_max), zero(),
-                                 [&](int64_t i, const Float &power, int64_t)
-                                     FOVEA_INLINE_BODY { store(powers + i, power); });
-}
-
-// The same of a longer row: the sum alone.
-template <class Exp2, class X>
-FOVEA_NOINLINE float row_sum(const X *x, int64_t count, float row_max) {
-  return exponentials_from<Exp2>(0, x, count, splat(row_max), zero(),
-                                 [](int64_t, const Float &, int64_t) FOVEA_INLINE_BODY {});
-}
-
-template <class Out>
-FOVEA_NOINLINE void put_powers(const float *powers, Out *out, int64_t count, float factor) {
-  scale_run(powers, out, count, factor);
-}
-
-// `powers` has room for most_waiting_powers floats and a register.
-template <class X, class Out>
-FOVEA_INLINE void softmax_row(const SoftmaxRow &row, const SoftmaxRows &rows, float *powers) {
-  const auto *x = static_cast<const X *>(row.x);
-  auto *out = static_cast<Out *>(row.out);
-  const float row_max = row_max_of(x, row.valid_len);
-  if (done_as_empty<X, Out>(row, rows, row_max)) return;
-  using Exp2 = RowExp2<X, Out>;
-  const bool waits = row.valid_len <= most_waiting_powers;
-  const float sum =
-      waits ? row_powers<Exp2>(x, row.valid_len, row_max, powers) : row_sum<Exp2>(x, row.valid_len, row_max);
-  const float factor = 1.0f / sum;
-  if (factor != factor) {
-    fill_run(out, row.valid_len, factor);
-  } else if (waits) {
-    put_powers(powers, out, row.valid_len, factor);
-  } else {
-    for (int64_t i = 0; i < row.valid_len; i += most_waiting_powers) {
-      const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
-      row_powers<Exp2>(x + i, count, row_max, powers);
-      put_powers(powers, out + i, count, factor);
+    const float row_max = largest_of(static_cast<const typename Kind::X *>(row.x), row.valid_len);
+    before.put();
+    if (!Kind::Powers::take(row_max)) {
+      softmax_of_unusual_row<Kind>(row, rows, row_max, room);
+    } else if (!Kind::waits_in_out && row.valid_len > most_waiting_powers) {
+      softmax_of_long_row<Kind>(row, rows.key_len, row_max, room);
+    } else {
+      before.make(row, rows.key_len, row_max, room, [](int64_t) FOVEA_INLINE_BODY {});
     }
   }
-  if (row.valid_len < rows.key_len) fill_run(out + row.valid_len, rows.key_len - row.valid_len, 0.0f);
+  before.put();
 }
 
-FOVEA_NOINLINE void softmax_of_types(const SoftmaxRows &rows) {
-  alignas(64) float powers[most_waiting_powers + lanes];
+#if defined(__x86_64__)
+constexpr int64_t most_streamed_bytes = 16384;  // of a row: some of them are in use at a time
+
+// Rows whose results will not be read again soon are made on the stack and written past the caches, so that the memory written
+// is not read first. One loop works on three rows at once, for arithmetic and memory to overlap: it makes the powers of a row,
+// sends off the row before and fetches a later one.
+template <class Element>
+FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
+  using Kind = SoftmaxKind<Element, Element>;
+  constexpr int64_t rows_ahead = 2;
+  alignas(64) char finished[2][most_streamed_bytes];
+  LeavingRow leaving;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const auto *later = static_cast<const Element *>(rows.row[min_of(r + rows_ahead, rows.count - 1)].x);
+    const SoftmaxRow row = {rows.row[r].x, finished[r % 2], rows.row[r].valid_len};
+    const bool is_short = row.valid_len <= most_held;
+    const float row_max = is_short ? 0 : largest_of(static_cast<const Element *>(row.x), row.valid_len);
+    if (is_short || !Kind::Powers::take(row_max)) {
+      SoftmaxRows one = rows;
+      one.row = &row;
+      one.count = 1;
+      softmax_in_cache<Kind>(one, room);
+      __builtin_prefetch(later);
+    } else {
+      WaitingRow<Kind> own;
+      own.make(row, rows.key_len, row_max, room, [&](int64_t i) FOVEA_INLINE_BODY {
+        __builtin_prefetch(later + i);
+        leaving.step();
+      });
+      own.put();
+    }
+    leaving.finish();
+    leaving.start(row.out, rows.row[r].out, rows.key_len * static_cast<int64_t>(sizeof(Element)));
+  }
+  leaving.finish();
+  stream_fence();
+}
+#endif
+
+// Results of another type than x's do not go past the caches.
+void softmax_rows(const SoftmaxRows &rows) {
+  alignas(64) float room[most_waiting_powers];
+#if defined(__x86_64__)
+  const int64_t bytes = rows.key_len * (is_narrow(rows.x_type) ? 2 : 4);
+  if (rows.stream && bytes <= most_streamed_bytes && rows.x_type == rows.out_type) {
+    return with_element(rows.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {
+      softmax_past_caches<typename T::Element>(rows, room);
+    });
+  }
+#endif
   with_element(rows.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
     with_element(rows.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
-      for (int64_t r = 0; r < rows.count; ++r) {
-        softmax_row<typename X::Element, typename Out::Element>(rows.row[r], rows, powers);
-      }
+      softmax_in_cache<SoftmaxKind<typename X::Element, typename Out::Element>>(rows, room);
     });
   });
 }

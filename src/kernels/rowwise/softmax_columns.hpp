@@ -12,7 +12,10 @@
 // which of the two ways it goes.
 #pragma once
 
-#include "kernels/rowwise/log_softmax.hpp"
+#include "kernels/elements.hpp"
+#include "kernels/kernel_table.hpp"
+#include "kernels/math/exp.hpp"
+#include "kernels/math/log.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {

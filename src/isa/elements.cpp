@@ -1,0 +1,9 @@
+// Functions of single elements.
+#include "isa/rowwise_units.hpp"
+#include "kernels/rowwise/activate.hpp"
+
+namespace fovea {
+extern const ElementKernels FOVEA_KERNELS(elements) = {.exp = FOVEA_ISA::exp_elements,
+                                                       .tanh = FOVEA_ISA::tanh_elements,
+                                                       .activate = FOVEA_ISA::activate_elements};
+}

@@ -1,0 +1,8 @@
+// Softmax of rows, and its logarithm.
+#include "isa/rowwise_units.hpp"
+#include "kernels/rowwise/log_softmax.hpp"
+
+namespace fovea {
+extern const SoftmaxKernels FOVEA_KERNELS(softmax) = {.rows = FOVEA_ISA::softmax_rows,
+                                                      .log_rows = FOVEA_ISA::log_softmax_rows};
+}

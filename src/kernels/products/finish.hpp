@@ -1,0 +1,63 @@
+// From sums to results: out = activation(scale sums + bias) + residual_scale residual, each operand of its own type. Kernels of
+// every element type share this code.
+#pragma once
+
+#include "kernels/products/activation.hpp"
+#include "kernels/products/panels.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+// `columns` elements of a row: from sums to out. bias and residual may be null.
+template <class Element, class Activate>
+FOVEA_INLINE void finish_row(const MatmulTask &task, const float *sums, const float *bias, const float *residual,
+                             Element *out, int64_t columns, const Activate &activate) {
+  const Float scale = splat(task.scale), residual_scale = splat(task.residual_scale);
+  int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes) {
+    Float value = load(sums + c) * scale;
+    if (bias != nullptr) value = value + load(bias + c);
+    value = activate(value);
+    if (residual != nullptr) value = value + load(residual + c) * residual_scale;
+    store(out + c, value);
+  }
+  if (c == columns) return;
+  const int64_t width = columns - c;
+  Float value = load(sums + c) * scale;
+  if (bias != nullptr) value = value + load_partial(bias + c, width);
+  value = activate(value);
+  if (residual != nullptr) value = value + load_partial(residual + c, width) * residual_scale;
+  store_partial(out + c, value, width);
+}
+
+template <class Activate>
+FOVEA_INLINE void finish_rows(const MatmulFinish &finish, const Activate &activate) {
+  const MatmulTask &task = finish.task;
+  FloatsOf bias, residual;
+  const float *added = bias(task.bias, task.bias_dtype, finish.column, finish.columns);
+  const float *sums = finish.sums;
+  with_element(task.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    for (int64_t r = finish.row; r < finish.row + finish.rows; ++r, sums += finish.sums_stride) {
+      const int64_t at = r * task.residual_row_stride + finish.column;
+      const float *from = task.residual_is_column ? residual.repeated(task.residual, task.residual_dtype,
+                                                                      r * task.residual_row_stride, finish.columns)
+                                                  : residual(task.residual, task.residual_dtype, at, finish.columns);
+      auto *out = static_cast<typename T::Element *>(task.out) + r * task.out_row_stride + finish.column;
+      finish_row(task, sums, added, from, out, finish.columns, activate);
+    }
+  });
+}
+
+void finish_sums(const MatmulFinish &sums) {
+  const auto finish = [&](auto activate) FOVEA_INLINE_BODY { finish_rows(sums, activate); };
+  switch (sums.task.activation) {
+    case Activation::none: return finish([](const Float &x) FOVEA_INLINE_BODY { return x; });
+    case Activation::relu: return finish([](const Float &x) FOVEA_INLINE_BODY { return relu(x); });
+    case Activation::gelu: return finish([](const Float &x) FOVEA_INLINE_BODY { return gelu(x); });
+    case Activation::gelu_tanh: return finish([](const Float &x) FOVEA_INLINE_BODY { return gelu_tanh(x); });
+    case Activation::silu: return finish([](const Float &x) FOVEA_INLINE_BODY { return silu(x); });
+  }
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
