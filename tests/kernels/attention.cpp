@@ -88,6 +88,7 @@ struct Task {
     problem.key.data = key.data();
     problem.value.data = value.data();
     problem.query.dtype = problem.key.dtype = problem.value.dtype = p.dtype();
+    problem.outputs.out_dtype = problem.outputs.weights_dtype = Dtype::f32;
     problem.outputs.out = out.data();
     problem.query.strides = strides(p.query_len, p.head_dim);
     problem.key.strides = strides(p.key_len, p.head_dim);

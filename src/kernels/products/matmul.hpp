@@ -113,7 +113,7 @@ FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum) {
 template <int rows, int vectors>
 FOVEA_INLINE bool finishes(const MatmulTask &task) {
   return task.activation != Activation::none || task.residual != nullptr || task.scale != 1.0f ||
-         (!rounds_in_registers<rows, vectors> && is_narrow(task.out_dtype));
+         (!rounds_in_registers<rows, vectors> && is_widened(task.out_dtype));
 }
 
 constexpr int64_t row_panels = has_32_registers ? 1 : 4;
@@ -123,7 +123,7 @@ struct FloatsOf {
   alignas(64) float room[row_panels * panel_columns];
   const float *operator()(const void *row, Dtype dtype, int64_t first, int64_t count) {
     if (row == nullptr) return nullptr;
-    if (!is_narrow(dtype)) return static_cast<const float *>(row) + first;
+    if (!is_widened(dtype)) return static_cast<const float *>(row) + first;
     widen_rows(element_at(row, dtype, first), dtype, 0, 1, count, room, 0);
     return room;
   }

@@ -250,7 +250,7 @@ FOVEA_INLINE bool normed_by_pairs(const NormRows &rows) {
   const Dtype type = rows.types.x;
   const bool has_residual = rows.row[0].residual != nullptr;
   const auto fits = [&](const void *data, Dtype its) { return data == nullptr || its == type; };
-  if (!is_narrow(type) || rows.types.out != type || rows.dim > longest_narrow_norm) return false;
+  if (!is_widened(type) || rows.types.out != type || rows.dim > longest_narrow_norm) return false;
   if (!fits(rows.row[0].residual, rows.types.residual) || !fits(rows.weight, rows.types.weight)) return false;
   if (!fits(rows.bias, rows.types.bias) || !fits(rows.row[0].sum, rows.types.sum)) return false;
   const auto norm = [&]<class Weights>(Type<Weights>) FOVEA_INLINE_BODY {

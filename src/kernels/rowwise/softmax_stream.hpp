@@ -111,7 +111,7 @@ namespace {
 // Results of another type than x's do not go past the caches.
 void softmax_rows(const SoftmaxRows &rows) {
 #if defined(__AVX2__)
-  if (rows.x_type == rows.out_type && is_narrow(rows.x_type)) return narrow_softmax_rows(rows);
+  if (rows.x_type == rows.out_type && is_widened(rows.x_type)) return narrow_softmax_rows(rows);
 #endif
 #if defined(__x86_64__)
   if (rows.stream && rows.key_len <= max_streamed_row && rows.x_type == rows.out_type) {

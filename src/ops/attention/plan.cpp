@@ -68,13 +68,13 @@ double estimate_cycles(const AttentionProblem &p) {
 
 Status plan_memory(AttentionPlan *plan) {
   const AttentionSizes &sizes = plan->problem.sizes;
-  const bool widens = is_narrow(plan->problem.key.dtype) || is_narrow(plan->problem.value.dtype);
+  const bool copies = plan->problem.key.are_copied() || plan->problem.value.are_copied();
   const int64_t entries = sizes.batch * sizes.kv_heads;
   MemoryLayout layout;
   const AttentionOutputs &outputs = plan->problem.outputs;
-  int64_t scratch = plan->attention->scratch_floats(sizes.head_dim, sizes.value_dim, widens);
+  int64_t scratch = plan->attention->scratch_floats(sizes.head_dim, sizes.value_dim, copies);
   if (outputs.weights_wanted || outputs.scores_wanted) {
-    scratch = std::max(scratch, plan->passes->scratch_floats(sizes.head_dim, sizes.value_dim, widens));
+    scratch = std::max(scratch, plan->passes->scratch_floats(sizes.head_dim, sizes.value_dim, copies));
   }
   plan->scratch = layout.add_copies<float>(plan->workers, scratch);
   if (plan->splits > 1) {
@@ -125,7 +125,7 @@ bool takes_pairs(const Kernels &kernels, const AttentionProblem &problem, bool n
 
 // Whether keys are read as pairs where they lie, or copied anyway. Many rows have others copied; few rows would wait for that.
 bool keys_in_pairs(const AttentionProblem &problem) {
-  return problem.key.dtype == Dtype::f32 || problem.key.strides.position % 2 == 0;
+  return problem.key.dtype == Dtype::f32 || problem.key.in_whole_pairs();
 }
 
 // What else is wanted of bfloat16 than the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might

@@ -29,7 +29,7 @@ Status add_key_scalars(AttentionProblem *problem, ScorePlan *plan) {
 // Makes `rows` those of a copy.
 void copy_rows(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout, RowCopy *planned) {
   copy.given = *rows;
-  copy.memory = layout->add<char>({batch, copy.heads, copy.length, copy.dim, is_narrow(copy.dtype) ? 2 : 4});
+  copy.memory = layout->add<char>({batch, copy.heads, copy.length, copy.dim, bytes_of(copy.dtype)});
   *rows = {nullptr, packed_strides(copy.heads, copy.length, copy.dim), copy.dtype};
   *planned = copy;
 }
@@ -88,22 +88,21 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
 void ready_query(const MatmulKernels &product, int64_t dim, AttentionProblem *problem, ScorePlan *plan) {
   const AttentionSizes &sizes = problem->sizes;
   plan->query_dim = dim;
-  if (projected_in_place(product, problem->query.dtype, problem->query.strides.position)) return;
+  if (projected_in_place(product, problem->query)) return;
   copy_rows({.dtype = product.rows_dtype, .heads = sizes.heads, .length = sizes.query_len, .dim = dim}, sizes.batch,
             &problem->query, &plan->layout, &plan->query_copy);
 }
 
 void ready_key(const MatmulKernels &product, AttentionProblem *problem, ScorePlan *plan) {
   const AttentionSizes &sizes = problem->sizes;
-  if (projected_in_place(product, problem->key.dtype, problem->key.strides.position)) return;
+  if (projected_in_place(product, problem->key)) return;
   copy_rows({.dtype = product.rows_dtype, .heads = sizes.kv_heads, .length = sizes.key_len, .dim = sizes.key_dim},
             sizes.batch, &problem->key, &plan->layout, &plan->key_copy);
 }
 
 // What a projection leaves of them.
 void set_projected(int64_t heads, int64_t length, int64_t row, HeadRows *rows) {
-  rows->strides = packed_strides(heads, length, row);
-  rows->dtype = Dtype::f32;
+  *rows = {rows->data, packed_strides(heads, length, row), Dtype::f32};
 }
 
 // Projects queries or keys (or both) to `units` features and makes these the problem's.
