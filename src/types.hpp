@@ -8,7 +8,76 @@
 namespace fovea {
 
 // The values of fovea_dtype.
-enum class Dtype : int32_t { f32 = 1, f16 = 2, bf16 = 3, i32 = 5, i64 = 6, boolean = 7 };
+enum class Dtype : int32_t {
+  f32 = 1,
+  f16 = 2,
+  bf16 = 3,
+  i32 = 5,
+  i64 = 6,
+  boolean = 7,
+  i8 = 8,
+  u8 = 9,
+  f8_e4m3 = 10,
+  f8_e5m2 = 11
+};
+
+// How kernels make a float of an element: they do not; it is one; by an instruction or a few (kernels/elements.hpp).
+enum class ElementLoad : uint8_t { none, as_it_is, widened };
+
+// Whether a number is meant to be multiplied by a scale that stands elsewhere. No operation takes such ones yet.
+enum class ElementScale : uint8_t { none, shared };
+
+// All that is known of an element type beside its name, which is in ops/tensors/dtype.cpp.
+struct ElementTraits {
+  Dtype dtype;
+  uint8_t bytes;
+  ElementLoad load;
+  ElementScale scale;
+};
+
+constexpr ElementTraits element_traits[] = {
+    {Dtype::f32, 4, ElementLoad::as_it_is, ElementScale::none}, {Dtype::f16, 2, ElementLoad::widened, ElementScale::none},
+    {Dtype::bf16, 2, ElementLoad::widened, ElementScale::none}, {Dtype::i32, 4, ElementLoad::none, ElementScale::none},
+    {Dtype::i64, 8, ElementLoad::none, ElementScale::none},     {Dtype::boolean, 1, ElementLoad::none, ElementScale::none},
+    {Dtype::i8, 1, ElementLoad::none, ElementScale::shared},    {Dtype::u8, 1, ElementLoad::none, ElementScale::shared},
+    {Dtype::f8_e4m3, 1, ElementLoad::none, ElementScale::none}, {Dtype::f8_e5m2, 1, ElementLoad::none, ElementScale::none}};
+
+// Sizes are asked for in loops over rows, so all of them lie in one number, four bits each, and so do answers of yes and no, a
+// bit each.
+constexpr uint64_t packed_element_bytes() {
+  uint64_t packed = 0;
+  for (const ElementTraits &traits : element_traits) packed |= uint64_t{traits.bytes} << 4 * static_cast<int>(traits.dtype);
+  return packed;
+}
+constexpr uint32_t types_loaded(ElementLoad load) {
+  uint32_t types = 0;
+  for (const ElementTraits &traits : element_traits) {
+    if (traits.load == load && traits.scale == ElementScale::none) types |= 1u << static_cast<int>(traits.dtype);
+  }
+  return types;
+}
+[[gnu::always_inline]] constexpr bool is_one_of(uint32_t types, Dtype dtype) {
+  return static_cast<uint32_t>(dtype) < 32 && (types >> static_cast<uint32_t>(dtype) & 1) != 0;
+}
+
+// 0 for a number that is no type.
+[[gnu::always_inline]] constexpr int64_t bytes_of(Dtype dtype) {
+  constexpr uint64_t packed = packed_element_bytes();
+  const auto number = static_cast<uint32_t>(dtype);
+  return number < 16 ? static_cast<int64_t>(packed >> 4 * number & 15) : 0;
+}
+
+// Whether floats are made of it as it is loaded, and it of floats as it is stored.
+[[gnu::always_inline]] constexpr bool is_widened(Dtype dtype) {
+  constexpr uint32_t types = types_loaded(ElementLoad::widened);
+  return is_one_of(types, dtype);
+}
+
+// Whether kernels take and give it where they compute with floats. Checks ask this, and kernels rely on it.
+[[gnu::always_inline]] constexpr bool is_number(Dtype dtype) {
+  constexpr uint32_t types = types_loaded(ElementLoad::as_it_is) | types_loaded(ElementLoad::widened);
+  return is_one_of(types, dtype);
+}
 
 // What lies in memory where elements have 16 bits.
 struct Float16 {
@@ -18,13 +87,11 @@ struct Bfloat16 {
   uint16_t bits;
 };
 
-// Of the types that queries, keys, values and outputs may have.
-constexpr bool is_narrow(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
 [[gnu::always_inline]] inline const void *element_at(const void *data, Dtype dtype, int64_t index) {
-  return static_cast<const char *>(data) + index * (is_narrow(dtype) ? 2 : 4);
+  return static_cast<const char *>(data) + index * bytes_of(dtype);
 }
 [[gnu::always_inline]] inline void *element_at(void *data, Dtype dtype, int64_t index) {
-  return static_cast<char *>(data) + index * (is_narrow(dtype) ? 2 : 4);
+  return static_cast<char *>(data) + index * bytes_of(dtype);
 }
 
 // The values of FOVEA_EMPTY_ROWS_*.

@@ -15,9 +15,9 @@ void run_worker(const ScoreFunction &score, const AttentionTask &task) {
 }
 
 template <class Path>
-int64_t passes_floats(const ScoreFunction &score, int64_t head_dim, bool widens) {
-  return max_of(WeightsWorker<Path>::scratch_floats(score, head_dim, widens),
-                ScoresWorker<Path>::scratch_floats(score, head_dim, widens));
+int64_t passes_floats(const ScoreFunction &score, int64_t head_dim, bool copies) {
+  return max_of(WeightsWorker<Path>::scratch_floats(score, head_dim, copies),
+                ScoresWorker<Path>::scratch_floats(score, head_dim, copies));
 }
 
 template <class Path>

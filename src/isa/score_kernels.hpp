@@ -17,14 +17,14 @@ constexpr const PathKernels &many_rows = FOVEA_KERNELS(many_rows);
 constexpr const PathKernels &few_rows = FOVEA_KERNELS(few_rows);
 
 template <class Tile, class Rows>
-int64_t attention_scratch(int64_t head_dim, int64_t value_dim, bool widens) {
+int64_t attention_scratch(int64_t head_dim, int64_t value_dim, bool copies) {
   const ScoreFunction &score = score_function<Tile>;
-  const int64_t tile = many_rows.attend_floats(score, head_dim, value_dim, widens);
-  const int64_t passes = many_rows.passes_floats(score, head_dim, widens);
+  const int64_t tile = many_rows.attend_floats(score, head_dim, value_dim, copies);
+  const int64_t passes = many_rows.passes_floats(score, head_dim, copies);
   if constexpr (same_type<Rows, void>)
     return max_of(tile, passes);
   else
-    return max_of(max_of(tile, passes), few_rows.attend_floats(score_function<Rows>, head_dim, value_dim, widens));
+    return max_of(max_of(tile, passes), few_rows.attend_floats(score_function<Rows>, head_dim, value_dim, copies));
 }
 
 template <class Score>

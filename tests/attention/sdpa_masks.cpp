@@ -378,4 +378,52 @@ TEST_SUITE("sdpa masks") {
       check_attention(problem);
     }
   }
+
+  TEST_CASE("a sink of +infinity takes all weight, however keys are split") {
+    const uint32_t flags[] = {0, FOVEA_QUERY_INVARIANT};  // which splits no keys
+    for (const uint32_t flag : flags) {
+      for (const int64_t keys : {1, 30, 900, 2500}) {
+        for (const int64_t queries : {1, 3, 20}) {
+          CAPTURE(flag);
+          CAPTURE(keys);
+          CAPTURE(queries);
+          Random random(base_seed());
+          AttentionProblem problem = make_attention({1, 2, 1, queries, keys, 8, 5}, random);
+          problem.flags = flag;
+          problem.sinks.emplace(Shape{2}).assign({kInfinity, 1.0f});
+          for_each_isa([&](const fovea_context *context) {
+            const AttentionResult result = problem.make_result(false);
+            REQUIRE_OK(problem.run(context, result));
+            for (int64_t i = 0; i < queries; ++i) {
+              for (int64_t d = 0; d < 5; ++d) {
+                CHECK(result.out(0, 0, i, d) == 0);
+                CHECK(std::isfinite(result.out(0, 1, i, d)));
+              }
+              CHECK((*result.log_sum_exp)(0, 0, i) == kInfinity);
+              CHECK(std::isfinite((*result.log_sum_exp)(0, 1, i)));
+            }
+          });
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a score of NaN or +infinity beside a sink of +infinity gives NaN, however keys are split") {
+    for (const float number : {kNan, kInfinity}) {
+      for (const int64_t keys : {30, 2500}) {
+        CAPTURE(number);
+        CAPTURE(keys);
+        Random random(base_seed());
+        AttentionProblem problem = make_attention({1, 1, 1, 2, keys, 8, 5}, random);
+        problem.query.fill([] { return 1.0f; });
+        problem.key(0, 0, keys - 1, 3) = number;
+        problem.sinks.emplace(Shape{1}).assign({kInfinity});
+        for_each_isa([&](const fovea_context *context) {
+          const AttentionResult result = problem.make_result(false);
+          REQUIRE_OK(problem.run(context, result));
+          for (int64_t d = 0; d < 5; ++d) CHECK(std::isnan(result.out(0, 0, 1, d)));
+        });
+      }
+    }
+  }
 }

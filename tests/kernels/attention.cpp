@@ -8,15 +8,6 @@ using namespace testing;
 
 namespace {
 
-// Null: the table or this processor has none.
-const fovea::AttentionKernels *pairs_of(const fovea::Kernels &table, fovea::ScoreKind score) {
-  for (const fovea::AttentionRow &row : fovea::attention_rows) {
-    const bool pairs = row.score == score && row.kernels->reads_pairs;
-    if (pairs && (row.needs & ~(table.allowed & fovea::cpu_features())) == 0) return row.kernels;
-  }
-  return nullptr;
-}
-
 struct Problem {
   fovea::ScoreKind score = fovea::ScoreKind::dot;
   int64_t heads = 1, query_len = 1, key_len = 1, head_dim = 1, value_dim = 1;  // heads share one key/value head
@@ -97,6 +88,7 @@ struct Task {
     problem.key.data = key.data();
     problem.value.data = value.data();
     problem.query.dtype = problem.key.dtype = problem.value.dtype = p.dtype();
+    problem.outputs.out_dtype = problem.outputs.weights_dtype = Dtype::f32;
     problem.outputs.out = out.data();
     problem.query.strides = strides(p.query_len, p.head_dim);
     problem.key.strides = strides(p.key_len, p.head_dim);

@@ -32,6 +32,15 @@ void for_each_table(Body body) {
   }
 }
 
+// Kernels of a score function that multiply pairs of bfloat16; null: the table or this processor has none.
+inline const fovea::AttentionKernels *pairs_of(const fovea::Kernels &table, fovea::ScoreKind score) {
+  for (const fovea::AttentionRow &row : fovea::attention_rows) {
+    const bool pairs = row.score == score && row.kernels->reads_pairs;
+    if (pairs && (row.needs & ~(table.allowed & fovea::cpu_features())) == 0) return row.kernels;
+  }
+  return nullptr;
+}
+
 // Floats in memory of their own, filled at once.
 class Floats {
  public:

@@ -365,4 +365,20 @@ TEST_SUITE("kernels row types") {
       }
     });
   }
+
+  TEST_CASE("an element type that kernels do not load is never taken for float32") {
+    for_each_table([](const fovea::Kernels &table) {
+      const Floats from({1, 2, 3, 4});
+      for (const int number : {-1, 0, 4, 5, 7, 8, 10, 11, 12, 99}) {
+        CAPTURE(number);
+        const Floats to(int64_t{4});
+        const auto dtype = static_cast<Dtype>(number);
+        table.rowwise->widen_rows(from.data(), dtype, 0, 1, 4, to.data(), 0);
+        table.rowwise->narrow_row(from.data(), 4, to.data(), dtype);
+        for (const float value : to.values()) CHECK(std::isnan(value));
+        CHECK_FALSE(fovea::is_number(dtype));
+        CHECK_FALSE(fovea::is_widened(dtype));
+      }
+    });
+  }
 }

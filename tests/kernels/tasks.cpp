@@ -72,7 +72,7 @@ TEST_SUITE("kernels tasks") {
       std::vector<int> seen(static_cast<size_t>(grid.entries * heads * grid.query_len), 0);
       for (int64_t task = 0; task < grid.query_tasks(); ++task) {
         for (int64_t head = 0; head < heads; ++head) {
-          const fovea::RowBlock block = grid.query_block(task, head, group);
+          const fovea::TaskRows block = grid.query_block(task, head, group);
           for (int64_t r = block.row_begin; r < block.row_begin + block.row_count; ++r) {
             const int64_t its = block.kv_head * group + r / grid.query_len;
             CHECK_EQ(its, head);

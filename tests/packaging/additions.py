@@ -62,9 +62,13 @@ def element_types():
     names = re.findall(r"FOVEA_(\w+) = ", enum)
     table = text("src/ops/tensors/dtype.cpp")
     yield from missing(names, "src/ops/tensors/dtype.cpp", lambda name: f'"FOVEA_{name}"' in table)
-    narrow = re.search(r"is_narrow\(Dtype dtype\) \{ return (.*?); \}", text("src/types.hpp"))[1]
+    types = text("src/types.hpp")
+    enum = re.search(r"enum class Dtype : int32_t \{(.*?)\}", types, re.S)[1]
+    traits = dict(re.findall(r"\{Dtype::(\w+), \d+, ElementLoad::(\w+),", types))
+    yield from missing(re.findall(r"(\w+) =", enum), "src/types.hpp, element_traits,", lambda name: name in traits)
+    loaded = [name for name, load in traits.items() if load != "none"]
     elements = text("src/kernels/elements.hpp")
-    yield from missing(re.findall(r"Dtype::(\w+)", narrow), "src/kernels/elements.hpp", lambda name: f"Dtype::{name}" in elements)
+    yield from missing(loaded, "src/kernels/elements.hpp", lambda name: f"Dtype::{name}" in elements)
 
 
 def instruction_sets():

@@ -8,7 +8,7 @@
 // and 0 * NaN is NaN.
 #pragma once
 
-#include "kernels/attention/problem.hpp"
+#include "kernels/attention/source.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/tiles.hpp"
 
@@ -35,44 +35,57 @@ FOVEA_INLINE void ask_for(const uint16_t *row, int64_t width) {
   for (int64_t d = 0; d < width; d += step_terms) __builtin_prefetch(row + d, 0, 2);
 }
 
-// `count` keys, filled up to a step.
-FOVEA_NOINLINE inline void pack_keys(const uint16_t *rows, int64_t stride, int64_t count, int64_t ahead,
-                                     int64_t head_dim, char *to) {
+// `count` keys from `first` on, filled up to a step.
+FOVEA_NOINLINE inline void pack_keys(const HeadSource &keys, int64_t first, int64_t count, int64_t ahead, char *to) {
+  const int64_t head_dim = keys.dim;
   const int64_t steps = head_steps(head_dim);
   for (int64_t j = 0; j < round_up(count, step_terms); ++j) {
     char *row = to + j / tile_edge * steps * tile_bytes + j % tile_edge * tile_row_bytes;
-    if (j < ahead) ask_for(rows + (j + block_keys) * stride, head_dim);
+    const auto *from = j < count ? static_cast<const uint16_t *>(keys.row(first + j)) : nullptr;
+    if (j < ahead) ask_for(static_cast<const uint16_t *>(keys.row(first + j + block_keys)), head_dim);
     for (int64_t d = 0; d < head_dim; d += step_terms, row += tile_bytes) {
       const int64_t width = j < count ? min_of(step_terms, head_dim - d) : 0;
-      _mm512_store_si512(row, width == 0 ? _mm512_setzero_si512() : load_elements(rows + j * stride + d, width));
+      _mm512_store_si512(row, width == 0 ? _mm512_setzero_si512() : load_elements(from + d, width));
     }
   }
 }
 
-FOVEA_NOINLINE inline void pack_values(const uint16_t *rows, int64_t stride, int64_t count, int64_t ahead,
-                                       int64_t value_dim, char *to) {
+// Rows of a step of values from feature d on; those in several runs are brought together first.
+FOVEA_INLINE void turn_values(const HeadSource &values, int64_t first, int64_t count, int64_t d, int64_t width,
+                              char *to) {
+  const RowSpan span = values.whole_span(first, count);
+  if (span.data != nullptr) return turn_rows(span.row_of<uint16_t>(0) + d, span.stride, count, width, to);
+  alignas(64) uint16_t rows[step_terms * tile_edge];
+  for (int64_t j = 0; j < count; ++j) {
+    memcpy(rows + j * tile_edge, static_cast<const uint16_t *>(values.row(first + j)) + d,
+           static_cast<size_t>(width) * sizeof(uint16_t));
+  }
+  turn_rows(rows, tile_edge, count, width, to);
+}
+
+FOVEA_NOINLINE inline void pack_values(const HeadSource &values, int64_t first, int64_t count, int64_t ahead,
+                                       char *to) {
+  const int64_t value_dim = values.dim;
   for (int64_t tile = 0; tile < value_tiles(value_dim); ++tile) {
     const int64_t d = tile * tile_edge;
     const int64_t width = min_of(tile_edge, value_dim - d);
     for (int64_t j = 0; j < count; j += step_terms) {
-      const int64_t keys = min_of(step_terms, count - j);
       for (int64_t i = j; d % step_terms == 0 && i < min_of(j + step_terms, ahead); ++i) {
-        __builtin_prefetch(rows + (i + block_keys) * stride + d, 0, 2);
+        __builtin_prefetch(static_cast<const uint16_t *>(values.row(first + i + block_keys)) + d, 0, 2);
       }
-      turn_rows(rows + j * stride + d, stride, keys, width, to + (tile * block_steps + j / step_terms) * tile_bytes);
+      turn_values(values, first + j, min_of(step_terms, count - j), d, width,
+                  to + (tile * block_steps + j / step_terms) * tile_bytes);
     }
   }
 }
 
 inline void pack_block(const AttentionPack &pack) {
   const AttentionProblem &problem = *pack.problem;
-  const auto rows_of = [&](const HeadRows &rows) FOVEA_INLINE_BODY {
-    return static_cast<const uint16_t *>(rows.head(pack.batch, pack.kv_head)) + pack.first_key * rows.strides.position;
-  };
   const AttentionSizes &sizes = problem.sizes;
-  pack_keys(rows_of(problem.key), problem.key.strides.position, pack.count, pack.ahead, sizes.compared_dim, pack.to);
-  pack_values(rows_of(problem.value), problem.value.strides.position, pack.count, pack.ahead, sizes.value_dim,
-              pack.to + key_block_bytes(sizes.compared_dim));
+  const HeadSource keys(problem.key, pack.batch, pack.kv_head, sizes.compared_dim, RowForm::given, nullptr);
+  const HeadSource values(problem.value, pack.batch, pack.kv_head, sizes.value_dim, RowForm::given, nullptr);
+  pack_keys(keys, pack.first_key, pack.count, pack.ahead, pack.to);
+  pack_values(values, pack.first_key, pack.count, pack.ahead, pack.to + key_block_bytes(sizes.compared_dim));
 }
 
 // The block with those keys' values as 0 whose bit in `masked` is set.

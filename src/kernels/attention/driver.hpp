@@ -78,6 +78,8 @@ struct AttentionWorker {
   int64_t band_count = 0;
   int64_t first_tile_end = 0;
   bool next_is_fetched = false;
+  // Where the next tile's keys and values lie, if that is in several runs.
+  RowBlock next_keys_at[Path::few_rows ? 1 : keys], next_values_at[Path::few_rows ? 1 : keys];
   int64_t last_key = 0;  // past the last one that any band attends
   float *scores;
   float *harmless;  // [harmless_keys][value_dim], values without the masked ones
@@ -87,10 +89,10 @@ struct AttentionWorker {
   // same sets of the first-level cache in all arrays, they would push each other out of it.
   static constexpr int64_t apart = line_floats;
 
-  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool widens) {
+  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool copies) {
     const int64_t band = score.query_floats(head_dim) + 2 * Path::out_floats(value_dim) + 3 * apart;
-    const int64_t widened = widens && !Path::few_rows ? keys * (head_dim + value_dim) : 0;
-    return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + widened;
+    const int64_t copied = copies && !Path::few_rows ? keys * (head_dim + value_dim) : 0;
+    return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + copied;
   }
 
   // What a band of a task needs to keep its weights.
@@ -98,8 +100,8 @@ struct AttentionWorker {
     return KeptWeights<rows, keys>::tiles_of(key_len) * static_cast<int64_t>(sizeof(KeptTile<rows, keys>));
   }
 
-  // Room for a tile of keys, and behind it of values: behind all else. Few rows take narrow elements as they lie.
-  FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
+  // Room for copies of a tile of keys, and behind it of values: behind all else. Few rows take elements as they lie.
+  FOVEA_INLINE static float *copy_room(const ScoreFunction &score, const AttentionTask &task) {
     if (Path::few_rows) return nullptr;
     const AttentionSizes &sizes = task.problem->sizes;
     return static_cast<float *>(task.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim, false);
@@ -108,9 +110,9 @@ struct AttentionWorker {
   FOVEA_INLINE AttentionWorker(const ScoreFunction &score, const AttentionTask &t)
       : task(t),
         problem(*t.problem),
-        logits(score, t, widened(score, t)),
+        logits(score, t, copy_room(score, t)),
         values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim, value_form,
-               Path::few_rows ? nullptr : widened(score, t) + keys * problem.sizes.compared_dim),
+               Path::few_rows ? nullptr : copy_room(score, t) + keys * problem.sizes.compared_dim),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
     // By the whole task, so that a row that is computed again by itself is taken alike.
@@ -169,7 +171,7 @@ struct AttentionWorker {
     if (again.spares_masked) {
       add_harmless_values<Path>(*this, band, tile, masked);
     } else {
-      RowSpan span = values.span(key, tile.keys);
+      RowSpan span = values.template span<Path::few_rows>(key, tile.keys);
       if constexpr (!Path::few_rows) span.next = next_values;
       Path::add_values(band.out, span, problem.sizes.value_dim, band.row_count, tile, band.state.rescale);
     }
@@ -229,18 +231,19 @@ struct AttentionWorker {
   // While a task's last tile, of `tile_count` keys, is at work: the first rows of the next task, and the first keys if it is of
   // another head. Short rows would else wait for a large part of all they read.
   FOVEA_NOINLINE void fetch_next_task(bool wants_keys, bool wants_queries, int64_t tile_count, Prefetch *prefetch,
-                                      Upcoming *next_values) const {
-    const RowBlock &next = task.next;
+                                      Upcoming *next_values) {
+    const TaskRows &next = task.next;
     const bool same_head = next.batch == task.batch && next.kv_head == task.kv_head;
     if (wants_keys && !same_head) {
-      const auto first_tile = [&](const HeadRows &source, int64_t dim) FOVEA_INLINE_BODY {
-        const int64_t count = min_of(tile_keys, valid_len(problem, next.batch, 0));
-        Upcoming tile(source.head(next.batch, next.kv_head), source.dtype, source.strides.position, dim, count);
-        tile.speed = ceil_div(count, tile_count);
+      const auto first_tile = [&](const HeadRows &rows_of, int64_t dim, RowBlock *room) FOVEA_INLINE_BODY {
+        HeadSource source(rows_of, next.batch, next.kv_head, dim, RowForm::given, nullptr);
+        source.end = min_of(tile_keys, valid_len(problem, next.batch, 0));
+        Upcoming tile = source.upcoming(0, source.end, room);
+        tile.speed = ceil_div(source.end, tile_count);
         return tile;
       };
-      prefetch->keys = first_tile(problem.key, problem.sizes.compared_dim);
-      *next_values = first_tile(problem.value, problem.sizes.value_dim);
+      prefetch->keys = first_tile(problem.key, problem.sizes.compared_dim, next_keys_at);
+      *next_values = first_tile(problem.value, problem.sizes.value_dim, next_values_at);
     }
     if (wants_queries) {
       prefetch->queries =
@@ -251,7 +254,7 @@ struct AttentionWorker {
   }
 
   // What to prefetch while the band works on the tile at `key`: the first to do so fetches keys and values for all.
-  FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key, int64_t tile_count, Upcoming *next_values) const {
+  FOVEA_INLINE Prefetch upcoming(const Band &band, int64_t key, int64_t tile_count, Upcoming *next_values) {
     Prefetch prefetch;
     const int64_t b = &band - bands;
     const int64_t next = key / tile_keys * tile_keys + tile_keys;
@@ -259,8 +262,8 @@ struct AttentionWorker {
     const int64_t end = last_key == task.key_end ? problem.sizes.key_len : last_key;
     if (!next_is_fetched && next < end) {
       const int64_t count = min_of(tile_keys, end - next);
-      prefetch.keys = logits.keys.upcoming(next, count);
-      *next_values = values.upcoming(next, count);
+      prefetch.keys = logits.keys.upcoming(next, count, next_keys_at);
+      *next_values = values.upcoming(next, count, next_values_at);
     }
     if (next >= end && task.next.row_count > 0) {
       const bool wants_keys = !next_is_fetched && !problem.pattern.has_window_left;
@@ -314,7 +317,7 @@ struct AttentionWorker {
     const int64_t first = task.key_begin + (any.first - task.key_begin) / tile_keys * tile_keys;
     first_tile_end = first + tile_keys;
     next_is_fetched = false;
-    last_key = any.last;
+    last_key = logits.keys.end = values.end = any.last;
     for (int64_t b = 0; b < band_count; ++b) {
       start(bands[b]);
       attend_band(bands[b], first);

@@ -120,31 +120,35 @@ struct FewRowsValues {
 
   // `vectors` registers of each of `group` rows; load_value(at, value) loads those of a value.
   template <int group, int vectors, Order order = Order::ask_load, class Element, class Load>
-  FOVEA_INLINE static void add_columns(float *out, const Element *values, int64_t value_stride, int64_t padded,
-                                       int64_t row, Pass pass, const ScoreTile &tile, const float *rescale,
-                                       const Load &load_value) {
+  FOVEA_INLINE static void add_columns(float *out, const ValueRuns<Element> &values, int64_t padded, int64_t row,
+                                       Pass pass, const ScoreTile &tile, const float *rescale, const Load &load_value) {
     Block<group, vectors> sum;
     const float *weight = tile.scores + row;
-    const int64_t far = keys_ahead(padded) * value_stride;
     const int64_t first = tile.key % value_chain;
+    ValueCursor<Element> from(values);
     sum_in_chains(sum, first, first + tile.keys, value_chain, [&](int64_t key, int64_t count) FOVEA_INLINE_BODY {
-      for (const int64_t end = key + count; key < end; ++key, values += value_stride, weight += tile.stride) {
-        Float value[vectors];
-        if constexpr (order == Order::load_ask) load_value(values, value);
-        if (pass.template asks_at<group>(key)) {
-          prefetch_row<group>(values + far, vectors * lanes);
-          unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-            if constexpr (v * lanes % line_of<Element> == 0) prefetch_line<group>(values + v * lanes + far);
+      for (const int64_t last = key + count; key < last;) {
+        for (const int64_t end = key + from.take(last - key); key < end;
+             ++key, from.row += values.stride, weight += tile.stride) {
+          Float value[vectors];
+          if constexpr (order == Order::load_ask) load_value(from.row, value);
+          if (pass.template asks_at<group>(key)) {
+            prefetch_row<group>(from.row + from.ahead, vectors * lanes);
+            unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+              if constexpr (v * lanes % line_of<Element> == 0) {
+                prefetch_line<group>(from.row + v * lanes + from.ahead);
+              }
+            });
+          }
+          if constexpr (order == Order::ask_load) load_value(from.row, value);
+          unroll<group>([&](auto r) FOVEA_INLINE_BODY {
+            const Float w(weight[r]);
+            unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+              constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
+              sum.at[at] = multiply_add(w, value[v], sum.at[at]);
+            });
           });
         }
-        if constexpr (order == Order::ask_load) load_value(values, value);
-        unroll<group>([&](auto r) FOVEA_INLINE_BODY {
-          const Float w(weight[r]);
-          unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-            constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
-            sum.at[at] = multiply_add(w, value[v], sum.at[at]);
-          });
-        });
       }
     });
     unroll<group>([&](auto r) FOVEA_INLINE_BODY {
@@ -158,28 +162,27 @@ struct FewRowsValues {
 
   // Values of one or two registers: four rows in one pass.
   template <int vectors, class Element>
-  FOVEA_INLINE static void add_few_columns(float *out, const Element *values, int64_t value_stride, int64_t value_dim,
+  FOVEA_INLINE static void add_few_columns(float *out, const ValueRuns<Element> &values, int64_t value_dim,
                                            int64_t row_count, const ScoreTile &tile, const float *rescale) {
     const auto load_value = [&](const Element *at, Float *value) FOVEA_INLINE_BODY {
       unroll<vectors - 1>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(at + v * lanes); });
       value[vectors - 1] = load_partial(at + (vectors - 1) * lanes, value_dim - (vectors - 1) * lanes);
     };
     for_each_row_group<4>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
-      add_columns<decltype(group)::value, vectors>(out, values, value_stride, vectors * lanes, row,
+      add_columns<decltype(group)::value, vectors>(out, values, vectors * lanes, row,
                                                    pass_of<4, Element>(row, row_count), tile, rescale, load_value);
     });
   }
 
   // One row whose sums do not fit the registers: a run of keys at a time, whole values. The order of sums is the same.
   template <int keys, class Element>
-  FOVEA_INLINE static void add_run(float *sums, const Element *values, int64_t value_stride, int64_t value_dim,
-                                   const ScoreTile &tile, int64_t j) {
-    const int64_t ahead = keys_ahead(round_up(value_dim, lanes)) * value_stride;
+  FOVEA_INLINE static void add_run(float *sums, const Element *values, int64_t value_stride, int64_t ahead,
+                                   int64_t value_dim, const ScoreTile &tile, int64_t j) {
     Float weight[keys];
     const Element *value[keys];
     unroll<keys>([&](auto i) FOVEA_INLINE_BODY {
       weight[i] = splat(tile.scores[(j + i) * tile.stride]);
-      value[i] = values + (j + i) * value_stride;
+      value[i] = values + i * value_stride;
     });
     const auto add = [&](int64_t d, const auto &load_value) FOVEA_INLINE_BODY {
       Float sum = load(sums + d);
@@ -200,17 +203,27 @@ struct FewRowsValues {
   }
 
   template <class Element>
-  FOVEA_INLINE static void add_in_runs(float *out, const Element *values, int64_t value_stride, int64_t value_dim,
+  FOVEA_INLINE static void add_in_runs(float *out, const ValueRuns<Element> &values, int64_t value_dim,
                                        const ScoreTile &tile, float rescale) {
     constexpr int run = 8;
+    ValueCursor<Element> from(values);
     alignas(64) float before[largest_value_dim];
     alignas(64) float sums[largest_value_dim];
     clear_out(before, value_dim, 1);
     for (int64_t j = 0; j < tile.keys;) {
       const int64_t last = min_of(j + value_chain - (tile.key + j) % value_chain, tile.keys);
       clear_out(sums, value_dim, 1);
-      for (; j + run <= last; j += run) add_run<run>(sums, values, value_stride, value_dim, tile, j);
-      for (; j < last; ++j) add_run<1>(sums, values, value_stride, value_dim, tile, j);
+      const auto add = [&](auto keys) FOVEA_INLINE_BODY {
+        constexpr int count = decltype(keys)::value;
+        add_run<count>(sums, from.row, values.stride, from.ahead, value_dim, tile, j);
+        from.row += count * values.stride;
+        j += count;
+      };
+      while (j < last) {
+        const int64_t end = j + from.take(last - j);
+        while (j + run <= end) add(Index<run>{});
+        while (j < end) add(Index<1>{});
+      }
       for (int64_t d = 0; d < value_dim; d += lanes) store(before + d, load(before + d) + load(sums + d));
     }
     for (int64_t d = 0; d < value_dim; d += lanes) {
@@ -226,12 +239,14 @@ struct FewRowsValues {
     alignas(64) float ones[tile_rows];
     store(ones, splat(1.0f));
     ScoreTile piece = tile;
+    const int64_t ahead = keys_ahead(round_up(value_dim, lanes));
     for (int64_t j = 0; j < tile.keys; j += piece.keys) {
       piece.scores = tile.scores + j * tile.stride;
       piece.key = tile.key + j;
       piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
       with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-        add_piece(out, values.row_of<typename T::Element>(j), values.stride, value_dim, row_count, piece,
+        ValueRun<typename T::Element> room[value_keys];
+        add_piece(out, HeadSource::value_runs(values, j, piece.keys, ahead, room), value_dim, row_count, piece,
                   j == 0 ? rescale : ones);
       });
     }
@@ -240,15 +255,15 @@ struct FewRowsValues {
   // Two rows by many registers, rather than a square: a pass reads as much of each value's row as possible. Narrow rows
   // are half as long, and widened in every pass: four rows by four registers there.
   template <class Element>
-  FOVEA_NOINLINE static void add_piece(float *out, const Element *values, int64_t value_stride, int64_t value_dim,
+  FOVEA_NOINLINE static void add_piece(float *out, const ValueRuns<Element> &values, int64_t value_dim,
                                        int64_t row_count, const ScoreTile &tile, const float *rescale) {
-    if (value_dim < lanes) return add_few_columns<1>(out, values, value_stride, value_dim, row_count, tile, rescale);
+    if (value_dim < lanes) return add_few_columns<1>(out, values, value_dim, row_count, tile, rescale);
     if (value_dim > lanes && value_dim < 2 * lanes) {
-      return add_few_columns<2>(out, values, value_stride, value_dim, row_count, tile, rescale);
+      return add_few_columns<2>(out, values, value_dim, row_count, tile, rescale);
     }
     if constexpr (!has_32_registers) {
       if (row_count == 1 && value_dim > 8 * lanes) {
-        return add_in_runs(out, values, value_stride, value_dim, tile, rescale[0]);
+        return add_in_runs(out, values, value_dim, tile, rescale[0]);
       }
     }
     const int64_t padded = round_up(value_dim, lanes);
@@ -267,13 +282,12 @@ struct FewRowsValues {
         };
         if constexpr (lanes == line_floats && rows == 2 && count == 4 && !is_narrow_element<Element>) {
           if (row_count > 2 && row_count < sharing_rows && value_dim == count * lanes) {
-            add_columns<rows, count, Order::load_ask>(out, values, value_stride, padded, row, pass, tile, rescale,
-                                                      load_whole);
+            add_columns<rows, count, Order::load_ask>(out, values, padded, row, pass, tile, rescale, load_whole);
             d = whole;
           }
         }
         for (; d + count * lanes <= whole; d += count * lanes) {
-          add_columns<rows, count>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, load_whole);
+          add_columns<rows, count>(out + d, values.from(d), padded, row, pass, tile, rescale, load_whole);
         }
       };
       if constexpr (has_32_registers && rows == 1) add_while(Index<16>{});
@@ -282,7 +296,7 @@ struct FewRowsValues {
       add_while(Index<2>{});
       add_while(Index<1>{});
       if (whole < value_dim) {
-        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, pass, tile, rescale,
+        add_columns<rows, 1>(out + d, values.from(d), padded, row, pass, tile, rescale,
                              [&](const Element *at, Float *value)
                                  FOVEA_INLINE_BODY { *value = load_partial(at, value_dim - whole); });
       }
@@ -371,7 +385,7 @@ struct FeatureRows : FewRowsValues {
     constexpr int run = keys_at_once / streams;  // neighbouring keys, one after the other
     const int64_t padded = round_up(head_dim, lanes);
     const int64_t whole = head_dim / lanes * lanes;
-    const int64_t far = keys_ahead(head_dim) * keys.stride;
+    const int64_t far = keys.template ahead<Element>(keys_ahead(head_dim));
     const int64_t stream_keys = ceil_div(tile.keys, streams);
     for (int64_t j = 0; j < stream_keys; j += run) {
       const int64_t ahead = pass.template asks_at<group>(j) ? far : 0;

@@ -21,13 +21,13 @@ struct Logits {
   const float *key_scalars;  // null: the score function needs none
   ScoreScale scale;
 
-  // widened: room for a tile of keys as floats.
-  FOVEA_INLINE Logits(const ScoreFunction &score, const AttentionTask &t, float *widened)
+  // copy_room: for a tile of keys as floats, or brought together.
+  FOVEA_INLINE Logits(const ScoreFunction &score, const AttentionTask &t, float *copy_room)
       : task(t),
         problem(*t.problem),
         function(score),
         keys(problem.key, task.batch, task.kv_head, problem.sizes.compared_dim,
-             Path::few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, widened),
+             Path::few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, copy_room),
         scale(problem) {
     const HeadStrides &strides = problem.score.key_scalars_strides;
     key_scalars = problem.score.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
@@ -39,8 +39,25 @@ struct Logits {
 
   // Raw scores of the tile's keys, for queries as load_queries left them.
   FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile, const Prefetch &next) {
-    const ScoreJob<rows> job = {problem, table, query, keys.span(tile.key, tile.keys), key_scalars, tile, next};
+    if constexpr (Path::few_rows) {
+      if (!keys.evenly_spaced()) return score_runs(table, query, tile);
+    }
+    const RowSpan span = keys.template span<Path::few_rows>(tile.key, tile.keys);
+    const ScoreJob<rows> job = {problem, table, query, span, key_scalars, tile, next};
     function.score(&job);
+  }
+
+  // A score does not depend on the keys it is computed with, so a tile's may be taken apart where memory ends.
+  FOVEA_NOINLINE void score_runs(const RowTable<rows> &table, float *query, const ScoreTile &tile) const {
+    keys.for_each_span(tile.key, tile.keys, [&](const RowSpan &span, int64_t first) {
+      ScoreTile part = tile;
+      part.scores += (first - tile.key) * tile.stride;
+      part.key = first;
+      part.keys = span.count;
+      const Prefetch none;  // few rows ask for what is next by themselves
+      const ScoreJob<rows> job = {problem, table, query, span, key_scalars, part, none};
+      function.score(&job);
+    });
   }
 
   // Whether the tile's raw scores, times scale.natural, are its logits.

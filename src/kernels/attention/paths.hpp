@@ -18,8 +18,8 @@ struct ScoreFunction {
 struct PathKernels {
   void (*attend)(const ScoreFunction &score, const AttentionTask &task);
   // In floats, of a task of attend, and of one of the two others.
-  int64_t (*attend_floats)(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool widens);
-  int64_t (*passes_floats)(const ScoreFunction &score, int64_t head_dim, bool widens);
+  int64_t (*attend_floats)(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool copies);
+  int64_t (*passes_floats)(const ScoreFunction &score, int64_t head_dim, bool copies);
   // Null, as these are, for few rows: second passes take many.
   void (*weights)(const ScoreFunction &score, const AttentionTask &task);
   void (*scores)(const ScoreFunction &score, const AttentionTask &task);

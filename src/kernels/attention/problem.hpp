@@ -6,17 +6,11 @@
 #pragma once
 
 #include "integers.hpp"
+#include "kernels/attention/head_rows.hpp"
 #include "kernels/random/dropout_problem.hpp"
 #include "types.hpp"
 
 namespace fovea {
-
-// Strides in elements; the last axis is contiguous.
-struct HeadStrides {
-  int64_t batch;
-  int64_t head;
-  int64_t position;
-};
 
 // What the kernel compares: bilinear attention is a dot product once its queries or keys are projected, concat is
 // additive.
@@ -36,17 +30,6 @@ struct AttentionSizes {
   int64_t batch = 0, heads = 0, kv_heads = 0, group = 0, query_len = 0, key_len = 0;
   int64_t head_dim = 0, key_dim = 0, value_dim = 0;  // of queries, keys and values as they are given
   int64_t compared_dim = 0;                          // of queries and keys as kernels compare them
-};
-
-// Rows of queries, keys or values.
-struct HeadRows {
-  const void *data;
-  HeadStrides strides;
-  Dtype dtype;  // f32, f16 or bf16
-
-  [[gnu::always_inline]] const void *head(int64_t batch, int64_t index) const {
-    return element_at(data, dtype, batch * strides.batch + index * strides.head);
-  }
 };
 
 // What a score function reads besides queries and keys.
@@ -154,17 +137,19 @@ struct AttentionProblem {
   return clamp_to(own, -largest_length, largest_length);
 }
 
-// Of a sink, in the unit of scores (logits are scores times `unit`). A finite one beyond what the unit has room for is the
-// largest number, or the least: no score is above, and its log-sum-exp is known.
+// Of a sink, in the unit of scores (logits are scores times `unit`). One above what the unit has room for, infinity too, is the
+// largest number: no score is above it, so all weights are 0 however keys are split, and its log-sum-exp is known. A finite one
+// below is the least number; -infinity is no logit at all.
 [[gnu::always_inline]] inline float sink_in_units(float sink, float unit) {
   const float in_units = sink / unit;
-  if (!__builtin_isinf(in_units) || __builtin_isinf(sink)) return in_units;
+  if (!__builtin_isinf(in_units) || sink == -__builtin_inff()) return in_units;
   return __builtin_copysignf(__FLT_MAX__, in_units);
 }
 
 // The log-sum-exp of a row whose sink that may be, as the sums of the unit have it.
 [[gnu::always_inline]] inline float log_sum_exp_beside(float sink, float unit, float log_sum_exp) {
-  if (!__builtin_isinf(sink / unit) || __builtin_isinf(sink) || !(log_sum_exp < __builtin_inff())) return log_sum_exp;
+  const bool was_changed = __builtin_isinf(sink / unit) && sink != -__builtin_inff();
+  if (!was_changed || !(log_sum_exp < __builtin_inff())) return log_sum_exp;
   const bool alone = sink > 0.0f || log_sum_exp == -__FLT_MAX__ * unit;
   return alone ? sink : log_sum_exp;
 }
@@ -189,12 +174,12 @@ struct AttentionPartial {
 };
 
 // Rows of one key/value head.
-struct RowBlock {
+struct TaskRows {
   int64_t batch, kv_head;
   int64_t row_begin, row_count;
 };
 
-struct AttentionTask : RowBlock {
+struct AttentionTask : TaskRows {
   const AttentionProblem *problem;
   int64_t key_begin, key_end;  // the span of keys this task may attend; all of them unless split
   bool first_split;            // takes part in the sink
@@ -203,7 +188,7 @@ struct AttentionTask : RowBlock {
   float *row_max;
   float *row_scale;
   // What the same thread most often computes next, to be asked for meanwhile. Without rows: not known, or in its caches.
-  RowBlock next;
+  TaskRows next;
   void *kept_weights;  // room for weights that this task writes itself; null: the second pass does, or none are wanted
   void *scratch;
 };

@@ -33,36 +33,35 @@ FOVEA_NOINLINE void take_share(const ScoreTile &tile, float share) {
   }
 }
 
-// The values of a span, or of one as they lie if they are taken in pairs, without the masked ones.
+// `count` values from row `first` on, or what pairs are made of if they are taken in pairs, without the masked ones.
 template <class Path, class Worker>
-FOVEA_INLINE RowSpan harmless_values(Worker &worker, const RowSpan &span, const bool *masked) {
-  const int64_t value_dim = worker.problem.sizes.value_dim;
-  for (int64_t j = 0; j < span.count; ++j) {
-    const void *row = element_at(span.data, span.dtype, j * span.stride);
-    worker.again.attends_finite =
-        worker.again.attends_finite && (masked[j] || rows_are_finite(row, span.dtype, 0, 1, value_dim));
+FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t count, const bool *masked) {
+  const HeadSource &values = worker.values;
+  const Dtype dtype = values.dtype;
+  const int64_t value_dim = values.dim;
+  for (int64_t j = 0; j < count; ++j) {
+    worker.again.attends_finite = worker.again.attends_finite &&
+                                  (masked[j] || rows_are_finite(values.row(first + j), dtype, 0, 1, value_dim));
   }
   if constexpr (Path::takes_pairs) {
     auto *rows = reinterpret_cast<uint16_t *>(worker.harmless);
-    for (int64_t j = 0; j < span.count; ++j) {
+    for (int64_t j = 0; j < count; ++j) {
       const size_t bytes = static_cast<size_t>(value_dim) * sizeof(uint16_t);
       uint16_t *to = rows + j * value_dim;
       if (masked[j]) memset(to, 0, bytes);
-      if (!masked[j]) memcpy(to, span.template row_of<uint16_t>(j), bytes);
+      if (!masked[j]) memcpy(to, values.row(first + j), bytes);
     }
-    if constexpr (Path::few_rows) return {rows, value_dim, span.count, span.dtype};
+    if constexpr (Path::few_rows) return {rows, value_dim, count, dtype};
     float *pairs = worker.harmless + Worker::harmless_keys / 2 * value_dim;
-    pair_rows(rows, value_dim, span.count, value_dim, pairs);
-    return {pairs, value_dim, span.count};
+    pair_rows(rows, value_dim, count, value_dim, pairs);
+    return {pairs, value_dim, count};
   } else {
-    for (int64_t j = 0; j < span.count; ++j) {
+    for (int64_t j = 0; j < count; ++j) {
       float *to = worker.harmless + j * value_dim;
       if (masked[j]) memset(to, 0, static_cast<size_t>(value_dim) * sizeof(float));
-      if (!masked[j]) {
-        widen_rows(element_at(span.data, span.dtype, j * span.stride), span.dtype, 0, 1, value_dim, to, 0);
-      }
+      if (!masked[j]) widen_rows(values.row(first + j), dtype, 0, 1, value_dim, to, 0);
     }
-    return {worker.harmless, value_dim, span.count};
+    return {worker.harmless, value_dim, count};
   }
 }
 
@@ -76,9 +75,8 @@ FOVEA_NOINLINE void add_harmless_values(Worker &worker, typename Worker::Band &b
     part.scores += first * tile.stride;
     part.key += first;
     part.keys = min_of(Worker::harmless_keys - part.key % Worker::harmless_keys, tile.keys - first);
-    const RowSpan given = {worker.values.row(part.key), worker.values.stride, part.keys, worker.values.dtype};
-    Path::add_values(band.out, harmless_values<Path>(worker, given, masked + first), worker.problem.sizes.value_dim, 1,
-                     part, rescale);
+    const RowSpan values = harmless_values<Path>(worker, part.key, part.keys, masked + first);
+    Path::add_values(band.out, values, worker.problem.sizes.value_dim, 1, part, rescale);
     rescale[0] = 1.0f;
     first += part.keys;
   }
@@ -103,8 +101,7 @@ FOVEA_NOINLINE void repair_rows(Worker &worker, bool masked, float *finite) {
     const KeyRange &any = worker.bands[b].table.any;
     if (any.first < any.last) first = min_of(first, worker.first_key(worker.bands[b]));
   }
-  const HeadSource &values = worker.values;
-  if (rows_are_finite(values.row(first), values.dtype, values.stride, worker.last_key - first, values.dim)) {
+  if (worker.values.are_finite(first, worker.last_key)) {
     worker.again = {.goes = true, .share = least_share};
     worker.attend(worker.task.row_begin, worker.task.row_count);
     for (int64_t b = 0; b < worker.band_count; ++b) {

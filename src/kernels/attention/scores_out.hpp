@@ -21,15 +21,15 @@ struct ScoresWorker {
   float *query;
   float *scores;
 
-  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, bool widens) {
-    return score.query_floats(head_dim) + keys * rows + (widens ? keys * head_dim : 0);
+  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, bool copies) {
+    return score.query_floats(head_dim) + keys * rows + (copies ? keys * head_dim : 0);
   }
-  FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
+  FOVEA_INLINE static float *copy_room(const ScoreFunction &score, const AttentionTask &task) {
     return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.compared_dim, false);
   }
 
   FOVEA_INLINE ScoresWorker(const ScoreFunction &score, const AttentionTask &t)
-      : task(t), problem(*t.problem), logits(score, t, widened(score, t)) {
+      : task(t), problem(*t.problem), logits(score, t, copy_room(score, t)) {
     query = static_cast<float *>(task.scratch);
     scores = query + score.query_floats(problem.sizes.compared_dim);
   }

@@ -1,11 +1,14 @@
-// Where the keys or the values of one head come from. Kernels take them in spans:
+// Where the keys or the values of one head come from: all that knows where their rows lie. Kernels take them in spans:
 //
 //   span(first, count)       those rows: where the first lies, how far apart they are, how many, of which type
 //   upcoming(first, count)   the same rows, to be prefetched; a span takes them along, to be asked for while it is read
+//   row(first)               one row
 //
-// Rows of float32 are read where they lie. So are narrower ones by few rows of queries, which read each once and widen it
-// in registers; many rows have a tile widened into scratch, once for all bands of rows that read it. What lies otherwise
-// (pages) can be brought there likewise, and nothing that comes after needs to know.
+// Memory may end within a tile (HeadRows::places), and a tile's keys then are several runs; where tiles begin never depends on
+// runs, so neither do bits. Many rows of queries read each tile often: rows of float32 in one run where they lie, others from a
+// copy in scratch, which is made once for all bands of rows that read it. Few rows of queries read each row once and take it
+// from where it lies, of whichever type, run by run: scores a run at a time (for_each_span), sums of values without an
+// interruption (value_runs). What nothing behind this needs to know, a layout may choose.
 #pragma once
 
 #include "kernels/attention/problem.hpp"
@@ -18,18 +21,85 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+struct HeadSource;
+
 struct RowSpan {
   const void *data;
   int64_t stride;
   int64_t count;
   Dtype dtype = Dtype::f32;
   Upcoming next = {};
+  // Few rows' alone, where a head is in several runs: whose rows they are, and the number of the first. Values then may be in
+  // more than one of them.
+  const HeadSource *source = nullptr;
+  int64_t first = 0;
 
   // Of a span of floats.
   FOVEA_INLINE const float *row(int64_t j) const { return static_cast<const float *>(data) + j * stride; }
   template <class Element>
   FOVEA_INLINE const Element *row_of(int64_t j) const {
     return static_cast<const Element *>(data) + j * stride;
+  }
+
+  // Elements from the first row to the one so many rows on, which is to be asked for meanwhile.
+  template <class Element>
+  FOVEA_INLINE int64_t ahead(int64_t rows) const {
+    return source == nullptr ? rows * stride : bytes_ahead(rows) / static_cast<int64_t>(sizeof(Element));
+  }
+
+  // Two neighbouring elements of 16 bits as one of 32.
+  FOVEA_INLINE RowSpan in_pairs() const {
+    RowSpan pairs = *this;
+    pairs.stride /= 2;
+    pairs.dtype = Dtype::f32;
+    return pairs;
+  }
+
+ private:
+  FOVEA_INLINE int64_t bytes_ahead(int64_t rows) const;
+};
+
+// Values of a piece of a tile where they lie, for sums that run over the ends of memory.
+template <class Element>
+struct ValueRun {
+  const Element *first;
+  int64_t count;
+  int64_t ahead;  // elements to the row that is to be asked for beside one of these
+};
+
+template <class Element>
+struct ValueRuns {
+  const ValueRun<Element> *run;
+  int64_t stride;
+  int64_t next_column = 0;
+
+  // The same rows from column d on.
+  FOVEA_INLINE ValueRuns from(int64_t d) const { return {run, stride, next_column + d}; }
+};
+
+// Walks them.
+template <class Element>
+struct ValueCursor {
+  const ValueRun<Element> *run;
+  int64_t column;
+  const Element *row;
+  int64_t left, ahead;
+
+  FOVEA_INLINE explicit ValueCursor(const ValueRuns<Element> &runs) : run(runs.run), column(runs.next_column) {
+    enter();
+  }
+  FOVEA_INLINE void enter() {
+    row = run->first + column;
+    left = run->count;
+    ahead = run->ahead;
+    ++run;
+  }
+  // So many of `count` rows from `row` on, which lie within a run. Only then is there another if these are not all.
+  FOVEA_INLINE int64_t take(int64_t count) {
+    if (left == 0) enter();
+    const int64_t taken = min_of(count, left);
+    left -= taken;
+    return taken;
   }
 };
 
@@ -70,44 +140,165 @@ FOVEA_NOINLINE inline bool rows_are_finite(const void *from, Dtype dtype, int64_
 }
 
 struct HeadSource {
-  const void *first_row;
+  const HeadRows &rows;
+  int64_t batch, head;
+  const void *first_row;  // of evenly spaced ones
   int64_t stride;
   int64_t dim;
   Dtype dtype;
   RowForm form;
   float *scratch;  // room for a tile of rows, if they are not given as they lie
+  int64_t end = 0;  // rows from here on are not asked for ahead of time where that takes looking for them
   int64_t made_first = 0, made_last = 0;
 
-  FOVEA_INLINE HeadSource(const HeadRows &rows, int64_t batch, int64_t head, int64_t features, RowForm narrow_form,
-                          float *memory)
-      : first_row(rows.head(batch, head)),
-        stride(rows.strides.position),
+  FOVEA_INLINE HeadSource(const HeadRows &given, int64_t batch_entry, int64_t head_index, int64_t features,
+                          RowForm narrow_form, float *memory)
+      : rows(given),
+        batch(batch_entry),
+        head(head_index),
+        first_row(given.evenly_spaced() ? given.head(batch_entry, head_index) : nullptr),
+        stride(given.strides.position),
         dim(features),
-        dtype(rows.dtype),
-        form(is_narrow(rows.dtype) ? narrow_form : RowForm::given),
+        dtype(given.dtype),
+        form(is_widened(given.dtype) ? narrow_form : RowForm::given),
         scratch(memory) {}
 
-  FOVEA_INLINE const void *row(int64_t first) const { return element_at(first_row, dtype, first * stride); }
+  FOVEA_INLINE bool evenly_spaced() const { return rows.evenly_spaced(); }
 
+  FOVEA_INLINE const void *row(int64_t first) const {
+    return evenly_spaced() ? element_at(first_row, dtype, first * stride) : run(first, 1).first;
+  }
+
+  // body(span, first) for each run of them, with the number of its first row.
+  template <class Body>
+  FOVEA_INLINE void for_each_span(int64_t first, int64_t count, const Body &body) const {
+    rows.for_each_run(batch, head, first, count, [&](const RowRun &run, int64_t row) FOVEA_INLINE_BODY {
+      body(RowSpan{run.first, stride, run.count, dtype, {}, evenly_spaced() ? nullptr : this, row}, row);
+    });
+  }
+
+  // Those rows if they are in one run; else without data.
+  FOVEA_INLINE RowSpan whole_span(int64_t first, int64_t count) const {
+    const RowRun whole = evenly_spaced() ? RowRun{row(first), stride, count} : run(first, count);
+    return {whole.count == count ? whole.first : nullptr, stride, count, dtype};
+  }
+
+  // For many rows of queries one span of evenly spaced rows. What few are given may be several runs.
+  template <bool few_rows>
   FOVEA_INLINE RowSpan span(int64_t first, int64_t count) {
-    if (form == RowForm::given) return {row(first), stride, count, dtype};
+    if (evenly_spaced() && form == RowForm::given) return {row(first), stride, count, dtype};
+    if constexpr (few_rows) return {nullptr, stride, count, dtype, {}, this, first};
+    return copied(first, count);
+  }
+
+  // Of `count` rows of a span's, from its j-th on, into room for as many runs.
+  template <class Element>
+  FOVEA_INLINE static ValueRuns<Element> value_runs(const RowSpan &span, int64_t j, int64_t count, int64_t rows_ahead,
+                                                    ValueRun<Element> *room) {
+    if (span.source == nullptr) {
+      room[0] = {span.row_of<Element>(j), count, rows_ahead * span.stride};
+    } else {
+      span.source->list_values(span.first + j, count, rows_ahead, room);
+    }
+    return {room, span.stride};
+  }
+
+  // room: for as many runs, if there may be more than one.
+  FOVEA_INLINE Upcoming upcoming(int64_t first, int64_t count, RowBlock *room) const {
+    if (evenly_spaced()) return {row(first), dtype, stride, dim, count};
+    return upcoming_runs(first, min_of(count, end - first), room);
+  }
+
+  // Whether all elements of rows [first, last) are.
+  FOVEA_NOINLINE bool are_finite(int64_t first, int64_t last) const {
+    bool finite = true;
+    for_each_span(first, last - first, [&](const RowSpan &span, int64_t) {
+      finite = finite && rows_are_finite(span.data, dtype, stride, span.count, dim);
+    });
+    return finite;
+  }
+
+  // Bytes from a row to the one that is to be asked for beside it: none if nobody may know where that is.
+  FOVEA_NOINLINE int64_t bytes_ahead(int64_t first, int64_t count) const {
+    if (first + count >= end) return 0;
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(run(first + count, 1).first) -
+                                reinterpret_cast<uintptr_t>(run(first, 1).first));
+  }
+
+ private:
+  FOVEA_INLINE RowRun run(int64_t first, int64_t count) const { return rows.run(batch, head, first, count); }
+
+  FOVEA_INLINE RowSpan copied(int64_t first, int64_t count) {
     const int64_t last = first + count;
     // A pair that only begins within the span must not bring what lies behind it.
     const bool cuts_pair = form == RowForm::pairs && last != made_last && last % 2 != 0;
     if (first < made_first || last > made_last || cuts_pair) {
+      if (form == RowForm::given) {
+        const RowSpan whole = whole_span(first, count);
+        if (whole.data != nullptr) return whole;
+      }
       made_first = first;
       made_last = last;
-      if (form == RowForm::pairs) {
-        pair_rows(row(first), stride, count, dim, scratch);
+      if (evenly_spaced()) {
+        copy_run({row(first), stride, count}, scratch);
       } else {
-        widen_rows(row(first), dtype, stride, count, dim, scratch, dim);
+        copy_runs(first, count);
       }
     }
     const int64_t ahead = (first - made_first) / (form == RowForm::pairs ? 2 : 1);
+    if (form == RowForm::given) return {element_at(scratch, dtype, ahead * dim), dim, count, dtype};
     return {scratch + ahead * dim, dim, count, Dtype::f32};
   }
-  FOVEA_INLINE Upcoming upcoming(int64_t first, int64_t count) const { return {row(first), dtype, stride, dim, count}; }
+
+  FOVEA_INLINE void copy_run(const RowRun &from, float *to) const {
+    if (form == RowForm::pairs) {
+      pair_rows(from.first, from.stride, from.count, dim, to);
+    } else {
+      widen_rows(from.first, dtype, from.stride, from.count, dim, to, dim);
+    }
+  }
+
+  // As they lie, one row after the other.
+  FOVEA_INLINE void gather(int64_t first, int64_t count, void *to) const {
+    const auto bytes = static_cast<size_t>(dim * bytes_of(dtype));
+    for_each_span(first, count, [&](const RowSpan &span, int64_t at) FOVEA_INLINE_BODY {
+      for (int64_t j = 0; j < span.count; ++j) {
+        memcpy(element_at(to, dtype, (at - first + j) * dim), element_at(span.data, dtype, j * stride), bytes);
+      }
+    });
+  }
+
+  FOVEA_NOINLINE void copy_runs(int64_t first, int64_t count) const {
+    if (form == RowForm::given) return gather(first, count, scratch);
+    if (form == RowForm::pairs) {  // which may lie in two runs
+      float *behind = scratch + ceil_div(count, 2) * dim;
+      gather(first, count, behind);
+      return copy_run({behind, dim, count}, scratch);
+    }
+    for_each_span(first, count, [&](const RowSpan &span, int64_t at) {
+      copy_run({span.data, stride, span.count}, scratch + (at - first) * dim);
+    });
+  }
+
+  FOVEA_NOINLINE Upcoming upcoming_runs(int64_t first, int64_t count, RowBlock *room) const {
+    if (count <= 0) return {};
+    int64_t blocks = 0;
+    for_each_span(first, count, [&](const RowSpan &span, int64_t) { room[blocks++] = {span.data, span.count}; });
+    Upcoming next(room[0].first, dtype, stride, dim, room[0].count);
+    next.more = room + 1;
+    next.more_count = blocks - 1;
+    return next;
+  }
+
+  template <class Element>
+  FOVEA_NOINLINE void list_values(int64_t first, int64_t count, int64_t rows_ahead, ValueRun<Element> *room) const {
+    for_each_span(first, count, [&](const RowSpan &span, int64_t) {
+      *room++ = {span.row_of<Element>(0), span.count, span.ahead<Element>(rows_ahead)};
+    });
+  }
 };
+
+FOVEA_INLINE int64_t RowSpan::bytes_ahead(int64_t rows) const { return source->bytes_ahead(first, rows); }
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

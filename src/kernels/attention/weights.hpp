@@ -32,16 +32,16 @@ struct WeightsWorker {
   float *scores;
   float *line;  // [rows][keys], the tile in row-major order
 
-  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, bool widens) {
-    return score.query_floats(head_dim) + 2 * keys * rows + (widens ? keys * head_dim : 0);
+  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, bool copies) {
+    return score.query_floats(head_dim) + 2 * keys * rows + (copies ? keys * head_dim : 0);
   }
 
-  FOVEA_INLINE static float *widened(const ScoreFunction &score, const AttentionTask &task) {
+  FOVEA_INLINE static float *copy_room(const ScoreFunction &score, const AttentionTask &task) {
     return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.compared_dim, false);
   }
 
   FOVEA_INLINE WeightsWorker(const ScoreFunction &score, const AttentionTask &t)
-      : task(t), problem(*t.problem), logits(score, t, widened(score, t)), exponent(logits.scale.exponent_scale) {
+      : task(t), problem(*t.problem), logits(score, t, copy_room(score, t)), exponent(logits.scale.exponent_scale) {
     query = static_cast<float *>(task.scratch);
     scores = query + score.query_floats(problem.sizes.compared_dim);
     line = scores + keys * rows;

@@ -70,7 +70,7 @@ FOVEA_INLINE void gather_elements(const T *from, int64_t stride, int64_t count, 
 FOVEA_NOINLINE inline __m512i elements_of(const MatmulTask &task, int64_t row, int64_t k, int64_t count) {
   const int64_t stride = task.a_column_stride;
   const void *from = element_at(task.a, task.a_dtype, row * task.a_row_stride + k * stride);
-  if (is_narrow(task.a_dtype)) {
+  if (bytes_of(task.a_dtype) == 2) {
     if (stride == 1) return load_elements(static_cast<const uint16_t *>(from), count);
     alignas(64) uint16_t elements[step_terms];
     gather_elements(static_cast<const uint16_t *>(from), stride, count, elements);
@@ -86,7 +86,7 @@ FOVEA_NOINLINE inline __m512i elements_of(const MatmulTask &task, int64_t row, i
 FOVEA_NOINLINE inline void copy_left(const MatmulTask &task, int64_t row, int64_t rows, int64_t k, int64_t depth,
                                      char *to) {
   const int64_t tile_stride = ceil_div(depth, step_terms) * tile_bytes;
-  if (is_narrow(task.a_dtype) && task.a_row_stride == 1 && task.a_column_stride != 1) {
+  if (bytes_of(task.a_dtype) == 2 && task.a_row_stride == 1 && task.a_column_stride != 1) {
     for (int64_t r = 0; r < rows; r += tile_edge, to += tile_stride) {
       for (int64_t d = 0; d < depth; d += step_terms) {
         const auto *from = static_cast<const uint16_t *>(task.a) + row + r + (k + d) * task.a_column_stride;
@@ -96,7 +96,7 @@ FOVEA_NOINLINE inline void copy_left(const MatmulTask &task, int64_t row, int64_
     }
     return;
   }
-  const bool as_they_lie = is_narrow(task.a_dtype) && task.a_column_stride == 1;
+  const bool as_they_lie = bytes_of(task.a_dtype) == 2 && task.a_column_stride == 1;
   for (int64_t r = 0; r < rows; ++r) {
     char *at = to + r / tile_edge * tile_stride + r % tile_edge * tile_row_bytes;
     int64_t d = 0;

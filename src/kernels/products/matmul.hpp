@@ -112,7 +112,7 @@ FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum) {
 template <int rows, int vectors>
 FOVEA_INLINE bool finishes(const MatmulTask &task) {
   return task.activation != Activation::none || task.residual != nullptr || task.scale != 1.0f ||
-         (!rounds_in_registers<rows, vectors> && is_narrow(task.out_dtype));
+         (!rounds_in_registers<rows, vectors> && is_widened(task.out_dtype));
 }
 
 // What sums become of which nothing more is added up; each unit says whose code that is (products/finish.hpp).

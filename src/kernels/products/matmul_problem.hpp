@@ -83,7 +83,7 @@ struct MatmulKernels {
   Dtype rows_dtype = Dtype::f32;  // of copies
 
   // Elements of a row's copy: bfloat16 in pairs, the last one with a zero.
-  int64_t copied_depth(int64_t depth) const { return is_narrow(rows_dtype) ? round_up(depth, 2) : depth; }
+  int64_t copied_depth(int64_t depth) const { return bytes_of(rows_dtype) == 2 ? round_up(depth, 2) : depth; }
 };
 
 // Deeper ones do not fit the address space, and sizes below it can be computed with.

@@ -28,7 +28,7 @@ struct FloatsOf {
   alignas(64) float room[row_panels * panel_columns];
   const float *operator()(const void *row, Dtype dtype, int64_t first, int64_t count) {
     if (row == nullptr) return nullptr;
-    if (!is_narrow(dtype)) return static_cast<const float *>(row) + first;
+    if (!is_widened(dtype)) return static_cast<const float *>(row) + first;
     widen_rows(element_at(row, dtype, first), dtype, 0, 1, count, room, 0);
     return room;
   }
@@ -49,7 +49,7 @@ struct FloatsOf {
 //   offset(k)               32-bit words before what element k of a row meets, k even
 //   sum(block, ...)         block = sum_k a(r, k) b[k][v]; where block has more registers than a panel, of several panels
 struct FloatRows {
-  static bool reads_in_place(const MatmulTask &task) { return !is_narrow(task.a_dtype) && task.a_column_stride == 1; }
+  static bool reads_in_place(const MatmulTask &task) { return !is_widened(task.a_dtype) && task.a_column_stride == 1; }
   static int64_t left_stride(const MatmulTask &task) { return task.a_row_stride; }
   static int64_t left_depth(int64_t depth) { return depth; }
 
@@ -57,7 +57,7 @@ struct FloatRows {
     const int64_t stride = rows.a_column_stride;
     const void *from = element_at(rows.a, rows.a_dtype, row * rows.a_row_stride);
     if (stride == 1) return widen_rows(from, rows.a_dtype, 0, 1, rows.depth, to, 0);
-    if (!is_narrow(rows.a_dtype)) {
+    if (!is_widened(rows.a_dtype)) {
       for (int64_t i = 0; i < rows.depth; ++i) to[i] = static_cast<const float *>(from)[i * stride];
       return;
     }
@@ -163,7 +163,7 @@ using Bfloat16Panel = NarrowPanel<Bfloat16Rows>;
 using Float16Panel = NarrowPanel<Float16Rows>;
 
 inline int64_t matmul_panel_floats(int64_t depth, Dtype dtype) {
-  return (is_narrow(dtype) ? ceil_div(depth, 2) : depth) * panel_columns;
+  return (bytes_of(dtype) == 2 ? ceil_div(depth, 2) : depth) * panel_columns;
 }
 
 // b transposed in memory (columns contiguous): squares of registers are transposed.
@@ -284,7 +284,7 @@ inline void pack_narrowed(const MatmulPack &pack) {
 
 inline void matmul_pack(const MatmulPack &pack) {
   if (pack.narrows) return pack_narrowed(pack);
-  is_narrow(pack.dtype) ? pack_halves(pack) : pack_floats(pack);
+  bytes_of(pack.dtype) == 2 ? pack_halves(pack) : pack_floats(pack);
 }
 
 }  // namespace

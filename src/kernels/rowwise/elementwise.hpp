@@ -65,7 +65,7 @@ FOVEA_INLINE void map_pairs(const ElementRun &run, const Function &function) {
   run.x_type == Dtype::bf16 ? map(Type<Bfloat16>{}) : map(Type<Float16>{});
 }
 
-FOVEA_INLINE bool goes_by_pairs(const ElementRun &run) { return run.x_type == run.out_type && is_narrow(run.x_type); }
+FOVEA_INLINE bool goes_by_pairs(const ElementRun &run) { return run.x_type == run.out_type && is_widened(run.x_type); }
 #endif
 
 // From one type to another piece by piece, as floats.

@@ -342,7 +342,7 @@ FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
 void softmax_rows(const SoftmaxRows &rows) {
   alignas(64) float room[most_waiting_powers];
 #if defined(__x86_64__)
-  const int64_t bytes = rows.key_len * (is_narrow(rows.x_type) ? 2 : 4);
+  const int64_t bytes = rows.key_len * bytes_of(rows.x_type);
   if (rows.stream && bytes <= most_streamed_bytes && rows.x_type == rows.out_type) {
     return with_element(rows.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {
       softmax_past_caches<typename T::Element>(rows, room);

@@ -18,7 +18,7 @@ constexpr bool converts_quickly = false;
 // false if it is not.
 template <class Body>
 FOVEA_INLINE bool with_kernel_of(bool all_have, Dtype dtype, const Body &body) {
-  if (!all_have || (is_narrow(dtype) && !converts_quickly)) return false;
+  if (!all_have || (is_widened(dtype) && !converts_quickly)) return false;
   if constexpr (converts_quickly) {
     with_element(dtype, body);
   } else {

@@ -101,7 +101,7 @@ struct AdditiveFewRows : FewRowsValues {
 
   template <UnitForm form>
   FOVEA_NOINLINE static void score_streams(const ScoreJob<tile_rows> &job) {
-    const int64_t ahead = keys_ahead(padded_units(job.problem.sizes.compared_dim)) * job.keys.stride;
+    const int64_t ahead = job.keys.ahead<float>(keys_ahead(padded_units(job.problem.sizes.compared_dim)));
     const int64_t stream_keys = job.tile.keys / streams;
     for (int64_t j = 0; j < stream_keys; ++j) {
       score_keys<form>(job, {j, j + stream_keys, j + 2 * stream_keys, j + 3 * stream_keys}, ahead);

@@ -66,9 +66,8 @@ struct DotPairs : PairValues {
   template <class Terms, class Scores>
   FOVEA_INLINE static void sum(const Scores &scores, Block<Scores::keys, Scores::vectors> &block, const float *query) {
     const int64_t depth = scores.job.problem.sizes.compared_dim / 2;
-    const int64_t stride = scores.job.keys.stride / 2;
-    const auto *keys = static_cast<const float *>(scores.job.keys.data) + scores.j * stride;
-    scores.template sum<Terms, 2>(block, keys, stride, query, depth);
+    const RowSpan keys = scores.job.keys.in_pairs();
+    scores.template sum<Terms, 2>(block, keys.row(scores.j), keys.stride, query, depth);
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {

@@ -51,8 +51,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
     if (takes_all(job.table)) return DotPairsTogether::score(job);
-    RowSpan keys = job.keys;
-    keys.stride /= 2;
+    const RowSpan keys = job.keys.in_pairs();
     for_each_row_group<most_rows>(job.table.count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       score_group<float, decltype(group)::value>(job.query, keys, job.problem.sizes.compared_dim / 2, row,
                                                  pass_of<most_rows, uint16_t>(row, job.table.count), job.tile);
@@ -82,21 +81,20 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
 
   // `registers` of 32 values each for `group` rows, of which the last has `width`.
   template <int group, int registers>
-  FOVEA_INLINE static void add_columns(float *out, const uint16_t *values, int64_t value_stride, int64_t padded,
-                                       int64_t row, Pass pass, const ScoreTile &tile, const float *rescale,
-                                       int64_t width) {
+  FOVEA_INLINE static void add_columns(float *out, const ValueRuns<uint16_t> &values, int64_t padded, int64_t row,
+                                       Pass pass, const ScoreTile &tile, const float *rescale, int64_t width) {
     Block<group, 2 * registers> sum;
     sum.clear();
     const float *weight = tile.scores + row;
-    const int64_t far = keys_ahead(padded) * value_stride;
+    const int64_t stride = values.stride;
     const auto load_values = [&](const uint16_t *at, auto v) FOVEA_INLINE_BODY {
       constexpr bool last = decltype(v)::value + 1 == registers;
       return last ? load_first_elements(at + v * wide, width) : _mm512_loadu_si512(at + v * wide);
     };
-    const auto add = [&](const auto &second) FOVEA_INLINE_BODY {
+    const auto add = [&](const uint16_t *first, const auto &second) FOVEA_INLINE_BODY {
       PairRegisters value[registers];
       unroll<registers>([&](auto v)
-                            FOVEA_INLINE_BODY { value[v] = join_in_quarters(load_values(values, v), second(v)); });
+                            FOVEA_INLINE_BODY { value[v] = join_in_quarters(load_values(first, v), second(v)); });
       unroll<group>([&](auto r) FOVEA_INLINE_BODY {
         const Float w(weight[r]);
         unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
@@ -106,16 +104,31 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
         });
       });
     };
-    for (int64_t j = 0; j + 1 < tile.keys; j += 2, values += 2 * value_stride, weight += tile.stride) {
-      if (pass.template asks_at<group>(j)) {
-        unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
-          prefetch_line<2>(values + far + v * wide);
-          prefetch_line<2>(values + far + value_stride + v * wide);
-        });
+    ValueCursor<uint16_t> from(values);
+    for (int64_t j = 0; j < tile.keys;) {
+      const int64_t end = j + from.take(tile.keys - j);
+      for (; j + 1 < end; j += 2, from.row += 2 * stride, weight += tile.stride) {
+        if (pass.template asks_at<group>(j)) {
+          unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+            prefetch_line<2>(from.row + from.ahead + v * wide);
+            prefetch_line<2>(from.row + from.ahead + stride + v * wide);
+          });
+        }
+        add(from.row, [&](auto v) FOVEA_INLINE_BODY { return load_values(from.row + stride, v); });
       }
-      add([&](auto v) FOVEA_INLINE_BODY { return load_values(values + value_stride, v); });
+      if (j == end) continue;
+      // Memory ends, or the tile does, between the two of a pair.
+      const uint16_t *first = from.row;
+      if (++j < tile.keys) {
+        from.take(1);
+        add(first, [&](auto v) FOVEA_INLINE_BODY { return load_values(from.row, v); });
+        from.row += stride;
+        ++j;
+      } else {
+        add(first, [](auto) FOVEA_INLINE_BODY { return _mm512_setzero_si512(); });
+      }
+      weight += tile.stride;
     }
-    if (tile.keys % 2 != 0) add([](auto) FOVEA_INLINE_BODY { return _mm512_setzero_si512(); });
     unroll<group>([&](auto r) FOVEA_INLINE_BODY {
       const Float factor(rescale[row + r]);
       unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
@@ -130,7 +143,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     });
   }
 
-  FOVEA_NOINLINE static void add_piece(float *out, const uint16_t *values, int64_t value_stride, int64_t value_dim,
+  FOVEA_NOINLINE static void add_piece(float *out, const ValueRuns<uint16_t> &values, int64_t value_dim,
                                        int64_t row_count, const ScoreTile &tile, const float *rescale) {
     const int64_t padded = round_up(value_dim, lanes);
     for_each_block<1>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
@@ -141,11 +154,11 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
       int64_t d = 0;
       if constexpr (rows <= 4) {
         for (; d + 2 * wide <= value_dim; d += 2 * wide) {
-          add_columns<rows, 2>(out + d, values + d, value_stride, padded, row, pass, tile, rescale, wide);
+          add_columns<rows, 2>(out + d, values.from(d), padded, row, pass, tile, rescale, wide);
         }
       }
       for (; d < value_dim; d += wide) {
-        add_columns<rows, 1>(out + d, values + d, value_stride, padded, row, pass, tile, rescale,
+        add_columns<rows, 1>(out + d, values.from(d), padded, row, pass, tile, rescale,
                              min_of(wide, value_dim - d));
       }
     });
@@ -161,7 +174,9 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
       piece.scores = tile.scores + j / 2 * tile.stride;
       piece.key = tile.key + j;
       piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
-      add_piece(out, values.row_of<uint16_t>(j), values.stride, value_dim, row_count, piece, j == 0 ? rescale : ones);
+      ValueRun<uint16_t> room[value_keys];
+      add_piece(out, HeadSource::value_runs(values, j, piece.keys, keys_ahead(round_up(value_dim, lanes)), room),
+                value_dim, row_count, piece, j == 0 ? rescale : ones);
     }
   }
 };

@@ -31,13 +31,12 @@ struct DotPairsTogether {
     }
   }
 
-  // Of `keys` keys, each three neighbours `apart` keys after those before; scores lie likewise, `score_stride` floats from
+  // Of `keys` keys, `far` floats before what to ask for, each three neighbours `apart` keys after those before; scores lie likewise, `score_stride` floats from
   // key to key. What a key's row lacks of a whole step counts as 0.
   template <int registers, int keys>
-  FOVEA_INLINE static void score_keys(const float *query, const float *first_key, int64_t stride, int64_t apart,
-                                      int64_t pairs, float *scores, int64_t score_stride) {
+  FOVEA_INLINE static void score_keys(const float *query, const float *first_key, int64_t stride, int64_t far,
+                                      int64_t apart, int64_t pairs, float *scores, int64_t score_stride) {
     RowPointers<keys, Order::row_major> key(first_key, stride, apart * stride);
-    const int64_t far = FewRowsValues::keys_ahead(pairs) * stride;
     Block<keys, registers> sum;
     const auto add = [&](const auto &load_parts) FOVEA_INLINE_BODY {
       Float q[registers];
@@ -76,18 +75,18 @@ struct DotPairsTogether {
   template <int registers>
   FOVEA_INLINE static void score_streams(const ScoreJob<tile_rows> &job, int64_t pairs) {
     constexpr int block = registers <= 2 ? 12 : 6;
-    const auto *keys = static_cast<const float *>(job.keys.data);
-    const int64_t stride = job.keys.stride / 2;
+    const RowSpan keys = job.keys.in_pairs();
+    const int64_t far = keys.ahead<float>(FewRowsValues::keys_ahead(pairs));
     const int64_t score_stride = job.tile.stride;
     const int64_t stream_keys = job.tile.keys / block * 3;
     for (int64_t j = 0; j < stream_keys; j += 3) {
-      score_keys<registers, block>(job.query, keys + j * stride, stride, stream_keys, pairs,
+      score_keys<registers, block>(job.query, keys.row(j), keys.stride, far, stream_keys, pairs,
                                    job.tile.scores + j * score_stride, score_stride);
     }
     const int64_t streamed = stream_keys * (block / 3);
     for_each_block<registers>(job.tile.keys - streamed, [&](auto count, int64_t offset) FOVEA_INLINE_BODY {
       const int64_t j = streamed + offset;
-      score_keys<registers, decltype(count)::value>(job.query, keys + j * stride, stride, 3, pairs,
+      score_keys<registers, decltype(count)::value>(job.query, keys.row(j), keys.stride, far, 3, pairs,
                                                     job.tile.scores + j * score_stride, score_stride);
     });
   }

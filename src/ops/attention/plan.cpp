@@ -80,13 +80,13 @@ bool leaves_caches(const AttentionProblem &problem) {
 
 Status plan_memory(AttentionPlan *plan) {
   const AttentionSizes &sizes = plan->problem.sizes;
-  const bool widens = is_narrow(plan->problem.key.dtype) || is_narrow(plan->problem.value.dtype);
+  const bool copies = plan->problem.key.are_copied() || plan->problem.value.are_copied();
   const TaskGrid &grid = plan->grid;
   const int64_t heads = grid.heads();
   MemoryLayout layout;
-  int64_t scratch = grid.kernels->scratch_floats(sizes.compared_dim, sizes.value_dim, widens);
+  int64_t scratch = grid.kernels->scratch_floats(sizes.compared_dim, sizes.value_dim, copies);
   if (plan->passes != nullptr) {
-    scratch = std::max(scratch, plan->passes->scratch_floats(sizes.compared_dim, sizes.value_dim, widens));
+    scratch = std::max(scratch, plan->passes->scratch_floats(sizes.compared_dim, sizes.value_dim, copies));
   }
   plan->scratch = layout.add_copies<float>(plan->workers, scratch);
   if (grid.splits > 1) {
@@ -113,7 +113,7 @@ Status plan_memory(AttentionPlan *plan) {
 }
 
 // Whether keys are read as pairs where they lie, or copied anyway.
-bool keys_in_pairs(const HeadRows &keys) { return keys.dtype == Dtype::f32 || keys.strides.position % 2 == 0; }
+bool keys_in_pairs(const HeadRows &keys) { return keys.dtype == Dtype::f32 || keys.in_whole_pairs(); }
 
 AttentionWish wish_of(const AttentionPlan &plan, const AttentionCall &call, const AttentionProblem &checked) {
   const ScorePlan &score = plan.score;

@@ -80,7 +80,7 @@ struct NewRows {
       const auto element = static_cast<int64_t>(dtype_size(product.rows_dtype));
       keys = layout->add<char>({prepared.batch, prepared.kv_heads, length, prepared.key_dim, element});
     }
-    if (is_narrow(prepared.dtype))
+    if (is_widened(prepared.dtype))
       projected = layout->add<float>({prepared.batch, prepared.kv_heads, length, padded_units(prepared.units)});
   }
 };

@@ -36,7 +36,7 @@ AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &probl
   const TaskCell cell = grid.cell(index);
   AttentionTask task = {};
   task.problem = &problem;
-  static_cast<RowBlock &>(task) = cell.rows;
+  static_cast<TaskRows &>(task) = cell.rows;
   task.key_begin = cell.key_begin;
   task.key_end = cell.key_end;
   task.first_split = cell.split == 0;
@@ -96,7 +96,7 @@ void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, cons
 void average_weights(const AttentionPlan &plan, const Memory &memory, AttentionTask task, int64_t index) {
   const AttentionSizes &sizes = task.problem->sizes;
   for (int64_t head = 0; head < sizes.heads; ++head) {
-    static_cast<RowBlock &>(task) = plan.grid.query_block(index, head, sizes.group);
+    static_cast<TaskRows &>(task) = plan.grid.query_block(index, head, sizes.group);
     set_statistics(memory, (task.batch * sizes.kv_heads + task.kv_head) * plan.grid.rows, &task);
     plan.passes->weights(task);
   }

@@ -28,7 +28,7 @@ Status add_key_scalars(const AttentionSizes &sizes, ScorePlan *plan) {
 // Makes `rows` those of a copy.
 void copy_rows(RowCopy copy, int64_t batch, HeadRows *rows, MemoryLayout *layout, RowCopy *planned) {
   copy.given = *rows;
-  copy.memory = layout->add<char>({batch, copy.heads, copy.length, copy.dim, is_narrow(copy.dtype) ? 2 : 4});
+  copy.memory = layout->add<char>({batch, copy.heads, copy.length, copy.dim, bytes_of(copy.dtype)});
   *rows = {nullptr, packed_strides(copy.heads, copy.length, copy.dim), copy.dtype};
   *planned = copy;
 }
@@ -85,21 +85,20 @@ const MatmulKernels &product_for(const Context &context, const AttentionCall &ca
 
 // What the product reads where it lies.
 void ready_query(const MatmulKernels &product, const AttentionSizes &sizes, int64_t dim, ScorePlan *plan) {
-  if (projected_in_place(product, plan->queries.dtype, plan->queries.strides.position)) return;
+  if (projected_in_place(product, plan->queries)) return;
   copy_rows({.dtype = product.rows_dtype, .heads = sizes.heads, .length = sizes.query_len, .dim = dim}, sizes.batch,
             &plan->queries, &plan->layout, &plan->query_copy);
 }
 
 void ready_key(const MatmulKernels &product, const AttentionSizes &sizes, ScorePlan *plan) {
-  if (projected_in_place(product, plan->keys.dtype, plan->keys.strides.position)) return;
+  if (projected_in_place(product, plan->keys)) return;
   copy_rows({.dtype = product.rows_dtype, .heads = sizes.kv_heads, .length = sizes.key_len, .dim = sizes.key_dim},
             sizes.batch, &plan->keys, &plan->layout, &plan->key_copy);
 }
 
 // What a projection leaves of them.
 void set_projected(int64_t heads, int64_t length, int64_t row, HeadRows *rows) {
-  rows->strides = packed_strides(heads, length, row);
-  rows->dtype = Dtype::f32;
+  *rows = {rows->data, packed_strides(heads, length, row), Dtype::f32};
 }
 
 // Queries through a weight, whose panels are made for this call or lie in prepared keys.

@@ -33,15 +33,18 @@ void NormTasks::run(int64_t task) const {
   const int64_t head = task / blocks;
   const int64_t last = problem->outputs.wants_all_keys() ? problem->sizes.key_len
                                                          : longest_valid_len(*problem, head / problem->sizes.kv_heads);
-  const HeadRows &keys = problem->key;
-  kernels->attention_of(ScoreKind::gaussian)
-      .squared_norms({.rows = element_at(keys.head(head / problem->sizes.kv_heads, head % problem->sizes.kv_heads),
-                                         keys.dtype, begin * keys.strides.position),
-                      .dtype = keys.dtype,
-                      .stride = problem->key.strides.position,
-                      .count = std::clamp<int64_t>(last - begin, 0, norms_per_task),
-                      .dim = problem->sizes.compared_dim,
-                      .out = norms + head * problem->sizes.key_len + begin});
+  float *out = norms + head * problem->sizes.key_len;
+  problem->key.for_each_run(head / problem->sizes.kv_heads, head % problem->sizes.kv_heads, begin,
+                            std::clamp<int64_t>(last - begin, 0, norms_per_task),
+                            [&](const RowRun &run, int64_t first) {
+                              kernels->attention_of(ScoreKind::gaussian)
+                                  .squared_norms({.rows = run.first,
+                                                  .dtype = problem->key.dtype,
+                                                  .stride = run.stride,
+                                                  .count = run.count,
+                                                  .dim = problem->sizes.compared_dim,
+                                                  .out = out + first});
+                            });
 }
 
 int64_t CopyTasks::count() const { return batch * copy.heads * ceil_div(copy.length, copied_per_task); }
@@ -52,19 +55,24 @@ void CopyTasks::run(int64_t task) const {
   const int64_t head = task / blocks;
   HeadRows given = copy.given;
   given.data = data;
-  const int64_t stride = given.strides.position;
-  const void *from = element_at(given.head(head / copy.heads, head % copy.heads), given.dtype, begin * stride);
-  void *rows = element_at(to, copy.dtype, (head * copy.length + begin) * copy.dim);
-  const int64_t count = std::min(copied_per_task, copy.length - begin);
+  given.for_each_run(head / copy.heads, head % copy.heads, begin, std::min(copied_per_task, copy.length - begin),
+                     [&](const RowRun &run, int64_t first) {
+                       copy_run(run, element_at(to, copy.dtype, (head * copy.length + first) * copy.dim));
+                     });
+}
+
+void CopyTasks::copy_run(const RowRun &run, void *rows) const {
+  const Dtype given = copy.given.dtype;
   if (copy.dtype == Dtype::f32) {
-    kernels->rowwise->widen_rows(from, given.dtype, stride, count, copy.dim, static_cast<float *>(rows), copy.dim);
-    if (factor != 1.0) multiply(static_cast<float *>(rows), count * copy.dim, factor);
+    kernels->rowwise->widen_rows(run.first, given, run.stride, run.count, copy.dim, static_cast<float *>(rows),
+                                 copy.dim);
+    if (factor != 1.0) multiply(static_cast<float *>(rows), run.count * copy.dim, factor);
     return;
   }
-  for (int64_t r = 0; r < count; ++r) {
-    const void *row = element_at(from, given.dtype, r * stride);
+  for (int64_t r = 0; r < run.count; ++r) {
+    const void *row = element_at(run.first, given, r * run.stride);
     void *its = element_at(rows, copy.dtype, r * copy.dim);
-    if (given.dtype == copy.dtype) {
+    if (given == copy.dtype) {
       std::memcpy(its, row, static_cast<size_t>(copy.dim) * dtype_size(copy.dtype));
     } else {
       kernels->rowwise->narrow_row(static_cast<const float *>(row), copy.dim, its, copy.dtype);

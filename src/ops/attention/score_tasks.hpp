@@ -28,6 +28,9 @@ struct CopyTasks {
 
   int64_t count() const;
   void run(int64_t task) const;
+
+ private:
+  void copy_run(const RowRun &run, void *rows) const;
 };
 
 class ScoreTasks {

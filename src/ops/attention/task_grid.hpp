@@ -8,7 +8,7 @@ namespace fovea {
 
 // A task's rows and keys.
 struct TaskCell {
-  RowBlock rows;
+  TaskRows rows;
   int64_t head;   // among [entry][kv_head]
   int64_t split;  // of the keys
   int64_t key_begin, key_end;
@@ -64,7 +64,7 @@ struct TaskGrid {
   int64_t query_tasks() const { return entries * query_blocks(); }
 
   // Their rows in one head.
-  RowBlock query_block(int64_t task, int64_t head, int64_t heads_each) const {
+  TaskRows query_block(int64_t task, int64_t head, int64_t heads_each) const {
     const int64_t query = task % query_blocks() * rows_per_task;
     return {.batch = task / query_blocks(),
             .kv_head = head / heads_each,

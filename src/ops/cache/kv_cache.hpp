@@ -35,7 +35,7 @@ namespace fovea {
 
 // The types that keys and values may be kept in.
 constexpr bool is_cached_dtype(fovea_dtype dtype) {
-  return dtype == FOVEA_F32 || dtype == FOVEA_F16 || dtype == FOVEA_BF16;
+  return is_number(static_cast<Dtype>(dtype));
 }
 
 // Positions [first, first + count) of the keys, or of the values, as [B,Hkv,count,dim].

@@ -39,7 +39,7 @@ void encode_block(const Call &call, const PositionRows &rows, const PositionBloc
   double positions[most_positions_per_block];
   EncodingRows encoding = encoding_of(call, block, frequencies, positions);
   encoding.stream = call.stream;
-  rows.for_each_run(block, [&](const RowRun &run) {
+  rows.for_each_run(block, [&](const PositionRun &run) {
     encoding.x = call.x == nullptr ? nullptr : element_at(call.x, call.x_type, run.x_offset);
     encoding.x_type = call.x_type;
     encoding.x_stride = run.x_stride;
@@ -59,7 +59,7 @@ void add_block(const Call &call, const PositionRows &rows, const PositionBlock &
   encoding.out_type = Dtype::f32;
   encoding.out_stride = call.dim;
   call.context->kernels->rowwise->encode_rows(encoding);
-  rows.for_each_run(block, [&](const RowRun &run) {
+  rows.for_each_run(block, [&](const PositionRun &run) {
     call.context->kernels->rowwise->add_rows(
         {.x = element_at(call.x, call.x_type, run.x_offset),
          .x_type = call.x_type,

@@ -22,7 +22,7 @@ struct Call : RotaryArguments {
 };
 
 void rotate_block(const Call &call, const PositionRows &rows, const PositionBlock &block, const float *table) {
-  rows.for_each_run(block, [&](const RowRun &run) {
+  rows.for_each_run(block, [&](const PositionRun &run) {
     call.context->kernels->rowwise->rotate_rows({.x = element_at(call.x, call.x_type, run.x_offset),
                                                  .x_type = call.x_type,
                                                  .x_stride = run.x_stride,

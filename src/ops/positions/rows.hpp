@@ -17,7 +17,7 @@ namespace fovea {
 constexpr int64_t most_positions_per_block = 256;
 
 // Rows a fixed step apart, along L or along the innermost axis of the entries.
-struct RowRun {
+struct PositionRun {
   int64_t x_offset, x_stride;
   int64_t out_offset, out_stride;
   int64_t count;
@@ -91,7 +91,7 @@ class PositionRows {
   void runs_along_positions(const PositionBlock &block, int64_t x_start, int64_t out_start, const Visit &visit) const {
     RowCursor cursor(entries_, block.first_entry);
     for (int64_t entry = 0; entry < block.entry_count; ++entry, cursor.next()) {
-      visit(RowRun{.x_offset = x_start + cursor.x_offset(),
+      visit(PositionRun{.x_offset = x_start + cursor.x_offset(),
                    .x_stride = x_stride_,
                    .out_offset = out_start + cursor.out_offset(),
                    .out_stride = out_stride_,
@@ -111,7 +111,7 @@ class PositionRows {
     for (int64_t entry = block.first_entry; entry < end;) {
       const RowCursor cursor(entries_, entry);
       const int64_t count = std::min(end - entry, entries_.shape[inner] - cursor.index(inner));
-      visit(RowRun{.x_offset = x_start + cursor.x_offset(),
+      visit(PositionRun{.x_offset = x_start + cursor.x_offset(),
                    .x_stride = entries_.x_strides[inner],
                    .out_offset = out_start + cursor.out_offset(),
                    .out_stride = entries_.out_strides[inner],

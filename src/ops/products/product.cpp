@@ -107,7 +107,7 @@ ProductTasks::ProductTasks(const Product &product, const ProductData &data, int 
 // All rows at once, so that the matrix is read once, in runs of columns that are long enough to be read as streams.
 void ProductTasks::cut_few_rows(int workers) {
   constexpr int64_t least_bytes = 1024;
-  const int64_t least_columns = least_bytes / (is_narrow(product_.matrix.dtype) ? 2 : 4);
+  const int64_t least_columns = least_bytes / bytes_of(product_.matrix.dtype);
   rows_per_task_ = inner_;
   blocks_ = 1;
   row_tasks_ = product_.rows / inner_;
@@ -280,7 +280,7 @@ void run_product(const Context &context, const Product &product, const ProductDa
   const ProductMatrix &matrix = product.matrix;
   const double words =
       static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns) * static_cast<double>(matrix.count);
-  const double reading = words / (is_narrow(matrix.panel_dtype()) ? 4.0 : 2.0);
+  const double reading = words / (bytes_of(matrix.panel_dtype()) == 2 ? 4.0 : 2.0);
   const double packing = data.matrix == nullptr || matrix.in_place ? 0.0 : packing_cycles(*product.kernels, matrix);
   const int workers = workers_for(context, std::max(product_cycles(product), reading) + packing);
   ProductData part = data;

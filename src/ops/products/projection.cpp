@@ -7,7 +7,11 @@ const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const P
 }
 
 bool projected_in_place(const MatmulKernels &kernels, Dtype x, int64_t stride) {
-  return x == kernels.rows_dtype && (!is_narrow(x) || stride % 2 == 0);  // whole pairs
+  return x == kernels.rows_dtype && (bytes_of(x) != 2 || stride % 2 == 0);  // whole pairs
+}
+
+bool projected_in_place(const MatmulKernels &kernels, const HeadRows &rows) {
+  return rows.evenly_spaced() && projected_in_place(kernels, rows.dtype, rows.strides.position);
 }
 
 bool plan_projection(const MatmulKernels &kernels, const ProjectionRows &rows, const ProductMatrix &weight,

@@ -22,6 +22,7 @@ const MatmulKernels &projection_kernels(const Kernels &kernels, Dtype x, const P
 // Whether these kernels take rows of that type, so many elements apart, where they lie: others are to be copied, as rows_dtype,
 // next to each other.
 bool projected_in_place(const MatmulKernels &kernels, Dtype x, int64_t stride);
+bool projected_in_place(const MatmulKernels &kernels, const HeadRows &rows);
 
 // Rows are of the kernels' rows_dtype. False if the sizes overflow.
 [[nodiscard]] bool plan_projection(const MatmulKernels &kernels, const ProjectionRows &rows,

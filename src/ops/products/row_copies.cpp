@@ -15,7 +15,7 @@ int64_t product_or_most(int64_t a, int64_t b) {
 
 int64_t row_words(const Product &product) {
   const int64_t elements = product.kernels->copied_depth(product.matrix.depth);
-  return is_narrow(product.kernels->rows_dtype) ? elements / 2 : elements;
+  return elements * bytes_of(product.kernels->rows_dtype) / static_cast<int64_t>(sizeof(float));
 }
 
 // Rows along an axis that are not one row again and again.

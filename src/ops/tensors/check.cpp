@@ -137,7 +137,7 @@ Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule) {
                 rule.max_rank);
   }
   const auto expected = static_cast<int32_t>(rule.dtype);
-  if (tensor->dtype != expected && !(rule.narrow && is_narrow(static_cast<Dtype>(tensor->dtype)))) {
+  if (tensor->dtype != expected && !(rule.narrow && is_number(static_cast<Dtype>(tensor->dtype)))) {
     return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected %s%s", rule.name, DtypeName(tensor->dtype).text,
                 DtypeName(expected).text, rule.narrow ? ", FOVEA_F16 or FOVEA_BF16" : "");
   }

@@ -47,7 +47,7 @@ void gather(const float *from, int64_t stride, int64_t count, float *to) {
 
 void gather(const fovea_tensor &vector, void *to) {
   const int64_t stride = vector.strides[0], count = vector.shape[0];
-  if (!is_narrow(static_cast<Dtype>(vector.dtype))) {
+  if (bytes_of(static_cast<Dtype>(vector.dtype)) != sizeof(uint16_t)) {
     return gather(static_cast<const float *>(vector.data), stride, count, static_cast<float *>(to));
   }
   const auto *from = static_cast<const uint16_t *>(vector.data);

@@ -2,27 +2,37 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <iterator>
 
 #include "fovea/fovea.h"
 
 namespace fovea {
 namespace {
 
-struct ElementType {
+struct TypeName {
   fovea_dtype number;
   const char *name;
-  size_t size;
 };
 
-constexpr ElementType element_types[] = {{FOVEA_F32, "FOVEA_F32", 4},         {FOVEA_F16, "FOVEA_F16", 2},
-                                         {FOVEA_BF16, "FOVEA_BF16", 2},       {FOVEA_I32, "FOVEA_I32", 4},
-                                         {FOVEA_I64, "FOVEA_I64", 8},         {FOVEA_BOOL, "FOVEA_BOOL", 1},
-                                         {FOVEA_I8, "FOVEA_I8", 1},           {FOVEA_U8, "FOVEA_U8", 1},
-                                         {FOVEA_F8_E4M3, "FOVEA_F8_E4M3", 1}, {FOVEA_F8_E5M2, "FOVEA_F8_E5M2", 1}};
+constexpr TypeName type_names[] = {
+    {FOVEA_F32, "FOVEA_F32"},         {FOVEA_F16, "FOVEA_F16"}, {FOVEA_BF16, "FOVEA_BF16"},
+    {FOVEA_I32, "FOVEA_I32"},         {FOVEA_I64, "FOVEA_I64"}, {FOVEA_BOOL, "FOVEA_BOOL"},
+    {FOVEA_I8, "FOVEA_I8"},           {FOVEA_U8, "FOVEA_U8"},   {FOVEA_F8_E4M3, "FOVEA_F8_E4M3"},
+    {FOVEA_F8_E5M2, "FOVEA_F8_E5M2"},
+};
 
-const ElementType *find(int32_t dtype) {
-  for (const ElementType &type : element_types) {
-    if (type.number == dtype) return &type;
+// The interface's numbers are those that the traits go by.
+constexpr bool all_have_traits() {
+  for (const TypeName &type : type_names) {
+    if (bytes_of(static_cast<Dtype>(type.number)) == 0) return false;
+  }
+  return true;
+}
+static_assert(all_have_traits() && std::size(type_names) == std::size(element_traits));
+
+const char *name_of(int32_t dtype) {
+  for (const TypeName &type : type_names) {
+    if (type.number == dtype) return type.name;
   }
   return nullptr;
 }
@@ -30,14 +40,14 @@ const ElementType *find(int32_t dtype) {
 }  // namespace
 
 size_t dtype_size(Dtype dtype) {
-  const ElementType *type = find(static_cast<int32_t>(dtype));
-  return type == nullptr ? 1 : type->size;
+  const int64_t bytes = bytes_of(dtype);
+  return bytes == 0 ? 1 : static_cast<size_t>(bytes);
 }
 
 DtypeName::DtypeName(int32_t dtype) {
-  const ElementType *type = find(dtype);
-  if (type != nullptr) {
-    std::snprintf(text, sizeof text, "%s", type->name);
+  const char *name = name_of(dtype);
+  if (name != nullptr) {
+    std::snprintf(text, sizeof text, "%s", name);
   } else {
     std::snprintf(text, sizeof text, "%" PRId32, dtype);
   }

@@ -1,0 +1,70 @@
+// Where rows of queries, keys and values lie. A source (attention/source.hpp) turns this into what kernels read: runs, rows that
+// follow each other in memory, evenly spaced, until memory ends.
+#pragma once
+
+#include "types.hpp"
+
+namespace fovea {
+
+// Strides in elements; the last axis is contiguous.
+struct HeadStrides {
+  int64_t batch;
+  int64_t head;
+  int64_t position;
+};
+
+struct RowRun {
+  const void *first;
+  int64_t stride;  // in elements
+  int64_t count;
+};
+
+// A layout whose rows are not evenly spaced (pages of a pool, say) derives from this and says where they are. It is asked by
+// several threads at once, and for no row but those that a call attends and those that share a tile with one: at most 47
+// before what a window leaves, none behind the last key. With empty rows as UNIFORM it is asked for all.
+struct RowPlaces {
+  // Where row `first` of a head lies. *count, rows from there on, becomes how many of those follow it in memory: at least 1. They
+  // are HeadStrides::position elements apart in every run.
+  const void *(*find)(const RowPlaces &places, int64_t batch, int64_t head, int64_t first, int64_t *count);
+};
+
+// Rows of queries, keys or values.
+struct HeadRows {
+  const void *data;
+  HeadStrides strides;
+  Dtype dtype;                        // one that kernels load as floats
+  const RowPlaces *places = nullptr;  // null: evenly spaced, as the strides say
+
+  [[gnu::always_inline]] bool evenly_spaced() const { return places == nullptr; }
+
+  // Whether two neighbouring elements of a row can be read as one: rows are then whole pairs apart.
+  [[gnu::always_inline]] bool in_whole_pairs() const { return strides.position % 2 == 0; }
+
+  // Whether a tile of them reaches kernels for many rows of queries as a copy: widened, or brought together.
+  [[gnu::always_inline]] bool are_copied() const { return is_widened(dtype) || !evenly_spaced(); }
+
+  // Of evenly spaced ones.
+  [[gnu::always_inline]] const void *head(int64_t batch, int64_t index) const {
+    return element_at(data, dtype, batch * strides.batch + index * strides.head);
+  }
+
+  // The run that begins with row `first` of a head, of at most `count` rows.
+  [[gnu::always_inline]] RowRun run(int64_t batch, int64_t index, int64_t first, int64_t count) const {
+    const void *row = evenly_spaced() ? element_at(head(batch, index), dtype, first * strides.position)
+                                      : places->find(*places, batch, index, first, &count);
+    return {row, strides.position, count};
+  }
+
+  // body(run, first) for all runs of `count` rows from `first` on, with the number of each run's first row.
+  template <class Body>
+  [[gnu::always_inline]] void for_each_run(int64_t batch, int64_t index, int64_t first, int64_t count,
+                                           const Body &body) const {
+    for (const int64_t last = first + count; first < last;) {
+      const RowRun next = run(batch, index, first, last - first);
+      body(next, first);
+      first += next.count;
+    }
+  }
+};
+
+}  // namespace fovea
