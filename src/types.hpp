@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "built_types.hpp"
+
 namespace fovea {
 
 // The values of fovea_dtype.
@@ -35,18 +37,26 @@ struct ElementTraits {
   ElementScale scale;
 };
 
-constexpr ElementTraits element_traits[] = {
-    {Dtype::f32, 4, ElementLoad::as_it_is, ElementScale::none}, {Dtype::f16, 2, ElementLoad::widened, ElementScale::none},
-    {Dtype::bf16, 2, ElementLoad::widened, ElementScale::none}, {Dtype::i32, 4, ElementLoad::none, ElementScale::none},
-    {Dtype::i64, 8, ElementLoad::none, ElementScale::none},     {Dtype::boolean, 1, ElementLoad::none, ElementScale::none},
-    {Dtype::i8, 1, ElementLoad::none, ElementScale::shared},    {Dtype::u8, 1, ElementLoad::none, ElementScale::shared},
-    {Dtype::f8_e4m3, 1, ElementLoad::none, ElementScale::none}, {Dtype::f8_e5m2, 1, ElementLoad::none, ElementScale::none}};
+// A type that was left out of the build is one that kernels do not load.
+constexpr ElementLoad widened_if(int built) { return built != 0 ? ElementLoad::widened : ElementLoad::none; }
+
+constexpr ElementTraits element_traits[] = {{Dtype::f32, 4, ElementLoad::as_it_is, ElementScale::none},
+                                            {Dtype::f16, 2, widened_if(FOVEA_HAS_F16), ElementScale::none},
+                                            {Dtype::bf16, 2, widened_if(FOVEA_HAS_BF16), ElementScale::none},
+                                            {Dtype::i32, 4, ElementLoad::none, ElementScale::none},
+                                            {Dtype::i64, 8, ElementLoad::none, ElementScale::none},
+                                            {Dtype::boolean, 1, ElementLoad::none, ElementScale::none},
+                                            {Dtype::i8, 1, ElementLoad::none, ElementScale::shared},
+                                            {Dtype::u8, 1, ElementLoad::none, ElementScale::shared},
+                                            {Dtype::f8_e4m3, 1, ElementLoad::none, ElementScale::none},
+                                            {Dtype::f8_e5m2, 1, ElementLoad::none, ElementScale::none}};
 
 // Sizes are asked for in loops over rows, so all of them lie in one number, four bits each, and so do answers of yes and no, a
 // bit each.
 constexpr uint64_t packed_element_bytes() {
   uint64_t packed = 0;
-  for (const ElementTraits &traits : element_traits) packed |= uint64_t{traits.bytes} << 4 * static_cast<int>(traits.dtype);
+  for (const ElementTraits &traits : element_traits)
+    packed |= uint64_t{traits.bytes} << 4 * static_cast<int>(traits.dtype);
   return packed;
 }
 constexpr uint32_t types_loaded(ElementLoad load) {

@@ -7,8 +7,12 @@ namespace {
 
 const ProductLoops &loops_of(Dtype dtype) {
   switch (dtype) {
+#if FOVEA_HAS_BF16
     case Dtype::bf16: return FOVEA_KERNELS(bfloat_products);
+#endif
+#if FOVEA_HAS_F16
     case Dtype::f16: return FOVEA_KERNELS(half_products);
+#endif
     default: return FOVEA_KERNELS(float_products);
   }
 }

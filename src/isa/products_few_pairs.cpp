@@ -4,5 +4,6 @@
 
 namespace fovea {
 extern const ProductLoops FOVEA_KERNELS(few_pair_products) = {
-    .block = nullptr, .few_rows = [](const MatmulTask &task) { FOVEA_ISA::multiply_few_rows<FOVEA_ISA::PairsInPlace>(task); }};
+    .block = nullptr,
+    .few_rows = [](const MatmulTask &task) { FOVEA_ISA::multiply_few_rows<FOVEA_ISA::PairsInPlace>(task); }};
 }

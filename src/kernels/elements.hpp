@@ -114,10 +114,25 @@ template <class Body>
 FOVEA_INLINE void with_element(Dtype dtype, const Body &body) {
   switch (dtype) {
     case Dtype::f32: return body(Type<float>{});
+#if FOVEA_HAS_BF16
     case Dtype::bf16: return body(Type<Bfloat16>{});
+#endif
+#if FOVEA_HAS_F16
     case Dtype::f16: return body(Type<Float16>{});
+#endif
     default: return;
   }
+}
+
+// The same for types of 16 bits alone.
+template <class Body>
+FOVEA_INLINE void with_widened_element([[maybe_unused]] Dtype dtype, [[maybe_unused]] const Body &body) {
+#if FOVEA_HAS_BF16
+  if (dtype == Dtype::bf16) return body(Type<Bfloat16>{});
+#endif
+#if FOVEA_HAS_F16
+  body(Type<Float16>{});
+#endif
 }
 
 template <class Out>

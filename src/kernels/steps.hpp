@@ -10,7 +10,7 @@ namespace {
 
 #if defined(__AVX2__)
 template <class X, class Out>
-constexpr bool goes_in_pairs = same_type<X, Out> && is_narrow_element<X>;
+constexpr bool goes_in_pairs = same_type<X, Out> &&is_narrow_element<X>;
 #else
 template <class X, class Out>
 constexpr bool goes_in_pairs = false;
@@ -21,13 +21,12 @@ template <int registers, class Element>
 FOVEA_INLINE void read_up_to(const Element *from, int64_t count, Float *value) {
 #if defined(__AVX2__)
   if constexpr (registers == 2) {
-    return count == pair_lanes
-               ? load_pair(from, &value[0], &value[1])
-               : load_first_of_pair(from, count, minus_infinity_bits<Element>, &value[0], &value[1]);
+    return count == pair_lanes ? load_pair(from, &value[0], &value[1])
+                               : load_first_of_pair(from, count, minus_infinity_bits<Element>, &value[0], &value[1]);
   }
 #endif
-  value[0] = count == lanes ? load(from)
-                            : choose(lanes_below(count), load_partial(from, count), splat(-__builtin_inff()));
+  value[0] =
+      count == lanes ? load(from) : choose(lanes_below(count), load_partial(from, count), splat(-__builtin_inff()));
 }
 
 template <int registers, class Element>
@@ -58,9 +57,8 @@ FOVEA_INLINE void ones_of_first(int64_t count, Float *value) {
     static constexpr Ones ones;
     read_or_zeros<registers>(ones.element, count, value);
   } else {  // in order
-    unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
-      value[v] = choose(lanes_below(count - v * lanes), splat(1.0f), zero());
-    });
+    unroll<registers>(
+        [&](auto v) FOVEA_INLINE_BODY { value[v] = choose(lanes_below(count - v * lanes), splat(1.0f), zero()); });
   }
 }
 
@@ -117,9 +115,8 @@ FOVEA_INLINE float largest_of(const X *x, int64_t count) {
   count < step ? read_up_to<registers>(x, count, most) : read_step<registers>(x + count - step, most);
   const auto meet = [&](auto held, int64_t i) FOVEA_INLINE_BODY {
     constexpr int more = decltype(held)::value;
-    unroll<more / registers>([&](auto s) FOVEA_INLINE_BODY {
-      read_step<registers>(x + i + s * step, value + s * registers);
-    });
+    unroll<more / registers>([&](auto s)
+                                 FOVEA_INLINE_BODY { read_step<registers>(x + i + s * step, value + s * registers); });
     unroll<more>([&](auto v) FOVEA_INLINE_BODY { most[v] = larger(value[v], most[v]); });
   };
   int64_t i = 0;

@@ -52,35 +52,52 @@ FOVEA_OF_EACH_SET(AttentionKernels, gaussian);
 extern const AttentionKernels dot_avx512bf16, gaussian_avx512bf16;
 extern const AttentionKernels dot_amxbf16, dot_amxfp16;
 
-#define FOVEA_FLOAT_ROWS(set, kind, features)                                                               \
-  {ScoreKind::kind, AttentionPath::few_rows, Multiplied::floats, features, &kind##_##set, fits_few_rows}, { \
-    ScoreKind::kind, AttentionPath::many_rows, Multiplied::floats, features, &kind##_##set, fits_always     \
-  }
-#define FOVEA_PAIR_ROW(kind, path, fits) \
-  { ScoreKind::kind, AttentionPath::path, Multiplied::bfloat16, feature::bfloat16_pairs, &kind##_avx512bf16, fits }
+constexpr AttentionRow few_floats(ScoreKind score, Features needs, const AttentionKernels *kernels) {
+  return {score, AttentionPath::few_rows, Multiplied::floats, needs, kernels, fits_few_rows};
+}
+constexpr AttentionRow many_floats(ScoreKind score, Features needs, const AttentionKernels *kernels) {
+  return {score, AttentionPath::many_rows, Multiplied::floats, needs, kernels, fits_always};
+}
+constexpr AttentionRow few_pairs(ScoreKind score, const AttentionKernels *kernels) {
+  return {score, AttentionPath::few_rows, Multiplied::bfloat16, feature::bfloat16_pairs, kernels, fits_few_pairs};
+}
+constexpr AttentionRow many_pairs(ScoreKind score, const AttentionKernels *kernels) {
+  return {score, AttentionPath::many_rows, Multiplied::bfloat16, feature::bfloat16_pairs, kernels, fits_many_pairs};
+}
+constexpr AttentionRow on_tiles(Multiplied multiplied, Features tiles, const AttentionKernels *kernels) {
+  return {ScoreKind::dot, AttentionPath::many_rows, multiplied, feature::bfloat16_pairs | tiles, kernels, fits_tiles};
+}
 
+// clang-format off: one kernel, one row. Many rows of pairs come behind few rows of floats, which are as quick where pairs of few
+// rows do not fit.
 inline constexpr AttentionRow attention_rows[] = {
-    FOVEA_AMX_ROW({ScoreKind::dot, AttentionPath::many_rows, Multiplied::float16,
-                   feature::bfloat16_pairs | feature::tiles, &dot_amxfp16, fits_tiles})
-        FOVEA_AMX_ROW({ScoreKind::dot, AttentionPath::many_rows, Multiplied::bfloat16,
-                       feature::bfloat16_pairs | feature::bfloat16_tiles, &dot_amxbf16, fits_tiles})
-            FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(dot, few_rows, fits_few_pairs))
-    // Many rows of pairs come behind few of floats, which are as quick and read keys of any stride.
-    FOVEA_AVX512_ROW(
-        {ScoreKind::dot, AttentionPath::few_rows, Multiplied::floats, feature::avx512, &dot_avx512, fits_few_rows})
-        FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(dot, many_rows, fits_many_pairs)) FOVEA_AVX512_ROW(
-            {ScoreKind::dot, AttentionPath::many_rows, Multiplied::floats, feature::avx512, &dot_avx512, fits_always})
-            FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, dot, feature::avx2)) FOVEA_FLOAT_ROWS(base, dot, 0),
+    FOVEA_FLOAT16_TILES_ROW(on_tiles(Multiplied::float16, feature::tiles, &dot_amxfp16))
+        FOVEA_BFLOAT16_TILES_ROW(on_tiles(Multiplied::bfloat16, feature::bfloat16_tiles, &dot_amxbf16))
+            FOVEA_PAIRS_ROW(few_pairs(ScoreKind::dot, &dot_avx512bf16))
+                FOVEA_AVX512_ROW(few_floats(ScoreKind::dot, feature::avx512, &dot_avx512))
+                    FOVEA_PAIRS_ROW(many_pairs(ScoreKind::dot, &dot_avx512bf16))
+                        FOVEA_AVX512_ROW(many_floats(ScoreKind::dot, feature::avx512, &dot_avx512))
+                            FOVEA_AVX2_ROW(few_floats(ScoreKind::dot, feature::avx2, &dot_avx2))
+                                FOVEA_AVX2_ROW(many_floats(ScoreKind::dot, feature::avx2, &dot_avx2))
+                                    few_floats(ScoreKind::dot, 0, &dot_base),
+    many_floats(ScoreKind::dot, 0, &dot_base),
 
-    FOVEA_AVX512_ROW(FOVEA_FLOAT_ROWS(avx512, additive, feature::avx512))
-        FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, additive, feature::avx2)) FOVEA_FLOAT_ROWS(base, additive, 0),
+    FOVEA_AVX512_ROW(few_floats(ScoreKind::additive, feature::avx512, &additive_avx512))
+        FOVEA_AVX512_ROW(many_floats(ScoreKind::additive, feature::avx512, &additive_avx512))
+            FOVEA_AVX2_ROW(few_floats(ScoreKind::additive, feature::avx2, &additive_avx2))
+                FOVEA_AVX2_ROW(many_floats(ScoreKind::additive, feature::avx2, &additive_avx2))
+                    few_floats(ScoreKind::additive, 0, &additive_base),
+    many_floats(ScoreKind::additive, 0, &additive_base),
 
-    FOVEA_AVX512_ROW({ScoreKind::gaussian, AttentionPath::few_rows, Multiplied::floats, feature::avx512,
-                      &gaussian_avx512, fits_few_rows})
-        FOVEA_AVX512_ROW(FOVEA_PAIR_ROW(gaussian, many_rows, fits_many_pairs))
-            FOVEA_AVX512_ROW({ScoreKind::gaussian, AttentionPath::many_rows, Multiplied::floats, feature::avx512,
-                              &gaussian_avx512, fits_always})
-                FOVEA_AVX2_ROW(FOVEA_FLOAT_ROWS(avx2, gaussian, feature::avx2)) FOVEA_FLOAT_ROWS(base, gaussian, 0)};
+    FOVEA_AVX512_ROW(few_floats(ScoreKind::gaussian, feature::avx512, &gaussian_avx512))
+        FOVEA_PAIRS_ROW(many_pairs(ScoreKind::gaussian, &gaussian_avx512bf16))
+            FOVEA_AVX512_ROW(many_floats(ScoreKind::gaussian, feature::avx512, &gaussian_avx512))
+                FOVEA_AVX2_ROW(few_floats(ScoreKind::gaussian, feature::avx2, &gaussian_avx2))
+                    FOVEA_AVX2_ROW(many_floats(ScoreKind::gaussian, feature::avx2, &gaussian_avx2))
+                        few_floats(ScoreKind::gaussian, 0, &gaussian_base),
+    many_floats(ScoreKind::gaussian, 0, &gaussian_base),
+};
+// clang-format on
 
 struct AttentionChoice {
   const AttentionRow *row;

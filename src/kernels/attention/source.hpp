@@ -147,7 +147,7 @@ struct HeadSource {
   int64_t dim;
   Dtype dtype;
   RowForm form;
-  float *scratch;  // room for a tile of rows, if they are not given as they lie
+  float *scratch;   // room for a tile of rows, if they are not given as they lie
   int64_t end = 0;  // rows from here on are not asked for ahead of time where that takes looking for them
   int64_t made_first = 0, made_last = 0;
 

@@ -132,7 +132,8 @@ struct PartsTerms : Bfloat16Tiles {
   }
   template <int tile>
   FOVEA_INLINE static void load_right(const TileStep &step, int64_t s, int64_t column_tile, int64_t part) {
-    const char *column = step.right + column_tile / half_tiles * step.half_bytes + column_tile % half_tiles * parts_bytes;
+    const char *column =
+        step.right + column_tile / half_tiles * step.half_bytes + column_tile % half_tiles * parts_bytes;
     load_tile<tile>(column + s * half_step_bytes + part * tile_bytes);
   }
 };

@@ -62,7 +62,7 @@ FOVEA_INLINE void map_pairs(const ElementRun &run, const Function &function) {
     function(type, &a, &b);
     store_first_of_pair(out + i, a, b, run.count - i);
   };
-  run.x_type == Dtype::bf16 ? map(Type<Bfloat16>{}) : map(Type<Float16>{});
+  with_widened_element(run.x_type, map);
 }
 
 FOVEA_INLINE bool goes_by_pairs(const ElementRun &run) { return run.x_type == run.out_type && is_widened(run.x_type); }

@@ -90,9 +90,8 @@ FOVEA_INLINE void for_each_step(const Input &y, int64_t begin, int64_t end, cons
   Float value[sums];
   int64_t i = begin;
   for (; i + sums * lanes <= end; i += sums * lanes) {
-    unroll<sums / registers>([&](auto s) FOVEA_INLINE_BODY {
-      y.template read<registers>(i + s * step, step, value + s * registers);
-    });
+    unroll<sums / registers>(
+        [&](auto s) FOVEA_INLINE_BODY { y.template read<registers>(i + s * step, step, value + s * registers); });
     body(Index<0>{}, Index<sums>{}, i, sums * lanes, value);
   }
   for (; i + step <= end; i += step) {
@@ -133,21 +132,21 @@ FOVEA_INLINE Moments chunk_moments(const Input &y, int64_t begin, int64_t end, f
   const double share = 1.0 / count;  // long done when the sums are
   Float sum[sums_of_steps<registers>], squares[sums_of_steps<registers>];
   unroll<sums_of_steps<registers>>([&](auto v) FOVEA_INLINE_BODY { sum[v] = squares[v] = zero(); });
-  for_each_step<registers>(
-      y, begin, end, [&](auto first, auto held, int64_t i, int64_t some, const Float *value) FOVEA_INLINE_BODY {
-        constexpr int its = decltype(held)::value;
-        Float ones[its];
-        const bool part = centred && some < its * lanes;
-        if (part) y.template ones<its>(some, ones);
-        unroll<its>([&](auto v) FOVEA_INLINE_BODY {
-          constexpr int at = decltype(first)::value + decltype(v)::value;
-          Float deviation = centred ? value[v] - splat(pivot) : value[v];
-          if (part) deviation = deviation * ones[v];
-          if constexpr (centred) sum[at] = sum[at] + deviation;
-          squares[at] = multiply_add(deviation, deviation, squares[at]);
-        });
-        each(held, i, value);
-      });
+  for_each_step<registers>(y, begin, end,
+                           [&](auto first, auto held, int64_t i, int64_t some, const Float *value) FOVEA_INLINE_BODY {
+                             constexpr int its = decltype(held)::value;
+                             Float ones[its];
+                             const bool part = centred && some < its * lanes;
+                             if (part) y.template ones<its>(some, ones);
+                             unroll<its>([&](auto v) FOVEA_INLINE_BODY {
+                               constexpr int at = decltype(first)::value + decltype(v)::value;
+                               Float deviation = centred ? value[v] - splat(pivot) : value[v];
+                               if (part) deviation = deviation * ones[v];
+                               if constexpr (centred) sum[at] = sum[at] + deviation;
+                               squares[at] = multiply_add(deviation, deviation, squares[at]);
+                             });
+                             each(held, i, value);
+                           });
   const double all_squares = sum_of<registers>(squares);
   if constexpr (!centred) return {count, 0.0, all_squares};
   const double left = sum_of<registers>(sum);

@@ -182,7 +182,7 @@ class PairedWeights {
 
 template <class Element, class Input, class Weights>
 FOVEA_NOINLINE void put_pairs(const Input y, const Normalisation &normalise, const Weights &weights, Element *out,
-                            Element *sum, int64_t dim) {
+                              Element *sum, int64_t dim) {
   // (y - mean) scale as y scale - mean scale, whose rounding is 2^-25 at most where |mean scale| is.
   const Float offset = normalise.shift - normalise.mean * normalise.scale;
   const auto put = [&](auto affine, auto centred, int64_t i, int64_t count) FOVEA_INLINE_BODY {
@@ -258,10 +258,9 @@ FOVEA_INLINE bool normed_in_one_type(const NormRows &rows) {
     rows.dim <= norm_chunk ? norm_rows_of_pairs<Element, Residual, false>(rows)
                            : norm_rows_of_pairs<Element, Residual, true>(rows);
   };
-  const auto norm_type = [&]<class Element>(Type<Element> its) FOVEA_INLINE_BODY {
-    row.residual != nullptr ? norm(its, its) : norm(its, Type<void>{});
-  };
-  type == Dtype::bf16 ? norm_type(Type<Bfloat16>{}) : norm_type(Type<Float16>{});
+  const auto norm_type = [&]<class Element>(Type<Element> its)
+                             FOVEA_INLINE_BODY { row.residual != nullptr ? norm(its, its) : norm(its, Type<void>{}); };
+  with_widened_element(type, norm_type);
   return true;
 #else
   return false;

@@ -149,7 +149,8 @@ FOVEA_NOINLINE void softmax_of_long_row(const SoftmaxRow &row, int64_t key_len, 
     const int64_t count = min_of(row.valid_len - i, most_waiting_powers);
     const SoftmaxRow part = {x + i, static_cast<typename Kind::Out *>(row.out) + i, count};
     WaitingRow<Kind> waiting;
-    waiting.make(part, i + count < row.valid_len ? count : key_len - i, row_max, room, [](int64_t) FOVEA_INLINE_BODY {});
+    waiting.make(part, i + count < row.valid_len ? count : key_len - i, row_max, room,
+                 [](int64_t) FOVEA_INLINE_BODY {});
     waiting.factor = factor;
     waiting.put();
   }
@@ -200,9 +201,8 @@ struct HeldRow {
   FOVEA_INLINE void read(const SoftmaxRow &row) {
     const auto *x = static_cast<const typename Kind::X *>(row.x);
     left = row.valid_len - last * lanes;
-    unroll<steps>([&](auto s) FOVEA_INLINE_BODY {
-      read_step<registers>(x + s * registers * lanes, value + s * registers);
-    });
+    unroll<steps>([&](auto s)
+                      FOVEA_INLINE_BODY { read_step<registers>(x + s * registers * lanes, value + s * registers); });
     read_up_to<held - last>(x + last * lanes, left, value + last);
   }
   FOVEA_INLINE float max() const {
@@ -344,9 +344,8 @@ void softmax_rows(const SoftmaxRows &rows) {
 #if defined(__x86_64__)
   const int64_t bytes = rows.key_len * bytes_of(rows.x_type);
   if (rows.stream && bytes <= most_streamed_bytes && rows.x_type == rows.out_type) {
-    return with_element(rows.x_type, [&]<class T>(T) FOVEA_INLINE_BODY {
-      softmax_past_caches<typename T::Element>(rows, room);
-    });
+    return with_element(rows.x_type,
+                        [&]<class T>(T) FOVEA_INLINE_BODY { softmax_past_caches<typename T::Element>(rows, room); });
   }
 #endif
   with_element(rows.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {

@@ -37,8 +37,8 @@ Status check_sizes(const fovea_prepared_keys_sizes &sizes) {
 Status check_dtype(fovea_dtype dtype, int32_t kind) {
   const bool may_be_narrow = kind == FOVEA_SCORE_BILINEAR;
   if (dtype == FOVEA_F32 || (may_be_narrow && is_number(static_cast<Dtype>(dtype)))) return FOVEA_OK;
-  return fail(FOVEA_BAD_DTYPE, "sizes.dtype is %s, expected %s", DtypeName(dtype).text,
-              may_be_narrow ? "FOVEA_F32, FOVEA_F16 or FOVEA_BF16" : "FOVEA_F32: hidden units are kept in it");
+  return fail(FOVEA_BAD_DTYPE, "sizes.dtype is %s, expected FOVEA_F32%s", DtypeName(dtype).text,
+              may_be_narrow ? or_16_bits : ": hidden units are kept in it");
 }
 
 }  // namespace

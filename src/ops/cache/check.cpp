@@ -35,8 +35,7 @@ Status check_kv_cache_sizes(const char *where, const fovea_kv_cache_sizes &sizes
     FOVEA_CHECK(check_range(where, number.name, number.value, number.least, number.most));
   }
   if (!is_cached_dtype(sizes.dtype)) {
-    return fail(FOVEA_BAD_DTYPE, "%sdtype is %s, expected FOVEA_F32, FOVEA_F16 or FOVEA_BF16", where,
-                DtypeName(sizes.dtype).text);
+    return fail(FOVEA_BAD_DTYPE, "%sdtype is %s, expected FOVEA_F32%s", where, DtypeName(sizes.dtype).text, or_16_bits);
   }
   if (sizes.reserved == 0) return FOVEA_OK;
   return fail(FOVEA_BAD_OPTION, "%sreserved is %d, expected 0", where, sizes.reserved);

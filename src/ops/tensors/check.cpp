@@ -139,7 +139,7 @@ Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule) {
   const auto expected = static_cast<int32_t>(rule.dtype);
   if (tensor->dtype != expected && !(rule.narrow && is_number(static_cast<Dtype>(tensor->dtype)))) {
     return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected %s%s", rule.name, DtypeName(tensor->dtype).text,
-                DtypeName(expected).text, rule.narrow ? ", FOVEA_F16 or FOVEA_BF16" : "");
+                DtypeName(expected).text, rule.narrow ? or_16_bits : "");
   }
   for (int axis = 0; axis < tensor->rank; ++axis) {
     if (tensor->shape[axis] < 0) {
