@@ -160,7 +160,7 @@ FOVEA_INLINE float mean_of(float sum, int64_t count) {
 
 // Of rows that are read as they lie.
 template <int registers, class Input, class Each>
-FOVEA_NOINLINE Moments row_moments(NormKind kind, const Input y, int64_t dim, const Each each) {
+FOVEA_INLINE Moments row_moments(NormKind kind, const Input &y, int64_t dim, const Each &each) {
   const auto of_chunk = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {
     if (kind == NormKind::rms) return chunk_moments<registers, false>(y, begin, end, 0.0f, each);
     float pivot;
@@ -237,16 +237,17 @@ FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double sprea
 template <class MomentsOf, class Put>
 FOVEA_INLINE void norm_each_row(const NormRows &rows, const MomentsOf &moments_of, const Put &put) {
   const double share = 1.0 / static_cast<double>(rows.dim);
-  Moments next = moments_of(0);
-  for (int64_t r = 0; r < rows.count; ++r) {
+  Moments next;
+  for (int64_t r = 0; r <= rows.count; ++r) {
     const Moments moments = next;
-    if (r + 1 < rows.count) next = moments_of(r + 1);
+    if (r < rows.count) next = moments_of(r);
+    if (r == 0) continue;
     const double spread = moments.squares * share + rows.epsilon;
     if (fits_floats(spread)) {
-      put_statistics(rows, r, moments.mean, spread);
-      put(r, moments, spread);
+      put_statistics(rows, r - 1, moments.mean, spread);
+      put(r - 1, moments, spread);
     } else {
-      norm_row_again(r, rows, spread);
+      norm_row_again(r - 1, rows, spread);
     }
   }
 }

@@ -181,7 +181,7 @@ class PairedWeights {
 };
 
 template <class Element, class Input, class Weights>
-FOVEA_NOINLINE void put_pairs(const Input y, const Normalisation &normalise, const Weights &weights, Element *out,
+FOVEA_INLINE void put_pairs(const Input &y, const Normalisation &normalise, const Weights &weights, Element *out,
                             Element *sum, int64_t dim) {
   // (y - mean) scale as y scale - mean scale, whose rounding is 2^-25 at most where |mean scale| is.
   const Float offset = normalise.shift - normalise.mean * normalise.scale;
