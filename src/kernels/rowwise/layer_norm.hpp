@@ -190,22 +190,32 @@ FOVEA_INLINE void put_statistics(const NormRows &rows, int64_t r, double mean, d
 // What is known of a row's parameters while it is written.
 enum class NormParameters { any, weight, weight_and_bias };
 
-// ((y - mean) * scale + shift) * weight + bias, shift being what the mean's rounding left.
+// (y - mean) * scale + shift, shift being what the mean's rounding left.
+struct NormScale {
+  float mean, scale, shift;
+
+  NormScale() = default;
+  FOVEA_INLINE NormScale(const Moments &moments, double spread, NormKind kind) : mean(static_cast<float>(moments.mean)) {
+    const double exact_scale = 1.0 / __builtin_sqrt(spread);
+    scale = static_cast<float>(exact_scale);
+    // Without a mean the sign of 0 is kept, too.
+    const double rest = kind == NormKind::rms ? -0.0 : static_cast<double>(mean) - moments.mean;
+    shift = static_cast<float>(rest * exact_scale);
+  }
+};
+
+// The same, times weight + bias.
 struct Normalisation {
   Float mean, scale, shift, raise;
   const float *weight, *bias;
 
-  FOVEA_INLINE Normalisation(const Moments &moments, double spread, const NormRows &rows, const float *weights,
-                             const float *biases)
-      : raise(splat(rows.weight_raise)), weight(weights), bias(biases) {
-    const double exact_scale = 1.0 / __builtin_sqrt(spread);
-    const auto rounded_mean = static_cast<float>(moments.mean);
-    mean = splat(rounded_mean);
-    scale = splat(static_cast<float>(exact_scale));
-    // Without a mean the sign of 0 is kept, too.
-    const double rest = rows.kind == NormKind::rms ? -0.0 : static_cast<double>(rounded_mean) - moments.mean;
-    shift = splat(static_cast<float>(rest * exact_scale));
-  }
+  FOVEA_INLINE Normalisation(const NormScale &row, const NormRows &rows, const float *weights, const float *biases)
+      : mean(splat(row.mean)),
+        scale(splat(row.scale)),
+        shift(splat(row.shift)),
+        raise(splat(rows.weight_raise)),
+        weight(weights),
+        bias(biases) {}
 
   FOVEA_INLINE NormParameters parameters() const {
     if (weight == nullptr) return NormParameters::any;

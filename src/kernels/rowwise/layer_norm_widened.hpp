@@ -148,8 +148,8 @@ FOVEA_INLINE int64_t rows_that_stay(int64_t dim) { return min_of(most_long_rows,
 FOVEA_NOINLINE void norm_some_rows(const NormRows &rows, int64_t first, int64_t count, float factor,
                                    WidenedWeights &weights) {
   alignas(64) float floats[2 * norm_chunk], plain[norm_chunk];
-  Moments moments[most_long_rows];
-  double spread[most_long_rows];
+  NormScale scale[most_long_rows];
+  bool fits[most_long_rows];
   const double share = 1.0 / static_cast<double>(rows.dim);
   const double square = static_cast<double>(factor) * static_cast<double>(factor);
   const int64_t apart_by = rows.dim <= norm_chunk ? round_up(rows.dim, 16) : 0;
@@ -160,17 +160,20 @@ FOVEA_NOINLINE void norm_some_rows(const NormRows &rows, int64_t first, int64_t 
                           : read_times(factor, row, rows, begin, columns, y);
   };
   for (int64_t i = 0; i < count; ++i) {
+    Moments moments;
     for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
       const int64_t columns = min_of(norm_chunk, rows.dim - begin);
       const float sum = read(i, begin, columns);
       const Moments more = widened_moments(rows.kind, floats + i * apart_by, columns, sum);
-      begin == 0 ? void(moments[i] = more) : moments[i].merge(more);
+      begin == 0 ? void(moments = more) : moments.merge(more);
     }
-    spread[i] = moments[i].squares * share + rows.epsilon * square;
-    if (fits_floats(spread[i])) {
-      put_statistics(rows, first + i, moments[i].mean / static_cast<double>(factor), spread[i] / square);
+    const double spread = moments.squares * share + rows.epsilon * square;
+    scale[i] = NormScale(moments, spread, rows.kind);
+    fits[i] = fits_floats(spread);
+    if (fits[i]) {
+      put_statistics(rows, first + i, moments.mean / static_cast<double>(factor), spread / square);
     } else if (factor == 1.0f) {
-      norm_row_again(first + i, rows, spread[i]);
+      norm_row_again(first + i, rows, spread);
     } else {
       norm_row_in_float64(first + i, rows);
     }
@@ -179,13 +182,13 @@ FOVEA_NOINLINE void norm_some_rows(const NormRows &rows, int64_t first, int64_t 
     const int64_t columns = min_of(norm_chunk, rows.dim - begin);
     weights.read(rows, begin, columns);
     for (int64_t i = 0; i < count; ++i) {
-      if (!fits_floats(spread[i])) continue;
+      if (!fits[i]) continue;
       const NormRow &row = rows.row[first + i];
       const float *y = floats + i * apart_by;
       if (rows.dim > norm_chunk) read(i, begin, columns);
       const bool apart = row.sum != nullptr && factor != 1.0f;  // before either is written over x or residual
       if (apart) read_times(1.0f, row, rows, begin, columns, plain);
-      const Normalisation normalise(moments[i], spread[i], rows, weights.weight, weights.bias);
+      const Normalisation normalise(scale[i], rows, weights.weight, weights.bias);
       with_element(rows.types.out, [&]<class Out>(Out) FOVEA_INLINE_BODY {
         put_chunk(y, normalise, static_cast<typename Out::Element *>(row.out) + begin, columns);
       });
