@@ -17,22 +17,23 @@ const ProductLoops &loops_of(Dtype dtype) {
   }
 }
 
+constexpr MatmulKernels matmul_kernels = {
+    .set = FOVEA_SET_NAME,
+    .panel_columns = panel_columns,
+    .block_rows = 4 * block_rows<block_vectors>,
+    .panel_floats = matmul_panel_floats,
+    .pack = matmul_pack,
+    .block = [](const MatmulTask &task) { loops_of(task.b_dtype).block(task); },
+    .few_rows = [](const MatmulTask &task) { loops_of(task.b_dtype).few_rows(task); },
+    .most_few_rows = most_few_rows,
+    .reads_in_place = FloatRows::reads_in_place,
+    .rows_words = rows_words,
+    .copy_rows = copy_rows<FloatRows>};
+
 }  // namespace
 }  // namespace fovea::FOVEA_ISA
 
 namespace fovea {
 extern const FinishKernels FOVEA_KERNELS(finish) = {.sums = FOVEA_ISA::finish_sums};
-
-extern const MatmulKernels FOVEA_KERNELS(products) = {
-    .set = FOVEA_SET_NAME,
-    .panel_columns = FOVEA_ISA::panel_columns,
-    .block_rows = 4 * FOVEA_ISA::block_rows<FOVEA_ISA::block_vectors>,
-    .panel_floats = FOVEA_ISA::matmul_panel_floats,
-    .pack = FOVEA_ISA::matmul_pack,
-    .block = [](const MatmulTask &task) { FOVEA_ISA::loops_of(task.b_dtype).block(task); },
-    .few_rows = [](const MatmulTask &task) { FOVEA_ISA::loops_of(task.b_dtype).few_rows(task); },
-    .most_few_rows = FOVEA_ISA::most_few_rows,
-    .reads_in_place = FOVEA_ISA::FloatRows::reads_in_place,
-    .rows_words = FOVEA_ISA::rows_words,
-    .copy_rows = FOVEA_ISA::copy_rows<FOVEA_ISA::FloatRows>};
+extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::matmul_kernels;
 }  // namespace fovea

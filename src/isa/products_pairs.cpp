@@ -4,18 +4,28 @@
 
 namespace fovea {
 extern const ProductLoops FOVEA_KERNELS(few_pair_products);
+}
 
-extern const MatmulKernels FOVEA_KERNELS(products) = {
+namespace fovea::FOVEA_ISA {
+namespace {
+
+constexpr MatmulKernels pairs_kernels = {
     .set = FOVEA_SET_NAME,
-    .panel_columns = FOVEA_ISA::panel_columns,
-    .block_rows = 4 * FOVEA_ISA::block_rows<FOVEA_ISA::block_vectors>,
-    .panel_floats = FOVEA_ISA::matmul_panel_floats,
+    .panel_columns = panel_columns,
+    .block_rows = 4 * block_rows<block_vectors>,
+    .panel_floats = matmul_panel_floats,
     .pack = [](const MatmulPack &pack) { products_avx512.pack(pack); },
-    .block = [](const MatmulTask &task) { FOVEA_ISA::multiply_panels<FOVEA_ISA::PairPanel>(task); },
+    .block = [](const MatmulTask &task) { multiply_panels<PairPanel>(task); },
     .few_rows = [](const MatmulTask &task) { FOVEA_KERNELS(few_pair_products).few_rows(task); },
-    .most_few_rows = FOVEA_ISA::most_few_rows,
-    .reads_in_place = FOVEA_ISA::PairPanel::reads_in_place,
-    .rows_words = FOVEA_ISA::rows_words,
-    .copy_rows = FOVEA_ISA::copy_rows<FOVEA_ISA::PairPanel>,
+    .most_few_rows = most_few_rows,
+    .reads_in_place = PairPanel::reads_in_place,
+    .rows_words = rows_words,
+    .copy_rows = copy_rows<PairPanel>,
     .rows_dtype = Dtype::bf16};
-}  // namespace fovea
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
+
+namespace fovea {
+extern const MatmulKernels FOVEA_KERNELS(products) = FOVEA_ISA::pairs_kernels;
+}

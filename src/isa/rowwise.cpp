@@ -3,26 +3,34 @@
 #include "kernels/attention/empty_rows.hpp"
 #include "kernels/attention/merge.hpp"
 
-namespace fovea {
-extern const RowwiseKernels FOVEA_KERNELS(rowwise) = {
+namespace fovea::FOVEA_ISA {
+namespace {
+
+constexpr RowwiseKernels rowwise_kernels = {
     .set = FOVEA_SET_NAME,
-    .lanes = FOVEA_ISA::lanes,
+    .lanes = lanes,
     .exp = [](const ElementRun &run) { FOVEA_KERNELS(elements).exp(run); },
     .tanh = [](const ElementRun &run) { FOVEA_KERNELS(elements).tanh(run); },
     .activate = [](const ElementRun &run, Activation kind) { FOVEA_KERNELS(elements).activate(run, kind); },
     .softmax_rows = [](const SoftmaxRows &rows) { FOVEA_KERNELS(softmax).rows(rows); },
     .log_softmax_rows = [](const SoftmaxRows &rows) { FOVEA_KERNELS(softmax).log_rows(rows); },
     .softmax_columns = [](const SoftmaxColumns &columns) { FOVEA_KERNELS(columns).softmax(columns); },
-    .merge_row = FOVEA_ISA::merge_row,
+    .merge_row = merge_row,
     .norm_rows = [](const NormRows &rows) { FOVEA_KERNELS(norm).rows(rows); },
-    .fill_empty_row = FOVEA_ISA::fill_empty_row,
-    .empty_log_sum_exp = FOVEA_ISA::empty_log_sum_exp,
-    .widen_rows = FOVEA_ISA::widen_rows,
-    .narrow_row = FOVEA_ISA::narrow_row,
+    .fill_empty_row = fill_empty_row,
+    .empty_log_sum_exp = empty_log_sum_exp,
+    .widen_rows = widen_rows,
+    .narrow_row = narrow_row,
     .encode_rows = [](const EncodingRows &rows) { FOVEA_KERNELS(positions).encode_rows(rows); },
     .add_rows = [](const AddedRows &rows) { FOVEA_KERNELS(positions).add_rows(rows); },
     .rotary_table = [](const RotaryTable &rows) { FOVEA_KERNELS(positions).rotary_table(rows); },
     .rotary_row_of_positions = [](const RotaryTable &row) { FOVEA_KERNELS(positions).rotary_row_of_positions(row); },
     .rotary_given_row = [](const GivenTurns &row) { FOVEA_KERNELS(positions).rotary_given_row(row); },
     .rotate_rows = [](const RotatedRows &rows) { FOVEA_KERNELS(positions).rotate_rows(rows); }};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
+
+namespace fovea {
+extern const RowwiseKernels FOVEA_KERNELS(rowwise) = FOVEA_ISA::rowwise_kernels;
 }

@@ -257,12 +257,12 @@ FOVEA_NOINLINE void rotate_long_row(const RotatedRows &rows, int64_t r, float *f
     const int64_t count = min_of(run - i, most_widened / runs);
     widen_rows(at(i), rows.x_type, run, runs, count, floats, count);
     rotate_widened(rows, r, 1, i / (3 - runs), runs * count, runs * count, floats);
-    narrow_rows(floats, runs, count, to(i), rows.out_type, run);
+    round_rows(floats, runs, count, to(i), rows.out_type, run);
   }
   for (int64_t i = rows.rotary_dim; i < rows.head_dim; i += most_widened) {
     const int64_t count = min_of(rows.head_dim - i, most_widened);
     widen_rows(at(i), rows.x_type, 0, 1, count, floats, 0);
-    narrow_rows(floats, 1, count, to(i), rows.out_type, 0);
+    round_rows(floats, 1, count, to(i), rows.out_type, 0);
   }
 }
 
@@ -275,7 +275,7 @@ FOVEA_NOINLINE void rotate_any(const RotatedRows &rows) {
   for_each_block(rows.count, rows.head_dim, [&](int64_t r, int64_t count, int64_t, int64_t dim) {
     widen_rows(element_at(rows.x, rows.x_type, r * rows.x_stride), rows.x_type, rows.x_stride, count, dim, floats, dim);
     rotate_widened(rows, r, count, 0, dim, rows.rotary_dim, floats);
-    narrow_rows(floats, count, dim, element_at(rows.out, rows.out_type, r * rows.out_stride), rows.out_type,
+    round_rows(floats, count, dim, element_at(rows.out, rows.out_type, r * rows.out_stride), rows.out_type,
                 rows.out_stride);
   });
 }

@@ -159,7 +159,7 @@ FOVEA_INLINE float mean_of(float sum, int64_t count) {
 
 // Of rows that are read as they lie.
 template <int registers, class Input, class Each>
-FOVEA_NOINLINE Moments row_moments(NormKind kind, const Input y, int64_t dim, const Each each) {
+FOVEA_INLINE Moments row_moments(NormKind kind, const Input &y, int64_t dim, const Each &each) {
   const auto of_chunk = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {
     if (kind == NormKind::rms) return chunk_moments<registers, false>(y, begin, end, 0.0f, each);
     float pivot;
@@ -189,22 +189,32 @@ FOVEA_INLINE void put_statistics(const NormRows &rows, int64_t r, double mean, d
 // What is known of a row's parameters while it is written.
 enum class NormParameters { any, weight, weight_and_bias };
 
-// ((y - mean) * scale + shift) * weight + bias, shift being what the mean's rounding left.
+// (y - mean) * scale + shift, shift being what the mean's rounding left.
+struct NormScale {
+  float mean, scale, shift;
+
+  NormScale() = default;
+  FOVEA_INLINE NormScale(const Moments &moments, double spread, NormKind kind) : mean(static_cast<float>(moments.mean)) {
+    const double exact_scale = 1.0 / __builtin_sqrt(spread);
+    scale = static_cast<float>(exact_scale);
+    // Without a mean the sign of 0 is kept, too.
+    const double rest = kind == NormKind::rms ? -0.0 : static_cast<double>(mean) - moments.mean;
+    shift = static_cast<float>(rest * exact_scale);
+  }
+};
+
+// The same, times weight + bias.
 struct Normalisation {
   Float mean, scale, shift, raise;
   const float *weight, *bias;
 
-  FOVEA_INLINE Normalisation(const Moments &moments, double spread, const NormRows &rows, const float *weights,
-                             const float *biases)
-      : raise(splat(rows.weight_raise)), weight(weights), bias(biases) {
-    const double exact_scale = 1.0 / __builtin_sqrt(spread);
-    const auto rounded_mean = static_cast<float>(moments.mean);
-    mean = splat(rounded_mean);
-    scale = splat(static_cast<float>(exact_scale));
-    // Without a mean the sign of 0 is kept, too.
-    const double rest = rows.kind == NormKind::rms ? -0.0 : static_cast<double>(rounded_mean) - moments.mean;
-    shift = splat(static_cast<float>(rest * exact_scale));
-  }
+  FOVEA_INLINE Normalisation(const NormScale &row, const NormRows &rows, const float *weights, const float *biases)
+      : mean(splat(row.mean)),
+        scale(splat(row.scale)),
+        shift(splat(row.shift)),
+        raise(splat(rows.weight_raise)),
+        weight(weights),
+        bias(biases) {}
 
   FOVEA_INLINE NormParameters parameters() const {
     if (weight == nullptr) return NormParameters::any;
@@ -236,16 +246,17 @@ FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double sprea
 template <class MomentsOf, class Put>
 FOVEA_INLINE void norm_each_row(const NormRows &rows, const MomentsOf &moments_of, const Put &put) {
   const double share = 1.0 / static_cast<double>(rows.dim);
-  Moments next = moments_of(0);
-  for (int64_t r = 0; r < rows.count; ++r) {
+  Moments next;
+  for (int64_t r = 0; r <= rows.count; ++r) {
     const Moments moments = next;
-    if (r + 1 < rows.count) next = moments_of(r + 1);
+    if (r < rows.count) next = moments_of(r);
+    if (r == 0) continue;
     const double spread = moments.squares * share + rows.epsilon;
     if (fits_floats(spread)) {
-      put_statistics(rows, r, moments.mean, spread);
-      put(r, moments, spread);
+      put_statistics(rows, r - 1, moments.mean, spread);
+      put(r - 1, moments, spread);
     } else {
-      norm_row_again(r, rows, spread);
+      norm_row_again(r - 1, rows, spread);
     }
   }
 }

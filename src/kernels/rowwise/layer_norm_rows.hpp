@@ -93,7 +93,7 @@ FOVEA_NOINLINE void norm_rows_with(const NormRows &rows) {
     return row_moments<1>(rows.kind, input(r), rows.dim, AskFor<Input>{input(r + later)});
   };
   const auto put = [&](int64_t r, const Moments &moments, double spread) FOVEA_INLINE_BODY {
-    const Normalisation normalise(moments, spread, rows, static_cast<const float *>(rows.weight),
+    const Normalisation normalise(NormScale(moments, spread, rows.kind), rows, static_cast<const float *>(rows.weight),
                                   static_cast<const float *>(rows.bias));
     auto *out = static_cast<float *>(rows.row[r].out), *sum = static_cast<float *>(rows.row[r].sum);
     const auto put_with = [&](const auto &its_sum) FOVEA_INLINE_BODY {
@@ -181,8 +181,8 @@ class PairedWeights {
 };
 
 template <class Element, class Input, class Weights>
-FOVEA_NOINLINE void put_pairs(const Input y, const Normalisation &normalise, const Weights &weights, Element *out,
-                              Element *sum, int64_t dim) {
+FOVEA_INLINE void put_pairs(const Input &y, const Normalisation &normalise, const Weights &weights, Element *out,
+                            Element *sum, int64_t dim) {
   // (y - mean) scale as y scale - mean scale, whose rounding is 2^-25 at most where |mean scale| is.
   const Float offset = normalise.shift - normalise.mean * normalise.scale;
   const auto put = [&](auto affine, auto centred, int64_t i, int64_t count) FOVEA_INLINE_BODY {
@@ -226,7 +226,7 @@ FOVEA_NOINLINE void norm_rows_of_pairs(const NormRows &rows) {
   };
   norm_each_row(rows, moments_of, [&](int64_t r, const Moments &moments, double spread) FOVEA_INLINE_BODY {
     const NormRow &row = rows.row[r];
-    const Normalisation normalise(moments, spread, rows, nullptr, nullptr);
+    const Normalisation normalise(NormScale(moments, spread, rows.kind), rows, nullptr, nullptr);
     auto *out = static_cast<Element *>(row.out), *sum = Input::has_residual ? static_cast<Element *>(row.sum) : nullptr;
     if constexpr (waits) {
       put_pairs(FloatPairs{y[r % 2]}, normalise, weights, out, sum, rows.dim);

@@ -140,32 +140,40 @@ FOVEA_INLINE float factor_again(double spread) {
 
 constexpr int64_t most_long_rows = 16;  // that share the weights of a chunk
 
-// All statistics of `count` rows from `first` on, then chunk by chunk all of the rows: two where they have one chunk, which
-// stays. `factor`: a power of two that all is multiplied by.
+// So many rows of one chunk stay as floats together.
+FOVEA_INLINE int64_t rows_that_stay(int64_t dim) { return min_of(most_long_rows, 2 * norm_chunk / round_up(dim, 16)); }
+
+// All statistics of `count` rows from `first` on, then chunk by chunk all of the rows; those of one chunk stay between.
+// `factor`: a power of two that all is multiplied by.
 FOVEA_NOINLINE void norm_some_rows(const NormRows &rows, int64_t first, int64_t count, float factor,
                                    WidenedWeights &weights) {
-  alignas(64) float y[2][norm_chunk], plain[norm_chunk];
-  Moments moments[most_long_rows];
-  double spread[most_long_rows];
+  alignas(64) float floats[2 * norm_chunk], plain[norm_chunk];
+  NormScale scale[most_long_rows];
+  bool fits[most_long_rows];
   const double share = 1.0 / static_cast<double>(rows.dim);
   const double square = static_cast<double>(factor) * static_cast<double>(factor);
+  const int64_t apart_by = rows.dim <= norm_chunk ? round_up(rows.dim, 16) : 0;
   const auto read = [&](int64_t i, int64_t begin, int64_t columns) {
     const NormRow &row = rows.row[first + i];
-    if (factor != 1.0f) return read_times(factor, row, rows, begin, columns, y[i % 2]);
-    return widen_chunk(rows, row, begin, columns, y[i % 2]);
+    float *y = floats + i * apart_by;
+    return factor == 1.0f ? widen_chunk(rows, row, begin, columns, y)
+                          : read_times(factor, row, rows, begin, columns, y);
   };
   for (int64_t i = 0; i < count; ++i) {
+    Moments moments;
     for (int64_t begin = 0; begin < rows.dim; begin += norm_chunk) {
       const int64_t columns = min_of(norm_chunk, rows.dim - begin);
       const float sum = read(i, begin, columns);
-      const Moments more = widened_moments(rows.kind, y[i % 2], columns, sum);
-      begin == 0 ? void(moments[i] = more) : moments[i].merge(more);
+      const Moments more = widened_moments(rows.kind, floats + i * apart_by, columns, sum);
+      begin == 0 ? void(moments = more) : moments.merge(more);
     }
-    spread[i] = moments[i].squares * share + rows.epsilon * square;
-    if (fits_floats(spread[i])) {
-      put_statistics(rows, first + i, moments[i].mean / static_cast<double>(factor), spread[i] / square);
+    const double spread = moments.squares * share + rows.epsilon * square;
+    scale[i] = NormScale(moments, spread, rows.kind);
+    fits[i] = fits_floats(spread);
+    if (fits[i]) {
+      put_statistics(rows, first + i, moments.mean / static_cast<double>(factor), spread / square);
     } else if (factor == 1.0f) {
-      norm_row_again(first + i, rows, spread[i]);
+      norm_row_again(first + i, rows, spread);
     } else {
       norm_row_in_float64(first + i, rows);
     }
@@ -174,17 +182,18 @@ FOVEA_NOINLINE void norm_some_rows(const NormRows &rows, int64_t first, int64_t 
     const int64_t columns = min_of(norm_chunk, rows.dim - begin);
     weights.read(rows, begin, columns);
     for (int64_t i = 0; i < count; ++i) {
-      if (!fits_floats(spread[i])) continue;
+      if (!fits[i]) continue;
       const NormRow &row = rows.row[first + i];
+      const float *y = floats + i * apart_by;
       if (rows.dim > norm_chunk) read(i, begin, columns);
       const bool apart = row.sum != nullptr && factor != 1.0f;  // before either is written over x or residual
       if (apart) read_times(1.0f, row, rows, begin, columns, plain);
-      const Normalisation normalise(moments[i], spread[i], rows, weights.weight, weights.bias);
+      const Normalisation normalise(scale[i], rows, weights.weight, weights.bias);
       with_element(rows.types.out, [&]<class Out>(Out) FOVEA_INLINE_BODY {
-        put_chunk(y[i % 2], normalise, static_cast<typename Out::Element *>(row.out) + begin, columns);
+        put_chunk(y, normalise, static_cast<typename Out::Element *>(row.out) + begin, columns);
       });
       if (row.sum == nullptr) continue;
-      narrow_row(apart ? plain : y[i % 2], columns, element_at(row.sum, rows.types.sum, begin), rows.types.sum);
+      narrow_row(apart ? plain : y, columns, element_at(row.sum, rows.types.sum, begin), rows.types.sum);
     }
   }
 }
@@ -198,7 +207,7 @@ FOVEA_NOINLINE void norm_row_again(int64_t r, const NormRows &rows, double sprea
 void norm_rows(const NormRows &rows) {
   if (normed_in_one_type(rows)) return;
   WidenedWeights weights;
-  const int64_t together = rows.dim <= norm_chunk ? 2 : most_long_rows;
+  const int64_t together = rows.dim <= norm_chunk ? rows_that_stay(rows.dim) : most_long_rows;
   for (int64_t first = 0; first < rows.count; first += together) {
     norm_some_rows(rows, first, min_of(together, rows.count - first), 1.0f, weights);
   }

@@ -6,8 +6,8 @@
 // that is narrower, they wait on the stack, and those of a row too long for that are made twice. What is left of a last step
 // stays in registers: from a part that has just been stored nothing can be loaded for long.
 //
-// NaN: one in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity -
-// infinity). A maximum that lost sight of a NaN does no harm, the sum meets it again.
+// NaN in the valid part makes the sum NaN, hence the whole valid part, and so does +infinity (infinity - infinity). A maximum that
+// lost sight of a NaN does no harm, the sum meets it again.
 #pragma once
 
 #include "kernels/kernel_table.hpp"
@@ -46,11 +46,10 @@ struct RowPowers<true, lifted> {
 #endif
 
 // Rows of X that become rows of Out.
-template <class X_, class Out_, bool in_pairs_ = goes_in_pairs<X_, Out_>>
+template <class X_, class Out_, bool in_pairs = goes_in_pairs<X_, Out_>>
 struct SoftmaxKind {
   using X = X_;
   using Out = Out_;
-  static constexpr bool in_pairs = in_pairs_;
   static constexpr int registers = in_pairs ? 2 : 1;  // of a step
   static constexpr bool waits_in_out = same_type<Out, float>;
   static constexpr bool holds = in_pairs || (waits_in_out && same_type<X, float>);  // short rows in registers
@@ -96,9 +95,7 @@ FOVEA_NOINLINE float row_sum(const X *x, int64_t count, float row_max) {
 template <class Kind>
 struct WaitingRow {
   static constexpr int registers = Kind::registers;
-  using X = typename Kind::X;
   using Out = typename Kind::Out;
-
   const float *powers = nullptr;
   Out *out = nullptr;
   int64_t count = 0, zeros = 0;
@@ -112,7 +109,7 @@ struct WaitingRow {
     powers = room;
     count = row.valid_len;
     zeros = key_len - count;
-    const auto *x = static_cast<const X *>(row.x);
+    const auto *x = static_cast<const typename Kind::X *>(row.x);
     factor = 1.0f / make_powers<typename Kind::Powers, registers, true>(x, count, row_max, room, last, beside);
   }
   FOVEA_INLINE void put() {
@@ -120,7 +117,6 @@ struct WaitingRow {
     if (zeros > 0) fill_run(out + count, zeros, 0.0f);
     count = zeros = 0;
   }
-
  private:
   FOVEA_INLINE void put_powers() const {  // out may be powers
     if (is_narrow_element<Out> && factor != factor) return fill_run(out, count, factor);
@@ -164,7 +160,7 @@ template <class Kind>
 FOVEA_NOINLINE void softmax_of_unusual_row(const SoftmaxRow &row, const SoftmaxRows &rows, float row_max, float *room) {
   using X = typename Kind::X;
   using Out = typename Kind::Out;
-  if constexpr (Kind::in_pairs) {
+  if constexpr (Kind::registers > 1) {
     if (__builtin_fabsf(row_max) < __builtin_inff()) {
       SoftmaxRows one = rows;
       one.row = &row;
@@ -221,7 +217,7 @@ struct HeldRow {
   }
   FOVEA_INLINE void put(const SoftmaxRow &row, int64_t key_len, float factor) {
     auto *out = static_cast<typename Kind::Out *>(row.out);
-    if (Kind::in_pairs && factor != factor) {
+    if (Kind::registers > 1 && factor != factor) {
       fill_run(out, row.valid_len, factor);
     } else {
       unroll<held>([&](auto i) FOVEA_INLINE_BODY { value[i] = value[i] * splat(factor); });
@@ -241,22 +237,19 @@ FOVEA_NOINLINE bool done_together(const SoftmaxRow *rows, int64_t key_len) {
   float value[count];
   bool usual = true;
   unroll<count>([&](auto r) FOVEA_INLINE_BODY { row[r].read(rows[r]); });
-  unroll<count>([&](auto r) FOVEA_INLINE_BODY { value[r] = row[r].max(); });
-  unroll<count>([&](auto r) FOVEA_INLINE_BODY { usual = usual && Kind::Powers::take(value[r]); });
+  unroll<count>([&](auto r) FOVEA_INLINE_BODY { usual = Kind::Powers::take(value[r] = row[r].max()) && usual; });
   if (!usual) return false;
   unroll<count>([&](auto r) FOVEA_INLINE_BODY { value[r] = 1.0f / row[r].sum_of_powers(value[r]); });
   unroll<count>([&](auto r) FOVEA_INLINE_BODY { row[r].put(rows[r], key_len, value[r]); });
   return true;
 }
 
-constexpr int64_t most_held = 4 * lanes;  // elements
-
 // How many of `count` rows, from the first on, were done: none if that one goes another way.
 template <class Kind>
 FOVEA_INLINE int64_t rows_done_in_registers(const SoftmaxRow *rows, int64_t count, int64_t key_len) {
   const auto registers_of = [&](int64_t r) FOVEA_INLINE_BODY { return ceil_div(rows[r].valid_len, lanes); };
   const int64_t registers = registers_of(0);
-  if (registers > most_held / lanes) return 0;
+  if (registers > 4) return 0;
   int64_t alike = 1;
   while (alike < min_of(4, count) && registers_of(alike) == registers) ++alike;
   const auto take = [&](auto held, auto at_once) FOVEA_INLINE_BODY -> int64_t {
@@ -264,13 +257,10 @@ FOVEA_INLINE int64_t rows_done_in_registers(const SoftmaxRow *rows, int64_t coun
     if (alike >= at_once && done_together<Kind, its, decltype(at_once)::value>(rows, key_len)) return at_once;
     return done_together<Kind, its, 1>(rows, key_len) ? 1 : 0;
   };
-  switch (registers) {
-    case 1: return take(Index<1>{}, Index<4>{});
-    case 2: return take(Index<2>{}, Index<4>{});
-    case 3: return take(Index<3>{}, Index<2>{});
-    case 4: return take(Index<4>{}, Index<2>{});
-    default: return 0;
-  }
+  if (registers == 1) return take(Index<1>{}, Index<4>{});
+  if (registers == 2) return take(Index<2>{}, Index<4>{});
+  if (registers == 3) return take(Index<3>{}, Index<2>{});
+  return registers == 4 ? take(Index<4>{}, Index<2>{}) : 0;
 }
 
 // The maximum of a row is under way while the row before waits for its factor. `room`: of most_waiting_powers.
@@ -314,7 +304,7 @@ FOVEA_NOINLINE void softmax_past_caches(const SoftmaxRows &rows, float *room) {
   for (int64_t r = 0; r < rows.count; ++r) {
     const auto *later = static_cast<const Element *>(rows.row[min_of(r + rows_ahead, rows.count - 1)].x);
     const SoftmaxRow row = {rows.row[r].x, finished[r % 2], rows.row[r].valid_len};
-    const bool is_short = row.valid_len <= most_held;
+    const bool is_short = row.valid_len <= 4 * lanes;  // is held
     const float row_max = is_short ? 0 : largest_of(static_cast<const Element *>(row.x), row.valid_len);
     if (is_short || !Kind::Powers::take(row_max)) {
       SoftmaxRows one = rows;

@@ -55,7 +55,7 @@ FOVEA_INLINE void for_each_block(int64_t count, int64_t dim, const Visit &visit)
 }
 
 // Rows of floats, one after the other, as elements of that type `stride` apart.
-FOVEA_NOINLINE inline void narrow_rows(const float *from, int64_t count, int64_t dim, void *to, Dtype dtype,
+FOVEA_NOINLINE inline void round_rows(const float *from, int64_t count, int64_t dim, void *to, Dtype dtype,
                                        int64_t stride) {
   with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     auto *row = static_cast<typename T::Element *>(to);
