@@ -18,7 +18,7 @@ struct Bfloat16 {
   uint16_t bits;
 };
 
-// Of the types that queries, keys, values and outputs may have.
+// Whether this one of the types that queries, keys, values and outputs may have takes 16 bits.
 constexpr bool is_narrow(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
 [[gnu::always_inline]] inline const void *element_at(const void *data, Dtype dtype, int64_t index) {
   return static_cast<const char *>(data) + index * (is_narrow(dtype) ? 2 : 4);
