@@ -53,7 +53,7 @@ command_test() {
   prepare
 
   step "build"
-  configure_release
+  if [ "$extent" = fast ]; then configure_release "$(sets_here)"; else configure_release; fi
   compile release
   check_warnings release
   step "tests"

@@ -19,7 +19,7 @@ inline std::string product_name(const ProductSizes &s) {
   return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k);
 }
 inline double product_flops(const ProductSizes &s) { return 2.0 * static_cast<double>(s.m * s.n * s.k); }
-// Of few rows each weight is used but a few times.
+// With few rows each weight is used only a few times, so reading the weights is the limit.
 inline Bound product_bound(const ProductSizes &s) { return s.m <= 16 ? Bound::bytes : Bound::flops; }
 // The bytes are those of the weights.
 inline Work product_work(const ProductSizes &s, size_t weight_size = sizeof(float)) {

@@ -73,7 +73,7 @@ Buffer weights(int64_t out, int64_t in) {
   return buffer;
 }
 
-// Of the Gaussian score.
+// The sigma of the Gaussian score.
 float sigma_of(const ScoreShape &s) { return std::sqrt(static_cast<float>(s.query_dim)); }
 
 // The weight of CONCAT, or of BILINEAR.
@@ -326,7 +326,7 @@ Prepared prepare_gaussian(const ScoreShape &shape, const Variant &variant) {
   return prepared;
 }
 
-// Of the fewer rows.
+// Queries or keys are projected, whichever are fewer.
 double bilinear_projection_flops(const ScoreShape &shape) {
   const double rows = std::min(shape.rows(shape.query_len), shape.rows(shape.key_len));
   return 2 * rows * static_cast<double>(shape.query_dim * shape.key_dim);

@@ -81,7 +81,7 @@ inline __attribute__((always_inline)) void store_quarters(float *to, __m512 valu
   if constexpr (count == 4) _mm512_storeu_ps(to, value);
 }
 
-// Of two registers that each hold 16 / width groups of `width` lanes: the groups with even numbers, or with odd ones.
+// The groups with even numbers, or with odd ones, of two registers that each hold 16 / width groups of `width` lanes.
 template <int width, bool odd>
 inline __attribute__((always_inline)) __m512 every_second_group(__m512 a, __m512 b) {
   int places[16];

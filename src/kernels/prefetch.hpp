@@ -111,7 +111,7 @@ struct Prefetch {
   Upcoming queries;  // of the next band of rows
   Upcoming out;      // of this band, when the tile is one of its last
 
-  // Of keys [first, first + count), what is not paced.
+  // Fetches what keys [first, first + count) need and no pace asks for.
   FOVEA_INLINE void fetch_rows(int64_t first, int64_t count) const {
     queries.fetch(first, count);
     out.fetch(first, count);

@@ -141,7 +141,7 @@ int one_tbb_concurrency() { return is_started() ? oneapi::tbb::this_task_arena::
 bool run_on_one_tbb(int workers, void (*work)(void *data, int64_t worker), void *data) {
   if (!is_started() || !has_threads()) return false;
   try {
-    // Of its own: the caller may be a task of a group that is cancelled, which must not leave a result half done.
+    // A context of its own: the caller may be a task of a group that is cancelled, which must not leave a result half done.
     oneapi::tbb::task_group_context context(oneapi::tbb::task_group_context::isolated);
     // Isolated: while a worker waits here it must not pick up the caller's unrelated tasks, which might call us again.
     oneapi::tbb::this_task_arena::isolate([&] {

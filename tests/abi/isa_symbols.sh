@@ -1,6 +1,6 @@
 #!/bin/sh
 # isa_symbols.sh NM ARCHIVE: the globals of libfovea_<isa>.a are structs of kernels, fovea::<topic>_<isa>, and nothing is weak.
-# Of several weak copies the linker keeps one, and it might keep the one compiled for AVX-512 for the use of the base set.
+# The linker keeps one of several weak copies. It might keep one that was compiled for AVX-512, and the base set would call that.
 set -eu
 isa=$(basename "$2" .a)
 isa=${isa#libfovea_}

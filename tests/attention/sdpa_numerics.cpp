@@ -212,7 +212,7 @@ TEST_SUITE("sdpa numerics") {
         check_attention(problem);
       }
     }
-    // Of a key, in one part of many keys that few queries are split over, and in one tile of many.
+    // In a key: in one split of many, for few queries, and in one tile of many.
     for (int64_t query_len : {1, 40}) {
       for (int64_t at : {0, 700, 4999}) {
         Random random(base_seed());

@@ -84,7 +84,7 @@ class Chooser {
     if (in != nullptr) choose_group(*in, nodes);
   }
 
-  // Of lists of members of which one is to be given.
+  // Gives one member of each list of which exactly one has to be given.
   void choose_group(Struct &structure, std::vector<Node> &nodes) {
     const StructRow &row = *structure.row;
     if (row.group_count == 0) return;

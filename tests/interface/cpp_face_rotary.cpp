@@ -61,7 +61,7 @@ TEST_CASE("frequencies of models") {
                                                  .high_frequency_factor = 4};
   check_near(frequencies_of(1, llama), {1});
 
-  // Of 8 pairs, YaRN's default range is from the first to the last but one, so that each member shows.
+  // With 8 pairs, YaRN's default range is from the first to the last but one, so each member has an effect.
   fovea::RotaryFrequenciesOptions yarn = {
       .kind = FrequenciesKind::yarn, .base = 100, .factor = 4, .original_length = 64};
   const Floats usual = frequencies_of(8, yarn, 1 + std::log(4.0) / 10);

@@ -28,7 +28,7 @@ struct TwoKeys {
   }
 };
 
-// Of q and k, with the weights below: v . tanh(Wq q + Wk k), one hidden unit.
+// The additive score of q and k with these weights: v . tanh(Wq q + Wk k), one hidden unit.
 const Floats query_weight = {0.5f, -0.25f}, key_weight = {1.0f, -0.5f}, score_vector = {2.0f};
 constexpr double projected_query = 0.5, first_projected = 1 - 0.125, second_projected = -0.5 - 1;
 double additive_score(double projected_key, double bias = 0) {

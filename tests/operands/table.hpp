@@ -12,7 +12,7 @@ namespace testing {
 
 enum class Holds { number, input, output, options, made, data_in, data_out, other };
 
-// Of a struct, or an argument of a function (whose offset is 0).
+// A member of a struct, or an argument of a function (whose offset is 0).
 struct TableMember {
   const char *name;
   Holds holds;

@@ -77,7 +77,7 @@ echo "ok: how far a build is"
 
 # The demo begins a release build with this processor's best set; what wants all sets widens it, and the demo never narrows it.
 stub meson <<END
-case \$1 in --version) echo 1.0 ;; setup) echo "\$*" >>$scratch/configured; [ "\$2" = --reconfigure ] || mkdir -p "\$2" ;; esac
+case \$1 in --version) echo 1.0 ;; setup) echo "\$*" >>$scratch/configured; [ "\$2" = --reconfigure ] || mkdir -p "\$2" ;; test) echo "Ok: 1" ;; esac
 END
 stub ninja <<END
 case " \$* " in *" -n "*) exit 0 ;; esac
@@ -102,6 +102,13 @@ configures 2 build
 tail -n 1 configured | grep -q -e "setup --reconfigure .*-Disa=avx2,avx512,amx" || fail "./dev build does not ask for all sets"
 configures 2 build
 configures 2 demo
+rm -rf root/build configured
+configures 1 test fast
+tail -n 1 configured | grep -q -e '-Disa=' || fail "./dev test fast compiles sets that this processor cannot run"
+wider=2 # not where this processor runs all sets
+if grep -q '^flags.* avx512vl ' /proc/cpuinfo 2>/dev/null; then wider=1; fi
+configures $wider build
+configures $wider test fast
 rm -rf root/build configured
 configures 1 build
 ! grep -q -e '-Disa=' configured || fail "./dev build leaves sets out"

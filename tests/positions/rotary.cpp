@@ -35,7 +35,7 @@ struct Problem {
   int64_t length() const { return shape[shape.size() - 2]; }
   int64_t rows() const { return dim() == 0 ? 0 : element_count(shape) / dim(); }
 
-  // Of each row, in row-major order.
+  // The position of each row, in row-major order.
   std::vector<int64_t> row_positions() const {
     std::vector<int64_t> positions;
     const int64_t rows_per_group = shape.size() == 2 ? rows() : rows() / std::max<int64_t>(shape[0], 1);
@@ -311,7 +311,7 @@ TEST_SUITE("positions") {
     }
   }
 
-  // Of any type, in rows of any number of features and in tensors of any size, x is copied.
+  // x is copied, whatever its type, its number of features and its size.
   TEST_CASE("rotary: given zeros turn nothing: a scale of positions, the number of features that turn") {
     Random random(base_seed());
     for (const Shape &shape : {Shape{2, 33, 34}, Shape{5, 3}, Shape{3, 70, 130}}) {

@@ -366,7 +366,7 @@ TEST_SUITE("products of 16 bits") {
   TEST_CASE("extremes: the largest numbers, subnormal ones, outputs past the largest") {
     Random random(base_seed());
     for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
-      // Of bfloat16 a largest one whose sums do not overflow half way: in which order they would is the kernels' affair.
+      // For bfloat16 the largest number whose sums do not overflow half way, as the order of sums is up to the kernels.
       const float most = widened(dtype == FOVEA_F16 ? 0x7bff : 0x7b7f, dtype);
       for (const fovea_dtype weight : {fovea_dtype{FOVEA_F32}, dtype}) {
         Layer layer = make_layer(random, {9, 20}, 40);

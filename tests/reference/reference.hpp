@@ -69,7 +69,7 @@ struct AttentionOutputs {
   std::vector<Real> softmax;             // [B,H,Q,K]: weights before dropout
   // [B,H,Q,Dv]: sum_j softmax_j |value_j - out|, a sink's value being 0 and others times what dropout multiplies by
   std::vector<Real> deviation;
-  // Of a row's scores those count whose weights are 2^-24 or more of the largest that is not dropped, and the sink.
+  // A row's scores count if their weights are at least 2^-24 of the largest that is not dropped; the sink counts too.
   Real largest_score = 0;               // the largest |score| anywhere
   std::vector<double> score_size;       // [B,H,Q]: the row's
   std::vector<double> score_allowance;  // [B,H,Q]: the largest allowance (see RawScores) of a score

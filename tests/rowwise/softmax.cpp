@@ -34,8 +34,8 @@ std::vector<Real> formula(const Tensor<float> &x, int32_t axis, bool log) {
   return reference::softmax<Real>(x.dense(), outer, x.shape()[static_cast<size_t>(axis)], inner, log);
 }
 
-// Of softmax: of the exponent two roundings, each of its size, of power and quotient some, and of the sum's. Of the logarithm:
-// of each term, and of the sum's, which are its own absolute error.
+// Softmax may lose two roundings of the exponent, each of its size, some of the power and the quotient, and those of the sum.
+// The logarithm may lose a rounding of each term, and those of the sum, which are its absolute error.
 int64_t bad_elements(const std::vector<float> &out, const std::vector<double> &truth, int64_t key_len, bool log) {
   const double sum = static_cast<double>(key_len) / 4;
   int64_t bad = 0;

@@ -76,7 +76,7 @@ AttentionResult outputs_of(const AttentionProblem &problem, const fovea_context 
   return result;
 }
 
-// Of every query with every key.
+// The scores of every query with every key.
 std::vector<double> exact_scores(const AttentionProblem &problem) {
   const double sigma = problem.score->sigma;
   std::vector<double> scores;

@@ -29,7 +29,7 @@ bool same_class(float actual, double truth) {
   return std::isfinite(actual);
 }
 
-// Of the finite elements.
+// The errors of the finite elements.
 struct Errors {
   double largest = 0, mean_square = 0;
 

@@ -14,7 +14,7 @@ struct DestroyPlan {
   void operator()(fovea_plan *plan) const { fovea_plan_destroy(plan); }
 };
 
-// Of a run over prepared keys, which have the key and the score's parameters.
+// The buffers of a run over prepared keys, which already hold the key and the score's parameters.
 inline fovea_attention_buffers buffers_without_key(const AttentionProblem &problem, const AttentionResult &result) {
   AttentionArguments arguments(problem, result);
   arguments.key.data = nullptr;

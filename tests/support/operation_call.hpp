@@ -43,7 +43,7 @@ struct OperationCall {
     const auto *data = reinterpret_cast<const unsigned char *>(memory[n].data());
     return {data, data + memory[n].size()};
   }
-  // Of all outputs, one after the other.
+  // The bytes of all outputs, one after the other.
   std::vector<unsigned char> outputs() const {
     std::vector<unsigned char> all;
     for (size_t n = 0; n < operands.size(); ++n) {

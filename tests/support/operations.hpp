@@ -17,7 +17,7 @@ struct CallSizes {
   // May be anything.
   int64_t batch = 2, kv_heads = 2, group = 2, queries = 3, keys = 4;
   int64_t rows = 3, columns = 4, depth = 3;
-  // Of what a call reads or copies whatever else it does: small.
+  // Sizes of what a call reads or copies whatever else it does: small.
   int64_t head_dim = 3, key_dim = 3, value_dim = 2, units = 5, few_heads = 2;
   uint64_t choices = 0;  // which options, ranks and optional tensors
   const fovea_context *context = nullptr;

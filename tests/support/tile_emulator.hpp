@@ -22,7 +22,7 @@ struct TileCounts {
   int64_t holders;  // threads that have tiles now
 };
 
-// Of all threads, since the program began.
+// The counts of all threads since the program began.
 TileCounts tile_counts();
 
 // Whether the calling thread has tiles that nobody released: those of the processor, too.

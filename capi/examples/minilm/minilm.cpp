@@ -37,7 +37,7 @@ namespace {
 
 using namespace minilm;
 
-// Of embeddings of 16 bits: the least cosine to float32's, and so how far unit vectors may be apart.
+// The least cosine between an embedding in 16 bits and that in float32, which limits how far the unit vectors may be apart.
 constexpr double smallest_cosine = 0.9999;
 
 double largest_difference(Type type) { return type == Type::f32 ? 1e-4 : std::sqrt(2 * (1 - smallest_cosine)); }

@@ -25,7 +25,7 @@ SENTENCES = [
     "The weather is lovely today.",
     "It's so sunny outside!",
     "He drove to the stadium.",
-    # Of like meaning with hardly a word in common; then all that a tokenizer may stumble over.
+    # Two sentences that mean the same and hardly share a word; then all that a tokenizer may stumble over.
     "A cat is asleep on the sofa.",
     "The kitten naps on the couch.",
     "Der naïve Señor Čapek aß Œufs à la coque – für 3,50 € (½ Preis!); „schön\u201d, nicht?",

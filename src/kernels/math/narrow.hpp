@@ -31,7 +31,7 @@ FOVEA_INLINE Float narrow_exp2(const Float &t) {
   return times_power_of_2(power, t);
 }
 
-// Of t <= 1/2, times any power of two that is always the same.
+// 2^t for t <= 1/2, times some power of two that is the same for all t.
 FOVEA_INLINE Float narrow_exp2_of_negative(const Float &t) { return narrow_exp2(t); }
 
 // In place, of a pair of registers.

@@ -53,7 +53,7 @@ FOVEA_INLINE Float with_sign(const Float &value, const Int &quadrant) {
   return xsimd::bitwise_cast<float>(xsimd::bitwise_cast<int32_t>(value) ^ ((quadrant & Int(2)) << 30));
 }
 
-// Of frequencies[0 .. lanes - 1] times positions, those of the first half and of the second.
+// Sines and cosines of frequencies[0 .. lanes - 1] times positions, given for the first half of the lanes and for the second.
 FOVEA_INLINE SinCos sincos_of(const double *frequencies, const Double &first_positions, const Double &last_positions) {
   Double quadrant_low;
   Double quadrant_high;
@@ -68,7 +68,7 @@ FOVEA_INLINE SinCos sincos_of(const double *frequencies, const Double &first_pos
   return {with_sign(choose(odd, cosine, sine), quadrant), with_sign(choose(odd, sine, cosine), quadrant + Int(1))};
 }
 
-// Of each of them times one position.
+// Sines and cosines of all these frequencies times one position.
 FOVEA_INLINE SinCos sincos_of(const double *frequencies, double position) {
   return sincos_of(frequencies, Double(position), Double(position));
 }

@@ -233,7 +233,7 @@ void rotate_mixed(const RotatedRows &rows) {
                    : rotate_rows_with<X, Out, false, Distance::memory>(rows, CachedStore());
 }
 
-// Of other types, turned in `floats`: rows of `dim` that follow each other, the pairs that begin with `pair`.
+// Rows of other element types are turned in `floats`: rows of `dim` that follow each other, and in them the pairs from `pair` on.
 FOVEA_INLINE void rotate_widened(const RotatedRows &of, int64_t first_row, int64_t count, int64_t pair, int64_t dim,
                                  int64_t rotary_dim, float *floats) {
   RotatedRows rows = of;

@@ -11,8 +11,7 @@ namespace fovea {
                                       const MultiHeadTensors &tensors, const fovea_mha_options *options,
                                       MultiHeadCall *call);
 
-// Of a call that has been planned: its data, with that of its workspace, which the plan is given too; what rotary says of it;
-// overlaps.
+// Checks the data of a planned call, with that of its workspace, which the plan is given too: what rotary says of it, and overlaps.
 [[nodiscard]] Status check_multi_head_data(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);
 
 }  // namespace fovea

@@ -16,7 +16,7 @@ class RotaryTables {
 
   [[nodiscard]] Status status() const { return workspace_.status(); }
 
-  // Of rows first ... first + count - 1 of a group, an index of x's first axis.
+  // Makes the table of rows first ... first + count - 1 of a group, which is an index of x's first axis.
   const float *make(int worker, int64_t group, int64_t first, int64_t count) const;
 
  private:

@@ -43,7 +43,7 @@ class PositionRows {
 
   int workers(const Context &context) const;
 
-  // Of x and out.
+  // The distance for x and out.
   Distance distance(int workers) const;
 
   // How many positions to take together when a table has this many floats for each.

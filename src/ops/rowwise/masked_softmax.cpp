@@ -24,7 +24,7 @@ struct Call {
   int64_t key_len;
 };
 
-// Of tensors with elements.
+// The call for tensors that have elements.
 Call make_call(const Context *context, const fovea_tensor &x, const fovea_tensor &out) {
   Call call = {};
   call.context = context;

@@ -10,7 +10,7 @@ namespace fovea {
 [[nodiscard]] Status masked_softmax(const Context *given, const TensorArgument &x, const TensorArgument &valid_lens,
                                     const TensorArgument &out, const fovea_masked_softmax_options *options);
 
-// Of all keys, or the logarithm of it; the tensors have been checked and have elements.
+// Softmax over all keys, or its logarithm. The tensors have been checked and have elements.
 void softmax_last_axis(const Context &context, const fovea_tensor &x, const fovea_tensor &out, bool log);
 
 }  // namespace fovea

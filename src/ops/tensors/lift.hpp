@@ -14,7 +14,7 @@ fovea_tensor lift(const fovea_tensor &tensor, std::initializer_list<int> places)
 // [B,H,L,X], or [B,L,X] or [L,X] as the first.
 fovea_tensor lift_heads(const fovea_tensor &tensor);
 
-// Of a lifted tensor.
+// The strides of a lifted tensor.
 HeadStrides head_strides(const fovea_tensor &lifted);
 
 // The last `rank` axes of [B,H,L,X] but for H, which tensors of rank 3 do not have: [B,H,L,X], [B,L,X] or [L,X].
