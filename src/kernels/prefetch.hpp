@@ -23,8 +23,8 @@ struct Upcoming {
   int64_t size = 0;  // of a row
   int64_t rows = 0;
   int64_t element = 4;
-  int64_t speed = 1;                // so many times as fast as what is worked on
-  const RowBlock *more = nullptr;   // where memory ends before the rows do: the blocks behind these
+  int64_t speed = 1;               // so many times as fast as what is worked on
+  const RowBlock *more = nullptr;  // where memory ends before the rows do: the blocks behind these
   int64_t more_count = 0;
 
   Upcoming() = default;

@@ -40,8 +40,8 @@ FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t coun
   const Dtype dtype = values.dtype;
   const int64_t value_dim = values.dim;
   for (int64_t j = 0; j < count; ++j) {
-    worker.again.attends_finite = worker.again.attends_finite &&
-                                  (masked[j] || rows_are_finite(values.row(first + j), dtype, 0, 1, value_dim));
+    worker.again.attends_finite =
+        worker.again.attends_finite && (masked[j] || rows_are_finite(values.row(first + j), dtype, 0, 1, value_dim));
   }
   if constexpr (Path::takes_pairs) {
     auto *rows = reinterpret_cast<uint16_t *>(worker.harmless);

@@ -158,8 +158,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
         }
       }
       for (; d < value_dim; d += wide) {
-        add_columns<rows, 1>(out + d, values.from(d), padded, row, pass, tile, rescale,
-                             min_of(wide, value_dim - d));
+        add_columns<rows, 1>(out + d, values.from(d), padded, row, pass, tile, rescale, min_of(wide, value_dim - d));
       }
     });
   }

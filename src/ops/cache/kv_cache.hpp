@@ -35,9 +35,7 @@ bool is_kv_cache(const fovea_kv_cache *cache);
 [[nodiscard]] Status check_kv_cache_sizes(const char *where, const fovea_kv_cache_sizes &sizes);
 
 // The types that keys and values may be kept in.
-constexpr bool is_cached_dtype(fovea_dtype dtype) {
-  return is_number(static_cast<Dtype>(dtype));
-}
+constexpr bool is_cached_dtype(fovea_dtype dtype) { return is_number(static_cast<Dtype>(dtype)); }
 
 // Positions [first, first + count) of the keys, or of the values, as [B,Hkv,count,dim].
 fovea_tensor cached_keys(const fovea_kv_cache &cache, int64_t first, int64_t count);

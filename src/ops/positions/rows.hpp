@@ -92,14 +92,14 @@ class PositionRows {
     RowCursor cursor(entries_, block.first_entry);
     for (int64_t entry = 0; entry < block.entry_count; ++entry, cursor.next()) {
       visit(PositionRun{.x_offset = x_start + cursor.x_offset(),
-                   .x_stride = x_stride_,
-                   .out_offset = out_start + cursor.out_offset(),
-                   .out_stride = out_stride_,
-                   .count = block.count,
-                   .entry = block.first_entry + entry,
-                   .entry_step = 0,
-                   .position = 0,
-                   .position_step = 1});
+                        .x_stride = x_stride_,
+                        .out_offset = out_start + cursor.out_offset(),
+                        .out_stride = out_stride_,
+                        .count = block.count,
+                        .entry = block.first_entry + entry,
+                        .entry_step = 0,
+                        .position = 0,
+                        .position_step = 1});
     }
   }
 
@@ -112,14 +112,14 @@ class PositionRows {
       const RowCursor cursor(entries_, entry);
       const int64_t count = std::min(end - entry, entries_.shape[inner] - cursor.index(inner));
       visit(PositionRun{.x_offset = x_start + cursor.x_offset(),
-                   .x_stride = entries_.x_strides[inner],
-                   .out_offset = out_start + cursor.out_offset(),
-                   .out_stride = entries_.out_strides[inner],
-                   .count = count,
-                   .entry = entry,
-                   .entry_step = 1,
-                   .position = position,
-                   .position_step = 0});
+                        .x_stride = entries_.x_strides[inner],
+                        .out_offset = out_start + cursor.out_offset(),
+                        .out_stride = entries_.out_strides[inner],
+                        .count = count,
+                        .entry = entry,
+                        .entry_step = 1,
+                        .position = position,
+                        .position_step = 0});
       entry += count;
     }
   }
