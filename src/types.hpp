@@ -66,27 +66,23 @@ constexpr uint32_t types_loaded(ElementLoad load) {
   }
   return types;
 }
-[[gnu::always_inline]] constexpr bool is_one_of(uint32_t types, Dtype dtype) {
-  return static_cast<uint32_t>(dtype) < 32 && (types >> static_cast<uint32_t>(dtype) & 1) != 0;
-}
 
-// 0 for a number that is no type.
+// Of a type that has been checked.
 [[gnu::always_inline]] constexpr int64_t bytes_of(Dtype dtype) {
   constexpr uint64_t packed = packed_element_bytes();
-  const auto number = static_cast<uint32_t>(dtype);
-  return number < 16 ? static_cast<int64_t>(packed >> 4 * number & 15) : 0;
+  return static_cast<int64_t>(packed >> (4 * static_cast<uint32_t>(dtype) & 63) & 15);
 }
 
-// Whether floats are made of it as it is loaded, and it of floats as it is stored.
+// Of a type that has been checked: whether floats are made of it as it is loaded, and it of floats as it is stored.
 [[gnu::always_inline]] constexpr bool is_widened(Dtype dtype) {
   constexpr uint32_t types = types_loaded(ElementLoad::widened);
-  return is_one_of(types, dtype);
+  return (types >> (static_cast<uint32_t>(dtype) & 31) & 1) != 0;
 }
 
-// Whether kernels take and give it where they compute with floats. Checks ask this, and kernels rely on it.
-[[gnu::always_inline]] constexpr bool is_number(Dtype dtype) {
+// Whether any number is a type that kernels take and give where they compute with floats. Checks ask this, and kernels rely on it.
+constexpr bool is_number(Dtype dtype) {
   constexpr uint32_t types = types_loaded(ElementLoad::as_it_is) | types_loaded(ElementLoad::widened);
-  return is_one_of(types, dtype);
+  return static_cast<uint32_t>(dtype) < 32 && (types >> static_cast<uint32_t>(dtype) & 1) != 0;
 }
 
 // What lies in memory where elements have 16 bits.

@@ -377,7 +377,6 @@ TEST_SUITE("kernels row types") {
         table.rowwise->narrow_row(from.data(), 4, to.data(), dtype);
         for (const float value : to.values()) CHECK(std::isnan(value));
         CHECK_FALSE(fovea::is_number(dtype));
-        CHECK_FALSE(fovea::is_widened(dtype));
       }
     });
   }

@@ -78,12 +78,12 @@ struct AttentionWorker {
   int64_t band_count = 0;
   int64_t first_tile_end = 0;
   bool next_is_fetched = false;
-  // Where the next tile's keys and values lie, if that is in several runs.
-  RowBlock next_keys_at[Path::few_rows ? 1 : keys], next_values_at[Path::few_rows ? 1 : keys];
   int64_t last_key = 0;  // past the last one that any band attends
   float *scores;
   float *harmless;  // [harmless_keys][value_dim], values without the masked ones
   Again again;
+  // Where the next tile's keys and values lie, if that is in several runs.
+  RowBlock next_keys_at[Path::few_rows ? 1 : keys], next_values_at[Path::few_rows ? 1 : keys];
 
   // A band's arrays begin a cache line further each: a few rows use the first lines of each step of `rows`, and were these the
   // same sets of the first-level cache in all arrays, they would push each other out of it.
@@ -91,7 +91,7 @@ struct AttentionWorker {
 
   static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool copies) {
     const int64_t band = score.query_floats(head_dim) + 2 * Path::out_floats(value_dim) + 3 * apart;
-    const int64_t copied = copies && !Path::few_rows ? keys * (head_dim + value_dim) : 0;
+    const int64_t copied = copies && !Path::few_rows ? keys * (padded_units(head_dim) + value_dim) : 0;
     return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + copied;
   }
 
@@ -112,7 +112,7 @@ struct AttentionWorker {
         problem(*t.problem),
         logits(score, t, copy_room(score, t)),
         values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim, value_form,
-               Path::few_rows ? nullptr : copy_room(score, t) + keys * problem.sizes.compared_dim),
+               Path::few_rows ? nullptr : copy_room(score, t) + keys * padded_units(problem.sizes.compared_dim)),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
     // By the whole task, so that a row that is computed again by itself is taken alike.
@@ -242,7 +242,7 @@ struct AttentionWorker {
         tile.speed = ceil_div(source.end, tile_count);
         return tile;
       };
-      prefetch->keys = first_tile(problem.key, problem.sizes.compared_dim, next_keys_at);
+      prefetch->keys = first_tile(problem.key, key_row_size(problem), next_keys_at);
       *next_values = first_tile(problem.value, problem.sizes.value_dim, next_values_at);
     }
     if (wants_queries) {

@@ -236,6 +236,19 @@ struct FewRowsValues {
 
   FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
                                       const ScoreTile &tile, const float *rescale) {
+    if (values.source == nullptr) return add_pieces<1>(out, values, value_dim, row_count, tile, rescale);
+    add_pieces_of_runs(out, values, value_dim, row_count, tile, rescale);
+  }
+
+  FOVEA_NOINLINE static void add_pieces_of_runs(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
+                                                const ScoreTile &tile, const float *rescale) {
+    add_pieces<value_keys>(out, values, value_dim, row_count, tile, rescale);
+  }
+
+  // Each of at most so many runs: a frame of the stack with room for more makes small calls slower.
+  template <int64_t most_runs>
+  FOVEA_INLINE static void add_pieces(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
+                                      const ScoreTile &tile, const float *rescale) {
     alignas(64) float ones[tile_rows];
     store(ones, splat(1.0f));
     ScoreTile piece = tile;
@@ -245,7 +258,7 @@ struct FewRowsValues {
       piece.key = tile.key + j;
       piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
       with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-        ValueRun<typename T::Element> room[value_keys];
+        ValueRun<typename T::Element> room[most_runs];
         add_piece(out, HeadSource::value_runs(values, j, piece.keys, ahead, room), value_dim, row_count, piece,
                   j == 0 ? rescale : ones);
       });

@@ -26,7 +26,7 @@ struct Logits {
       : task(t),
         problem(*t.problem),
         function(score),
-        keys(problem.key, task.batch, task.kv_head, problem.sizes.compared_dim,
+        keys(problem.key, task.batch, task.kv_head, key_row_size(problem),
              Path::few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, copy_room),
         scale(problem) {
     const HeadStrides &strides = problem.score.key_scalars_strides;

@@ -166,6 +166,12 @@ inline int64_t longest_valid_len(const AttentionProblem &problem, int64_t batch)
 // Of a value: what a kernel may keep on its stack.
 constexpr int64_t largest_value_dim = 1024;
 
+// Elements of a row of keys as kernels read it: hidden units are padded.
+[[gnu::always_inline]] inline int64_t key_row_size(const AttentionProblem &problem) {
+  const int64_t features = problem.sizes.compared_dim;
+  return problem.score.kind == ScoreKind::additive ? padded_units(features) : features;
+}
+
 // A partial result of a split task goes to row r of these, to be merged; final results go to the problem's outputs.
 struct AttentionPartial {
   float *out;  // [rows][value_dim]; null: final

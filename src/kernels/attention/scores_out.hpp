@@ -22,7 +22,7 @@ struct ScoresWorker {
   float *scores;
 
   static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, bool copies) {
-    return score.query_floats(head_dim) + keys * rows + (copies ? keys * head_dim : 0);
+    return score.query_floats(head_dim) + keys * rows + (copies ? keys * padded_units(head_dim) : 0);
   }
   FOVEA_INLINE static float *copy_room(const ScoreFunction &score, const AttentionTask &task) {
     return static_cast<float *>(task.scratch) + scratch_floats(score, task.problem->sizes.compared_dim, false);

@@ -218,7 +218,7 @@ struct HeadSource {
     return finite;
   }
 
-  // Bytes from a row to the one that is to be asked for beside it: none if nobody may know where that is.
+  // Bytes from a row to the one that is to be asked for beside it: none where that one may be nowhere.
   FOVEA_NOINLINE int64_t bytes_ahead(int64_t first, int64_t count) const {
     if (first + count >= end) return 0;
     return static_cast<int64_t>(reinterpret_cast<uintptr_t>(run(first + count, 1).first) -
@@ -226,9 +226,9 @@ struct HeadSource {
   }
 
  private:
-  FOVEA_INLINE RowRun run(int64_t first, int64_t count) const { return rows.run(batch, head, first, count); }
+  FOVEA_NOINLINE RowRun run(int64_t first, int64_t count) const { return rows.run(batch, head, first, count); }
 
-  FOVEA_INLINE RowSpan copied(int64_t first, int64_t count) {
+  FOVEA_NOINLINE RowSpan copied(int64_t first, int64_t count) {
     const int64_t last = first + count;
     // A pair that only begins within the span must not bring what lies behind it.
     const bool cuts_pair = form == RowForm::pairs && last != made_last && last % 2 != 0;
@@ -250,7 +250,7 @@ struct HeadSource {
     return {scratch + ahead * dim, dim, count, Dtype::f32};
   }
 
-  FOVEA_INLINE void copy_run(const RowRun &from, float *to) const {
+  FOVEA_NOINLINE void copy_run(const RowRun &from, float *to) const {
     if (form == RowForm::pairs) {
       pair_rows(from.first, from.stride, from.count, dim, to);
     } else {
@@ -259,7 +259,7 @@ struct HeadSource {
   }
 
   // As they lie, one row after the other.
-  FOVEA_INLINE void gather(int64_t first, int64_t count, void *to) const {
+  FOVEA_NOINLINE void gather(int64_t first, int64_t count, void *to) const {
     const auto bytes = static_cast<size_t>(dim * bytes_of(dtype));
     for_each_span(first, count, [&](const RowSpan &span, int64_t at) FOVEA_INLINE_BODY {
       for (int64_t j = 0; j < span.count; ++j) {

@@ -33,7 +33,7 @@ struct WeightsWorker {
   float *line;  // [rows][keys], the tile in row-major order
 
   static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, bool copies) {
-    return score.query_floats(head_dim) + 2 * keys * rows + (copies ? keys * head_dim : 0);
+    return score.query_floats(head_dim) + 2 * keys * rows + (copies ? keys * padded_units(head_dim) : 0);
   }
 
   FOVEA_INLINE static float *copy_room(const ScoreFunction &score, const AttentionTask &task) {

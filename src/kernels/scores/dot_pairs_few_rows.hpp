@@ -166,16 +166,30 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
   FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
                                       const ScoreTile &tile, const float *rescale) {
     pair_weights(tile);
+    if (values.source == nullptr) return add_pieces<1>(out, values, value_dim, row_count, tile, rescale);
+    add_pieces_of_runs(out, values, value_dim, row_count, tile, rescale);
+  }
+
+  FOVEA_NOINLINE static void add_pieces_of_runs(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
+                                                const ScoreTile &tile, const float *rescale) {
+    add_pieces<value_keys>(out, values, value_dim, row_count, tile, rescale);
+  }
+
+  // Each of at most so many runs.
+  template <int64_t most_runs>
+  FOVEA_INLINE static void add_pieces(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
+                                      const ScoreTile &tile, const float *rescale) {
     alignas(64) float ones[tile_rows];
     store(ones, splat(1.0f));
     ScoreTile piece = tile;
+    const int64_t ahead = keys_ahead(round_up(value_dim, lanes));
     for (int64_t j = 0; j < tile.keys; j += piece.keys) {
       piece.scores = tile.scores + j / 2 * tile.stride;
       piece.key = tile.key + j;
       piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
-      ValueRun<uint16_t> room[value_keys];
-      add_piece(out, HeadSource::value_runs(values, j, piece.keys, keys_ahead(round_up(value_dim, lanes)), room),
-                value_dim, row_count, piece, j == 0 ? rescale : ones);
+      ValueRun<uint16_t> room[most_runs];
+      add_piece(out, HeadSource::value_runs(values, j, piece.keys, ahead, room), value_dim, row_count, piece,
+                j == 0 ? rescale : ones);
     }
   }
 };

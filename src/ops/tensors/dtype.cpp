@@ -40,8 +40,7 @@ const char *name_of(int32_t dtype) {
 }  // namespace
 
 size_t dtype_size(Dtype dtype) {
-  const int64_t bytes = bytes_of(dtype);
-  return bytes == 0 ? 1 : static_cast<size_t>(bytes);
+  return name_of(static_cast<int32_t>(dtype)) == nullptr ? 1 : static_cast<size_t>(bytes_of(dtype));
 }
 
 DtypeName::DtypeName(int32_t dtype) {
