@@ -67,13 +67,13 @@ constexpr uint32_t types_loaded(ElementLoad load) {
   return types;
 }
 
-// Of a type that has been checked.
+// Bytes of an element whose type has been checked.
 [[gnu::always_inline]] constexpr int64_t bytes_of(Dtype dtype) {
   constexpr uint64_t packed = packed_element_bytes();
   return static_cast<int64_t>(packed >> (4 * static_cast<uint32_t>(dtype) & 63) & 15);
 }
 
-// Of a type that has been checked: whether floats are made of it as it is loaded, and it of floats as it is stored.
+// Whether elements of a checked type become floats as they are loaded, and floats become them as they are stored.
 [[gnu::always_inline]] constexpr bool is_widened(Dtype dtype) {
   constexpr uint32_t types = types_loaded(ElementLoad::widened);
   return (types >> (static_cast<uint32_t>(dtype) & 31) & 1) != 0;

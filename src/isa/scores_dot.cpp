@@ -6,6 +6,6 @@ namespace fovea {
 extern const AttentionKernels FOVEA_KERNELS(dot) =
     FOVEA_ISA::attention_kernels<FOVEA_ISA::DotManyRows, FOVEA_ISA::DotFewRows>();
 
-// Of many rows, for the Gaussian.
+// The dot products of many rows that the Gaussian starts from.
 extern const ScoreFunction FOVEA_KERNELS(dot_products) = FOVEA_ISA::score_function<FOVEA_ISA::DotManyRows>;
 }  // namespace fovea

@@ -7,6 +7,6 @@ namespace fovea {
 extern const AttentionKernels FOVEA_KERNELS(dot) =
     FOVEA_ISA::attention_kernels<FOVEA_ISA::DotPairs, FOVEA_ISA::DotPairsFewRows>();
 
-// Of many rows, for the Gaussian.
+// The dot products of many rows that the Gaussian starts from.
 extern const ScoreFunction FOVEA_KERNELS(dot_products) = FOVEA_ISA::score_function<FOVEA_ISA::DotPairs>;
 }  // namespace fovea

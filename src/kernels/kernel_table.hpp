@@ -106,10 +106,10 @@ struct AttentionKernels {
   int64_t (*few_rows_keys)(int64_t rows);  // keys of a tile of `rows`
   int64_t (*few_rows)(int64_t head_dim);   // up to so many rows `rows` is the faster kernel
   int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one task of `tile`
-  // Of a task of whichever of tile, rows, weights and scores there are; `copies`: keys or values are HeadRows::are_copied.
+  // Scratch memory that any of tile, rows, weights and scores needs for a task; `copies`: keys or values are copied first.
   int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim, bool copies);
 
-  // Of memory for the weights of tile_rows rows, on a cache line; null: `tile` keeps none.
+  // Bytes that hold the weights of tile_rows rows, from a cache line on; null: `tile` keeps none.
   int64_t (*kept_bytes)(int64_t key_len);
 
   void (*tile)(const AttentionTask &task);  // many rows: a block of rows against all their keys

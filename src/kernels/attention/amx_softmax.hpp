@@ -196,7 +196,7 @@ FOVEA_INLINE void start_max(TileSoftmax &state) {
   for (int64_t r = 0; r < band_rows; r += lanes) _mm512_store_ps(state.block_max + r, register_of(-INFINITY));
 }
 
-// Of 32 keys, a register of rows. NaN is passed over: a row that has one gives NaN whatever it is compared with.
+// The maxima over 32 keys of a register of rows. NaN is passed over: a row with one gives NaN whatever its maximum is.
 FOVEA_INLINE void max_slice(TileSoftmax &state, const float *scores, int64_t vector) {
   const float *at = scores + vector * lanes;
   __m512 best[4];

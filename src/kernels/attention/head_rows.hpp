@@ -44,7 +44,7 @@ struct HeadRows {
   // Whether a tile of them reaches kernels for many rows of queries as a copy: widened, or brought together.
   [[gnu::always_inline]] bool are_copied() const { return is_widened(dtype) || !evenly_spaced(); }
 
-  // Of evenly spaced ones.
+  // Where a head's rows begin, if they are evenly spaced.
   [[gnu::always_inline]] const void *head(int64_t batch, int64_t index) const {
     return element_at(data, dtype, batch * strides.batch + index * strides.head);
   }

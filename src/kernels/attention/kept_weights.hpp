@@ -22,7 +22,7 @@ struct KeptTile {
   KeyRange range;
 };
 
-// Of one band.
+// The kept weights of one band.
 template <int64_t rows, int64_t keys>
 struct KeptWeights {
   using Tile = KeptTile<rows, keys>;
@@ -44,7 +44,7 @@ struct KeptWeights {
     }
   }
 
-  // Of the task's rows from row_begin on, with the state that they were left with.
+  // Writes the weights of the task's rows from row_begin on, which ended with that state.
   FOVEA_NOINLINE void write(const AttentionTask &task, int64_t row_begin, int64_t row_count,
                             const SoftmaxState<rows> &state, const ScaledExp2 &exponent) const {
     const AttentionProblem &problem = *task.problem;

@@ -120,7 +120,7 @@ FOVEA_NOINLINE void apply_bias_and_mask(const ScoreTile &tile, const RowTable<ro
   }
 }
 
-// Of `keys` keys from `key` on the range that holds all that some row may attend, as far as the boolean mask says,
+// The smallest range among `keys` keys from `key` on that holds all keys which the boolean mask lets some row attend,
 // counted from the first.
 template <int64_t rows>
 FOVEA_INLINE KeyRange keys_allowed(const RowTable<rows> &table, int64_t key, int64_t keys) {

@@ -50,7 +50,7 @@ void fill_merged(const MergeRow &row, float value, float log_sum_exp) {
   if (row.log_sum_exp != nullptr) *row.log_sum_exp = log_sum_exp;
 }
 
-// Of parts that have keys: which, and e^{lse_s - most}.
+// Which parts have keys, and their weights e^{lse_s - most}.
 struct PartWeights {
   static constexpr int64_t most_parts = 32;
   float share = 1.0f;  // of each weight

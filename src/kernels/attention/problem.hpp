@@ -120,7 +120,7 @@ struct AttentionProblem {
 };
 
 // Neither this nor what follows is ever a symbol: sets of instructions must not share compiled code.
-// Of a query: how many keys it attends at most. Within the keys there are, whatever the lengths have become since they were
+// How many keys a query attends at most: never more than there are, even if the lengths were changed after they had been
 // checked.
 [[gnu::always_inline]] inline int64_t valid_len(const AttentionProblem &problem, int64_t batch, int64_t query) {
   const KeyPattern &pattern = problem.pattern;
@@ -129,7 +129,7 @@ struct AttentionProblem {
   return clamp_to(read_integer(pattern.valid_lens, pattern.valid_lens_64bit, at), 0, pattern.key_limit);
 }
 
-// Of a batch entry: what is added to a query's number to give its position; `offset` where none has its own.
+// What is added to a query's number to give its position in its batch entry; `offset` where entries have none of their own.
 [[gnu::always_inline]] inline int64_t query_offset(const KeyPattern &pattern, int64_t batch, int64_t offset) {
   if (pattern.query_offsets == nullptr) return offset;
   const int64_t own =
@@ -137,9 +137,9 @@ struct AttentionProblem {
   return clamp_to(own, -largest_length, largest_length);
 }
 
-// Of a sink, in the unit of scores (logits are scores times `unit`). One above what the unit has room for, infinity too, is the
-// largest number: no score is above it, so all weights are 0 however keys are split, and its log-sum-exp is known. A finite one
-// below is the least number; -infinity is no logit at all.
+// A sink in the unit of scores (logits are scores times `unit`). A sink too large for the unit, infinity too, becomes the largest
+// number: no score is above it, so all weights are 0 however keys are split, and its log-sum-exp is known. A finite sink too
+// small for it becomes the least number; -infinity is no logit at all.
 [[gnu::always_inline]] inline float sink_in_units(float sink, float unit) {
   const float in_units = sink / unit;
   if (!__builtin_isinf(in_units) || sink == -__builtin_inff()) return in_units;
@@ -163,7 +163,7 @@ inline int64_t longest_valid_len(const AttentionProblem &problem, int64_t batch)
   return longest;
 }
 
-// Of a value: what a kernel may keep on its stack.
+// The most features of a value: a kernel may keep that many on its stack.
 constexpr int64_t largest_value_dim = 1024;
 
 // Elements of a row of keys as kernels read it: hidden units are padded.

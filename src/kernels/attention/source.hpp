@@ -34,7 +34,7 @@ struct RowSpan {
   const HeadSource *source = nullptr;
   int64_t first = 0;
 
-  // Of a span of floats.
+  // Row j of a span of floats.
   FOVEA_INLINE const float *row(int64_t j) const { return static_cast<const float *>(data) + j * stride; }
   template <class Element>
   FOVEA_INLINE const Element *row_of(int64_t j) const {
@@ -191,7 +191,7 @@ struct HeadSource {
     return copied(first, count);
   }
 
-  // Of `count` rows of a span's, from its j-th on, into room for as many runs.
+  // The runs of `count` rows of a span, from row j on, written into room for as many.
   template <class Element>
   FOVEA_INLINE static ValueRuns<Element> value_runs(const RowSpan &span, int64_t j, int64_t count, int64_t rows_ahead,
                                                     ValueRun<Element> *room) {

@@ -135,7 +135,7 @@ struct WeightsWorker {
   }
 };
 
-// Of those of a task's rows whose sums are NaN.
+// Writes the weights of those of a task's rows whose sums are NaN.
 template <class Path>
 FOVEA_NOINLINE void write_weights_of_nans(const ScoreFunction &score, const AttentionTask &task) {
   for (int64_t row = task.row_begin; row < task.row_begin + task.row_count; ++row) {

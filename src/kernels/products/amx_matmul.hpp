@@ -37,7 +37,7 @@ constexpr int64_t half_step_bytes = half_tiles * parts_bytes;
 constexpr int64_t half_columns = half_tiles * tile_edge;
 static_assert(column_tiles == 2 * half_tiles && column_tiles == strip_tiles);
 
-// Of float32 alone.
+// The size of a panel; only float32 has parts.
 inline int64_t parts_panel_floats(int64_t depth, Dtype = Dtype::f32) {
   const int64_t parts = ceil_div(depth, step_depth) * column_tiles * parts_bytes;
   return matmul_panel_floats(depth, Dtype::f32) + parts / static_cast<int64_t>(sizeof(float)) + lanes;
@@ -65,7 +65,7 @@ class UsualSizes {
 FOVEA_INLINE const char *panel_parts(const float *panel, int64_t depth) {
   return reinterpret_cast<const char *>(panel + matmul_panel_floats(depth, Dtype::f32));
 }
-// Of a tile of columns from row k on, in bytes.
+// Where row k of a tile of columns lies, in bytes.
 FOVEA_INLINE int64_t tile_offset(int64_t tile, int64_t k, int64_t depth) {
   const int64_t half_bytes = ceil_div(depth, step_depth) * half_step_bytes;
   return tile / half_tiles * half_bytes + k / step_depth * half_step_bytes + tile % half_tiles * parts_bytes;

@@ -38,7 +38,7 @@ struct ElementsInPlace : FloatRows {
 // Sums of a run of columns: 16 kB.
 constexpr int64_t run_sums = 4096;
 
-// Of more rows it is the multiply-adds that take the time, and packed panels are better for those.
+// With more rows multiply-adds take most of the time, and packed panels are better for those.
 constexpr int64_t most_few_rows = 16;
 static_assert(run_sums / most_few_rows >= panel_columns);
 

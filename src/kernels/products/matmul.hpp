@@ -153,7 +153,7 @@ FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, 
   }
 }
 
-// Of a panel. The lines that are written are asked for before the loop.
+// One panel's columns. The lines that are written are asked for before the loop.
 template <class Panel, int rows, int vectors>
 FOVEA_INLINE void multiply_panel(const MatmulTask &task, const MatmulStep &step, int64_t row) {
   const bool last = step.k + step.depth == Panel::left_depth(task.depth);
@@ -164,7 +164,7 @@ FOVEA_INLINE void multiply_panel(const MatmulTask &task, const MatmulStep &step,
   });
 }
 
-// Of a panel that is not full only the registers that are needed are computed. A row is multiplied by row_panels panels at a
+// A panel that is not full takes only the registers that it needs. A row is multiplied by row_panels panels at a
 // time, where there are as many.
 template <class Panel>
 FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step) {
@@ -181,7 +181,7 @@ FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step
   });
 }
 
-// Of a piece, times panel_columns: 24 kB with AVX-512.
+// The sums of a piece are this many rows times panel_columns: 24 kB with AVX-512.
 constexpr int64_t sums_rows = 96;
 
 // A step but for a and the rows.

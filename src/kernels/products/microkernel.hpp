@@ -135,7 +135,7 @@ FOVEA_INLINE void sum_in_chains(Block<rows, vectors> &block, int64_t first, int6
   }
 }
 
-// Of a score's features so many are summed in one chain.
+// How many of a score's features are summed in one chain.
 constexpr int64_t feature_chain(int64_t depth) { return depth <= 64 ? 32 : short_chain; }
 
 // Values are summed over so many keys in one chain, counted from key 0, so that a row's sums are those of any neighbours.

@@ -96,7 +96,7 @@ FOVEA_NOINLINE void multiply_strip(const TileStep &step) {
   unroll<strip_tiles>([&](auto c) FOVEA_INLINE_BODY { end_sum<c>(step, step.sums, c * tile_edge); });
 }
 
-// Of up to 32 rows those of the second tile get what the first does not hold. A product takes as long as its rows.
+// Up to 32 rows fill the first tile, then the second. A product takes as long as its tiles have rows.
 template <class Terms>
 FOVEA_INLINE void configure_rows(int64_t rows) {
   TileConfig config;

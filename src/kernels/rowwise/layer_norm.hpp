@@ -63,7 +63,7 @@ struct NormInput {
   }
 };
 
-// Of elements seen so far: how many, their mean, and the sum of their squared deviations from it.
+// How many elements were seen so far, their mean, and the sum of their squared deviations from it.
 struct Moments {
   double count = 0;
   double mean = 0;
@@ -157,7 +157,7 @@ FOVEA_INLINE float mean_of(float sum, int64_t count) {
   return static_cast<float>(static_cast<double>(sum) * (1.0 / static_cast<double>(count)));
 }
 
-// Of rows that are read as they lie.
+// The moments of a row that is read as it lies.
 template <int registers, class Input, class Each>
 FOVEA_INLINE Moments row_moments(NormKind kind, const Input &y, int64_t dim, const Each &each) {
   const auto of_chunk = [&](int64_t begin, int64_t end) FOVEA_INLINE_BODY {

@@ -83,7 +83,7 @@ FOVEA_INLINE Float ending_of(const Float &sum, bool is_log) {
   return load(logs);
 }
 
-// Of columns that wait, keys `stride` apart: their endings, from their maxima. Without a logarithm powers take their place.
+// The last step of columns that wait, keys `stride` apart, from their maxima. Without a logarithm powers take their place.
 template <int registers>
 FOVEA_NOINLINE void exponentiate_waiting(float *waiting, int64_t stride, int64_t key_len, const float *maxima,
                                          float *endings, bool is_log) {

@@ -247,7 +247,7 @@ struct AdditiveManyRows : ManyRowsValues {
     for (; i < keys.count; i += rest) score_block<form, rest>(chunk, rows, keys, i);
   }
 
-  // Of keys that hold tangents each form writes the rows it is for.
+  // Where keys hold tangents each form writes only the rows it is for.
   template <UnitForm form>
   FOVEA_INLINE static Mask rows_written(const Chunk &chunk, const Keys &keys, int64_t v) {
     if (!keys.tangents) return zero() == zero();

@@ -84,7 +84,7 @@ template <UnitForm form>
 struct UnitTerms {
   Float first, second;  // g and -v g, or tanh a and v tanh a
 
-  // Of the key's unit times v.
+  // Numerator, from the key's unit times v, and denominator, from the key's unit.
   FOVEA_INLINE Float numerator(const Float &product) const { return product + second; }
   FOVEA_INLINE Float denominator(const Float &key) const {
     if constexpr (form == UnitForm::tangent) return multiply_add(first, key, splat(1.0f));

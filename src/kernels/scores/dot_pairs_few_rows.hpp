@@ -148,7 +148,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
     const int64_t padded = round_up(value_dim, lanes);
     for_each_block<1>(row_count, [&](auto group, int64_t row) FOVEA_INLINE_BODY {
       constexpr int rows = decltype(group)::value;
-      // Of 8 rows and more the first pass is most of the work.
+      // With 8 rows and more the first pass is most of the work.
       const Pass alone = row == 0 ? all_keys : no_keys;
       const Pass pass = row_count < DotPairsTogether::least_rows ? pass_of<4, uint16_t>(row, row_count) : alone;
       int64_t d = 0;

@@ -31,8 +31,8 @@ struct DotPairsTogether {
     }
   }
 
-  // Of `keys` keys, `far` floats before what to ask for, each three neighbours `apart` keys after those before; scores lie likewise, `score_stride` floats from
-  // key to key. What a key's row lacks of a whole step counts as 0.
+  // The scores of `keys` keys; each three neighbours lie `apart` keys behind the three before, scores likewise, `score_stride`
+  // floats from key to key. Memory is asked for `far` floats ahead. What a row lacks of a whole step counts as 0.
   template <int registers, int keys>
   FOVEA_INLINE static void score_keys(const float *query, const float *first_key, int64_t stride, int64_t far,
                                       int64_t apart, int64_t pairs, float *scores, int64_t score_stride) {

@@ -23,7 +23,7 @@ Memory divide(const AttentionPlan &plan, void *workspace) {
           plan.row_max.in(workspace), plan.row_scale.in(workspace)};
 }
 
-// Of a head, whose first row is the `row`th of all.
+// Points the task at its head's statistics; `row` is the number of the head's first row among all rows.
 void set_statistics(const Memory &memory, int64_t row, AttentionTask *task) {
   if (memory.row_max == nullptr) return;
   task->row_max = memory.row_max + row;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int rank = 4;
 
-// Of rank 4, with out's sizes along its first `axes` axes, and strides of 0 where the operand has others.
+// The operand as a tensor of rank 4: its first `axes` axes get out's sizes, with strides of 0 where its own differ.
 fovea_tensor aligned(const fovea_tensor &operand, const fovea_tensor &out, int axes) {
   fovea_tensor view = operand;
   view.rank = rank;

@@ -47,7 +47,7 @@ struct Slices {
   int64_t batch, together;  // entries
   bool shared;              // one matrix serves all entries
 
-  // Of b, whose count tells how many matrices there are. In place no panels take room, but what is copied of a's rows.
+  // Slices of b's matrices, `count` in all. In place, only copies of a's rows take room.
   Slices(const ProductMatrix &b, int64_t batch_size, int64_t rows, int64_t width) : matrix(b), batch(batch_size) {
     // Deeper ones than this are as good as infinitely deep.
     const int64_t depth = std::clamp<int64_t>(b.depth, 1, slice_floats);

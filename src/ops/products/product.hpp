@@ -26,7 +26,7 @@ struct ProductMatrix {
   Dtype panel_dtype() const { return narrows ? Dtype::bf16 : dtype; }
 };
 
-// Of the operands beside the matrix.
+// The element types of the operands beside the matrix.
 struct ProductTypes {
   Dtype x = Dtype::f32, out = Dtype::f32, bias = Dtype::f32, residual = Dtype::f32;
 };

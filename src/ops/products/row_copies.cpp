@@ -34,7 +34,7 @@ bool copies_rows(const Product &product) {
   return !kernels.reads_in_place(task) && product.rows > kernels.rows_words / row_words(product);
 }
 
-// Of all axes but the first.
+// Words of the copied rows along all axes but the first.
 int64_t inner_words(const Product &product) {
   int64_t words = row_words(product);
   for (int n = 1; n < product.axes; ++n) words = product_or_most(words, different_rows(product.axis[n]));
