@@ -58,7 +58,7 @@ constexpr AttentionKernels attention_kernels() {
                               .tile_rows = Tile::tile_rows,
                               .tile_keys = Tile::tile_keys,
                               .few_rows_keys = nullptr,
-                              .few_rows = nullptr,
+                              .most_few_rows = nullptr,
                               .tile_bands = Tile::bands,
                               .scratch_floats = attention_scratch<Tile, Rows>,
                               .kept_bytes = kept_bytes,
@@ -73,7 +73,7 @@ constexpr AttentionKernels attention_kernels() {
                               .pack = nullptr};
   if constexpr (!same_type<Rows, void>) {
     kernels.few_rows_keys = Rows::keys_at_once;
-    kernels.few_rows = Rows::few_rows_of;
+    kernels.most_few_rows = Rows::few_rows_of;
     kernels.rows = attend_few<Rows>;
   }
   return kernels;

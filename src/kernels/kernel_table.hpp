@@ -95,16 +95,16 @@ struct AttentionPack {
   char *to;       // on a cache line
 };
 
-// One score function's attention, and the blocking it wants. Without `rows` there is none of few_rows and few_rows_keys: few
+// One score function's attention, and the blocking it wants. Without `rows` there is none of most_few_rows and few_rows_keys: few
 // rows take other kernels.
 struct AttentionKernels {
-  const char *set;                         // of instructions, by its name
-  bool reads_pairs;                        // keys whose features lie in pairs
-  int64_t split_keys;                      // where keys are split, they are split at multiples of it
-  int64_t tile_rows;                       // rows of a task of `tile`
-  int64_t tile_keys;                       // keys of a tile
-  int64_t (*few_rows_keys)(int64_t rows);  // keys of a tile of `rows`
-  int64_t (*few_rows)(int64_t head_dim);   // up to so many rows `rows` is the faster kernel
+  const char *set;                             // of instructions, by its name
+  bool reads_pairs;                            // keys whose features lie in pairs
+  int64_t split_keys;                          // where keys are split, they are split at multiples of it
+  int64_t tile_rows;                           // rows of a task of `tile`
+  int64_t tile_keys;                           // keys of a tile
+  int64_t (*few_rows_keys)(int64_t rows);      // keys of a tile of `rows`
+  int64_t (*most_few_rows)(int64_t head_dim);  // up to so many rows `rows` is the faster kernel
   int64_t (*tile_bands)(int64_t head_dim, int64_t value_dim);  // most multiples of tile_rows in one task of `tile`
   // Scratch memory that any of tile, rows, weights and scores needs for a task; `copies`: keys or values are copied first.
   int64_t (*scratch_floats)(int64_t head_dim, int64_t value_dim, bool copies);

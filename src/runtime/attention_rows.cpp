@@ -21,7 +21,7 @@ constexpr int64_t most_rows_beside_tiles = 8;
 }  // namespace
 
 Fit fits_few_rows(const AttentionRow &row, const AttentionWish &wish) {
-  return wish.counts_rows && wish.rows <= row.kernels->few_rows(wish.compared_dim) ? Fit::yes : Fit::no;
+  return wish.counts_rows && wish.rows <= row.kernels->most_few_rows(wish.compared_dim) ? Fit::yes : Fit::no;
 }
 
 // Fewer rows are as quick when they are widened: memory bounds them. float32 is rounded, and keys are copied, only where

@@ -186,7 +186,7 @@ void check_pairs(const fovea::Kernels &table, Problem problem, Random &random) {
   constexpr int64_t least = 4;  // fewer are widened
   const fovea::AttentionKernels &kernels = problem.kernels(table);
   const bool few =
-      kernels.rows != nullptr && problem.rows() >= least && problem.rows() <= kernels.few_rows(problem.head_dim);
+      kernels.rows != nullptr && problem.rows() >= least && problem.rows() <= kernels.most_few_rows(problem.head_dim);
   if (few) check_problem(table, problem, false, random);
   check_problem(table, problem, true, random);
 }
@@ -235,7 +235,7 @@ TEST_SUITE("kernels attention") {
     for_each_table([](const fovea::Kernels &table) {
       Random random(base_seed());
       for (const fovea::ScoreKind kind : kKinds) {
-        for (int64_t q = 1; q <= table.attention_of(kind).few_rows(64); ++q) {
+        for (int64_t q = 1; q <= table.attention_of(kind).most_few_rows(64); ++q) {
           const int64_t keys = table.attention_of(kind).few_rows_keys(q);
           for (const int64_t k : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33}) {
             check_problem(table, {kind, 1, q, k, 5, 6}, false, random);
@@ -255,7 +255,7 @@ TEST_SUITE("kernels attention") {
       Random random(base_seed());
       const fovea::AttentionKernels &kernels = *pairs_of(table, fovea::ScoreKind::dot);
       const int64_t rows = kernels.tile_rows;
-      for (int64_t q = 1; q <= kernels.few_rows(64); ++q) {
+      for (int64_t q = 1; q <= kernels.most_few_rows(64); ++q) {
         const int64_t keys = kernels.few_rows_keys(q);
         for (int64_t k = 1; k <= 26; ++k)
           check_pairs(table, {.query_len = q, .key_len = k, .head_dim = 6, .value_dim = 5}, random);
@@ -328,7 +328,7 @@ TEST_SUITE("kernels attention") {
         p.score = random.pick({kKinds[0], kKinds[1]});
         p.heads = tile ? random.integer(1, 3) : 1;
         p.query_len = random.integer(
-            1, tile ? table.attention_of(p.score).tile_rows / 3 : table.attention_of(p.score).few_rows(64));
+            1, tile ? table.attention_of(p.score).tile_rows / 3 : table.attention_of(p.score).most_few_rows(64));
         p.key_len = random.integer(1, 130);
         p.head_dim = random.integer(1, 40);
         p.value_dim = random.integer(1, 40);

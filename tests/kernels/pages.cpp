@@ -255,7 +255,7 @@ void check_case(const fovea::Kernels &table, const fovea::AttentionKernels &kern
 
 // Few rows and many.
 void check_both(const fovea::Kernels &table, const fovea::AttentionKernels &kernels, Case its, Random &random) {
-  if (kernels.rows != nullptr && its.query_len <= kernels.few_rows(its.head_dim)) {
+  if (kernels.rows != nullptr && its.query_len <= kernels.most_few_rows(its.head_dim)) {
     check_case(table, kernels, its, false, random);
   }
   check_case(table, kernels, its, true, random);
@@ -297,7 +297,7 @@ TEST_SUITE("kernels pages") {
           its.value_dtype = dtype == Dtype::f32 ? Dtype::f16 : Dtype::f32;
           if (!pairs) check_both(table, kernels, its, random);
         };
-        const int64_t few = kernels.rows == nullptr ? 4 : kernels.few_rows(40);
+        const int64_t few = kernels.rows == nullptr ? 4 : kernels.most_few_rows(40);
         for (const int64_t queries : {int64_t{1}, int64_t{2}, int64_t{3}, few, kernels.tile_rows + 1}) {
           check(queries, 19, 6, 5);
           check(queries, 197, 40, 70);

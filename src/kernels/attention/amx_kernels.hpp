@@ -28,7 +28,7 @@ constexpr AttentionKernels tile_kernels() {
           .tile_rows = band_rows,
           .tile_keys = block_keys,
           .few_rows_keys = no_rows,
-          .few_rows = no_rows,
+          .most_few_rows = no_rows,
           .tile_bands = AmxAttention<Element>::bands_of,
           .scratch_floats = tile_scratch<Element>,
           .kept_bytes = nullptr,

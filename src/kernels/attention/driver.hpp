@@ -42,16 +42,16 @@ struct AttentionWorker {
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
   static_assert(keys % chains == 0);
-  static_assert(!Path::few_rows || keys % (dense_step * lanes) == 0);
+  static_assert(!Path::is_few_rows || keys % (dense_step * lanes) == 0);
   // What a mask leaves out at a tile's beginning is passed over in steps that leave each key in its sum's chain.
   static constexpr int64_t skipped_keys = 48;
-  static_assert(skipped_keys % chains == 0 && (!Path::few_rows || skipped_keys % (dense_step * lanes) == 0));
+  static_assert(skipped_keys % chains == 0 && (!Path::is_few_rows || skipped_keys % (dense_step * lanes) == 0));
   static constexpr int64_t run_keys = 1536;
   static_assert(run_keys % keys == 0 && run_keys % Path::line_keys == 0);
   static_assert(Path::line_keys <= keys * rows);  // there is room for the line
   // Values without masked ones are copied so many at a time: what Path::add_values sums together.
   static constexpr int64_t harmless_keys = Path::value_keys;
-  static constexpr RowForm value_form = Path::few_rows      ? RowForm::given
+  static constexpr RowForm value_form = Path::is_few_rows   ? RowForm::given
                                         : Path::takes_pairs ? RowForm::pairs
                                                             : RowForm::widened;
 
@@ -83,7 +83,7 @@ struct AttentionWorker {
   float *harmless;  // [harmless_keys][value_dim], values without the masked ones
   Again again;
   // Where the next tile's keys and values lie, if that is in several runs.
-  RowBlock next_keys_at[Path::few_rows ? 1 : keys], next_values_at[Path::few_rows ? 1 : keys];
+  RowBlock next_keys_at[Path::is_few_rows ? 1 : keys], next_values_at[Path::is_few_rows ? 1 : keys];
 
   // A band's arrays begin a cache line further each: a few rows use the first lines of each step of `rows`, and were these the
   // same sets of the first-level cache in all arrays, they would push each other out of it.
@@ -91,7 +91,7 @@ struct AttentionWorker {
 
   static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool copies) {
     const int64_t band = score.query_floats(head_dim) + 2 * Path::out_floats(value_dim) + 3 * apart;
-    const int64_t copied = copies && !Path::few_rows ? keys * (padded_units(head_dim) + value_dim) : 0;
+    const int64_t copied = copies && !Path::is_few_rows ? keys * (padded_units(head_dim) + value_dim) : 0;
     return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + copied;
   }
 
@@ -102,7 +102,7 @@ struct AttentionWorker {
 
   // Room for copies of a tile of keys, and behind it of values: behind all else. Few rows take elements as they lie.
   FOVEA_INLINE static float *copy_room(const ScoreFunction &score, const AttentionTask &task) {
-    if (Path::few_rows) return nullptr;
+    if (Path::is_few_rows) return nullptr;
     const AttentionSizes &sizes = task.problem->sizes;
     return static_cast<float *>(task.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim, false);
   }
@@ -112,11 +112,11 @@ struct AttentionWorker {
         problem(*t.problem),
         logits(score, t, copy_room(score, t)),
         values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim, value_form,
-               Path::few_rows ? nullptr : copy_room(score, t) + keys * padded_units(problem.sizes.compared_dim)),
+               Path::is_few_rows ? nullptr : copy_room(score, t) + keys * padded_units(problem.sizes.compared_dim)),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
     // By the whole task, so that a row that is computed again by itself is taken alike.
-    width = Path::few_rows ? min_of(dense_width(task.row_count), rows) : rows;
+    width = Path::is_few_rows ? min_of(dense_width(task.row_count), rows) : rows;
     scores = static_cast<float *>(task.scratch);
     harmless = scores + keys * rows;
   }
@@ -128,7 +128,7 @@ struct AttentionWorker {
   }
 
   // Not for many rows, and not where a register is full of rows.
-  FOVEA_INLINE bool is_dense() const { return Path::few_rows && width < rows; }
+  FOVEA_INLINE bool is_dense() const { return Path::is_few_rows && width < rows; }
 
   // The first key the band's tiles take in: a whole step of the sums' chains, so at times before what any row attends.
   FOVEA_INLINE int64_t first_key(const Band &band) const {
@@ -148,7 +148,7 @@ struct AttentionWorker {
     if (is_dense() && plain) tile = empty_dense_tile(tile, width);
     Upcoming next_values;
     Prefetch prefetch;  // few rows ask for what is next by themselves
-    if constexpr (!Path::few_rows) prefetch = upcoming(band, key, tile.keys, &next_values);
+    if constexpr (!Path::is_few_rows) prefetch = upcoming(band, key, tile.keys, &next_values);
     logits.score(band.table, band.query, tile, prefetch);
     next_is_fetched = true;
     if (!plain) logits.finish(band.table, tile);
@@ -171,8 +171,8 @@ struct AttentionWorker {
     if (again.spares_masked) {
       add_harmless_values<Path>(*this, band, tile, masked);
     } else {
-      RowSpan span = values.template span<Path::few_rows>(key, tile.keys);
-      if constexpr (!Path::few_rows) span.next = next_values;
+      RowSpan span = values.template span<Path::is_few_rows>(key, tile.keys);
+      if constexpr (!Path::is_few_rows) span.next = next_values;
       Path::add_values(band.out, span, problem.sizes.value_dim, band.row_count, tile, band.state.rescale);
     }
     for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {
@@ -280,7 +280,7 @@ struct AttentionWorker {
     return prefetch;
   }
 
-  FOVEA_INLINE bool keeps_weights() const { return !Path::few_rows && task.kept_weights != nullptr; }
+  FOVEA_INLINE bool keeps_weights() const { return !Path::is_few_rows && task.kept_weights != nullptr; }
 
   FOVEA_INLINE void start(Band &band) {
     logits.load_queries(band.table, band.query);
@@ -409,7 +409,7 @@ struct AttentionWorker {
       if (keeps_weights()) bands[b].kept.write(task, bands[b].row_begin, bands[b].row_count, bands[b].state, exponent);
       masked = masked || has_masks(bands[b]);
     }
-    if constexpr (!Path::few_rows) {
+    if constexpr (!Path::is_few_rows) {
       if (keeps_weights()) write_weights_of_nans<Path>(logits.function, task);  // uses up the bands
     }
     repair(*this, masked, finite);

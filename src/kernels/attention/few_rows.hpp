@@ -29,7 +29,7 @@ struct FewRowsValues {
   static constexpr int64_t tile_rows = lanes;
   static constexpr int64_t tile_keys = 384;   // at most, but for
   static constexpr int64_t line_keys = 1536;  // of a single row whose scores are its logits
-  static constexpr bool few_rows = true;
+  static constexpr bool is_few_rows = true;
   static constexpr bool takes_pairs = false;
   static constexpr int64_t max_bands = 1;
 

@@ -27,7 +27,7 @@ struct Logits {
         problem(*t.problem),
         function(score),
         keys(problem.key, task.batch, task.kv_head, key_row_size(problem),
-             Path::few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, copy_room),
+             Path::is_few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, copy_room),
         scale(problem) {
     const HeadStrides &strides = problem.score.key_scalars_strides;
     key_scalars = problem.score.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
@@ -39,10 +39,10 @@ struct Logits {
 
   // Raw scores of the tile's keys, for queries as load_queries left them.
   FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile, const Prefetch &next) {
-    if constexpr (Path::few_rows) {
+    if constexpr (Path::is_few_rows) {
       if (!keys.evenly_spaced()) return score_runs(table, query, tile);
     }
-    const RowSpan span = keys.template span<Path::few_rows>(tile.key, tile.keys);
+    const RowSpan span = keys.template span<Path::is_few_rows>(tile.key, tile.keys);
     const ScoreJob<rows> job = {problem, table, query, span, key_scalars, tile, next};
     function.score(&job);
   }

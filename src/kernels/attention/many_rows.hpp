@@ -16,7 +16,7 @@ struct ManyRowsValues {
   static constexpr int64_t tile_keys = 96;
   static constexpr int64_t line_keys = tile_keys;
   static constexpr int64_t value_keys = tile_keys;
-  static constexpr bool few_rows = false;
+  static constexpr bool is_few_rows = false;
   static constexpr bool takes_pairs = false;  // of bfloat16: keys as they lie, values as pairs of keys
   static constexpr int64_t max_bands = 4;
 

@@ -51,7 +51,7 @@ FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t coun
       if (masked[j]) memset(to, 0, bytes);
       if (!masked[j]) memcpy(to, values.row(first + j), bytes);
     }
-    if constexpr (Path::few_rows) return {rows, value_dim, count, dtype};
+    if constexpr (Path::is_few_rows) return {rows, value_dim, count, dtype};
     float *pairs = worker.harmless + Worker::harmless_keys / 2 * value_dim;
     pair_rows(rows, value_dim, count, value_dim, pairs);
     return {pairs, value_dim, count};

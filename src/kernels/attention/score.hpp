@@ -35,7 +35,7 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   { Path::tile_keys } -> Same<const int64_t &>;   // at most
   { Path::line_keys } -> Same<const int64_t &>;   // of a single row whose scores are its logits
   { Path::value_keys } -> Same<const int64_t &>;  // summed together
-  { Path::few_rows } -> Same<const bool &>;
+  { Path::is_few_rows } -> Same<const bool &>;
   { Path::takes_pairs } -> Same<const bool &>;  // keys as they lie, values as RowForm::pairs
   { Path::max_bands } -> Same<const int64_t &>;
   { Path::keys_at_once(n) } -> Same<int64_t>;  // of a task of n rows

@@ -276,7 +276,7 @@ FOVEA_NOINLINE void rotate_any(const RotatedRows &rows) {
     widen_rows(element_at(rows.x, rows.x_type, r * rows.x_stride), rows.x_type, rows.x_stride, count, dim, floats, dim);
     rotate_widened(rows, r, count, 0, dim, rows.rotary_dim, floats);
     round_rows(floats, count, dim, element_at(rows.out, rows.out_type, r * rows.out_stride), rows.out_type,
-                rows.out_stride);
+               rows.out_stride);
   });
 }
 

@@ -79,8 +79,8 @@ FOVEA_NOINLINE void encode_any(const EncodingRows &rows) {
       block.x = floats;
     }
     encode_of<float>(block);
-    round_rows(floats, count, columns, element_at(rows.out, rows.out_type, r * rows.out_stride + column),
-                rows.out_type, rows.out_stride);
+    round_rows(floats, count, columns, element_at(rows.out, rows.out_type, r * rows.out_stride + column), rows.out_type,
+               rows.out_stride);
   });
 }
 
@@ -190,8 +190,8 @@ FOVEA_NOINLINE void add_any(const AddedRows &rows) {
     widen_rows(element_at(rows.x, rows.x_type, r * rows.x_stride + column), rows.x_type, rows.x_stride, count, columns,
                floats, columns);
     add_floats(block);
-    round_rows(floats, count, columns, element_at(rows.out, rows.out_type, r * rows.out_stride + column),
-                rows.out_type, rows.out_stride);
+    round_rows(floats, count, columns, element_at(rows.out, rows.out_type, r * rows.out_stride + column), rows.out_type,
+               rows.out_stride);
   });
 }
 

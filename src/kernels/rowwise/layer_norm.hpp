@@ -194,7 +194,8 @@ struct NormScale {
   float mean, scale, shift;
 
   NormScale() = default;
-  FOVEA_INLINE NormScale(const Moments &moments, double spread, NormKind kind) : mean(static_cast<float>(moments.mean)) {
+  FOVEA_INLINE NormScale(const Moments &moments, double spread, NormKind kind)
+      : mean(static_cast<float>(moments.mean)) {
     const double exact_scale = 1.0 / __builtin_sqrt(spread);
     scale = static_cast<float>(exact_scale);
     // Without a mean the sign of 0 is kept, too.

@@ -117,6 +117,7 @@ struct WaitingRow {
     if (zeros > 0) fill_run(out + count, zeros, 0.0f);
     count = zeros = 0;
   }
+
  private:
   FOVEA_INLINE void put_powers() const {  // out may be powers
     if (is_narrow_element<Out> && factor != factor) return fill_run(out, count, factor);

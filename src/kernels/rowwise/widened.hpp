@@ -56,7 +56,7 @@ FOVEA_INLINE void for_each_block(int64_t count, int64_t dim, const Visit &visit)
 
 // Rows of floats, one after the other, as elements of that type `stride` apart.
 FOVEA_NOINLINE inline void round_rows(const float *from, int64_t count, int64_t dim, void *to, Dtype dtype,
-                                       int64_t stride) {
+                                      int64_t stride) {
   with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     auto *row = static_cast<typename T::Element *>(to);
     for (int64_t r = 0; r < count; ++r, from += dim, row += stride) {

@@ -20,8 +20,8 @@ int64_t keys_per_split(const TaskGrid &grid) {
   constexpr int64_t tasks = 16;  // of an entry, if spans of 384 to 1024 keys make so many
   const int64_t step = grid.kernels->split_keys;
   const int64_t blocks = std::max<int64_t>(1, ceil_div(grid.rows, grid.kernels->tile_rows));
-  const bool few_rows = blocks == 1 || (blocks <= most_blocks && blocks * grid.kv_heads <= most_blocks);
-  if (!few_rows) return std::max<int64_t>(grid.key_len, 1);
+  const bool few_blocks = blocks == 1 || (blocks <= most_blocks && blocks * grid.kv_heads <= most_blocks);
+  if (!few_blocks) return std::max<int64_t>(grid.key_len, 1);
   const int64_t share = grid.key_len / tasks * std::min(tasks, grid.kv_heads);
   const int64_t span = std::max(std::clamp<int64_t>(share, 256, 1024), ceil_div(grid.key_len, most_spans));
   const int64_t least = std::max<int64_t>(blocks * span, 384);
@@ -129,7 +129,7 @@ AttentionWish wish_of(const AttentionPlan &plan, const AttentionCall &call, cons
           .drops_weights = checked.dropout.threshold != 0,
           .wants_passes = wants_passes,
           .counts_rows = !wants_passes && !invariant,
-          .many_rows = plan.grid.rows > plan.kernels->attention_of(score.compares).few_rows(score.compared_dim),
+          .many_rows = plan.grid.rows > plan.kernels->attention_of(score.compares).most_few_rows(score.compared_dim),
           .rows = plan.grid.rows,
           .key_len = checked.sizes.key_len,
           .compared_dim = score.compared_dim};
