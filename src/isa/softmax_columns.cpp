@@ -1,6 +1,7 @@
 // Softmax over an axis that is not the last.
-#include "kernels/rowwise/softmax_columns.hpp"
 #include "isa/rowwise_units.hpp"
+
+#include "kernels/rowwise/softmax_columns.hpp"  // behind what names the instruction set
 
 namespace fovea {
 extern const ColumnKernels FOVEA_KERNELS(columns) = {.softmax = FOVEA_ISA::softmax_columns};
