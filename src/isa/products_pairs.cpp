@@ -1,6 +1,7 @@
 // Products of bfloat16 with bfloat16 on pairs of it. Panels are avx512's.
 #include "isa/product_loops.hpp"
 #include "kernels/products/pair_panel.hpp"
+#include "kernels/products/plain.hpp"
 
 namespace fovea {
 extern const ProductLoops FOVEA_KERNELS(few_pair_products);

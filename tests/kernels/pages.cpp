@@ -337,10 +337,11 @@ TEST_SUITE("kernels pages") {
 
   TEST_CASE("keys and values packed for AMX's tiles") {
     for_each_table([](const fovea::Kernels &table) {
-      for (const fovea::AttentionKernels *kernels : {table.dot_tiles, table.dot_float16_tiles}) {
-        if (kernels == nullptr) continue;
+      for (const fovea::AttentionRow &row : fovea::attention_rows) {
+        const fovea::AttentionKernels *kernels = row.kernels;
+        if (kernels->pack == nullptr || (row.needs & ~(table.allowed & fovea::cpu_features())) != 0) continue;
         Random random(base_seed());
-        const Dtype dtype = kernels == table.dot_tiles ? Dtype::bf16 : Dtype::f16;
+        const Dtype dtype = row.multiplied == fovea::Multiplied::bfloat16 ? Dtype::bf16 : Dtype::f16;
         const Case its = {.key_dtype = dtype, .value_dtype = dtype, .key_len = 300, .head_dim = 70, .value_dim = 45};
         Call call(table, table.attention_of(its.kind), its, random);
         const auto packed = [&](const fovea::HeadRows &keys, const fovea::HeadRows &values) {

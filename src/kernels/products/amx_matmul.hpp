@@ -22,6 +22,7 @@
 #include "beyond_xsimd/bfloat16_parts.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/products/panels.hpp"
+#include "kernels/products/plain.hpp"
 #include "kernels/products/tile_blocks.hpp"
 
 namespace fovea::FOVEA_ISA {
