@@ -54,7 +54,7 @@ def scores():
     kernels = [name for name in re.findall(r"(\w+) =", kinds)]
     units, listed = text(*(f"src/isa/scores_{name}.cpp" for name in kernels)), text("src/runtime/attention_rows.hpp")
     yield from missing(kernels, "src/isa/scores_*.cpp", lambda name: f"FOVEA_KERNELS({name})" in units)
-    yield from missing(kernels, "src/runtime/attention_rows.hpp", lambda name: f"FOVEA_FLOAT_ROWS(base, {name}, 0)" in listed)
+    yield from missing(kernels, "src/runtime/attention_rows.hpp", lambda name: f"few_floats(ScoreKind::{name}, 0, &{name}_base)" in listed)
 
 
 def element_types():
@@ -64,7 +64,7 @@ def element_types():
     yield from missing(names, "src/ops/tensors/dtype.cpp", lambda name: f'"FOVEA_{name}"' in table)
     types = text("src/types.hpp")
     enum = re.search(r"enum class Dtype : int32_t \{(.*?)\}", types, re.S)[1]
-    traits = dict(re.findall(r"\{Dtype::(\w+), \d+, ElementLoad::(\w+),", types))
+    traits = dict(re.findall(r"\{Dtype::(\w+), \d+, (?:ElementLoad::)?(\w+)[,(]", types))
     yield from missing(re.findall(r"(\w+) =", enum), "src/types.hpp, element_traits,", lambda name: name in traits)
     loaded = [name for name, load in traits.items() if load != "none"]
     elements = text("src/kernels/elements.hpp")
