@@ -122,5 +122,9 @@ struct Prefetch {
   }
 };
 
+// For those that ask for what is next by themselves.
+constexpr Upcoming no_rows_next{};
+constexpr Prefetch nothing_next{};
+
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -147,9 +147,11 @@ struct AttentionWorker {
     const bool plain = logits.are_scores(tile);
     if (is_dense() && plain) tile = empty_dense_tile(tile, width);
     Upcoming next_values;
-    Prefetch prefetch;  // few rows ask for what is next by themselves
-    if constexpr (!Path::is_few_rows) prefetch = upcoming(band, key, tile.keys, &next_values);
-    logits.score(band.table, band.query, tile, prefetch);
+    if constexpr (Path::is_few_rows) {
+      logits.score(band.table, band.query, tile, nothing_next);
+    } else {
+      logits.score(band.table, band.query, tile, upcoming(band, key, tile.keys, &next_values));
+    }
     next_is_fetched = true;
     if (!plain) logits.finish(band.table, tile);
     bool masked[Path::line_keys];
@@ -172,7 +174,7 @@ struct AttentionWorker {
       add_harmless_values<Path>(*this, band, tile, masked);
     } else {
       RowSpan span = values.template span<Path::is_few_rows>(key, tile.keys);
-      if constexpr (!Path::is_few_rows) span.next = next_values;
+      if constexpr (!Path::is_few_rows) span.next = &next_values;
       Path::add_values(band.out, span, problem.sizes.value_dim, band.row_count, tile, band.state.rescale);
     }
     for (int64_t r = 0; band.has_total && r < band.row_count; r += lanes) {

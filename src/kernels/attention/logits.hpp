@@ -42,8 +42,9 @@ struct Logits {
     if constexpr (Path::is_few_rows) {
       if (!keys.evenly_spaced()) return score_runs(table, query, tile);
     }
-    const RowSpan span = keys.template span<Path::is_few_rows>(tile.key, tile.keys);
-    const ScoreJob<rows> job = {problem, table, query, span, key_scalars, tile, next};
+    // Made where it stays: copies of structs that were just written wait for their stores.
+    const ScoreJob<rows> job = {problem,     table, query, keys.template span<Path::is_few_rows>(tile.key, tile.keys),
+                                key_scalars, tile,  next};
     function.score(&job);
   }
 
@@ -54,8 +55,7 @@ struct Logits {
       part.scores += (first - tile.key) * tile.stride;
       part.key = first;
       part.keys = span.count;
-      const Prefetch none;  // few rows ask for what is next by themselves
-      const ScoreJob<rows> job = {problem, table, query, span, key_scalars, part, none};
+      const ScoreJob<rows> job = {problem, table, query, span, key_scalars, part, nothing_next};
       function.score(&job);
     });
   }

@@ -75,7 +75,7 @@ struct ManyRowsValues {
 
   FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
                                         const ScoreTile &tile, const float *rescale) {
-    PacedFetch next(values.next);
+    PacedFetch next(*values.next);
     if (tile.vector_any == nullptr) {
       for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {
         add_values_vectors<decltype(group)::value>(out, values, &next, value_dim, tile, rescale, v, 0, tile.keys);

@@ -28,7 +28,7 @@ struct RowSpan {
   int64_t stride;
   int64_t count;
   Dtype dtype = Dtype::f32;
-  Upcoming next = {};
+  const Upcoming *next = &no_rows_next;
   // Few rows' alone, where a head is in several runs: whose rows they are, and the number of the first. Values then may be in
   // more than one of them.
   const HeadSource *source = nullptr;
@@ -173,7 +173,7 @@ struct HeadSource {
   template <class Body>
   FOVEA_INLINE void for_each_span(int64_t first, int64_t count, const Body &body) const {
     rows.for_each_run(batch, head, first, count, [&](const RowRun &run, int64_t row) FOVEA_INLINE_BODY {
-      body(RowSpan{run.first, stride, run.count, dtype, {}, evenly_spaced() ? nullptr : this, row}, row);
+      body(RowSpan{run.first, stride, run.count, dtype, &no_rows_next, evenly_spaced() ? nullptr : this, row}, row);
     });
   }
 
@@ -187,7 +187,7 @@ struct HeadSource {
   template <bool few_rows>
   FOVEA_INLINE RowSpan span(int64_t first, int64_t count) {
     if (evenly_spaced() && form == RowForm::given) return {row(first), stride, count, dtype};
-    if constexpr (few_rows) return {nullptr, stride, count, dtype, {}, this, first};
+    if constexpr (few_rows) return {nullptr, stride, count, dtype, &no_rows_next, this, first};
     return copied(first, count);
   }
 

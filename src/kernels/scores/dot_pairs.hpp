@@ -33,7 +33,7 @@ struct PairValues : ManyRowsValues {
   FOVEA_NOINLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t,
                                         const ScoreTile &tile, const float *rescale) {
     pair_weights(tile);
-    PacedFetch next(values.next);
+    PacedFetch next(*values.next);
     const int64_t start = tile.key % value_chain / 2;
     const int64_t last = start + (tile.keys + 1) / 2;
     for_each_vector_group(tile.vectors, [&](auto group, int64_t v) FOVEA_INLINE_BODY {

@@ -187,7 +187,7 @@ Status plan_attention(const Context &context, const AttentionCall &call, const A
   plan->grid.entries = checked.sizes.batch;
   plan->grid.kv_heads = checked.sizes.kv_heads;
   plan->grid.query_len = checked.sizes.query_len;
-  plan->grid.rows = checked.sizes.group * checked.sizes.query_len;
+  plan->grid.rows = checked.sizes.query_len * checked.sizes.group;
   plan->grid.key_len = checked.sizes.key_len;
   plan->grid.last_rows_first = checked.pattern.has_window_right;
   const AttentionWish wish = wish_of(*plan, call, checked);
