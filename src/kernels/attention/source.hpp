@@ -67,17 +67,7 @@ struct ValueRun {
   int64_t ahead;  // elements to the row that is to be asked for beside one of these
 };
 
-template <class Element>
-struct ValueRuns {
-  const ValueRun<Element> *run;
-  int64_t stride;
-  int64_t next_column = 0;
-
-  // The same rows from column d on.
-  FOVEA_INLINE ValueRuns from(int64_t d) const { return {run, stride, next_column + d}; }
-};
-
-// Walks them.
+// Walks the rows of a list of runs.
 template <class Element>
 struct ValueCursor {
   const ValueRun<Element> *run;
@@ -85,7 +75,7 @@ struct ValueCursor {
   const Element *row;
   int64_t left, ahead;
 
-  FOVEA_INLINE explicit ValueCursor(const ValueRuns<Element> &runs) : run(runs.run), column(runs.next_column) {
+  FOVEA_INLINE ValueCursor(const ValueRun<Element> *first, int64_t from_column) : run(first), column(from_column) {
     enter();
   }
   FOVEA_INLINE void enter() {
@@ -101,6 +91,32 @@ struct ValueCursor {
     left -= taken;
     return taken;
   }
+};
+
+template <class Element_>
+struct ValueRuns {
+  using Element = Element_;
+  static constexpr bool is_one = false;
+  const ValueRun<Element> *run;
+  int64_t stride;
+  int64_t next_column = 0;
+
+  // The same rows from column d on.
+  FOVEA_INLINE ValueRuns from(int64_t d) const { return {run, stride, next_column + d}; }
+  FOVEA_INLINE ValueCursor<Element> cursor() const { return {run, next_column}; }
+};
+
+// The same for rows in one run, where a small call's few instructions count.
+template <class Element_>
+struct OneRun {
+  using Element = Element_;
+  static constexpr bool is_one = true;
+  const Element *row;
+  int64_t stride, ahead;
+
+  FOVEA_INLINE OneRun from(int64_t d) const { return {row + d, stride, ahead}; }
+  FOVEA_INLINE OneRun cursor() const { return *this; }
+  FOVEA_INLINE int64_t take(int64_t count) const { return count; }
 };
 
 // How rows of 16 bits are given: as they lie, as floats, or (bfloat16) as pairs of rows, [pair][feature] of 32 bits each.

@@ -104,7 +104,7 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
         });
       });
     };
-    ValueCursor<uint16_t> from(values);
+    ValueCursor<uint16_t> from = values.cursor();
     for (int64_t j = 0; j < tile.keys;) {
       const int64_t end = j + from.take(tile.keys - j);
       for (; j + 1 < end; j += 2, from.row += 2 * stride, weight += tile.stride) {

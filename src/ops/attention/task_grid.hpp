@@ -39,7 +39,7 @@ struct TaskGrid {
 
   // Tasks run over splits, then row blocks, then heads. Of a causal head the longest block comes first, so that what is left
   // at the end is short.
-  TaskCell cell(int64_t task) const {
+  [[gnu::always_inline]] TaskCell cell(int64_t task) const {
     const auto take = [&task](int64_t count) {  // the usual one of one needs no division
       if (count == 1) return int64_t{0};
       const int64_t digit = task % count;
