@@ -1,4 +1,4 @@
-// What kernels are called by: one struct of function pointers per topic, which each instruction set fills in (isa/). The
+// The structs of pointers that kernels are called by: one struct per topic, which each instruction set fills in (isa/). The
 // lists of all there are, from which calls choose, are runtime/*_rows.hpp. A kernel does one task on memory it is given: it
 // does not allocate, start threads or fail.
 #pragma once

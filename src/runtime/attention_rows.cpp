@@ -1,4 +1,4 @@
-// What each kernel of attention suits.
+// Which calls each kernel of attention suits.
 #include "runtime/attention_rows.hpp"
 
 #include <initializer_list>

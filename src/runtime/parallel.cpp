@@ -1,4 +1,4 @@
-// A stage's tasks stand in one range for each worker, or in a single one, and a range hands out its tasks in order. A
+// Hands out tasks. Those of a stage stand in one range for each worker, or in a single one, in their order. A
 // worker empties its own range, then helps with the others: balance comes by itself, and scratch memory belongs to the
 // worker and not to the thread. Results do not depend on who runs what.
 //

@@ -1,4 +1,4 @@
-// Keys and values in the order that AMX's tiles read, packed once for all queries: a block of 128 positions of a head is
+// Packs keys and values in the order that AMX tiles read, once for all queries. A block of 128 positions of a head is
 //
 //   keys     [tile of 16 keys][step of 32 features]         a tile: 16 rows of 32 features, of a key each
 //   values   [tile of 16 features][step of 32 keys]         a tile: 16 rows of 32 keys, of a feature each

@@ -1,4 +1,4 @@
-// The struct of kernels of attention on AMX's tiles, for one element type. Weights and scores as outputs come from vectors.
+// The struct of kernels of attention on AMX's tiles, for one element type. Vectors compute returned weights and scores.
 #pragma once
 
 #include "kernels/attention/amx_worker.hpp"

@@ -5,8 +5,8 @@
 // The reference of a row is the factor times its largest score of a while ago: it follows only when the largest has grown
 // by more than 2^8, so what has been summed is hardly ever multiplied (weights up to 2^8 are as exact as those up to 1).
 // Softmax does not depend on the reference, so its own rounding costs nothing: factor * score - reference is one
-// multiply-add, rounded once. Only where the reference is large, what it was rounded by would be, too; there the
-// difference of scores is taken first.
+// multiply-add, rounded once. Only where the reference is large, its rounding would be large, too; there the difference
+// of scores is taken first.
 //
 // 2^x = 2^floor(x) p(x - floor(x)), p a cubic with p(0) = 1 and a relative error below 8.6e-5, a fortieth of bfloat16's. It
 // lies in [1, 2], where bfloat16's places are 2^-7 apart: with half of that in its constant term, cutting the lower half

@@ -1,5 +1,5 @@
 // One task of attention on AMX's tiles: many rows of queries of bfloat16 or binary16 against all their keys, in bands of 32
-// rows and blocks of 128 keys, whose grid is the same for all rows, so that what a row gives does not depend on its neighbours:
+// rows and blocks of 128 keys. The grid is the same for all rows, so what a row gives does not depend on its neighbours:
 //
 //   scores of a block                                  amx_products.hpp, tiles
 //   scale, soft-cap, bias, ALiBi, masks                logit_terms.hpp, where there are any

@@ -1,4 +1,4 @@
-// One task of attention, the same for every path:
+// Runs one task of attention, in the same way on every path:
 //
 //   rows: where they lie, what they may attend          attention/row_table.hpp
 //   for each tile of keys, for each band of rows that may attend some of them:

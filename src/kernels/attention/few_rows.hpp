@@ -1,5 +1,5 @@
-// Few rows (decoding): keys and values are read once, at the speed of memory, with lanes along the features. Scores
-// still come out as tiles whose lanes are rows, so masks and softmax are those of the tile path. FewRowsValues is what all
+// Attention of few rows (decoding): keys and values are read once, at the speed of memory, lanes along the features. Scores
+// still come out as tiles whose lanes are rows, so masks and softmax are those of many rows. FewRowsValues is what all
 // score functions share; FeatureRows adds those that sum something over the features:
 //
 //   out[row][d..] += weight[key][row] * value[key][d..]

@@ -1,4 +1,4 @@
-// Where the keys or the values of one head come from: all that knows where their rows lie. Kernels take them in spans:
+// Where the keys or the values of one head come from: nothing else knows where their rows lie. Kernels take them in spans:
 //
 //   span(first, count)       those rows: where the first lies, how far apart they are, how many, of which type
 //   upcoming(first, count)   the same rows, to be prefetched; a span takes them along, to be asked for while it is read

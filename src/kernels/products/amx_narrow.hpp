@@ -1,4 +1,4 @@
-// out = activation(a b + bias) + residual of elements of 16 bits on AMX's tiles. b's panels of bfloat16 are those of the
+// out = activation(a b + bias) + residual of elements of 16 bits on AMX tiles. Panels of bfloat16 of b are those of the
 // vector kernels (panels.hpp), and those of binary16 are made like them where its tiles are: a row of a panel holds two
 // rows of b as words, so 16 of them by 16 columns are a tile as they lie, 256 bytes from row to row. a's rows are copied,
 // 32 rows by 512 of the depth, into tiles that follow each other: whatever their strides, no read passes their ends, tails

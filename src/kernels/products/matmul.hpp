@@ -1,4 +1,4 @@
-// out = activation(a b + bias) + residual. b lies in panels of block_vectors registers (panels.hpp); a's elements are
+// out = activation(a b + bias) + residual. Panels of block_vectors registers hold b (panels.hpp); elements of a are
 // broadcast from where they lie, or from a copy if a row's elements are not neighbours or have to be widened. What has 16
 // bits is widened as it is read and rounded once as it is stored: in between all is float32, in the order that float32 has.
 //

@@ -1,5 +1,5 @@
-// Additive (and concat), many rows: scores[key][row] = sum_u v[u] tanh(query[u][row] + key[key][u]), on projected queries
-// and prepared keys; method and error in scores/additive_units.hpp.
+// The additive (and concat) score, many rows: scores[key][row] = sum_u v[u] tanh(query[u][row] + key[key][u]), on projected
+// queries and prepared keys; method and error in scores/additive_units.hpp.
 //
 // Bound: for four units of a register of exponentials 4 additions each for numerators and denominators, 12 products and
 // multiply-adds and one estimate of a reciprocal. Where all share two ports (Intel; AVX-512's estimate takes three slots)

@@ -1,4 +1,4 @@
-// Choice of path, split and threads.
+// Chooses path, splits and threads.
 #include "ops/attention/plan.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A byte of a tensor lies at first + sum_n x_n step_n + byte, 0 <= x_n < shape_n, 0 <= byte < the element's size; steps are
-// above 0 once the axes of negative strides are walked the other way. Two tensors share a byte if
+// Decides whether two tensors overlap. A byte lies at first + sum_n x_n step_n + byte, 0 <= x_n < shape_n, 0 <= byte < the
+// element's size; steps are above 0 once axes of negative strides are walked the other way. Tensors share a byte if
 //
 //   first_a + sum_n x_n step_n + byte_a = first_b + sum_m y_m step_m + byte_b
 //
