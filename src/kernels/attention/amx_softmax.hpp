@@ -108,7 +108,7 @@ struct TileSoftmax {
   }
 };
 
-// What a register of rows' exponents are made of.
+// What the exponents of a register of rows are computed from.
 template <class Element>
 struct Exponents {
   __m512 factor, reference, max;
@@ -236,7 +236,7 @@ FOVEA_INLINE bool follow_max(TileSoftmax &state, int64_t vectors, float scale, f
   return any != 0;
 }
 
-// The block's weights have been added to its parts.
+// Called when the block's weights have been added to its parts.
 FOVEA_INLINE void end_sum(TileSoftmax &state, int64_t vectors) {
   for (int64_t r = 0; r < vectors * lanes; r += lanes) {
     const __m512 part = _mm512_add_ps(_mm512_load_ps(state.part[0] + r), _mm512_load_ps(state.part[1] + r));
@@ -247,7 +247,7 @@ FOVEA_INLINE void end_sum(TileSoftmax &state, int64_t vectors) {
   }
 }
 
-// What log-sum-exp and returned weights are made of, as exact as float32's.
+// What log-sum-exp and returned weights are computed from, as exact as float32's.
 FOVEA_NOINLINE inline void add_exact_sums(TileSoftmax &state, const float *scores, int64_t keys, int64_t vectors,
                                           const ScaledExp2 &exponent) {
   for (int64_t r = 0; r < vectors * lanes; r += lanes) {

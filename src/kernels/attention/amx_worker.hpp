@@ -144,7 +144,7 @@ struct AmxAttention {
     band = 0;
   }
 
-  // A block that all rows of its keys come to in this task. The one before is still in use.
+  // A block that only this task reads, packed by it. The block before is still in use.
   FOVEA_NOINLINE const char *own_packed(int64_t index) {
     for (int slot = 0; slot < 2; ++slot) {
       if (own_index[slot] == index) return own_block[slot];
@@ -182,7 +182,7 @@ struct AmxAttention {
     return true;
   }
 
-  // Runs of blocks, in each all bands, of each all blocks of the run.
+  // For each run of blocks, for each band: all blocks of the run.
   FOVEA_INLINE bool next(Unit *unit) {
     for (; run_begin < last_block;
          run_begin += run_length, run_end = min_of(run_begin + run_length, last_block), block = run_begin, band = 0) {

@@ -81,7 +81,7 @@ FOVEA_INLINE Float repeat_group(IndexList<lane...>, const Float &value) {
   return xsimd::swizzle(value, xsimd::batch_constant<uint32_t, Arch, uint32_t{lane % width}...>());
 }
 
-// All lanes `width` apart together, in each of them.
+// Combines lanes that lie `width` apart and puts the result into each of them.
 template <int width, class Combine>
 FOVEA_INLINE Float fold_lanes(const Float &value, const Combine &combine) {
   if constexpr (width < lanes) {
@@ -91,7 +91,7 @@ FOVEA_INLINE Float fold_lanes(const Float &value, const Combine &combine) {
   }
 }
 
-// Turns the tile of logits into weights and brings the state up to date, whose lanes repeat those of the rows.
+// Turns the tile of logits into weights and updates the state, whose lanes repeat those of the rows.
 template <int width, int64_t rows>
 FOVEA_INLINE void update_softmax_of_width(SoftmaxState<rows> &state, float *scores, int64_t end,
                                           const ScaledExp2 &exponent) {

@@ -118,7 +118,7 @@ FOVEA_NOINLINE void multiply_group_block(const MatmulTask &task, const MatmulSte
   });
 }
 
-// As for_each_block, in blocks that are small: most products have few columns in a part of a panel. Two registers of columns and
+// Like for_each_block, in small blocks: most products have few columns in a part of a panel. Two registers of columns and
 // four rows are sums enough for two multiply-adds a cycle of latency 4.
 template <int vectors, class Body>
 FOVEA_INLINE void for_each_small_block(int64_t count, const Body &body) {

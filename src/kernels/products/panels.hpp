@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t panel_columns = block_vectors * lanes;
 
-// So many panels a row by itself is multiplied by at once.
+// How many panels a single row is multiplied by at once.
 constexpr int64_t row_panels = has_32_registers ? 1 : 4;
 
 // Elements of a row, as many as a step has columns, as floats: where they lie, or in room.

@@ -72,7 +72,7 @@ class Terms {
     count_ = last + 1;
   }
 
-  // Whether terms 0 to n add up to `target`. Of term 0 every number up to its most is a sum, so that the others have to come
+  // Whether terms 0 to n add up to `target`. Term 0 can be every number up to its most, so the others have to come
   // as near as that from below.
   bool search(int n, uint64_t target) {
     if (target > reach_[n]) return false;
