@@ -31,7 +31,7 @@ def opening(text):
             quoted = True
         elif not quoted and not re.match(r"//|#(?!include|define|if)|/\*|\*", line):
             break
-        words = line.strip('/#*!" ')
+        words = line.strip('" ') if quoted else line.strip("/#*! ")
         if not words:
             break
         said.append(words)
