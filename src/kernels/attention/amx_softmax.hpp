@@ -14,12 +14,12 @@
 // what the tiles sum up.
 //
 // Weights that will be binary16 start at 2^7, so that they end, 2^15, below its largest number: those below 2^-21 of the
-// largest are subnormal, and what 2^31 of its kind would be needed to show is 0. They are rounded by its conversion, and
-// their sums are of weights before that.
+// largest are subnormal, and a weight is 0 if 2^31 of its kind would be needed to show. The processor's conversion rounds
+// them, and sums take the weights before that.
 //
 // Instructions for 32 scores, two registers: 2 x (multiply-add, reduce, three multiply-adds, scale), shift, merge, sum;
 // with their two maxima 17, of which a reduce is two micro-operations: 9.5 cycles on two ports, where tiles take
-// (head_dim + value_dim) / 16. Of binary16, whose conversions are two each, 26 and 14 cycles.
+// (head_dim + value_dim) / 16. Binary16, whose conversions are two each, takes 26 and 14 cycles.
 #pragma once
 
 #include <math.h>

@@ -15,13 +15,13 @@
 //
 // Limit, for 32 rows x 32 keys: (head_dim + value_dim) / 32 x 4 products of tiles of 16 cycles; as many loads of tiles, 8
 // cycles each from the first-level cache; 64 registers of scores, 9.5 micro-operations of vectors each on two ports: 304
-// cycles, where tiles take 256 of head size 64, 512 of 128, 1024 of 256. So tiles bound from 76 features on, and the softmax
-// below. Beside that a block of 128 keys loads and stores its sums once, 24 cycles a tile: a tenth of the products' time.
+// cycles, where tiles take 256 at head size 64, 512 at 128, 1024 at 256. So tiles are the bound from 76 features on, the
+// softmax below. A block of 128 keys loads and stores its sums once, 24 cycles a tile: a tenth of the products' time.
 //
-// Errors: each weight is rounded to bfloat16 (a relative 2^-8 at most; binary16 2^-11) after a power with a relative error of
-// 9e-5; the sums that divide are sums of rounded weights (of binary16 those before). Products are exact, 32 of them are added
-// to a sum at once. Subnormal elements of bfloat16 count as 0, as the tile unit has it. Scores of binary16 are float32 in the
-// tiles: those beyond 65504 are no larger than others.
+// Errors: each weight is rounded to bfloat16 (a relative 2^-8 at most; binary16 2^-11) after a power with a relative
+// error of 9e-5; the sums that divide are sums of rounded weights (binary16: of weights before rounding). Products are
+// exact, 32 of them are added to a sum at once. Subnormal elements of bfloat16 count as 0, as the tile unit has it.
+// Scores of binary16 are float32 in the tiles, so scores beyond 65504 are like any others.
 //
 // Values behind a mask: as in driver.hpp, a row that comes out not finite is computed again by itself, with masked values as
 // 0; if that is not finite either, once more with weights of at most 1.

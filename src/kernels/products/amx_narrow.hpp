@@ -13,7 +13,7 @@
 // rows there are. So no number of rows is left to the vectors, and by counting none should be. One row reads a panel's 32 x 64
 // elements as four tiles, 32 cycles from the first-level cache, 85 from the second (48 bytes a cycle), as vectors read them;
 // the products take a cycle for each row and tile, so reading bounds up to 8 rows, or 21. Two vector products a cycle (Zen 4;
-// Intel has at most that) take 32 cycles a row: never fewer, but for what a task of tiles costs, some 200 cycles.
+// Intel has at most that) take 32 cycles a row, so never fewer, except that a task of tiles costs some 200 cycles.
 //
 // Limit, for 32 rows x 32 columns x 512 of the depth: 64 products of tiles of 16 cycles, 1024. Beside them 64 loads of tiles, 8
 // cycles of the ports each, half of them from the second-level cache, 2 kB in 64 cycles. Not beside them, where sums begin
