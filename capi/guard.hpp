@@ -1,4 +1,4 @@
-// The border between C and C++: no exception passes, and what computes does so in one floating-point mode.
+// The border between C and C++: no exception passes, and everything computes in one floating-point mode.
 #pragma once
 
 #include <exception>

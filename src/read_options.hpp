@@ -1,4 +1,4 @@
-// Options structs as callers pass them, of whichever version of the header.
+// Reads options structs as callers pass them, whichever version of the header they come from.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Plain types shared by every room: element types, statuses, checked arithmetic. Structs and constexpr only, so that
+// Plain types shared by every folder: element types, statuses, checked arithmetic. Structs and constexpr only, so that
 // the per-instruction-set units can include this file without emitting a symbol.
 #pragma once
 

@@ -22,6 +22,8 @@ def opening(text):
     """The comment that a file begins with, without its licence, as one line."""
     said, quoted = [], False
     for line in text.splitlines():
+        if said and re.match(r"\s*(?://|#|\*)?\s{2,}\S", line):  # a formula or a table
+            break
         line = line.strip()
         if line.startswith(("#!", "#pragma", "# shellcheck")) or "SPDX-License-Identifier" in line or (not line and not said):
             continue
@@ -29,7 +31,7 @@ def opening(text):
             quoted = True
         elif not quoted and not re.match(r"//|#(?!include|define|if)|/\*|\*", line):
             break
-        words = line.strip('/#*!" ')
+        words = line.strip('" ') if quoted else line.strip("/#*! ")
         if not words:
             break
         said.append(words)
@@ -39,7 +41,7 @@ def opening(text):
 
 
 def sentence(text):
-    return re.split(r"[.](?= [A-Z(]|$)", text, maxsplit=1)[0].strip()
+    return re.split(r"(?<![.])[.](?= [A-Z(]|$)", text, maxsplit=1)[0].strip().rstrip(":")
 
 
 def page(root):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Go from the description of the C interface: enums and options, and for each function that can fail a C function and the
-Go function that calls it.
+"""Generates Go from the description of the C interface: enums and options, and for each function that can fail a C
+function and the Go function that calls it.
 
 Go may hand C a pointer to its memory only if that memory holds no other such pointer, and moves goroutines from thread to
 thread between calls. So a C function here takes descriptions without pointers and each data pointer as an argument of its

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Java from the description of the C interface: the functions and struct layouts of java.lang.foreign, enums, and a class
-for each options struct with a method for each member."""
+"""Generates Java from the description of the C interface: the functions and struct layouts of java.lang.foreign, enums,
+and a class for each options struct with a method for each member."""
 import re
 import textwrap
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node from the description of the C interface: for each function that can fail a function that reads its arguments from
-JavaScript, the names of options, and their types for TypeScript."""
+"""Generates Node from the description of the C interface: for each function that can fail a function that reads its
+arguments from JavaScript, the names of options, and their types for TypeScript."""
 import re
 
 from generate_go import Shape

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rust from the description of the C interface: the declarations of fovea-sys, and the options of the crate fovea."""
+"""Generates Rust from the description of the C interface: the declarations of fovea-sys, and the options of the crate
+fovea."""
 import re
 
 HEAD = """// Written by tools/bindings.py from the headers in include/fovea.

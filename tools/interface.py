@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface as data: what the headers in include/fovea declare, for bindings and reference pages.
+"""Reads the C interface as data: what the headers in include/fovea declare, for bindings and reference pages.
 
 usage: interface.py            writes capi/bindings/interface.json
        interface.py --check    fails if that file is not what the headers say

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Looks over our own sources; must find nothing. `./dev lint` installs the tools and calls it.
+# Checks our own sources with linters, which must find nothing. `./dev lint` installs the tools and calls it.
 #
 #   lint.sh format        clang-format: nothing would be laid out differently
 #   lint.sh tidy BUILD    clang-tidy over the library, with the flags of that build

@@ -1,4 +1,4 @@
-# How far a build is, by what its steps cost: a kernel's unit takes a minute, a small file a second. POSIX awk.
+# Tells how far a build is, by what its steps cost: a kernel's unit takes a minute, a small file a second. POSIX awk.
 #
 #   awk -v jobs=N -f ninja_progress.awk PLAN                        before it begins: "about 5 min, once", or nothing if
 #                                                                   it takes less than a quarter of a minute

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# What ./dev, which reads this file, prints while it works: a line for each step, and each command's output into a log in
-# $build/logs. From ./dev it has say, warn, jobs and $root.
+# Prints what ./dev, which reads this file, shows while it works: a line for each step, and each command's output into a
+# log in $build/logs. From ./dev it has say, warn, jobs and $root.
 
 logs=${build:?}/logs
 watcher=

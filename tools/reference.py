@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reference pages: one HTML page for each operation, from the headers (capi/bindings/interface.json) and the examples.
+"""Writes the reference pages: one HTML page for each operation, from the headers (capi/bindings/interface.json) and the
+examples.
 
 usage: reference.py FOLDER     writes index.html and the pages there
 

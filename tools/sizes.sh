@@ -1,7 +1,7 @@
 #!/bin/sh
-# How large the shared library is, stripped, by the instruction sets and element types it is built for: writes docs/sizes.md.
-# `./dev sizes` calls it. One build folder grows from the base set to all, so that each object is compiled once, but for the
-# last rows, which leave types out.
+# Measures how large the shared library is, stripped, by the instruction sets and element types it is built for: writes
+# docs/sizes.md. `./dev sizes` calls it. One build folder grows from the base set to all, so that each object is
+# compiled once, but for the last rows, which leave types out.
 #
 # usage: sizes.sh ROOT BUILD, where BUILD is that folder, set up by Meson without sets
 set -eu

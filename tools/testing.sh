@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# ./dev's tests, for ./dev, which reads this file: the builds that are tested, what their tests counted, the command itself.
+# The test commands of ./dev, which reads this file: the builds that are tested, what their tests counted, the command
+# itself.
 
 passed=0
 failed=0

@@ -1,4 +1,4 @@
-// Merging attention over parts of the keys, merge_states/f32/<shape>/<instruction set>/t<threads>.
+// Benchmarks of merging attention over parts of the keys, merge_states/f32/<shape>/<instruction set>/t<threads>.
 //
 // What bounds it: reading the S partial outputs once, one multiply-add for each value; the weights are S exponentials
 // per row of Dv = 128. decode_8_parts is what a server merges that has split 16 sequences over 8 workers (2 MB, in L2

@@ -1,5 +1,5 @@
-// Scaled dot-product attention, sdpa/f32/<shape>/<instruction set>/t<threads>, planned, so that no allocation is timed. A
-// handful of shapes in 16 bits, too: sdpa/bf16/..., sdpa/f16/....
+// Benchmarks of scaled dot-product attention, sdpa/f32/<shape>/<instruction set>/t<threads>, planned, so that no
+// allocation is timed. A handful of shapes in 16 bits, too: sdpa/bf16/..., sdpa/f16/....
 //
 // What bounds each case
 //   Prompts and encoders (Bound::flops): arithmetic. A vector of W scores (W = 16, 8, 4 for avx512, avx2, base) takes D

@@ -1,6 +1,6 @@
-// Heads, head sizes and windows are those of the models' published configurations; lengths are what the model is used
-// with, images and sound at the size they are trained for. Names: <model>[_what is special]; `decode` and its variants
-// are a step of Llama 3 8B, `long` and `long_full` squares of round numbers that libraries are compared on.
+// The table of attention shapes. Heads, head sizes and windows are those of published models; lengths are what a model
+// is used with, images and sound at the size they are trained for. Names: <model>[_what is special]; `decode` and its
+// variants are a step of Llama 3 8B, `long` and `long_full` squares of round numbers that libraries are compared on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/sdpa_shapes.hpp"

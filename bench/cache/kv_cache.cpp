@@ -1,6 +1,6 @@
-// Key/value caches, kv_append/f32/<shape>/<instruction set>/t<threads> and kv_reorder/f32/..., of a model with 8
-// key/value heads of 128 features (Llama 3 8B); a few of them in bfloat16, kv_append/bf16/... (given as such), and one whose
-// float32 keys and values are kept as float16.
+// Benchmarks of key/value caches, kv_append/f32/<shape>/<instruction set>/t<threads> and kv_reorder/f32/..., of a model
+// with 8 key/value heads of 128 features (Llama 3 8B); a few of them in bfloat16, kv_append/bf16/... (given as such),
+// and one whose float32 keys and values are kept as float16.
 //
 // What bounds them: memory. A step of decoding writes a row of each head to a place of its own, far from the next, and
 // waits for each; the limit shown is memcpy between regions as large as the cache (64 MB at most) all the same.

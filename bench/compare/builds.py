@@ -1,4 +1,4 @@
-"""The build to compare with: a folder that holds one, or a commit, built aside in build/against."""
+"""Finds the build to compare with: a folder that holds one, or a commit, which it builds in build/against."""
 import hashlib
 import json
 import os

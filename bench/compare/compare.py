@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether a change made anything slower: measures two builds in turns.
+"""Tells whether a change made anything slower: measures two builds in turns.
 
   ./dev bench --against COMMIT_OR_FOLDER [FILTER] [--slower-than 2%] [--threads N] [--isa NAME] [--json FILE]
 

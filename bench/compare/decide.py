@@ -1,4 +1,4 @@
-"""From ratios to an answer: same, faster or slower.
+"""Decides from ratios whether a case is the same, faster or slower.
 
 One number per round, the logarithm of new over old time; a round is a fresh pair of processes, so that rounds are
 independent of each other where turns within one are not: they share a layout of memory. Nothing is assumed about how

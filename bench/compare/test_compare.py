@@ -1,4 +1,4 @@
-"""The driver against programs that make their times up: protocol, order of turns, exit status, JSON."""
+"""Tests of the driver with programs that make their times up: protocol, order of turns, exit status, JSON."""
 import collections
 import contextlib
 import io

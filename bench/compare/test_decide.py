@@ -1,4 +1,4 @@
-"""The statistics on made-up samples."""
+"""Tests of the statistics, on made-up samples."""
 import itertools
 import math
 import random

@@ -1,4 +1,4 @@
-"""Two builds in turns: rounds of a fresh pair of processes, in which old and new take their turns side by side.
+"""Measures two builds in turns: rounds of a fresh pair of processes, in which old and new take their turns side by side.
 
 A turn is cut into blocks, and a round compares the lower quartiles of all blocks of either side: what others do on the
 machine only ever adds time, and with more work than cores it is seldom that a whole turn is left in peace. On a machine

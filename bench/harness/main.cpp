@@ -1,3 +1,5 @@
+// The benchmark program, fovea_bench:
+//
 // fovea_bench [pattern] [--json FILE] [Google Benchmark's own options]
 //   pattern            regular expression: only the cases whose name it matches
 //   --json FILE        also writes the results there

@@ -1,4 +1,4 @@
-// What the C++ face costs over C, cpp_face/f32/<call>/<instruction set>/t1.
+// Benchmarks of what the C++ face costs over C, cpp_face/f32/<call>/<instruction set>/t1.
 //
 // The call is the smallest that anyone makes (sdpa's "small"), by fovea.hpp; "over_c" is what it takes more than the same call
 // by the C function, as a part of that: both in turns, the quicker tenth of many short blocks, which others on the machine

@@ -1,5 +1,5 @@
-// Limits of bfloat16. The tile unit's: products of tiles in registers, four independent sums as the kernel has. The vector
-// unit's: products of pairs, twelve sums.
+// The loops that find a machine's limits of bfloat16. The tile unit's: products of tiles in registers, four independent
+// sums as the kernel has. The vector unit's: products of pairs, twelve sums.
 // SPDX-License-Identifier: Apache-2.0
 #include "limits/kernels.hpp"
 

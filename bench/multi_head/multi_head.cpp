@@ -1,5 +1,5 @@
-// Multi-head attention, projections and all, with packed weights: multi_head/f32/<shape>/<instruction set>/t<threads>; bf16 with
-// inputs, weights and outputs of it, and <shape>_medium of float32 at medium precision.
+// Benchmarks of multi-head attention, projections and all, with packed weights: multi_head/f32/<shape>/<instruction
+// set>/t<threads>; bf16 with inputs, weights and outputs of it, and <shape>_medium of float32 at medium precision.
 //
 // What bounds it: arithmetic. 2 (E HD + E HkvD + E HkvDv + HDv E) flops a position for the projections, which run at what
 // matmul_packed reaches, and 4 H D for each pair of positions that may attend, at what sdpa reaches: for B8 L128 hidden

@@ -1,4 +1,4 @@
-"""What workers share whose libraries speak of arrays. Needs NumPy."""
+"""What the workers of libraries that compute on arrays share. Needs NumPy."""
 import numpy as np
 
 import inputs

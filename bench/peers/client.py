@@ -1,4 +1,4 @@
-"""The driver's side of a worker: a process that is asked in lines of JSON and answers in them.
+"""The driver's side of a worker: sends requests to its process as lines of JSON and reads its answers.
 
 Requests: {"do": "describe" | "ways" | "prepare" | "time" | "free", ...}; what each takes and answers is told in
 worker.py. An answer with "reason" says why something could not be done. Standard library only.

@@ -1,4 +1,4 @@
-"""Has fovea and its peers do the same cases in turns. Standard library only: the libraries are in the workers.
+"""Runs fovea and its peers on the same cases, in turns. Standard library only: the libraries are in the workers.
 
 For each case and library
   1. every way that the library has is prepared, run once and compared with the float64 reference; of those that pass,

@@ -1,4 +1,4 @@
-"""What a case gives, in float64 by the plain formula, for the sampled rows alone. Needs NumPy."""
+"""The result of a case in float64, by the plain formula, for the sampled rows alone. Needs NumPy."""
 import numpy as np
 
 import inputs

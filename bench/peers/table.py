@@ -1,4 +1,4 @@
-"""What is shown on the console. Standard library only."""
+"""Formats the tables that are shown on the console. Standard library only."""
 import collections
 import math
 

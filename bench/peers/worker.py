@@ -1,4 +1,4 @@
-"""A library's side: answers the driver's requests. What is special to a library is an object with
+"""The worker's side: answers the driver's requests with a library. What is special to a library is an object with
 
   name, version       of the library
   types               the element types it is tried with

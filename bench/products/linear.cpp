@@ -1,5 +1,5 @@
-// Linear layers with packed weights, linear/f32/<M>x<N>x<K>_<what follows>/...: the first half of a feed-forward block
-// (bias and GELU or SiLU) and the second (bias and residual), of BERT base and MiniLM.
+// Benchmarks of linear layers with packed weights, linear/f32/<M>x<N>x<K>_<what follows>/...: the first half of a
+// feed-forward block (bias and GELU or SiLU) and the second (bias and residual), of BERT base and MiniLM.
 //
 // What bounds them: what bounds the product (see matmul.cpp), which is the limit here, and for each register of out
 // what follows the product, while out is in the nearest cache: some 35 instructions for GELU, 45 with the hyperbolic

@@ -1,7 +1,7 @@
-// Matrix product [M,K] x [K,N], matmul/f32/<M>x<N>x<K>/... (one call) and matmul_packed/f32/... (right-hand side packed
-// once, outside the timing); the same with bf16, all three in bfloat16, one call of few rows alone; matmul_packed/bf16 and
-// <M>x<N>x<K>_weights with b alone in it, _rows with a and out; matmul_packed/f32/<M>x<N>x<K>_medium with b packed at
-// medium precision.
+// Benchmarks of the matrix product [M,K] x [K,N], matmul/f32/<M>x<N>x<K>/... (one call) and matmul_packed/f32/...
+// (right-hand side packed once, outside the timing); the same with bf16, all three in bfloat16, one call of few rows
+// alone; matmul_packed/bf16 and <M>x<N>x<K>_weights with b alone in it, _rows with a and out;
+// matmul_packed/f32/<M>x<N>x<K>_medium with b packed at medium precision.
 //
 // What bounds it: arithmetic, 2 M N K flops at the multiply-add peak, of which a register tile gets all but the loads
 // that do not pair with a multiply-add and the edges. One call also packs, but for few rows: K N floats read and written,

@@ -1,4 +1,4 @@
-"""Runs what there is to run, with progress: the bench, the limits, the sweeps, the peers."""
+"""Runs all measurements and shows progress: the bench, the limits, the sweeps, the peers."""
 # SPDX-License-Identifier: Apache-2.0
 import json
 import re

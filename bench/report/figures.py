@@ -1,4 +1,5 @@
-"""The pictures. Each takes the results and a Style and gives a figure, or None where its part was not measured."""
+"""The pictures of the report. Each takes the results and a Style and gives a figure, or None where its part was not
+measured."""
 # SPDX-License-Identifier: Apache-2.0
 import matplotlib.ticker as ticker
 

@@ -1,4 +1,4 @@
-"""What machine this is: processor, caches, instruction sets, memory, system."""
+"""Finds out what machine this is: processor, caches, instruction sets, memory, system."""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib

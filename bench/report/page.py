@@ -1,4 +1,5 @@
-"""The page: one HTML file that loads nothing, with its pictures in it, for light and dark, wide and narrow screens."""
+"""Writes the report's page: one HTML file that loads nothing, with its pictures in it, for light and dark, wide and
+narrow screens."""
 # SPDX-License-Identifier: Apache-2.0
 import base64
 import html

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README.md's figures: kept as docs/measured/<date>-<machine>.json, written between marks from the newest of these.
+"""Writes README.md's figures between marks, from the newest of the runs kept as docs/measured/<date>-<machine>.json.
 
   <!-- measured: begin NAME -->  ...  <!-- measured: end -->
 

@@ -1,4 +1,4 @@
-"""What is measured through the library itself: time over sequence length, scaling over threads, error, memory.
+"""Measures through the library itself: time over sequence length, scaling over threads, error, memory.
 
 Ways that are compared take turns, block by block, so that a machine that changes its speed favours none; reported is
 the mean of the fastest third of the blocks. On a shared machine others only ever take time away, and more often from

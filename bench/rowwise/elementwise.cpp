@@ -1,5 +1,5 @@
-// exp, tanh and the activations silu and gelu of 4096 numbers, exp/<element type>/4096/<instruction set>/t1: 16 KB of floats in and as much out, both in L1,
-// on one core; and of 262144, from L2 and beyond.
+// Benchmarks of exp, tanh and the activations silu and gelu, exp/<element type>/4096/<instruction set>/t1. Their 4096
+// numbers are 16 KB of floats in and as much out, both in L1, on one core; 262144 come from L2 and beyond.
 //
 // What bounds them: instructions per vector on the two ports that also do multiply-add. With AVX-512 exp needs 11, tanh 18,
 // seven of them tables; elsewhere exp about 18 and tanh 30, of which a division costs as much as 8 to 16 others. "slots"

@@ -1,5 +1,6 @@
-// Layer normalisation with weight and bias, layer_norm/<element type>/<rows>x<features>[_residual]/<instruction set>/t<threads>;
-// and RMS normalisation with a weight, rms_norm/..., whose "_sum" is written in place of the residual, as pre-norm layers do.
+// Benchmarks of layer normalisation with weight and bias, layer_norm/<element
+// type>/<rows>x<features>[_residual]/<instruction set>/t<threads>; and RMS normalisation with a weight, rms_norm/...,
+// whose "_sum" is written in place of the residual, as pre-norm layers do.
 //
 // What bounds them: memory. x, and the residual where there is one, is read once and out, and the sum, written once; a row
 // stays in the first-level cache between the passes over it. The limit is the time in which memcpy moves as many bytes between two

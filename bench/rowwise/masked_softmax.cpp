@@ -1,4 +1,4 @@
-// Masked softmax over the last axis, masked_softmax/<element type>/<shape>/<instruction set>/t<threads>.
+// Benchmarks of masked softmax over the last axis, masked_softmax/<element type>/<shape>/<instruction set>/t<threads>.
 //
 // What bounds it: memory. The valid part of each row is read and the whole row is written, zeros included; a row of 512
 // floats stays in L1 between the passes over it. About 15 vector instructions per vector (maximum, subtract,

@@ -1,5 +1,6 @@
-// Softmax over an axis that is not the last, softmax_over_axis/<element type>/<outer>x<keys>x<inner>/<instruction set>/t<threads>,
-// and its logarithm over the last one, log_softmax/<element type>/<rows>x<keys>/...
+// Benchmarks of softmax over an axis that is not the last, softmax_over_axis/<element
+// type>/<outer>x<keys>x<inner>/<instruction set>/t<threads>, and its logarithm over the last one, log_softmax/<element
+// type>/<rows>x<keys>/...
 //
 // What bounds them: from memory, bytes, each number read and written once; from caches, exponentials, of which results of 16
 // bits take two for each number over another axis. The limit is the time in which memcpy moves as many bytes.

@@ -1,10 +1,12 @@
-// Attention with score functions other than the scaled dot product, <case>/f32/<shape>/<instruction set>/t<threads>.
+// Benchmarks of attention with score functions other than the scaled dot product, <case>/f32/<shape>/<instruction
+// set>/t<threads>.
 //
 // What bounds each case
 //   additive: both projections and all, planned. Projections and weighted sum are multiply-adds at the peak; the score
 //     takes, for four units of a register of pairs, 21 instructions, of which AVX-512's estimate of a reciprocal counts
 //     as three; all on the same ports, but on AMD's machines, whose eight additions go elsewhere and whose estimate
-//     counts as two (scores/additive_many_rows.hpp). Of few queries half of the additions are multiply-adds instead. Elements are B Q K units. seq2seq and nmt are mostly their projections,
+//     counts as two (scores/additive_many_rows.hpp). With few queries half of the additions are multiply-adds instead.
+//     Elements are B Q K units. seq2seq and nmt are mostly their projections,
 //     277 MFLOP and 1.07 GFLOP: those at the multiply-add peak are 98 % and 85 % of the limit with AVX-512 on Intel's.
 //     With AMX their limit is a sixth of the tile unit's rate (products/amx_matmul.hpp).
 //     long is 0.40 GFLOP of projections and 134 M elements.

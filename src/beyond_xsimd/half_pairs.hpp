@@ -1,4 +1,4 @@
-// Two registers of 16-bit numbers at a time, x86 with AVX2 or AVX-512, where it does not matter which lane has which number
+// Widens and rounds two registers of 16-bit numbers at a time, with AVX2 or AVX-512, where any lane may have any number
 // and every NaN's lower half is zero (Nans::short_ones):
 //
 //   widen_even_odd(halves, even, odd)     the elements of even index, and of odd: a shift and a mask, no shuffle

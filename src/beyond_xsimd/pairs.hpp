@@ -1,5 +1,5 @@
-// Registers of pairs: two registers of doubles into one of floats, two registers of floats element by element into two
-// of pairs. xsimd 13 has no conversion between element types of different sizes, and its zips of AVX-512 registers take
+// Two registers of doubles converted to one of floats, and two registers of floats interleaved into two of pairs. In
+// xsimd 13 there is no conversion between element types of different sizes, and its zips of AVX-512 registers take
 // 16 instructions for these 2.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Loads and stores of the first `count` lanes, 0 to all of them, with masked instructions: memory past them is not
-// touched. xsimd 13 has no load or store under a mask known only at run time.
+// touched. In xsimd 13 no load or store takes a mask known only at run time.
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// AVX-512's instructions for functions by table: xsimd 13 has none of them for float32.
+// AVX-512's instructions for functions computed by table: xsimd 13 has none of them for float32.
 #pragma once
 
 #include <immintrin.h>

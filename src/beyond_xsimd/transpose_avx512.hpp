@@ -1,4 +1,4 @@
-// 16 x 16 transpose with two-register permutes. xsimd 13 goes through memory here; this is 64 shuffles and no memory.
+// A 16 x 16 transpose by two-register permutes. In xsimd 13 it goes through memory; this is 64 shuffles and no memory.
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// Functions of single elements.
+// Kernels of functions of single elements: exp, tanh and activations.
 #include "isa/rowwise_units.hpp"
 #include "kernels/rowwise/activate.hpp"
 

@@ -1,4 +1,4 @@
-// Layer and RMS normalisation of rows.
+// Kernels of layer and RMS normalisation of rows.
 #include "isa/rowwise_units.hpp"
 #include "kernels/rowwise/layer_norm_widened.hpp"
 

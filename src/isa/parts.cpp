@@ -1,4 +1,4 @@
-// Products on AMX tiles, of float32 as three parts of bfloat16.
+// Products of float32 on AMX tiles, each float32 as three parts of bfloat16.
 #include "isa/unit.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/products/amx_matmul.hpp"

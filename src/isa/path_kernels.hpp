@@ -1,4 +1,4 @@
-// The structs of a path's workers.
+// The structs through which the workers of a path are called.
 #pragma once
 
 #include "isa/unit.hpp"

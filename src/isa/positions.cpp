@@ -1,4 +1,4 @@
-// Encodings of positions.
+// Kernels of positional encodings.
 #include "isa/rowwise_units.hpp"
 #include "kernels/positions/rotary.hpp"
 #include "kernels/positions/sinusoidal.hpp"

@@ -1,4 +1,4 @@
-// Matrix products: panels, and what sums become; the loops are of units of their own, through their structs.
+// Matrix products: panels are packed and sums finished here; the loops are in other units, called through their structs.
 #include "isa/product_units.hpp"
 #include "kernels/products/finish.hpp"
 

@@ -1,4 +1,4 @@
-// Products with a right-hand side of binary16 where AMX-FP16 has tiles of it.
+// Products with a right-hand side of binary16, for processors that have AMX tiles of it (AMX-FP16).
 #include "isa/product_loops.hpp"
 #include "kernels/products/amx_narrow.hpp"
 

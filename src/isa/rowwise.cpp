@@ -1,4 +1,4 @@
-// Operations that take elements and rows one by one: those of their own units, through their structs, and what serves others.
+// The table of operations on elements and rows: those of other units, through their structs, and those that serve others.
 #include "isa/rowwise_units.hpp"
 #include "kernels/attention/empty_rows.hpp"
 #include "kernels/attention/merge.hpp"

@@ -1,4 +1,4 @@
-// The struct of kernels of a score function: its own functions, called by the workers of its paths.
+// The struct of a score function's own kernels, which the workers of its paths call.
 #pragma once
 
 #include "isa/unit.hpp"

@@ -1,4 +1,4 @@
-// The additive score, of projected queries and keys.
+// Kernels of the additive score, on projected queries and keys.
 #include "isa/score_kernels.hpp"
 #include "kernels/scores/additive_few_rows.hpp"
 #include "kernels/scores/additive_many_rows.hpp"

@@ -1,4 +1,4 @@
-// The dot product's scores.
+// Kernels of the dot product's scores.
 #include "isa/score_kernels.hpp"
 #include "kernels/scores/dot.hpp"
 

@@ -1,4 +1,4 @@
-// The dot product's scores of pairs of bfloat16.
+// Kernels of the dot product's scores, on pairs of bfloat16.
 #include "isa/score_kernels.hpp"
 #include "kernels/scores/dot_pairs.hpp"
 #include "kernels/scores/dot_pairs_few_rows.hpp"

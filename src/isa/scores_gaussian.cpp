@@ -1,4 +1,4 @@
-// The Gaussian's scores.
+// Kernels of Gaussian scores.
 #include "isa/score_kernels.hpp"
 #include "kernels/scores/gaussian.hpp"
 

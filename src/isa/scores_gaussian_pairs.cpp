@@ -1,4 +1,4 @@
-// The Gaussian's scores of pairs of bfloat16. Few rows are bound by memory, which leaves time to widen them.
+// Kernels of Gaussian scores, on pairs of bfloat16. Few rows are bound by memory, which leaves time to widen them.
 #include "isa/score_kernels.hpp"
 #include "kernels/scores/gaussian_pairs.hpp"
 

@@ -1,4 +1,4 @@
-// Softmax of rows, and its logarithm.
+// Kernels of softmax of rows, and of its logarithm.
 #include "isa/rowwise_units.hpp"
 #include "kernels/rowwise/log_softmax.hpp"
 

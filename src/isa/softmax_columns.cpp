@@ -1,4 +1,4 @@
-// Softmax over an axis that is not the last.
+// Kernels of softmax over an axis that is not the last.
 #include "isa/rowwise_units.hpp"
 
 #include "kernels/rowwise/softmax_columns.hpp"  // behind what names the instruction set

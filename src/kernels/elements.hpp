@@ -108,8 +108,8 @@ struct Type {
   using Element = Element_;
 };
 
-// body(Type<Element>) for an element type known at run time. Any that kernels do not load is refused before (is_number): nothing
-// is done for it, lest it be taken for float32.
+// body(Type<Element>) for an element type known at run time. Types that kernels do not load are refused before (is_number):
+// nothing is done for them, so that they are not taken for float32.
 template <class Body>
 FOVEA_INLINE void with_element(Dtype dtype, const Body &body) {
   switch (dtype) {

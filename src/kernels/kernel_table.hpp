@@ -1,4 +1,4 @@
-// What kernels are called by: one struct of function pointers per topic, which each instruction set fills in (isa/). The
+// The structs of pointers that kernels are called by: one struct per topic, which each instruction set fills in (isa/). The
 // lists of all there are, from which calls choose, are runtime/*_rows.hpp. A kernel does one task on memory it is given: it
 // does not allocate, start threads or fail.
 #pragma once
@@ -95,8 +95,8 @@ struct AttentionPack {
   char *to;       // on a cache line
 };
 
-// One score function's attention, and the blocking it wants. Without `rows` there is none of most_few_rows and few_rows_keys: few
-// rows take other kernels.
+// One score function's attention, and the blocking it wants. Without `rows`, most_few_rows and few_rows_keys do not
+// apply: few rows take other kernels.
 struct AttentionKernels {
   const char *set;                             // of instructions, by its name
   bool reads_pairs;                            // keys whose features lie in pairs
@@ -114,7 +114,7 @@ struct AttentionKernels {
 
   void (*tile)(const AttentionTask &task);  // many rows: a block of rows against all their keys
   void (*rows)(const AttentionTask &task);  // few rows against a span of keys, bound by memory
-  // Second passes, of tasks of tile_rows; both null: other kernels' do.
+  // Second passes, of tasks of tile_rows; both null: other kernels do these.
   void (*weights)(const AttentionTask &task);  // weights, from row_max and row_sum
   void (*scores)(const AttentionTask &task);   // scores themselves, of a problem without the rest
 

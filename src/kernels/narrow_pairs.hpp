@@ -1,4 +1,4 @@
-// Elements of 16 bits for kernels that take them and give them back: two registers' worth at a time, in an order of lanes
+// Loads and stores for kernels from 16 bits to the same 16 bits: two registers' worth at a time, in an order of lanes
 // that is the same for load and store and otherwise not specified. Only for results without NaNs of float32's own
 // (Nans::short_ones). They are rounded to nearest, whichever way where they are halfway between two; by what is called
 // exact, to the even one then.

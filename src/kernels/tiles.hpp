@@ -1,4 +1,4 @@
-// What all kernels on AMX's tiles share: whose the tiles are, which elements they multiply, how elements come into them.
+// What all kernels on AMX tiles share: who has the tiles, which elements they multiply, how elements come into them.
 //
 // Tiles are a thread's, and a kernel takes them for one task: then they are released, as a thread whose tiles are in use
 // has 8 kB more to be saved whenever it is interrupted. What a caller's own code has in the tiles of this thread is put aside

@@ -1,4 +1,4 @@
-// Between row-major memory (one pointer per row) and tiles whose lanes are rows: tile[column][row].
+// Transposes between row-major memory (one pointer per row) and tiles whose lanes are rows: tile[column][row].
 #pragma once
 
 #include "kernels/elements.hpp"

@@ -1,4 +1,4 @@
-// What each kernel of attention suits.
+// Which calls each kernel of attention suits.
 #include "runtime/attention_rows.hpp"
 
 #include <initializer_list>
@@ -41,7 +41,7 @@ Fit fits_many_pairs(const AttentionRow &, const AttentionWish &wish) {
   return wish.compared_dim % 2 == 0 ? Fit::yes : Fit::odd_dim;
 }
 
-// What else is wanted of bfloat16 than the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might
+// What is wanted of bfloat16 beside the output comes from pairs. Scaled by what dropout keeps, weights of binary16 might
 // overflow.
 Fit fits_tiles(const AttentionRow &row, const AttentionWish &wish) {
   if (wish.key_len == 0 || (wish.counts_rows && wish.rows <= most_rows_beside_tiles)) return Fit::no;

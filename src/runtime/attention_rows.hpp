@@ -1,4 +1,4 @@
-// All kernels of attention there are, best first, and the choice among them.
+// The list of all kernels of attention, best first, and the choice among them.
 #pragma once
 
 #include "kernels/kernel_table.hpp"

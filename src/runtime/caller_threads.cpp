@@ -1,5 +1,5 @@
-// In one_tbb.cpp's place with -Dthreads=caller: there are no threads but those of a context's own parallel loop, and nothing
-// is linked but the C++ runtime.
+// Stands in for one_tbb.cpp with -Dthreads=caller: there are no threads but those of a context's own parallel loop, and
+// nothing is linked but the C++ runtime.
 #include "runtime/one_tbb.hpp"
 
 namespace fovea {

@@ -1,4 +1,4 @@
-// Creation of contexts, and the default one.
+// Creates contexts, and the default one.
 #include "runtime/context.hpp"
 
 #include <atomic>

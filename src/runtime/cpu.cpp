@@ -1,4 +1,4 @@
-// Detection by CPUID and XGETBV, not by the compiler's helper: the operating system must save the wide registers too,
+// Detects features by CPUID and XGETBV, not by the compiler's helper: the operating system must save wide registers too,
 // and each set is matched against every feature that its compiler flags (x86-64-v3, x86-64-v4) let the compiler use.
 #include "runtime/cpu.hpp"
 

@@ -1,4 +1,4 @@
-// What this machine's processor can do beyond what every one of its architecture can.
+// What this machine's processor can do beyond what all processors of its architecture can.
 #pragma once
 
 namespace fovea {

@@ -1,4 +1,4 @@
-// Which environment the call on this thread was made in.
+// Keeps the floating-point environment that the call on this thread was made in.
 #include "runtime/float_mode.hpp"
 
 namespace fovea {

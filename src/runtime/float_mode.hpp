@@ -1,4 +1,4 @@
-// Everything here computes in one floating-point mode: round to nearest, denormal numbers kept, no exception trapped.
+// The one floating-point mode that the library computes in: round to nearest, denormal numbers kept, no exception trapped.
 // Callers and their threads may have set another, so each call and each share of a parallel one begins by setting it, and
 // puts back what it found: control bits and the sticky flags. Where nothing has to be set this costs a read and a
 // comparison at each end.

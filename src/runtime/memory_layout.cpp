@@ -9,7 +9,7 @@ namespace {
 
 constexpr auto line = static_cast<int64_t>(cache_line);
 
-// So that whoever adds a line or two to a size need not check again.
+// So that code that adds a line or two to a size need not check again.
 constexpr int64_t largest_size = INT64_MAX - 4096;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A block of memory in parts: sized while planning, divided by the same object when there is memory, so that the two
+// A block of memory in parts: one object sizes it while planning and divides it once there is memory, so that the two
 // cannot disagree.
 //
 //   MemoryLayout layout;

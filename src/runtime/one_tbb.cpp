@@ -1,11 +1,11 @@
 // The only file that includes oneTBB. What it does here is plain; the rest of this file is about when it cannot be asked
 // to, found in oneTBB 2021.8 and much the same in later ones:
 //
-//   - An exception out of its first initialisation leaves that begun for ever: whoever asks again spins. So one thread
-//     starts it, in two halves, and after a failure nobody asks again.
+//   - An exception out of its first initialisation leaves that begun for ever: a thread that asks again spins. So one
+//     thread starts it, in two halves, and after a failure no thread asks again.
 //   - Threads are created when there is work, the first by the caller, the others by one another, in functions that must
-//     not throw: where some can be created and others not, the process ends. So before the first time it is tried
-//     whether there can be as many at once.
+//     not throw: where some can be created and others not, the process ends. So before the first time this file
+//     tries whether there can be as many at once.
 //   - Where the first one cannot be created, parallel_for throws. By then all its tasks have ended: what throws is caught
 //     by the calling thread's dispatch loop, cancels what was not begun, and is thrown again when the others are done.
 //     But the arena's count of requests for threads is one short from then on, and the next request would wait for it

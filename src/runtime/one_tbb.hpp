@@ -1,5 +1,5 @@
-// oneTBB's threads: started, shared with whoever else uses oneTBB in the process, and done without where they are not to
-// be had.
+// oneTBB's threads: starts them, shares them with other users of oneTBB in the process, and does without them where there
+// are none.
 #pragma once
 
 #include <cstdint>

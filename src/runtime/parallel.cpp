@@ -1,8 +1,8 @@
-// A stage's tasks stand in one range for each worker, or in a single one, and a range hands out its tasks in order. A
+// Hands out tasks. Those of a stage stand in one range for each worker, or in a single one, in their order. A
 // worker empties its own range, then helps with the others: balance comes by itself, and scratch memory belongs to the
 // worker and not to the thread. Results do not depend on who runs what.
 //
-// A task of a later stage waits for those before it. Every one of them has been drawn by then, so is running: the wait
+// A task of a later stage waits for those before it. Every one of them has been drawn by then, so it is running: the wait
 // is at most a task long, too short to put a thread to sleep for; where that task has lost its core the wait yields.
 #include "runtime/parallel.hpp"
 

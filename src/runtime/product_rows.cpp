@@ -1,4 +1,4 @@
-// What each kernel of matrix products suits.
+// Which calls each kernel of matrix products suits.
 #include "runtime/product_rows.hpp"
 
 namespace fovea {

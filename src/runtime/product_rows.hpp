@@ -1,4 +1,4 @@
-// All kernels of matrix products there are, best first, and the choice among them.
+// The list of all kernels of matrix products, best first, and the choice among them.
 #pragma once
 
 #include "kernels/kernel_table.hpp"

@@ -1,4 +1,4 @@
-// out = softmax(score) value, one query at a time.
+// The formula of attention, out = softmax(score) value, one query at a time.
 //
 // score(i, j) = softcap * tanh(scale * raw(i, j) / softcap) + bias(i, j) - slope * |position(i) - j|,
 // raw(i, j) from the score function, in scores.cpp

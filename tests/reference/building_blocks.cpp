@@ -1,4 +1,4 @@
-// Masked softmax, matmul, linear layers, the merge of partial attention, exp and tanh.
+// The formulas of masked softmax, matmul, linear layers, the merge of partial attention, exp and tanh.
 #include <algorithm>
 #include <cmath>
 #include <limits>

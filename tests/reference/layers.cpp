@@ -1,4 +1,4 @@
-// Layer and RMS normalisation, softmax over an axis.
+// The formulas of layer and RMS normalisation, and of softmax over an axis.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// The sinusoidal encoding and rotary position embedding.
+// The formulas of the sinusoidal encoding and rotary position embedding.
 #include "positions.hpp"
 
 #include <cmath>

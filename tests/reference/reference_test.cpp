@@ -1,4 +1,4 @@
-// The reference itself, against numbers and identities that do not need it.
+// Tests of the reference itself, against numbers and identities that do not need it.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The score functions, before scale, soft-cap and masks:
+// The formulas of score functions, before scale, soft-cap and masks:
 //
 //   dot        q . k                          additive   v . tanh(Wq q + Wk k)
 //   bilinear   q^T W k                        concat     v . tanh(W [q; k] + b)

@@ -1,4 +1,4 @@
-// Is a float32 result as accurate as it must be? Judged against the truth (the formula in double) and against the plain
+// Judges whether a float32 result is as accurate as it must be, by the truth (the formula in double) and by the plain
 // float32 evaluation of the same formula.
 #pragma once
 

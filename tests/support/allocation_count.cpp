@@ -1,4 +1,4 @@
-// Replacements for the allocation functions, on top of glibc's own. operator new calls malloc, and is counted by it.
+// Replacements for the allocation functions, on top of glibc's own. Operator new calls malloc, and is counted by it.
 // mmap is counted because allocators of their own (oneTBB's) come by their memory that way.
 #include "allocation_count.hpp"
 

@@ -1,4 +1,4 @@
-// Entry n of a batch as a tensor of its own, a batch of one.
+// Makes entry n of a batch a tensor of its own, a batch of one.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Are two results the same, bit by bit? A NaN is the same as itself, 0 is not the same as -0.
+// Whether two results are the same, bit by bit. A NaN is the same as itself, 0 is not the same as -0.
 #pragma once
 
 #include <cstring>

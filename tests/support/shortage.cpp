@@ -1,4 +1,4 @@
-// Replacements for pthread_create and for the allocation functions, on top of glibc's own. operator new calls malloc;
+// Replacements for pthread_create and for the allocation functions, on top of glibc's own. Operator new calls malloc;
 // mmap is among them because oneTBB's allocator comes by its memory that way.
 #include "shortage.hpp"
 

@@ -1,5 +1,5 @@
-// The test program for what runs on tiles, all of it with the set "amx". doctest must leave SIGILL to the emulator. 77
-// tells Meson that this machine can neither run nor emulate tiles.
+// The test program for what runs on tiles, all of it with the set "amx". The emulator needs SIGILL, so doctest leaves
+// it alone. Exit code 77 tells Meson that this machine can neither run nor emulate tiles.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS
 #include <doctest/doctest.h>

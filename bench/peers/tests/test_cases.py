@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_cases.py FOVEA_BENCH LIBFOVEA HEADERS LAYOUTS_IN_C: fovea's worker gives what the float64 reference says.
+"""test_cases.py FOVEA_BENCH LIBFOVEA HEADERS LAYOUTS_IN_C: tests that fovea's worker gives what the float64 reference says.
 
 One small case of each operation, through the structs that are read from the headers; what the comparison itself has to
 notice; and those structs' layout beside the C compiler's. Skipped (77) where there is no NumPy.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The driver with libraries that move a clock of their own instead of computing. Standard library only."""
+"""Tests of the driver, with libraries that move a clock of their own instead of computing. Standard library only."""
 import os
 import pathlib
 import sys

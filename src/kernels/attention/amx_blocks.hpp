@@ -1,4 +1,4 @@
-// Keys and values in the order that AMX's tiles read, packed once for all queries: a block of 128 positions of a head is
+// Packs keys and values in the order that AMX tiles read, once for all queries. A block of 128 positions of a head is
 //
 //   keys     [tile of 16 keys][step of 32 features]         a tile: 16 rows of 32 features, of a key each
 //   values   [tile of 16 features][step of 32 keys]         a tile: 16 rows of 32 keys, of a feature each
@@ -30,7 +30,7 @@ inline int64_t packed_block_bytes(int64_t head_dim, int64_t value_dim) {
   return key_block_bytes(head_dim) + value_block_bytes(value_dim);
 }
 
-// Asks for a row of the next block while one of this is packed: from memory, lest it be idle until then.
+// Prefetches a row of the next block while one of this block is packed, so that memory is not idle until then.
 FOVEA_INLINE void ask_for(const uint16_t *row, int64_t width) {
   for (int64_t d = 0; d < width; d += step_terms) __builtin_prefetch(row + d, 0, 2);
 }
@@ -88,7 +88,7 @@ inline void pack_block(const AttentionPack &pack) {
   pack_values(values, pack.first_key, pack.count, pack.ahead, pack.to + key_block_bytes(sizes.compared_dim));
 }
 
-// The block with those keys' values as 0 whose bit in `masked` is set.
+// The block, with the values of those keys as 0 whose bit in `masked` is set.
 FOVEA_NOINLINE inline void copy_harmless_values(const char *from, int64_t value_dim, const uint32_t *masked, char *to) {
   for (int64_t tile = 0; tile < value_tiles(value_dim); ++tile) {
     for (int64_t step = 0; step < block_steps; ++step) {

@@ -1,4 +1,4 @@
-// The struct of kernels of attention on AMX's tiles, for one element type. Weights and scores as outputs come from vectors.
+// The struct of kernels of attention on AMX's tiles, for one element type. Vectors compute returned weights and scores.
 #pragma once
 
 #include "kernels/attention/amx_worker.hpp"
@@ -17,7 +17,7 @@ int64_t tile_scratch(int64_t head_dim, int64_t value_dim, bool) {
   return AmxAttention<Element>::scratch_floats(head_dim, value_dim);
 }
 
-// A few rows are other kernels'.
+// Other kernels take few rows.
 inline int64_t no_rows(int64_t) { return 0; }
 
 template <class Element>

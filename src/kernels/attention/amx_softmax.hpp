@@ -5,8 +5,8 @@
 // The reference of a row is the factor times its largest score of a while ago: it follows only when the largest has grown
 // by more than 2^8, so what has been summed is hardly ever multiplied (weights up to 2^8 are as exact as those up to 1).
 // Softmax does not depend on the reference, so its own rounding costs nothing: factor * score - reference is one
-// multiply-add, rounded once. Only where the reference is large, what it was rounded by would be, too; there the
-// difference of scores is taken first.
+// multiply-add, rounded once. Only where the reference is large, its rounding would be large, too; there the difference
+// of scores is taken first.
 //
 // 2^x = 2^floor(x) p(x - floor(x)), p a cubic with p(0) = 1 and a relative error below 8.6e-5, a fortieth of bfloat16's. It
 // lies in [1, 2], where bfloat16's places are 2^-7 apart: with half of that in its constant term, cutting the lower half
@@ -14,12 +14,12 @@
 // what the tiles sum up.
 //
 // Weights that will be binary16 start at 2^7, so that they end, 2^15, below its largest number: those below 2^-21 of the
-// largest are subnormal, and what 2^31 of its kind would be needed to show is 0. They are rounded by its conversion, and
-// their sums are of weights before that.
+// largest are subnormal, and a weight is 0 if 2^31 of its kind would be needed to show. The processor's conversion rounds
+// them, and sums take the weights before that.
 //
 // Instructions for 32 scores, two registers: 2 x (multiply-add, reduce, three multiply-adds, scale), shift, merge, sum;
 // with their two maxima 17, of which a reduce is two micro-operations: 9.5 cycles on two ports, where tiles take
-// (head_dim + value_dim) / 16. Of binary16, whose conversions are two each, 26 and 14 cycles.
+// (head_dim + value_dim) / 16. Binary16, whose conversions are two each, takes 26 and 14 cycles.
 #pragma once
 
 #include <math.h>
@@ -108,7 +108,7 @@ struct TileSoftmax {
   }
 };
 
-// What a register of rows' exponents are made of.
+// What the exponents of a register of rows are computed from.
 template <class Element>
 struct Exponents {
   __m512 factor, reference, max;
@@ -236,7 +236,7 @@ FOVEA_INLINE bool follow_max(TileSoftmax &state, int64_t vectors, float scale, f
   return any != 0;
 }
 
-// The block's weights have been added to its parts.
+// Called when the block's weights have been added to its parts.
 FOVEA_INLINE void end_sum(TileSoftmax &state, int64_t vectors) {
   for (int64_t r = 0; r < vectors * lanes; r += lanes) {
     const __m512 part = _mm512_add_ps(_mm512_load_ps(state.part[0] + r), _mm512_load_ps(state.part[1] + r));
@@ -247,7 +247,7 @@ FOVEA_INLINE void end_sum(TileSoftmax &state, int64_t vectors) {
   }
 }
 
-// What log-sum-exp and returned weights are made of, as exact as float32's.
+// What log-sum-exp and returned weights are computed from, as exact as float32's.
 FOVEA_NOINLINE inline void add_exact_sums(TileSoftmax &state, const float *scores, int64_t keys, int64_t vectors,
                                           const ScaledExp2 &exponent) {
   for (int64_t r = 0; r < vectors * lanes; r += lanes) {

@@ -1,5 +1,5 @@
 // One task of attention on AMX's tiles: many rows of queries of bfloat16 or binary16 against all their keys, in bands of 32
-// rows and blocks of 128 keys, whose grid is the same for all rows, so that what a row gives does not depend on its neighbours:
+// rows and blocks of 128 keys. The grid is the same for all rows, so what a row gives does not depend on its neighbours:
 //
 //   scores of a block                                  amx_products.hpp, tiles
 //   scale, soft-cap, bias, ALiBi, masks                logit_terms.hpp, where there are any
@@ -15,13 +15,13 @@
 //
 // Limit, for 32 rows x 32 keys: (head_dim + value_dim) / 32 x 4 products of tiles of 16 cycles; as many loads of tiles, 8
 // cycles each from the first-level cache; 64 registers of scores, 9.5 micro-operations of vectors each on two ports: 304
-// cycles, where tiles take 256 of head size 64, 512 of 128, 1024 of 256. So tiles bound from 76 features on, and the softmax
-// below. Beside that a block of 128 keys loads and stores its sums once, 24 cycles a tile: a tenth of the products' time.
+// cycles, where tiles take 256 at head size 64, 512 at 128, 1024 at 256. So tiles are the bound from 76 features on, the
+// softmax below. A block of 128 keys loads and stores its sums once, 24 cycles a tile: a tenth of the products' time.
 //
-// Errors: each weight is rounded to bfloat16 (a relative 2^-8 at most; binary16 2^-11) after a power with a relative error of
-// 9e-5; the sums that divide are sums of rounded weights (of binary16 those before). Products are exact, 32 of them are added
-// to a sum at once. Subnormal elements of bfloat16 count as 0, as the tile unit has it. Scores of binary16 are float32 in the
-// tiles: those beyond 65504 are no larger than others.
+// Errors: each weight is rounded to bfloat16 (a relative 2^-8 at most; binary16 2^-11) after a power with a relative
+// error of 9e-5; the sums that divide are sums of rounded weights (binary16: of weights before rounding). Products are
+// exact, 32 of them are added to a sum at once. Subnormal elements of bfloat16 count as 0, as the tile unit has it.
+// Scores of binary16 are float32 in the tiles, so scores beyond 65504 are like any others.
 //
 // Values behind a mask: as in driver.hpp, a row that comes out not finite is computed again by itself, with masked values as
 // 0; if that is not finite either, once more with weights of at most 1.
@@ -144,7 +144,7 @@ struct AmxAttention {
     band = 0;
   }
 
-  // A block that all rows of its keys come to in this task. The one before is still in use.
+  // A block that only this task reads, packed by it. The block before is still in use.
   FOVEA_NOINLINE const char *own_packed(int64_t index) {
     for (int slot = 0; slot < 2; ++slot) {
       if (own_index[slot] == index) return own_block[slot];
@@ -182,7 +182,7 @@ struct AmxAttention {
     return true;
   }
 
-  // Runs of blocks, in each all bands, of each all blocks of the run.
+  // For each run of blocks, for each band: all blocks of the run.
   FOVEA_INLINE bool next(Unit *unit) {
     for (; run_begin < last_block;
          run_begin += run_length, run_end = min_of(run_begin + run_length, last_block), block = run_begin, band = 0) {

@@ -1,9 +1,9 @@
-// Tiles of scores for few rows. Were lanes rows alone, most would be idle, so the softmax takes scores[key][row] with only
-// `width` floats from key to key, the least power of two that holds the task's rows: a register has lanes / width keys, and
-// one row's tile is a line of keys. What is beside the rows and behind the last key, up to the end of a step, is masked.
+// Tiles of scores for few rows. If lanes were rows alone, most would be idle, so the softmax takes scores[key][row] with
+// only `width` floats from key to key, the least power of two that holds the task's rows: a register has lanes / width keys,
+// and one row's tile is a line of keys. What is beside the rows and behind the last key, up to the end of a step, is masked.
 //
-// Maxima and sums are of one lane's keys first, then of lanes `width` apart. Key j always adds to the same lane of the same
-// chain, counted from the grid of keys, so that zeros of masked keys do not change the order of a sum.
+// Maxima and sums are taken over one lane's keys first, then over lanes `width` apart. Key j always adds to the same
+// lane of the same chain, counted from the grid of keys, so that zeros of masked keys do not change the order of a sum.
 #pragma once
 
 #include "kernels/attention/online_softmax.hpp"
@@ -81,7 +81,7 @@ FOVEA_INLINE Float repeat_group(IndexList<lane...>, const Float &value) {
   return xsimd::swizzle(value, xsimd::batch_constant<uint32_t, Arch, uint32_t{lane % width}...>());
 }
 
-// All lanes `width` apart together, in each of them.
+// Combines lanes that lie `width` apart and puts the result into each of them.
 template <int width, class Combine>
 FOVEA_INLINE Float fold_lanes(const Float &value, const Combine &combine) {
   if constexpr (width < lanes) {
@@ -91,7 +91,7 @@ FOVEA_INLINE Float fold_lanes(const Float &value, const Combine &combine) {
   }
 }
 
-// Turns the tile of logits into weights and brings the state up to date, whose lanes repeat those of the rows.
+// Turns the tile of logits into weights and updates the state, whose lanes repeat those of the rows.
 template <int width, int64_t rows>
 FOVEA_INLINE void update_softmax_of_width(SoftmaxState<rows> &state, float *scores, int64_t end,
                                           const ScaledExp2 &exponent) {

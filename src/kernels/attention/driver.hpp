@@ -1,4 +1,4 @@
-// One task of attention, the same for every path:
+// Runs one task of attention, in the same way on every path:
 //
 //   rows: where they lie, what they may attend          attention/row_table.hpp
 //   for each tile of keys, for each band of rows that may attend some of them:
@@ -85,8 +85,8 @@ struct AttentionWorker {
   // Where the next tile's keys and values lie, if that is in several runs.
   RowBlock next_keys_at[Path::is_few_rows ? 1 : keys], next_values_at[Path::is_few_rows ? 1 : keys];
 
-  // A band's arrays begin a cache line further each: a few rows use the first lines of each step of `rows`, and were these the
-  // same sets of the first-level cache in all arrays, they would push each other out of it.
+  // A band's arrays begin a cache line further each: a few rows use the first lines of each step of `rows`, and if
+  // these were the same sets of the first-level cache in all arrays, they would push each other out of it.
   static constexpr int64_t apart = line_floats;
 
   static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool copies) {
@@ -115,7 +115,7 @@ struct AttentionWorker {
                Path::is_few_rows ? nullptr : copy_room(score, t) + keys * padded_units(problem.sizes.compared_dim)),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
-    // By the whole task, so that a row that is computed again by itself is taken alike.
+    // Decided for the whole task, so that a row that is computed again by itself goes the same way.
     width = Path::is_few_rows ? min_of(dense_width(task.row_count), rows) : rows;
     scores = static_cast<float *>(task.scratch);
     harmless = scores + keys * rows;
@@ -230,8 +230,8 @@ struct AttentionWorker {
     return rows_from({problem, task.batch, task.kv_head, band.row_begin}, band.row_count, base, dtype, strides, dim);
   }
 
-  // While a task's last tile, of `tile_count` keys, is at work: the first rows of the next task, and the first keys if it is of
-  // another head. Short rows would else wait for a large part of all they read.
+  // Prefetches, while a task's last tile, of `tile_count` keys, is at work: the first rows of the next task, and the
+  // first keys if it is of another head. Otherwise short rows would wait for a large part of all they read.
   FOVEA_NOINLINE void fetch_next_task(bool wants_keys, bool wants_queries, int64_t tile_count, Prefetch *prefetch,
                                       Upcoming *next_values) {
     const TaskRows &next = task.next;
@@ -346,8 +346,8 @@ struct AttentionWorker {
     return element_at(problem.outputs.out, problem.outputs.out_dtype, row.at(problem.outputs.out_strides));
   }
 
-  // Divides and writes; finite[r] is NaN for a row that is not finite, else 0. Whether no key was attended in some row. Of
-  // rows that are computed again those alone that were not finite: what the others give goes where scores were.
+  // Divides and writes; finite[r] is NaN for a row that is not finite, else 0. Returns whether some row attended no key. Of
+  // rows that are computed again, only those are written that were not finite: what the others give goes where scores were.
   static_assert(keys * rows >= largest_value_dim);
   FOVEA_NOINLINE bool store_outputs(const Band &band, float *finite) {
     bool some_empty = false;

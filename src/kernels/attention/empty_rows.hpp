@@ -8,8 +8,8 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// log sum_j e^{s_j} from the largest score and the sum relative to it. Of a score of +infinity that sum is NaN, infinity less
-// infinity, and the logarithm is infinity.
+// log sum_j e^{s_j} from the largest score and the sum relative to it. With a score of +infinity that sum is NaN,
+// infinity less infinity, and the logarithm is infinity.
 inline float log_of_sum(float largest, float sum) { return largest == INFINITY ? largest : largest + logf(sum); }
 
 // A power of two, so that all keys there can be add up to no more than 1 of it, and results have the bits they would have.

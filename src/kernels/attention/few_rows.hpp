@@ -1,5 +1,5 @@
-// Few rows (decoding): keys and values are read once, at the speed of memory, with lanes along the features. Scores
-// still come out as tiles whose lanes are rows, so masks and softmax are those of the tile path. FewRowsValues is what all
+// Attention of few rows (decoding): keys and values are read once, at the speed of memory, lanes along the features. Scores
+// still come out as tiles whose lanes are rows, so masks and softmax are those of many rows. FewRowsValues is what all
 // score functions share; FeatureRows adds those that sum something over the features:
 //
 //   out[row][d..] += weight[key][row] * value[key][d..]
@@ -43,7 +43,7 @@ struct FewRowsValues {
     return max_of(4, 32768 / dim);
   }
 
-  // Up to so many rows this path is the faster one.
+  // Up to this many rows, this path is the faster one.
   static constexpr int64_t few_rows_of(int64_t) { return tile_rows / 2; }
 
   template <class Element>
@@ -82,7 +82,7 @@ struct FewRowsValues {
   }
 
   // One of the passes in which several rows read the same keys or values. From eight rows on, and for narrow elements, each
-  // asks for its share of what comes next: were it all asked for in the first, memory would have nothing to do in the
+  // asks for its share of what comes next: if the first asked for all of it, memory would have nothing to do in the
   // others. Shares are of four keys (of each stream), whatever the steps of a pass. That of a last single row is short, and
   // asks for nothing unless it is the only one. Fewer rows of float32 wait for memory anyway: all of their passes ask for all.
   static constexpr int64_t sharing_rows = 8;
@@ -114,8 +114,8 @@ struct FewRowsValues {
     return shares.of[rows / most + (most > 2 && rows % most >= 2)][ceil_div(row, most)];
   }
 
-  // Loads that wait for memory hold up what is asked for behind them, so a pass asks first. Not so where values are short,
-  // several passes read them, all but one from a cache, and all of them ask.
+  // Loads that wait for memory hold up what is asked for behind them, so a pass asks first. It does not where values
+  // are short, several passes read them, all but one from a cache, and all of them ask.
   enum class Order { ask_load, load_ask };
 
   // `vectors` registers of each of `group` rows; load_value(at, value) loads those of a value.
@@ -233,7 +233,7 @@ struct FewRowsValues {
     }
   }
 
-  // So many keys together make one addition to the output, itself a sum of chains.
+  // The values of this many keys make one addition to the output, itself a sum of chains.
   static constexpr int64_t value_keys = 192;
 
   FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,

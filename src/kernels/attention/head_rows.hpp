@@ -19,10 +19,10 @@ struct RowRun {
   int64_t count;
 };
 
-// A layout whose rows are not evenly spaced (pages of a pool, say) derives from this and says where they are. It is asked by
-// several threads at once. No row behind the last that a task's queries attend is asked for; before the first that a window leaves
-// some are, and read (they share a tile with it, or a block of AMX's), so a page that has been given back needs a stand-in. With
-// empty rows as UNIFORM all rows are read.
+// A layout whose rows are not evenly spaced (pages of a pool, say) derives from this and says where they are. Several
+// threads ask it at once. Rows behind the last that a task's queries attend are not asked for. Before the first that a
+// window leaves some are, and they are read (they share a tile with it, or an AMX block), so a page that has been given
+// back needs a stand-in. With empty rows as UNIFORM all rows are read.
 struct RowPlaces {
   // Where row `first` of a head lies. *count, rows from there on, becomes how many of those follow it in memory: at least 1. They
   // are HeadStrides::position elements apart in every run.

@@ -1,4 +1,4 @@
-// What makes logits of raw scores: scale, soft-cap, bias, ALiBi, masks, on a tile of scores[key][row]. Each option is one
+// Turns raw scores into logits: scale, soft-cap, bias, ALiBi, masks, on a tile of scores[key][row]. Each option is one
 // pass over the tile, which lies in the first-level cache; options that are off cost nothing. Masked scores become
 // -infinity.
 #pragma once

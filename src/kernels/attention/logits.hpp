@@ -63,7 +63,7 @@ struct Logits {
   // Whether the tile's raw scores, times scale.natural, are its logits.
   FOVEA_INLINE bool are_scores(const ScoreTile &tile) const { return scale.plain && tile.vector_any == nullptr; }
 
-  // Makes them such.
+  // Turns raw scores into logits.
   FOVEA_INLINE void finish(const RowTable<rows> &table, const ScoreTile &tile) const {
     to_logits(tile, table, problem, scale);
   }

@@ -1,5 +1,5 @@
-// Many rows: lanes are rows throughout. Values are broadcast from where they lie, the output accumulates transposed and
-// goes back once. What all score functions share; score_*.hpp derive from it.
+// Attention of many rows: lanes are rows throughout. Values are broadcast from where they lie, the output accumulates
+// transposed and is transposed back once. All score functions share this: their structs in scores/ derive from it.
 //
 //   out[d][row] = out[d][row] * rescale[row] + sum_key value[key][d] weight[key][row]
 #pragma once

@@ -82,8 +82,8 @@ struct PartWeights {
   }
 };
 
-// Weights, of the first parts at least, are made already; those of more parts are made for each block of columns. Whether all
-// is finite.
+// The weights, at least of the first parts, are there already; those of more parts are made for each block of columns.
+// Returns whether all is finite.
 template <class Part, class Out>
 FOVEA_NOINLINE bool put_merged(const MergeRow &row, float most, PartWeights &weights, const Float &factor) {
   const auto *outs = static_cast<const Part *>(row.outs);

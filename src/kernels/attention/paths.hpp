@@ -1,5 +1,5 @@
-// What the units of an instruction set call of each other's: a path's workers are compiled once and call score functions, which
-// are compiled apart, a tile of keys at a time.
+// How units of an instruction set call each other: a path's workers are compiled once and call score functions, which are
+// compiled apart, a tile of keys at a time.
 #pragma once
 
 #include "kernels/attention/problem.hpp"

@@ -146,7 +146,7 @@ struct AttentionProblem {
   return __builtin_copysignf(__FLT_MAX__, in_units);
 }
 
-// The log-sum-exp of a row whose sink that may be, as the sums of the unit have it.
+// The log-sum-exp of a row whose sink may have been changed so, from the log-sum-exp of the sums in that unit.
 [[gnu::always_inline]] inline float log_sum_exp_beside(float sink, float unit, float log_sum_exp) {
   const bool was_changed = __builtin_isinf(sink / unit) && sink != -__builtin_inff();
   if (!was_changed || !(log_sum_exp < __builtin_inff())) return log_sum_exp;

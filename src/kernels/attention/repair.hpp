@@ -4,8 +4,8 @@
 //   sums before they are   left float32's range where their quotients do not: weights meet the values times 2^-31, which no
 //   divided                sum outgrows. What that makes subnormal is nothing beside sums of 2^128
 //
-// and what comes out has the very bits that it would have had. Where all values a task reads are finite it was the second, and
-// all its rows go together again.
+// and what comes out has the very bits that it would have had. Where all values that a task reads are finite it was the
+// second, and all its rows are computed again together.
 #pragma once
 
 #include "kernels/attention/empty_rows.hpp"

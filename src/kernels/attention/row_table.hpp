@@ -80,7 +80,7 @@ struct RowTable {
     count = row_count;
     task_rows = task.row_count;
     vectors = ceil_div(row_count, lanes);
-    // In variables of their own, and so is a copy of what lies where: the compiler must take members for changed by any store.
+    // In local variables, with a copy of what lies where: the compiler must assume that any store changes members.
     const KeyRange none = {task.key_end, task.key_begin};
     KeyRange some = none, every = {task.key_begin, task.key_end};
     const HeadRows queries = problem.query;

@@ -1,5 +1,5 @@
-// Scores as an output, by a pass of its own over the tiles: no more than one of them ever exists beside the result. Which
-// scores they are is in the problem: what is not to be done to them yet (soft-cap, bias, masks) is not in it.
+// Returned scores, by a pass of their own over the tiles: no more than one tile ever exists beside the result. The problem
+// says which scores they are: what is not to be done to them yet (soft-cap, bias, masks) is not in it.
 #pragma once
 
 #include "kernels/attention/logits.hpp"

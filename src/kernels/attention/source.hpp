@@ -1,4 +1,4 @@
-// Where the keys or the values of one head come from: all that knows where their rows lie. Kernels take them in spans:
+// Where the keys or the values of one head come from: nothing else knows where their rows lie. Kernels take them in spans:
 //
 //   span(first, count)       those rows: where the first lies, how far apart they are, how many, of which type
 //   upcoming(first, count)   the same rows, to be prefetched; a span takes them along, to be asked for while it is read
@@ -29,8 +29,8 @@ struct RowSpan {
   int64_t count;
   Dtype dtype = Dtype::f32;
   const Upcoming *next = &no_rows_next;
-  // Few rows' alone, where a head is in several runs: whose rows they are, and the number of the first. Values then may be in
-  // more than one of them.
+  // Only for few rows, where a head is in several runs: whose rows these are, and the number of the first. Values may
+  // then be in more than one of them.
   const HeadSource *source = nullptr;
   int64_t first = 0;
 
@@ -84,7 +84,7 @@ struct ValueCursor {
     ahead = run->ahead;
     ++run;
   }
-  // So many of `count` rows from `row` on, which lie within a run. Only then is there another if these are not all.
+  // Takes those of `count` rows from `row` on that lie within one run, and returns how many. The rest lie in the next run.
   FOVEA_INLINE int64_t take(int64_t count) {
     if (left == 0) enter();
     const int64_t taken = min_of(count, left);
@@ -141,7 +141,7 @@ FOVEA_NOINLINE inline void pair_rows(const void *from, int64_t stride, int64_t c
 FOVEA_INLINE void pair_rows(const void *, int64_t, int64_t, int64_t, float *) {}
 #endif
 
-// Whether all elements of those rows are.
+// Whether all elements of those rows are finite.
 FOVEA_NOINLINE inline bool rows_are_finite(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim) {
   Float check = zero();  // NaN from the first that is not
   with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
@@ -199,7 +199,7 @@ struct HeadSource {
     return {whole.count == count ? whole.first : nullptr, stride, count, dtype};
   }
 
-  // For many rows of queries one span of evenly spaced rows. What few are given may be several runs.
+  // Many rows of queries get one span of evenly spaced rows; few rows may get several runs.
   template <bool few_rows>
   FOVEA_INLINE RowSpan span(int64_t first, int64_t count) {
     if (evenly_spaced() && form == RowForm::given) return {row(first), stride, count, dtype};
@@ -225,7 +225,7 @@ struct HeadSource {
     return upcoming_runs(first, min_of(count, end - first), room);
   }
 
-  // Whether all elements of rows [first, last) are.
+  // Whether all elements of rows [first, last) are finite.
   FOVEA_NOINLINE bool are_finite(int64_t first, int64_t last) const {
     bool finite = true;
     for_each_span(first, last - first, [&](const RowSpan &span, int64_t) {

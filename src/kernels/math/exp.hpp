@@ -76,7 +76,7 @@ struct LiftedExp2 {
 
 using ScaledExp2 = LiftedExp2<0>;
 
-// By so much are powers lifted that become bfloat16 once they have been divided by their sum: where that is 1, those down to
+// How far powers are lifted that become bfloat16 once they have been divided by their sum: where that is 1, those down to
 // 2^-134.5 count, and the least number of the type is 2^-133.
 constexpr int bfloat16_lift = 9;
 

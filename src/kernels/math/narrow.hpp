@@ -21,7 +21,7 @@ namespace {
 
 #if defined(__AVX512F__)
 
-// NaN stays NaN; infinite, subnormal and zero results as they are of float32.
+// NaN stays NaN; infinite, subnormal and zero results are those of float32.
 FOVEA_INLINE Float narrow_exp2(const Float &t) {
   const Float f = fraction_above_floor(t);
   Float power = multiply_add(f, splat(0x1.bb7cd4p-7f), splat(0x1.aa13f2p-5f));

@@ -247,7 +247,7 @@ FOVEA_INLINE void rotate_widened(const RotatedRows &of, int64_t first_row, int64
   rotate_of<float>(rows);
 }
 
-// A row longer than a block, in pieces: of half-split pairs the first features and the second ones side by side.
+// A row longer than a block, in pieces: the first features of half-split pairs beside their second ones.
 FOVEA_NOINLINE void rotate_long_row(const RotatedRows &rows, int64_t r, float *floats) {
   const int64_t runs = rows.interleaved ? 1 : 2;
   const int64_t run = rows.rotary_dim / runs;

@@ -16,7 +16,7 @@
 // parts_depth elements of each, before all panels pass by.
 //
 // Limit: a product of tiles takes 16 cycles, 32 x 32 elements of out 64 x 6 a step, and the 14 tiles read for that 8 each
-// from the first-level cache. A stranger on the core's other hardware thread takes more than half of that away.
+// from the first-level cache. Other work on the core's other hardware thread takes more than half of that speed away.
 #pragma once
 
 #include "beyond_xsimd/bfloat16_parts.hpp"

@@ -1,4 +1,4 @@
-// out = activation(a b + bias) + residual of elements of 16 bits on AMX's tiles. b's panels of bfloat16 are those of the
+// out = activation(a b + bias) + residual of elements of 16 bits on AMX tiles. Panels of bfloat16 of b are those of the
 // vector kernels (panels.hpp), and those of binary16 are made like them where its tiles are: a row of a panel holds two
 // rows of b as words, so 16 of them by 16 columns are a tile as they lie, 256 bytes from row to row. a's rows are copied,
 // 32 rows by 512 of the depth, into tiles that follow each other: whatever their strides, no read passes their ends, tails
@@ -13,7 +13,7 @@
 // rows there are. So no number of rows is left to the vectors, and by counting none should be. One row reads a panel's 32 x 64
 // elements as four tiles, 32 cycles from the first-level cache, 85 from the second (48 bytes a cycle), as vectors read them;
 // the products take a cycle for each row and tile, so reading bounds up to 8 rows, or 21. Two vector products a cycle (Zen 4;
-// Intel has at most that) take 32 cycles a row: never fewer, but for what a task of tiles costs, some 200 cycles.
+// Intel has at most that) take 32 cycles a row, so never fewer, except that a task of tiles costs some 200 cycles.
 //
 // Limit, for 32 rows x 32 columns x 512 of the depth: 64 products of tiles of 16 cycles, 1024. Beside them 64 loads of tiles, 8
 // cycles of the ports each, half of them from the second-level cache, 2 kB in 64 cycles. Not beside them, where sums begin

@@ -2,10 +2,10 @@
 // it and has it read again. Every sum is that of matmul.hpp, bit by bit.
 //
 // Loops: runs of columns whose sums stay in the first-level cache > k blocks of depth_block, summed as those are > groups
-// of rows of b, which are so many streams > register blocks of the output. From group to group the sums of a k block wait
+// of rows of b, each row a stream > register blocks of the output. From group to group the sums of a k block wait
 // in memory, which rounds nothing.
 //
-// Limit: with few rows reading b, with 3 to 6 in a cache the multiply-adds.
+// Limit: with few rows, reading b; from 3 to 6 rows on, in a cache, the multiply-adds.
 #pragma once
 
 #include "kernels/prefetch.hpp"
@@ -118,7 +118,7 @@ FOVEA_NOINLINE void multiply_group_block(const MatmulTask &task, const MatmulSte
   });
 }
 
-// As for_each_block, in blocks that are small: most products have few columns in a part of a panel. Two registers of columns and
+// Like for_each_block, in small blocks: most products have few columns in a part of a panel. Two registers of columns and
 // four rows are sums enough for two multiply-adds a cycle of latency 4.
 template <int vectors, class Body>
 FOVEA_INLINE void for_each_small_block(int64_t count, const Body &body) {

@@ -1,4 +1,4 @@
-// What becomes results where nothing more is added up.
+// What a kernel is told that finishes sums: they become results, and nothing more is added up.
 #pragma once
 
 #include "kernels/products/matmul_problem.hpp"

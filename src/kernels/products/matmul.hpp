@@ -1,4 +1,4 @@
-// out = activation(a b + bias) + residual. b lies in panels of block_vectors registers (panels.hpp); a's elements are
+// out = activation(a b + bias) + residual. Panels of block_vectors registers hold b (panels.hpp); elements of a are
 // broadcast from where they lie, or from a copy if a row's elements are not neighbours or have to be widened. What has 16
 // bits is widened as it is read and rounded once as it is stored: in between all is float32, in the order that float32 has.
 //
@@ -115,10 +115,10 @@ FOVEA_INLINE bool finishes(const MatmulTask &task) {
          (!rounds_in_registers<rows, vectors> && is_widened(task.out_dtype));
 }
 
-// What sums become of which nothing more is added up; each unit says whose code that is (products/finish.hpp).
+// Finishes sums to which nothing more is added; each unit says whose code does that (products/finish.hpp).
 void finish_sums(const MatmulFinish &finish);
 
-// One register block over one k block, of all of them the `last` or not: sum(block, to) sums it.
+// One register block over one k block, which may be the `last` of all: sum(block, to) sums it.
 template <int rows, int vectors, class Sum>
 FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, int64_t row, bool last,
                                 const Sum &sum) {
@@ -227,8 +227,8 @@ FOVEA_NOINLINE void multiply_rows(const MatmulTask &task, const float *a, int64_
   }
 }
 
-// As many rows as fit are copied here, on the stack, and all panels pass by them: 36 kB. Of more, few would pass by a panel
-// together; they are copied before.
+// As many rows as fit are copied here, on the stack, and all panels pass by them: 36 kB. If there are more, few would
+// pass a panel together; they are copied before.
 constexpr int64_t rows_words = 12 * depth_block;
 
 template <class Panel>

@@ -40,7 +40,7 @@ struct MatmulTask {
   int64_t rows;
   int64_t columns;  // the last panel may be partial
   int64_t depth;
-  int64_t chain = INT64_MAX;   // of k so many at most are summed without a break
+  int64_t chain = INT64_MAX;   // at most so many of k are summed without a break
   const void *bias = nullptr;  // [columns]; null: none
   Dtype bias_dtype = Dtype::f32;
   Activation activation = Activation::none;
@@ -75,8 +75,8 @@ struct MatmulKernels {
   // The same sums, b read once where it lies: for up to most_few_rows rows. Null: there are none.
   void (*few_rows)(const MatmulTask &task) = nullptr;
   int64_t most_few_rows = 0;
-  // Rows of a that are read where they lie; null: all. Others `block` copies by itself, as long as those of the whole product
-  // are at most rows_words 32-bit words as copies. More have to be copied before.
+  // Rows of a that are read where they lie; null: all. `block` copies others by itself, as long as those of the whole
+  // product are at most rows_words 32-bit words as copies. More have to be copied before.
   bool (*reads_in_place)(const MatmulTask &task) = nullptr;
   int64_t rows_words = 0;
   void (*copy_rows)(const MatmulRows &rows) = nullptr;

@@ -1,4 +1,4 @@
-// The terms of sums over pairs of bfloat16: a 32-bit lane, or element, holds two neighbours.
+// The terms of sums over pairs of bfloat16, where a 32-bit lane, or element, holds two neighbours.
 #pragma once
 
 #include "beyond_xsimd/bfloat16_pairs.hpp"

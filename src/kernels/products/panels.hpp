@@ -4,8 +4,8 @@
 //   float32    row k: panel_columns floats
 //   binary16   row k: panel_columns of them
 //   bfloat16   rows 2k and 2k + 1 side by side: a 32-bit word for each column, the first row in its lower half. A word is
-//              two floats, by a shift and by a mask, or an operand of products of pairs (pair_panel.hpp). Of an odd depth the
-//              last row is paired with zeros.
+//              two floats, by a shift and by a mask, or an operand of products of pairs (pair_panel.hpp). If the depth is
+//              odd, the last row is paired with zeros.
 //
 // Numbers of 16 bits are widened in registers as they are read: from memory a panel costs half of float32's.
 #pragma once
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t panel_columns = block_vectors * lanes;
 
-// So many panels a row by itself is multiplied by at once.
+// How many panels a single row is multiplied by at once.
 constexpr int64_t row_panels = has_32_registers ? 1 : 4;
 
 // Elements of a row, as many as a step has columns, as floats: where they lie, or in room.

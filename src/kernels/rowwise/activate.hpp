@@ -1,5 +1,5 @@
 // out[i] = f(x[i]) for the activations of products/activation.hpp, as elementwise.hpp passes over elements. From one type to
-// another pieces go as floats: kernels are there for each type alone.
+// another, pieces go as floats: there are kernels only from each type to itself.
 #pragma once
 
 #include "kernels/products/activation.hpp"

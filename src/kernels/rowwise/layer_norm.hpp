@@ -14,10 +14,10 @@
 //
 // Where y is wanted, too, it is written together with out, when both of its terms have been read for the last time.
 //
-// Rows of 16 bits that become the same type, all tensors of that type, take one pass for that: deviations are from the mean of
-// their first step (kernels/steps.hpp). With n numbers in that of N in the row, the square of the distance between their mean
-// and the row's is at most N / n times the variance, so the correction takes at most 6 of the 24 bits of float32, 7 with AVX2,
-// where a type of 8 or 11 is to be made.
+// Rows of 16 bits that become the same type, all tensors of that type, take one pass for that: deviations are from the
+// mean of their first step (kernels/steps.hpp). With n numbers in that step and N in the row, the squared distance
+// between their mean and the row's is at most N / n times the variance, so the correction takes at most 6 of the 24
+// bits of float32, 7 with AVX2, where the result has 8 or 11.
 //
 // Rows whose squares leave the range of float32 go again (rowwise/layer_norm_widened.hpp).
 #pragma once

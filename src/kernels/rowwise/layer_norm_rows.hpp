@@ -140,7 +140,7 @@ struct KeepPairs {
   }
 };
 
-// Weights and biases; what is missing of them is 1 or 0. Of up to one chunk they are widened once for all rows (is_long: not).
+// Weights and biases; missing ones are 1 or 0. Those of up to one chunk are widened once for all rows (is_long: not).
 template <class Element, bool is_long>
 class PairedWeights {
  public:
@@ -212,7 +212,7 @@ FOVEA_INLINE void put_pairs(const Input &y, const Normalisation &normalise, cons
 }
 
 // Up to one chunk a row waits on the stack as float32 where it has a residual or is binary16; bfloat16 is widened again, which
-// takes no longer than loads. Of longer rows all is read and widened again.
+// takes no longer than loads. Longer rows are read and widened again.
 template <class Element, class Residual, bool is_long>
 FOVEA_NOINLINE void norm_rows_of_pairs(const NormRows &rows) {
   using Input = NormInput<Element, Residual>;

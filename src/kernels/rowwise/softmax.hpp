@@ -18,7 +18,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Powers as exact as float32, of bfloat16 throughout times another power of two, which their sum has, too.
+// Powers as exact as float32; where all is bfloat16, times another power of two, which their sum has, too.
 template <bool in_pairs, int lifted>
 struct RowPowers {
   LiftedExp2<lifted> exp{log2_of_e};

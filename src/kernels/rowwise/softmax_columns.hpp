@@ -4,11 +4,11 @@
 //   out[k] = e^{x[k] - max} / sum,  or (x[k] - max) - log sum,  sum = sum_k e^{x[k] - max}
 //
 // Three passes over a few registers of columns: the maximum; the exponentials and their sum; the division, as a
-// multiplication by 1 / sum. Of up to some hundred keys the numbers wait on the stack as floats, so that x is read once and
-// out is written once: the lines of a column often lie a multiple of 4 kB apart, where a cache keeps eight of them. Longer
-// columns are read anew in each pass, and exponentials that float32 results do not keep in out are made twice.
+// multiplication by 1 / sum. With up to some hundred keys the numbers wait on the stack as floats, so that x is read once
+// and out is written once: the lines of a column often lie a multiple of 4 kB apart, where a cache keeps eight of them.
+// Longer columns are read anew in each pass, and exponentials that float32 results do not keep in out are made twice.
 //
-// Sums are taken of short chains of keys, and of these. Which columns stand beside a column does not change its bits, nor
+// Short chains of keys are summed, then their sums. Which columns stand beside a column does not change its bits, nor
 // which of the two ways it goes.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Rows of 16-bit elements. Where conversions are an instruction or a few (converts_quickly), kernels are there for each
-// type and each pair of types. Else a block of rows that stays in the first-level cache becomes floats, the kernel works
+// Rows of 16-bit elements. Where conversions take few instructions (converts_quickly), there are kernels for each type and
+// each pair of types. Else a block of rows that stays in the first-level cache becomes floats, the kernel works
 // on these in place, and what it leaves there is rounded on its way out. Results are those of floats, rounded once.
 #pragma once
 

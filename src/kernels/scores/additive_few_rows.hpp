@@ -1,6 +1,6 @@
-// Additive (and concat), few rows: lanes are units. Bound by the bytes of the prepared keys, or by the same instructions
-// as for many rows when they are in cache. A tile is checked at once for keys and rows that ask for another form: one key
-// after the other, the checks would take more than they save.
+// The additive (and concat) score, few rows: lanes are units. Bound by the bytes of the prepared keys, or by the same
+// instructions as for many rows when they are in cache. A tile is checked at once for keys and rows that ask for
+// another form: one key after the other, the checks would take more than they save.
 #pragma once
 
 #if defined(__AVX2__)

@@ -1,5 +1,5 @@
-// Additive (and concat), many rows: scores[key][row] = sum_u v[u] tanh(query[u][row] + key[key][u]), on projected queries
-// and prepared keys; method and error in scores/additive_units.hpp.
+// The additive (and concat) score, many rows: scores[key][row] = sum_u v[u] tanh(query[u][row] + key[key][u]), on projected
+// queries and prepared keys; method and error in scores/additive_units.hpp.
 //
 // Bound: for four units of a register of exponentials 4 additions each for numerators and denominators, 12 products and
 // multiply-adds and one estimate of a reciprocal. Where all share two ports (Intel; AVX-512's estimate takes three slots)
@@ -26,7 +26,7 @@ struct AdditiveManyRows : ManyRowsValues {
   // Units of a pass over the tile: they and the keys' stay in the first-level cache.
   static constexpr int64_t chunk = 32;
   static constexpr int key_block = has_32_registers ? 8 : 4;
-  // So many units at most add to a score one after the other; sums of so many do.
+  // At most this many units add to a score one after the other; of more units, sums of this many do.
   static constexpr int64_t long_sum = 32 * chunk;
 
   // What load_queries makes, and room for score(). The rows' reaches; two floats for each unit of each row, of a row of
@@ -93,11 +93,11 @@ struct AdditiveManyRows : ManyRowsValues {
   }
 
  private:
-  // The keys of the tile by how they go against the band's rows.
+  // The keys of the tile, by the form that they take against the band's rows.
   struct Forms {
     const bool share;  // a reciprocal
     bool tangent_rows = false, exponential_rows = false, other_rows = false;
-    // Keys that hold tangents or exponentials, and those that some row asks a form of its own of.
+    // Keys that hold tangents or exponentials, and those that some row meets in a form of its own.
     int16_t tangent[tile_keys], exponential[tile_keys], mixed[tile_keys];
     int64_t tangents = 0, exponentials = 0, mixeds = 0;
 

@@ -18,12 +18,12 @@
 // first two, four units share one reciprocal: n1/d1 + n2/d2 = (n1 d2 + n2 d1) / (d1 d2), and the same once more. With
 // reaches up to 9 the product of four d is between 2^-104 and 2^108: nothing can overflow.
 //
-// Error, in units of 2^-24. Tangents have but relative errors, those of tanh a and tanh b 2 each and the rest 13, so that
+// Error, in units of 2^-24. Tangents have only relative errors, those of tanh a and tanh b 2 each and the rest 13, so that
 // small arguments keep their digits. f and g are off by 4 each (2 ulp), which changes (f - g) / (f + g) by 4 at most, v f
 // and v g are rounded once more, which adds 1; all else is relative to tanh: n and d 1 each, the sharing of a reciprocal 6
-// (four roundings of a numerator, two of a denominator), the reciprocal itself 5. Together at most 18; 2^-19 is 32. Of
-// random units the error together is 1.0 to 1.7 times that of a tanh for each unit in float32 with pairwise sums (root of
-// the mean square). Of fewer than 32 units errors do not average out, so they are corrected, and so are all with very
+// (four roundings of a numerator, two of a denominator), the reciprocal itself 5. Together at most 18; 2^-19 is 32. For
+// random units the whole error is 1.0 to 1.7 times that of a tanh for each unit in float32 with pairwise sums (root mean
+// square). With fewer than 32 units errors do not average out, so they are corrected, and so are all units with very
 // large or very small weights, whose products could overflow: then every query that does not hold tangents is taken to
 // have a least reach, set with the score vector. Sums add what plain sums do.
 #pragma once

@@ -1,4 +1,4 @@
-// Dot product: scores[key][row] = sum_d key[key][d] query[d][row]. Queries are transposed once per task, keys are
+// Dot-product scores: scores[key][row] = sum_d key[key][d] query[d][row]. Queries are transposed once per task, keys are
 // broadcast from where they lie. Also what is left of the bilinear score once one side has been projected.
 //
 // Per 16 query-key pairs: head_dim multiply-adds here, value_dim for the values, and about 16 vector instructions of

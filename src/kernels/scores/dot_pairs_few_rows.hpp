@@ -1,9 +1,9 @@
-// Dot product of bfloat16 queries and keys, 4 to 16 rows, by products of pairs (AVX-512-BF16): as DotFewRows, with two
-// features of a key, and two keys of the values, to an instruction. Nothing is widened, so that the arithmetic of several
+// Dot product of bfloat16 queries and keys, 4 to 16 rows, by products of pairs (AVX-512-BF16): like DotFewRows, but an
+// instruction takes two features of a key, and two keys of the values. Nothing is widened, so that the arithmetic of several
 // rows keeps up with half the bytes.
 //
-//   scores   registers of 16 pairs of features, which as bits are floats: FeatureRows with half the features. Of 8 rows and
-//            more, all at once: DotPairsTogether
+//   scores   registers of 16 pairs of features, which as bits are floats: FeatureRows with half the features. 8 rows and
+//            more are taken all at once: DotPairsTogether
 //   values   two keys' rows are joined to pairs in registers, which serve up to 12 rows of weights, rounded to bfloat16
 //
 // Bound: bytes of keys and values, or (D + Dv) / 32 instructions for each row and key. Weights and sums are those of DotPairs.

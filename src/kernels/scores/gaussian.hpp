@@ -1,4 +1,4 @@
-// Gaussian: scores[key][row] = -|q - k|^2 / 2, to be multiplied by 1 / sigma^2.
+// Gaussian scores: scores[key][row] = -|q - k|^2 / 2, to be multiplied by 1 / sigma^2.
 //
 // As a dot product, q.k - (|q|^2 + |k|^2) / 2, it costs what the scaled dot product costs, but its error is that of
 // (|q|^2 + |k|^2) / 2, not of |q - k|^2 / 2: no more than a few roundings of the score where the points are far apart

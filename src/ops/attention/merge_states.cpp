@@ -1,4 +1,4 @@
-// Merge of partial attention. A task is a few rows, each over all its parts, so the parts are always taken in order.
+// Merges partial attention. A task is a few rows, each over all its parts, so the parts are always taken in order.
 #include "ops/attention/merge_states.hpp"
 
 #include <algorithm>

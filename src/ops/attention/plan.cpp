@@ -1,4 +1,4 @@
-// Choice of path, split and threads.
+// Chooses path, splits and threads.
 #include "ops/attention/plan.hpp"
 
 #include <algorithm>
@@ -67,8 +67,8 @@ double estimate_cycles(const AttentionProblem &p) {
   return std::max(pairs * features / 16.0, bytes / 8.0);
 }
 
-// Whether a call reads more than what lies in the second-level cache most often anyway, where asking costs 2 % and gains
-// nothing. As a double: sizes whose strides are 0 may be any.
+// Whether a call reads more than usually lies in the second-level cache anyway, where prefetching costs 2 % and gains
+// nothing. The sum is a double: sizes whose strides are 0 may be any.
 bool leaves_caches(const AttentionProblem &problem) {
   const AttentionSizes &sizes = problem.sizes;
   const double rows_read =

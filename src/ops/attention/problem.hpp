@@ -1,5 +1,5 @@
-// A call becomes a problem once: check.cpp makes what the caller asked for, planning a new one of it, as kernels will have it,
-// and a run adds the pointers.
+// How a call becomes a problem: check.cpp makes one of what the caller asked for, planning makes a new one of it, as kernels
+// will have it, and a run adds the pointers.
 #pragma once
 
 #include "ops/attention/plan.hpp"

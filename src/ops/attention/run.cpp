@@ -1,4 +1,4 @@
-// The driver: hands tiles to workers, merges split keys in order, and makes second passes, for weights and scores.
+// Runs a plan: hands tasks to workers, merges split keys in order, and makes second passes, for weights and scores.
 #include <cmath>
 #include <optional>
 

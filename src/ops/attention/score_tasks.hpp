@@ -1,4 +1,4 @@
-// What a score function has to do before attention itself, as tasks.
+// The tasks of what a score function does before attention itself.
 #pragma once
 
 #include <optional>

@@ -37,7 +37,7 @@ struct TaskGrid {
   int64_t heads() const { return entries * kv_heads; }
   int64_t tasks() const { return heads() * row_blocks * splits; }
 
-  // Tasks run over splits, then row blocks, then heads. Of a causal head the longest block comes first, so that what is left
+  // Tasks run over splits, then row blocks, then heads. The longest block of a causal head comes first, so that what is left
   // at the end is short.
   [[gnu::always_inline]] TaskCell cell(int64_t task) const {
     const auto take = [&task](int64_t count) {  // the usual one of one needs no division

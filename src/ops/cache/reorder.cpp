@@ -1,4 +1,4 @@
-// Reordering works in place: sequence b becomes what was sequence source[b]. A sequence that no other one still needs is
+// Reorders a cache in place: sequence b becomes what was sequence source[b]. A sequence that no other one still needs is
 // overwritten at once, and then its source may be free as well; what remains are cycles, and each takes one spare copy.
 // The order of these moves is the same for all positions, so they are made for a piece of a head at a time: a source that
 // many sequences want is read once, and the spare copy is a piece.

@@ -5,8 +5,8 @@
 
 namespace fovea {
 
-// All that needs no data of queries, keys and values, but attention's options; of the weights only the sizes. Fills in the
-// call as far as planning.
+// Checks all that needs no data of queries, keys and values, except attention's options; of the weights, only the sizes.
+// Fills in the call as far as planning.
 [[nodiscard]] Status check_multi_head(const Context *given, const fovea_mha_weights *weights,
                                       const MultiHeadTensors &tensors, const fovea_mha_options *options,
                                       MultiHeadCall *call);

@@ -10,8 +10,8 @@ namespace {
 
 using PackedLinear = fovea_mha_weights::PackedLinear;
 
-// Inputs of bfloat16 stay so where the processor multiplies it: half the bytes, twice the rate. Those of float32 become so
-// where that may be, but not on the way to a cache that keeps more.
+// Inputs of bfloat16 stay so where the processor multiplies it: half the bytes, twice the rate. Those of float32 become
+// bfloat16 where that is allowed, but not on the way to a cache that keeps more.
 Dtype between_steps(const MultiHeadCall &call) {
   const auto all_of = [&](Dtype dtype, Dtype other) {
     bool all = true;

@@ -1,6 +1,6 @@
-// No head is ever moved: projections write rows of [heads x dim], which attention reads as [B,H,L,D] by strides, and
-// attention writes the rows that the output projection reads. Inputs that are the same tensor share one product, whose
-// rows hold queries, keys and values side by side.
+// Runs multi-head attention. Heads never move: projections write rows of [heads x dim], which attention reads by
+// strides, and attention writes the rows that the output projection reads. Inputs that are the same tensor share one
+// product, whose rows hold queries, keys and values side by side.
 //
 // The output projection is a pass of its own over attention's rows: taking them block by block out of the nearest cache
 // would win next to nothing.

@@ -38,8 +38,8 @@ const MatmulKernels &matrix_kernels(const Kernels &kernels, Dtype matrix);
 // theirs. `kernels` are those it was packed with. `medium`: rows of float32 may be rounded to bfloat16.
 const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matrix, bool medium);
 
-// Whether there are products of bfloat16, on this processor and below the limit that was set. Who asks may use them: the
-// system is asked for tiles.
+// Whether there are products of bfloat16, on this processor and below the limit that was set. Whoever asks may use
+// them: this asks the system for tiles.
 bool multiplies_bfloat16(const Kernels &kernels);
 
 // Whether float32 may be rounded to bfloat16 to be multiplied more quickly: a precision of medium, where that is so.
@@ -112,8 +112,8 @@ struct ProductData {
   const AttentionProblem *problem = nullptr;  // whose valid lengths they are, if not all rows are wanted
 };
 
-// The tasks of one product, in three stages, any of which may have none. Lists they are put in borrow them, and they the
-// product.
+// The tasks of one product, in three stages, any of which may have none. Lists that hold them borrow them, and they borrow
+// the product.
 class ProductTasks {
  public:
   ProductTasks(const Product &product, const ProductData &data, int workers);

@@ -1,4 +1,4 @@
-// Rows of a tensor through a weight matrix, into scratch memory: what a score function with parameters does to queries
+// Projects rows of a tensor by a weight matrix, into scratch memory, as a score function with parameters does with queries
 // and keys.
 //   out[row][unit] = sum_d x[row][d] weight[unit][d]        rows of out are padded_units(units) floats apart
 #pragma once

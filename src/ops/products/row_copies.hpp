@@ -1,14 +1,14 @@
 // Rows of a product's left side that its kernel cannot read where they lie, because they have another element type or do not
-// lie side by side: copied as the kernel wants them, once for all columns, before they are multiplied. Few rows the kernel
-// copies by itself.
+// lie side by side: copied as the kernel wants them, once for all columns, before they are multiplied. The kernel copies
+// few rows by itself.
 #pragma once
 
 #include "ops/products/product.hpp"
 
 namespace fovea {
 
-// What run_product wants room for, in 32-bit words; 0: no copies. Of a product whose kernels and rows are set. Any sizes:
-// too large ones do not fit a layout.
+// What run_product wants room for, in 32-bit words; 0: no copies. The product's kernels and rows are set. Sizes may be
+// any: too large ones do not fit a layout.
 int64_t row_copy_words(const Product &product);
 
 // A product's rows in slices, so that the room for copies does not grow with their number: for the first of each

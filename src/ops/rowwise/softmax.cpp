@@ -1,5 +1,5 @@
-// Over the last axis that of rows. Over another one columns are independent; neighbouring ones make a task, wide enough that
-// whole lines of memory are read. Nothing is allocated.
+// Softmax: over the last axis it is that of rows; over another, columns are independent, and neighbours make a task, so wide
+// that whole lines of memory are read. Nothing is allocated.
 #include "ops/rowwise/softmax.hpp"
 
 #include <algorithm>

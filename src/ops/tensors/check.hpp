@@ -47,7 +47,7 @@ struct TensorRule {
 [[nodiscard]] Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_t expected,
                                 const char *why);
 
-// A size as it is and as it must be. Of those that differ the first is named: "key has 8 features, expected 6 (as query)".
+// A size as it is and as it must be. The first that differs is named: "key has 8 features, expected 6 (as query)".
 struct ExpectedSize {
   const char *name, *what;
   int64_t size, expected;

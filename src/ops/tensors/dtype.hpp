@@ -1,4 +1,4 @@
-// The element types by name, and their sizes for code that counts in size_t. What else is known of them: types.hpp.
+// The element types by name, and their sizes for code that counts in size_t. More about them is in types.hpp.
 #pragma once
 
 #include <cstddef>

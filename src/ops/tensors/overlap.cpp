@@ -1,5 +1,5 @@
-// A byte of a tensor lies at first + sum_n x_n step_n + byte, 0 <= x_n < shape_n, 0 <= byte < the element's size; steps are
-// above 0 once the axes of negative strides are walked the other way. Two tensors share a byte if
+// Decides whether two tensors overlap. A byte lies at first + sum_n x_n step_n + byte, 0 <= x_n < shape_n, 0 <= byte < the
+// element's size; steps are above 0 once axes of negative strides are walked the other way. Tensors share a byte if
 //
 //   first_a + sum_n x_n step_n + byte_a = first_b + sum_m y_m step_m + byte_b
 //
@@ -72,7 +72,7 @@ class Terms {
     count_ = last + 1;
   }
 
-  // Whether terms 0 to n add up to `target`. Of term 0 every number up to its most is a sum, so that the others have to come
+  // Whether terms 0 to n add up to `target`. Term 0 can be every number up to its most, so the others have to come
   // as near as that from below.
   bool search(int n, uint64_t target) {
     if (target > reach_[n]) return false;

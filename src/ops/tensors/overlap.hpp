@@ -13,7 +13,7 @@ struct Extent {
   int64_t high = 0;
 };
 
-// False if one does not fit. Of a tensor without elements: whatever *extent was.
+// False if one does not fit. A tensor without elements leaves *extent as it was.
 [[nodiscard]] bool compute_extent(const fovea_tensor &tensor, Extent *extent);
 
 // Whether some byte belongs to an element of both. For tensors whose extents lie in the address space. Exact, unless the
