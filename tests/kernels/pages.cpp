@@ -249,6 +249,7 @@ void check_case(const fovea::Kernels &table, const fovea::AttentionKernels &kern
     CAPTURE(positions);
     const Pages keys(call.key, kBatch, positions, random), values(call.value, kBatch, positions, random);
     CHECK_EQ(differences(expected, call.run(keys.head_rows(), values.head_rows(), tile)), 0);
+    if (positions != 3) continue;  // one in pages and the other not: once will do
     CHECK_EQ(differences(expected, call.run(call.key.evenly_spaced(), values.head_rows(), tile)), 0);
   }
 }
