@@ -7,7 +7,6 @@
 //   load_first_two_halves(from, count, rest), store_first_two_halves   nothing past count is touched; loaded are `rest`
 //   stream_two_halves(to, halves)         past the caches; `to` is a multiple of the register's size
 //   widen_two_float16, narrow_two_float16 the same of binary16, in order
-//   magnitudes_within(halves, bits)       whether none has larger bits without its sign: no larger number, no NaN
 //
 // Ties: what is made of logarithms and roots is halfway between two of these numbers only by its own rounding.
 #pragma once
@@ -90,10 +89,6 @@ FOVEA_HALVES TwoHalves load_first_two_halves(const uint16_t *from, int64_t count
   const __m256i known = _mm256_cmpgt_epi16(_mm256_set1_epi16(static_cast<int16_t>(count)), index);
   return _mm256_blendv_epi8(_mm256_set1_epi16(static_cast<int16_t>(rest)),
                             _mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1), known);
-}
-FOVEA_HALVES bool magnitudes_within(TwoHalves halves, uint16_t bits) {
-  const __m256i magnitudes = _mm256_and_si256(halves, _mm256_set1_epi16(0x7fff));
-  return _mm256_movemask_epi8(_mm256_cmpgt_epi16(magnitudes, _mm256_set1_epi16(static_cast<int16_t>(bits)))) == 0;
 }
 
 #endif

@@ -68,33 +68,33 @@ constexpr AttentionRow on_tiles(Multiplied multiplied, Features tiles, const Att
   return {ScoreKind::dot, AttentionPath::many_rows, multiplied, feature::bfloat16_pairs | tiles, kernels, fits_tiles};
 }
 
-// clang-format off: one kernel, one row. Many rows of pairs come behind few rows of floats, which are as quick where pairs of few
-// rows do not fit.
+// One kernel, one row. Many rows of pairs come behind few rows of floats, which are as quick where pairs of few rows do not fit.
+// clang-format off
 inline constexpr AttentionRow attention_rows[] = {
     FOVEA_FLOAT16_TILES_ROW(on_tiles(Multiplied::float16, feature::tiles, &dot_amxfp16))
-        FOVEA_BFLOAT16_TILES_ROW(on_tiles(Multiplied::bfloat16, feature::bfloat16_tiles, &dot_amxbf16))
-            FOVEA_PAIRS_ROW(few_pairs(ScoreKind::dot, &dot_avx512bf16))
-                FOVEA_AVX512_ROW(few_floats(ScoreKind::dot, feature::avx512, &dot_avx512))
-                    FOVEA_PAIRS_ROW(many_pairs(ScoreKind::dot, &dot_avx512bf16))
-                        FOVEA_AVX512_ROW(many_floats(ScoreKind::dot, feature::avx512, &dot_avx512))
-                            FOVEA_AVX2_ROW(few_floats(ScoreKind::dot, feature::avx2, &dot_avx2))
-                                FOVEA_AVX2_ROW(many_floats(ScoreKind::dot, feature::avx2, &dot_avx2))
-                                    few_floats(ScoreKind::dot, 0, &dot_base),
+    FOVEA_BFLOAT16_TILES_ROW(on_tiles(Multiplied::bfloat16, feature::bfloat16_tiles, &dot_amxbf16))
+    FOVEA_PAIRS_ROW(few_pairs(ScoreKind::dot, &dot_avx512bf16))
+    FOVEA_AVX512_ROW(few_floats(ScoreKind::dot, feature::avx512, &dot_avx512))
+    FOVEA_PAIRS_ROW(many_pairs(ScoreKind::dot, &dot_avx512bf16))
+    FOVEA_AVX512_ROW(many_floats(ScoreKind::dot, feature::avx512, &dot_avx512))
+    FOVEA_AVX2_ROW(few_floats(ScoreKind::dot, feature::avx2, &dot_avx2))
+    FOVEA_AVX2_ROW(many_floats(ScoreKind::dot, feature::avx2, &dot_avx2))
+    few_floats(ScoreKind::dot, 0, &dot_base),
     many_floats(ScoreKind::dot, 0, &dot_base),
 
     FOVEA_AVX512_ROW(few_floats(ScoreKind::additive, feature::avx512, &additive_avx512))
-        FOVEA_AVX512_ROW(many_floats(ScoreKind::additive, feature::avx512, &additive_avx512))
-            FOVEA_AVX2_ROW(few_floats(ScoreKind::additive, feature::avx2, &additive_avx2))
-                FOVEA_AVX2_ROW(many_floats(ScoreKind::additive, feature::avx2, &additive_avx2))
-                    few_floats(ScoreKind::additive, 0, &additive_base),
+    FOVEA_AVX512_ROW(many_floats(ScoreKind::additive, feature::avx512, &additive_avx512))
+    FOVEA_AVX2_ROW(few_floats(ScoreKind::additive, feature::avx2, &additive_avx2))
+    FOVEA_AVX2_ROW(many_floats(ScoreKind::additive, feature::avx2, &additive_avx2))
+    few_floats(ScoreKind::additive, 0, &additive_base),
     many_floats(ScoreKind::additive, 0, &additive_base),
 
     FOVEA_AVX512_ROW(few_floats(ScoreKind::gaussian, feature::avx512, &gaussian_avx512))
-        FOVEA_PAIRS_ROW(many_pairs(ScoreKind::gaussian, &gaussian_avx512bf16))
-            FOVEA_AVX512_ROW(many_floats(ScoreKind::gaussian, feature::avx512, &gaussian_avx512))
-                FOVEA_AVX2_ROW(few_floats(ScoreKind::gaussian, feature::avx2, &gaussian_avx2))
-                    FOVEA_AVX2_ROW(many_floats(ScoreKind::gaussian, feature::avx2, &gaussian_avx2))
-                        few_floats(ScoreKind::gaussian, 0, &gaussian_base),
+    FOVEA_PAIRS_ROW(many_pairs(ScoreKind::gaussian, &gaussian_avx512bf16))
+    FOVEA_AVX512_ROW(many_floats(ScoreKind::gaussian, feature::avx512, &gaussian_avx512))
+    FOVEA_AVX2_ROW(few_floats(ScoreKind::gaussian, feature::avx2, &gaussian_avx2))
+    FOVEA_AVX2_ROW(many_floats(ScoreKind::gaussian, feature::avx2, &gaussian_avx2))
+    few_floats(ScoreKind::gaussian, 0, &gaussian_base),
     many_floats(ScoreKind::gaussian, 0, &gaussian_base),
 };
 // clang-format on

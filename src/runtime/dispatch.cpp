@@ -22,8 +22,13 @@ FOVEA_OF_EACH_SET(RowwiseKernels, rowwise);
 
 namespace {
 
-constexpr RowwiseRow rowwise_rows[] = {FOVEA_AVX512_ROW({feature::avx512, &rowwise_avx512})
-                                           FOVEA_AVX2_ROW({feature::avx2, &rowwise_avx2}){0, &rowwise_base}};
+// clang-format off
+constexpr RowwiseRow rowwise_rows[] = {
+    FOVEA_AVX512_ROW({feature::avx512, &rowwise_avx512})
+    FOVEA_AVX2_ROW({feature::avx2, &rowwise_avx2})
+    {0, &rowwise_base},
+};
+// clang-format on
 
 struct Set {
   const char *name;

@@ -39,14 +39,15 @@ extern const MatmulKernels products_avx512bf16, products_amxbf16, products_amxfp
 // Panels of all but float16_tiles and parts are the same, so what one row's kernels packed another's multiply. AMX has to be
 // named for parts: they are worth half of a projection's time or cost a fifth more, as the machine's cores are shared or not
 // (kernels/products/amx_matmul.hpp).
-// clang-format off: one kernel, one row
+// clang-format off
 inline constexpr ProductRow product_rows[] = {
     FOVEA_AMX_ROW({feature::avx512 | feature::bfloat16_tiles | feature::amx_by_name, &parts_amx, fits_parts})
-        FOVEA_BFLOAT16_TILES_ROW({feature::bfloat16_pairs | feature::bfloat16_tiles, &products_amxbf16, fits_bfloat16})
-            FOVEA_PAIRS_ROW({feature::bfloat16_pairs, &products_avx512bf16, fits_bfloat16}) FOVEA_FLOAT16_TILES_ROW(
-                {feature::bfloat16_pairs | feature::tiles, &products_amxfp16, fits_float16_matrix})
-                FOVEA_AVX512_ROW({feature::avx512, &products_avx512, fits_any_product}) FOVEA_AVX2_ROW(
-                    {feature::avx2, &products_avx2, fits_any_product}){0, &products_base, fits_any_product},
+    FOVEA_BFLOAT16_TILES_ROW({feature::bfloat16_pairs | feature::bfloat16_tiles, &products_amxbf16, fits_bfloat16})
+    FOVEA_PAIRS_ROW({feature::bfloat16_pairs, &products_avx512bf16, fits_bfloat16})
+    FOVEA_FLOAT16_TILES_ROW({feature::bfloat16_pairs | feature::tiles, &products_amxfp16, fits_float16_matrix})
+    FOVEA_AVX512_ROW({feature::avx512, &products_avx512, fits_any_product})
+    FOVEA_AVX2_ROW({feature::avx2, &products_avx2, fits_any_product})
+    {0, &products_base, fits_any_product},
 };
 // clang-format on
 

@@ -239,41 +239,42 @@ struct FewRowsValues {
   FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
                                       const ScoreTile &tile, const float *rescale) {
     if (values.source != nullptr) return add_pieces_of_runs(out, values, value_dim, row_count, tile, rescale);
-    for_each_piece(values, value_dim, tile, rescale,
-                   [&]<class T>(T, const RowSpan &span, int64_t j, int64_t ahead, const ScoreTile &piece,
-                                const float *factors) FOVEA_INLINE_BODY {
-                     using Element = typename T::Element;
-                     add_piece(out, OneRun<Element>{span.row_of<Element>(j), span.stride, ahead * span.stride},
-                               value_dim, row_count, piece, factors);
-                   });
+    for_each_piece<1>(value_dim, tile, rescale,
+                      [&](int64_t j, int64_t ahead, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
+                        with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+                          using Element = typename T::Element;
+                          add_piece(out,
+                                    OneRun<Element>{values.row_of<Element>(j), values.stride, ahead * values.stride},
+                                    value_dim, row_count, piece, factors);
+                        });
+                      });
   }
 
   FOVEA_NOINLINE static void add_pieces_of_runs(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
                                                 const ScoreTile &tile, const float *rescale) {
-    for_each_piece(values, value_dim, tile, rescale,
-                   [&]<class T>(T, const RowSpan &span, int64_t j, int64_t ahead, const ScoreTile &piece,
-                                const float *factors) FOVEA_INLINE_BODY {
-                     ValueRun<typename T::Element> room[value_keys];
-                     add_piece(out, HeadSource::value_runs(span, j, piece.keys, ahead, room), value_dim, row_count,
-                               piece, factors);
-                   });
+    for_each_piece<1>(value_dim, tile, rescale,
+                      [&](int64_t j, int64_t ahead, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
+                        with_element(values.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+                          ValueRun<typename T::Element> room[value_keys];
+                          add_piece(out, HeadSource::value_runs(values, j, piece.keys, ahead, room), value_dim,
+                                    row_count, piece, factors);
+                        });
+                      });
   }
 
-  // body(Type<Element>, values, first row, rows to ask ahead for, piece, factors) for each piece of a tile.
-  template <class Body>
-  FOVEA_INLINE static void for_each_piece(const RowSpan &values, int64_t value_dim, const ScoreTile &tile,
-                                          const float *rescale, const Body &body) {
+  // body(first key, rows to ask ahead for, piece, factors) for each piece of a tile that has a row of weights for so many keys.
+  template <int keys_of_row, class Body>
+  FOVEA_INLINE static void for_each_piece(int64_t value_dim, const ScoreTile &tile, const float *rescale,
+                                          const Body &body) {
     alignas(64) float ones[tile_rows];
     store(ones, splat(1.0f));
     ScoreTile piece = tile;
     const int64_t ahead = keys_ahead(round_up(value_dim, lanes));
     for (int64_t j = 0; j < tile.keys; j += piece.keys) {
-      piece.scores = tile.scores + j * tile.stride;
+      piece.scores = tile.scores + j / keys_of_row * tile.stride;
       piece.key = tile.key + j;
       piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
-      with_element(values.dtype, [&]<class T>(T type) FOVEA_INLINE_BODY {
-        body(type, values, j, ahead, piece, j == 0 ? rescale : ones);
-      });
+      body(j, ahead, piece, j == 0 ? rescale : ones);
     }
   }
 

@@ -179,18 +179,12 @@ struct DotPairsFewRows : FeatureRows<PairFeatures> {
   template <int64_t most_runs>
   FOVEA_INLINE static void add_pieces(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
                                       const ScoreTile &tile, const float *rescale) {
-    alignas(64) float ones[tile_rows];
-    store(ones, splat(1.0f));
-    ScoreTile piece = tile;
-    const int64_t ahead = keys_ahead(round_up(value_dim, lanes));
-    for (int64_t j = 0; j < tile.keys; j += piece.keys) {
-      piece.scores = tile.scores + j / 2 * tile.stride;
-      piece.key = tile.key + j;
-      piece.keys = min_of(value_keys - piece.key % value_keys, tile.keys - j);
-      ValueRun<uint16_t> room[most_runs];
-      add_piece(out, HeadSource::value_runs(values, j, piece.keys, ahead, room), value_dim, row_count, piece,
-                j == 0 ? rescale : ones);
-    }
+    for_each_piece<2>(value_dim, tile, rescale,
+                      [&](int64_t j, int64_t ahead, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
+                        ValueRun<uint16_t> room[most_runs];
+                        add_piece(out, HeadSource::value_runs(values, j, piece.keys, ahead, room), value_dim, row_count,
+                                  piece, factors);
+                      });
   }
 };
 

@@ -174,7 +174,7 @@ Status check_word(const char *what, uint32_t value, uint32_t expected) {
 
 Status check_header(const Header &header, size_t size) {
   FOVEA_CHECK(check_word("version", header.version, version));
-  if (!is_cached_dtype(header.sizes.dtype)) {
+  if (!is_number(static_cast<Dtype>(header.sizes.dtype))) {
     return fail(FOVEA_BAD_VALUE, "bytes have dtype %" PRId32 ", expected %d, %d or %d", header.sizes.dtype, FOVEA_F32,
                 FOVEA_F16, FOVEA_BF16);
   }

@@ -34,7 +34,7 @@ Status check_kv_cache_sizes(const char *where, const fovea_kv_cache_sizes &sizes
   for (const auto &number : numbers) {
     FOVEA_CHECK(check_range(where, number.name, number.value, number.least, number.most));
   }
-  if (!is_cached_dtype(sizes.dtype)) {
+  if (!is_number(static_cast<Dtype>(sizes.dtype))) {
     return fail(FOVEA_BAD_DTYPE, "%sdtype is %s, expected FOVEA_F32%s", where, DtypeName(sizes.dtype).text, or_16_bits);
   }
   if (sizes.reserved == 0) return FOVEA_OK;

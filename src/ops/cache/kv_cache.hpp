@@ -33,9 +33,6 @@ namespace fovea {
 // Each size is in its range; `where` is what they are members of, in a message. A value_dim or dtype of 0 is none of them.
 [[nodiscard]] Status check_kv_cache_sizes(const char *where, const fovea_kv_cache_sizes &sizes);
 
-// The types that keys and values may be kept in.
-constexpr bool is_cached_dtype(fovea_dtype dtype) { return is_number(static_cast<Dtype>(dtype)); }
-
 // Positions [first, first + count) of the keys, or of the values, as [B,Hkv,count,dim].
 fovea_tensor cached_keys(const fovea_kv_cache &cache, int64_t first, int64_t count);
 fovea_tensor cached_values(const fovea_kv_cache &cache, int64_t first, int64_t count);
