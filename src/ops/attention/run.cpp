@@ -1,9 +1,9 @@
 // Runs a plan: hands tasks to workers, merges split keys in order, and makes second passes, for weights and scores.
-#include <cmath>
 #include <optional>
 
 #include "ops/attention/problem.hpp"
 #include "ops/attention/score_tasks.hpp"
+#include "ops/attention/split_merge.hpp"
 #include "runtime/parallel.hpp"
 
 namespace fovea {
@@ -50,46 +50,13 @@ AttentionTask make_task(const AttentionPlan &plan, const AttentionProblem &probl
   return task;
 }
 
-int64_t at(const HeadStrides &strides, int64_t batch, int64_t head, int64_t query) {
-  return batch * strides.batch + head * strides.head + query * strides.position;
-}
-
-void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory, int64_t head_index) {
-  const int64_t batch = head_index / problem.sizes.kv_heads;
-  const int64_t kv_head = head_index % problem.sizes.kv_heads;
+void merge_head(const AttentionPlan &plan, const AttentionProblem &problem, const Memory &memory, int64_t head) {
   const TaskGrid &grid = plan.grid;
-  const int64_t first = head_index * grid.splits * grid.rows;
-  for (int64_t row = 0; row < grid.rows; ++row) {
-    const int64_t head = kv_head * problem.sizes.group + row / problem.sizes.query_len;
-    const int64_t query = row % problem.sizes.query_len;
-    float log_sum_exp = 0.0f;
-    const Dtype dtype = problem.outputs.out_dtype;
-    void *out = element_at(problem.outputs.out, dtype, at(problem.outputs.out_strides, batch, head, query));
-    plan.kernels->rowwise->merge_row({.outs = memory.partial_out + (first + row) * problem.sizes.value_dim,
-                                      .outs_type = Dtype::f32,
-                                      .lses = memory.partial_max + first + row,
-                                      .sums = memory.partial_sum + first + row,
-                                      .unit = grid.kernels->score_unit(problem),
-                                      .out = out,
-                                      .out_type = dtype,
-                                      .log_sum_exp = &log_sum_exp,
-                                      .parts = grid.splits,
-                                      .value_dim = problem.sizes.value_dim,
-                                      .out_stride = grid.rows * problem.sizes.value_dim,
-                                      .lse_stride = grid.rows});
-    const LogitTerms &logits = problem.logits;
-    if (logits.sinks != nullptr) {
-      log_sum_exp =
-          log_sum_exp_beside(logits.sinks[head * logits.sinks_stride], grid.kernels->score_unit(problem), log_sum_exp);
-    }
-    if (log_sum_exp == -INFINITY) {
-      plan.kernels->rowwise->fill_empty_row(problem, batch, kv_head, out);
-      log_sum_exp = plan.kernels->rowwise->empty_log_sum_exp(problem);
-    }
-    if (problem.outputs.log_sum_exp != nullptr) {
-      problem.outputs.log_sum_exp[at(problem.outputs.log_sum_exp_strides, batch, head, query)] = log_sum_exp;
-    }
-  }
+  const int64_t first = head * grid.splits * grid.rows;
+  const SplitRows partials = {memory.partial_out + first * problem.sizes.value_dim, memory.partial_max + first,
+                              memory.partial_sum + first, grid.splits, grid.rows};
+  merge_splits(*plan.kernels->rowwise, *grid.kernels, problem, partials, head / problem.sizes.kv_heads,
+               head % problem.sizes.kv_heads);
 }
 
 // Weights averaged over heads: one task walks all heads of a block of queries, in order.
