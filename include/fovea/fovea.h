@@ -527,5 +527,6 @@ FOVEA_API fovea_status fovea_tanh(const fovea_context *context, const fovea_tens
 
 #include <fovea/scores.h>
 #include <fovea/layers.h>
+#include <fovea/serving.h>
 
 #endif /* FOVEA_FOVEA_H */

@@ -26,6 +26,8 @@ typedef struct fovea_schedule_limits {
   int64_t sequences; /* 1 to 2^20                                                                                      */
   int64_t key_len;   /* positions of one sequence, 1 to 2^30; 0: as many as key has                                    */
   int64_t page_ids;  /* of all sequences together, up to 2^30; 0: as many as key has pages. Not for packed keys        */
+  int64_t workers;   /* threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; 0: as many as  *
+                      * fovea_context_threads                                                                          */
 } fovea_schedule_limits;
 
 /* Makes a schedule that no step has been set for: a run of it has nothing to do.
@@ -87,7 +89,7 @@ FOVEA_API int64_t fovea_schedule_phases(const fovea_schedule *schedule);
 FOVEA_API int64_t fovea_schedule_tasks(const fovea_schedule *schedule, int64_t phase);
 
 /* Tasks [begin, end) of a phase on the calling thread. Threads that run at once share buffers and workspace, and have each a
- * `worker` of its own, from 0 to one less than fovea_context_threads of the schedule's context. */
+ * `worker` of its own, from 0 to limits.workers - 1. */
 FOVEA_API fovea_status fovea_schedule_run_tasks(const fovea_schedule *schedule, const fovea_attention_buffers *buffers,
                                                 void *workspace, size_t workspace_size, int64_t phase, int64_t begin,
                                                 int64_t end, int64_t worker);

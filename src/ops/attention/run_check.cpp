@@ -13,8 +13,12 @@ Status check_length(const AttentionPlan &plan) {
               keys->length, plan.problem.sizes.key_len);
 }
 
-// A buffer must be there exactly if its tensor was planned.
-Status bind(const fovea_attention_buffers &buffers, AttentionCall *call) {
+}  // namespace
+
+Status bind_buffers(const fovea_attention_buffers *given, AttentionCall *call) {
+  FOVEA_CHECK(expect_given(given, "buffers", "the data of the run"));
+  fovea_attention_buffers buffers;
+  FOVEA_CHECK(read_options("buffers", given, &buffers));
   call->planned = true;
   for (const OperandRow &row : operand_rows) {
     void *data = row.data_of(buffers);
@@ -37,15 +41,10 @@ Status check_workspace(const AttentionPlan &plan, const GivenWorkspace &workspac
   return FOVEA_OK;
 }
 
-}  // namespace
-
 Status check_attention_run(const AttentionPlan &plan, const fovea_attention_buffers *buffers,
                            const GivenWorkspace &workspace, AttentionCall *call) {
-  FOVEA_CHECK(expect_given(buffers, "buffers", "the data of the run"));
-  fovea_attention_buffers given;
-  FOVEA_CHECK(read_options("buffers", buffers, &given));
   FOVEA_CHECK(check_length(plan));
-  FOVEA_CHECK(bind(given, call));
+  FOVEA_CHECK(bind_buffers(buffers, call));
   FOVEA_CHECK(check_attention_data(*call, plan.problem));
   FOVEA_CHECK(check_attention_overlaps(*call));
   return check_workspace(plan, workspace);

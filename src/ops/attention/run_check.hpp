@@ -10,7 +10,12 @@ struct GivenWorkspace {
   size_t size;
 };
 
-// call: the plan's; gets the run's data.
+// Gives the call of a plan the run's data: a buffer must be there exactly if its tensor was planned.
+[[nodiscard]] Status bind_buffers(const fovea_attention_buffers *given, AttentionCall *call);
+
+[[nodiscard]] Status check_workspace(const AttentionPlan &plan, const GivenWorkspace &workspace);
+
+// All of it. call: the plan's; gets the run's data.
 [[nodiscard]] Status check_attention_run(const AttentionPlan &plan, const fovea_attention_buffers *buffers,
                                          const GivenWorkspace &workspace, AttentionCall *call);
 

@@ -12,13 +12,23 @@
 namespace fovea {
 namespace {
 
-// Elements that follow each other, from one type to another. Between two of 16 bits they are floats on the way, which is
-// exact.
-void convert(const RowwiseKernels &kernels, const void *from, Dtype from_dtype, int64_t count, void *to,
-             Dtype to_dtype) {
+// `count` elements of each row. `rows` by value: where each lies is then reckoned without a look at memory.
+void copy_elements(RowSpace rows, int64_t begin, int64_t end, const char *from, char *to, int64_t count, int64_t size) {
+  RowCursor cursor(rows, begin);
+  for (int64_t row = begin; row < end; ++row, cursor.next()) {
+    std::memcpy(to + cursor.out_offset() * size, from + cursor.x_offset() * size, static_cast<size_t>(count * size));
+  }
+}
+
+}  // namespace
+
+void convert_elements(const RowwiseKernels &kernels, const void *from, Dtype from_dtype, int64_t count, void *to,
+                      Dtype to_dtype) {
   constexpr int64_t most = 1024;
   alignas(cache_line) float floats[most];
-  if (from_dtype == Dtype::f32) {
+  if (from_dtype == to_dtype) {
+    std::memcpy(to, from, static_cast<size_t>(count * bytes_of(to_dtype)));
+  } else if (from_dtype == Dtype::f32) {
     kernels.narrow_row(static_cast<const float *>(from), count, to, to_dtype);
   } else if (to_dtype == Dtype::f32) {
     kernels.widen_rows(from, from_dtype, 0, 1, count, static_cast<float *>(to), 0);
@@ -30,16 +40,6 @@ void convert(const RowwiseKernels &kernels, const void *from, Dtype from_dtype, 
     }
   }
 }
-
-// `count` elements of each row. `rows` by value: where each lies is then reckoned without a look at memory.
-void copy_elements(RowSpace rows, int64_t begin, int64_t end, const char *from, char *to, int64_t count, int64_t size) {
-  RowCursor cursor(rows, begin);
-  for (int64_t row = begin; row < end; ++row, cursor.next()) {
-    std::memcpy(to + cursor.out_offset() * size, from + cursor.x_offset() * size, static_cast<size_t>(count * size));
-  }
-}
-
-}  // namespace
 
 void gather(const float *from, int64_t stride, int64_t count, float *to) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
@@ -87,7 +87,7 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
     if (from_dtype != to_dtype) {
       RowCursor cursor(runs.rows, begin);
       for (int64_t row = begin; row < end; ++row, cursor.next()) {
-        convert(*context.kernels->rowwise, element_at(source, from_dtype, cursor.x_offset()), from_dtype, count,
+        convert_elements(*context.kernels->rowwise, element_at(source, from_dtype, cursor.x_offset()), from_dtype, count,
                 element_at(target, to_dtype, cursor.out_offset()), to_dtype);
       }
       return;

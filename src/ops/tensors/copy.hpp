@@ -8,6 +8,11 @@
 
 namespace fovea {
 
+// Elements that follow each other, from one type of float32, float16 and bfloat16 to another. Between two of 16 bits they are
+// floats on the way, which is exact.
+void convert_elements(const RowwiseKernels &kernels, const void *from, Dtype from_dtype, int64_t count, void *to,
+                      Dtype to_dtype);
+
 // A vector of any stride becomes a contiguous one, of the same elements.
 void gather(const float *from, int64_t stride, int64_t count, float *to);
 void gather(const fovea_tensor &vector, void *to);

@@ -1,0 +1,69 @@
+// Writes a step's new keys and values into pages.
+#include <algorithm>
+#include <cinttypes>
+
+#include "ops/ragged/check.hpp"
+#include "ops/tensors/copy.hpp"
+#include "ops/tensors/overlap.hpp"
+#include "runtime/parallel.hpp"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t task_elements = 32768;
+
+// Keys or values: new rows [tokens][head][dim], and pages [page][head][position][dim].
+struct Side {
+  const fovea_tensor *rows, *pages;
+  Dtype from, to;
+  int64_t heads, dim;
+
+  Side(const fovea_tensor *new_rows, const fovea_tensor *its_pages)
+      : rows(new_rows),
+        pages(its_pages),
+        from(static_cast<Dtype>(new_rows->dtype)),
+        to(static_cast<Dtype>(its_pages->dtype)),
+        heads(new_rows->shape[1]),
+        dim(new_rows->shape[2]) {}
+
+  void copy(const RowwiseKernels &kernels, int64_t token, int64_t page, int64_t position) const {
+    for (int64_t head = 0; head < heads; ++head) {
+      const void *row = element_at(static_cast<const void *>(rows->data), from,
+                                   token * rows->strides[0] + head * rows->strides[1]);
+      void *place = element_at(pages->data, to,
+                               page * pages->strides[0] + head * pages->strides[1] + position * pages->strides[2]);
+      convert_elements(kernels, row, from, dim, place, to);
+    }
+  }
+};
+
+}  // namespace
+
+Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors) {
+  FOVEA_CHECK(expect_given(schedule, "schedule", "a schedule"));
+  FOVEA_CHECK(check_appended(*schedule, tensors));
+  const RaggedStep &step = schedule->step();
+  const Side sides[] = {{tensors.key, tensors.key_pages}, {tensors.value, tensors.value_pages}};
+  const int64_t row_elements = sides[0].heads * (sides[0].dim + sides[1].dim);
+  const int64_t tokens_per_task = std::max<int64_t>(1, task_elements / std::max<int64_t>(1, row_elements));
+  const Context &context = *schedule->plan.context;
+  const int64_t size = schedule->made.pages.size;
+  run_tasks(context, copying_workers(context, step.tokens * row_elements), ceil_div(step.tokens, tokens_per_task),
+            [&](int, int64_t task) {
+              const int64_t first = task * tokens_per_task;
+              const int64_t end = min_of(first + tokens_per_task, step.tokens);
+              const RaggedSequence *sequence =
+                  std::upper_bound(step.sequences, step.sequences + step.sequence_count, first,
+                                   [](int64_t token, const RaggedSequence &s) { return token < s.query_start; }) -
+                  1;
+              for (int64_t token = first; token < end; ++token) {
+                while (token >= sequence->query_start + sequence->query_len) ++sequence;
+                const int64_t position = sequence->key_len - sequence->query_len + token - sequence->query_start;
+                for (const Side &side : sides)
+                  side.copy(*context.kernels->rowwise, token, sequence->pages[position / size], position % size);
+              }
+            });
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

@@ -1,0 +1,71 @@
+#include <cinttypes>
+
+#include "ops/ragged/check.hpp"
+
+namespace fovea {
+namespace {
+
+Status check_rows(const fovea_tensor *tensor, const char *name, int64_t tokens, int64_t heads, int64_t dim) {
+  FOVEA_CHECK(check_tensor(tensor, {.name = name, .min_rank = 3, .max_rank = 3, .narrow = true}));
+  if (tensor->shape[0] < tokens) {
+    return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " tokens, expected the step's %" PRId64 " or more", name,
+                tensor->shape[0], tokens);
+  }
+  return expect_sizes({{name, "heads", tensor->shape[1], heads, "as the schedule was made"},
+                       {name, "features", tensor->shape[2], dim, "as the schedule was made"}});
+}
+
+// Pages are those that the schedule was made with, in another memory.
+Status check_pages(const fovea_tensor *tensor, const char *name, const fovea_tensor &made) {
+  FOVEA_CHECK(check_tensor(tensor, {.name = name, .min_rank = 4, .max_rank = 4, .output = true, .narrow = true}));
+  if (tensor->dtype != made.dtype) {
+    return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected %s, as the schedule was made", name,
+                DtypeName(tensor->dtype).text, DtypeName(made.dtype).text);
+  }
+  for (int axis = 0; axis < 4; ++axis) {
+    if (tensor->shape[axis] != made.shape[axis]) {
+      return fail(FOVEA_BAD_SHAPE, "%s.shape[%d] is %" PRId64 ", expected %" PRId64 ", as the schedule was made", name,
+                  axis, tensor->shape[axis], made.shape[axis]);
+    }
+    if (tensor->strides[axis] != made.strides[axis]) {
+      return fail(FOVEA_BAD_STRIDE, "%s.strides[%d] is %" PRId64 ", expected %" PRId64 ", as the schedule was made",
+                  name, axis, tensor->strides[axis], made.strides[axis]);
+    }
+  }
+  return FOVEA_OK;
+}
+
+// Each sequence has a place for its tokens, which no other one writes into.
+Status check_places(const RaggedStep &step) {
+  for (int64_t s = 0; s < step.sequence_count; ++s) {
+    const RaggedSequence &sequence = step.sequences[s];
+    if (sequence.query_len <= sequence.key_len) continue;
+    return fail(FOVEA_BAD_VALUE,
+                "sequence %" PRId64 " of the step has %" PRId64 " tokens and %" PRId64 " keys, expected as many keys",
+                s, sequence.query_len, sequence.key_len);
+  }
+  if (step.shared_page < 0) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE,
+              "sequences %" PRId64 " and %" PRId64 " of the step both write into page %" PRId64
+              ", expected a page of its own for each",
+              step.first_writer, step.second_writer, step.shared_page);
+}
+
+}  // namespace
+
+Status check_appended(const fovea_schedule &schedule, const AppendedTensors &tensors) {
+  if (schedule.made.pages.size == 0) {
+    return fail(FOVEA_BAD_OPTION, "the schedule was made for packed keys, expected one for pages");
+  }
+  const RaggedStep &step = schedule.step();
+  const AttentionSizes &sizes = schedule.made.checked.sizes;
+  FOVEA_CHECK(check_rows(tensors.key, "key", step.tokens, sizes.kv_heads, sizes.key_dim));
+  FOVEA_CHECK(check_rows(tensors.value, "value", step.tokens, sizes.kv_heads, sizes.value_dim));
+  FOVEA_CHECK(check_pages(tensors.key_pages, "key_pages", schedule.made.call.tensor[key_operand]));
+  FOVEA_CHECK(check_pages(tensors.value_pages, "value_pages", schedule.made.call.tensor[value_operand]));
+  FOVEA_CHECK(check_overlaps({{"key_pages", tensors.key_pages}, {"value_pages", tensors.value_pages}},
+                             {{"key", tensors.key}, {"value", tensors.value}}));
+  return check_places(step);
+}
+
+}  // namespace fovea

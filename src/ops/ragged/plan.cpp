@@ -1,0 +1,211 @@
+// Chooses kernels for each sequence and cuts a step into tasks. All that changes bits depends on a sequence's own numbers of
+// queries and keys.
+#include <algorithm>
+
+#include "ops/attention/problem.hpp"
+#include "ops/ragged/schedule.hpp"
+#include "runtime/parallel.hpp"
+
+namespace fovea {
+namespace {
+
+bool is_invariant(const AttentionCall &call) { return (call.options.flags & FOVEA_QUERY_INVARIANT) != 0; }
+
+// Keys of bfloat16 whose features do not lie in pairs count as those of another type: kernels of pairs would want a copy of
+// all of them. F32 is not rounded here, whatever the context's precision.
+AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, int64_t rows, bool has_keys) {
+  const bool in_pairs = score.keys.dtype == Dtype::f32 || score.keys.in_whole_pairs();
+  const Kernels &kernels = *schedule.plan.kernels;
+  return {.score = score.compares,
+          .query = score.queries.dtype,
+          .key = score.keys.dtype == Dtype::bf16 && !in_pairs ? Dtype::f32 : score.keys.dtype,
+          .value = score.values.dtype,
+          .rounds = false,
+          .keys_in_pairs = in_pairs,
+          .drops_weights = false,
+          .wants_passes = false,
+          .counts_rows = !is_invariant(schedule.made.call),
+          .many_rows = rows > kernels.attention_of(score.compares).most_few_rows(score.compared_dim),
+          .rows = rows,
+          .key_len = has_keys ? 1 : 0,
+          .compared_dim = score.compared_dim};
+}
+
+bool takes_few_rows(const RaggedSequence &sequence) { return sequence.kernels->path == AttentionPath::few_rows; }
+
+// The splits that some query attends, of keys that are few enough blocks of rows to be split.
+void split_keys(const fovea_schedule &schedule, const AttentionProblem &problem, RaggedSequence *sequence) {
+  const bool one_block = takes_few_rows(*sequence) || sequence->rows <= sequence->kernels->kernels->tile_rows;
+  sequence->splits = 1;
+  sequence->first_split = 0;
+  if (is_invariant(schedule.made.call) || !one_block) return;
+  const int64_t splits = max_of(1, ceil_div(sequence->key_len, split_positions));
+  if (problem.pattern.has_window_left) {
+    const RaggedPositions at = positions_of(schedule.made, *sequence);
+    const int64_t first_key = at.first - problem.pattern.window_left;
+    sequence->first_split = clamp_to(first_key, 0, sequence->key_len) / split_positions;
+    sequence->first_split = min_of(sequence->first_split, splits - 1);
+  }
+  sequence->splits = splits - sequence->first_split;
+}
+
+// Bands of rows in a task share what they read of keys, so as many as leave each thread several tasks to even out. A row's
+// bits do not depend on them.
+void cut_rows(const fovea_schedule &schedule, RaggedStep *step) {
+  const AttentionSizes &sizes = schedule.plan.problem.sizes;
+  const auto bands_of = [&](const RaggedSequence &sequence) {
+    return sequence.kernels->kernels->tile_bands(sizes.compared_dim, sizes.value_dim);
+  };
+  const auto cut = [&](int64_t most_bands) {
+    int64_t tasks = 0;
+    for (int64_t s = 0; s < step->sequence_count; ++s) {
+      RaggedSequence &sequence = step->sequences[s];
+      if (sequence.kernels == nullptr) continue;
+      sequence.rows_per_task = takes_few_rows(sequence)
+                                   ? sequence.rows
+                                   : min_of(bands_of(sequence), most_bands) * sequence.kernels->kernels->tile_rows;
+      sequence.row_blocks = ceil_div(sequence.rows, sequence.rows_per_task);
+      tasks += sequence.row_blocks * sequence.splits * sizes.kv_heads;
+    }
+    return tasks;
+  };
+  int64_t bands = 1;
+  for (int64_t s = 0; step->has_many_rows && s < step->sequence_count; ++s) {
+    const RaggedSequence &sequence = step->sequences[s];
+    if (sequence.kernels != nullptr && !takes_few_rows(sequence)) bands = max_of(bands, bands_of(sequence));
+  }
+  const int64_t enough = int64_t{8} * worker_limit(*schedule.plan.context);
+  while (cut(bands) < enough && bands > 1) bands /= 2;
+}
+
+void add_units(const RaggedSequence &sequence, int64_t s, bool last_rows_first, RaggedStep *step) {
+  for (int64_t n = 0; n < sequence.row_blocks; ++n) {
+    const int64_t block = last_rows_first ? sequence.row_blocks - 1 - n : n;
+    for (int64_t split = 0; split < sequence.splits; ++split) {
+      step->units[step->unit_count++] = {static_cast<int32_t>(s), static_cast<int32_t>(block),
+                                         static_cast<int32_t>(split)};
+    }
+  }
+}
+
+void add_packing(const AttentionSizes &sizes, int64_t s, RaggedStep *step) {
+  RaggedSequence &sequence = step->sequences[s];
+  const AttentionKernels &kernels = *sequence.kernels->kernels;
+  if (kernels.pack == nullptr || sequence.row_blocks == 1) return;  // else tasks share none
+  sequence.packed_blocks = ceil_div(sequence.key_len, kernels.tile_keys);
+  sequence.packed = step->packed_bytes;
+  step->packed_bytes += sizes.kv_heads * sequence.packed_blocks *
+                        kernels.packed_block_bytes(sizes.compared_dim, sizes.value_dim);
+  for (int64_t block = 0; block < sequence.packed_blocks; ++block) {
+    step->packs[step->pack_count++] = {static_cast<int32_t>(s), static_cast<int32_t>(block), 0};
+  }
+}
+
+// The list of tasks: many rows first, whose tasks are long.
+void list_units(const AttentionProblem &problem, RaggedStep *step) {
+  step->unit_count = step->pack_count = step->merge_count = 0;
+  step->partial_rows = step->packed_bytes = 0;
+  for (const bool few : {false, true}) {
+    for (int64_t s = 0; s < step->sequence_count; ++s) {
+      RaggedSequence &sequence = step->sequences[s];
+      if (sequence.kernels == nullptr || takes_few_rows(sequence) != few) continue;
+      add_units(sequence, s, problem.pattern.has_window_right, step);
+      if (sequence.splits > 1) {
+        sequence.partial = step->partial_rows;
+        step->partial_rows += problem.sizes.kv_heads * sequence.splits * sequence.rows;
+        step->merges[step->merge_count++] = static_cast<int32_t>(s);
+      }
+      if (!few) add_packing(problem.sizes, s, step);
+    }
+  }
+}
+
+double estimate_cycles(const AttentionSizes &sizes, const RaggedStep &step) {
+  const auto features = static_cast<double>(sizes.compared_dim + sizes.value_dim);
+  double cycles = 0.0;
+  for (int64_t s = 0; s < step.sequence_count; ++s) {
+    const RaggedSequence &sequence = step.sequences[s];
+    const double keys = static_cast<double>(sequence.key_len) * static_cast<double>(sizes.kv_heads);
+    cycles += keys * features * std::max(static_cast<double>(sequence.rows) / 16.0, 0.5);
+  }
+  return cycles;
+}
+
+Status plan_memory(const fovea_schedule &schedule, const RaggedStep &step, AttentionPlan *plan) {
+  MemoryLayout layout;
+  plan->scratch = layout.add_copies<float>(std::max<int64_t>(schedule.made.limits.workers, plan->workers), schedule.scratch_floats);
+  if (step.partial_rows > 0) {
+    plan->partial_out = layout.add<float>({step.partial_rows, plan->problem.sizes.value_dim});
+    plan->partial_max = layout.add_behind<float>({step.partial_rows});
+    plan->partial_sum = layout.add_behind<float>({step.partial_rows});
+  }
+  if (step.packed_bytes > 0) plan->packed = layout.add<char>(step.packed_bytes);
+  plan->score_memory = layout.add<char>(static_cast<int64_t>(plan->score.layout.size()));
+  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this step would exceed the address space");
+  plan->workspace_size = layout.size() + cache_line;
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+RaggedPositions positions_of(const RaggedCall &made, const RaggedSequence &sequence) {
+  const uint32_t flags = made.call.options.flags;
+  const int64_t given = (flags & FOVEA_QUERY_OFFSET) != 0 ? made.call.options.query_offset : 0;
+  const bool bottom_right = (flags & (FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET)) == 0;
+  return {bottom_right ? max_of(sequence.key_len - sequence.query_len, 0) : given, given};
+}
+
+void choose_kernels(fovea_schedule *schedule) {
+  const AttentionSizes &sizes = schedule->plan.problem.sizes;
+  const bool copies = schedule->made.pages.size > 0 || schedule->plan.problem.key.are_copied() ||
+                      schedule->plan.problem.value.are_copied();
+  for (const bool has_keys : {false, true}) {
+    for (int64_t rows = 1; rows <= most_telling_rows; ++rows) {
+      const AttentionWish wish = wish_of(*schedule, schedule->plan.score, rows, has_keys);
+      const AttentionRow *row = choose_attention(schedule->plan.kernels->allowed, wish).row;
+      schedule->choice[has_keys][rows] = row;
+      schedule->scratch_floats =
+          max_of(schedule->scratch_floats, row->kernels->scratch_floats(sizes.compared_dim, sizes.value_dim, copies));
+    }
+  }
+}
+
+Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall *call, AttentionPlan *plan) {
+  const RaggedCall &made = schedule.made;
+  *plan = {};
+  plan->context = schedule.plan.context;
+  plan->kernels = schedule.plan.kernels;
+  plan->problem = made.checked;
+  plan->problem.sizes.query_len = step->tokens;
+  *call = made.call;
+  call->tensor[query_operand].shape[2] = call->tensor[out_operand].shape[2] = step->tokens;
+  call->tensor[log_sum_exp_operand].shape[2] = step->tokens;
+  if (made.pages.size == 0) {
+    plan->problem.sizes.key_len = step->keys;
+    call->tensor[key_operand].shape[2] = call->tensor[value_operand].shape[2] = step->keys;
+  }
+  // What a score function makes of queries and keys it makes of all sequences' at once. A row's bits are the same however many
+  // there are.
+  AttentionCall invariant = *call;
+  invariant.options.flags |= FOVEA_QUERY_INVARIANT;
+  FOVEA_CHECK(plan_score(*plan->context, invariant, plan->problem, &plan->score));
+  step->has_many_rows = false;
+  for (int64_t s = 0; s < step->sequence_count; ++s) {
+    RaggedSequence &sequence = step->sequences[s];
+    sequence.rows = sequence.query_len * made.checked.sizes.group;
+    if (sequence.rows == 0) continue;
+    sequence.kernels = schedule.choice[sequence.key_len > 0][min_of(sequence.rows, most_telling_rows)];
+    step->has_many_rows = step->has_many_rows || !takes_few_rows(sequence);
+    split_keys(schedule, plan->problem, &sequence);
+  }
+  if (step->has_many_rows) FOVEA_CHECK(plan_norms(plan->problem.sizes, &plan->score));
+  plan->problem = planned_problem(plan->problem, plan->score);
+  cut_rows(schedule, step);
+  list_units(plan->problem, step);
+  const double cycles = estimate_cycles(plan->problem.sizes, *step) + product_cycles(plan->score.query) +
+                        product_cycles(plan->score.key);
+  plan->workers = workers_for(*plan->context, cycles);
+  return plan_memory(schedule, *step, plan);
+}
+
+}  // namespace fovea

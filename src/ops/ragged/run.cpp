@@ -1,0 +1,201 @@
+// Runs a step for one layer, as a whole or a share at a time.
+#include "ops/attention/problem.hpp"
+#include "ops/attention/score_tasks.hpp"
+#include "ops/attention/split_merge.hpp"
+#include "ops/ragged/check.hpp"
+#include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t pack_phase = 0, attend_phase = 1, merge_phase = 2, phase_count = 3;
+
+// The rows of one sequence among those of all.
+void move_rows(int64_t first, HeadRows *rows) {
+  rows->data = element_at(rows->data, rows->dtype, first * rows->strides.position);
+}
+
+// A sequence as a problem of its own, which points at its pages: neither is copied.
+struct SequenceProblem {
+  AttentionProblem problem;
+  PagePlaces keys, values;
+
+  SequenceProblem(const RaggedCall &made, const AttentionProblem &whole, const RaggedSequence &sequence)
+      : problem(whole),
+        keys(whole.key.data, whole.key.dtype, made.pages.key, made.pages.size, sequence.pages),
+        values(whole.value.data, whole.value.dtype, made.pages.value, made.pages.size, sequence.pages) {
+    problem.sizes.query_len = sequence.query_len;
+    problem.sizes.key_len = problem.pattern.key_limit = sequence.key_len;
+    const RaggedPositions at = positions_of(made, sequence);
+    problem.pattern.position_offset = at.first;
+    problem.pattern.leave_out_offset = at.left_out;
+    move_rows(sequence.query_start, &problem.query);
+    AttentionOutputs &outputs = problem.outputs;
+    outputs.out = element_at(outputs.out, outputs.out_dtype, sequence.query_start * outputs.out_strides.position);
+    if (outputs.log_sum_exp != nullptr) {
+      outputs.log_sum_exp += sequence.query_start * outputs.log_sum_exp_strides.position;
+    }
+    if (sequence.pages != nullptr) {
+      problem.key.places = &keys;
+      problem.value.places = &values;
+      return;
+    }
+    move_rows(sequence.key_start, &problem.key);
+    move_rows(sequence.key_start, &problem.value);
+    if (problem.score.key_scalars != nullptr) problem.score.key_scalars += sequence.key_start;
+  }
+  SequenceProblem(const SequenceProblem &) = delete;
+  SequenceProblem &operator=(const SequenceProblem &) = delete;
+};
+
+class Run {
+ public:
+  Run(const fovea_schedule &schedule, const AttentionCall &call, void *workspace)
+      : schedule_(schedule),
+        step_(schedule.step()),
+        plan_(schedule.plan),
+        call_(call),
+        block_(align_to_line(workspace)),
+        whole_(bound_problem(plan_, call, block_)) {}
+
+  int64_t kv_heads() const { return whole_.sizes.kv_heads; }
+
+  void pack(int64_t task) const {
+    const RaggedUnit &unit = step_.packs[task / kv_heads()];
+    const RaggedSequence &sequence = step_.sequences[unit.sequence];
+    const AttentionKernels &kernels = *sequence.kernels->kernels;
+    const int64_t head = task % kv_heads();
+    const SequenceProblem its(schedule_.made, whole_, sequence);
+    const int64_t first = unit.row_block * kernels.tile_keys;
+    const int64_t bytes = kernels.packed_block_bytes(whole_.sizes.compared_dim, whole_.sizes.value_dim);
+    kernels.pack({.problem = &its.problem,
+                  .batch = 0,
+                  .kv_head = head,
+                  .first_key = first,
+                  .count = min_of(sequence.key_len - first, kernels.tile_keys),
+                  .ahead = 0,
+                  .to = packed(sequence) + (head * sequence.packed_blocks + unit.row_block) * bytes});
+  }
+
+  void attend(int worker, int64_t index) const {
+    const RaggedUnit &unit = step_.units[index / kv_heads()];
+    const RaggedSequence &sequence = step_.sequences[unit.sequence];
+    SequenceProblem its(schedule_.made, whole_, sequence);
+    if (sequence.packed_blocks > 0) its.problem.packed = packed(sequence);
+    AttentionTask task = {};
+    task.problem = &its.problem;
+    task.kv_head = index % kv_heads();
+    task.row_begin = unit.row_block * sequence.rows_per_task;
+    task.row_count = min_of(sequence.rows_per_task, sequence.rows - task.row_begin);
+    task.key_end = sequence.key_len;
+    task.first_split = unit.split == 0;
+    if (sequence.splits > 1) {
+      task.key_begin = (sequence.first_split + unit.split) * split_positions;
+      task.key_end = min_of(task.key_begin + split_positions, sequence.key_len);
+      const SplitRows partials = partials_of(sequence, task.kv_head, unit.split);
+      task.partial = {const_cast<float *>(partials.out), const_cast<float *>(partials.max),
+                      const_cast<float *>(partials.sum)};
+    }
+    task.scratch = plan_.scratch.in(block_, worker);
+    const AttentionKernels &kernels = *sequence.kernels->kernels;
+    (sequence.kernels->path == AttentionPath::few_rows ? kernels.rows : kernels.tile)(task);
+  }
+
+  void merge(int64_t task) const {
+    const RaggedSequence &sequence = step_.sequences[step_.merges[task / kv_heads()]];
+    const int64_t head = task % kv_heads();
+    const SequenceProblem its(schedule_.made, whole_, sequence);
+    merge_splits(*plan_.kernels->rowwise, *sequence.kernels->kernels, its.problem, partials_of(sequence, head, 0), 0,
+                 head);
+  }
+
+  void all() const {
+    const ScoreTasks score(plan_, call_, plan_.score_memory.in(block_), whole_);
+    const auto pack_one = [this](int, int64_t task) { pack(task); };
+    const auto attend_one = [this](int worker, int64_t task) { attend(worker, task); };
+    const auto merge_one = [this](int, int64_t task) { merge(task); };
+    TaskList list(step_.has_many_rows ? Sharing::in_order : Sharing::in_ranges);
+    score.add_to(&list);
+    list.start_stage();
+    list.add(schedule_tasks(schedule_, pack_phase), pack_one);
+    list.start_stage();
+    list.add(schedule_tasks(schedule_, attend_phase), attend_one);
+    list.start_stage();
+    list.add(schedule_tasks(schedule_, merge_phase), merge_one);
+    run_tasks(*plan_.context, plan_.workers, list);
+  }
+
+  void share(const RaggedShare &share) const {
+    for (int64_t task = share.begin; task < share.end; ++task) {
+      if (share.phase == pack_phase) pack(task);
+      if (share.phase == attend_phase) attend(static_cast<int>(share.worker), task);
+      if (share.phase == merge_phase) merge(task);
+    }
+  }
+
+ private:
+  char *packed(const RaggedSequence &sequence) const { return plan_.packed.in(block_) + sequence.packed; }
+
+  // Partials of a head from a split on.
+  SplitRows partials_of(const RaggedSequence &sequence, int64_t head, int64_t split) const {
+    const int64_t first = sequence.partial + (head * sequence.splits + split) * sequence.rows;
+    return {plan_.partial_out.in(block_) + first * whole_.sizes.value_dim, plan_.partial_max.in(block_) + first,
+            plan_.partial_sum.in(block_) + first, sequence.splits, sequence.rows};
+  }
+
+  const fovea_schedule &schedule_;
+  const RaggedStep &step_;
+  const AttentionPlan &plan_;
+  const AttentionCall &call_;
+  void *block_;
+  AttentionProblem whole_;
+};
+
+}  // namespace
+
+int64_t schedule_phases(const fovea_schedule &schedule) {
+  return schedule.made.call.score.kind == FOVEA_SCORE_DOT ? phase_count : 0;
+}
+
+int64_t schedule_tasks(const fovea_schedule &schedule, int64_t phase) {
+  const RaggedStep &step = schedule.step();
+  const int64_t units = phase == pack_phase     ? step.pack_count
+                        : phase == attend_phase ? step.unit_count
+                        : phase == merge_phase  ? step.merge_count
+                                                : 0;
+  return units * schedule.made.checked.sizes.kv_heads;
+}
+
+Status run_schedule(const fovea_schedule *schedule, const fovea_attention_buffers *buffers, void *workspace,
+                    size_t workspace_size) {
+  FOVEA_CHECK(expect_given(schedule, "schedule", "a schedule"));
+  AttentionCall call;
+  FOVEA_CHECK(check_schedule_run(*schedule, buffers, &call));
+  const bool own = workspace == nullptr && workspace_size == 0;
+  if (!own) FOVEA_CHECK(check_schedule_workspace(*schedule, workspace, workspace_size));
+  if (schedule_tasks(*schedule, attend_phase) == 0) return FOVEA_OK;
+  if (!own) {
+    Run(*schedule, call, workspace).all();
+    return FOVEA_OK;
+  }
+  const Workspace from_context(*schedule->plan.context, schedule->plan.workspace_size);
+  if (from_context.data() == nullptr) {
+    return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", schedule->plan.workspace_size);
+  }
+  Run(*schedule, call, from_context.data()).all();
+  return FOVEA_OK;
+}
+
+Status run_schedule_tasks(const fovea_schedule *schedule, const fovea_attention_buffers *buffers, void *workspace,
+                          size_t workspace_size, const RaggedShare &share) {
+  FOVEA_CHECK(expect_given(schedule, "schedule", "a schedule"));
+  FOVEA_CHECK(check_share(*schedule, share));
+  AttentionCall call;
+  FOVEA_CHECK(check_schedule_run(*schedule, buffers, &call));
+  FOVEA_CHECK(check_schedule_workspace(*schedule, workspace, workspace_size));
+  Run(*schedule, call, workspace).share(share);
+  return FOVEA_OK;
+}
+
+}  // namespace fovea
