@@ -16,8 +16,8 @@ struct Lengths {
 };
 
 // Steps, prompts, a sequence that has just begun, one without tokens, one without keys, more keys than a split has.
-const std::vector<Lengths> kMixed = {{1, 1},   {1, 40},  {17, 17}, {0, 9},     {5, 600},
-                                     {70, 95}, {3, 0},   {1, 1300}, {130, 130}, {2, 577}};
+const std::vector<Lengths> kMixed = {{1, 1},   {1, 40}, {17, 17},  {0, 9},     {5, 600},
+                                     {70, 95}, {3, 0},  {1, 1300}, {130, 130}, {2, 577}};
 
 std::vector<AttentionProblem> make_sequences(const std::vector<Lengths> &lengths, AttentionSizes sizes, int32_t kind,
                                              Random &random) {
@@ -98,8 +98,7 @@ const struct {
        p.query_offset = -2;
        p.empty_rows = FOVEA_EMPTY_ROWS_NAN;
      }},
-    {"query-invariant",
-     [](AttentionProblem &p, Random &) { p.flags = FOVEA_CAUSAL | FOVEA_QUERY_INVARIANT; }},
+    {"query-invariant", [](AttentionProblem &p, Random &) { p.flags = FOVEA_CAUSAL | FOVEA_QUERY_INVARIANT; }},
 };
 
 constexpr AttentionSizes kSizes = {.heads = 6, .kv_heads = 2, .head_dim = 24, .value_dim = 20};
@@ -142,13 +141,13 @@ TEST_SUITE("ragged") {
         packed.run(context);
         for (const int64_t size : {1, 7, 16, 128, 2000}) {
           CAPTURE(size);
-          const Ragged paged(sequences, {.page_size = size,
-                                         .page_axes = size % 2 == 0 ? std::vector<int>{0, 1, 2, 3}
-                                                                    : std::vector<int>{0, 2, 1, 3},
-                                         .gap = size % 3,
-                                         .wide = size == 7,
-                                         .starts = size == 16 || size == 7,
-                                         .spare = size % 5});
+          const Ragged paged(sequences,
+                             {.page_size = size,
+                              .page_axes = size % 2 == 0 ? std::vector<int>{0, 1, 2, 3} : std::vector<int>{0, 2, 1, 3},
+                              .gap = size % 3,
+                              .wide = size == 7,
+                              .starts = size == 16 || size == 7,
+                              .spare = size % 5});
           paged.run(context);
           CHECK(same_bits(packed.out(), paged.out()));
           CHECK(same_bits(packed.log_sum_exp(), paged.log_sum_exp()));
@@ -183,8 +182,8 @@ TEST_SUITE("ragged") {
 
   TEST_CASE("query-invariant: the bits of a call of fovea_attention, however a prompt is cut") {
     Random random(base_seed());
-    const AttentionSizes whole = {.heads = 4, .kv_heads = 2, .query_len = 150, .key_len = 150, .head_dim = 32,
-                                  .value_dim = 32};
+    const AttentionSizes whole = {
+        .heads = 4, .kv_heads = 2, .query_len = 150, .key_len = 150, .head_dim = 32, .value_dim = 32};
     AttentionProblem prompt = make_attention(whole, random);
     prompt.flags = FOVEA_CAUSAL | FOVEA_QUERY_INVARIANT;
     for_each_isa([&](const fovea_context *context) {
@@ -200,8 +199,7 @@ TEST_SUITE("ragged") {
         part.sizes.key_len = done + chunk;
         const auto cut = [&](const Tensor<float> &rows, int64_t first, int64_t count) {
           Tensor<float> some({1, rows.shape()[1], count, rows.shape()[3]});
-          for_each_index(some.shape(),
-                         [&](const Shape &at) { some.at(at) = rows(0, at[1], first + at[2], at[3]); });
+          for_each_index(some.shape(), [&](const Shape &at) { some.at(at) = rows(0, at[1], first + at[2], at[3]); });
           return some;
         };
         part.query = cut(prompt.query, done, chunk);
@@ -282,9 +280,8 @@ TEST_SUITE("ragged") {
         for (int worker = 0; worker < kThreads; ++worker) {
           threads.emplace_back([&, worker] {
             const int64_t begin = tasks * worker / kThreads, end = tasks * (worker + 1) / kThreads;
-            statuses[static_cast<size_t>(worker)] =
-                fovea_schedule_run_tasks(schedule.get(), &buffers, workspace.data(), workspace.size(), phase, begin,
-                                         end, worker);
+            statuses[static_cast<size_t>(worker)] = fovea_schedule_run_tasks(
+                schedule.get(), &buffers, workspace.data(), workspace.size(), phase, begin, end, worker);
           });
         }
         for (std::thread &thread : threads) thread.join();

@@ -23,15 +23,15 @@ struct DestroySchedule {
 using OwnSchedule = std::unique_ptr<fovea_schedule, DestroySchedule>;
 
 struct RaggedLayout {
-  int64_t page_size = 0;                    // 0: packed
+  int64_t page_size = 0;                      // 0: packed
   std::vector<int> page_axes = {0, 1, 2, 3};  // the order of [P,Hkv,page,D] in memory
-  int64_t gap = 0;                          // unused elements behind each row of a page
-  bool wide = false;                        // 64-bit integers
-  bool starts = false;                      // page_starts instead of a table
+  int64_t gap = 0;                            // unused elements behind each row of a page
+  bool wide = false;                          // 64-bit integers
+  bool starts = false;                        // page_starts instead of a table
   int64_t workers = 0;
-  int64_t spare = 0;                        // room for more sequences, tokens and page ids
+  int64_t spare = 0;  // room for more sequences, tokens and page ids
   fovea_dtype query = FOVEA_F32, key = FOVEA_F32, value = FOVEA_F32;
-  uint64_t seed = 1;                        // of the order of pages
+  uint64_t seed = 1;  // of the order of pages
 };
 
 // Integers as the caller has them.
@@ -224,9 +224,8 @@ class Ragged {
     for (const AttentionProblem &sequence : sequences_) {
       const Tensor<float> &its = sequence.*rows;
       const int64_t count = its.shape()[2];
-      for_each_index({heads, count, dim}, [&](const Shape &at) {
-        packed(start + at[1], at[0], at[2]) = its(0, at[0], at[1], at[2]);
-      });
+      for_each_index({heads, count, dim},
+                     [&](const Shape &at) { packed(start + at[1], at[0], at[2]) = its(0, at[0], at[1], at[2]); });
       start += count;
     }
     return packed;

@@ -28,8 +28,8 @@ struct Side {
 
   void copy(const RowwiseKernels &kernels, int64_t token, int64_t page, int64_t position) const {
     for (int64_t head = 0; head < heads; ++head) {
-      const void *row = element_at(static_cast<const void *>(rows->data), from,
-                                   token * rows->strides[0] + head * rows->strides[1]);
+      const void *row =
+          element_at(static_cast<const void *>(rows->data), from, token * rows->strides[0] + head * rows->strides[1]);
       void *place = element_at(pages->data, to,
                                page * pages->strides[0] + head * pages->strides[1] + position * pages->strides[2]);
       convert_elements(kernels, row, from, dim, place, to);

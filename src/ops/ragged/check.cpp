@@ -13,8 +13,8 @@ constexpr int64_t largest_page = int64_t{1} << 20;
 constexpr int64_t most_workers = 4096;
 
 Status refuse_options(const AttentionCall &call) {
-  for (const Operand operand : {valid_lens_operand, query_offsets_operand, mask_operand, bias_operand, weights_operand,
-                                scores_operand}) {
+  for (const Operand operand :
+       {valid_lens_operand, query_offsets_operand, mask_operand, bias_operand, weights_operand, scores_operand}) {
     if (!call.present[operand]) continue;
     return fail(FOVEA_BAD_OPTION, "options.%s is given, expected NULL for a schedule", operand_rows[operand].name);
   }
@@ -34,11 +34,8 @@ Status lift_log_sum_exp(AttentionCall *call) {
   if (!call->present[log_sum_exp_operand]) return FOVEA_OK;
   fovea_tensor &tensor = call->tensor[log_sum_exp_operand];
   FOVEA_CHECK(check_tensor(&tensor, operand_rule(*call, log_sum_exp_operand, 2, 2)));
-  tensor = {tensor.data,
-            tensor.dtype,
-            3,
-            {1, tensor.shape[1], tensor.shape[0]},
-            {0, tensor.strides[1], tensor.strides[0]}};
+  tensor = {
+      tensor.data, tensor.dtype, 3, {1, tensor.shape[1], tensor.shape[0]}, {0, tensor.strides[1], tensor.strides[0]}};
   return FOVEA_OK;
 }
 
@@ -71,13 +68,15 @@ Status check_limits(const Context &context, const fovea_schedule_limits *given, 
   FOVEA_CHECK(check_range("limits.", "page_ids", limits.page_ids, 0, paged ? largest_length : 0));
   FOVEA_CHECK(check_range("limits.", "workers", limits.workers, 0, most_workers));
   const fovea_tensor &query = made->call.tensor[query_operand];
-  const int64_t keys = paged ? min_of(made->pages.count * made->pages.size, largest_length)
-                             : made->call.tensor[key_operand].shape[2];
+  const int64_t keys =
+      paged ? min_of(made->pages.count * made->pages.size, largest_length) : made->call.tensor[key_operand].shape[2];
   made->limits = {.sequences = limits.sequences,
                   .tokens = query.shape[2],
                   .keys = paged ? 0 : keys,
                   .key_len = limits.key_len == 0 ? keys : limits.key_len,
-                  .page_ids = !paged ? 0 : limits.page_ids == 0 ? made->pages.count : limits.page_ids,
+                  .page_ids = !paged                 ? 0
+                              : limits.page_ids == 0 ? made->pages.count
+                                                     : limits.page_ids,
                   .workers = limits.workers == 0 ? worker_limit(context) : limits.workers};
   return FOVEA_OK;
 }
@@ -90,7 +89,8 @@ Status check_page_score(const AttentionCall &call) {
 
 }  // namespace
 
-Status check_schedule(const Context &context, const AttentionArguments &arguments, const fovea_schedule_limits *limits, RaggedCall *made) {
+Status check_schedule(const Context &context, const AttentionArguments &arguments, const fovea_schedule_limits *limits,
+                      RaggedCall *made) {
   *made = {};
   AttentionCall &call = made->call;
   FOVEA_CHECK(read_score(arguments.score, &call));

@@ -8,7 +8,7 @@ namespace fovea {
 // How pages are cut; all but `count` and `size` in elements.
 struct PageShape {
   int64_t count = 0;
-  int64_t size = 0;  // positions
+  int64_t size = 0;                  // positions
   HeadStrides key = {}, value = {};  // batch: from page to page
 };
 

@@ -94,8 +94,8 @@ void add_packing(const AttentionSizes &sizes, int64_t s, RaggedStep *step) {
   if (kernels.pack == nullptr || sequence.row_blocks == 1) return;  // else tasks share none
   sequence.packed_blocks = ceil_div(sequence.key_len, kernels.tile_keys);
   sequence.packed = step->packed_bytes;
-  step->packed_bytes += sizes.kv_heads * sequence.packed_blocks *
-                        kernels.packed_block_bytes(sizes.compared_dim, sizes.value_dim);
+  step->packed_bytes +=
+      sizes.kv_heads * sequence.packed_blocks * kernels.packed_block_bytes(sizes.compared_dim, sizes.value_dim);
   for (int64_t block = 0; block < sequence.packed_blocks; ++block) {
     step->packs[step->pack_count++] = {static_cast<int32_t>(s), static_cast<int32_t>(block), 0};
   }
@@ -133,7 +133,8 @@ double estimate_cycles(const AttentionSizes &sizes, const RaggedStep &step) {
 
 Status plan_memory(const fovea_schedule &schedule, const RaggedStep &step, AttentionPlan *plan) {
   MemoryLayout layout;
-  plan->scratch = layout.add_copies<float>(std::max<int64_t>(schedule.made.limits.workers, plan->workers), schedule.scratch_floats);
+  plan->scratch =
+      layout.add_copies<float>(std::max<int64_t>(schedule.made.limits.workers, plan->workers), schedule.scratch_floats);
   if (step.partial_rows > 0) {
     plan->partial_out = layout.add<float>({step.partial_rows, plan->problem.sizes.value_dim});
     plan->partial_max = layout.add_behind<float>({step.partial_rows});
@@ -202,8 +203,8 @@ Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall
   plan->problem = planned_problem(plan->problem, plan->score);
   cut_rows(schedule, step);
   list_units(plan->problem, step);
-  const double cycles = estimate_cycles(plan->problem.sizes, *step) + product_cycles(plan->score.query) +
-                        product_cycles(plan->score.key);
+  const double cycles =
+      estimate_cycles(plan->problem.sizes, *step) + product_cycles(plan->score.query) + product_cycles(plan->score.key);
   plan->workers = workers_for(*plan->context, cycles);
   return plan_memory(schedule, *step, plan);
 }

@@ -39,16 +39,16 @@ struct RaggedCall {
 struct fovea_schedule {
   fovea::RaggedCall made = {};
   const fovea::AttentionRow *choice[2][fovea::most_telling_rows + 1] = {};  // [whether there are keys][rows]
-  int64_t scratch_floats = 0;                                          // for any of them
+  int64_t scratch_floats = 0;                                               // for any of them
   struct Free {
     void operator()(void *memory) const;
   };
-  std::unique_ptr<void, Free> memory;                       // holds the arrays of both steps
-  fovea::RaggedStep steps[2];                               // the present one, and room for the next
+  std::unique_ptr<void, Free> memory;  // holds the arrays of both steps
+  fovea::RaggedStep steps[2];          // the present one, and room for the next
   int now = 0;
-  int64_t *writer_step = nullptr, *writer = nullptr;        // of a page: who last wrote into it, and in which step
+  int64_t *writer_step = nullptr, *writer = nullptr;  // of a page: who last wrote into it, and in which step
   int64_t step_count = 0;
-  fovea::AttentionCall call = {};                           // of the present step
+  fovea::AttentionCall call = {};  // of the present step
   fovea::AttentionPlan plan;
 
   const fovea::RaggedStep &step() const { return steps[now]; }

@@ -34,8 +34,9 @@ Status read_start(const StepTensor &starts, int64_t s, int64_t previous, int64_t
   *start = starts.at(s);
   if (s == 0 && *start != 0) return fail(FOVEA_BAD_VALUE, "%s[0] is %" PRId64 ", expected 0", starts.name, *start);
   if (*start < previous) {
-    return fail(FOVEA_BAD_VALUE, "%s[%" PRId64 "] is %" PRId64 ", expected %" PRId64 " or more, where sequence %" PRId64
-                " begins", starts.name, s, *start, previous, s - 1);
+    return fail(FOVEA_BAD_VALUE,
+                "%s[%" PRId64 "] is %" PRId64 ", expected %" PRId64 " or more, where sequence %" PRId64 " begins",
+                starts.name, s, *start, previous, s - 1);
   }
   if (*start <= most) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s[%" PRId64 "] is %" PRId64 ", expected at most %" PRId64, starts.name, s, *start,

@@ -87,8 +87,8 @@ void copy_rows(const Context &context, const fovea_tensor &from, const fovea_ten
     if (from_dtype != to_dtype) {
       RowCursor cursor(runs.rows, begin);
       for (int64_t row = begin; row < end; ++row, cursor.next()) {
-        convert_elements(*context.kernels->rowwise, element_at(source, from_dtype, cursor.x_offset()), from_dtype, count,
-                element_at(target, to_dtype, cursor.out_offset()), to_dtype);
+        convert_elements(*context.kernels->rowwise, element_at(source, from_dtype, cursor.x_offset()), from_dtype,
+                         count, element_at(target, to_dtype, cursor.out_offset()), to_dtype);
       }
       return;
     }
