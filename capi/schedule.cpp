@@ -20,6 +20,10 @@ fovea_status fovea_schedule_set(fovea_schedule *schedule, const fovea_step *step
   return guarded([&] { return set_schedule(schedule, step); });
 }
 
+fovea_tensor fovea_schedule_positions(const fovea_schedule *schedule) {
+  return schedule == nullptr ? contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr) : schedule_positions(*schedule);
+}
+
 size_t fovea_schedule_workspace_size(const fovea_schedule *schedule) {
   return schedule == nullptr ? 0 : schedule->plan.workspace_size;
 }

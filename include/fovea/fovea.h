@@ -526,7 +526,7 @@ FOVEA_API fovea_status fovea_tanh(const fovea_context *context, const fovea_tens
 #endif
 
 #include <fovea/scores.h>
-#include <fovea/layers.h>
 #include <fovea/serving.h>
+#include <fovea/layers.h>
 
 #endif /* FOVEA_FOVEA_H */

@@ -352,7 +352,7 @@ FOVEA_API size_t fovea_mha_weights_size(const fovea_mha_weights *weights);
 
 /* Bits of fovea_mha_options.flags */
 enum {
-  FOVEA_MHA_KEEP_CACHE = 1 /* attend to what the cache holds and append nothing; key and value inputs are NULL          */
+  FOVEA_MHA_KEEP_PAGES = 1 /* attend to what the pages hold and append nothing; key and value inputs are NULL           */
 };
 
 typedef struct fovea_mha_options {
@@ -364,10 +364,15 @@ typedef struct fovea_mha_options {
                                              * NULL: defaults                                                           */
   const fovea_score *score;                 /* how heads compare; its parameters serve all heads. NULL: scaled dot      */
   const fovea_rotary_options *rotary;       /* turns projected queries and keys; needs Dk = D. Row i of either stands    *
-                                             * at offset + i, plus the cache's length; or at positions[i], which needs  *
-                                             * as many queries as keys, as cosines of rows do. NULL: none               */
-  fovea_kv_cache *cache;                    /* projected keys and values are appended to it, and all it then holds is   *
-                                             * attended: K below is its length. NULL: none                              */
+                                             * at offset + i; or at positions[i], which needs as many queries as keys,  *
+                                             * as cosines of rows do. With a schedule, unless positions or cosines of   *
+                                             * rows are given, at fovea_schedule_positions, and offset is 0. NULL: none */
+  const fovea_schedule *schedule;           /* rows are the tokens of its present step: query [T,Eq], out [T,Eo]. NULL:  *
+                                             * none. See below                                                          */
+  const fovea_tensor *key_pages;            /* this layer's pages, of a schedule that was made for pages: projected keys  *
+                                             * and values are appended to them as fovea_schedule_append does, then      *
+                                             * attended                                                                 */
+  const fovea_tensor *value_pages;
 } fovea_mha_options;
 
 /* Multi-head attention (Vaswani et al. 2017):
@@ -378,8 +383,12 @@ typedef struct fovea_mha_options {
  * bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other, with F32 tensors between them.
  * Each of query, key, value and out may as well be F16 or BF16, in any mix with the weights. Where query, key and value all
  * are BF16 and the processor has products of it, the tensors between the steps are BF16 too: each rounds its numbers by at
- * most 2^-8 of their size. At medium precision F32 inputs do as well, unless a cache keeps another type than BF16: then
- * each of inputs, weights and tensors between the steps is rounded so. After an error out and the cache are as before.
+ * most 2^-8 of their size. At medium precision F32 inputs do as well: then
+ * each of inputs, weights and tensors between the steps is rounded so.
+ * With a schedule, sequences of different lengths go through the layer at once, without padding: attention is the schedule's,
+ * of the dot product, and tensors between the steps have its query's type, which must be its out's and, packed, its keys' and
+ * values'. options.score is NULL; of options.attention, NULL too if the schedule has none of them, only alibi_slopes and sinks
+ * are set. After an error out and the pages are as before.
  * Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats and copies of rows of another type than a product reads,
  * comes from the context. */
 FOVEA_API fovea_status fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights,

@@ -70,6 +70,10 @@ typedef struct fovea_step {
  * than the schedule was made for). */
 FOVEA_API fovea_status fovea_schedule_set(fovea_schedule *schedule, const fovea_step *step);
 
+/* Where each token of the present step stands in its sequence, I32 [T], for fovea_rotary's positions: key_len - (its tokens) + i,
+ * or i where a sequence has fewer keys than tokens. In memory of the schedule, until the next step is set. Of rank -1 for NULL. */
+FOVEA_API fovea_tensor fovea_schedule_positions(const fovea_schedule *schedule);
+
 /* Bytes of scratch memory that a run of the present step needs; 0 for NULL. */
 FOVEA_API size_t fovea_schedule_workspace_size(const fovea_schedule *schedule);
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "ops/attention/plan.hpp"
-#include "ops/cache/kv_cache.hpp"
 #include "ops/multi_head/multi_head.hpp"
 #include "ops/products/product.hpp"
+#include "ops/ragged/schedule.hpp"
 #include "runtime/memory_layout.hpp"
 
 namespace fovea {
@@ -41,15 +41,16 @@ struct MultiHeadCall {
   fovea_mha_options options;
   fovea_rotary_options rotary;
   Sequences query, key, value, out;
-  bool one_input;      // of all three projections
-  bool one_memory;     // of keys and values
-  bool attends;        // there are queries
-  bool projects_keys;  // else the cache has them
-  bool needs_keys;     // of this call: to attend to, or for the cache
-  int64_t key_len;     // with the cache's
-  bool medium;         // float32 may be rounded to bfloat16
-  Dtype between;       // what projections hand to attention, and attention to the last one
-  int input_count;     // of projections before attention
+  bool one_input;                     // of all three projections
+  bool one_memory;                    // of keys and values
+  bool attends;                       // there are queries
+  bool projects_keys;                 // else pages have them
+  bool needs_keys;                    // of this call: to attend to, or for pages
+  fovea_attention_options attention;  // with a schedule
+  fovea_tensor positions;             // of its tokens
+  bool medium;                        // float32 may be rounded to bfloat16
+  Dtype between;                      // what projections hand to attention, and attention to the last one
+  int input_count;                    // of projections before attention
   Projection input[3], last;
   MemoryLayout layout;
   ProjectedRows query_rows, key_rows, value_rows, concat_rows;
@@ -60,7 +61,6 @@ struct MultiHeadCall {
 
 struct HeadTensors {
   fovea_tensor query, key, value, out;
-  fovea_tensor new_key, new_value;  // of this call, in the workspace
 };
 
 // The rows as attention sees them; memory null: while planning.

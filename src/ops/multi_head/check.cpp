@@ -2,8 +2,8 @@
 
 #include <cinttypes>
 
-#include "ops/cache/check.hpp"
 #include "ops/multi_head/operands.hpp"
+#include "ops/multi_head/schedule_check.hpp"
 #include "ops/positions/rotary_check.hpp"
 #include "runtime/dispatch.hpp"
 
@@ -32,20 +32,17 @@ Status read_input(const fovea_tensor *tensor, const char *name, bool output, int
 Status read_options(const fovea_mha_options *options, const MultiHeadTensors &tensors, MultiHeadCall *call) {
   FOVEA_CHECK(fovea::read_options("options", options, &call->options));
   const fovea_mha_options &o = call->options;
-  if ((o.flags & ~uint32_t{FOVEA_MHA_KEEP_CACHE}) != 0) {
-    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_MHA_KEEP_CACHE only", o.flags);
+  if ((o.flags & ~uint32_t{FOVEA_MHA_KEEP_PAGES}) != 0) {
+    return fail(FOVEA_BAD_OPTION, "options.flags is 0x%" PRIx32 ", expected FOVEA_MHA_KEEP_PAGES only", o.flags);
   }
   FOVEA_CHECK(check_precision("options", o.precision));
   call->medium =
       o.precision == FOVEA_PRECISION_DEFAULT ? call->weights->medium : narrows_products(*call->context, o.precision);
-  if (o.cache != nullptr) {
-    FOVEA_CHECK(within("options", check_kv_cache(o.cache)));
-  }
-  call->projects_keys = (o.flags & FOVEA_MHA_KEEP_CACHE) == 0;
+  call->projects_keys = (o.flags & FOVEA_MHA_KEEP_PAGES) == 0;
   if (call->projects_keys) return FOVEA_OK;
-  if (o.cache == nullptr) return fail(FOVEA_NULL_POINTER, "options.cache is NULL, expected a cache to keep");
+  if (o.key_pages == nullptr) return fail(FOVEA_NULL_POINTER, "options.key_pages is NULL, expected pages to keep");
   if (tensors.key == nullptr && tensors.value == nullptr) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "%s is set, expected NULL with FOVEA_MHA_KEEP_CACHE",
+  return fail(FOVEA_BAD_VALUE, "%s is set, expected NULL with FOVEA_MHA_KEEP_PAGES",
               tensors.key != nullptr ? "key" : "value");
 }
 
@@ -55,7 +52,7 @@ Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
   const int rank = tensors.query->rank;
   const Sequences &query = call->query;
   call->attends = query.batch > 0 && query.length > 0;
-  call->needs_keys = call->projects_keys && (call->attends || call->options.cache != nullptr);
+  call->needs_keys = call->projects_keys && (call->attends || call->options.key_pages != nullptr);
   call->key = query;
   if (tensors.key != nullptr) {
     FOVEA_CHECK(read_input(tensors.key, "key", false, rank, &call->key));
@@ -84,23 +81,6 @@ Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
                             {"value", "batch entries", call->value.batch, query.batch, "as query"},
                             {"value", "positions", call->value.length, call->key.length, "as key"}}));
   return expect_size_in(key_name, "positions", call->key.length, 0, largest_length);
-}
-
-Status check_cache(MultiHeadCall *call) {
-  call->key_len = call->projects_keys ? call->key.length : 0;
-  const fovea_kv_cache *cache = call->options.cache;
-  if (cache == nullptr) return FOVEA_OK;
-  const fovea_mha_weights &w = *call->weights;
-  constexpr const char *name = "options.cache";
-  FOVEA_CHECK(expect_sizes({{name, "sequences", cache->batch, call->query.batch, "query's batch entries"},
-                            {name, "heads", cache->kv_heads, w.kv_heads, "key/value heads of the weights"},
-                            {name, "features in a key", cache->head_dim, w.key_dim, "as the weights give"},
-                            {name, "features in a value", cache->value_dim, w.value_dim, "as the weights give"}}));
-  if (call->projects_keys) {
-    FOVEA_CHECK(within(name, check_room(*cache, call->key.length)));
-  }
-  call->key_len += cache->length;
-  return FOVEA_OK;
 }
 
 // The score function with its data, and whether it takes the heads of these weights. Attention's own checks would look
@@ -139,16 +119,14 @@ Status read_rotary(MultiHeadCall *call) {
         {{"key", "positions", call->key.length, call->query.length,
           turns_rows ? "as query, with options.rotary.cosines of rank 3" : "as query, with options.rotary.positions"}});
   }
-  if (call->options.cache == nullptr) return FOVEA_OK;
-  int64_t offset = 0;
-  if (!checked_add(call->rotary.offset, call->options.cache->length, &offset)) {
-    return fail(FOVEA_BAD_VALUE, "options.rotary.offset is %" PRId64 ", expected 0 to 2^30", call->rotary.offset);
-  }
-  call->rotary.offset = offset;
+  if (call->options.schedule == nullptr) return FOVEA_OK;
+  call->positions = schedule_positions(*call->options.schedule);
+  call->rotary.positions = &call->positions;
   return FOVEA_OK;
 }
 
 Status check_heads_data(void *memory, MultiHeadCall *call) {
+  if (call->options.schedule != nullptr) return check_scheduled_data(*call);
   const HeadTensors t = head_tensors(*call, memory);
   AttentionCall &attention = call->plan.call;
   attention.tensor[query_operand].data = t.query.data;
@@ -168,7 +146,7 @@ Status check_heads_rotary(void *memory, const MultiHeadCall &call) {
   RotaryArguments unused = {};
   FOVEA_CHECK(within("options.rotary", check_rotary(&call.rotary, &t.query, &t.query, &unused)));
   if (!call.needs_keys) return FOVEA_OK;
-  return within("options.rotary", check_rotary(&call.rotary, &t.new_key, &t.new_key, &unused));
+  return within("options.rotary", check_rotary(&call.rotary, &t.key, &t.key, &unused));
 }
 
 }  // namespace
@@ -184,7 +162,7 @@ Status check_multi_head(const Context *given, const fovea_mha_weights *weights, 
   call->weights = weights;
   FOVEA_CHECK(read_options(options, tensors, call));
   FOVEA_CHECK(read_tensors(tensors, call));
-  FOVEA_CHECK(check_cache(call));
+  FOVEA_CHECK(check_schedule_of(call));
   FOVEA_CHECK(check_mha_score(*call));
   return read_rotary(call);
 }

@@ -6,6 +6,8 @@ namespace {
 using Tensors = MultiHeadTensors;
 using Parameters = fovea_mha_parameters;
 using Rotary = fovea_rotary_options;
+using Attention = fovea_attention_options;
+using Options = fovea_mha_options;
 
 constexpr bool input = false, output = true;
 
@@ -29,6 +31,10 @@ constexpr MultiHeadOperandRow rows[] = {
     {"options.rotary.sections", &Rotary::sections, input},
     {"options.rotary.cosines", &Rotary::cosines, input},
     {"options.rotary.sines", &Rotary::sines, input},
+    {"options.attention.alibi_slopes", &Attention::alibi_slopes, input},  // with a schedule; else attention tells
+    {"options.attention.sinks", &Attention::sinks, input},
+    {"options.key_pages", &Options::key_pages, output},
+    {"options.value_pages", &Options::value_pages, output},
     {"out", &Tensors::out, output},
 };
 // clang-format on
@@ -40,9 +46,11 @@ constexpr size_t most_operands = std::size(rows) + operand_count;
 constexpr std::span<const MultiHeadOperandRow> multi_head_operand_rows = rows;
 
 TensorArgument MultiHeadOperandRow::tensor_of(const Tensors &tensors, const Parameters *parameters,
-                                              const Rotary &rotary) const {
+                                              const MultiHeadCall &call) const {
   if (const auto *argument = std::get_if<TensorArgument Tensors::*>(&source)) return tensors.**argument;
-  if (const auto *option = std::get_if<const fovea_tensor * Rotary::*>(&source)) return rotary.**option;
+  if (const auto *option = std::get_if<const fovea_tensor * Rotary::*>(&source)) return call.rotary.**option;
+  if (const auto *option = std::get_if<const fovea_tensor * Attention::*>(&source)) return call.attention.**option;
+  if (const auto *option = std::get_if<const fovea_tensor * Options::*>(&source)) return call.options.**option;
   if (parameters == nullptr) return nullptr;
   return parameters->**std::get_if<const fovea_tensor * Parameters::*>(&source);
 }
@@ -59,7 +67,7 @@ Status check_multi_head_overlaps(const MultiHeadTensors &tensors, const MultiHea
   }
   TensorArgument given[std::size(rows)];
   for (size_t n = 0; n < std::size(rows); ++n) {
-    given[n] = rows[n].tensor_of(tensors, call.parameters == nullptr ? nullptr : &parameters, call.rotary);
+    given[n] = rows[n].tensor_of(tensors, call.parameters == nullptr ? nullptr : &parameters, call);
     add(rows[n].name, given[n], rows[n].output);
   }
   const AttentionCall &attention = call.plan.call;

@@ -10,8 +10,10 @@
 namespace fovea {
 
 // Where a call has the tensor. Query and out have to be there, all others need not.
-using MultiHeadSource = std::variant<TensorArgument MultiHeadTensors::*, const fovea_tensor * fovea_mha_parameters::*,
-                                     const fovea_tensor * fovea_rotary_options::*>;
+using MultiHeadSource =
+    std::variant<TensorArgument MultiHeadTensors::*, const fovea_tensor * fovea_mha_parameters::*,
+                 const fovea_tensor * fovea_rotary_options::*, const fovea_tensor * fovea_attention_options::*,
+                 const fovea_tensor * fovea_mha_options::*>;
 
 struct MultiHeadOperandRow {
   const char *name;  // in messages
@@ -20,7 +22,7 @@ struct MultiHeadOperandRow {
 
   // parameters: null where weights were packed before, in memory of their own.
   TensorArgument tensor_of(const MultiHeadTensors &tensors, const fovea_mha_parameters *parameters,
-                           const fovea_rotary_options &rotary) const;
+                           const MultiHeadCall &call) const;
 };
 
 extern const std::span<const MultiHeadOperandRow> multi_head_operand_rows;

@@ -11,7 +11,7 @@ namespace {
 using PackedLinear = fovea_mha_weights::PackedLinear;
 
 // Inputs of bfloat16 stay so where the processor multiplies it: half the bytes, twice the rate. Those of float32 become
-// bfloat16 where that is allowed, but not on the way to a cache that keeps more.
+// bfloat16 where that is allowed. A schedule has been made for one type.
 Dtype between_steps(const MultiHeadCall &call) {
   const auto all_of = [&](Dtype dtype, Dtype other) {
     bool all = true;
@@ -19,9 +19,8 @@ Dtype between_steps(const MultiHeadCall &call) {
       all = all && (x->dtype == dtype || x->dtype == other);
     return all;
   };
-  const fovea_kv_cache *cache = call.options.cache;
-  const bool narrows =
-      call.medium && (cache == nullptr || cache->dtype == Dtype::bf16) && all_of(Dtype::f32, Dtype::bf16);
+  if (call.options.schedule != nullptr) return call.options.schedule->made.checked.query.dtype;
+  const bool narrows = call.medium && all_of(Dtype::f32, Dtype::bf16);
   const bool may = narrows || all_of(Dtype::bf16, Dtype::bf16);
   return may && multiplies_bfloat16(*call.weights->kernels) ? Dtype::bf16 : Dtype::f32;
 }
@@ -135,8 +134,15 @@ Status attention_options(const MultiHeadCall &call, fovea_attention_options *opt
   return FOVEA_OK;
 }
 
+Status plan_scheduled_heads(MultiHeadCall *call) {
+  call->attention_memory = call->layout.add<char>(static_cast<int64_t>(call->options.schedule->plan.workspace_size));
+  if (call->layout.fits()) return FOVEA_OK;
+  return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
+}
+
 // Everything else about attention itself, and its part of the workspace.
 Status plan_heads(MultiHeadCall *call) {
+  if (call->options.schedule != nullptr) return plan_scheduled_heads(call);
   const HeadTensors t = head_tensors(*call, nullptr);
   fovea_attention_options options = {};
   FOVEA_CHECK(within("options.attention", attention_options(*call, &options)));
@@ -154,18 +160,14 @@ HeadTensors head_tensors(const MultiHeadCall &call, void *memory) {
   const fovea_mha_weights &w = *call.weights;
   HeadTensors t = {};
   t.query = heads_of(call.query_rows, memory, call.query, w.heads, w.head_dim);
-  t.new_key = t.key = heads_of(call.key_rows, memory, call.key, w.kv_heads, w.key_dim);
-  t.new_value = t.value = heads_of(call.value_rows, memory, call.value, w.kv_heads, w.value_dim);
+  t.key = heads_of(call.key_rows, memory, call.key, w.kv_heads, w.key_dim);
+  t.value = heads_of(call.value_rows, memory, call.value, w.kv_heads, w.value_dim);
   t.out = heads_of(call.concat_rows, memory, call.query, w.heads, w.value_dim);
   if (w.out.inputs == 0) {
     t.out.data = call.out.data;
     t.out.dtype = static_cast<fovea_dtype>(call.out.dtype);
     t.out.strides[0] = call.out.batch_stride;
     t.out.strides[2] = call.out.row_stride;
-  }
-  if (call.options.cache != nullptr) {
-    t.key = cached_keys(*call.options.cache, 0, call.key_len);
-    t.value = cached_values(*call.options.cache, 0, call.key_len);
   }
   return t;
 }

@@ -7,7 +7,7 @@
 #include "ops/multi_head/check.hpp"
 #include "ops/positions/rotary.hpp"
 #include "ops/products/product.hpp"
-#include "ops/tensors/copy.hpp"
+#include "ops/tensors/lift.hpp"
 #include "runtime/workspace.hpp"
 
 namespace fovea {
@@ -22,25 +22,57 @@ void project(const MultiHeadCall &call, void *memory, const Projection &projecti
                .bias = projection.weight->bias});
 }
 
-// Turns queries and keys, and puts what is new into the cache, past its length and in its type: the only step that can
-// still fail is the first.
+// [1,H,L,D] as [L,H,D].
+fovea_tensor as_tokens(const fovea_tensor &heads) {
+  return {heads.data,
+          heads.dtype,
+          3,
+          {heads.shape[2], heads.shape[1], heads.shape[3]},
+          {heads.strides[2], heads.strides[1], heads.strides[3]}};
+}
+
+// Turns queries and keys, and puts what is new into pages: the only step that can still fail is the first.
 Status place_heads(const MultiHeadCall &call, const HeadTensors &t) {
-  fovea_kv_cache *cache = call.projects_keys ? call.options.cache : nullptr;
   if (call.options.rotary != nullptr) {
     const Status status = rotary(call.context, &t.query, &t.query, &call.rotary);
     FOVEA_CHECK(within("options.rotary", status));
   }
   if (!call.needs_keys) return FOVEA_OK;
-  const int64_t count = call.key.length;
-  const fovea_tensor to = cache == nullptr ? t.new_key : cached_keys(*cache, cache->length, count);
-  const bool narrows = to.dtype != t.new_key.dtype;  // once they are turned
   if (call.options.rotary != nullptr) {
-    const Status status = rotary(call.context, &t.new_key, narrows ? &t.new_key : &to, &call.rotary);
+    const Status status = rotary(call.context, &t.key, &t.key, &call.rotary);
     FOVEA_CHECK(within("options.rotary", status));
   }
-  if (cache != nullptr && (narrows || call.options.rotary == nullptr)) copy_rows(*call.context, t.new_key, to);
-  if (cache != nullptr) copy_rows(*call.context, t.new_value, cached_values(*cache, cache->length, count));
+  if (call.options.key_pages == nullptr) return FOVEA_OK;
+  const fovea_tensor key = as_tokens(t.key), value = as_tokens(t.value);
+  write_to_pages(*call.options.schedule, {&key, &value, call.options.key_pages, call.options.value_pages});
   return FOVEA_OK;
+}
+
+HeadRows head_rows(const fovea_tensor &heads) {
+  return {heads.data, head_strides(heads), static_cast<Dtype>(heads.dtype)};
+}
+
+void attend(const MultiHeadCall &call, const HeadTensors &t, void *memory) {
+  const fovea_schedule *schedule = call.options.schedule;
+  if (schedule == nullptr) return run_attention(call.plan.attention, call.plan.call, memory);
+  RaggedRows rows = {.query = head_rows(t.query),
+                     .key = head_rows(t.key),
+                     .value = head_rows(t.value),
+                     .out = t.out.data,
+                     .out_strides = head_strides(t.out)};
+  if (call.options.key_pages != nullptr) {
+    rows.key.data = call.options.key_pages->data;
+    rows.value.data = call.options.value_pages->data;
+  }
+  if (const fovea_tensor *slopes = call.attention.alibi_slopes) {
+    rows.alibi_slopes = static_cast<const float *>(slopes->data);
+    rows.alibi_stride = slopes->strides[0];
+  }
+  if (const fovea_tensor *sinks = call.attention.sinks) {
+    rows.sinks = static_cast<const float *>(sinks->data);
+    rows.sinks_stride = sinks->strides[0];
+  }
+  run_schedule_on(*schedule, rows, memory);
 }
 
 Status run(MultiHeadCall *call, const MultiHeadTensors &tensors) {
@@ -52,10 +84,10 @@ Status run(MultiHeadCall *call, const MultiHeadTensors &tensors) {
     const Projection &input = call->input[n];
     project(*call, memory, input, input.x, input.out.in(memory));
   }
-  FOVEA_CHECK(place_heads(*call, head_tensors(*call, memory)));
-  if (call->options.cache != nullptr) call->options.cache->length = call->key_len;
+  const HeadTensors heads = head_tensors(*call, memory);
+  FOVEA_CHECK(place_heads(*call, heads));
   if (!call->attends) return FOVEA_OK;
-  run_attention(call->plan.attention, call->plan.call, call->attention_memory.in(memory));
+  attend(*call, heads, call->attention_memory.in(memory));
   if (call->weights->out.inputs > 0) project(*call, memory, call->last, call->concat_rows.in(memory), call->out.data);
   return FOVEA_OK;
 }

@@ -39,15 +39,13 @@ struct Side {
 
 }  // namespace
 
-Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors) {
-  FOVEA_CHECK(expect_given(schedule, "schedule", "a schedule"));
-  FOVEA_CHECK(check_appended(*schedule, tensors));
-  const RaggedStep &step = schedule->step();
+void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tensors) {
+  const RaggedStep &step = schedule.step();
   const Side sides[] = {{tensors.key, tensors.key_pages}, {tensors.value, tensors.value_pages}};
   const int64_t row_elements = sides[0].heads * (sides[0].dim + sides[1].dim);
   const int64_t tokens_per_task = std::max<int64_t>(1, task_elements / std::max<int64_t>(1, row_elements));
-  const Context &context = *schedule->plan.context;
-  const int64_t size = schedule->made.pages.size;
+  const Context &context = *schedule.plan.context;
+  const int64_t size = schedule.made.pages.size;
   run_tasks(context, copying_workers(context, step.tokens * row_elements), ceil_div(step.tokens, tokens_per_task),
             [&](int, int64_t task) {
               const int64_t first = task * tokens_per_task;
@@ -63,6 +61,12 @@ Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &te
                   side.copy(*context.kernels->rowwise, token, sequence->pages[position / size], position % size);
               }
             });
+}
+
+Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors) {
+  FOVEA_CHECK(expect_given(schedule, "schedule", "a schedule"));
+  FOVEA_CHECK(check_appended(*schedule, tensors));
+  write_to_pages(*schedule, tensors);
   return FOVEA_OK;
 }
 

@@ -35,7 +35,8 @@ Status check_pages(const fovea_tensor *tensor, const char *name, const fovea_ten
   return FOVEA_OK;
 }
 
-// Each sequence has a place for its tokens, which no other one writes into.
+}  // namespace
+
 Status check_places(const RaggedStep &step) {
   for (int64_t s = 0; s < step.sequence_count; ++s) {
     const RaggedSequence &sequence = step.sequences[s];
@@ -51,7 +52,12 @@ Status check_places(const RaggedStep &step) {
               step.first_writer, step.second_writer, step.shared_page);
 }
 
-}  // namespace
+Status check_page_memory(const fovea_schedule &schedule, const fovea_tensor *key_pages,
+                         const fovea_tensor *value_pages) {
+  FOVEA_CHECK(check_pages(key_pages, "key_pages", schedule.made.call.tensor[key_operand]));
+  FOVEA_CHECK(check_pages(value_pages, "value_pages", schedule.made.call.tensor[value_operand]));
+  return check_overlaps({{"key_pages", key_pages}, {"value_pages", value_pages}}, {});
+}
 
 Status check_appended(const fovea_schedule &schedule, const AppendedTensors &tensors) {
   if (schedule.made.pages.size == 0) {
@@ -61,8 +67,7 @@ Status check_appended(const fovea_schedule &schedule, const AppendedTensors &ten
   const AttentionSizes &sizes = schedule.made.checked.sizes;
   FOVEA_CHECK(check_rows(tensors.key, "key", step.tokens, sizes.kv_heads, sizes.key_dim));
   FOVEA_CHECK(check_rows(tensors.value, "value", step.tokens, sizes.kv_heads, sizes.value_dim));
-  FOVEA_CHECK(check_pages(tensors.key_pages, "key_pages", schedule.made.call.tensor[key_operand]));
-  FOVEA_CHECK(check_pages(tensors.value_pages, "value_pages", schedule.made.call.tensor[value_operand]));
+  FOVEA_CHECK(check_page_memory(schedule, tensors.key_pages, tensors.value_pages));
   FOVEA_CHECK(check_overlaps({{"key_pages", tensors.key_pages}, {"value_pages", tensors.value_pages}},
                              {{"key", tensors.key}, {"value", tensors.value}}));
   return check_places(step);

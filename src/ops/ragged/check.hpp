@@ -21,6 +21,13 @@ namespace fovea {
 
 [[nodiscard]] Status check_share(const fovea_schedule &schedule, const RaggedShare &share);
 
+// Each sequence has a place for its tokens, which no other one writes into.
+[[nodiscard]] Status check_places(const RaggedStep &step);
+
+// Pages are those that the schedule was made with, in any memory.
+[[nodiscard]] Status check_page_memory(const fovea_schedule &schedule, const fovea_tensor *key_pages,
+                                       const fovea_tensor *value_pages);
+
 [[nodiscard]] Status check_appended(const fovea_schedule &schedule, const AppendedTensors &tensors);
 
 }  // namespace fovea

@@ -59,6 +59,25 @@ class Run {
         block_(align_to_line(workspace)),
         whole_(bound_problem(plan_, call, block_)) {}
 
+  // The same of rows that lie elsewhere.
+  Run(const fovea_schedule &schedule, const RaggedRows &rows, void *workspace)
+      : Run(schedule, schedule.call, workspace) {
+    whole_.query = rows.query;
+    if (schedule.made.pages.size == 0) {
+      whole_.key = rows.key;
+      whole_.value = rows.value;
+    }
+    whole_.key.data = rows.key.data;
+    whole_.value.data = rows.value.data;
+    whole_.outputs.out = rows.out;
+    whole_.outputs.out_strides = rows.out_strides;
+    whole_.outputs.log_sum_exp = nullptr;
+    whole_.logits.alibi_slopes = rows.alibi_slopes;
+    whole_.logits.alibi_stride = rows.alibi_stride;
+    whole_.logits.sinks = rows.sinks;
+    whole_.logits.sinks_stride = rows.sinks_stride;
+  }
+
   int64_t kv_heads() const { return whole_.sizes.kv_heads; }
 
   void pack(int64_t task) const {
@@ -185,6 +204,10 @@ Status run_schedule(const fovea_schedule *schedule, const fovea_attention_buffer
   }
   Run(*schedule, call, from_context.data()).all();
   return FOVEA_OK;
+}
+
+void run_schedule_on(const fovea_schedule &schedule, const RaggedRows &rows, void *workspace) {
+  if (schedule_tasks(schedule, attend_phase) > 0) Run(schedule, rows, workspace).all();
 }
 
 Status run_schedule_tasks(const fovea_schedule *schedule, const fovea_attention_buffers *buffers, void *workspace,

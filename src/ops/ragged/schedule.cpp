@@ -47,7 +47,7 @@ Status allocate_steps(fovea_schedule *schedule) {
   struct Parts {
     MemoryPart<RaggedSequence> sequences;
     MemoryPart<RaggedUnit> units, packs;
-    MemoryPart<int32_t> merges, page_ids;
+    MemoryPart<int32_t> merges, page_ids, positions;
   } parts[2];
   MemoryLayout layout;
   for (Parts &part : parts) {
@@ -56,6 +56,7 @@ Status allocate_steps(fovea_schedule *schedule) {
     part.packs = layout.add<RaggedUnit>(most.packs);
     part.merges = layout.add<int32_t>(limits.sequences);
     part.page_ids = layout.add<int32_t>(limits.page_ids);
+    part.positions = layout.add<int32_t>(limits.tokens);
   }
   const auto writer_step = layout.add<int64_t>(schedule->made.pages.count);
   const auto writer = layout.add<int64_t>(schedule->made.pages.count);
@@ -73,6 +74,7 @@ Status allocate_steps(fovea_schedule *schedule) {
     step.packs = parts[n].packs.in(memory);
     step.merges = parts[n].merges.in(memory);
     step.page_ids = parts[n].page_ids.in(memory);
+    step.positions = parts[n].positions.in(memory);
   }
   schedule->writer_step = writer_step.in(memory);
   schedule->writer = writer.in(memory);
@@ -139,6 +141,11 @@ Status set_schedule(fovea_schedule *schedule, const fovea_step *step) {
   schedule->plan = plan;
   schedule->now = 1 - schedule->now;
   return FOVEA_OK;
+}
+
+fovea_tensor schedule_positions(const fovea_schedule &schedule) {
+  const RaggedStep &step = schedule.step();
+  return contiguous_tensor(step.positions, FOVEA_I32, 1, &step.tokens);
 }
 
 size_t describe_schedule(const fovea_schedule &schedule, char *text, size_t size) {

@@ -76,6 +76,17 @@ void choose_kernels(fovea_schedule *schedule);
 [[nodiscard]] Status run_schedule(const fovea_schedule *schedule, const fovea_attention_buffers *buffers,
                                   void *workspace, size_t workspace_size);
 
+// Rows of a step as another operation has them, [token][head] of the types that the schedule was made with. What the score
+// function has beside them is the dot product's: nothing.
+struct RaggedRows {
+  HeadRows query, key, value;  // of pages the data alone
+  void *out;
+  HeadStrides out_strides;
+  const float *alibi_slopes = nullptr, *sinks = nullptr;
+  int64_t alibi_stride = 0, sinks_stride = 0;
+};
+void run_schedule_on(const fovea_schedule &schedule, const RaggedRows &rows, void *workspace);
+
 // One worker's share of a phase.
 struct RaggedShare {
   int64_t phase, begin, end, worker;
@@ -87,6 +98,9 @@ struct RaggedShare {
 int64_t schedule_phases(const fovea_schedule &schedule);
 int64_t schedule_tasks(const fovea_schedule &schedule, int64_t phase);
 
+// Of the present step's tokens, I32.
+fovea_tensor schedule_positions(const fovea_schedule &schedule);
+
 // As snprintf.
 size_t describe_schedule(const fovea_schedule &schedule, char *text, size_t size);
 
@@ -94,5 +108,7 @@ struct AppendedTensors {
   TensorArgument key, value, key_pages, value_pages;
 };
 [[nodiscard]] Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors);
+// What has been checked.
+void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tensors);
 
 }  // namespace fovea

@@ -28,9 +28,10 @@ struct RaggedStep {
   int64_t sequence_count = 0, tokens = 0, keys = 0;
   RaggedSequence *sequences = nullptr;
   int32_t *page_ids = nullptr;
-  RaggedUnit *units = nullptr;  // of attention
-  RaggedUnit *packs = nullptr;  // row_block: a block of keys
-  int32_t *merges = nullptr;    // sequences whose splits are merged
+  int32_t *positions = nullptr;  // of tokens
+  RaggedUnit *units = nullptr;   // of attention
+  RaggedUnit *packs = nullptr;   // row_block: a block of keys
+  int32_t *merges = nullptr;     // sequences whose splits are merged
   int64_t unit_count = 0, pack_count = 0, merge_count = 0;
   int64_t partial_rows = 0, packed_bytes = 0;
   bool has_many_rows = false;

@@ -219,17 +219,28 @@ Status read_queries(const RaggedLimits &limits, const fovea_step &step, RaggedSt
   return FOVEA_OK;
 }
 
+Status read_sequences(fovea_schedule *schedule, const fovea_step &step, RaggedStep *next) {
+  const RaggedCall &made = schedule->made;
+  FOVEA_CHECK(read_queries(made.limits, step, next));
+  next->first_writer = next->second_writer = next->shared_page = -1;
+  if (made.pages.size == 0) return read_packed_keys(made.limits, step, next);
+  return read_pages(schedule, step, next);
+}
+
 }  // namespace
 
 Status read_step(fovea_schedule *schedule, const fovea_step *given, RaggedStep *next) {
   FOVEA_CHECK(expect_given(given, "step", "the sequences of a step"));
   fovea_step step;
   FOVEA_CHECK(read_options("step", given, &step));
-  const RaggedCall &made = schedule->made;
-  FOVEA_CHECK(read_queries(made.limits, step, next));
-  next->first_writer = next->second_writer = next->shared_page = -1;
-  if (made.pages.size == 0) return read_packed_keys(made.limits, step, next);
-  return read_pages(schedule, step, next);
+  FOVEA_CHECK(read_sequences(schedule, step, next));
+  for (int64_t s = 0; s < next->sequence_count; ++s) {
+    const RaggedSequence &sequence = next->sequences[s];
+    const int64_t first = max_of(sequence.key_len - sequence.query_len, 0);
+    for (int64_t i = 0; i < sequence.query_len; ++i)
+      next->positions[sequence.query_start + i] = static_cast<int32_t>(first + i);
+  }
+  return FOVEA_OK;
 }
 
 }  // namespace fovea
