@@ -10,10 +10,11 @@ namespace fovea {
 struct Sequence {
   int64_t number = 0;
   bool open = false;
-  int64_t length = 0;          // positions, those given back included
-  int64_t first = 0;           // the first position that is kept
-  std::vector<int32_t> pages;  // that it holds: of the positions from first on, and of those before in the same page
-  int64_t last_step = 0;       // the last one that named it
+  int64_t length = 0;  // positions, those given back included
+  int64_t first = 0;   // the first position that is kept
+  std::vector<int32_t> pages =
+      {};                 // that it holds: of the positions from first on, and of those before in the same page
+  int64_t last_step = 0;  // the last one that named it
 };
 
 // A number is one more than its slot, plus a multiple of how many slots there are that is greater each time the slot is
