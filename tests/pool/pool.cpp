@@ -272,6 +272,36 @@ TEST_SUITE("kv pool") {
     CHECK(step(pool, {d}, {19}).page_ids == Pages{1, 3, 4, 8, 9});
   }
 
+  TEST_CASE("the lowest page that was given back, of thousands") {
+    constexpr int64_t count = 5000;
+    const KvPool pool = make_pool({.layers = 1, .kv_heads = 1, .positions = count, .page_size = 1, .sequences = count});
+    Random random(base_seed());
+    std::set<int64_t> given_back;
+    std::vector<int64_t> numbers, pages;
+    bool right = true;
+    int64_t most = 0;
+    for (int64_t n = 0; n < 8 * count; ++n) {
+      // Fills the pool, empties it, fills it again.
+      const bool opens = random.chance(n / count % 4 < 2 ? 0.9 : 0.1) ? numbers.size() < count : numbers.empty();
+      if (opens) {
+        const int64_t expected = given_back.empty() ? most++ : *given_back.begin();
+        given_back.erase(expected);
+        numbers.push_back(open_sequence(pool));
+        pages.push_back(expected);
+        right = step(pool, {numbers.back()}, {1}).page_ids == Pages{expected} && right;
+      } else {
+        const auto at = random.integer(0, static_cast<int64_t>(numbers.size()) - 1);
+        REQUIRE_OK(fovea_kv_pool_close(pool.get(), numbers[static_cast<size_t>(at)]));
+        given_back.insert(pages[static_cast<size_t>(at)]);
+        numbers.erase(numbers.begin() + at);
+        pages.erase(pages.begin() + at);
+      }
+    }
+    CHECK(right);
+    CHECK(most == count);
+    CHECK(free_pages(pool) == count - static_cast<int64_t>(numbers.size()));
+  }
+
   TEST_CASE("a page's size, where the pool chooses it") {
     const auto chosen = [](PoolSizes sizes) {
       sizes.page_size = 0;

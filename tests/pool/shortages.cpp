@@ -112,4 +112,25 @@ TEST_SUITE("pool shortages") {
     CHECK(!stop_failing());
     CHECK(right);
   }
+
+  TEST_CASE("a pool made for many sequences needs no memory for the first step of them, for copies, for closing them") {
+    if (skipped()) return;
+    const KvPool pool = make_pool({.positions = 400, .page_size = 16});
+    const int64_t longest = open_sequence(pool);
+    fill(pool, longest, 160, 1);  // the list of a step's pages is long enough
+    REQUIRE_OK(fovea_kv_pool_close(pool.get(), longest));
+    std::vector<int64_t> numbers = {open_sequence(pool)};
+    fill(pool, numbers[0], 5, 1);
+    while (numbers.size() < 8) numbers.push_back(fork_sequence(pool, numbers[0], 5));
+    const std::vector<int64_t> counts(8, 1);
+    const fovea_tensor sequences = vector_of(numbers), tokens = vector_of(counts);
+    fovea_step step;
+    fail_allocation_after(0, true);
+    bool right = fovea_kv_pool_step(nullptr, pool.get(), &sequences, &tokens, &step) == FOVEA_OK;
+    right = right && fovea_kv_pool_free_pages(pool.get()) == 25 - 8;
+    for (const int64_t number : numbers) right = fovea_kv_pool_close(pool.get(), number) == FOVEA_OK && right;
+    for (int64_t &number : numbers) right = fovea_kv_pool_open(pool.get(), &number) == FOVEA_OK && right;
+    CHECK(!stop_failing());
+    CHECK(right);
+  }
 }

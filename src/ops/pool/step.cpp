@@ -41,18 +41,16 @@ void make_room(size_t count, std::vector<T> *elements) {
   if (count > elements->capacity()) elements->reserve(std::max(count, 2 * elements->capacity()));
 }
 
-// Makes room in all lists: the only part that may fail once the pages are known to suffice. Until all of them have it,
-// the present step's tables stay where they are.
-void make_lists_grow(const fovea_kv_pool &pool, std::vector<int32_t> *page_ids) {
+// Makes room in all lists, the only part that may fail once the pages are known to suffice. That of the present step comes
+// last: it stays where it is until nothing can fail any more.
+void make_lists_grow(fovea_kv_pool *pool) {
   int64_t total = 0;
-  for (const Growth &growth : pool.step.growths) {
-    const int64_t count = pages_after(pool, growth);
+  for (const Growth &growth : pool->step.growths) {
+    const int64_t count = pages_after(*pool, growth);
     make_room(static_cast<size_t>(count), &growth.sequence->pages);
-    total += growth.sequence->first / pool.page_size + count;
+    total += growth.sequence->first / pool->page_size + count;
   }
-  const auto wanted = static_cast<size_t>(total);
-  const size_t room = pool.step.page_ids.capacity();
-  if (wanted > room) page_ids->reserve(std::max(wanted, 2 * room));
+  make_room(static_cast<size_t>(total), &pool->step.page_ids);
 }
 
 void grow(fovea_kv_pool *pool, const Growth &growth) {
@@ -61,7 +59,7 @@ void grow(fovea_kv_pool *pool, const Growth &growth) {
   const int64_t wanted = pages_after(*pool, growth);
   if (growth.copies) {
     const int32_t shared = pages.back();
-    pages.back() = pool->pages.take(pages.size() > 1 ? pages[pages.size() - 2] : -1);
+    pages.back() = pool->pages.take(-1);
     pool->pages.give_back(shared);
     pool->step.copies.push_back({shared, pages.back(), sequence->length % pool->page_size});
   }
@@ -148,9 +146,7 @@ Status step_kv_pool(const Context *given, fovea_kv_pool *pool, const TensorArgum
     needed += pages_after(*pool, growth) - static_cast<int64_t>(growth.sequence->pages.size());
   }
   FOVEA_CHECK(check_page_room(*pool, "the step", needed));
-  std::vector<int32_t> page_ids;
-  make_lists_grow(*pool, &page_ids);
-  if (page_ids.capacity() > 0) pool->step.page_ids.swap(page_ids);
+  make_lists_grow(pool);
   pool->step.copies.clear();
   for (const Growth &growth : pool->step.growths) grow(pool, growth);
   copy_pages(*context, *pool);
