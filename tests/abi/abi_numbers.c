@@ -129,6 +129,26 @@ OFFSET(fovea_prepared_keys_sizes, key_dim, 40);
 OFFSET(fovea_prepared_keys_sizes, dtype, 48);
 OFFSET(fovea_prepared_keys_sizes, reserved, 52);
 
+SIZE(fovea_kv_pool_sizes, 72);
+OFFSET(fovea_kv_pool_sizes, struct_size, 0);
+OFFSET(fovea_kv_pool_sizes, layers, 8);
+OFFSET(fovea_kv_pool_sizes, kv_heads, 16);
+OFFSET(fovea_kv_pool_sizes, head_dim, 24);
+OFFSET(fovea_kv_pool_sizes, value_dim, 32);
+OFFSET(fovea_kv_pool_sizes, positions, 40);
+OFFSET(fovea_kv_pool_sizes, page_size, 48);
+OFFSET(fovea_kv_pool_sizes, sequences, 56);
+OFFSET(fovea_kv_pool_sizes, key_dtype, 64);
+OFFSET(fovea_kv_pool_sizes, value_dtype, 68);
+
+SIZE(fovea_step, 48);
+OFFSET(fovea_step, struct_size, 0);
+OFFSET(fovea_step, query_starts, 8);
+OFFSET(fovea_step, key_starts, 16);
+OFFSET(fovea_step, key_lens, 24);
+OFFSET(fovea_step, page_ids, 32);
+OFFSET(fovea_step, page_starts, 40);
+
 SIZE(fovea_matmul_pack_options, 16);
 OFFSET(fovea_matmul_pack_options, struct_size, 0);
 OFFSET(fovea_matmul_pack_options, flags, 8);
