@@ -41,8 +41,8 @@ void make_room(size_t count, std::vector<T> *elements) {
   if (count > elements->capacity()) elements->reserve(std::max(count, 2 * elements->capacity()));
 }
 
-// Makes room in all lists, the only part that may fail once the pages are known to suffice. That of the present step comes
-// last: it stays where it is until nothing can fail any more.
+// Makes room in all lists, the only part that may fail once the pages are known to suffice. That of the present step
+// comes last: it stays where it is until nothing can fail any more.
 void make_lists_grow(fovea_kv_pool *pool) {
   int64_t total = 0;
   for (const Growth &growth : pool->step.growths) {
