@@ -24,9 +24,10 @@ constexpr const char *names[] = {"FOVEA_OK",
                                  "FOVEA_WORKSPACE_TOO_SMALL",
                                  "FOVEA_OUT_OF_MEMORY",
                                  "FOVEA_UNKNOWN_ISA",
-                                 "FOVEA_INTERNAL_ERROR"};
+                                 "FOVEA_INTERNAL_ERROR",
+                                 "FOVEA_POOL_EXHAUSTED"};
 constexpr int32_t name_count = sizeof names / sizeof names[0];
-static_assert(name_count == FOVEA_INTERNAL_ERROR + 1);
+static_assert(name_count == FOVEA_POOL_EXHAUSTED + 1);
 
 // Names that a caller gives stand in messages, and who reads those may be a terminal or a file of lines: what is not
 // printable ASCII becomes \n or \x1b.

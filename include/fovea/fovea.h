@@ -104,7 +104,8 @@ enum {
   FOVEA_WORKSPACE_TOO_SMALL = 10,
   FOVEA_OUT_OF_MEMORY = 11,
   FOVEA_UNKNOWN_ISA = 12,        /* FOVEA_ISA or max_isa names no instruction set this machine can run     */
-  FOVEA_INTERNAL_ERROR = 13      /* a defect in fovea; please report it                                    */
+  FOVEA_INTERNAL_ERROR = 13,     /* a defect in fovea; please report it                                    */
+  FOVEA_POOL_EXHAUSTED = 14      /* a pool has too few free pages, or no room for another sequence         */
 };
 
 /* The status's name, "FOVEA_BAD_SHAPE"; "FOVEA_UNKNOWN_STATUS" for a number that is none. Static storage. */

@@ -21,6 +21,7 @@ VALUE(FOVEA_WORKSPACE_TOO_SMALL, 10);
 VALUE(FOVEA_OUT_OF_MEMORY, 11);
 VALUE(FOVEA_UNKNOWN_ISA, 12);
 VALUE(FOVEA_INTERNAL_ERROR, 13);
+VALUE(FOVEA_POOL_EXHAUSTED, 14);
 
 SIZE(fovea_dtype, 4);
 VALUE(FOVEA_F32, 1);
@@ -127,6 +128,26 @@ OFFSET(fovea_prepared_keys_sizes, query_dim, 32);
 OFFSET(fovea_prepared_keys_sizes, key_dim, 40);
 OFFSET(fovea_prepared_keys_sizes, dtype, 48);
 OFFSET(fovea_prepared_keys_sizes, reserved, 52);
+
+SIZE(fovea_kv_pool_sizes, 72);
+OFFSET(fovea_kv_pool_sizes, struct_size, 0);
+OFFSET(fovea_kv_pool_sizes, layers, 8);
+OFFSET(fovea_kv_pool_sizes, kv_heads, 16);
+OFFSET(fovea_kv_pool_sizes, head_dim, 24);
+OFFSET(fovea_kv_pool_sizes, value_dim, 32);
+OFFSET(fovea_kv_pool_sizes, positions, 40);
+OFFSET(fovea_kv_pool_sizes, page_size, 48);
+OFFSET(fovea_kv_pool_sizes, sequences, 56);
+OFFSET(fovea_kv_pool_sizes, key_dtype, 64);
+OFFSET(fovea_kv_pool_sizes, value_dtype, 68);
+
+SIZE(fovea_step, 48);
+OFFSET(fovea_step, struct_size, 0);
+OFFSET(fovea_step, query_starts, 8);
+OFFSET(fovea_step, key_starts, 16);
+OFFSET(fovea_step, key_lens, 24);
+OFFSET(fovea_step, page_ids, 32);
+OFFSET(fovea_step, page_starts, 40);
 
 SIZE(fovea_matmul_pack_options, 16);
 OFFSET(fovea_matmul_pack_options, struct_size, 0);

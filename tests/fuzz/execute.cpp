@@ -345,7 +345,7 @@ class Execution {
   void check_status(bool failed) const {
     const fovea_status status = outcome_.result.status;
     const std::string shown = std::to_string(status) + ": " + (failed ? fovea_last_error() : "");
-    if (status < 0 || status >= FOVEA_INTERNAL_ERROR) wrong("status " + shown);
+    if (status < 0 || status == FOVEA_INTERNAL_ERROR || status > FOVEA_POOL_EXHAUSTED) wrong("status " + shown);
     if (!failed && frame_.must_fail) wrong("what has to be refused is not");
     if (!failed) return;
     const char *message = fovea_last_error();

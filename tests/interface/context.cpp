@@ -239,7 +239,7 @@ TEST_SUITE("context") {
     CHECK(fovea_status_name(FOVEA_OVERLAP) == fovea_status_name(FOVEA_OVERLAP));
     const std::string overlap = fovea_status_name(FOVEA_OVERLAP);
     const char *const first = fovea_status_name(FOVEA_OVERLAP), *const set = fovea_isa_available(0);
-    for (int32_t status = 0; status < 14; ++status) static_cast<void>(fovea_status_name(status));
+    for (int32_t status = 0; status < 15; ++status) static_cast<void>(fovea_status_name(status));
     CHECK_EQ(std::string(first), overlap);
     for (int32_t n = 0; n < 4; ++n) static_cast<void>(fovea_isa_available(n));
     CHECK_EQ(std::string(set), "base");
@@ -308,9 +308,10 @@ TEST_SUITE("context") {
                            "FOVEA_WORKSPACE_TOO_SMALL",
                            "FOVEA_OUT_OF_MEMORY",
                            "FOVEA_UNKNOWN_ISA",
-                           "FOVEA_INTERNAL_ERROR"};
-    for (int32_t status = 0; status < 14; ++status) CHECK_EQ(std::string(fovea_status_name(status)), names[status]);
-    for (int32_t status : {-1, 14, INT32_MAX, INT32_MIN}) {
+                           "FOVEA_INTERNAL_ERROR",
+                           "FOVEA_POOL_EXHAUSTED"};
+    for (int32_t status = 0; status < 15; ++status) CHECK_EQ(std::string(fovea_status_name(status)), names[status]);
+    for (int32_t status : {-1, 15, INT32_MAX, INT32_MIN}) {
       CHECK_EQ(std::string(fovea_status_name(status)), "FOVEA_UNKNOWN_STATUS");
     }
   }

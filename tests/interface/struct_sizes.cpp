@@ -232,6 +232,13 @@ TEST_SUITE("errors") {
       fovea_kv_cache_destroy(cache);
       return status;
     });
+    const fovea_kv_pool_sizes pool_sizes = {sizeof pool_sizes, 1, 1, 2, 2, 4, 2, 1, FOVEA_F32, FOVEA_F32};
+    check_sizes<fovea_kv_pool_sizes>("sizes", pool_sizes, [](const fovea_kv_pool_sizes *given) {
+      fovea_kv_pool *pool = nullptr;
+      const fovea_status status = fovea_kv_pool_create(given, &pool);
+      fovea_kv_pool_destroy(pool);
+      return status;
+    });
     const Small t;
     auto parameters = sized<fovea_mha_parameters>();
     parameters.heads = 1;

@@ -10,101 +10,25 @@
 //       60      4  CRC-32C of the 60 bytes before it and all bytes after it
 //       64         keys [batch][kv_heads][length][head_dim], then values [batch][kv_heads][length][value_dim], of that
 //                  type
-//
-// CRC-32C (Castagnoli, Bräuer and Herrmann 1993), as iSCSI and ext4 use it: it finds every error within 32 consecutive
-// bits, is defined by a number and a test vector, and sixteen tables take sixteen bytes a step (Kounavis and Berry 2008).
-// It guards against accidents; bytes made to deceive are caught by checking every field before it is used.
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cinttypes>
 #include <cstring>
 
 #include "ops/cache/kv_cache.hpp"
 #include "ops/tensors/check.hpp"
+#include "ops/tensors/saved_bytes.hpp"
 
 namespace fovea {
 namespace {
 
 constexpr unsigned char magic[8] = {0x89, 'f', 'o', 'v', 'e', 'a', 'k', 'v'};
 constexpr uint32_t version = 1;
-constexpr size_t checksum_at = 60;
-constexpr size_t header_size = 64;
 
 struct Header {
   uint32_t version, reserved, checksum;
   int64_t length;
   fovea_kv_cache_sizes sizes;
 };
-
-template <class Unsigned>
-Unsigned get_number(const unsigned char *bytes) {
-  Unsigned number = 0;
-  for (size_t n = 0; n < sizeof number; ++n) number |= static_cast<Unsigned>(bytes[n]) << (8 * n);
-  return number;
-}
-
-template <class Unsigned>
-void put_number(Unsigned number, unsigned char *bytes) {
-  for (size_t n = 0; n < sizeof number; ++n) bytes[n] = static_cast<unsigned char>(number >> (8 * n));
-}
-
-constexpr size_t step = 16;
-
-// table[k][byte]: the remainder of that byte followed by k bytes of zeros.
-constexpr std::array<std::array<uint32_t, 256>, step> make_tables() {
-  constexpr uint32_t polynomial = 0x82f63b78;  // 0x1edc6f41 with its bits reversed
-  std::array<std::array<uint32_t, 256>, step> table{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t remainder = byte;
-    for (int bit = 0; bit < 8; ++bit) remainder = remainder >> 1 ^ (remainder & 1 ? polynomial : 0);
-    table[0][byte] = remainder;
-  }
-  for (size_t k = 1; k < step; ++k) {
-    for (size_t byte = 0; byte < 256; ++byte) {
-      table[k][byte] = table[k - 1][byte] >> 8 ^ table[0][table[k - 1][byte] & 255];
-    }
-  }
-  return table;
-}
-
-class Crc32c {
- public:
-  void add(const unsigned char *bytes, size_t size) {
-    static constexpr auto table = make_tables();
-    for (; size >= step; bytes += step, size -= step) {
-      // The remainder goes into the first four bytes alone: what the others give does not wait for it.
-      const uint64_t first = get_number<uint64_t>(bytes) ^ remainder_;
-      const uint64_t last = get_number<uint64_t>(bytes + 8);
-      uint32_t next = 0;
-      for (size_t n = 8; n-- > 0;) next ^= table[7 - n][last >> (8 * n) & 255];
-      for (size_t n = 8; n-- > 0;) next ^= table[15 - n][first >> (8 * n) & 255];
-      remainder_ = next;
-    }
-    for (; size > 0; ++bytes, --size) remainder_ = remainder_ >> 8 ^ table[0][(remainder_ ^ *bytes) & 255];
-  }
-  uint32_t value() const { return ~remainder_; }
-
- private:
-  uint32_t remainder_ = 0xffffffff;
-};
-
-uint32_t checksum_of(const unsigned char *bytes, size_t size) {
-  Crc32c crc;
-  crc.add(bytes, checksum_at);
-  crc.add(bytes + header_size, size - header_size);
-  return crc.value();
-}
-
-// `size` bytes of elements, from memory to what is saved or back: little-endian in the latter.
-void copy_elements(const void *from, size_t size, Dtype dtype, void *to) {
-  std::memcpy(to, from, size);
-  if constexpr (std::endian::native == std::endian::big) {
-    const size_t element = dtype_size(dtype);
-    auto *bytes = static_cast<unsigned char *>(to);
-    for (size_t at = 0; at < size; at += element) std::reverse(bytes + at, bytes + at + element);
-  }
-}
 
 // Calls visit(elements, bytes) for the runs of a cache, in the order in which they are saved.
 template <class Visit>
@@ -123,7 +47,7 @@ bool total_size(const fovea_kv_cache_sizes &sizes, int64_t length, int64_t *size
   return checked_multiply(sizes.batch, sizes.kv_heads, size) && checked_multiply(*size, length, size) &&
          checked_multiply(*size, sizes.head_dim + sizes.value_dim, size) &&
          checked_multiply(*size, static_cast<int64_t>(dtype_size(static_cast<Dtype>(sizes.dtype))), size) &&
-         checked_add(*size, header_size, size);
+         checked_add(*size, saved_header_size, size);
 }
 
 fovea_kv_cache_sizes sizes_of(const fovea_kv_cache &cache) {
@@ -155,7 +79,7 @@ Header get_header(const unsigned char *bytes) {
   const auto word_at = [&](size_t at) { return get_number<uint32_t>(bytes + at); };
   return {.version = word_at(8),
           .reserved = word_at(56),
-          .checksum = word_at(checksum_at),
+          .checksum = word_at(saved_checksum_at),
           .length = long_at(40),
           .sizes = {.struct_size = sizeof(fovea_kv_cache_sizes),
                     .batch = long_at(16),
@@ -193,8 +117,8 @@ Status check_header(const Header &header, size_t size) {
 }
 
 Status check_bytes(const unsigned char *bytes, size_t size, Header *header) {
-  if (size < header_size) {
-    return fail(FOVEA_BAD_VALUE, "size is %zu, expected at least %zu, a header", size, header_size);
+  if (size < saved_header_size) {
+    return fail(FOVEA_BAD_VALUE, "size is %zu, expected at least %zu, a header", size, saved_header_size);
   }
   if (std::memcmp(bytes, magic, sizeof magic) != 0) {
     return fail(FOVEA_BAD_VALUE, "bytes at %p do not begin as a saved cache does, expected 0x89 and \"foveakv\"",
@@ -202,7 +126,7 @@ Status check_bytes(const unsigned char *bytes, size_t size, Header *header) {
   }
   *header = get_header(bytes);
   FOVEA_CHECK(check_header(*header, size));
-  const uint32_t checksum = checksum_of(bytes, size);
+  const uint32_t checksum = saved_checksum(bytes, size);
   if (checksum == header->checksum) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE, "bytes have the checksum 0x%08" PRIx32 ", expected 0x%08" PRIx32 ": they were altered",
               checksum, header->checksum);
@@ -223,12 +147,12 @@ Status save_kv_cache(const fovea_kv_cache *cache, void *bytes, size_t size) {
   if (size < needed) return fail(FOVEA_WORKSPACE_TOO_SMALL, "size is %zu, expected at least %zu", size, needed);
   auto *begin = static_cast<unsigned char *>(bytes);
   put_header(*cache, begin);
-  unsigned char *at = begin + header_size;
+  unsigned char *at = begin + saved_header_size;
   for_each_run(*cache, [&](const void *elements, size_t run) {
-    copy_elements(elements, run, cache->dtype, at);
+    copy_saved_elements(elements, run, cache->dtype, at);
     at += run;
   });
-  put_number(checksum_of(begin, needed), begin + checksum_at);
+  put_number(saved_checksum(begin, needed), begin + saved_checksum_at);
   return FOVEA_OK;
 }
 
@@ -246,9 +170,9 @@ Status restore_kv_cache(const void *bytes, size_t size, int64_t capacity, fovea_
   fovea_kv_cache *made = nullptr;
   FOVEA_CHECK(create_kv_cache(&header.sizes, &made));
   made->length = header.length;
-  const unsigned char *at = begin + header_size;
+  const unsigned char *at = begin + saved_header_size;
   for_each_run(*made, [&](void *elements, size_t run) {
-    copy_elements(at, run, made->dtype, elements);
+    copy_saved_elements(at, run, made->dtype, elements);
     at += run;
   });
   *cache = made;

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "ops/multi_head/weights_check.hpp"
-#include "runtime/weight_memory.hpp"
+#include "runtime/large_memory.hpp"
 
 fovea_mha_weights::~fovea_mha_weights() { std::free(memory); }
 
@@ -49,7 +49,7 @@ Parts lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
 }
 
 Status allocate(const Parts &parts, fovea_mha_weights *weights) {
-  weights->memory = allocate_weights(weights->size);
+  weights->memory = allocate_large(weights->size);
   if (weights->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", weights->size);
   PackedLinear *packed[] = {&weights->query, &weights->key, &weights->value, &weights->out};
   for (int i = 0; i < 4; ++i) {

@@ -10,7 +10,7 @@
 #include "ops/products/check.hpp"
 #include "ops/products/linear.hpp"
 #include "ops/products/row_copies.hpp"
-#include "runtime/weight_memory.hpp"
+#include "runtime/large_memory.hpp"
 #include "runtime/workspace.hpp"
 
 fovea_packed_matrix::~fovea_packed_matrix() { std::free(memory); }
@@ -198,7 +198,7 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   made->dtype = b.panel_dtype();
   made->medium = medium;
   made->size = layout.size();
-  made->memory = allocate_weights(made->size);
+  made->memory = allocate_large(made->size);
   if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
   made->panels = panels.in(made->memory);
   pack_panels(*context, matrix_kernels(*context->kernels, b.dtype), b, from.matrix->data, made->panels);

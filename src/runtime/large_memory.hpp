@@ -1,4 +1,4 @@
-// Memory for packed weights: read in full again and again, front to back.
+// Memory for what is large and read again and again: packed weights, and keys and values in pages.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,10 @@
 
 namespace fovea {
 
-// Cache-line aligned, to be given to std::free; null when there is none. For two megabytes or more, huge pages are asked
-// for: from pages of 4 kB one core read 4096 x 4096 weights at 16 GB/s instead of 27 (Zen 4, virtual machine).
-inline void *allocate_weights(size_t size) {
+// Cache-line aligned, to be given to std::free; null when there is none. The system gives it at the first touch. For
+// two megabytes or more, huge pages are asked for: from pages of 4 kB one core read 4096 x 4096 weights at 16 GB/s
+// instead of 27 (Zen 4, virtual machine).
+inline void *allocate_large(size_t size) {
   constexpr size_t huge_page = size_t{1} << 21;
   void *memory = nullptr;
   if (posix_memalign(&memory, size < huge_page ? cache_line : huge_page, size == 0 ? cache_line : size) != 0) {
