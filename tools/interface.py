@@ -30,7 +30,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["fovea.h", "scores.h", "layers.h"]
+HEADERS = ["fovea.h", "scores.h", "serving.h", "layers.h"]
 OUTPUT = ROOT / "capi" / "bindings" / "interface.json"
 SIZES = {"char": 1, "uint8_t": 1, "int32_t": 4, "uint32_t": 4, "float": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8}
 COMMENT = re.compile(r"/\*.*?\*/", re.S)

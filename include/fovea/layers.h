@@ -1,5 +1,5 @@
 /* fovea: what transformer layers are made of besides attention itself: positions, linear layers,
- * normalisation, key/value caches, multi-head attention. Part of fovea.h, whose conventions hold here too; include that.
+ * normalisation, multi-head attention. Part of fovea.h, whose conventions hold here too; include that.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -251,67 +251,6 @@ typedef struct fovea_rms_norm_options {
  * be NULL. */
 FOVEA_API fovea_status fovea_rms_norm(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
                                       const fovea_rms_norm_options *options);
-
-/* ---- key/value cache ----------------------------------------------------------------------------------------------- */
-
-/* The keys and values of B sequences of one length, in memory of its own, as the kernel reads them: [B,Hkv,capacity,D], of
- * one element type: in 16 bits they take half the memory. A decoder appends to it at every step and attends to all it
- * holds. One call at a time may change a cache, and none may use it meanwhile; any number may attend at once. */
-typedef struct fovea_kv_cache fovea_kv_cache;
-
-typedef struct fovea_kv_cache_sizes {
-  size_t struct_size;
-  int64_t batch;     /* B, 0 to 2^30                                   */
-  int64_t kv_heads;  /* Hkv, 1 to 2^30                                 */
-  int64_t capacity;  /* positions, 0 to 2^30                           */
-  int64_t head_dim;  /* D, 1 to 1024                                   */
-  int64_t value_dim; /* Dv, 1 to 1024; 0: head_dim                     */
-  fovea_dtype dtype; /* FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32 */
-  int32_t reserved;  /* 0                                              */
-} fovea_kv_cache_sizes;
-
-/* An empty cache. Where the system gives memory at its first use, positions that were never filled take none. */
-FOVEA_API fovea_status fovea_kv_cache_create(const fovea_kv_cache_sizes *sizes, fovea_kv_cache **cache);
-
-/* NULL is allowed. No call may still be using it. */
-FOVEA_API void fovea_kv_cache_destroy(fovea_kv_cache *cache);
-
-/* Appends key [B,Hkv,n,D] and value [B,Hkv,n,Dv], both of one rank ([B,n,D], [n,D] as in fovea_sdpa), to every sequence.
- * Each is F32, F16 or BF16, whatever the cache's type: kept bit by bit where that is its own, else rounded once, to nearest,
- * ties to even, past the largest number to infinity. Past the capacity: FOVEA_BAD_SHAPE, and the cache is as before. */
-FOVEA_API fovea_status fovea_kv_cache_append(const fovea_context *context, fovea_kv_cache *cache,
-                                             const fovea_tensor *key, const fovea_tensor *value);
-
-/* fovea_attention over all that the cache holds: K = fovea_kv_cache_length(cache). query [B,H,Q,D], out [B,H,Q,Dv] (or of
- * rank 3, 2 as in fovea_sdpa), F32, F16 or BF16 whatever the cache's type. With FOVEA_CAUSAL the last query faces the last
- * key, which is what a decoder wants. score NULL: the scaled dot product; one that projects keys projects all of them in
- * every call (see fovea_prepared_keys for once). */
-FOVEA_API fovea_status fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_cache *cache,
-                                             const fovea_score *score, const fovea_tensor *query,
-                                             const fovea_tensor *out, const fovea_attention_options *options);
-
-/* Forgets the positions from `length` on; length in [0, present length]. */
-FOVEA_API fovea_status fovea_kv_cache_truncate(fovea_kv_cache *cache, int64_t length);
-
-/* Sequence b becomes a copy of what was sequence source[b]: beam search. source I32 or I64 [B], any stride, each in
- * [0, B); any of them may come more than once. In place: only sequences that change are written, and scratch memory is
- * 20 bytes for each sequence. */
-FOVEA_API fovea_status fovea_kv_cache_reorder(const fovea_context *context, fovea_kv_cache *cache,
-                                              const fovea_tensor *source);
-
-/* Positions held; bytes held. 0 for NULL. */
-FOVEA_API int64_t fovea_kv_cache_length(const fovea_kv_cache *cache);
-FOVEA_API size_t fovea_kv_cache_size(const fovea_kv_cache *cache);
-
-/* What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the type, the
- * sizes and a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save
- * writes exactly fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is
- * FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved
- * with), though never of fewer than it holds, and of the type that was saved; `size` is what save wrote. Bytes that are
- * cut off, altered or of another version are FOVEA_BAD_VALUE. */
-FOVEA_API size_t fovea_kv_cache_saved_size(const fovea_kv_cache *cache);
-FOVEA_API fovea_status fovea_kv_cache_save(const fovea_kv_cache *cache, void *bytes, size_t size);
-FOVEA_API fovea_status fovea_kv_cache_restore(const void *bytes, size_t size, int64_t capacity, fovea_kv_cache **cache);
 
 /* ---- multi-head attention ------------------------------------------------------------------------------------------ */
 
