@@ -63,6 +63,14 @@ fovea_tensor fovea_kv_pool_values(const fovea_kv_pool *pool, int64_t layer) {
   return value_of([&] { return layer_values(pool, layer); }, contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
 }
 
+fovea_tensor fovea_kv_pool_key_scales(const fovea_kv_pool *pool, int64_t layer) {
+  return value_of([&] { return layer_key_scales(pool, layer); }, contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
+}
+
+fovea_tensor fovea_kv_pool_value_scales(const fovea_kv_pool *pool, int64_t layer) {
+  return value_of([&] { return layer_value_scales(pool, layer); }, contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
+}
+
 int64_t fovea_kv_pool_length(const fovea_kv_pool *pool, int64_t sequence) {
   return value_of([&] { return sequence_length(pool, sequence); }, int64_t{-1});
 }

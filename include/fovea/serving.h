@@ -62,6 +62,10 @@ typedef struct fovea_step {
                                      * before a window's first key any may stand for those that have been given back         */
   const fovea_tensor *page_starts;  /* [S+1], from 0, never falling: sequence s has the page ids from page_starts[s] to      *
                                      * page_starts[s+1] - 1; NULL: page_ids has a row for each                               */
+  const fovea_tensor *tree;         /* [T], I64: draft tokens. Bit j of a token's number: it attends the sequence's token j   *
+                                     * of this step, whose key stands at key_len - (its tokens) + j; of the keys before, all.  *
+                                     * 0 for every token of a sequence: as without. Of up to 64 tokens each; not with windows, *
+                                     * ALiBi or leave-one-out. NULL: none                                                     */
 } fovea_step;
 
 /* Sets a step: checks it, copies it, and cuts it into tasks. Nothing is allocated. On an error, which names the sequence and
@@ -98,15 +102,25 @@ FOVEA_API fovea_status fovea_schedule_run_tasks(const fovea_schedule *schedule, 
                                                 void *workspace, size_t workspace_size, int64_t phase, int64_t begin,
                                                 int64_t end, int64_t worker);
 
+typedef struct fovea_append_options {
+  size_t struct_size;
+  const struct fovea_rotary_options *rotary; /* turns keys on the way, as fovea_rotary does: at fovea_schedule_positions    *
+                                              * (and offset 0), unless positions or cosines of rows are given. NULL: none  */
+  const fovea_tensor *key_scales;            /* output: the scales of I8 key_pages, as the schedule was made with; else    *
+                                              * NULL                                                                       */
+  const fovea_tensor *value_scales;          /* likewise of value_pages                                                    */
+} fovea_append_options;
+
 /* Writes one layer's new keys and values into its pages: token i of a sequence goes to position
  * key_len - (its tokens) + i.
  *   key F [T,Hkv,D], value F [T,Hkv,Dv]: the step's tokens, T at least as many
- *   key_pages, value_pages: the layer's pages, as the schedule was made with, of any F types
- * Kept bit by bit where the types are the same, else rounded once, to nearest, ties to even. A sequence must have as many keys
- * as tokens, and two sequences must not write into one page: FOVEA_BAD_VALUE. */
+ *   key_pages, value_pages: the layer's pages, as the schedule was made with
+ * Kept bit by bit where the types are the same, rounded once to another F type, to nearest, ties to even; and to I8 as
+ * fovea_quantize does. A sequence must have as many keys as tokens, and two sequences must not write into one page:
+ * FOVEA_BAD_VALUE. options may be NULL. Scratch memory, for keys that are turned, comes from the context. */
 FOVEA_API fovea_status fovea_schedule_append(const fovea_schedule *schedule, const fovea_tensor *key,
                                              const fovea_tensor *value, const fovea_tensor *key_pages,
-                                             const fovea_tensor *value_pages);
+                                             const fovea_tensor *value_pages, const fovea_append_options *options);
 
 /* ---- key/value pools ----------------------------------------------------------------------------------------------- */
 
@@ -124,8 +138,10 @@ typedef struct fovea_kv_pool_sizes {
   int64_t positions;       /* room for so many of all sequences together, 1 to 2^30; rounded up to whole pages        */
   int64_t page_size;       /* positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more */
   int64_t sequences;       /* most that are open at once, 1 to 2^20                                                   */
-  fovea_dtype key_dtype;   /* FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32                                        */
+  fovea_dtype key_dtype;   /* FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32                              */
   fovea_dtype value_dtype; /* likewise; 0: key_dtype                                                                  */
+  int64_t scale_group;     /* features that share a scale, of I8: a multiple of 16 that divides head_dim and          *
+                            * value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8              */
 } fovea_kv_pool_sizes;
 
 /* An empty pool. Where the system gives memory at its first use, pages that were never filled take none. */
@@ -161,6 +177,10 @@ FOVEA_API fovea_status fovea_kv_pool_step(const fovea_context *context, fovea_kv
  * NULL: a tensor of rank -1. */
 FOVEA_API fovea_tensor fovea_kv_pool_keys(const fovea_kv_pool *pool, int64_t layer);
 FOVEA_API fovea_tensor fovea_kv_pool_values(const fovea_kv_pool *pool, int64_t layer);
+
+/* The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]. Of another type: a tensor of rank -1. */
+FOVEA_API fovea_tensor fovea_kv_pool_key_scales(const fovea_kv_pool *pool, int64_t layer);
+FOVEA_API fovea_tensor fovea_kv_pool_value_scales(const fovea_kv_pool *pool, int64_t layer);
 
 /* Positions of a sequence, the dropped ones included; -1 for what is none. */
 FOVEA_API int64_t fovea_kv_pool_length(const fovea_kv_pool *pool, int64_t sequence);

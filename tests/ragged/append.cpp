@@ -98,7 +98,7 @@ TEST_SUITE("ragged append") {
             const RaggedRows key(new_rows(sequences, &AttentionProblem::key, tokens, size % 3), given);
             const RaggedRows value(new_rows(sequences, &AttentionProblem::value, tokens, size % 2), given);
             const fovea_tensor k = key.view(), v = value.view(), k_pages = step.keys(), v_pages = step.values();
-            REQUIRE_OK(fovea_schedule_append(schedule.get(), &k, &v, &k_pages, &v_pages));
+            REQUIRE_OK(fovea_schedule_append(schedule.get(), &k, &v, &k_pages, &v_pages, nullptr));
             const auto expect = [&](const std::vector<float> &before, const std::vector<float> &now) {
               for (size_t n = 0; n < before.size(); ++n) {
                 if (std::isnan(before[n])) {
@@ -134,7 +134,7 @@ TEST_SUITE("ragged append") {
     const auto refuse = [&](fovea_status status, std::initializer_list<std::string> words, auto spoil) {
       Call call = {key.view(), value.view(), step.keys(), step.values()};
       spoil(call);
-      check_refusal(fovea_schedule_append(schedule.get(), &call.key, &call.value, &call.key_pages, &call.value_pages),
+      check_refusal(fovea_schedule_append(schedule.get(), &call.key, &call.value, &call.key_pages, &call.value_pages, nullptr),
                     status, words);
       CHECK(std::memcmp(before.data(), numbers(step.keys()).data(), before.size() * sizeof(float)) == 0);
     };
@@ -150,7 +150,7 @@ TEST_SUITE("ragged append") {
     refuse(FOVEA_NULL_POINTER, {"key_pages"}, [](Call &call) { call.key_pages.data = nullptr; });
     refuse(FOVEA_OVERLAP, {"key_pages", "value_pages"},
            [](Call &call) { call.value_pages.data = call.key_pages.data; });
-    check_refusal(fovea_schedule_append(nullptr, nullptr, nullptr, nullptr, nullptr), FOVEA_NULL_POINTER, {"schedule"});
+    check_refusal(fovea_schedule_append(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), FOVEA_NULL_POINTER, {"schedule"});
   }
 
   TEST_CASE("two sequences must not write into one page, and each needs as many keys as tokens") {
@@ -161,7 +161,7 @@ TEST_SUITE("ragged append") {
     const RaggedRows key(new_rows(sequences, &AttentionProblem::key, 2, 0), FOVEA_F32);
     const RaggedRows value(new_rows(sequences, &AttentionProblem::value, 2, 0), FOVEA_F32);
     const fovea_tensor k = key.view(), v = value.view(), k_pages = step.keys(), v_pages = step.values();
-    const auto append = [&] { return fovea_schedule_append(schedule.get(), &k, &v, &k_pages, &v_pages); };
+    const auto append = [&] { return fovea_schedule_append(schedule.get(), &k, &v, &k_pages, &v_pages, nullptr); };
     const auto set = [&](const std::vector<int64_t> &ids, const std::vector<int64_t> &lens) {
       const Integers table({2, 2}, ids, false), key_lens({2}, lens, false);
       fovea_step changed = step.step();

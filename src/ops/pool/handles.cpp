@@ -108,6 +108,9 @@ fovea_tensor layer_values(const fovea_kv_pool *pool, int64_t layer) {
   return has_layer(pool, layer) ? pool_values(*pool, layer) : no_tensor();
 }
 
+fovea_tensor layer_key_scales(const fovea_kv_pool *, int64_t) { return no_tensor(); }
+fovea_tensor layer_value_scales(const fovea_kv_pool *, int64_t) { return no_tensor(); }
+
 int64_t free_pages(const fovea_kv_pool *pool) { return pool == nullptr ? 0 : pool->pages.free(); }
 
 size_t kv_pool_size(const fovea_kv_pool *pool) {

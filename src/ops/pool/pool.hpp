@@ -83,6 +83,9 @@ void destroy_kv_pool(fovea_kv_pool *pool);
 // Of rank -1 for a layer that is none, or no pool.
 fovea_tensor layer_keys(const fovea_kv_pool *pool, int64_t layer);
 fovea_tensor layer_values(const fovea_kv_pool *pool, int64_t layer);
+// Likewise where there are no scales.
+fovea_tensor layer_key_scales(const fovea_kv_pool *pool, int64_t layer);
+fovea_tensor layer_value_scales(const fovea_kv_pool *pool, int64_t layer);
 
 // -1 for what is no sequence, or no pool.
 int64_t sequence_length(const fovea_kv_pool *pool, int64_t sequence);

@@ -130,7 +130,8 @@ fovea_step describe_step(fovea_kv_pool *pool) {
           .key_starts = nullptr,
           .key_lens = &tables.tensors[1],
           .page_ids = &tables.tensors[2],
-          .page_starts = &tables.tensors[3]};
+          .page_starts = &tables.tensors[3],
+          .tree = nullptr};
 }
 
 }  // namespace

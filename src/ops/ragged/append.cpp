@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "ops/positions/rotary.hpp"
 #include "ops/ragged/check.hpp"
 #include "ops/tensors/copy.hpp"
-#include "ops/tensors/overlap.hpp"
+#include "ops/tensors/lift.hpp"
 #include "runtime/parallel.hpp"
+#include "runtime/workspace.hpp"
 
 namespace fovea {
 namespace {
@@ -63,9 +65,46 @@ void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tenso
             });
 }
 
-Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors) {
+namespace {
+
+// [T,H,D] as [1,H,T,D].
+fovea_tensor heads_of_tokens(const fovea_tensor &rows) { return lift(rows, {2, 1, 3}); }
+
+// New keys turned in memory of their own, as float32.
+Status append_turned(const fovea_schedule &schedule, const AppendedTensors &tensors,
+                     const fovea_append_options &options) {
+  fovea_rotary_options rotary_options;
+  FOVEA_CHECK(within("options.rotary", read_options("options", options.rotary, &rotary_options)));
+  const int64_t tokens = schedule.step().tokens;
+  const bool turns_rows = rotary_options.cosines != nullptr && rotary_options.cosines->rank == 3;
+  const fovea_tensor positions = schedule_positions(schedule);
+  if (rotary_options.positions == nullptr && !turns_rows) rotary_options.positions = &positions;
+  rotary_options.struct_size = sizeof rotary_options;
+  fovea_tensor given = heads_of_tokens(*tensors.key);
+  given.shape[2] = tokens;
+  MemoryLayout layout;
+  const auto part = layout.add<float>({tokens, given.shape[1], given.shape[3]});
+  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "the turned keys of this call would exceed the address space");
+  const Context &context = *schedule.plan.context;
+  const Workspace workspace(context, layout);
+  FOVEA_CHECK(workspace.status());
+  const int64_t shape[] = {tokens, given.shape[1], given.shape[3]};
+  const fovea_tensor turned = contiguous_tensor(part.in(workspace.data()), FOVEA_F32, 3, shape);
+  const fovea_tensor out = heads_of_tokens(turned);
+  FOVEA_CHECK(within("options.rotary", rotary(&context, &given, &out, &rotary_options)));
+  write_to_pages(schedule, {&turned, tensors.value, tensors.key_pages, tensors.value_pages});
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors,
+                       const fovea_append_options *given) {
   FOVEA_CHECK(expect_given(schedule, "schedule", "a schedule"));
+  fovea_append_options options;
+  FOVEA_CHECK(read_options("options", given, &options));
   FOVEA_CHECK(check_appended(*schedule, tensors));
+  if (options.rotary != nullptr && schedule->step().tokens > 0) return append_turned(*schedule, tensors, options);
   write_to_pages(*schedule, tensors);
   return FOVEA_OK;
 }

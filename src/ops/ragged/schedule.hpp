@@ -107,7 +107,8 @@ size_t describe_schedule(const fovea_schedule &schedule, char *text, size_t size
 struct AppendedTensors {
   TensorArgument key, value, key_pages, value_pages;
 };
-[[nodiscard]] Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors);
+[[nodiscard]] Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors,
+                                     const fovea_append_options *options);
 // What has been checked.
 void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tensors);
 
