@@ -26,7 +26,7 @@ enum class Dtype : int32_t {
 // How kernels make a float of an element: they do not; it is one; by an instruction or a few (kernels/elements.hpp).
 enum class ElementLoad : uint8_t { none, as_it_is, widened };
 
-// Whether a number is meant to be multiplied by a scale that stands elsewhere. No operation takes such ones yet.
+// Whether a number is meant to be multiplied by a scale that stands elsewhere, as keys and values of 8 bits are.
 enum class ElementScale : uint8_t { none, shared };
 
 // All that is known of an element type beside its name, which is in ops/tensors/dtype.cpp.

@@ -124,7 +124,8 @@ FOVEA_API size_t fovea_last_error_copy(char *text, size_t size);
 
 typedef int32_t fovea_dtype;
 
-/* Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2. */
+/* Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize);
+ * there is no operation yet that takes U8, F8_E4M3 or F8_E5M2. */
 enum {
   FOVEA_F32 = 1,      /* IEEE binary32                                                                                */
   FOVEA_F16 = 2,      /* IEEE binary16                                                                                */
@@ -337,6 +338,9 @@ typedef struct fovea_attention_options {
   const fovea_tensor *scores;        /* output F32 [B,H,Q,K]: the scores themselves, by a pass of their own           */
   int32_t scores_kind;               /* FOVEA_SCORES_*, used with scores                                              */
   int32_t precision;                 /* FOVEA_PRECISION_*, of F32 queries, keys and values                            */
+  const fovea_tensor *key_scales;    /* F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a  *
+                                      * key is its number times scale d / group. group: a multiple of 16, or D (any D)   */
+  const fovea_tensor *value_scales;  /* F16 [B,Hkv,K,Dv/group], likewise for value                                        */
 } fovea_attention_options;
 
 /* Dropout (Srivastava et al. 2014), for training. Each weight of a row with something to attend is set to 0 with
@@ -399,6 +403,8 @@ typedef struct fovea_attention_buffers {
   const void *sigmas;
   const void *query_offsets;
   void *scores;
+  const void *key_scales;
+  const void *value_scales;
 } fovea_attention_buffers;
 
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a
@@ -521,6 +527,20 @@ FOVEA_API fovea_status fovea_exp(const fovea_context *context, const fovea_tenso
 
 /* out = tanh x, likewise. At most 1.4 ulp of float32; odd, tanh(-0) = -0, tanh(+-inf) = +-1, NaN stays NaN. */
 FOVEA_API fovea_status fovea_tanh(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out);
+
+/* Rows of numbers as 8-bit numbers with a scale for each group of features, as fovea_attention takes keys and values:
+ *   x F [...,D], rank 1 to 6   out I8 of x's shape   scales F16 [...,D/group], last axes contiguous, D >= 1
+ *   scales = max |x| of the group / 127, rounded up to F16;  out = x / scale, rounded to nearest, ties to even
+ * group, which the size of scales' last axis says, is a multiple of 16, or D. A number is off by at most half its group's
+ * scale. A group of zeros has scale 0. One with NaN or infinity has scale NaN and numbers 0, so that all of it reads back as
+ * NaN. Numbers beyond 127 times F16's largest number, 8.3e6, are cut to that. All instruction sets give the same bits. */
+FOVEA_API fovea_status fovea_quantize(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,
+                                      const fovea_tensor *scales);
+
+/* And back: out = q scale, of q I8 [...,D] and scales F16 [...,D/group] as fovea_quantize leaves them, or any; out F of q's
+ * shape. Rounded once, as out's type asks; of a finite scale, past F16's largest number to that. */
+FOVEA_API fovea_status fovea_dequantize(const fovea_context *context, const fovea_tensor *q, const fovea_tensor *scales,
+                                        const fovea_tensor *out);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include "isa/rowwise_units.hpp"
 #include "kernels/attention/empty_rows.hpp"
 #include "kernels/attention/merge.hpp"
+#include "kernels/rowwise/quantize.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -21,6 +22,8 @@ constexpr RowwiseKernels rowwise_kernels = {
     .empty_log_sum_exp = empty_log_sum_exp,
     .widen_rows = widen_rows,
     .narrow_row = narrow_row,
+    .quantize_row = quantize_row,
+    .dequantize_row = dequantize_row,
     .encode_rows = [](const EncodingRows &rows) { FOVEA_KERNELS(positions).encode_rows(rows); },
     .add_rows = [](const AddedRows &rows) { FOVEA_KERNELS(positions).add_rows(rows); },
     .rotary_table = [](const RotaryTable &rows) { FOVEA_KERNELS(positions).rotary_table(rows); },

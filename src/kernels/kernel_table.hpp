@@ -20,6 +20,15 @@ struct ElementRun {
   int64_t count;
 };
 
+// A row as 8-bit numbers, with a scale for each group of features, and as what they stand for.
+struct ScaledRow {
+  int8_t *numbers;
+  Float16 *scales;
+  int64_t group, groups;  // features of a group: a multiple of 16, or all there are
+  void *floats;
+  Dtype dtype;  // of floats
+};
+
 struct SoftmaxRow {
   const void *x;
   void *out;          // may be x where their types are the same
@@ -147,6 +156,8 @@ struct RowwiseKernels {
   void (*widen_rows)(const void *from, Dtype dtype, int64_t stride, int64_t count, int64_t dim, float *to,
                      int64_t to_stride);
   void (*narrow_row)(const float *from, int64_t dim, void *to, Dtype dtype);
+  void (*quantize_row)(const ScaledRow &row);
+  void (*dequantize_row)(const ScaledRow &row);
   void (*encode_rows)(const EncodingRows &rows);
   void (*add_rows)(const AddedRows &rows);
   void (*rotary_table)(const RotaryTable &rows);

@@ -26,6 +26,7 @@ constexpr fovea_dtype dtype_of() {
   if constexpr (std::is_same_v<T, int64_t>) return FOVEA_I64;
   if constexpr (std::is_same_v<T, uint16_t>) return FOVEA_BF16;  // or F16: its user knows
   if constexpr (std::is_same_v<T, uint8_t>) return FOVEA_BOOL;
+  if constexpr (std::is_same_v<T, int8_t>) return FOVEA_I8;
 }
 
 inline int64_t element_count(const Shape &shape) {

@@ -31,18 +31,20 @@ inline int64_t packed_block_bytes(int64_t head_dim, int64_t value_dim) {
 }
 
 // Prefetches a row of the next block while one of this block is packed, so that memory is not idle until then.
-FOVEA_INLINE void ask_for(const uint16_t *row, int64_t width) {
-  for (int64_t d = 0; d < width; d += step_terms) __builtin_prefetch(row + d, 0, 2);
+FOVEA_INLINE void ask_for(const void *row, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += line_bytes) __builtin_prefetch(static_cast<const char *>(row) + at, 0, 2);
 }
 
 // `count` keys from `first` on, filled up to a step.
 FOVEA_NOINLINE inline void pack_keys(const HeadSource &keys, int64_t first, int64_t count, int64_t ahead, char *to) {
   const int64_t head_dim = keys.dim;
   const int64_t steps = head_steps(head_dim);
+  const int64_t bytes = head_dim * bytes_of(keys.rows.dtype);
+  alignas(64) uint16_t room[largest_value_dim];
   for (int64_t j = 0; j < round_up(count, step_terms); ++j) {
     char *row = to + j / tile_edge * steps * tile_bytes + j % tile_edge * tile_row_bytes;
-    const auto *from = j < count ? static_cast<const uint16_t *>(keys.row(first + j)) : nullptr;
-    if (j < ahead) ask_for(static_cast<const uint16_t *>(keys.row(first + j + block_keys)), head_dim);
+    const auto *from = j < count ? static_cast<const uint16_t *>(keys.ready_row(first + j, room)) : nullptr;
+    if (j < ahead) ask_for(keys.row(first + j + block_keys), bytes);
     for (int64_t d = 0; d < head_dim; d += step_terms, row += tile_bytes) {
       const int64_t width = j < count ? min_of(step_terms, head_dim - d) : 0;
       _mm512_store_si512(row, width == 0 ? _mm512_setzero_si512() : load_elements(from + d, width));
@@ -50,13 +52,14 @@ FOVEA_NOINLINE inline void pack_keys(const HeadSource &keys, int64_t first, int6
   }
 }
 
-// Rows of a step of values from feature d on; those in several runs are brought together first.
+// Rows of a step of values from feature d on; those in several runs or with scales are brought together first.
 FOVEA_INLINE void turn_values(const HeadSource &values, int64_t first, int64_t count, int64_t d, int64_t width,
                               char *to) {
   const RowSpan span = values.whole_span(first, count);
   if (span.data != nullptr) return turn_rows(span.row_of<uint16_t>(0) + d, span.stride, count, width, to);
   alignas(64) uint16_t rows[step_terms * tile_edge];
-  for (int64_t j = 0; j < count; ++j) {
+  if (values.has_scales()) values.scale_part(first, count, d, width, rows, tile_edge);
+  for (int64_t j = 0; !values.has_scales() && j < count; ++j) {
     memcpy(rows + j * tile_edge, static_cast<const uint16_t *>(values.row(first + j)) + d,
            static_cast<size_t>(width) * sizeof(uint16_t));
   }
@@ -71,7 +74,7 @@ FOVEA_NOINLINE inline void pack_values(const HeadSource &values, int64_t first, 
     const int64_t width = min_of(tile_edge, value_dim - d);
     for (int64_t j = 0; j < count; j += step_terms) {
       for (int64_t i = j; d % step_terms == 0 && i < min_of(j + step_terms, ahead); ++i) {
-        __builtin_prefetch(static_cast<const uint16_t *>(values.row(first + i + block_keys)) + d, 0, 2);
+        __builtin_prefetch(element_at(values.row(first + i + block_keys), values.rows.dtype, d), 0, 2);
       }
       turn_values(values, first + j, min_of(step_terms, count - j), d, width,
                   to + (tile * block_steps + j / step_terms) * tile_bytes);
@@ -82,8 +85,9 @@ FOVEA_NOINLINE inline void pack_values(const HeadSource &values, int64_t first, 
 inline void pack_block(const AttentionPack &pack) {
   const AttentionProblem &problem = *pack.problem;
   const AttentionSizes &sizes = problem.sizes;
-  const HeadSource keys(problem.key, pack.batch, pack.kv_head, sizes.compared_dim, RowForm::given, nullptr);
-  const HeadSource values(problem.value, pack.batch, pack.kv_head, sizes.value_dim, RowForm::given, nullptr);
+  const Dtype dtype = problem.query.dtype;  // that of all three
+  const HeadSource keys(problem.key, pack.batch, pack.kv_head, sizes.compared_dim, RowForm::given, nullptr, dtype);
+  const HeadSource values(problem.value, pack.batch, pack.kv_head, sizes.value_dim, RowForm::given, nullptr, dtype);
   pack_keys(keys, pack.first_key, pack.count, pack.ahead, pack.to);
   pack_values(values, pack.first_key, pack.count, pack.ahead, pack.to + key_block_bytes(sizes.compared_dim));
 }

@@ -91,7 +91,8 @@ struct AttentionWorker {
 
   static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim, bool copies) {
     const int64_t band = score.query_floats(head_dim) + 2 * Path::out_floats(value_dim) + 3 * apart;
-    const int64_t copied = copies && !Path::is_few_rows ? keys * (padded_units(head_dim) + value_dim) : 0;
+    const int64_t tile = keys * (padded_units(head_dim) + value_dim);
+    const int64_t copied = !copies ? 0 : Path::is_few_rows ? scaled_at_once * padded_units(head_dim) : tile;
     return band * Path::bands(head_dim, value_dim) + keys * rows + harmless_keys * value_dim + copied;
   }
 
@@ -100,19 +101,24 @@ struct AttentionWorker {
     return KeptWeights<rows, keys>::tiles_of(key_len) * static_cast<int64_t>(sizeof(KeptTile<rows, keys>));
   }
 
-  // Room for copies of a tile of keys, and behind it of values: behind all else. Few rows take elements as they lie.
+  // Room for copies of a tile of keys, and behind it of values: behind all else. Few rows take elements as they lie, but for
+  // those with scales, some at a time.
   FOVEA_INLINE static float *copy_room(const ScoreFunction &score, const AttentionTask &task) {
-    if (Path::is_few_rows) return nullptr;
     const AttentionSizes &sizes = task.problem->sizes;
     return static_cast<float *>(task.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim, false);
+  }
+  // Values of few rows with scales go where harmless ones would: never both are there.
+  FOVEA_INLINE static float *value_room(const ScoreFunction &score, const AttentionTask &task) {
+    if (Path::is_few_rows) return static_cast<float *>(task.scratch) + keys * rows;
+    return copy_room(score, task) + keys * padded_units(task.problem->sizes.compared_dim);
   }
 
   FOVEA_INLINE AttentionWorker(const ScoreFunction &score, const AttentionTask &t)
       : task(t),
         problem(*t.problem),
         logits(score, t, copy_room(score, t)),
-        values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim, value_form,
-               Path::is_few_rows ? nullptr : copy_room(score, t) + keys * padded_units(problem.sizes.compared_dim)),
+        values(problem.value, task.batch, task.kv_head, problem.sizes.value_dim, value_form, value_room(score, t),
+               scaled_type<Path>),
         exponent(logits.scale.exponent_scale) {
     tile_keys = Path::keys_at_once(task.row_count);
     // Decided for the whole task, so that a row that is computed again by itself goes the same way.

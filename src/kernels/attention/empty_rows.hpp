@@ -40,7 +40,7 @@ inline void fill_empty_row(const AttentionProblem &problem, int64_t batch, int64
       bool finite = true;
       for (int64_t d = 0; d < dim; ++d) sums[d] = 0.0f;
       for (int64_t j = 0; j < problem.sizes.key_len; ++j) {
-        widen_rows(values.row(j), values.dtype, 0, 1, dim, value, 0);
+        values.float_row(j, value);
         for (int64_t d = 0; d < dim; ++d) sums[d] += value[d] * share;
       }
       const float weight = 1.0f / static_cast<float>(problem.sizes.key_len) / share;

@@ -9,6 +9,10 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
+// What rows with scales become.
+template <class Path>
+constexpr Dtype scaled_type = Path::takes_pairs ? Dtype::bf16 : Dtype::f32;
+
 template <class Path>
 struct Logits {
   static_assert(ValueSums<Path>);
@@ -21,13 +25,13 @@ struct Logits {
   const float *key_scalars;  // null: the score function needs none
   ScoreScale scale;
 
-  // copy_room: for a tile of keys as floats, or brought together.
+  // copy_room: for a tile of keys as floats, or brought together; for few rows, for some rows with scales.
   FOVEA_INLINE Logits(const ScoreFunction &score, const AttentionTask &t, float *copy_room)
       : task(t),
         problem(*t.problem),
         function(score),
         keys(problem.key, task.batch, task.kv_head, key_row_size(problem),
-             Path::is_few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, copy_room),
+             Path::is_few_rows || Path::takes_pairs ? RowForm::given : RowForm::widened, copy_room, scaled_type<Path>),
         scale(problem) {
     const HeadStrides &strides = problem.score.key_scalars_strides;
     key_scalars = problem.score.key_scalars + task.batch * strides.batch + task.kv_head * strides.head;
@@ -40,7 +44,7 @@ struct Logits {
   // Raw scores of the tile's keys, for queries as load_queries left them.
   FOVEA_INLINE void score(const RowTable<rows> &table, float *query, const ScoreTile &tile, const Prefetch &next) {
     if constexpr (Path::is_few_rows) {
-      if (!keys.evenly_spaced()) return score_runs(table, query, tile);
+      if (!keys.lies_ready) return score_runs(table, query, tile);
     }
     // Made where it stays: copies of structs that were just written wait for their stores.
     const ScoreJob<rows> job = {problem,     table, query, keys.template span<Path::is_few_rows>(tile.key, tile.keys),
@@ -50,7 +54,7 @@ struct Logits {
 
   // A score does not depend on the keys it is computed with, so a tile's may be taken apart where memory ends.
   FOVEA_NOINLINE void score_runs(const RowTable<rows> &table, float *query, const ScoreTile &tile) const {
-    keys.for_each_span(tile.key, tile.keys, [&](const RowSpan &span, int64_t first) {
+    keys.for_each_scored_span(tile.key, tile.keys, [&](const RowSpan &span, int64_t first) {
       ScoreTile part = tile;
       part.scores += (first - tile.key) * tile.stride;
       part.key = first;

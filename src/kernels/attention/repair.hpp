@@ -37,11 +37,10 @@ FOVEA_NOINLINE void take_share(const ScoreTile &tile, float share) {
 template <class Path, class Worker>
 FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t count, const bool *masked) {
   const HeadSource &values = worker.values;
-  const Dtype dtype = values.dtype;
   const int64_t value_dim = values.dim;
   for (int64_t j = 0; j < count; ++j) {
     worker.again.attends_finite =
-        worker.again.attends_finite && (masked[j] || rows_are_finite(values.row(first + j), dtype, 0, 1, value_dim));
+        worker.again.attends_finite && (masked[j] || values.are_finite(first + j, first + j + 1));
   }
   if constexpr (Path::takes_pairs) {
     auto *rows = reinterpret_cast<uint16_t *>(worker.harmless);
@@ -49,9 +48,9 @@ FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t coun
       const size_t bytes = static_cast<size_t>(value_dim) * sizeof(uint16_t);
       uint16_t *to = rows + j * value_dim;
       if (masked[j]) memset(to, 0, bytes);
-      if (!masked[j]) memcpy(to, values.row(first + j), bytes);
+      if (!masked[j]) values.gather(first + j, 1, to);
     }
-    if constexpr (Path::is_few_rows) return {rows, value_dim, count, dtype};
+    if constexpr (Path::is_few_rows) return {rows, value_dim, count, values.dtype};
     float *pairs = worker.harmless + Worker::harmless_keys / 2 * value_dim;
     pair_rows(rows, value_dim, count, value_dim, pairs);
     return {pairs, value_dim, count};
@@ -59,7 +58,7 @@ FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t coun
     for (int64_t j = 0; j < count; ++j) {
       float *to = worker.harmless + j * value_dim;
       if (masked[j]) memset(to, 0, static_cast<size_t>(value_dim) * sizeof(float));
-      if (!masked[j]) widen_rows(values.row(first + j), dtype, 0, 1, value_dim, to, 0);
+      if (!masked[j]) values.float_row(first + j, to);
     }
     return {worker.harmless, value_dim, count};
   }

@@ -9,9 +9,13 @@
 // copy in scratch, which is made once for all bands of rows that read it. Few rows of queries read each row once and take it
 // from where it lies, of whichever type, run by run: scores a run at a time (for_each_span), sums of values without an
 // interruption (value_runs). What nothing behind this needs to know, a layout may choose.
+//
+// Rows of 8-bit numbers with scales are never read where they lie: they become rows of `dtype` in scratch, a tile for many rows
+// of queries, a piece of a tile for few (attention/scaled_rows.hpp).
 #pragma once
 
 #include "kernels/attention/problem.hpp"
+#include "kernels/attention/scaled_rows.hpp"
 #include "kernels/elements.hpp"
 #include "kernels/prefetch.hpp"
 #if defined(__AVX512BF16__)
@@ -161,28 +165,60 @@ struct HeadSource {
   const void *first_row;  // of evenly spaced ones
   int64_t stride;
   int64_t dim;
-  Dtype dtype;
+  Dtype dtype;      // as they are read: where they have scales, what they become
+  bool lies_ready;  // evenly spaced, and without scales
   RowForm form;
   float *scratch;   // room for a tile of rows, if they are not given as they lie
   int64_t end = 0;  // rows from here on are not asked for ahead of time where that takes looking for them
   int64_t made_first = 0, made_last = 0;
 
+  // scaled_type: what rows with scales become.
   FOVEA_INLINE HeadSource(const HeadRows &given, int64_t batch_entry, int64_t head_index, int64_t features,
-                          RowForm narrow_form, float *memory)
+                          RowForm narrow_form, float *memory, Dtype scaled_type = Dtype::f32)
       : rows(given),
         batch(batch_entry),
         head(head_index),
         first_row(given.evenly_spaced() ? given.head(batch_entry, head_index) : nullptr),
         stride(given.strides.position),
         dim(features),
-        dtype(given.dtype),
-        form(is_widened(given.dtype) ? narrow_form : RowForm::given),
+        dtype(given.has_scales() ? scaled_type : given.dtype),
+        lies_ready(given.evenly_spaced() && !given.has_scales()),
+        form(is_widened(dtype) ? narrow_form : RowForm::given),
         scratch(memory) {}
 
   FOVEA_INLINE bool evenly_spaced() const { return rows.evenly_spaced(); }
 
+  FOVEA_INLINE bool has_scales() const { return rows.has_scales(); }
+
+  // Where it lies, of the type it has there.
   FOVEA_INLINE const void *row(int64_t first) const {
-    return evenly_spaced() ? element_at(first_row, dtype, first * stride) : run(first, 1).first;
+    return evenly_spaced() ? element_at(first_row, rows.dtype, first * stride) : run(first, 1).first;
+  }
+
+  // The row as one of `dtype`: where it lies, or in `room` if it has scales.
+  FOVEA_INLINE const void *ready_row(int64_t first, void *room) const {
+    if (!has_scales()) return row(first);
+    scale_rows(first, 1, room, 0);
+    return room;
+  }
+
+  FOVEA_INLINE void float_row(int64_t first, float *to) const {
+    alignas(64) uint16_t room[largest_value_dim];
+    if (has_scales() && dtype == Dtype::f32) return scale_rows(first, 1, to, 0);
+    widen_rows(ready_row(first, room), dtype, 0, 1, dim, to, 0);
+  }
+
+  // Features [from, from + width) of rows with scales, made rows of `dtype`. from: a multiple of 16.
+  FOVEA_NOINLINE void scale_part(int64_t first, int64_t count, int64_t from, int64_t width, void *to,
+                                 int64_t to_stride) const {
+    rows.for_each_run(batch, head, first, count, [&](const RowRun &its, int64_t at) {
+      scale_rows_of(ScaledRows{static_cast<const int8_t *>(its.first), its.stride, its.scales,
+                               rows.scales.strides.position, rows.scales.features, its.count},
+                    from, width, element_at(to, dtype, (at - first) * to_stride), dtype, to_stride);
+    });
+  }
+  FOVEA_INLINE void scale_rows(int64_t first, int64_t count, void *to, int64_t to_stride) const {
+    scale_part(first, count, 0, dim, to, to_stride);
   }
 
   // body(span, first) for each run of them, with the number of its first row.
@@ -193,8 +229,20 @@ struct HeadSource {
     });
   }
 
-  // Those rows if they are in one run; else without data.
+  // The same for scores: rows with scales come some at a time, in scratch.
+  template <class Body>
+  FOVEA_INLINE void for_each_scored_span(int64_t first, int64_t count, const Body &body) const {
+    if (!has_scales()) return for_each_span(first, count, body);
+    for (int64_t j = 0; j < count; j += scaled_at_once) {
+      const int64_t some = min_of(scaled_at_once, count - j);
+      scale_rows(first + j, some, scratch, dim);
+      body(RowSpan{scratch, dim, some, dtype}, first + j);
+    }
+  }
+
+  // Those rows if they are in one run and need no scales; else without data.
   FOVEA_INLINE RowSpan whole_span(int64_t first, int64_t count) const {
+    if (has_scales()) return {nullptr, dim, count, dtype};
     const RowRun whole = evenly_spaced() ? RowRun{row(first), stride, count} : run(first, count);
     return {whole.count == count ? whole.first : nullptr, stride, count, dtype};
   }
@@ -202,8 +250,8 @@ struct HeadSource {
   // Many rows of queries get one span of evenly spaced rows; few rows may get several runs.
   template <bool few_rows>
   FOVEA_INLINE RowSpan span(int64_t first, int64_t count) {
-    if (evenly_spaced() && form == RowForm::given) return {row(first), stride, count, dtype};
-    if constexpr (few_rows) return {nullptr, stride, count, dtype, &no_rows_next, this, first};
+    if (lies_ready && form == RowForm::given) return {row(first), stride, count, dtype};
+    if constexpr (few_rows) return {nullptr, has_scales() ? dim : stride, count, dtype, &no_rows_next, this, first};
     return copied(first, count);
   }
 
@@ -221,15 +269,17 @@ struct HeadSource {
 
   // room: for as many runs, if there may be more than one.
   FOVEA_INLINE Upcoming upcoming(int64_t first, int64_t count, RowBlock *room) const {
-    if (evenly_spaced()) return {row(first), dtype, stride, dim, count};
+    if (evenly_spaced()) return {row(first), rows.dtype, stride, dim, count};
     return upcoming_runs(first, min_of(count, end - first), room);
   }
 
   // Whether all elements of rows [first, last) are finite.
   FOVEA_NOINLINE bool are_finite(int64_t first, int64_t last) const {
     bool finite = true;
-    for_each_span(first, last - first, [&](const RowSpan &span, int64_t) {
-      finite = finite && rows_are_finite(span.data, dtype, stride, span.count, dim);
+    rows.for_each_run(batch, head, first, last - first, [&](const RowRun &its, int64_t) {
+      finite = finite && (has_scales() ? scales_are_finite(its.scales, rows.scales.strides.position, its.count,
+                                                           dim / rows.scales.features)
+                                       : rows_are_finite(its.first, dtype, stride, its.count, dim));
     });
     return finite;
   }
@@ -239,6 +289,17 @@ struct HeadSource {
     if (first + count >= end) return 0;
     return static_cast<int64_t>(reinterpret_cast<uintptr_t>(run(first + count, 1).first) -
                                 reinterpret_cast<uintptr_t>(run(first, 1).first));
+  }
+
+  // Rows of `dtype`, one after the other.
+  FOVEA_NOINLINE void gather(int64_t first, int64_t count, void *to) const {
+    if (has_scales()) return scale_rows(first, count, to, dim);
+    const auto bytes = static_cast<size_t>(dim * bytes_of(dtype));
+    for_each_span(first, count, [&](const RowSpan &span, int64_t at) FOVEA_INLINE_BODY {
+      for (int64_t j = 0; j < span.count; ++j) {
+        memcpy(element_at(to, dtype, (at - first + j) * dim), element_at(span.data, dtype, j * stride), bytes);
+      }
+    });
   }
 
  private:
@@ -255,7 +316,7 @@ struct HeadSource {
       }
       made_first = first;
       made_last = last;
-      if (evenly_spaced()) {
+      if (lies_ready) {
         copy_run({row(first), stride, count}, scratch);
       } else {
         copy_runs(first, count);
@@ -274,16 +335,6 @@ struct HeadSource {
     }
   }
 
-  // As they lie, one row after the other.
-  FOVEA_NOINLINE void gather(int64_t first, int64_t count, void *to) const {
-    const auto bytes = static_cast<size_t>(dim * bytes_of(dtype));
-    for_each_span(first, count, [&](const RowSpan &span, int64_t at) FOVEA_INLINE_BODY {
-      for (int64_t j = 0; j < span.count; ++j) {
-        memcpy(element_at(to, dtype, (at - first + j) * dim), element_at(span.data, dtype, j * stride), bytes);
-      }
-    });
-  }
-
   FOVEA_NOINLINE void copy_runs(int64_t first, int64_t count) const {
     if (form == RowForm::given) return gather(first, count, scratch);
     if (form == RowForm::pairs) {  // which may lie in two runs
@@ -300,7 +351,7 @@ struct HeadSource {
     if (count <= 0) return {};
     int64_t blocks = 0;
     for_each_span(first, count, [&](const RowSpan &span, int64_t) { room[blocks++] = {span.data, span.count}; });
-    Upcoming next(room[0].first, dtype, stride, dim, room[0].count);
+    Upcoming next(room[0].first, rows.dtype, stride, dim, room[0].count);
     next.more = room + 1;
     next.more_count = blocks - 1;
     return next;
@@ -308,6 +359,11 @@ struct HeadSource {
 
   template <class Element>
   FOVEA_NOINLINE void list_values(int64_t first, int64_t count, int64_t rows_ahead, ValueRun<Element> *room) const {
+    if (has_scales()) {
+      scale_rows(first, count, scratch, dim);
+      *room = {reinterpret_cast<const Element *>(scratch), count, 0};
+      return;
+    }
     for_each_span(first, count, [&](const RowSpan &span, int64_t) {
       *room++ = {span.row_of<Element>(0), span.count, span.ahead<Element>(rows_ahead)};
     });

@@ -23,17 +23,27 @@ inline const char *operand_name(const AttentionCall &call, int operand) {
   return call.planned ? operand_rows[operand].buffer_name : operand_rows[operand].name;
 }
 
+// Whether key or value is of 8 bits, in a call that takes that.
+inline bool is_8_bits(const AttentionCall &call, int operand) {
+  const bool takes = call.score.kind == FOVEA_SCORE_DOT || call.score.kind == FOVEA_SCORE_BILINEAR;
+  return takes && call.prepared == nullptr && operand_rows[operand].elements == Elements::keys &&
+         call.present[operand] && call.tensor[operand].dtype == FOVEA_I8;
+}
+
 // What an operand has to be before there is data. Integers may be of either size, which their own checks tell.
 inline TensorRule operand_rule(const AttentionCall &call, int operand, int min_rank, int max_rank) {
   const OperandRow &row = operand_rows[operand];
   return {.name = operand_name(call, operand),
-          .dtype = row.elements == Elements::boolean ? Dtype::boolean : Dtype::f32,
+          .dtype = row.elements == Elements::boolean ? Dtype::boolean
+                   : row.elements == Elements::f16   ? Dtype::f16
+                   : is_8_bits(call, operand)        ? Dtype::i8
+                                                     : Dtype::f32,
           .min_rank = min_rank,
           .max_rank = max_rank,
           .output = row.is_output(),
           .contiguous_last = row.contiguous_last,
           .needs_data = false,
-          .narrow = row.elements == Elements::floats};
+          .narrow = row.elements == Elements::floats || row.elements == Elements::keys};
 }
 
 inline Dtype operand_dtype(const AttentionCall &call, int operand) {

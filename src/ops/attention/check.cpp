@@ -75,6 +75,43 @@ Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
+struct ScaledOperand {
+  int operand, scales;
+  const char *as_rows;  // whose sizes the scales have
+};
+
+// Exactly keys and values of 8 bits have scales, each for 16, 32, 48, ... features that divide a row, or for all of it.
+Status check_scales(const AttentionCall &call, const ScaledOperand &given_as, RowScales *scales) {
+  const int operand = given_as.operand, scales_operand = given_as.scales;
+  const char *name = operand_name(call, operand), *scales_name = operand_name(call, scales_operand);
+  const bool wanted = is_8_bits(call, operand);
+  if (call.present[scales_operand] && !wanted) {
+    return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: %s has dtype %s", scales_name, name,
+                DtypeName(call.tensor[operand].dtype).text);
+  }
+  if (!wanted) return FOVEA_OK;
+  if (!call.present[scales_operand]) {
+    return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor: %s has dtype FOVEA_I8", scales_name, name);
+  }
+  const fovea_tensor &given = call.tensor[scales_operand];
+  const int rank = call.tensor[operand].rank;
+  FOVEA_CHECK(check_tensor(&given, operand_rule(call, scales_operand, rank, rank)));
+  const fovea_tensor rows = lift_heads(call.tensor[operand]), lifted = lift_heads(given);
+  const char *as_rows = given_as.as_rows;
+  FOVEA_CHECK(expect_sizes({{scales_name, "batch entries", lifted.shape[0], rows.shape[0], as_rows},
+                            {scales_name, "heads", lifted.shape[1], rows.shape[1], as_rows},
+                            {scales_name, "positions", lifted.shape[2], rows.shape[2], as_rows}}));
+  const int64_t groups = lifted.shape[3], features = rows.shape[3];
+  if (groups < 1 || features % groups != 0 || (groups > 1 && features / groups % 16 != 0)) {
+    return fail(FOVEA_BAD_SHAPE,
+                "%s has %" PRId64 " groups, expected 1 or what makes groups of a multiple of 16 of %s's %" PRId64
+                " features",
+                scales_name, groups, name, features);
+  }
+  *scales = {nullptr, head_strides(lifted), features / groups};
+  return FOVEA_OK;
+}
+
 Status check_numbers(const fovea_attention_options &options, int32_t score_kind, AttentionProblem *p) {
   FOVEA_CHECK(check_flags(options.flags, known_flags));
   if (options.empty_rows < FOVEA_EMPTY_ROWS_ZERO || options.empty_rows > FOVEA_EMPTY_ROWS_NAN) {
@@ -271,6 +308,8 @@ Status read_attention_call(const AttentionArguments &arguments, AttentionCall *c
 Status check_attention_call(const AttentionCall &call, AttentionProblem *problem) {
   *problem = {};
   FOVEA_CHECK(check_main_tensors(call, problem));
+  FOVEA_CHECK(check_scales(call, {key_operand, key_scales_operand, "as key"}, &problem->key.scales));
+  FOVEA_CHECK(check_scales(call, {value_operand, value_scales_operand, "as value"}, &problem->value.scales));
   if (call.prepared == nullptr) FOVEA_CHECK(check_score(call, problem->sizes));
   FOVEA_CHECK(check_numbers(call.options, call.score.kind, problem));
   FOVEA_CHECK(check_positions(call.options, problem));

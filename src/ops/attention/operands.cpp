@@ -17,6 +17,11 @@ void set(void *data, Problem *problem) {
   to = static_cast<std::remove_reference_t<decltype(to)>>(data);
 }
 
+template <auto rows>
+void set_scales(void *data, Problem *problem) {
+  (problem->*rows).scales.data = static_cast<const Float16 *>(data);
+}
+
 constexpr Elements f32 = Elements::f32, floats = Elements::floats;
 constexpr bool contiguous = true, any_strides = false;
 
@@ -26,10 +31,14 @@ constexpr bool contiguous = true, any_strides = false;
 constexpr OperandRow operand_rows[operand_count] = {
     {query_operand, "query", "buffers.query", &Arguments::query, &Buffers::query, floats, contiguous,
      set<&Problem::query, &HeadRows::data>},
-    {key_operand, "key", "buffers.key", &Arguments::key, &Buffers::key, floats, contiguous,
+    {key_operand, "key", "buffers.key", &Arguments::key, &Buffers::key, Elements::keys, contiguous,
      set<&Problem::key, &HeadRows::data>},
-    {value_operand, "value", "buffers.value", &Arguments::value, &Buffers::value, floats, contiguous,
+    {value_operand, "value", "buffers.value", &Arguments::value, &Buffers::value, Elements::keys, contiguous,
      set<&Problem::value, &HeadRows::data>},
+    {key_scales_operand, "key_scales", "buffers.key_scales", &Options::key_scales, &Buffers::key_scales, Elements::f16,
+     contiguous, set_scales<&Problem::key>},
+    {value_scales_operand, "value_scales", "buffers.value_scales", &Options::value_scales, &Buffers::value_scales,
+     Elements::f16, contiguous, set_scales<&Problem::value>},
     {valid_lens_operand, "valid_lens", "buffers.valid_lens", &Options::valid_lens, &Buffers::valid_lens,
      Elements::integers, any_strides, set<&Problem::pattern, &KeyPattern::valid_lens>},
     {query_offsets_operand, "query_offsets", "buffers.query_offsets", &Options::query_offsets, &Buffers::query_offsets,

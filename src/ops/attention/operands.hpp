@@ -15,6 +15,8 @@ enum Operand : int {
   query_operand,
   key_operand,
   value_operand,
+  key_scales_operand,  // where key or value are of 8 bits
+  value_scales_operand,
   valid_lens_operand,
   query_offsets_operand,
   mask_operand,
@@ -47,7 +49,8 @@ struct AttentionArguments {
   const fovea_attention_options *options;
 };
 
-enum class Elements { f32, floats, boolean, integers };  // floats: F32, F16 or BF16; integers: I32 or I64
+// floats: F32, F16 or BF16; keys: those or I8, where the score function takes that; integers: I32 or I64.
+enum class Elements { f32, f16, floats, keys, boolean, integers };
 
 // Where a call has the tensor. An argument has to be there, a member of options or score need not.
 using TensorSource = std::variant<const fovea_tensor * AttentionArguments::*,

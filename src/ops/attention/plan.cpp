@@ -113,7 +113,12 @@ Status plan_memory(AttentionPlan *plan) {
 }
 
 // Whether keys are read as pairs where they lie, or copied anyway.
-bool keys_in_pairs(const HeadRows &keys) { return keys.dtype == Dtype::f32 || keys.in_whole_pairs(); }
+bool keys_in_pairs(const HeadRows &keys) {
+  return keys.dtype == Dtype::f32 || keys.has_scales() || keys.in_whole_pairs();
+}
+
+// Rows of 8 bits are read as whatever queries are.
+Dtype read_as(const HeadRows &rows, Dtype query) { return rows.has_scales() ? query : rows.dtype; }
 
 AttentionWish wish_of(const AttentionPlan &plan, const AttentionCall &call, const AttentionProblem &checked) {
   const ScorePlan &score = plan.score;
@@ -122,8 +127,8 @@ AttentionWish wish_of(const AttentionPlan &plan, const AttentionCall &call, cons
   const bool medium = precision_of(*plan.context, call.options.precision) == FOVEA_PRECISION_MEDIUM;
   return {.score = score.compares,
           .query = score.queries.dtype,
-          .key = score.keys.dtype,
-          .value = score.values.dtype,
+          .key = read_as(score.keys, score.queries.dtype),
+          .value = read_as(score.values, score.queries.dtype),
           .rounds = medium && call.score.kind == FOVEA_SCORE_DOT && call.prepared == nullptr,
           .keys_in_pairs = keys_in_pairs(score.keys),
           .drops_weights = checked.dropout.threshold != 0,

@@ -161,13 +161,14 @@ Status plan_additive(const Context &context, const AttentionCall &call, const At
   return plan_projections(context, call, checked, units, plan);
 }
 
-// The side that takes less work is projected; the query's if their number must not matter.
+// The side that takes less work is projected; the query's if their number must not matter, or if keys are of 8 bits.
 Status plan_bilinear(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
                      ScorePlan *plan) {
   const AttentionSizes &sizes = checked.sizes;
   const double queries = static_cast<double>(sizes.heads) * static_cast<double>(sizes.query_len);
   const double keys = static_cast<double>(sizes.kv_heads) * static_cast<double>(sizes.key_len);
-  plan->projects_query = queries <= keys || (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;
+  const bool always = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0 || checked.key.has_scales();
+  plan->projects_query = queries <= keys || always;
   plan->projects_key = !plan->projects_query;
   return plan_projections(context, call, checked, plan->projects_query ? sizes.key_dim : sizes.head_dim, plan);
 }
@@ -260,6 +261,7 @@ Status plan_norms(const AttentionSizes &sizes, ScorePlan *plan) {
 
 Status plan_narrowing(bool copies_keys, const AttentionSizes &sizes, ScorePlan *plan) {
   const auto narrow = [&](int64_t heads, int64_t length, int64_t dim, HeadRows *rows, RowCopy *copy) {
+    if (rows->has_scales()) return;  // are rounded as they are read
     if (rows->dtype == Dtype::bf16 && !(copies_keys && rows == &plan->keys)) return;
     copy_rows({.dtype = Dtype::bf16, .heads = heads, .length = length, .dim = dim}, sizes.batch, rows, &plan->layout,
               copy);

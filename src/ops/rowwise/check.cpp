@@ -1,5 +1,6 @@
 #include "ops/rowwise/check.hpp"
 
+#include <cinttypes>
 #include <cmath>
 
 namespace fovea {
@@ -21,6 +22,29 @@ Status check_per_row(const fovea_tensor *tensor, const char *name, const fovea_t
   for (int axis = 0; axis + 1 < x.rank; ++axis) {
     FOVEA_CHECK(check_size(*tensor, name, axis, x.shape[axis], "x's size"));
   }
+  return FOVEA_OK;
+}
+
+// Scales for groups of a multiple of 16 features that divide rows of x, or for whole rows.
+Status check_scales(const fovea_tensor *scales, const fovea_tensor &x, const char *x_name, bool output) {
+  const TensorRule rule = {
+      .name = "scales", .dtype = Dtype::f16, .min_rank = x.rank, .max_rank = x.rank, .output = output};
+  FOVEA_CHECK(check_tensor(scales, rule));
+  const int last = x.rank - 1;
+  for (int axis = 0; axis < last; ++axis) {
+    FOVEA_CHECK(check_size(*scales, "scales", axis, x.shape[axis], "the size of the numbers"));
+  }
+  const int64_t groups = scales->shape[last], features = x.shape[last];
+  if (features == 0) return fail(FOVEA_BAD_SHAPE, "%s.shape[%d] is 0, expected 1 or more features", x_name, last);
+  if (groups >= 1 && features % groups == 0 && (groups == 1 || features / groups % 16 == 0)) return FOVEA_OK;
+  return fail(FOVEA_BAD_SHAPE,
+              "scales.shape[%d] is %" PRId64 ", expected 1 or what makes groups of a multiple of 16 of %s's %" PRId64
+              " features",
+              last, groups, x_name, features);
+}
+
+Status check_shape(const fovea_tensor &tensor, const char *name, const fovea_tensor &like, const char *why) {
+  for (int axis = 0; axis < like.rank; ++axis) FOVEA_CHECK(check_size(tensor, name, axis, like.shape[axis], why));
   return FOVEA_OK;
 }
 
@@ -123,6 +147,24 @@ Status check_activation(int32_t kind) {
   if (kind >= FOVEA_ACTIVATION_NONE && kind <= FOVEA_ACTIVATION_SILU) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE, "activation is %d, expected %d to %d (FOVEA_ACTIVATION_*)", kind, FOVEA_ACTIVATION_NONE,
               FOVEA_ACTIVATION_SILU);
+}
+
+Status check_quantize(const fovea_tensor *x, const fovea_tensor *out, const fovea_tensor *scales) {
+  FOVEA_CHECK(check_tensor(x, {.name = "x", .narrow = true}));
+  FOVEA_CHECK(
+      check_tensor(out, {.name = "out", .dtype = Dtype::i8, .min_rank = x->rank, .max_rank = x->rank, .output = true}));
+  FOVEA_CHECK(check_shape(*out, "out", *x, "x's size"));
+  FOVEA_CHECK(check_scales(scales, *x, "x", true));
+  return check_overlaps({{"out", out}, {"scales", scales}}, {{"x", x}});
+}
+
+Status check_dequantize(const fovea_tensor *q, const fovea_tensor *scales, const fovea_tensor *out) {
+  FOVEA_CHECK(check_tensor(q, {.name = "q", .dtype = Dtype::i8}));
+  FOVEA_CHECK(check_scales(scales, *q, "q", false));
+  FOVEA_CHECK(
+      check_tensor(out, {.name = "out", .min_rank = q->rank, .max_rank = q->rank, .output = true, .narrow = true}));
+  FOVEA_CHECK(check_shape(*out, "out", *q, "q's size"));
+  return check_overlaps({{"out", out}}, {{"q", q}, {"scales", scales}});
 }
 
 }  // namespace fovea

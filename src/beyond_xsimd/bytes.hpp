@@ -1,0 +1,81 @@
+// Signed numbers of 8 bits as registers of float32, which is exact, and back. Nothing past `count` is touched.
+//
+//   load_bytes(from), load_first_bytes(from, count)    a register's worth, or the first of one and then zeros
+//   store_first_bytes(to, floats, count)               floats within [-127, 127], rounded to nearest, ties to even
+#pragma once
+
+#include "beyond_xsimd/half_floats.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+#define FOVEA_BYTES inline __attribute__((always_inline))
+
+#if defined(__AVX512F__)
+
+FOVEA_BYTES Floats load_bytes(const int8_t *from) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from))));
+}
+FOVEA_BYTES Floats load_first_bytes(const int8_t *from, int64_t count) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_halves(count), from)));
+}
+FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
+  _mm_mask_storeu_epi8(to, first_halves(count), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(floats)));
+}
+
+#elif defined(__AVX2__)
+
+FOVEA_BYTES Floats load_bytes(const int8_t *from) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(from))));
+}
+FOVEA_BYTES Floats load_first_bytes(const int8_t *from, int64_t count) {
+  int8_t buffer[8] = {};
+  memcpy(buffer, from, static_cast<size_t>(count));
+  return load_bytes(buffer);
+}
+FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
+  const __m256i numbers = _mm256_cvtps_epi32(floats);
+  const __m128i halves = _mm_packs_epi32(_mm256_castsi256_si128(numbers), _mm256_extracti128_si256(numbers, 1));
+  int8_t buffer[8];
+  _mm_storel_epi64(reinterpret_cast<__m128i *>(buffer), _mm_packs_epi16(halves, halves));
+  memcpy(to, buffer, static_cast<size_t>(count));
+}
+
+#elif defined(__aarch64__)
+
+FOVEA_BYTES Floats load_first_bytes(const int8_t *from, int64_t count) {
+  int8_t buffer[8] = {};
+  memcpy(buffer, from, static_cast<size_t>(count));
+  return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vld1_s8(buffer)))));
+}
+FOVEA_BYTES Floats load_bytes(const int8_t *from) { return load_first_bytes(from, 4); }
+FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
+  const int16x4_t halves = vqmovn_s32(vcvtnq_s32_f32(floats));
+  int8_t buffer[8];
+  vst1_s8(buffer, vqmovn_s16(vcombine_s16(halves, halves)));
+  memcpy(to, buffer, static_cast<size_t>(count));
+}
+
+#else
+
+FOVEA_BYTES Floats load_first_bytes(const int8_t *from, int64_t count) {
+  int32_t buffer = 0;
+  memcpy(&buffer, from, static_cast<size_t>(count));
+  const __m128i bytes = _mm_cvtsi32_si128(buffer);
+  const __m128i halves = _mm_unpacklo_epi8(bytes, bytes);
+  return _mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(halves, halves), 24));
+}
+FOVEA_BYTES Floats load_bytes(const int8_t *from) { return load_first_bytes(from, 4); }
+FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
+  const __m128i numbers = _mm_cvtps_epi32(floats);
+  const __m128i halves = _mm_packs_epi32(numbers, numbers);
+  const int32_t buffer = _mm_cvtsi128_si32(_mm_packs_epi16(halves, halves));
+  memcpy(to, &buffer, static_cast<size_t>(count));
+}
+
+#endif
+
+#undef FOVEA_BYTES
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
