@@ -14,12 +14,12 @@ bool is_invariant(const AttentionCall &call) { return (call.options.flags & FOVE
 // Keys of bfloat16 whose features do not lie in pairs count as those of another type: kernels of pairs would want a copy of
 // all of them. F32 is not rounded here, whatever the context's precision.
 AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, int64_t rows, bool has_keys) {
-  const bool in_pairs = score.keys.dtype == Dtype::f32 || score.keys.in_whole_pairs();
+  const bool in_pairs = keys_in_pairs(score.keys);
   const Kernels &kernels = *schedule.plan.kernels;
   return {.score = score.compares,
           .query = score.queries.dtype,
-          .key = score.keys.dtype == Dtype::bf16 && !in_pairs ? Dtype::f32 : score.keys.dtype,
-          .value = score.values.dtype,
+          .key = score.keys.dtype == Dtype::bf16 && !in_pairs ? Dtype::f32 : read_as(score.keys, score.queries.dtype),
+          .value = read_as(score.values, score.queries.dtype),
           .rounds = false,
           .keys_in_pairs = in_pairs,
           .drops_weights = false,
@@ -183,7 +183,7 @@ Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall
   call->tensor[log_sum_exp_operand].shape[2] = step->tokens;
   if (made.pages.size == 0) {
     plan->problem.sizes.key_len = step->keys;
-    call->tensor[key_operand].shape[2] = call->tensor[value_operand].shape[2] = step->keys;
+    for (const Operand operand : paged_operands) call->tensor[operand].shape[2] = step->keys;
   }
   // What a score function makes of queries and keys it makes of all sequences' at once. A row's bits are the same however many
   // there are.

@@ -14,6 +14,7 @@ constexpr int64_t pack_phase = 0, attend_phase = 1, merge_phase = 2, phase_count
 // The rows of one sequence among those of all.
 void move_rows(int64_t first, HeadRows *rows) {
   rows->data = element_at(rows->data, rows->dtype, first * rows->strides.position);
+  if (rows->has_scales()) rows->scales.data += first * rows->scales.strides.position;
 }
 
 // A sequence as a problem of its own, which points at its pages: neither is copied.
@@ -23,8 +24,8 @@ struct SequenceProblem {
 
   SequenceProblem(const RaggedCall &made, const AttentionProblem &whole, const RaggedSequence &sequence)
       : problem(whole),
-        keys(whole.key.data, whole.key.dtype, made.pages.key, made.pages.size, sequence.pages),
-        values(whole.value.data, whole.value.dtype, made.pages.value, made.pages.size, sequence.pages) {
+        keys(whole.key, made.pages.key, made.pages.key_scales, made.pages.size, sequence.pages),
+        values(whole.value, made.pages.value, made.pages.value_scales, made.pages.size, sequence.pages) {
     problem.sizes.query_len = sequence.query_len;
     problem.sizes.key_len = problem.pattern.key_limit = sequence.key_len;
     const RaggedPositions at = positions_of(made, sequence);
@@ -69,6 +70,8 @@ class Run {
     }
     whole_.key.data = rows.key.data;
     whole_.value.data = rows.value.data;
+    whole_.key.scales.data = rows.key.scales.data;
+    whole_.value.scales.data = rows.value.scales.data;
     whole_.outputs.out = rows.out;
     whole_.outputs.out_strides = rows.out_strides;
     whole_.outputs.log_sum_exp = nullptr;

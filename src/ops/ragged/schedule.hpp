@@ -26,6 +26,10 @@ struct RaggedLimits {
   int64_t workers;
 };
 
+// What lies in pages, if anything does.
+constexpr Operand paged_operands[] = {key_operand, value_operand, key_scales_operand, value_scales_operand};
+constexpr int paged_operand_count = 4;
+
 // What both kinds of keys and values have: where they lie, and what else a call tells.
 struct RaggedCall {
   AttentionCall call;        // lifted to one batch entry, but for pages: what there is of these is their tensor
@@ -106,8 +110,9 @@ size_t describe_schedule(const fovea_schedule &schedule, char *text, size_t size
 
 struct AppendedTensors {
   TensorArgument key, value, key_pages, value_pages;
+  TensorArgument key_scales, value_scales;  // of pages of 8 bits
 };
-[[nodiscard]] Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors,
+[[nodiscard]] Status append_to_pages(const fovea_schedule *schedule, AppendedTensors tensors,
                                      const fovea_append_options *options);
 // What has been checked.
 void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tensors);
