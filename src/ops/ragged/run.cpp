@@ -46,6 +46,13 @@ struct SequenceProblem {
     move_rows(sequence.key_start, &problem.value);
     if (problem.score.key_scalars != nullptr) problem.score.key_scalars += sequence.key_start;
   }
+  // Of the keys from `first` on, those that its tokens' masks have.
+  void attend_tree(const RaggedSequence &sequence, int64_t first) {
+    problem.pattern.has_window_right = false;
+    problem.pattern.mask = sequence.tree - first;
+    problem.pattern.mask_strides = {0, 0, most_drafts};
+  }
+
   SequenceProblem(const SequenceProblem &) = delete;
   SequenceProblem &operator=(const SequenceProblem &) = delete;
 };
@@ -110,15 +117,12 @@ class Run {
     task.kv_head = index % kv_heads();
     task.row_begin = unit.row_block * sequence.rows_per_task;
     task.row_count = min_of(sequence.rows_per_task, sequence.rows - task.row_begin);
-    task.key_end = sequence.key_len;
+    const SplitKeys keys = split_of(sequence, unit.split);
+    task.key_begin = keys.begin;
+    task.key_end = keys.end;
     task.first_split = unit.split == 0;
-    if (sequence.splits > 1) {
-      task.key_begin = (sequence.first_split + unit.split) * split_positions;
-      task.key_end = min_of(task.key_begin + split_positions, sequence.key_len);
-      const SplitRows partials = partials_of(sequence, task.kv_head, unit.split);
-      task.partial = {const_cast<float *>(partials.out), const_cast<float *>(partials.max),
-                      const_cast<float *>(partials.sum)};
-    }
+    if (keys.is_tree) its.attend_tree(sequence, keys.begin);
+    if (sequence.splits > 1) task.partial = partial_of(sequence, unit, task);
     task.scratch = plan_.scratch.in(block_, worker);
     const AttentionKernels &kernels = *sequence.kernels->kernels;
     (sequence.kernels->path == AttentionPath::few_rows ? kernels.rows : kernels.tile)(task);
@@ -128,7 +132,7 @@ class Run {
     const RaggedSequence &sequence = step_.sequences[step_.merges[task / kv_heads()]];
     const int64_t head = task % kv_heads();
     const SequenceProblem its(schedule_.made, whole_, sequence);
-    merge_splits(*plan_.kernels->rowwise, *sequence.kernels->kernels, its.problem, partials_of(sequence, head, 0), 0,
+    merge_splits(*plan_.kernels->rowwise, *sequence.kernels->kernels, its.problem, partials_of(sequence, head), 0,
                  head);
   }
 
@@ -159,11 +163,17 @@ class Run {
  private:
   char *packed(const RaggedSequence &sequence) const { return plan_.packed.in(block_) + sequence.packed; }
 
-  // Partials of a head from a split on.
-  SplitRows partials_of(const RaggedSequence &sequence, int64_t head, int64_t split) const {
-    const int64_t first = sequence.partial + (head * sequence.splits + split) * sequence.rows;
+  SplitRows partials_of(const RaggedSequence &sequence, int64_t head) const {
+    const int64_t first = sequence.partial + head * sequence.splits * sequence.rows;
     return {plan_.partial_out.in(block_) + first * whole_.sizes.value_dim, plan_.partial_max.in(block_) + first,
             plan_.partial_sum.in(block_) + first, sequence.splits, sequence.rows};
+  }
+
+  AttentionPartial partial_of(const RaggedSequence &sequence, const RaggedUnit &unit, const TaskRows &rows) const {
+    const int64_t first =
+        sequence.partial + (rows.kv_head * sequence.splits + unit.split) * sequence.rows + rows.row_begin;
+    return {plan_.partial_out.in(block_) + first * whole_.sizes.value_dim, plan_.partial_max.in(block_) + first,
+            plan_.partial_sum.in(block_) + first};
   }
 
   const fovea_schedule &schedule_;

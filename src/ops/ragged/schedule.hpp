@@ -26,6 +26,9 @@ struct RaggedLimits {
   int64_t workers;
 };
 
+// What kernels of a sequence depend on beside its rows.
+enum class KeysKind { none, some, tree };
+
 // What lies in pages, if anything does.
 constexpr Operand paged_operands[] = {key_operand, value_operand, key_scales_operand, value_scales_operand};
 constexpr int paged_operand_count = 4;
@@ -42,7 +45,7 @@ struct RaggedCall {
 
 struct fovea_schedule {
   fovea::RaggedCall made = {};
-  const fovea::AttentionRow *choice[2][fovea::most_telling_rows + 1] = {};  // [whether there are keys][rows]
+  const fovea::AttentionRow *choice[3][fovea::most_telling_rows + 1] = {};  // [KeysKind][rows]
   int64_t scratch_floats = 0;                                               // for any of them
   struct Free {
     void operator()(void *memory) const;
