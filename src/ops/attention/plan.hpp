@@ -24,6 +24,7 @@ struct AttentionPlan {
   // The workspace.
   MemoryPart<float> scratch;                                // a copy for each worker
   MemoryPart<float> partial_out, partial_max, partial_sum;  // of split keys
+  MemoryPart<float> own_partials;                           // of a schedule's tasks, a copy for each worker
   MemoryPart<float> row_max, row_scale;                     // for the weights
   MemoryPart<char> kept_weights;                            // likewise, a copy for each worker, if tasks write them
   MemoryPart<char> packed;  // keys and values in the order of the kernels, if they have one

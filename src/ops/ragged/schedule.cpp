@@ -52,7 +52,7 @@ Status allocate_steps(fovea_schedule *schedule) {
   } parts[2];
   MemoryLayout layout;
   for (Parts &part : parts) {
-    part.sequences = layout.add<RaggedSequence>(limits.sequences);
+    part.sequences = layout.add<RaggedSequence>({2, limits.sequences});
     part.units = layout.add<RaggedUnit>(most.units);
     part.packs = layout.add<RaggedUnit>(most.packs);
     part.merges = layout.add<int32_t>(limits.sequences);
@@ -135,7 +135,7 @@ Status set_schedule(fovea_schedule *schedule, const fovea_step *step) {
   AttentionPlan plan;
   if (next.tokens == 0) {
     plan_no_step(schedule->made, schedule->plan, &call, &plan);
-    next.unit_count = next.pack_count = next.merge_count = 0;
+    next.unit_count = next.pack_count = next.merge_count = next.prefix_count = 0;
     next.partial_rows = next.packed_bytes = 0;
   } else {
     FOVEA_CHECK(plan_step(*schedule, &next, &call, &plan));
@@ -166,12 +166,12 @@ size_t describe_schedule(const fovea_schedule &schedule, char *text, size_t size
   }
   const int length = std::snprintf(
       text, size,
-      "op=ragged score=%s isa=%s kernels=%s,%s sequences=%" PRId64 " tile_sequences=%" PRId64 " tokens=%" PRId64
-      " page=%" PRId64 " tasks=%" PRId64 " most_splits=%" PRId64
+      "op=ragged score=%s isa=%s kernels=%s,%s sequences=%" PRId64 " tile_sequences=%" PRId64 " prefixes=%" PRId64
+      " tokens=%" PRId64 " page=%" PRId64 " tasks=%" PRId64 " most_splits=%" PRId64
       " threads=%d scratch_per_thread=%zu projections=%zu workspace=%zu",
       score_name(schedule.made.call.score.kind), plan.kernels->name, few, many, step.sequence_count, tile_sequences,
-      step.tokens, schedule.made.pages.size, step.unit_count * plan.problem.sizes.kv_heads, splits, plan.workers,
-      plan.scratch.copy_size(), plan.score.layout.size(), plan.workspace_size);
+      step.prefix_count, step.tokens, schedule.made.pages.size, step.unit_count * plan.problem.sizes.kv_heads, splits,
+      plan.workers, plan.scratch.copy_size(), plan.score.layout.size(), plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

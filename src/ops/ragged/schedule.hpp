@@ -77,6 +77,12 @@ RaggedPositions positions_of(const RaggedCall &made, const RaggedSequence &seque
 [[nodiscard]] Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall *call,
                                AttentionPlan *plan);
 
+// Sequences that begin alike get an entry for that, behind all of them.
+void find_prefixes(const RaggedCall &made, const AttentionProblem &problem, RaggedStep *step);
+
+// Fills in a step's lists once its entries are cut.
+void list_units(const AttentionProblem &problem, RaggedStep *step);
+
 // Fills in the kernels for each number of rows, and the scratch memory that any of them wants.
 void choose_kernels(fovea_schedule *schedule);
 

@@ -19,10 +19,18 @@ struct RaggedSequence {
   int64_t rows, rows_per_task, row_blocks;
   int64_t first_split, splits;  // of the keys. A tree's own keys are a split of theirs, the last
   int64_t keys_per_split;
+  int64_t prefix;         // of what it shares with its neighbours, the number among the step's entries; -1: nothing
+  bool is_prefix;         // no sequence, but what some begin with: all their queries, before these keys
+  bool merges_itself;     // a task takes all splits of its rows, one after the other, and merges them
   int64_t partial;        // the first of its rows among the step's partials
   int64_t packed;         // where its packed blocks begin, in bytes
   int64_t packed_blocks;  // of each head; 0: kernels read keys as they lie
 };
+
+// Whether partials are written that another stage merges.
+inline bool leaves_partials(const RaggedSequence &sequence) {
+  return !sequence.merges_itself && (sequence.splits > 1 || sequence.prefix >= 0 || sequence.is_prefix);
+}
 
 // What the heads of a sequence do alike: a task is that of one head.
 struct RaggedUnit {
@@ -43,7 +51,8 @@ inline SplitKeys split_of(const RaggedSequence &sequence, int64_t split) {
 
 struct RaggedStep {
   int64_t sequence_count = 0, tokens = 0, keys = 0;
-  RaggedSequence *sequences = nullptr;
+  int64_t prefix_count = 0;
+  RaggedSequence *sequences = nullptr;  // and behind them shared prefixes
   int32_t *page_ids = nullptr;
   int32_t *positions = nullptr;   // of tokens
   uint8_t *tree_masks = nullptr;  // likewise, whether they attend the tokens of their sequence
@@ -52,7 +61,11 @@ struct RaggedStep {
   int32_t *merges = nullptr;      // sequences whose splits are merged
   int64_t unit_count = 0, pack_count = 0, merge_count = 0;
   int64_t partial_rows = 0, packed_bytes = 0;
+  int64_t task_partial_rows = 0;  // of a task that merges its own
+  int64_t most_parts = 0;         // of a row that has a prefix
   bool has_many_rows = false;
+
+  int64_t entry_count() const { return sequence_count + prefix_count; }
   // Two sequences that write into one page, if there are any; else -1.
   int64_t first_writer = -1, second_writer = -1, shared_page = -1;
 };
