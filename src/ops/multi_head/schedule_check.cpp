@@ -57,7 +57,7 @@ Status check_sizes(const MultiHeadCall &call) {
   const fovea_mha_weights &w = *call.weights;
   const fovea_schedule &schedule = *call.options.schedule;
   const AttentionSizes &made = schedule.made.checked.sizes;
-  const int64_t tokens = schedule.step().tokens;
+  const int64_t tokens = call.has_data ? schedule.step().tokens : call.query.length;
   FOVEA_CHECK(expect_sizes({{"query", "positions", call.query.length, tokens, "the tokens of options.schedule's step"},
                             {"query_weight", "heads", w.heads, made.heads, as_made},
                             {"key_weight", "heads", w.kv_heads, made.kv_heads, as_made},
@@ -66,7 +66,7 @@ Status check_sizes(const MultiHeadCall &call) {
                             {"value_weight", "features of a head", w.value_dim, made.value_dim, as_made}}));
   if (!call.projects_keys) return FOVEA_OK;
   FOVEA_CHECK(expect_sizes({{"key", "positions", call.key.length, call.query.length, "as query, with a schedule"}}));
-  if (schedule.made.pages.size > 0) return FOVEA_OK;
+  if (schedule.made.pages.size > 0 || !call.has_data) return FOVEA_OK;
   return expect_sizes({{"options.schedule", "packed keys", schedule.step().keys, tokens, "as tokens"}});
 }
 
@@ -76,9 +76,10 @@ Status check_pages_of(const MultiHeadCall &call) {
   if (schedule.made.pages.size == 0) {
     return refuse_pages(options, "the schedule was made for packed keys");
   }
-  const PageTensors pages = {options.key_pages, options.value_pages, options.key_scales, options.value_scales};
+  const PageTensors pages = {options.key_pages, options.value_pages, options.key_scales, options.value_scales,
+                             call.has_data};
   FOVEA_CHECK(within("options", check_page_memory(schedule, pages)));
-  return call.projects_keys ? check_places(schedule.step()) : FOVEA_OK;
+  return call.projects_keys && call.has_data ? check_places(schedule.step()) : FOVEA_OK;
 }
 
 }  // namespace

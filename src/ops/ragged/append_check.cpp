@@ -16,14 +16,15 @@ Status check_rows(const fovea_tensor *tensor, const char *name, int64_t tokens, 
 }
 
 // Pages are those that the schedule was made with, in another memory.
-Status check_pages(const fovea_tensor *tensor, const char *name, const fovea_tensor &made) {
+Status check_pages(const fovea_tensor *tensor, const char *name, const fovea_tensor &made, bool has_data) {
   FOVEA_CHECK(expect_given(tensor, name, "a tensor"));
   if (tensor->dtype != made.dtype) {
     return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected %s, as the schedule was made", name,
                 DtypeName(tensor->dtype).text, DtypeName(made.dtype).text);
   }
   const auto dtype = static_cast<Dtype>(made.dtype);
-  FOVEA_CHECK(check_tensor(tensor, {.name = name, .dtype = dtype, .min_rank = 4, .max_rank = 4, .output = true}));
+  FOVEA_CHECK(check_tensor(
+      tensor, {.name = name, .dtype = dtype, .min_rank = 4, .max_rank = 4, .output = true, .needs_data = has_data}));
   for (int axis = 0; axis < 4; ++axis) {
     if (tensor->shape[axis] != made.shape[axis]) {
       return fail(FOVEA_BAD_SHAPE, "%s.shape[%d] is %" PRId64 ", expected %" PRId64 ", as the schedule was made", name,
@@ -64,9 +65,11 @@ Status check_page_memory(const fovea_schedule &schedule, const PageTensors &page
     if (!wanted && named[n].tensor != nullptr) {
       return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: the schedule was made without", named[n].name);
     }
-    if (wanted) FOVEA_CHECK(check_pages(named[n].tensor, named[n].name, schedule.made.call.tensor[paged_operands[n]]));
+    if (!wanted) continue;
+    const fovea_tensor &made = schedule.made.call.tensor[paged_operands[n]];
+    FOVEA_CHECK(check_pages(named[n].tensor, named[n].name, made, pages.have_data));
   }
-  return check_overlaps(named, {});
+  return pages.have_data ? check_overlaps(named, {}) : FOVEA_OK;
 }
 
 Status check_appended(const fovea_schedule &schedule, const AppendedTensors &tensors) {

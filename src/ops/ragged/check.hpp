@@ -27,6 +27,7 @@ namespace fovea {
 // Pages are those that the schedule was made with, in any memory.
 struct PageTensors {
   const fovea_tensor *key, *value, *key_scales, *value_scales;
+  bool have_data = true;
 };
 [[nodiscard]] Status check_page_memory(const fovea_schedule &schedule, const PageTensors &pages);
 
