@@ -25,7 +25,8 @@ typedef struct fovea_schedule_limits {
   size_t struct_size;
   int64_t sequences; /* 1 to 2^20                                                                                      */
   int64_t key_len;   /* positions of one sequence, 1 to 2^30; 0: as many as key has                                    */
-  int64_t page_ids;  /* of all sequences together, up to 2^30; 0: as many as key has pages. Not for packed keys        */
+  int64_t page_ids;  /* of all sequences together, each with those that it shares, up to 2^30; 0: what sequences of    *
+                      * key_len have, but at most four times key's pages. 0 for packed keys                            */
   int64_t workers;   /* threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; 0: as many as  *
                       * fovea_context_threads                                                                          */
 } fovea_schedule_limits;
@@ -118,6 +119,8 @@ typedef struct fovea_append_options {
  * key_len - (its tokens) + i.
  *   key F [T,Hkv,D], value F [T,Hkv,Dv]: the step's tokens, T at least as many
  *   key_pages, value_pages: the layer's pages, as the schedule was made with
+ *   value and value_pages may both be NULL: latent attention, whose values are the first Dv features of keys' rows: value was
+ *   planned as a view of key's memory, and a run has one pointer for both
  * Kept bit by bit where the types are the same, rounded once to another F type, to nearest, ties to even; and to I8 as
  * fovea_quantize does. A sequence must have as many keys as tokens, and two sequences must not write into one page:
  * FOVEA_BAD_VALUE. options may be NULL. Scratch memory, for keys that are turned, comes from the context. */

@@ -1,6 +1,6 @@
 // Writes a step's new keys and values into pages.
 #include <algorithm>
-#include <cinttypes>
+#include <optional>
 
 #include "ops/positions/rotary.hpp"
 #include "ops/ragged/check.hpp"
@@ -54,9 +54,10 @@ struct Side {
 
 void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tensors) {
   const RaggedStep &step = schedule.step();
-  const Side sides[] = {{tensors.key, tensors.key_pages, tensors.key_scales},
-                        {tensors.value, tensors.value_pages, tensors.value_scales}};
-  const int64_t row_elements = sides[0].heads * (sides[0].dim + sides[1].dim);
+  const Side key(tensors.key, tensors.key_pages, tensors.key_scales);
+  std::optional<Side> value;  // none: they are parts of keys
+  if (tensors.value != nullptr) value.emplace(tensors.value, tensors.value_pages, tensors.value_scales);
+  const int64_t row_elements = key.heads * (key.dim + (value ? value->dim : 0));
   const int64_t tokens_per_task = std::max<int64_t>(1, task_elements / std::max<int64_t>(1, row_elements));
   const Context &context = *schedule.plan.context;
   const int64_t size = schedule.made.pages.size;
@@ -71,8 +72,9 @@ void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tenso
               for (int64_t token = first; token < end; ++token) {
                 while (token >= sequence->query_start + sequence->query_len) ++sequence;
                 const int64_t position = sequence->key_len - sequence->query_len + token - sequence->query_start;
-                for (const Side &side : sides)
-                  side.write(*context.kernels->rowwise, token, sequence->pages[position / size], position % size);
+                const int64_t page = sequence->pages[position / size];
+                key.write(*context.kernels->rowwise, token, page, position % size);
+                if (value) value->write(*context.kernels->rowwise, token, page, position % size);
               }
             });
 }

@@ -65,7 +65,8 @@ Status check_page_memory(const fovea_schedule &schedule, const PageTensors &page
     if (!wanted && named[n].tensor != nullptr) {
       return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: the schedule was made without", named[n].name);
     }
-    if (!wanted) continue;
+    const bool of_values = paged_operands[n] == value_operand || paged_operands[n] == value_scales_operand;
+    if (!wanted || (of_values && pages.keys_alone)) continue;
     const fovea_tensor &made = schedule.made.call.tensor[paged_operands[n]];
     FOVEA_CHECK(check_pages(named[n].tensor, named[n].name, made, pages.have_data));
   }
@@ -79,9 +80,13 @@ Status check_appended(const fovea_schedule &schedule, const AppendedTensors &ten
   const RaggedStep &step = schedule.step();
   const AttentionSizes &sizes = schedule.made.checked.sizes;
   FOVEA_CHECK(check_rows(tensors.key, "key", step.tokens, sizes.kv_heads, sizes.key_dim));
-  FOVEA_CHECK(check_rows(tensors.value, "value", step.tokens, sizes.kv_heads, sizes.value_dim));
-  FOVEA_CHECK(
-      check_page_memory(schedule, {tensors.key_pages, tensors.value_pages, tensors.key_scales, tensors.value_scales}));
+  const bool keys_alone = tensors.value == nullptr && tensors.value_pages == nullptr;
+  if (!keys_alone) FOVEA_CHECK(check_rows(tensors.value, "value", step.tokens, sizes.kv_heads, sizes.value_dim));
+  FOVEA_CHECK(check_page_memory(schedule, {.key = tensors.key_pages,
+                                           .value = tensors.value_pages,
+                                           .key_scales = tensors.key_scales,
+                                           .value_scales = tensors.value_scales,
+                                           .keys_alone = keys_alone}));
   FOVEA_CHECK(check_overlaps({{"key_pages", tensors.key_pages},
                               {"value_pages", tensors.value_pages},
                               {"key_scales", tensors.key_scales},

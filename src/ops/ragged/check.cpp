@@ -88,10 +88,12 @@ Status check_limits(const Context &context, const fovea_schedule_limits *given, 
                   .tokens = query.shape[2],
                   .keys = paged ? 0 : keys,
                   .key_len = limits.key_len == 0 ? keys : limits.key_len,
-                  .page_ids = !paged                 ? 0
-                              : limits.page_ids == 0 ? made->pages.count
-                                                     : limits.page_ids,
+                  .page_ids = limits.page_ids,
                   .workers = limits.workers == 0 ? worker_limit(context) : limits.workers};
+  if (paged && limits.page_ids == 0) {
+    const int64_t of_each = ceil_div(made->limits.key_len, made->pages.size);
+    made->limits.page_ids = min_of(limits.sequences * of_each, 4 * made->pages.count);
+  }
   return FOVEA_OK;
 }
 

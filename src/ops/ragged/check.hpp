@@ -28,6 +28,7 @@ namespace fovea {
 struct PageTensors {
   const fovea_tensor *key, *value, *key_scales, *value_scales;
   bool have_data = true;
+  bool keys_alone = false;  // values are parts of them
 };
 [[nodiscard]] Status check_page_memory(const fovea_schedule &schedule, const PageTensors &pages);
 
