@@ -21,8 +21,8 @@ WRITTEN = {"fovea_quantize": {"scales"}, "fovea_schedule_append": {"key_pages", 
            "fovea_mha_options": {"key_pages", "value_pages", "key_scales", "value_scales"}}
 # Tensors that are the library's only until its next call.
 COPIED = {"fovea_schedule_positions"}
-# A Python callable would have to hold the interpreter's lock for every task.
-LEFT_OUT = {"parallel_for", "parallel_for_user"}
+# A Python callable would have to hold the interpreter's lock for every task; workers are those of fovea_schedule_run_tasks.
+LEFT_OUT = {"parallel_for", "parallel_for_user", "workers"}
 NUMBERS = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "size", "float": "f32",
            "fovea_dtype": "i32", "fovea_status": "i32"}
 RESULTS = {"fovea_status": "status", "const char *": "text", "size_t": "size", "int64_t": "i64", "int32_t": "i32",

@@ -92,7 +92,7 @@ bool read_arguments(PyObject *arguments, Given &read) {
     return false;
   }
   Handle *handle = read.handle = reinterpret_cast<Handle *>(given);
-  if (handle->planned != nullptr) return true;
+  if (std::strcmp(handle->kind->name, "fovea_plan") == 0) return true;
   PyErr_Format(PyExc_TypeError, "Plan: a handle of a plan is wanted, not %R", given);
   return false;
 }

@@ -19,6 +19,8 @@ from .scores import Score, options_of
 
 SHARED = ("alibi_slopes", "sinks")
 """Tensors of options that runs take, unless they are given others."""
+SHARING = 4
+"""How many sequences may hold each of a pool's pages on average, unless page_ids says so."""
 
 
 def _layout(argument: str, given, dtype):
@@ -40,8 +42,9 @@ class Schedule(NotCopied):
     It is made once for one kind of layer. query: the shape of the largest step's queries [T, H, D], of `dtype`, or an array,
     whose layout and element type count. Keys and values are a `pool`'s; or key and value are given, as shapes or arrays:
     packed, [N, Hkv, D] and [N, Hkv, Dv], one sequence behind the other, or pages, [P, Hkv, page, D] and [P, Hkv, page, Dv].
-    sequences: the most of a step, the pool's unless given. key_len: the most positions of one, page_ids: the most pages of all
-    together; None: as many as there are.
+    sequences: the most of a step, the pool's unless given. key_len: the most positions of one; None: as many as there are.
+    page_ids: the most pages of all together, where a shared page counts for each, and so does one that was dropped; None: as
+    many as there are, of a pool's four times that.
     options: of AttentionOptions is_causal, top_left, windows, scale, softcap, alibi_slopes, sinks, query_invariant, precision,
     empty_rows, key_scales, value_scales, leave_one_out and return_log_sum_exp. score: over packed keys any.
 
@@ -62,6 +65,7 @@ class Schedule(NotCopied):
             key, value, *scales = self._pages_of_pool(pool, key, value)
             given.update({name: one for name, one in zip(("key_scales", "value_scales"), scales) if one is not None})
             sequences = pool.sequences if sequences is None else sequences
+            page_ids = SHARING * pool.pages if page_ids is None else page_ids
         if key is None or value is None or sequences is None:
             raise TypeError("a schedule is made with a pool, or with key, value and sequences")
         key, value = _layout("key", key, dtype), _layout("value", value, dtype)

@@ -28,6 +28,12 @@ def test_the_heatmap_example(tmp_path):
     assert "happy ->" in done.stdout
 
 
+def test_the_continuous_batching_example(tmp_path):
+    done = run(str(HERE / "examples" / "continuous_batching.py"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert " w" in done.stdout and "20 of 20 pages are free" in done.stdout
+
+
 def test_the_examples_of_the_reference_pages(tmp_path):
     done = run(str(HERE.parents[2] / "docs" / "reference" / "examples.py"), folder=tmp_path)
     assert done.returncode == 0, done.stderr
