@@ -184,6 +184,15 @@ def test_a_decoder_layer_over_pages():
             layer(x[0, 5:], **wrong)
 
 
+def test_one_page_and_one_head():
+    """Strides that are never stepped along are anybody's."""
+    layer, x = fovea.MultiHeadAttention(2, kv_heads=1, in_weight=random(32, 16)), random(5, 16)
+    pool = fovea.KVPool(kv_heads=1, head_dim=8, positions=8, page_size=8, sequences=1)
+    schedule = fovea.Schedule(query=(5, 2, 8), pool=pool, is_causal=True)
+    schedule.set(pool.step({pool.open(): 5}))
+    close(layer(x, schedule=schedule, pages=0), layer(x, is_causal=True), 1e-5)
+
+
 SIXTEEN_BITS = {
     "matmul": lambda x: fovea.matmul(x, x), "packed": lambda x: fovea.matmul(x, fovea.PackedMatrix(x)),
     "linear": lambda x: fovea.linear(x, x, x[0], residual=x), "masked_softmax": lambda x: fovea.masked_softmax(x),
