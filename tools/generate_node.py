@@ -20,8 +20,8 @@ def operation(function):
 
 
 def called(handle):
-    """What its class is called."""
-    return camel(plain(handle)).replace("Kv", "KV")
+    """What a handle's class is called, or a struct: a step is what KVPool's step gives, its tensors are those of any."""
+    return "StepTensors" if handle == "fovea_step" else camel(plain(handle)).replace("Kv", "KV")
 
 
 def value_name(enum, value):

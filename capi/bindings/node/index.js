@@ -544,11 +544,11 @@ class Schedule extends Owner {
       if (step.pool !== this.pool) refuse('FOVEA_BAD_VALUE', "the step is of another pool than the schedule's");
       expectCurrent(step);
       const { queryStarts, keyLens, pageIds, pageStarts } = step;
-      native.scheduleSet(false, this, read('Step', { queryStarts, keyLens, pageIds, pageStarts }));
+      native.scheduleSet(false, this, read('StepTensors', { queryStarts, keyLens, pageIds, pageStarts }));
       this.step = step;
       return;
     }
-    native.scheduleSet(false, this, read('Step', step));
+    native.scheduleSet(false, this, read('StepTensors', step));
     this.step = undefined;
   }
 

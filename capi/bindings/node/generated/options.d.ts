@@ -216,7 +216,7 @@ export interface ScheduleLimits {
 }
 
 /** The sequences of a step, S of them. Tensors are I32 or I64, any stride. */
-export interface Step {
+export interface StepTensors {
   /** [S+1], from 0, never falling: sequence s has the tokens from query_starts[s] to query_starts[s+1] - 1 */
   queryStarts?: Input;
   /** [S+1], likewise, of packed keys; with pages NULL */

@@ -15,7 +15,7 @@ exports.options = {
   PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim', 'dtype'],
   KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
   ScheduleLimits: ['sequences', 'keyLen', 'pageIds', 'workers'],
-  Step: ['queryStarts', 'keyStarts', 'keyLens', 'pageIds', 'pageStarts', 'tree'],
+  StepTensors: ['queryStarts', 'keyStarts', 'keyLens', 'pageIds', 'pageStarts', 'tree'],
   AppendOptions: ['rotary', 'keyScales', 'valueScales'],
   KVPoolSizes: ['layers', 'kvHeads', 'headDim', 'valueDim', 'positions', 'pageSize', 'sequences', 'keyDtype', 'valueDtype', 'scaleGroup'],
   PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
