@@ -109,8 +109,7 @@ class Addon(Shape):
                 values.append("&call->number")
                 continue
             if kind == "made struct":
-                lines.append(f"  {base} *{name} = in.call.make<{base}>();\n  {name}->struct_size = sizeof({base});\n"
-                             f"  in.call.step = {name};\n")
+                lines.append(f"  {base} *{name} = in.call.make_to_fill<{base}>();\n  in.call.step = {name};\n")
                 values.append(name)
                 continue
             if name == "size" and "bytes->data" in values:  # as the array says, not whoever calls

@@ -601,8 +601,7 @@ static void parse_fovea_kv_pool_step(Reader &in, const napi_value *args) {
   fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[1], Kind::kv_pool, true, "pool");
   const fovea_tensor *sequences = in.tensor(args[2], "sequences");
   const fovea_tensor *tokens = in.tensor(args[3], "tokens");
-  fovea_step *step = in.call.make<fovea_step>();
-  step->struct_size = sizeof(fovea_step);
+  fovea_step *step = in.call.make_to_fill<fovea_step>();
   in.call.step = step;
   in.call.run = [=] { return fovea_kv_pool_step(context, pool, sequences, tokens, step); };
 }

@@ -87,6 +87,14 @@ struct Call {
     return made_here.get();
   }
 
+  // A struct that the call fills.
+  template <typename Struct>
+  Struct *make_to_fill() {
+    Struct *made_here = make<Struct>();
+    made_here->struct_size = sizeof(Struct);
+    return made_here;
+  }
+
   // Makes the call and copies the message on the thread that failed.
   void execute();
   // Uses the handle until the call is gone: one that is closed meanwhile lives on till then.
