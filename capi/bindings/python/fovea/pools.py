@@ -163,6 +163,8 @@ class Sequence(NotCopied):
     _instead = ": fork it, or save it"
 
     def __init__(self, pool: KVPool, number: int):
+        if not isinstance(pool, KVPool):
+            raise TypeError("KVPool.open makes sequences")
         self.pool = pool
         self._number: int | None = number
         self._changes = 0

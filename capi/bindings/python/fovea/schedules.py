@@ -19,6 +19,7 @@ from .scores import Score, options_of
 
 SHARED = ("alibi_slopes", "sinks")
 """Tensors of options that runs take, unless they are given others."""
+SCALES = ("key_scales", "value_scales")
 SHARING = 4
 """How many sequences may hold each of a pool's pages on average, unless page_ids says so."""
 
@@ -63,7 +64,7 @@ class Schedule(NotCopied):
         given: dict = dict(options)
         if pool is not None:
             key, value, *scales = self._pages_of_pool(pool, key, value)
-            given.update({name: one for name, one in zip(("key_scales", "value_scales"), scales) if one is not None})
+            given.update({name: one for name, one in zip(SCALES, scales) if one is not None})
             sequences = pool.sequences if sequences is None else sequences
             page_ids = SHARING * pool.pages if page_ids is None else page_ids
         if key is None or value is None or sequences is None:
@@ -75,10 +76,10 @@ class Schedule(NotCopied):
         read_options = read(given, query_shape, 0, np.empty(0, np.float32))[0] if given else {}
         self._outputs = [name for name in OUTPUTS if name in read_options]
         self._shared = {name: read_options[name] for name in SHARED if name in read_options}
-        self._has_scales = [name for name in ("key_scales", "value_scales") if name in read_options]
         limits = {"sequences": sequences, "key_len": size("key_len", key_len), "page_ids": size("page_ids", page_ids)}
         self._pool = pool
         self._step: Step | None = None
+        self._tokens = 0
         self._handle = _fovea.schedule_create(handle_of(context), options_of(score), query, key, value, out, read_options,
                                               limits)
 
@@ -114,6 +115,7 @@ class Schedule(NotCopied):
             members["tree"] = as_array(tree, "tree")
         _fovea.schedule_set(self._handle, members)
         self._step = step
+        self._tokens = _fovea.schedule_positions(self._handle).shape[0]
 
     @staticmethod
     def _expect_current(step: Step | None) -> None:
@@ -128,14 +130,14 @@ class Schedule(NotCopied):
     @property
     def tokens(self) -> int:
         """How many the present step has."""
-        return _fovea.schedule_positions(self._handle).shape[0]
+        return self._tokens
 
     def append(self, layer: Pages, key: Array, value: Array, *, rotary: dict | None = None) -> None:
         """Writes one layer's new keys [tokens, Hkv, D] and values [tokens, Hkv, Dv] into its pages: the number of a pool's
         layer, or its (keys, values[, key scales, value scales]). rotary: keyword arguments of fovea.rotary, by which keys are
         turned on the way, at `positions`."""
         key_pages, value_pages, *scales = self._arrays(layer)
-        options = dict(zip(("key_scales", "value_scales"), scales))
+        options = dict(zip(SCALES, scales))
         if rotary is not None:
             options["rotary"] = rotary_options(**rotary)
         _fovea.schedule_append(self._handle, as_array(key, "key"), as_array(value, "value"), key_pages, value_pages, options)
@@ -149,11 +151,13 @@ class Schedule(NotCopied):
         query = as_array(query, "query")
         key, value, *scales = self._arrays(layer)
         shape = shape_of(query, "query")
-        arrays = {"query": query, "key": key, "value": value, **self._shared,
-                  **{name: scales[0 if name == "key_scales" else 1] for name in self._has_scales if len(scales) == 2}}
-        for name, given in (("alibi_slopes", alibi_slopes), ("sinks", sinks)):
-            if given is not None:
-                arrays[name] = as_array(given, name)
+        arrays = {"query": query, "key": key, "value": value, **self._shared}
+        if scales:
+            arrays.update({name: one for name, one in zip(SCALES, scales) if one is not None})
+        if alibi_slopes is not None:
+            arrays["alibi_slopes"] = as_array(alibi_slopes, "alibi_slopes")
+        if sinks is not None:
+            arrays["sinks"] = as_array(sinks, "sinks")
         made = []
         if out is None:
             out = empty(shape[:-1] + self._value_dim, query)
@@ -164,10 +168,9 @@ class Schedule(NotCopied):
         arrays["out"] = out
         if log_sum_exp is not None:
             arrays["log_sum_exp"] = log_sum_exp
-        tokens = self.tokens
-        if shape and shape[0] > tokens:
+        if made and shape and shape[0] > self._tokens:
             for array in made:
-                array[tokens:] = 0
+                array[self._tokens:] = 0
         _fovea.schedule_run(self._handle, arrays)
         return results(query, out, [] if log_sum_exp is None else [log_sum_exp])
 
@@ -176,7 +179,7 @@ class Schedule(NotCopied):
         if isinstance(layer, (tuple, list)):
             if len(layer) not in (2, 4):
                 raise TypeError(f"layer: keys and values are wanted, and scales of both or none, not {len(layer)} arrays")
-            return tuple(as_array(array, name) for array, name in zip(layer, ("key", "value", "key_scales", "value_scales")))
+            return tuple(as_array(array, name) for array, name in zip(layer, ("key", "value", *SCALES)))
         if self._pool is None:
             raise TypeError("layer: (keys, values) is wanted, as the schedule was made without a pool")
         return self._pool._pages[layer]
@@ -216,4 +219,4 @@ def varlen_attention(query: Array, key: Array, value: Array, cu_seqlens_q: Array
     schedule = Schedule(query=query, key=key, value=value, out=out, sequences=sequences, score=score, context=context, **options)
     schedule.set(query_starts=cu_seqlens_q, key_starts=cu_seqlens_k)
     layer = (key, value, options.get("key_scales"), options.get("value_scales"))
-    return schedule.run(query, layer if schedule._has_scales else (key, value), out=out)
+    return schedule.run(query, layer, out=out)

@@ -24,7 +24,8 @@ def test_the_ten_lines(tmp_path):
 
 def test_many_sequences(tmp_path):
     program = (HERE / "README.md").read_text().split("```python\n")[2].partition("```")[0]
-    done = run("-c", "import numpy as np, fovea\n" + program + "assert out.shape == (301, 8, 64) and len(third) == 200", folder=tmp_path)
+    program = "import numpy as np, fovea\n" + program + "assert out.shape == (301, 8, 64) and len(third) == 200"
+    done = run("-c", program, folder=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
