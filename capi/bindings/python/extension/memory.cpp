@@ -174,7 +174,8 @@ PyObject *layout(PyObject *, PyObject *arguments) {
     return nullptr;
   }
   if (!read_shape(sizes, shape)) return nullptr;
-  return make(fovea_tensor_contiguous(nullptr, dtype, static_cast<int32_t>(PyTuple_Size(sizes)), shape), nullptr, false);
+  return make(fovea_tensor_contiguous(nullptr, dtype, static_cast<int32_t>(PyTuple_Size(sizes)), shape), nullptr,
+              false);
 }
 
 const fovea_tensor &tensor_of_memory(PyObject *memory) { return memory_of(memory)->tensor; }
