@@ -39,6 +39,7 @@ NOT_NEEDED = {
              "fovea_last_error_copy": "called in C beside every call, whose error carries the message",
              "fovea_tensor_contiguous": VIEWS,
              "fovea_tensor_from_dlpack": "nothing in Node speaks DLPack",
+             "fovea_schedule_run_tasks": "JavaScript has one thread",
              "fovea_context_options.parallel_for": "JavaScript has one thread",
              "fovea_context_options.parallel_for_user": "likewise"},
     "java": {"fovea_last_error": "fovea_last_error_copy instead",
@@ -119,7 +120,7 @@ BINDINGS = {
                   ["go/generated_shim.c"], in_go),
     "java": Java([f"{folder}/[!N]*.java" for folder in JAVA], [f"{folder}/*.java" for folder in JAVA],
                  lambda name: rf"Native(\.|::){name}\b"),
-    "node": Binding(["node/index.js", "node/src/addon.cpp"], ["node/src/*.cpp", "node/generated/*.cpp"], in_node),
+    "node": Binding(["node/*.js", "node/src/*.cpp"], ["node/src/*.cpp", "node/generated/*.cpp"], in_node),
 }
 
 

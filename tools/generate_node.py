@@ -19,11 +19,36 @@ def operation(function):
     return js(plain(function["name"]))
 
 
+def called(handle):
+    """What a handle's class is called, or a struct: a step is what KVPool's step gives, its tensors are those of any."""
+    return "StepTensors" if handle == "fovea_step" else camel(plain(handle)).replace("Kv", "KV")
+
+
 def value_name(enum, value):
     return js(value["name"][len(enum["prefix"]):].lower())
 
 
+# Runs take tensors that are compared with what was planned; tasks are for threads, of which JavaScript has none to offer.
+BY_HAND = {"fovea_context_create", "fovea_attention_run", "fovea_tensor_from_dlpack", "fovea_schedule_run",
+           "fovea_schedule_run_tasks"}
+# What keeps the layouts of what it was made with.
+PLANNED = {"fovea_plan": "layouts", "fovea_schedule": "planned"}
+
+
 class Addon(Shape):
+    def functions(self):
+        """Those that can fail, but for the ones that are written by hand."""
+        return [f for f in self.described["functions"] if f["returns"]["c"] == "fovea_status" and f["name"] not in BY_HAND]
+
+    def kind(self, argument):
+        kind = argument["type"]
+        if kind["pointers"] == 1 and not kind["const"]:
+            if kind["base"] == "int64_t":
+                return "made number"
+            if kind["base"] in self.structs:
+                return "made struct"
+        return super().kind(argument)
+
     def changes(self, function, argument):
         """Whether a handle is changed: then no other call may use it meanwhile."""
         return not argument["type"]["const"]
@@ -38,8 +63,9 @@ class Addon(Shape):
         if base in self.structs:
             return f'  {target} = read_{base}(in, in.get(from, "{key}"));\n'
         if base in self.handles:
-            return f'  {target} = in.handle<{base}>(in.get(from, "{key}"), Kind::{plain(base)}, true, "{key}");\n'
-        enum = self.enums.get(member.get("enum"))
+            return (f'  {target} = in.handle<{base}>(in.get(from, "{key}"), Kind::{plain(base)}, '
+                    f'{"false" if member["type"]["const"] else "true"}, "{key}");\n')
+        enum = self.enum_of(member)
         if enum and enum["bits"]:
             keys = [(js(meant.get(constant, bit)), "true" if constant in meant else "false", constant)
                     for bit, constant, _ in self.bits_of(member)]
@@ -51,6 +77,11 @@ class Addon(Shape):
             return f'  {target} = in.choice(in.get(from, "{key}"), {{{names}}}, "{key}");\n'
         reader = "given_size" if cannot_be_zero(member) else READERS[base]
         return f'  {target} = in.{reader}(in.get(from, "{key}"), "{key}");\n'
+
+    def enum_of(self, member):
+        """An element type is one wherever it stands, whatever its comment says."""
+        base = member["type"]["base"]
+        return self.enums.get(member.get("enum") or (base if base == "fovea_dtype" else None))
 
     def bits_of(self, member):
         enum = self.enums[member["enum"]]
@@ -72,6 +103,14 @@ class Addon(Shape):
             if kind == "made":
                 lines.append(f"  Call *call = &in.call;\n  call->made_kind = Kind::{plain(base)};\n")
                 values.append(f"reinterpret_cast<{base} **>(&call->made)")
+                continue
+            if kind == "made number":
+                lines.append("  Call *call = &in.call;\n  call->gives_number = true;\n")
+                values.append("&call->number")
+                continue
+            if kind == "made struct":
+                lines.append(f"  {base} *{name} = in.call.make_to_fill<{base}>();\n  in.call.step = {name};\n")
+                values.append(name)
                 continue
             if name == "size" and "bytes->data" in values:  # as the array says, not whoever calls
                 values.append("bytes->size")
@@ -95,13 +134,13 @@ class Addon(Shape):
                 lines.append(f'  int32_t {name} = in.choice({value}, {{{names}}}, "{name}");\n')
             else:
                 lines.append(f'  {base} {name} = in.{READERS[base]}({value}, "{name}");\n')
-        if function["name"].endswith("_plan_create"):
-            lines.append(self.layouts(function))
+        lines += [self.layouts(function, PLANNED[argument["type"]["base"]]) for argument in function["arguments"]
+                  if argument["type"]["pointers"] == 2 and argument["type"]["base"] in PLANNED]
         body = "".join(lines)
         return (f"static void parse_{function['name']}(Reader &in, const napi_value *args) {{\n{body}"
                 f"  in.call.run = [=] {{ return {function['name']}({', '.join(values)}); }};\n}}\n"), at
 
-    def layouts(self, function):
+    def layouts(self, function, kept):
         names = {argument["name"] for argument in function["arguments"]}
         out = []
         for _, _, place in planned_buffers(self.described):
@@ -110,13 +149,14 @@ class Addon(Shape):
                 out.append(f"{struct} ? {place.replace('.', '->')} : nullptr" if struct in names else "nullptr")
             else:
                 out.append(member if member in names else "nullptr")
-        return f"  call->layouts = layouts_of({{{', '.join(out)}}});\n"
+        return f"  call->{kept} = {kept}_of({{{', '.join(out)}}});\n"
 
     def source(self):
         kinds = ", ".join(sorted(plain(handle) for handle in self.handles))
         parsed = [(function, *self.parse(function)) for function in self.functions()]
         buffers = list(planned_buffers(self.described))
-        names = ", ".join(f'"{camel(plain(handle))}"' for handle in sorted(self.handles))
+        names = ", ".join(f'"{called(handle)}"' for handle in sorted(self.handles))
+        taken = ", ".join(f'"{js(name)}"' for name, _, _ in buffers)
         table = "".join(f'    {{"{operation(function)}", {count}, parse_{function["name"]}}},\n' for function, _, count in parsed)
         destroys = "".join(f"    case Kind::{plain(handle)}: return fovea_{plain(handle)}_destroy(static_cast<{handle} *>(raw));\n"
                            for handle in sorted(self.handles))
@@ -124,10 +164,11 @@ class Addon(Shape):
                   f"constexpr int buffer_count = {len(buffers)};\n\n"
                   "/* Of a planned run: the pointers in the order of fovea_attention_buffers. */\n"
                   "fovea_attention_buffers buffers_of(void *const *data);\nvoid destroy(Kind kind, void *raw);\n"
-                  "const char *name_of(Kind kind);\n")
+                  "const char *name_of(Kind kind);\nextern const char *const buffer_names[];\n")
         sets = "".join(f"  buffers.{name} = static_cast<decltype(buffers.{name})>(data[{n}]);\n"
                        for n, (name, _, _) in enumerate(buffers))
-        readers = "\n".join(self.reader(struct) for struct in self.structs.values())
+        declared = "".join(f"static const {name} *read_{name}(Reader &in, napi_value from);\n" for name in self.structs)
+        readers = declared + "\n" + "\n".join(self.reader(struct) for struct in self.structs.values())
         parses = "\n".join(text for _, text, _ in parsed)
         source = (f'{HEAD}#include "../src/call.hpp"\n\n{readers}\n{parses}\nconst Operation operations[] = {{\n{table}}};\n'
                   "const size_t operation_count = sizeof operations / sizeof operations[0];\n\n"
@@ -135,7 +176,8 @@ class Addon(Shape):
                   f"  buffers.struct_size = sizeof buffers;\n{sets}  return buffers;\n}}\n\n"
                   f"void destroy(Kind kind, void *raw) {{\n  switch (kind) {{\n{destroys}  }}\n}}\n\n"
                   f"const char *name_of(Kind kind) {{\n  static const char *const names[] = {{{names}}};\n"
-                  "  return names[static_cast<int>(kind)];\n}\n")
+                  "  return names[static_cast<int>(kind)];\n}\n\n"
+                  f"const char *const buffer_names[] = {{{taken}}};\n")
         return header, source
 
     # ---- JavaScript and TypeScript -----------------------------------------------------------------------------------
@@ -143,18 +185,18 @@ class Addon(Shape):
     def keys(self, struct):
         """(key, its type in TypeScript, comment) for each property."""
         for member in self.members(struct):
-            base, enum = member["type"]["base"], self.enums.get(member.get("enum"))
+            base, enum = member["type"]["base"], self.enum_of(member)
             if enum and enum["bits"]:
                 for bit, constant, doc in self.bits_of(member):
                     if constant not in given(struct):
                         yield js(bit), "boolean", doc
                 continue
-            kind = "Input" if base == "fovea_tensor" else camel(plain(base)) if base in self.structs | dict.fromkeys(self.handles) \
+            kind = "Input" if base == "fovea_tensor" else called(base) if base in self.structs | dict.fromkeys(self.handles) \
                 else enum_name(enum) if enum else "number | bigint" if base in ("int64_t", "uint64_t") else "number"
             yield js(member["name"]), kind, about(member)
 
     def javascript(self):
-        structs = "".join(f"  {camel(plain(struct['name']))}: [{', '.join(repr(key) for key, _, _ in self.keys(struct))}],\n"
+        structs = "".join(f"  {called(struct['name'])}: [{', '.join(repr(key) for key, _, _ in self.keys(struct))}],\n"
                           for struct in self.structs.values())
         buffers = ", ".join(repr(js(name)) for name, _, _ in planned_buffers(self.described))
         dtype = next(enum for enum in self.described["enums"] if enum["of"] == "fovea_dtype")
@@ -164,7 +206,7 @@ class Addon(Shape):
                 f"// The data of a planned run, in the order of fovea_attention_buffers.\nexports.buffers = [{buffers}];\n")
 
     def types(self):
-        out = [HEAD, "import { Input, KvCache } from '../index';\n"]
+        out = [HEAD, "import { Input, Schedule } from '../index';\n"]
         for enum in self.described["enums"]:
             if enum["bits"]:
                 continue
@@ -172,14 +214,15 @@ class Addon(Shape):
                 values = " | ".join(f"'{value['name']}'" for value in enum["values"] if value["value"])
                 out.append(f"/** `code` of the errors that are thrown. */\nexport type Status = {values};\n")
                 continue
-            taken = next((m["values"] for s in self.structs.values() for m in s["members"]
-                          if m.get("enum") == enum["of"] and "values" in m), [value["name"] for value in enum["values"]])
+            taken = max((m["values"] for s in self.structs.values() for m in s["members"]
+                         if m.get("enum") == enum["of"] and "values" in m), key=len,
+                        default=[value["name"] for value in enum["values"]])
             values = " | ".join(f"'{value_name(enum, value)}'" for value in enum["values"] if value["name"] in taken)
             out.append(f"{block(enum['doc'])}export type {enum_name(enum)} = {values};\n")
-        required = {"KvCacheSizes": {"batch", "kvHeads", "capacity", "headDim"},
+        required = {"KVPoolSizes": {"kvHeads", "headDim", "positions", "sequences"},
                     "PreparedKeysSizes": {"capacity", "queryDim", "keyDim"}}
         for struct in self.structs.values():
-            name = camel(plain(struct["name"]))
+            name = called(struct["name"])
             body = "".join(f"{block(doc, '  ')}  {key}{'' if key in required.get(name, ()) else '?'}: {kind};\n"
                            for key, kind, doc in self.keys(struct))
             out.append(f"{block(struct['doc'])}export interface {name} {{\n{body}}}\n")
@@ -187,7 +230,7 @@ class Addon(Shape):
                        if name not in ("query", "key", "value", "out"))
         out.append("/** Node 24's Float16Array, where TypeScript knows it. */\n"
                    "export type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T : never;\n"
-                   "export type Data = Float32Array | Float16 | Uint16Array | Int32Array | BigInt64Array | Uint8Array;\n\n"
+                   "export type Data = Float32Array | Float16 | Uint16Array | Int32Array | BigInt64Array | Uint8Array | Int8Array;\n\n"
                    f"/** The data of a planned run beside query, key, value and out. */\nexport interface Buffers {{\n{body}}}\n")
         return "\n".join(out)
 

@@ -39,7 +39,7 @@ function library() {
 }
 
 const target = path.resolve(process.argv[2] || path.join(__dirname, 'build', 'fovea.node'));
-const sources = ['src/addon.cpp', 'src/call.cpp', 'src/memory.cpp', 'generated/shim.cpp'].map((name) => path.join(__dirname, name));
+const sources = ['src/addon.cpp', 'src/call.cpp', 'src/memory.cpp', 'src/serving.cpp', 'generated/shim.cpp'].map((name) => path.join(__dirname, name));
 fs.mkdirSync(path.dirname(target), { recursive: true });
 const [compiler, ...wrapped] = (process.env.CXX || 'c++').split(/\s+/);
 const shared = process.platform === 'darwin' ? ['-bundle', '-undefined', 'dynamic_lookup'] : ['-shared'];

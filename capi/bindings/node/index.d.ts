@@ -1,9 +1,9 @@
 // Types of fovea for Node. Those of options are in generated/options.d.ts, made from the C headers.
 // SPDX-License-Identifier: Apache-2.0
 import {
-  Activation, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KvCacheSizes, LayerNormOptions, LinearOptions,
+  Activation, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KVPoolSizes, LayerNormOptions, LinearOptions,
   LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, Precision,
-  PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions, RotaryOptions, Score,
+  PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions, RotaryOptions, Score, StepTensors,
 } from './generated/options';
 export * from './generated/options';
 
@@ -98,7 +98,8 @@ export class PackedMatrix implements Owner {
   close(): void;
 }
 
-type MhaCall = MhaOptions & Extras & { key?: Input; value?: Input };
+/** pages: of a schedule's pool, instead of keyPages and valuePages. */
+type MhaCall = MhaOptions & Extras & { key?: Input; value?: Input; pages?: Pages };
 
 /** The weights of a multi-head attention layer, packed once. */
 export class MhaWeights implements Owner {
@@ -113,23 +114,104 @@ export class MhaWeights implements Owner {
 export function multiHeadAttentionOnceSync<Q extends Input>(parameters: MhaParameters, query: Q, options?: MhaCall): Like<Q>;
 export function multiHeadAttentionOnce<Q extends Input>(parameters: MhaParameters, query: Q, options?: MhaCall): Promise<Like<Q>>;
 
-/** Keys and values of sequences of one length. Asynchronous calls on one take turns, in the order they were made. */
-export class KvCache implements Owner {
-  constructor(sizes: KvCacheSizes);
-  /** A cache of what save gave. capacity left out: as it was saved with. */
-  static restore(bytes: Uint8Array, capacity?: number): KvCache;
-  appendSync(key: Input, value: Input, options?: { context?: Context }): void;
-  append(key: Input, value: Input, options?: { context?: Context }): Promise<void>;
-  attendSync<Q extends Input>(query: Q, options?: AttentionOptions & Extras & { score?: Score }): Like<Q>;
-  attend<Q extends Input>(query: Q, options?: AttentionOptions & Extras & { score?: Score }): Promise<Like<Q>>;
-  reorderSync(source: Input, options?: { context?: Context }): void;
-  reorder(source: Input, options?: { context?: Context }): Promise<void>;
-  truncate(length: number): void;
-  save(): Uint8Array;
-  readonly length: number;
+/** How many positions each sequence grows by: a Map, or pairs. */
+type Growth = Iterable<readonly [Sequence, number | bigint]>;
+
+/** Keys and values of many sequences, in pages that sequences share where they begin alike. */
+export class KVPool implements Owner {
+  /** layers left out is 1. */
+  constructor(sizes: KVPoolSizes);
+  readonly layers: number;
+  readonly sequences: number;
+  readonly pages: number;
+  readonly pageSize: number;
+  readonly freePages: number;
+  /** Bytes of all pages. */
   readonly size: number;
+  open(): Sequence;
+  /** A new sequence of what save gave. */
+  restore(bytes: Uint8Array): Sequence;
+  /** Makes room for a step. All or nothing: where pages run out, FOVEA_POOL_EXHAUSTED. */
+  step(growth: Growth, options?: { context?: Context }): Step;
+  /** A layer's keys [pages, Hkv, pageSize, D], over the pool's own memory, which they keep. */
+  keys(layer: number): Tensor;
+  values(layer: number): Tensor;
+  /** Of 8 bits; else undefined. */
+  keyScales(layer: number): Tensor | undefined;
+  valueScales(layer: number): Tensor | undefined;
   close(): void;
 }
+
+/** A sequence in a pool, which KVPool's open, restore and fork make. */
+export class Sequence implements Owner {
+  private constructor();
+  readonly pool: KVPool;
+  /** Positions, the dropped ones included. */
+  readonly length: number;
+  /** A sequence that begins as the first positions of this one, left out: as all of them. */
+  fork(length?: number): Sequence;
+  truncate(length: number): void;
+  /** Gives back the pages that hold only positions before first. */
+  drop(first: number): void;
+  save(): Uint8Array;
+  close(): void;
+}
+
+/** What a step does to a pool. Out of date as soon as one of its sequences changes again; schedules then refuse. */
+export class Step {
+  private constructor();
+  readonly pool: KVPool;
+  readonly sequences: readonly Sequence[];
+  readonly isCurrent: boolean;
+  readonly queryStarts: Int32Array;
+  readonly keyLens: Int32Array;
+  readonly pageIds: Int32Array;
+  readonly pageStarts: BigInt64Array;
+}
+
+/** A layer of the schedule's pool, or [keys, values, keyScales, valueScales], the scales where there are any. */
+export type Pages = number | readonly [Input, Input] | readonly [Input, Input, Input | undefined, Input | undefined];
+
+type Made = AttentionOptions & { score?: Score; context?: Context; keyLen?: number; pageIds?: number };
+/** query: a tensor without data, or the shape [T, H, D] of the largest step's; likewise key, value and out. */
+export type ScheduleOptions = Made & { query: Input | number[]; out?: Input | number[]; dtype?: Half } & (
+  { pool: KVPool; sequences?: number } | { key: Input | number[]; value: Input | number[]; sequences: number });
+
+/** A plan of attention whose sequences change from step to step. Asynchronous calls on one take turns. */
+export class Schedule implements Owner {
+  constructor(options: ScheduleOptions);
+  /** Of a pool; or of tensors of whole numbers. */
+  set(step: Step | StepTensors): void;
+  /** Writes a layer's new keys and values [tokens, Hkv, D] into its pages. */
+  appendSync(layer: Pages, key: Input, value: Input, options?: { rotary?: RotaryOptions }): void;
+  append(layer: Pages, key: Input, value: Input, options?: { rotary?: RotaryOptions }): Promise<void>;
+  /** query [n, H, D], n at least the tokens of the step; rows past these are not written. */
+  runSync<Q extends Input>(query: Q, layer: Pages, options?: RunOptions): Like<Q>;
+  run<Q extends Input>(query: Q, layer: Pages, options?: RunOptions): Promise<Like<Q>>;
+  readonly tokens: number;
+  /** Where each token of the present step stands in its sequence. */
+  readonly positions: Int32Array;
+  /** How many tasks each phase of a run has. */
+  readonly tasks: number[];
+  readonly workspaceSize: number;
+  readonly description: string;
+  close(): void;
+}
+/** Slopes and sinks left out are those that the schedule was made with. */
+export interface RunOptions { out?: Input; logSumExp?: Input; alibiSlopes?: Input; sinks?: Input }
+
+type Varlen = AttentionOptions & Extras & { score?: Score };
+/** Sequences of different lengths, one behind the other: query [totalQ, H, D], key and value [totalK, Hkv, D], starts [S + 1]. */
+export function varlenAttentionSync<Q extends Input>(query: Q, key: Input, value: Input, queryStarts: Input, keyStarts: Input, options?: Varlen): Like<Q>;
+export function varlenAttention<Q extends Input>(query: Q, key: Input, value: Input, queryStarts: Input, keyStarts: Input, options?: Varlen): Promise<Like<Q>>;
+
+/** 8-bit numbers of x's shape, and a scale for each group of features. */
+export interface Quantized { q: Tensor<Int8Array>; scales: Tensor<Uint16Array> }
+/** group left out: 32 where that divides x's features, else all of them. */
+export function quantizeSync(x: Input, options?: { group?: number; context?: Context }): Quantized;
+export function quantize(x: Input, options?: { group?: number; context?: Context }): Promise<Quantized>;
+export function dequantizeSync(q: Input, scales: Input, options?: Extras): Result;
+export function dequantize(q: Input, scales: Input, options?: Extras): Promise<Result>;
 
 /** Keys that are attended again and again, as an additive, concat or bilinear score reads them. */
 export class PreparedKeys implements Owner {

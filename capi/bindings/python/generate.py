@@ -12,12 +12,21 @@ import re
 import sys
 
 BY_HAND = {"fovea_last_error", "fovea_last_error_copy", "fovea_tensor_contiguous", "fovea_tensor_from_dlpack",
-           "fovea_attention_run"}
-# A Python callable would have to hold the interpreter's lock for every task.
-LEFT_OUT = {"parallel_for", "parallel_for_user"}
+           "fovea_attention_run", "fovea_schedule_run"}
+# Python's threads take turns: a run shared among them is no quicker than one of the library's own.
+LEFT_OUT_FUNCTIONS = {"fovea_schedule_run_tasks"}
+# What is written to though the description does not say so, by whose argument or member it is.
+WRITTEN = {"fovea_quantize": {"scales"}, "fovea_schedule_append": {"key_pages", "value_pages"},
+           "fovea_append_options": {"key_scales", "value_scales"},
+           "fovea_mha_options": {"key_pages", "value_pages", "key_scales", "value_scales"}}
+# Tensors that are the library's only until its next call.
+COPIED = {"fovea_schedule_positions"}
+# A Python callable would have to hold the interpreter's lock for every task; workers are those of fovea_schedule_run_tasks.
+LEFT_OUT = {"parallel_for", "parallel_for_user", "workers"}
 NUMBERS = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "size", "float": "f32",
            "fovea_dtype": "i32", "fovea_status": "i32"}
-RESULTS = {"fovea_status": "status", "const char *": "text", "size_t": "size", "int64_t": "i64", "int32_t": "i32"}
+RESULTS = {"fovea_status": "status", "const char *": "text", "size_t": "size", "int64_t": "i64", "int32_t": "i32",
+           "fovea_tensor": "tensor"}
 
 
 class Tables:
@@ -27,17 +36,20 @@ class Tables:
         self.options = {struct["name"]: struct for struct in interface["structs"] if struct["options"]}
         self.runs_take = [member["name"] for member in self.options["fovea_attention_buffers"]["members"][1:]]
 
-    def kind(self, item):
-        """(kind, what it refers to) of an argument or member, None for what no table can describe."""
+    def kind(self, item, owner):
+        """(kind, what it refers to) of an argument or member of `owner`, None for what no table can describe."""
         written, base, pointers = item["type"]["c"], item["type"]["base"], item["type"]["pointers"]
         if pointers == 0:
             return (NUMBERS[base], "nullptr, 0") if base in NUMBERS else None
         if written == "const char *":
             return "text", "nullptr, 0"
         if base == "fovea_tensor" and pointers == 1:
-            return "output" if item.get("output") else "tensor", "nullptr, 0"
+            written = item.get("output") or item["name"] in WRITTEN.get(owner, ())
+            return "output" if written else "tensor", "nullptr, 0"
         if base in self.options and pointers == 1:
-            return "structure", f"&{base}_table, 0"
+            return "structure" if item["type"]["const"] else "new_structure", f"&{base}_table, 0"
+        if base == "int64_t" and pointers == 1 and not item["type"]["const"]:
+            return "new_i64", "nullptr, 0"
         if base in self.handles:
             which = f"nullptr, {self.handles.index(base)}"
             if pointers == 2:
@@ -55,7 +67,7 @@ class Tables:
         for member in struct["members"]:
             if member["name"] in LEFT_OUT or re.match("struct_size|reserved", member["name"]):
                 continue
-            kind = self.kind(member)
+            kind = self.kind(member, struct["name"])
             if kind is None:
                 raise SystemExit(f"generate.py: no table for {struct['name']}.{member['name']}")
             place = f"offsetof({struct['name']}, {member['name']})"
@@ -79,7 +91,7 @@ class Tables:
         at = 0
         while at < len(arguments):
             argument = arguments[at]
-            kind, place = self.kind(argument), len(rows)
+            kind, place = self.kind(argument, name), len(rows)
             of = argument["type"]
             if of["base"] in ("void", "char") and of["pointers"] == 1 and kind is None:
                 rows.append(f'    {{"{argument["name"]}", Kind::{"bytes" if of["const"] else "changed_bytes"}, 0, nullptr, 0, -1}},')
@@ -92,12 +104,15 @@ class Tables:
             rows.append(f'    {{"{argument["name"]}", Kind::{kind[0]}, 0, {kind[1]}, {buffer}}},')
             passed.append(f"a[{place}].{kind[0]}" if kind[0] in NUMBERS.values() else
                           f"reinterpret_cast<{of['c']}>(&a[{place}].pointer)" if kind[0] == "new_handle" else
+                          f"&a[{place}].i64" if kind[0] == "new_i64" else
                           f"static_cast<{of['c']}>(a[{place}].pointer)")
             at += 1
         result = RESULTS[function["returns"]["c"]]
+        target = "*static_cast<fovea_tensor *>(result.pointer)" if result == "tensor" else f"result.{result}"
+        result = "copied_tensor" if name in COPIED else result
         call = f"{name}({', '.join(passed)})"
         listed = f"constexpr Member {name}_arguments[] = {{\n" + "\n".join(rows) + "\n};\n" if rows else ""
-        wrapper = f"void call_{name}([[maybe_unused]] Slot *a, Slot &result) {{ result.{result} = {call}; }}\n"
+        wrapper = f"void call_{name}([[maybe_unused]] Slot *a, Slot &result) {{ {target} = {call}; }}\n"
         row = (f'    {{"{name.removeprefix("fovea_")}", Result::{result}, {name + "_arguments" if rows else "nullptr"}, '
                f"{len(rows)}, call_{name}}},")
         return listed + wrapper, row
@@ -114,7 +129,7 @@ class Tables:
         destroyers = {handle["destroy"] for handle in self.interface["handles"]}
         rows = []
         for function in self.interface["functions"]:
-            if function["name"] in BY_HAND | destroyers:
+            if function["name"] in BY_HAND | LEFT_OUT_FUNCTIONS | destroyers:
                 continue
             wrapper, row = self.function(function)
             parts.append(wrapper)
@@ -123,7 +138,7 @@ class Tables:
         handles = [f'    {{"{name}", [](void *handle) {{ {name}_destroy(static_cast<{name} *>(handle)); }}}},'
                    for name in self.handles]
         parts.append("constexpr HandleKind handle_kinds[] = {\n" + "\n".join(handles) + "\n};\n")
-        parts.append(f"constexpr int plan_kind = {self.handles.index('fovea_plan')};\n")
+        parts += [f"constexpr int {name}_kind = {self.handles.index('fovea_' + name)};\n" for name in ("plan", "schedule")]
         constants = [f'    {{"{value["name"].removeprefix("FOVEA_")}", {value["name"]}}},'
                      for enum in self.interface["enums"] for value in enum["values"]]
         parts.append("constexpr Constant constants[] = {\n" + "\n".join(constants) + "\n};\n")

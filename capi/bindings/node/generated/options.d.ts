@@ -1,13 +1,16 @@
 // Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 
-import { Input, KvCache } from '../index';
+import { Input, Schedule } from '../index';
 
 /** `code` of the errors that are thrown. */
-export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE' | 'FOVEA_BAD_STRIDE' | 'FOVEA_BAD_DTYPE' | 'FOVEA_BAD_VALUE' | 'FOVEA_BAD_OPTION' | 'FOVEA_OVERLAP' | 'FOVEA_SIZE_OVERFLOW' | 'FOVEA_WORKSPACE_TOO_SMALL' | 'FOVEA_OUT_OF_MEMORY' | 'FOVEA_UNKNOWN_ISA' | 'FOVEA_INTERNAL_ERROR';
+export type Status = 'FOVEA_NULL_POINTER' | 'FOVEA_BAD_RANK' | 'FOVEA_BAD_SHAPE' | 'FOVEA_BAD_STRIDE' | 'FOVEA_BAD_DTYPE' | 'FOVEA_BAD_VALUE' | 'FOVEA_BAD_OPTION' | 'FOVEA_OVERLAP' | 'FOVEA_SIZE_OVERFLOW' | 'FOVEA_WORKSPACE_TOO_SMALL' | 'FOVEA_OUT_OF_MEMORY' | 'FOVEA_UNKNOWN_ISA' | 'FOVEA_INTERNAL_ERROR' | 'FOVEA_POOL_EXHAUSTED';
 
-/** Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2. */
-export type Dtype = 'f32' | 'f16' | 'bf16';
+/**
+ * Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize);
+ * there is no operation yet that takes U8, F8_E4M3 or F8_E5M2.
+ */
+export type Dtype = 'f32' | 'f16' | 'bf16' | 'i8';
 
 /**
  * How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
@@ -112,6 +115,10 @@ export interface AttentionOptions {
   scoresKind?: ScoresKind;
   /** FOVEA_PRECISION_*, of F32 queries, keys and values */
   precision?: Precision;
+  /** F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a key is its number times scale d / group. group: a multiple of 16, or D (any D) */
+  keyScales?: Input;
+  /** F16 [B,Hkv,K,Dv/group], likewise for value */
+  valueScales?: Input;
 }
 
 export interface MaskedSoftmaxOptions {
@@ -194,6 +201,66 @@ export interface KernelRegressionOptions {
   sigma?: number;
   /** output F [Q,N], or NULL */
   weights?: Input;
+}
+
+/** The most that a step may bring. */
+export interface ScheduleLimits {
+  /** 1 to 2^20 */
+  sequences?: number | bigint;
+  /** positions of one sequence, 1 to 2^30; left out: as many as key has */
+  keyLen?: number | bigint;
+  /** of all sequences together, up to 2^30; left out: as many as key has pages. Not for packed keys */
+  pageIds?: number | bigint;
+  /** threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; left out: as many as fovea_context_threads */
+  workers?: number | bigint;
+}
+
+/** The sequences of a step, S of them. Tensors are I32 or I64, any stride. */
+export interface StepTensors {
+  /** [S+1], from 0, never falling: sequence s has the tokens from query_starts[s] to query_starts[s+1] - 1 */
+  queryStarts?: Input;
+  /** [S+1], likewise, of packed keys; with pages NULL */
+  keyStarts?: Input;
+  /** [S]: positions of each sequence in its pages, those of this step's tokens included; with packed keys NULL */
+  keyLens?: Input;
+  /** [S,most], a row for each sequence: its pages in the order of positions, each in [0, P), as many of them read as key_lens wants; or, with page_starts, [n]. Of pages before a window's first key any may stand for those that have been given back */
+  pageIds?: Input;
+  /** [S+1], from 0, never falling: sequence s has the page ids from page_starts[s] to page_starts[s+1] - 1; NULL: page_ids has a row for each */
+  pageStarts?: Input;
+  /** [T], I64: draft tokens. Bit j of a token's number: it attends the sequence's token j of this step, whose key stands at key_len - (its tokens) + j; of the keys before, all. 0 for every token of a sequence: as without. Of up to 64 tokens each; not with windows, ALiBi or leave-one-out. NULL: none */
+  tree?: Input;
+}
+
+export interface AppendOptions {
+  /** turns keys on the way, as fovea_rotary does: at fovea_schedule_positions (and offset 0), unless positions or cosines of rows are given. NULL: none */
+  rotary?: RotaryOptions;
+  /** output: the scales of I8 key_pages, as the schedule was made with; else NULL */
+  keyScales?: Input;
+  /** likewise of value_pages */
+  valueScales?: Input;
+}
+
+export interface KVPoolSizes {
+  /** 1 to 2^16 */
+  layers?: number | bigint;
+  /** Hkv, 1 to 2^20 */
+  kvHeads: number | bigint;
+  /** D, 1 to 1024 */
+  headDim: number | bigint;
+  /** Dv, 1 to 1024; left out: head_dim */
+  valueDim?: number | bigint;
+  /** room for so many of all sequences together, 1 to 2^30; rounded up to whole pages */
+  positions: number | bigint;
+  /** positions of a page, 1 to 2^20; left out: so that a layer's keys of a page take 128 KB or more */
+  pageSize?: number | bigint;
+  /** most that are open at once, 1 to 2^20 */
+  sequences: number | bigint;
+  /** FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32 */
+  keyDtype?: Dtype;
+  /** likewise; left out: key_dtype */
+  valueDtype?: Dtype;
+  /** features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8 */
+  scaleGroup?: number | bigint;
 }
 
 export interface PositionalEncodingOptions {
@@ -316,21 +383,6 @@ export interface RmsNormOptions {
   inverseDeviation?: Input;
 }
 
-export interface KvCacheSizes {
-  /** B, 0 to 2^30 */
-  batch: number | bigint;
-  /** Hkv, 1 to 2^30 */
-  kvHeads: number | bigint;
-  /** positions, 0 to 2^30 */
-  capacity: number | bigint;
-  /** D, 1 to 1024 */
-  headDim: number | bigint;
-  /** Dv, 1 to 1024; left out: head_dim */
-  valueDim?: number | bigint;
-  /** FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32 */
-  dtype?: Dtype;
-}
-
 /**
  * The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
  * way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
@@ -368,23 +420,29 @@ export interface MhaParameters {
 }
 
 export interface MhaOptions {
-  /** attend to what the cache holds and append nothing; key and value inputs are NULL */
-  keepCache?: boolean;
+  /** attend to what the pages hold and append nothing; key and value inputs are NULL */
+  keepPages?: boolean;
   /** FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise */
   precision?: Precision;
   /** scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults */
   attention?: AttentionOptions;
   /** how heads compare; its parameters serve all heads. NULL: scaled dot */
   score?: Score;
-  /** turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none */
+  /** turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i; or at positions[i], which needs as many queries as keys, as cosines of rows do. With a schedule, unless positions or cosines of rows are given, at fovea_schedule_positions, and offset is 0. NULL: none */
   rotary?: RotaryOptions;
-  /** projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none */
-  cache?: KvCache;
+  /** rows are the tokens of its present step: query [T,Eq], out [T,Eo]. NULL: none. See below */
+  schedule?: Schedule;
+  /** this layer's pages, of a schedule that was made for pages: projected keys and values are appended to them as fovea_schedule_append does, then attended */
+  keyPages?: Input;
+  valuePages?: Input;
+  /** of pages of I8; else NULL */
+  keyScales?: Input;
+  valueScales?: Input;
 }
 
 /** Node 24's Float16Array, where TypeScript knows it. */
 export type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T : never;
-export type Data = Float32Array | Float16 | Uint16Array | Int32Array | BigInt64Array | Uint8Array;
+export type Data = Float32Array | Float16 | Uint16Array | Int32Array | BigInt64Array | Uint8Array | Int8Array;
 
 /** The data of a planned run beside query, key, value and out. */
 export interface Buffers {
@@ -403,4 +461,6 @@ export interface Buffers {
   sigmas?: Data;
   queryOffsets?: Data;
   scores?: Data;
+  keyScales?: Data;
+  valueScales?: Data;
 }

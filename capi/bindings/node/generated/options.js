@@ -7,13 +7,17 @@ exports.maxRank = 6;
 
 // The properties that each kind of options has.
 exports.options = {
-  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision'],
+  AttentionOptions: ['causal', 'topLeft', 'leaveOneOut', 'averageWeights', 'queryInvariant', 'emptyRows', 'scale', 'softcap', 'queryOffset', 'windowLeft', 'windowRight', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'dropout', 'dropoutSeed', 'queryOffsets', 'scores', 'scoresKind', 'precision', 'keyScales', 'valueScales'],
   MaskedSoftmaxOptions: ['emptyRows'],
   GemmOptions: ['alpha', 'beta', 'c'],
   MatmulPackOptions: ['precision'],
   Score: ['kind', 'sigma', 'queryWeight', 'keyWeight', 'weight', 'bias', 'scoreVector', 'sigmas'],
   PreparedKeysSizes: ['batch', 'kvHeads', 'capacity', 'queryDim', 'keyDim', 'dtype'],
   KernelRegressionOptions: ['leaveOneOut', 'sigma', 'weights'],
+  ScheduleLimits: ['sequences', 'keyLen', 'pageIds', 'workers'],
+  StepTensors: ['queryStarts', 'keyStarts', 'keyLens', 'pageIds', 'pageStarts', 'tree'],
+  AppendOptions: ['rotary', 'keyScales', 'valueScales'],
+  KVPoolSizes: ['layers', 'kvHeads', 'headDim', 'valueDim', 'positions', 'pageSize', 'sequences', 'keyDtype', 'valueDtype', 'scaleGroup'],
   PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
   RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions', 'frequencies', 'sections', 'cosines', 'sines', 'attentionFactor'],
   RotaryFrequenciesOptions: ['unrounded', 'kind', 'base', 'factor', 'originalLength', 'length', 'lowFrequencyFactor', 'highFrequencyFactor', 'fastRotations', 'slowRotations', 'mscale', 'mscaleAllDim', 'shortFactors', 'longFactors'],
@@ -21,10 +25,9 @@ exports.options = {
   LinearOptions: ['activation', 'precision', 'bias', 'residual'],
   LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual', 'sum', 'mean', 'inverseDeviation'],
   RmsNormOptions: ['epsilon', 'weightFromOne', 'weight', 'residual', 'sum', 'inverseDeviation'],
-  KvCacheSizes: ['batch', 'kvHeads', 'capacity', 'headDim', 'valueDim', 'dtype'],
   MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
-  MhaOptions: ['keepCache', 'precision', 'attention', 'score', 'rotary', 'cache'],
+  MhaOptions: ['keepPages', 'precision', 'attention', 'score', 'rotary', 'schedule', 'keyPages', 'valuePages', 'keyScales', 'valueScales'],
 };
 
 // The data of a planned run, in the order of fovea_attention_buffers.
-exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets', 'scores'];
+exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets', 'scores', 'keyScales', 'valueScales'];

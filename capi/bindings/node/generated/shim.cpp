@@ -2,6 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../src/call.hpp"
 
+static const fovea_attention_options *read_fovea_attention_options(Reader &in, napi_value from);
+static const fovea_masked_softmax_options *read_fovea_masked_softmax_options(Reader &in, napi_value from);
+static const fovea_gemm_options *read_fovea_gemm_options(Reader &in, napi_value from);
+static const fovea_matmul_pack_options *read_fovea_matmul_pack_options(Reader &in, napi_value from);
+static const fovea_score *read_fovea_score(Reader &in, napi_value from);
+static const fovea_prepared_keys_sizes *read_fovea_prepared_keys_sizes(Reader &in, napi_value from);
+static const fovea_kernel_regression_options *read_fovea_kernel_regression_options(Reader &in, napi_value from);
+static const fovea_schedule_limits *read_fovea_schedule_limits(Reader &in, napi_value from);
+static const fovea_step *read_fovea_step(Reader &in, napi_value from);
+static const fovea_append_options *read_fovea_append_options(Reader &in, napi_value from);
+static const fovea_kv_pool_sizes *read_fovea_kv_pool_sizes(Reader &in, napi_value from);
+static const fovea_positional_encoding_options *read_fovea_positional_encoding_options(Reader &in, napi_value from);
+static const fovea_rotary_options *read_fovea_rotary_options(Reader &in, napi_value from);
+static const fovea_rotary_frequencies_options *read_fovea_rotary_frequencies_options(Reader &in, napi_value from);
+static const fovea_linear_pack_options *read_fovea_linear_pack_options(Reader &in, napi_value from);
+static const fovea_linear_options *read_fovea_linear_options(Reader &in, napi_value from);
+static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in, napi_value from);
+static const fovea_rms_norm_options *read_fovea_rms_norm_options(Reader &in, napi_value from);
+static const fovea_mha_parameters *read_fovea_mha_parameters(Reader &in, napi_value from);
+static const fovea_mha_options *read_fovea_mha_options(Reader &in, napi_value from);
+
 static const fovea_attention_options *read_fovea_attention_options(Reader &in, napi_value from) {
   if (in.is_none(from)) return nullptr;
   fovea_attention_options *made = in.call.make<fovea_attention_options>();
@@ -34,6 +55,8 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   made->scores = in.tensor(in.get(from, "scores"), "scores");
   made->scores_kind = in.choice(in.get(from, "scoresKind"), {{"raw", FOVEA_SCORES_RAW}, {"capped", FOVEA_SCORES_CAPPED}, {"logits", FOVEA_SCORES_LOGITS}}, "scoresKind");
   made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
+  made->key_scales = in.tensor(in.get(from, "keyScales"), "keyScales");
+  made->value_scales = in.tensor(in.get(from, "valueScales"), "valueScales");
   return made;
 }
 
@@ -101,6 +124,57 @@ static const fovea_kernel_regression_options *read_fovea_kernel_regression_optio
   if (in.flag(in.get(from, "sigma"), true, "sigma")) made->flags |= FOVEA_SIGMA_GIVEN;
   made->sigma = in.float32(in.get(from, "sigma"), "sigma");
   made->weights = in.tensor(in.get(from, "weights"), "weights");
+  return made;
+}
+
+static const fovea_schedule_limits *read_fovea_schedule_limits(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_schedule_limits *made = in.call.make<fovea_schedule_limits>();
+  made->struct_size = sizeof(fovea_schedule_limits);
+  made->sequences = in.int64(in.get(from, "sequences"), "sequences");
+  made->key_len = in.given_size(in.get(from, "keyLen"), "keyLen");
+  made->page_ids = in.given_size(in.get(from, "pageIds"), "pageIds");
+  made->workers = in.given_size(in.get(from, "workers"), "workers");
+  return made;
+}
+
+static const fovea_step *read_fovea_step(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_step *made = in.call.make<fovea_step>();
+  made->struct_size = sizeof(fovea_step);
+  made->query_starts = in.tensor(in.get(from, "queryStarts"), "queryStarts");
+  made->key_starts = in.tensor(in.get(from, "keyStarts"), "keyStarts");
+  made->key_lens = in.tensor(in.get(from, "keyLens"), "keyLens");
+  made->page_ids = in.tensor(in.get(from, "pageIds"), "pageIds");
+  made->page_starts = in.tensor(in.get(from, "pageStarts"), "pageStarts");
+  made->tree = in.tensor(in.get(from, "tree"), "tree");
+  return made;
+}
+
+static const fovea_append_options *read_fovea_append_options(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_append_options *made = in.call.make<fovea_append_options>();
+  made->struct_size = sizeof(fovea_append_options);
+  made->rotary = read_fovea_rotary_options(in, in.get(from, "rotary"));
+  made->key_scales = in.tensor(in.get(from, "keyScales"), "keyScales");
+  made->value_scales = in.tensor(in.get(from, "valueScales"), "valueScales");
+  return made;
+}
+
+static const fovea_kv_pool_sizes *read_fovea_kv_pool_sizes(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_kv_pool_sizes *made = in.call.make<fovea_kv_pool_sizes>();
+  made->struct_size = sizeof(fovea_kv_pool_sizes);
+  made->layers = in.int64(in.get(from, "layers"), "layers");
+  made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
+  made->head_dim = in.int64(in.get(from, "headDim"), "headDim");
+  made->value_dim = in.given_size(in.get(from, "valueDim"), "valueDim");
+  made->positions = in.int64(in.get(from, "positions"), "positions");
+  made->page_size = in.given_size(in.get(from, "pageSize"), "pageSize");
+  made->sequences = in.int64(in.get(from, "sequences"), "sequences");
+  made->key_dtype = in.choice(in.get(from, "keyDtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i8", FOVEA_I8}}, "keyDtype");
+  made->value_dtype = in.choice(in.get(from, "valueDtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i32", FOVEA_I32}, {"i64", FOVEA_I64}, {"bool", FOVEA_BOOL}, {"i8", FOVEA_I8}, {"u8", FOVEA_U8}, {"f8E4m3", FOVEA_F8_E4M3}, {"f8E5m2", FOVEA_F8_E5M2}}, "valueDtype");
+  made->scale_group = in.given_size(in.get(from, "scaleGroup"), "scaleGroup");
   return made;
 }
 
@@ -209,19 +283,6 @@ static const fovea_rms_norm_options *read_fovea_rms_norm_options(Reader &in, nap
   return made;
 }
 
-static const fovea_kv_cache_sizes *read_fovea_kv_cache_sizes(Reader &in, napi_value from) {
-  if (in.is_none(from)) return nullptr;
-  fovea_kv_cache_sizes *made = in.call.make<fovea_kv_cache_sizes>();
-  made->struct_size = sizeof(fovea_kv_cache_sizes);
-  made->batch = in.int64(in.get(from, "batch"), "batch");
-  made->kv_heads = in.int64(in.get(from, "kvHeads"), "kvHeads");
-  made->capacity = in.int64(in.get(from, "capacity"), "capacity");
-  made->head_dim = in.int64(in.get(from, "headDim"), "headDim");
-  made->value_dim = in.given_size(in.get(from, "valueDim"), "valueDim");
-  made->dtype = in.choice(in.get(from, "dtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}}, "dtype");
-  return made;
-}
-
 static const fovea_mha_parameters *read_fovea_mha_parameters(Reader &in, napi_value from) {
   if (in.is_none(from)) return nullptr;
   fovea_mha_parameters *made = in.call.make<fovea_mha_parameters>();
@@ -247,12 +308,16 @@ static const fovea_mha_options *read_fovea_mha_options(Reader &in, napi_value fr
   if (in.is_none(from)) return nullptr;
   fovea_mha_options *made = in.call.make<fovea_mha_options>();
   made->struct_size = sizeof(fovea_mha_options);
-  if (in.flag(in.get(from, "keepCache"), false, "keepCache")) made->flags |= FOVEA_MHA_KEEP_CACHE;
+  if (in.flag(in.get(from, "keepPages"), false, "keepPages")) made->flags |= FOVEA_MHA_KEEP_PAGES;
   made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
   made->attention = read_fovea_attention_options(in, in.get(from, "attention"));
   made->score = read_fovea_score(in, in.get(from, "score"));
   made->rotary = read_fovea_rotary_options(in, in.get(from, "rotary"));
-  made->cache = in.handle<fovea_kv_cache>(in.get(from, "cache"), Kind::kv_cache, true, "cache");
+  made->schedule = in.handle<fovea_schedule>(in.get(from, "schedule"), Kind::schedule, false, "schedule");
+  made->key_pages = in.tensor(in.get(from, "keyPages"), "keyPages");
+  made->value_pages = in.tensor(in.get(from, "valuePages"), "valuePages");
+  made->key_scales = in.tensor(in.get(from, "keyScales"), "keyScales");
+  made->value_scales = in.tensor(in.get(from, "valueScales"), "valueScales");
   return made;
 }
 
@@ -275,7 +340,7 @@ static void parse_fovea_sdpa_plan_create(Reader &in, const napi_value *args) {
   const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
   in.call.run = [=] { return fovea_sdpa_plan_create(context, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -361,6 +426,22 @@ static void parse_fovea_tanh(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_tanh(context, x, out); };
 }
 
+static void parse_fovea_quantize(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *out = in.tensor(args[2], "out");
+  const fovea_tensor *scales = in.tensor(args[3], "scales");
+  in.call.run = [=] { return fovea_quantize(context, x, out, scales); };
+}
+
+static void parse_fovea_dequantize(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *q = in.tensor(args[1], "q");
+  const fovea_tensor *scales = in.tensor(args[2], "scales");
+  const fovea_tensor *out = in.tensor(args[3], "out");
+  in.call.run = [=] { return fovea_dequantize(context, q, scales, out); };
+}
+
 static void parse_fovea_attention(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_score *score = read_fovea_score(in, args[1]);
@@ -382,7 +463,7 @@ static void parse_fovea_attention_plan_create(Reader &in, const napi_value *args
   const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
   in.call.run = [=] { return fovea_attention_plan_create(context, score, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -427,7 +508,7 @@ static void parse_fovea_attention_prepared_plan_create(Reader &in, const napi_va
   const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr});
+  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
   in.call.run = [=] { return fovea_attention_prepared_plan_create(context, query, keys, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -439,6 +520,105 @@ static void parse_fovea_kernel_regression(Reader &in, const napi_value *args) {
   const fovea_tensor *out = in.tensor(args[4], "out");
   const fovea_kernel_regression_options *options = read_fovea_kernel_regression_options(in, args[5]);
   in.call.run = [=] { return fovea_kernel_regression(context, queries, inputs, targets, out, options); };
+}
+
+static void parse_fovea_schedule_create(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_score *score = read_fovea_score(in, args[1]);
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_tensor *out = in.tensor(args[5], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
+  const fovea_schedule_limits *limits = read_fovea_schedule_limits(in, args[7]);
+  Call *call = &in.call;
+  call->made_kind = Kind::schedule;
+  call->planned = planned_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
+  in.call.run = [=] { return fovea_schedule_create(context, score, query, key, value, out, options, limits, reinterpret_cast<fovea_schedule **>(&call->made)); };
+}
+
+static void parse_fovea_schedule_set(Reader &in, const napi_value *args) {
+  fovea_schedule *schedule = in.handle<fovea_schedule>(args[0], Kind::schedule, true, "schedule");
+  const fovea_step *step = read_fovea_step(in, args[1]);
+  in.call.run = [=] { return fovea_schedule_set(schedule, step); };
+}
+
+static void parse_fovea_schedule_append(Reader &in, const napi_value *args) {
+  const fovea_schedule *schedule = in.handle<fovea_schedule>(args[0], Kind::schedule, false, "schedule");
+  const fovea_tensor *key = in.tensor(args[1], "key");
+  const fovea_tensor *value = in.tensor(args[2], "value");
+  const fovea_tensor *key_pages = in.tensor(args[3], "key_pages");
+  const fovea_tensor *value_pages = in.tensor(args[4], "value_pages");
+  const fovea_append_options *options = read_fovea_append_options(in, args[5]);
+  in.call.run = [=] { return fovea_schedule_append(schedule, key, value, key_pages, value_pages, options); };
+}
+
+static void parse_fovea_kv_pool_create(Reader &in, const napi_value *args) {
+  const fovea_kv_pool_sizes *sizes = read_fovea_kv_pool_sizes(in, args[0]);
+  Call *call = &in.call;
+  call->made_kind = Kind::kv_pool;
+  in.call.run = [=] { return fovea_kv_pool_create(sizes, reinterpret_cast<fovea_kv_pool **>(&call->made)); };
+}
+
+static void parse_fovea_kv_pool_open(Reader &in, const napi_value *args) {
+  fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[0], Kind::kv_pool, true, "pool");
+  Call *call = &in.call;
+  call->gives_number = true;
+  in.call.run = [=] { return fovea_kv_pool_open(pool, &call->number); };
+}
+
+static void parse_fovea_kv_pool_fork(Reader &in, const napi_value *args) {
+  fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[0], Kind::kv_pool, true, "pool");
+  int64_t sequence = in.int64(args[1], "sequence");
+  int64_t length = in.int64(args[2], "length");
+  Call *call = &in.call;
+  call->gives_number = true;
+  in.call.run = [=] { return fovea_kv_pool_fork(pool, sequence, length, &call->number); };
+}
+
+static void parse_fovea_kv_pool_truncate(Reader &in, const napi_value *args) {
+  fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[0], Kind::kv_pool, true, "pool");
+  int64_t sequence = in.int64(args[1], "sequence");
+  int64_t length = in.int64(args[2], "length");
+  in.call.run = [=] { return fovea_kv_pool_truncate(pool, sequence, length); };
+}
+
+static void parse_fovea_kv_pool_drop(Reader &in, const napi_value *args) {
+  fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[0], Kind::kv_pool, true, "pool");
+  int64_t sequence = in.int64(args[1], "sequence");
+  int64_t first = in.int64(args[2], "first");
+  in.call.run = [=] { return fovea_kv_pool_drop(pool, sequence, first); };
+}
+
+static void parse_fovea_kv_pool_close(Reader &in, const napi_value *args) {
+  fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[0], Kind::kv_pool, true, "pool");
+  int64_t sequence = in.int64(args[1], "sequence");
+  in.call.run = [=] { return fovea_kv_pool_close(pool, sequence); };
+}
+
+static void parse_fovea_kv_pool_step(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[1], Kind::kv_pool, true, "pool");
+  const fovea_tensor *sequences = in.tensor(args[2], "sequences");
+  const fovea_tensor *tokens = in.tensor(args[3], "tokens");
+  fovea_step *step = in.call.make_to_fill<fovea_step>();
+  in.call.step = step;
+  in.call.run = [=] { return fovea_kv_pool_step(context, pool, sequences, tokens, step); };
+}
+
+static void parse_fovea_kv_pool_save(Reader &in, const napi_value *args) {
+  const fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[0], Kind::kv_pool, false, "pool");
+  int64_t sequence = in.int64(args[1], "sequence");
+  const Bytes *bytes = in.bytes(args[2], "bytes");
+  in.call.run = [=] { return fovea_kv_pool_save(pool, sequence, bytes->data, bytes->size); };
+}
+
+static void parse_fovea_kv_pool_restore(Reader &in, const napi_value *args) {
+  fovea_kv_pool *pool = in.handle<fovea_kv_pool>(args[0], Kind::kv_pool, true, "pool");
+  const Bytes *bytes = in.bytes(args[1], "bytes");
+  Call *call = &in.call;
+  call->gives_number = true;
+  in.call.run = [=] { return fovea_kv_pool_restore(pool, bytes->data, bytes->size, &call->number); };
 }
 
 static void parse_fovea_positional_encoding(Reader &in, const napi_value *args) {
@@ -518,58 +698,6 @@ static void parse_fovea_rms_norm(Reader &in, const napi_value *args) {
   in.call.run = [=] { return fovea_rms_norm(context, x, out, options); };
 }
 
-static void parse_fovea_kv_cache_create(Reader &in, const napi_value *args) {
-  const fovea_kv_cache_sizes *sizes = read_fovea_kv_cache_sizes(in, args[0]);
-  Call *call = &in.call;
-  call->made_kind = Kind::kv_cache;
-  in.call.run = [=] { return fovea_kv_cache_create(sizes, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
-}
-
-static void parse_fovea_kv_cache_append(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[1], Kind::kv_cache, true, "cache");
-  const fovea_tensor *key = in.tensor(args[2], "key");
-  const fovea_tensor *value = in.tensor(args[3], "value");
-  in.call.run = [=] { return fovea_kv_cache_append(context, cache, key, value); };
-}
-
-static void parse_fovea_kv_cache_attend(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  const fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[1], Kind::kv_cache, false, "cache");
-  const fovea_score *score = read_fovea_score(in, args[2]);
-  const fovea_tensor *query = in.tensor(args[3], "query");
-  const fovea_tensor *out = in.tensor(args[4], "out");
-  const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
-  in.call.run = [=] { return fovea_kv_cache_attend(context, cache, score, query, out, options); };
-}
-
-static void parse_fovea_kv_cache_truncate(Reader &in, const napi_value *args) {
-  fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[0], Kind::kv_cache, true, "cache");
-  int64_t length = in.int64(args[1], "length");
-  in.call.run = [=] { return fovea_kv_cache_truncate(cache, length); };
-}
-
-static void parse_fovea_kv_cache_reorder(Reader &in, const napi_value *args) {
-  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
-  fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[1], Kind::kv_cache, true, "cache");
-  const fovea_tensor *source = in.tensor(args[2], "source");
-  in.call.run = [=] { return fovea_kv_cache_reorder(context, cache, source); };
-}
-
-static void parse_fovea_kv_cache_save(Reader &in, const napi_value *args) {
-  const fovea_kv_cache *cache = in.handle<fovea_kv_cache>(args[0], Kind::kv_cache, false, "cache");
-  const Bytes *bytes = in.bytes(args[1], "bytes");
-  in.call.run = [=] { return fovea_kv_cache_save(cache, bytes->data, bytes->size); };
-}
-
-static void parse_fovea_kv_cache_restore(Reader &in, const napi_value *args) {
-  const Bytes *bytes = in.bytes(args[0], "bytes");
-  int64_t capacity = in.int64(args[1], "capacity");
-  Call *call = &in.call;
-  call->made_kind = Kind::kv_cache;
-  in.call.run = [=] { return fovea_kv_cache_restore(bytes->data, bytes->size, capacity, reinterpret_cast<fovea_kv_cache **>(&call->made)); };
-}
-
 static void parse_fovea_mha_weights_create(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_mha_parameters *parameters = read_fovea_mha_parameters(in, args[1]);
@@ -613,6 +741,8 @@ const Operation operations[] = {
     {"matmulPacked", 4, parse_fovea_matmul_packed},
     {"exp", 3, parse_fovea_exp},
     {"tanh", 3, parse_fovea_tanh},
+    {"quantize", 4, parse_fovea_quantize},
+    {"dequantize", 4, parse_fovea_dequantize},
     {"attention", 7, parse_fovea_attention},
     {"attentionPlanCreate", 7, parse_fovea_attention_plan_create},
     {"preparedKeysCreate", 3, parse_fovea_prepared_keys_create},
@@ -621,6 +751,18 @@ const Operation operations[] = {
     {"attentionPrepared", 6, parse_fovea_attention_prepared},
     {"attentionPreparedPlanCreate", 6, parse_fovea_attention_prepared_plan_create},
     {"kernelRegression", 6, parse_fovea_kernel_regression},
+    {"scheduleCreate", 8, parse_fovea_schedule_create},
+    {"scheduleSet", 2, parse_fovea_schedule_set},
+    {"scheduleAppend", 6, parse_fovea_schedule_append},
+    {"kvPoolCreate", 1, parse_fovea_kv_pool_create},
+    {"kvPoolOpen", 1, parse_fovea_kv_pool_open},
+    {"kvPoolFork", 3, parse_fovea_kv_pool_fork},
+    {"kvPoolTruncate", 3, parse_fovea_kv_pool_truncate},
+    {"kvPoolDrop", 3, parse_fovea_kv_pool_drop},
+    {"kvPoolClose", 2, parse_fovea_kv_pool_close},
+    {"kvPoolStep", 4, parse_fovea_kv_pool_step},
+    {"kvPoolSave", 3, parse_fovea_kv_pool_save},
+    {"kvPoolRestore", 2, parse_fovea_kv_pool_restore},
     {"positionalEncoding", 3, parse_fovea_positional_encoding},
     {"addPositionalEncoding", 4, parse_fovea_add_positional_encoding},
     {"rotary", 4, parse_fovea_rotary},
@@ -631,13 +773,6 @@ const Operation operations[] = {
     {"linear", 5, parse_fovea_linear},
     {"layerNorm", 4, parse_fovea_layer_norm},
     {"rmsNorm", 4, parse_fovea_rms_norm},
-    {"kvCacheCreate", 1, parse_fovea_kv_cache_create},
-    {"kvCacheAppend", 4, parse_fovea_kv_cache_append},
-    {"kvCacheAttend", 6, parse_fovea_kv_cache_attend},
-    {"kvCacheTruncate", 2, parse_fovea_kv_cache_truncate},
-    {"kvCacheReorder", 3, parse_fovea_kv_cache_reorder},
-    {"kvCacheSave", 2, parse_fovea_kv_cache_save},
-    {"kvCacheRestore", 2, parse_fovea_kv_cache_restore},
     {"mhaWeightsCreate", 2, parse_fovea_mha_weights_create},
     {"multiHeadAttention", 7, parse_fovea_multi_head_attention},
     {"multiHeadAttentionOnce", 7, parse_fovea_multi_head_attention_once},
@@ -666,21 +801,26 @@ fovea_attention_buffers buffers_of(void *const *data) {
   buffers.sigmas = static_cast<decltype(buffers.sigmas)>(data[16]);
   buffers.query_offsets = static_cast<decltype(buffers.query_offsets)>(data[17]);
   buffers.scores = static_cast<decltype(buffers.scores)>(data[18]);
+  buffers.key_scales = static_cast<decltype(buffers.key_scales)>(data[19]);
+  buffers.value_scales = static_cast<decltype(buffers.value_scales)>(data[20]);
   return buffers;
 }
 
 void destroy(Kind kind, void *raw) {
   switch (kind) {
     case Kind::context: return fovea_context_destroy(static_cast<fovea_context *>(raw));
-    case Kind::kv_cache: return fovea_kv_cache_destroy(static_cast<fovea_kv_cache *>(raw));
+    case Kind::kv_pool: return fovea_kv_pool_destroy(static_cast<fovea_kv_pool *>(raw));
     case Kind::mha_weights: return fovea_mha_weights_destroy(static_cast<fovea_mha_weights *>(raw));
     case Kind::packed_matrix: return fovea_packed_matrix_destroy(static_cast<fovea_packed_matrix *>(raw));
     case Kind::plan: return fovea_plan_destroy(static_cast<fovea_plan *>(raw));
     case Kind::prepared_keys: return fovea_prepared_keys_destroy(static_cast<fovea_prepared_keys *>(raw));
+    case Kind::schedule: return fovea_schedule_destroy(static_cast<fovea_schedule *>(raw));
   }
 }
 
 const char *name_of(Kind kind) {
-  static const char *const names[] = {"Context", "KvCache", "MhaWeights", "PackedMatrix", "Plan", "PreparedKeys"};
+  static const char *const names[] = {"Context", "KVPool", "MhaWeights", "PackedMatrix", "Plan", "PreparedKeys", "Schedule"};
   return names[static_cast<int>(kind)];
 }
+
+const char *const buffer_names[] = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales"};

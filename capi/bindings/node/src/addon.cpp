@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "call.hpp"
+#include "serving.hpp"
 
 namespace {
 
@@ -23,11 +24,12 @@ napi_value error_of(napi_env env, fovea_status status, const std::string &messag
 }
 
 // A handle's JavaScript side: an object that nothing but this addon can make.
-napi_value wrap(napi_env env, Kind kind, void *raw, const Layouts &layouts, const std::vector<Handle *> &held) {
+napi_value wrap(napi_env env, const Call &call, const std::vector<Handle *> &held) {
   Handle *handle = new Handle;
-  handle->kind = kind;
-  handle->raw = raw;
-  handle->layouts = layouts;
+  handle->kind = call.made_kind;
+  handle->raw = call.made;
+  handle->layouts = call.layouts;
+  handle->planned = call.planned;
   for (Handle *other : held) {
     ++other->holders;
     handle->held.push_back(other);
@@ -40,13 +42,20 @@ napi_value wrap(napi_env env, Kind kind, void *raw, const Layouts &layouts, cons
   return object;
 }
 
-// What a call that went well gives: the handle it made, if it makes one. A plan keeps using its context and keys.
+// What a call that went well gives: a number, a step, or the handle it made, if it makes one. A plan and a schedule keep using
+// their context and keys.
 napi_value result_of(napi_env env, const Call &call) {
+  if (call.gives_number) {
+    napi_value number;
+    napi_create_int64(env, call.number, &number);
+    return number;
+  }
+  if (call.step != nullptr) return step_of(env, *call.step);
   if (call.made == nullptr) return undefined(env);
   std::vector<Handle *> held;
-  if (call.made_kind == Kind::plan)
+  if (call.made_kind == Kind::plan || call.made_kind == Kind::schedule)
     for (const auto &[handle, changes] : call.handles) held.push_back(handle);
-  return wrap(env, call.made_kind, call.made, call.layouts, held);
+  return wrap(env, call, held);
 }
 
 void execute(napi_env, void *data) { static_cast<Call *>(data)->execute(); }
@@ -193,6 +202,22 @@ napi_value run(napi_env env, napi_callback_info info) {
   return start(env, std::move(call), args, 8);
 }
 
+// scheduleRun(asynchronous, schedule, tensors): of these an array in the order of fovea_attention_buffers.
+napi_value schedule_run(napi_env env, napi_callback_info info) {
+  napi_value args[3];
+  size_t count = 3;
+  napi_get_cb_info(env, info, &count, args, nullptr, nullptr);
+  bool asynchronous = false;
+  napi_get_value_bool(env, args[0], &asynchronous);
+  auto call = std::make_unique<Call>(asynchronous);
+  Reader in(env, *call);
+  if (!read_schedule_run(in, args[1], args[2])) return nullptr;
+  if (asynchronous) return start(env, std::move(call), args, 3);
+  call->execute();
+  if (call->status != FOVEA_OK) napi_throw(env, error_of(env, call->status, call->message));
+  return nullptr;
+}
+
 napi_value close(napi_env env, napi_callback_info info) {
   napi_value arg;
   size_t count = 1;
@@ -216,10 +241,10 @@ napi_value string(napi_env env, const char *text) {
   return made;
 }
 
-// about(what, handle)
+// about(what, handle[, sequence of a pool])
 napi_value about(napi_env env, napi_callback_info info) {
-  napi_value args[2];
-  size_t count = 2;
+  napi_value args[3];
+  size_t count = 3;
   napi_get_cb_info(env, info, &count, args, nullptr, nullptr);
   char what[32] = "";
   napi_get_value_string_utf8(env, args[0], what, sizeof what, &count);
@@ -236,26 +261,38 @@ napi_value about(napi_env env, napi_callback_info info) {
   if (!in.ok()) return nullptr;
   const Kind kind = handle->kind;
   const void *raw = handle->raw;
-  const auto *cache = static_cast<const fovea_kv_cache *>(kind == Kind::kv_cache ? raw : nullptr);
+  const auto *pool = static_cast<const fovea_kv_pool *>(kind == Kind::kv_pool ? raw : nullptr);
+  const auto *schedule = static_cast<const fovea_schedule *>(kind == Kind::schedule ? raw : nullptr);
+  const int64_t sequence = pool != nullptr && !in.is_none(args[2]) ? in.int64(args[2], "sequence") : 0;
   const auto *keys = static_cast<const fovea_prepared_keys *>(kind == Kind::prepared_keys ? raw : nullptr);
   const auto *plan = static_cast<const fovea_plan *>(kind == Kind::plan ? raw : nullptr);
   const auto *context = static_cast<const fovea_context *>(kind == Kind::context ? raw : nullptr);
   const std::string name = what;
   if (name == "threads") return number(env, fovea_context_threads(context));
   if (name == "isaName") return string(env, fovea_isa_name(context));
-  if (name == "workspaceSize") return number(env, static_cast<double>(fovea_plan_workspace_size(plan)));
-  if (name == "savedSize") return number(env, static_cast<double>(fovea_kv_cache_saved_size(cache)));
+  if (name == "workspaceSize") {
+    const size_t size = schedule != nullptr ? fovea_schedule_workspace_size(schedule) : fovea_plan_workspace_size(plan);
+    return number(env, static_cast<double>(size));
+  }
+  if (name == "savedSize") return number(env, static_cast<double>(fovea_kv_pool_saved_size(pool, sequence)));
+  if (name == "freePages") return number(env, static_cast<double>(fovea_kv_pool_free_pages(pool)));
   if (name == "length") {
-    const int64_t length = keys != nullptr ? fovea_prepared_keys_length(keys) : fovea_kv_cache_length(cache);
+    const int64_t length = keys != nullptr ? fovea_prepared_keys_length(keys) : fovea_kv_pool_length(pool, sequence);
     return number(env, static_cast<double>(length));
   }
+  if (name == "positions") return copied(env, fovea_schedule_positions(schedule));
+  if (name == "tasks") return tasks_of(env, schedule);
   if (name == "describe") {
-    std::string text(fovea_plan_describe(plan, nullptr, 0) + 1, '\0');
-    fovea_plan_describe(plan, text.data(), text.size());
+    const auto describe = [&](char *text, size_t size) {
+      return schedule != nullptr ? fovea_schedule_describe(schedule, text, size)
+                                 : fovea_plan_describe(plan, text, size);
+    };
+    std::string text(describe(nullptr, 0) + 1, '\0');
+    describe(text.data(), text.size());
     return string(env, text.c_str());
   }
   size_t size = 0;
-  if (kind == Kind::kv_cache) size = fovea_kv_cache_size(cache);
+  if (kind == Kind::kv_pool) size = fovea_kv_pool_size(pool);
   if (kind == Kind::prepared_keys) size = fovea_prepared_keys_size(keys);
   if (kind == Kind::packed_matrix) size = fovea_packed_matrix_size(static_cast<const fovea_packed_matrix *>(raw));
   if (kind == Kind::mha_weights) size = fovea_mha_weights_size(static_cast<const fovea_mha_weights *>(raw));
@@ -279,6 +316,8 @@ napi_value init(napi_env env, napi_value exports) {
   for (size_t i = 0; i < operation_count; ++i) add(operations[i].name, operate, &operations[i]);
   add("contextCreate", context_create, nullptr);
   add("run", run, nullptr);
+  add("scheduleRun", schedule_run, nullptr);
+  add("poolMemory", pool_memory, nullptr);
   add("close", close, nullptr);
   add("about", about, nullptr);
   add("isaAvailable", isa_available, nullptr);

@@ -49,6 +49,7 @@ Elements elements_of(napi_env env, napi_value value) {
     case napi_float32_array: found.dtype = FOVEA_F32, found.size = 4; break;
     case napi_int32_array: found.dtype = FOVEA_I32, found.size = 4; break;
     case napi_bigint64_array: found.dtype = FOVEA_I64, found.size = 8; break;
+    case napi_int8_array: found.dtype = FOVEA_I8, found.size = 1; break;
     case napi_uint8_array: found.dtype = FOVEA_BOOL, found.size = 1; break;
     case napi_int16_array: found.dtype = FOVEA_F16, found.size = 2; break;  // a Float16Array: see index.js
     case napi_uint16_array: found.dtype = FOVEA_F16, found.other_dtype = FOVEA_BF16, found.size = 2; break;
@@ -71,6 +72,15 @@ Layouts layouts_of(std::initializer_list<const fovea_tensor *> tensors) {
     layout.first = -lowest;
   }
   return layouts;
+}
+
+Planned planned_of(std::initializer_list<const fovea_tensor *> tensors) {
+  Planned planned;
+  for (const fovea_tensor *tensor : tensors) {
+    planned.push_back(tensor != nullptr ? *tensor : fovea_tensor{});
+    if (tensor == nullptr) planned.back().rank = -1;
+  }
+  return planned;
 }
 
 void Reader::refuse(const char *code, const std::string &message) {

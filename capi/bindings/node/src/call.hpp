@@ -23,16 +23,22 @@ using Layouts = std::array<Layout, buffer_count>;
 
 Layouts layouts_of(std::initializer_list<const fovea_tensor *> tensors);
 
+// What a schedule was made with, in the order of fovea_attention_buffers; of rank -1 where there was nothing.
+using Planned = std::vector<fovea_tensor>;
+
+Planned planned_of(std::initializer_list<const fovea_tensor *> tensors);
+
 // An object of the C interface, owned by a JavaScript object. Used on the main thread alone, so its counts are plain.
 struct Handle {
   Kind kind = {};
   void *raw = nullptr;
   int users = 0;          // calls under way
   bool changing = false;  // one of them changes it, and is then the only one
-  int holders = 0;        // plans that keep using it
+  int holders = 0;        // plans and schedules that keep using it, arrays over its memory
   bool closed = false;
   std::vector<Handle *> held;
   Layouts layouts = {};  // of a plan
+  Planned planned;       // of a schedule
 
   void close();
   void dispose_if_unused();
@@ -63,6 +69,11 @@ struct Call {
   Kind made_kind = {};
   void *made = nullptr;
   Layouts layouts = {};
+  Planned planned;
+
+  bool gives_number = false;
+  int64_t number = 0;                // what the call gives instead of a handle, or
+  const fovea_step *step = nullptr;  // a pool's step
 
   // Of an asynchronous call: what keeps the arguments, and the promise.
   napi_ref arguments = nullptr;
@@ -74,6 +85,14 @@ struct Call {
     auto made_here = std::make_shared<Struct>();
     memory.push_back(made_here);
     return made_here.get();
+  }
+
+  // A struct that the call fills.
+  template <typename Struct>
+  Struct *make_to_fill() {
+    Struct *made_here = make<Struct>();
+    made_here->struct_size = sizeof(Struct);
+    return made_here;
   }
 
   // Makes the call and copies the message on the thread that failed.

@@ -36,12 +36,14 @@ test('a width, a base or a size of 0 is refused', () => {
   fovea.kernelRegressionSync(x, x, x, { sigma: undefined });
   refused('FOVEA_BAD_VALUE', /base/, () => fovea.rotarySync(x, { base: 0 }));
   refused('FOVEA_BAD_VALUE', /base/, () => fovea.positionalEncodingSync([3, 2], { base: 0 }));
-  const sizes = { batch: 1, kvHeads: 1, capacity: 2, headDim: 2 };
-  refused('FOVEA_BAD_VALUE', /valueDim is 0/, () => new fovea.KvCache({ ...sizes, valueDim: 0 }));
-  refused('FOVEA_BAD_VALUE', /kv_heads/, () => new fovea.KvCache({ ...sizes, kvHeads: 0 }));
-  const saved = new fovea.KvCache({ ...sizes, valueDim: undefined }).save();
-  refused('FOVEA_BAD_VALUE', /capacity is 0/, () => fovea.KvCache.restore(saved, 0));
-  fovea.KvCache.restore(saved, 1);
+  const sizes = { kvHeads: 1, positions: 2, sequences: 1, headDim: 2 };
+  for (const name of ['valueDim', 'pageSize', 'scaleGroup']) {
+    refused('FOVEA_BAD_VALUE', new RegExp(`${name} is 0`), () => new fovea.KVPool({ ...sizes, [name]: 0 }));
+    new fovea.KVPool({ ...sizes, [name]: undefined });
+  }
+  refused('FOVEA_BAD_VALUE', /kv_heads/, () => new fovea.KVPool({ ...sizes, kvHeads: 0 }));
+  refused('FOVEA_BAD_VALUE', /layers/, () => new fovea.KVPool({ ...sizes, layers: 0 }));
+  refused('FOVEA_BAD_VALUE', /keyLen is 0/, () => new fovea.Schedule({ query: [1, 1, 2], pool: new fovea.KVPool(sizes), keyLen: 0 }));
   const parameters = { heads: 1, queryWeight: unit, keyWeight: unit, valueWeight: unit };
   refused('FOVEA_BAD_VALUE', /kvHeads is 0/, () => fovea.MhaWeights.packSync({ ...parameters, kvHeads: 0 }));
   fovea.MhaWeights.packSync({ ...parameters, kvHeads: undefined });

@@ -18,6 +18,16 @@ const lose = (buffer) => {
 };
 const ramp = (count, from = 0) => Float32Array.from({ length: count }, (_, i) => (((i + from) * 37) % 101 - 50) / 50);
 
+// A pool of one sequence whose keys and values are set for a step.
+function stepOf(length) {
+  const pool = new fovea.KVPool({ kvHeads: 1, headDim: 8, positions: 2 * length, pageSize: length, sequences: 2 });
+  const rows = new Tensor(ramp(length * 8), [length, 1, 8]);
+  const schedule = new fovea.Schedule({ query: [length, 1, 8], pool }), sequence = pool.open();
+  schedule.set(pool.step([[sequence, length]]));
+  schedule.appendSync(0, rows, rows);
+  return { pool, schedule, sequence, rows };
+}
+
 const large = () => new Tensor(ramp(1 << 20), [1, 4, 4096, 64]);
 
 test('arrays that are transferred during a call are kept till it ends', async () => {
@@ -121,26 +131,29 @@ test('a getter that closes what the call uses', async () => {
     assert.deepEqual((await fovea[`sdpa${end}`](q, x, x, { context })).data, expected);
     assert.throws(() => context.threads, { code: 'FOVEA_BAD_VALUE', message: /the Context was closed/ });
 
-    const cache = new fovea.KvCache({ batch: 1, kvHeads: 1, capacity: 8, headDim: 8 });
-    cache.appendSync(x, x);
-    const closing = surprising(x, () => cache.close());
-    assert.deepEqual((await cache[`attend${end}`](closing)).data, expected);
-    assert.throws(() => cache.length, /the KvCache was closed/);
-    const another = new fovea.KvCache({ batch: 1, kvHeads: 1, capacity: 8, headDim: 8 });
-    another.appendSync(x, x);
-    const shrinking = surprising(x, () => assert.throws(() => another.truncate(0), /in use/));
-    assert.deepEqual((await another[`attend${end}`](shrinking)).data, expected);
+    const { schedule, rows, pool } = stepOf(8);
+    const wanted = schedule.runSync(rows, 0).data;
+    const closing = surprising(rows, () => {
+      schedule.close();
+      pool.close();
+      collectGarbage();
+    });
+    assert.deepEqual((await schedule[`run${end}`](closing, 0)).data, wanted);
+    assert.throws(() => schedule.tokens, /the Schedule was closed/);
+    const another = stepOf(8);
+    const setting = surprising(rows, () => assert.throws(() => another.schedule.set({ queryStarts: Int32Array.of(0) }), /in use/));
+    assert.deepEqual((await another.schedule[`run${end}`](setting, 0)).data, wanted);
   }
 });
 
 test('bytes are as long as they are, whatever they say', () => {
-  const cache = new fovea.KvCache({ batch: 1, kvHeads: 1, capacity: 4096, headDim: 64 });
-  const x = new Tensor(ramp(1 << 18), [1, 1, 4096, 64]);
-  cache.appendSync(x, x);
-  const saved = cache.save(), part = saved.slice(0, 1000);
-  assert.equal(fovea.KvCache.restore(saved).length, 4096);
+  const { pool, sequence } = stepOf(512);
+  const saved = sequence.save(), part = saved.slice(0, 1000);
+  sequence.close();
+  assert.equal(pool.restore(saved).length, 512);
+  pool.step([]);
   Object.defineProperty(part, 'length', { value: saved.length });
-  assert.throws(() => fovea.KvCache.restore(part), { code: 'FOVEA_BAD_VALUE' });
+  assert.throws(() => pool.restore(part), { code: 'FOVEA_BAD_VALUE' });
 });
 
 test('what was closed is refused, and what plans need of it is kept', async () => {
@@ -179,9 +192,11 @@ test('a worker may end in the midst of its calls', async () => {
     const fovea = require(${JSON.stringify(require.resolve('..'))});
     const { parentPort, workerData } = require('node:worker_threads');
     const x = new fovea.Tensor(workerData, [1, 4, 1024, 64]);
-    const cache = new fovea.KvCache({ batch: 1, kvHeads: 4, capacity: 1024, headDim: 64 });
-    cache.append(x, x);
-    for (let i = 0; i < 20; ++i) { fovea.sdpa(x, x, x); cache.attend(x); }
+    const pool = new fovea.KVPool({ kvHeads: 4, headDim: 64, positions: 1024, sequences: 1 });
+    const rows = new fovea.Tensor(workerData, [1024, 4, 64]), schedule = new fovea.Schedule({ query: rows, pool });
+    schedule.set(pool.step([[pool.open(), 1024]]));
+    schedule.append(0, rows, rows);
+    for (let i = 0; i < 20; ++i) { fovea.sdpa(x, x, x); schedule.run(rows, 0); }
     const shape = fovea.Tensor.shapeOnly([1, 4, 1024, 64]), plan = fovea.Plan.sdpa(shape, shape, shape, shape);
     plan.run(workerData, workerData, workerData, new Float32Array(1 << 18));
     setTimeout(() => parentPort.postMessage('under way'));`;

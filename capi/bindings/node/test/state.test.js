@@ -1,4 +1,4 @@
-// What is refused; plans, caches and prepared keys; many asynchronous calls at once.
+// What is refused; plans and prepared keys; many asynchronous calls at once.
 'use strict';
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
@@ -77,61 +77,6 @@ test('contexts', () => {
   context.close();
   assert.throws(() => fovea.expSync(x, { context }), /context was closed/);
   plan.runSync(x, x, x, new Float32Array(1)); // it keeps its context
-});
-
-test('a decoder over a cache gives the bits of one causal call', async () => {
-  const [l, d] = [9, 8], [q, k, v] = [0, 3, 5].map((from) => ramp(l * d, from));
-  const options = { causal: true, queryInvariant: true };
-  const all = fovea.sdpaSync(...[q, k, v].map((x) => new Tensor(x, [l, d])), options).data;
-  const cache = new fovea.KvCache({ batch: 1, kvHeads: 1, capacity: l, headDim: d });
-  const row = (x, step) => new Tensor(x.subarray(step * d, step * d + d), [1, d]);
-  // Asked for all at once, they take turns.
-  const steps = [];
-  for (let step = 0; step < l; ++step) {
-    cache.append(row(k, step), row(v, step));
-    steps.push(cache.attend(row(q, step), options));
-  }
-  const found = (await Promise.all(steps)).flatMap((out) => [...out.data]);
-  assert.deepEqual(found, [...all]);
-  await assert.rejects(cache.append(new Tensor(k, [l, d]), new Tensor(v, [l, d])), { code: 'FOVEA_BAD_SHAPE' });
-  const saved = cache.save();
-  cache.truncate(4);
-  assert.deepEqual([cache.length, fovea.KvCache.restore(saved).length], [4, l]);
-  assert.throws(() => fovea.KvCache.restore(saved.subarray(0, 20)), { code: 'FOVEA_BAD_VALUE' });
-  cache.close();
-  cache.close();
-  assert.throws(() => cache.truncate(1), /was closed/);
-});
-
-test('what changes a cache under an asynchronous call is refused', async () => {
-  const cache = new fovea.KvCache({ batch: 2, kvHeads: 1, capacity: 2, headDim: 1 });
-  const key = new Tensor(Float32Array.of(1, 1), [2, 1, 1]);
-  cache.appendSync(key, new Tensor(Float32Array.of(5, 7), [2, 1, 1]));
-  const under = cache.attend(key);
-  for (let i = 0; i < 20; ++i) await null; // its turn has come; its answer takes the event loop
-  assert.throws(() => cache.truncate(0), { code: 'FOVEA_BAD_VALUE', message: /in use by an asynchronous call/ });
-  cache.close(); // waits for it
-  assert.deepEqual([...(await under).data], [5, 7]);
-});
-
-test('reordering copies sequences', async () => {
-  const cache = new fovea.KvCache({ batch: 2, kvHeads: 1, capacity: 1, headDim: 1 });
-  const key = new Tensor(Float32Array.of(1, 1), [2, 1, 1]);
-  await cache.append(key, new Tensor(Float32Array.of(5, 7), [2, 1, 1]));
-  await cache.reorder(Int32Array.of(1, 1));
-  assert.deepEqual([...(await cache.attend(key)).data], [7, 7]);
-});
-
-test('multi-head attention appends to a cache and turns', async () => {
-  const unit = new Tensor(Float32Array.of(1, 0, 0, 1), [2, 2]);
-  const parameters = { heads: 1, queryWeight: unit, keyWeight: unit, valueWeight: unit };
-  const cache = new fovea.KvCache({ batch: 1, kvHeads: 1, capacity: 3, headDim: 2 });
-  const x = new Tensor(Float32Array.of(7, 9), [1, 2]);
-  const [first, second] = await Promise.all([fovea.multiHeadAttentionOnce(parameters, x, { cache, rotary: {} }),
-    fovea.MhaWeights.packSync(parameters).attend(x, { cache, rotary: {} })]);
-  assert.deepEqual([...first.data].map(Math.round), [7, 9]);
-  assert.deepEqual([...second.data].map(Math.round), [7, 9]);
-  assert.equal(cache.length, 2);
 });
 
 test('plans run on other data and refuse what does not fit', async () => {

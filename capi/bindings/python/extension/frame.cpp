@@ -78,6 +78,14 @@ bool Frame::fill(const Member &member, PyObject *value, void *place) {
 
 bool Frame::fill_argument(const Member &member, PyObject *value, Slot &slot) {
   if (member.kind == Kind::bytes || member.kind == Kind::changed_bytes) return fill_bytes(member, value, slot);
+  if (member.kind == Kind::new_structure) {
+    slot.pointer = new_struct(*member.structure);
+    return slot.pointer != nullptr;
+  }
+  if (member.kind == Kind::new_i64) {
+    slot.i64 = 0;
+    return true;
+  }
   return fill(member, value, &slot);
 }
 
@@ -176,6 +184,19 @@ bool Frame::fill_view(const Member &member, PyObject *value, void *place) {
   return true;
 }
 
+std::byte *Frame::new_struct(const Struct &structure) {
+  if (struct_used_ + structure.size > struct_bytes) {
+    too_many();
+    return nullptr;
+  }
+  std::byte *bytes = structs_ + struct_used_;
+  struct_used_ +=
+      (structure.size + alignof(std::max_align_t) - 1) / alignof(std::max_align_t) * alignof(std::max_align_t);
+  std::memset(bytes, 0, structure.size);
+  std::memcpy(bytes, &structure.size, sizeof structure.size);
+  return bytes;
+}
+
 bool Frame::fill_struct(const Member &member, PyObject *value, void *place) {
   put_pointer(nullptr, place);
   if (value == Py_None) return true;
@@ -184,12 +205,8 @@ bool Frame::fill_struct(const Member &member, PyObject *value, void *place) {
     return false;
   }
   const Struct &structure = *member.structure;
-  if (struct_used_ + structure.size > struct_bytes) return too_many();
-  std::byte *bytes = structs_ + struct_used_;
-  struct_used_ +=
-      (structure.size + alignof(std::max_align_t) - 1) / alignof(std::max_align_t) * alignof(std::max_align_t);
-  std::memset(bytes, 0, structure.size);
-  std::memcpy(bytes, &structure.size, sizeof structure.size);
+  std::byte *bytes = new_struct(structure);
+  if (bytes == nullptr) return false;
   Py_ssize_t at = 0;
   PyObject *key = nullptr;
   PyObject *item = nullptr;

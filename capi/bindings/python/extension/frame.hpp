@@ -19,6 +19,7 @@ class Frame {
   // Fills a number, a pointer to a view, a struct or a handle into `place`. False with Python's error set.
   bool fill(const Member &member, PyObject *value, void *place);
   // The same for what an argument takes.
+  // One that is the call's result gets room for it.
   bool fill_argument(const Member &member, PyObject *value, Slot &slot);
 
   // To be called last: whether all arrays are still where they were when they were read, if code of others has run since.
@@ -27,6 +28,8 @@ class Frame {
   // Raises what the library said of a call that failed, with the names of elements that it has none for.
   void raise(fovea_status status) const;
 
+  // What keeps the memory that the call gives: the first handle used.
+  PyObject *owner() const { return use_count_ > 0 ? reinterpret_cast<PyObject *>(uses_[0].handle) : nullptr; }
   // The handles used so far, as a new tuple.
   PyObject *handles_used() const;
   // The tensors that a run of the planned call takes, in the order of the runs' buffers; nullptr with Python's error set.
@@ -36,6 +39,8 @@ class Frame {
   bool fill_number(const Member &member, PyObject *value, void *place) const;
   bool fill_text(const Member &member, PyObject *value, void *place);
   bool fill_view(const Member &member, PyObject *value, void *place);
+  // A struct of zeros but for its size, nullptr with Python's error set.
+  std::byte *new_struct(const Struct &structure);
   bool fill_struct(const Member &member, PyObject *value, void *place);
   bool fill_handle(const Member &member, PyObject *value, void *place);
   bool fill_bytes(const Member &member, PyObject *value, Slot &slot);

@@ -9,15 +9,15 @@ namespace fovea_python {
 struct Handle {
   PyObject_HEAD void *pointer;
   const HandleKind *kind;
-  PyObject *keeps;          // handles that must outlive it: a plan's context and prepared keys
-  PlannedTensors *planned;  // a plan's, else nullptr
+  PyObject *keeps;          // handles that must outlive it: a plan's context and prepared keys, a schedule's context
+  PlannedTensors *planned;  // a plan's or a schedule's, else nullptr
   int users;                // calls that read it at this moment, -1: one that changes it
 };
 
 extern PyTypeObject *handle_type;
 bool add_handle_type(PyObject *module);
 
-// "fovea_plan", "fovea_kv_cache", ...: those of the tables, by number
+// "fovea_plan", "fovea_kv_pool", ...: those of the tables, by number
 const char *handle_name(int kind);
 
 // Takes the pointer and planned (from malloc), which it destroys if the object cannot be made. keeps is borrowed, may be

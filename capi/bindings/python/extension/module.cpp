@@ -3,7 +3,11 @@
 // exception.
 #include "errors.hpp"
 #include "frame.hpp"
+#include "memory.hpp"
 #include "plan.hpp"
+#include "schedule.hpp"
+
+#include <cstring>
 
 namespace fovea_python {
 namespace {
@@ -13,18 +17,39 @@ namespace {
 constexpr int most_arguments = 12;
 constexpr char capsule_name[] = "fovea._fovea function";
 
-// What a status and a new handle become.
+// A new handle. That of a plan or a schedule keeps the handles that it was made with, and the layouts of its tensors.
+PyObject *handle_of(void *made, int kind, const Frame &frame) {
+  if (kind != plan_kind && kind != schedule_kind) return new_handle(made, handle_kinds[kind], nullptr, nullptr);
+  const Reference keeps(frame.handles_used());
+  PlannedTensors *planned = keeps ? frame.planned() : nullptr;
+  if (planned != nullptr) return new_handle(made, handle_kinds[kind], keeps.get(), planned);
+  handle_kinds[kind].destroy(made);
+  return nullptr;
+}
+
+// A struct of tensors that the call has filled, as a dict of copies: they are the library's only until its next call.
+PyObject *copies_of(const Struct &structure, const void *filled) {
+  Reference copies(PyDict_New());
+  for (int n = 0; copies && n < structure.count; ++n) {
+    const Member &member = structure.members[n];
+    const fovea_tensor *tensor = nullptr;
+    std::memcpy(&tensor, static_cast<const char *>(filled) + member.offset, sizeof tensor);
+    if (tensor == nullptr) continue;
+    const Reference copy(copied_memory(*tensor));
+    if (!copy || PyDict_SetItemString(copies.get(), member.name, copy.get()) != 0) return nullptr;
+  }
+  return copies.release();
+}
+
+bool is_made(Kind kind) { return kind == Kind::new_handle || kind == Kind::new_i64 || kind == Kind::new_structure; }
+
+// What a status and what the call made become.
 PyObject *result_of(const Function &function, const Slot &result, Slot *slots, const Frame &frame) {
   for (int n = 0; n < function.count; ++n) {
-    if (function.arguments[n].kind != Kind::new_handle) continue;
-    const int kind = function.arguments[n].handle_kind;
-    void *made = slots[n].pointer;
-    if (kind != plan_kind) return new_handle(made, handle_kinds[kind], nullptr, nullptr);
-    const Reference keeps(frame.handles_used());
-    PlannedTensors *planned = keeps ? frame.planned() : nullptr;
-    if (planned != nullptr) return new_handle(made, handle_kinds[kind], keeps.get(), planned);
-    handle_kinds[kind].destroy(made);
-    return nullptr;
+    const Member &argument = function.arguments[n];
+    if (argument.kind == Kind::new_handle) return handle_of(slots[n].pointer, argument.handle_kind, frame);
+    if (argument.kind == Kind::new_i64) return PyLong_FromLongLong(slots[n].i64);
+    if (argument.kind == Kind::new_structure) return copies_of(*argument.structure, slots[n].pointer);
   }
   switch (function.result) {
     case Result::status: Py_RETURN_NONE;
@@ -34,6 +59,8 @@ PyObject *result_of(const Function &function, const Slot &result, Slot *slots, c
     case Result::size: return PyLong_FromSize_t(result.size);
     case Result::i64: return PyLong_FromLongLong(result.i64);
     case Result::i32: return PyLong_FromLong(result.i32);
+    case Result::tensor: return memory_or_none(*static_cast<const fovea_tensor *>(result.pointer), frame.owner());
+    case Result::copied_tensor: return memory_or_none(*static_cast<const fovea_tensor *>(result.pointer), nullptr);
   }
   return nullptr;
 }
@@ -46,11 +73,11 @@ PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t given_count) {
   Py_ssize_t taken = 0;
   for (int n = 0; n < function.count; ++n) {
     const Member &argument = function.arguments[n];
-    if (argument.kind != Kind::new_handle && taken == given_count) {
+    if (!is_made(argument.kind) && taken == given_count) {
       PyErr_Format(PyExc_TypeError, "%s: %s is missing", function.name, argument.name);
       return nullptr;
     }
-    PyObject *value = argument.kind == Kind::new_handle ? nothing : given[taken++];
+    PyObject *value = is_made(argument.kind) ? nothing : given[taken++];
     if (!frame.fill_argument(argument, value, slots[n])) return nullptr;
   }
   if (taken != given_count) {
@@ -59,6 +86,8 @@ PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t given_count) {
   }
   if (!frame.confirm()) return nullptr;
   Slot result;
+  fovea_tensor tensor;
+  result.pointer = &tensor;
   Py_BEGIN_ALLOW_THREADS;
   function.call(slots, result);
   Py_END_ALLOW_THREADS;
@@ -148,13 +177,17 @@ PyObject *shape(PyObject *, PyObject *arguments) {
 int set_up(PyObject *module) {
   constexpr int buffer_count = sizeof plan_buffers / sizeof *plan_buffers;
   static_assert(buffer_count <= most_buffers);
-  if (!find_numpy() || !add_handle_type(module) || !add_plan_type(module, plan_buffers, buffer_count)) return -1;
+  if (!find_numpy() || !add_handle_type(module) || !add_memory_type(module)) return -1;
+  if (!add_plan_type(module, plan_buffers, buffer_count)) return -1;
+  set_schedule_buffers(plan_buffers);
   return add_functions(module) && add_constants(module) ? 0 : -1;
 }
 
 PyMethodDef own_methods[] = {
     {"set_errors", set_errors, METH_VARARGS, "set_errors(classes, other): the exception of each status"},
     {"shape", shape, METH_VARARGS, "shape(array, name): the shape of anything that is an array"},
+    {"layout", layout, METH_VARARGS, "layout(dtype, shape): a contiguous tensor without data"},
+    {"schedule_run", schedule_run, METH_VARARGS, "schedule_run(schedule, {buffer: array}): a run of the present step"},
     {"members", members, METH_NOARGS, "members(): {struct: {member: kind}} of all options"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -9,7 +9,7 @@
 
 #include "errors.hpp"
 #include "made.hpp"
-#include "view.hpp"
+#include "planned.hpp"
 
 namespace fovea_python {
 namespace {
@@ -92,7 +92,7 @@ bool read_arguments(PyObject *arguments, Given &read) {
     return false;
   }
   Handle *handle = read.handle = reinterpret_cast<Handle *>(given);
-  if (handle->planned != nullptr) return true;
+  if (std::strcmp(handle->kind->name, "fovea_plan") == 0) return true;
   PyErr_Format(PyExc_TypeError, "Plan: a handle of a plan is wanted, not %R", given);
   return false;
 }
@@ -120,47 +120,6 @@ PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
     if (!read_entry(*plan, one.buffer, one.tensor, given.kept, given.makers)) return nullptr;
   }
   return owner.release();
-}
-
-PyObject *text_of(const fovea_tensor &tensor, const int64_t *numbers) {
-  const Reference list(PyTuple_New(tensor.rank));
-  for (int axis = 0; list && axis < tensor.rank; ++axis) {
-    PyTuple_SetItem(list.get(), axis, PyLong_FromLongLong(numbers[axis]));
-  }
-  return list ? PyObject_Str(list.get()) : nullptr;
-}
-
-bool differ(const Entry &entry, const fovea_tensor &given, fovea_status status, const char *what,
-            const int64_t *planned, const int64_t *now) {
-  const Reference wanted(text_of(entry.planned, planned));
-  const Reference got(text_of(given, now));
-  const Reference text(wanted && got ? PyUnicode_FromFormat("%s %U, planned with %U", what, got.get(), wanted.get())
-                                     : nullptr);
-  const Reference bytes(text ? PyUnicode_AsUTF8String(text.get()) : nullptr);
-  if (bytes) raise_status(status, entry.buffer->name, PyBytes_AsString(bytes.get()));
-  return false;
-}
-
-// Whether a run may take this view. A stride that is never stepped along may be anything.
-bool as_planned(const Entry &entry, const View &view) {
-  const fovea_tensor &given = view.tensor;
-  const fovea_tensor &planned = entry.planned;
-  if (given.dtype != planned.dtype) {
-    const Reference text(
-        PyUnicode_FromFormat("dtype %s, planned with %s", view.dtype_name(), name_of_dtype(planned.dtype)));
-    const Reference bytes(text ? PyUnicode_AsUTF8String(text.get()) : nullptr);
-    if (bytes) raise_status(FOVEA_BAD_DTYPE, entry.buffer->name, PyBytes_AsString(bytes.get()));
-    return false;
-  }
-  if (given.rank != planned.rank || std::memcmp(given.shape, planned.shape, static_cast<size_t>(given.rank) * 8) != 0) {
-    return differ(entry, given, FOVEA_BAD_SHAPE, "shape", planned.shape, given.shape);
-  }
-  for (int axis = 0; axis < given.rank; ++axis) {
-    if (given.strides[axis] != planned.strides[axis] && given.shape[axis] > 1) {
-      return differ(entry, given, FOVEA_BAD_STRIDE, "strides", planned.strides, given.strides);
-    }
-  }
-  return true;
 }
 
 // One run's arrays.
@@ -261,7 +220,7 @@ bool fill_buffers(const Plan &plan, Run &run, Views &views, fovea_attention_buff
     entries[views.count()] = &entry;
     View &view = views.add();
     if (!view.open(array, entry.buffer->name, entry.buffer->output, no_dtype)) return false;
-    if (!as_planned(entry, view)) return false;
+    if (!as_planned(entry.buffer->name, entry.planned, view)) return false;
     set_buffer(entry, view.tensor.data, buffers);
   }
   for (size_t n = 0; n < views.count() && foreign_code_runs != before; ++n) {

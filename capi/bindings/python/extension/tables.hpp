@@ -18,7 +18,9 @@ enum class Kind : uint8_t {
   structure,  // a dict or None
   handle,
   changed_handle,  // a Handle or None
-  new_handle,      // none: the call's result
+  new_handle,      // none: the call's result, as are
+  new_i64,         // a number
+  new_structure,   // and a struct of tensors, which become copies
   bytes,
   changed_bytes  // a buffer, and its length
 };
@@ -42,6 +44,7 @@ struct Struct {
   int count;
 };
 
+// A tensor's result goes to where `pointer` points.
 struct Slot {
   union {
     int32_t i32;
@@ -57,7 +60,8 @@ struct Slot {
   size_t length;
 };
 
-enum class Result : uint8_t { status, text, size, i64, i32 };
+// A tensor is memory of the first handle among the arguments, or to be copied at once.
+enum class Result : uint8_t { status, text, size, i64, i32, tensor, copied_tensor };
 
 struct Function {
   const char *name;

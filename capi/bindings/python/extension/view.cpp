@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "errors.hpp"
+#include "memory.hpp"
 
 namespace fovea_python {
 namespace {
@@ -54,6 +55,7 @@ bool holds_its_shape(Py_ssize_t bytes, int rank, const Py_ssize_t *shape, Py_ssi
 bool View::open(PyObject *object, const char *name, bool output, fovea_dtype foreign_dtype) {
   object_ = Py_NewRef(object);
   foreign_dtype_ = foreign_dtype;
+  if (Py_TYPE(object) == memory_type) return from_memory(name, output);
   const KnownType type = known(Py_TYPE(object));
   if (type.runs_code) ++foreign_code_runs;
   if (type.is_torch && !settle_sign(name, output)) return false;
@@ -63,6 +65,13 @@ bool View::open(PyObject *object, const char *name, bool output, fovea_dtype for
   if (type.is_numpy) return open_by(Way::numpy, name, output);
   if (PyObject_CheckBuffer(object) != 0) return open_by(Way::buffer, name, output);
   return open_by(Way::capsule, name, output);
+}
+
+// Memory of the library's own: nothing of it ever changes.
+bool View::from_memory(const char *name, bool output) {
+  if (output && is_read_only(object_)) return refuse(name, FOVEA_BAD_VALUE, "the memory is read-only");
+  tensor = tensor_of_memory(object_);
+  return true;
 }
 
 bool View::open_by(Way way, const char *name, bool output) {

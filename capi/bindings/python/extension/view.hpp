@@ -38,6 +38,7 @@ class View {
   enum class Way : uint8_t { none, torch, numpy, buffer, capsule };
 
   bool open_by(Way way, const char *name, bool output);
+  bool from_memory(const char *name, bool output);
   bool settle_sign(const char *name, bool output);
   bool from_torch(const char *name);
   bool from_numpy(const char *name, bool output);

@@ -11,26 +11,30 @@ ValueErrors too. The interpreter's lock is released while the library works.
 from . import _fovea
 from .attention import (additive_attention, attention, bilinear_attention, concat_attention, gaussian_attention,
                         kernel_regression, masked_softmax, merge_states, scaled_dot_product_attention)
-from .caches import KVCache, PreparedKeys
 from .contexts import Context, isa_name, isas_available
 from .errors import (BadArgument, BadDtype, BadOption, BadRank, BadShape, BadStride, BadValue, Error, InternalError,
-                     NullPointer, OutOfMemory, Overlap, SizeOverflow, UnknownISA, WorkspaceTooSmall)
+                     NullPointer, OutOfMemory, Overlap, PoolExhausted, SizeOverflow, UnknownISA, WorkspaceTooSmall)
 from .heatmaps import show_heatmaps
 from .layers import (PackedMatrix, activation, add_positional_encoding, alibi_slopes, exp, gemm, layer_norm, linear,
                      log_softmax, matmul, positional_encoding, rms_norm, rotary, rotary_frequencies, softmax, tanh)
 from .multi_head import MultiHeadAttention
 from .options import AttentionOptions
 from .plans import Plan, plan
+from .pools import KVPool, Sequence, Step
+from .prepared_keys import PreparedKeys
+from .quantization import dequantize, quantize
+from .schedules import Schedule, varlen_attention
 from .scores import Additive, Bilinear, Concat, Dot, Gaussian, Score
 
 __version__ = _fovea.version()
 
 __all__ = [
-    "Additive", "AttentionOptions", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape", "BadStride", "BadValue",
-    "Bilinear", "Concat", "Context", "Dot", "Error", "Gaussian", "InternalError", "KVCache", "MultiHeadAttention",
-    "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan", "PreparedKeys", "Score", "SizeOverflow", "UnknownISA",
-    "WorkspaceTooSmall", "activation", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention",
-    "bilinear_attention", "concat_attention", "exp", "gaussian_attention", "gemm", "isa_name", "isas_available",
+    "Additive", "AttentionOptions", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape", "BadStride",
+    "BadValue", "Bilinear", "Concat", "Context", "Dot", "Error", "Gaussian", "InternalError", "KVPool",
+    "MultiHeadAttention", "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan", "PoolExhausted",
+    "PreparedKeys", "Schedule", "Score", "Sequence", "SizeOverflow", "Step", "UnknownISA", "WorkspaceTooSmall",
+    "activation", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention", "bilinear_attention",
+    "concat_attention", "dequantize", "exp", "gaussian_attention", "gemm", "isa_name", "isas_available",
     "kernel_regression", "layer_norm", "linear", "log_softmax", "masked_softmax", "matmul", "merge_states", "plan",
-    "positional_encoding", "rms_norm", "rotary", "rotary_frequencies", "scaled_dot_product_attention", "show_heatmaps",
-    "softmax", "tanh"]
+    "positional_encoding", "quantize", "rms_norm", "rotary", "rotary_frequencies", "scaled_dot_product_attention",
+    "show_heatmaps", "softmax", "tanh", "varlen_attention"]

@@ -18,7 +18,8 @@ def shape_of(array, name: str = "array"):
     return tuple(shape) if isinstance(shape, tuple) else _fovea.shape(array, name)
 
 
-INTEGERS = ("valid_lens", "query_offsets", "positions", "source", "sections")
+INTEGERS = ("valid_lens", "query_offsets", "positions", "sections", "query_starts", "key_starts", "key_lens", "page_ids",
+            "page_starts", "tree", "cu_seqlens_q", "cu_seqlens_k")
 """The arguments that hold numbers of things."""
 
 
@@ -95,6 +96,12 @@ def float32(shape, like):
     """The same, of float32 whatever `like` is: what log-sum-exp and weights are."""
     torch = torch_of(like)
     return like.new_empty(tuple(shape), dtype=torch.float32) if torch is not None else np.empty(tuple(shape), np.float32)
+
+
+def of_type(shape, like, name: str):
+    """The same, of the element type of this name, which NumPy has too."""
+    torch = torch_of(like)
+    return like.new_empty(tuple(shape), dtype=getattr(torch, name)) if torch is not None else np.empty(tuple(shape), name)
 
 
 def finished(array, like):

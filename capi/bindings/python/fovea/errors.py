@@ -61,6 +61,11 @@ class OutOfMemory(Error, MemoryError):
     """Memory ran out."""
 
 
+class PoolExhausted(Error):
+    """A pool has too few free pages, or no room for another sequence; nothing has changed. Close or truncate sequences, or try
+    again when others are done."""
+
+
 class InternalError(Error, RuntimeError):
     """A defect in fovea; please report it."""
 

@@ -7,12 +7,13 @@ from typing import Unpack
 from . import _fovea
 from .arrays import Array, as_array, empty, shape_of
 from .attention import results
-from .caches import KVCache
 from .contexts import Context
 from .contexts import handle_of as context_of
 from .copies import Packed
 from .layers import LAYOUTS, Layout, rotary_options
 from .options import PRECISIONS, AttentionOptions, choice, handle_of, read, size
+from .pools import Pages
+from .schedules import Schedule
 from .scores import Score, options_of
 
 
@@ -82,15 +83,19 @@ class MultiHeadAttention(Packed):
         return layer
 
     def __call__(self, query: Array, key: Array | None = None, value: Array | None = None, *,
-                 score: Score | None = None, rotary: dict | None = None, cache: KVCache | None = None,
-                 keep_cache: bool = False, out: Array | None = None, context: Context | None = None,
+                 score: Score | None = None, rotary: dict | None = None, schedule: Schedule | None = None,
+                 pages: Pages | None = None, keep_pages: bool = False, out: Array | None = None, context: Context | None = None,
                  **options: Unpack[AttentionOptions]):
         """query [B, Q, Eq], key [B, K, Ek], value [B, K, Ev], returns [B, Q, Eo]; or all of rank 2, one sequence.
 
         key None: query (self-attention); value None: key. score serves all heads. rotary: keyword arguments of
-        fovea.rotary, by which projected queries and keys are turned. cache: projected keys and values are appended to it,
-        and all that it then holds is attended; with keep_cache nothing is appended. options: as in fovea.attention, for
-        query [B, H, Q, D]; precision is that of the whole call, by default that of the weights.
+        fovea.rotary, by which projected queries and keys are turned. options: as in fovea.attention, for query [B, H, Q, D];
+        precision is that of the whole call, by default that of the weights.
+
+        schedule: many sequences at once, query [T, Eq] being the tokens of its present step; attention is the schedule's, and
+        of options only alibi_slopes and sinks are for the call. pages: where it was made for pages, the pool's layer, or its
+        (keys, values[, key scales, value scales]): projected keys and values are appended to them, then all is attended; with
+        keep_pages nothing is appended. Rotary turns by each sequence's own positions.
         """
         precision = choice("precision", options.pop("precision", "default"), PRECISIONS)
         query, key, value = (None if x is None else self._rows_inside(as_array(x, name))
@@ -101,16 +106,17 @@ class MultiHeadAttention(Packed):
         else:
             out = self._rows_inside(out)
         heads = (shape[0], self.heads) + shape[1:] if len(shape) == 3 else (self.heads,) + shape
-        key_len = 0 if keep_cache else ((shape if key is None else shape_of(key, "key"))[-2:-1] or (0,))[0]
-        key_len += len(cache) if cache is not None else 0
+        key_len = ((shape if key is None else shape_of(key, "key"))[-2:-1] or (0,))[0]
+        if schedule is not None:
+            options = {**getattr(schedule, "_shared", {}), **options}
         attention, outputs = read(options, heads, key_len, query) if options else (None, [])
         if len(shape) == 2 and options.get("return_weights") == "average":
             raise ValueError("return_weights: their average asks for queries of rank 3")
         _fovea.multi_head_attention(
             context_of(self._context if context is None else context), self._handle, query, key, value, out,
-            {"flags": _fovea.MHA_KEEP_CACHE if keep_cache else 0, "attention": attention, "score": options_of(score),
-             "rotary": None if rotary is None else rotary_options(**rotary),
-             "cache": handle_of("cache", cache, KVCache), "precision": precision})
+            {"flags": _fovea.MHA_KEEP_PAGES if keep_pages else 0, "attention": attention, "score": options_of(score),
+             "rotary": None if rotary is None else rotary_options(**rotary), "precision": precision,
+             "schedule": handle_of("schedule", schedule, Schedule), **_arrays(schedule, pages)})
         return results(query, self._rows_inside(out), outputs)
 
     def _turned(self, shape):
@@ -124,3 +130,13 @@ class MultiHeadAttention(Packed):
     def nbytes(self) -> int:
         """Bytes of packed weights."""
         return _fovea.mha_weights_size(self._handle)
+
+
+def _arrays(schedule: Schedule | None, pages: Pages | None) -> dict:
+    """The pages as the C interface has them."""
+    if pages is None:
+        return {}
+    if schedule is None:
+        raise TypeError("pages: None is expected without a schedule")
+    names = ("key_pages", "value_pages", "key_scales", "value_scales")
+    return dict(zip(names, schedule._arrays(pages)))

@@ -37,6 +37,10 @@ class AttentionOptions(TypedDict, total=False):
     """Attend key j only if j <= position + window_right."""
     leave_one_out: bool
     """Query i does not attend key i."""
+    key_scales: Array
+    """float16 [B, Hkv, K, D / group], exactly if key is int8: see `fovea.quantize`."""
+    value_scales: Array
+    """float16 [B, Hkv, K, Dv / group], exactly if value is int8."""
     alibi_slopes: Array
     """[H], ALiBi (Press et al. 2022)."""
     sinks: Array
@@ -81,6 +85,17 @@ def choice(argument: str, value, choices: dict):
         return choices[value]
     except (KeyError, TypeError):
         raise ValueError(f"{argument}: {value!r} is none of {', '.join(map(repr, choices))}") from None
+
+
+DTYPES = {"float32": _fovea.F32, "float16": _fovea.F16, "bfloat16": _fovea.BF16, "int8": _fovea.I8}
+
+
+def dtype_number(argument: str, dtype, taken=("float32", "float16", "bfloat16")) -> int:
+    """Of an element type: NumPy's, PyTorch's, ml_dtypes', or its name."""
+    name = getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+    if name not in taken:
+        raise BadValue(f"{argument} is {dtype}, expected {', '.join(taken[:-1])} or {taken[-1]}")
+    return DTYPES[name]
 
 
 def size(argument: str, value: int | None, default: int = 0) -> int:

@@ -6,10 +6,10 @@ from typing import Unpack
 
 from . import _fovea
 from .arrays import Array, as_array, empty, maker, shape_of
-from .caches import PreparedKeys
 from .contexts import Context, handle_of
 from .errors import BadOption
 from .options import MEMBERS, OUTPUTS, AttentionOptions, read
+from .prepared_keys import PreparedKeys
 from .scores import Score, options_of
 
 Plan = _fovea.Plan

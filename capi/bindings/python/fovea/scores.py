@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Score functions: how a query and a key are compared. `fovea.attention` and plans, caches and layers take one as `score`."""
+"""Score functions: how a query and a key are compared. `fovea.attention` plans and schedules take one as `score`."""
 from __future__ import annotations
 
 from dataclasses import dataclass, fields

@@ -7,6 +7,7 @@ Ends with 1 where an exception says that the extension itself is wrong; a crash 
 import array
 import ctypes
 import faulthandler
+import gc
 import itertools
 import random
 import resource
@@ -191,6 +192,30 @@ class Fuzz:
         named = {name: self.anything() for name in names if self.choose.random() < 0.3}
         return run(*arguments, **named) if self.choose.random() < 0.9 else run(*arguments, **{self.plain_key(): 1})
 
+    def serve(self):
+        """A few steps of a pool that may well succeed, with something wrong in one place."""
+        pool = fovea.KVPool(kv_heads=2, head_dim=8, positions=64, page_size=8, sequences=3)
+        schedule = fovea.Schedule(query=(16, 2, 8), pool=pool, is_causal=self.choose.random() < 0.5)
+        sequences = [pool.open(), pool.open()]
+        for _ in range(4):
+            growth = {sequence: self.choose.choice([0, 1, 5]) for sequence in sequences}
+            schedule.set(pool.step(growth))
+            count = schedule.tokens
+            arrays = [self.numbers.standard_normal((count, 2, 8)).astype(np.float32) for _ in range(3)]
+            pages = [pool.keys(0), pool.values(0)]
+            if self.choose.random() < 0.5:
+                arrays[self.choose.randrange(3)] = self.anything()
+            if self.choose.random() < 0.2:
+                pages[self.choose.randrange(2)] = self.anything()
+            self.alive += arrays + pages
+            layer = 0 if self.choose.random() < 0.5 else tuple(pages)
+            self.choose.choice([lambda: schedule.append(layer, *arrays[1:]), lambda: schedule.run(arrays[0], layer),
+                                lambda: schedule.run(arrays[0], layer, out=self.anything()),
+                                lambda: schedule.set(**{name: self.anything() for name in ("query_starts", "key_lens", "page_ids")}),
+                                lambda: sequences.append(self.choose.choice(sequences).fork()),
+                                lambda: self.choose.choice(sequences).truncate(self.choose.choice([0, 1, self.plain()])),
+                                lambda: pool.restore(self.plain()), sequences.pop, gc.collect])()
+
     def call_package(self):
         name = self.choose.choice([n for n in fovea.__all__ if n not in ("show_heatmaps",)])
         function = getattr(fovea, name)
@@ -200,7 +225,7 @@ class Fuzz:
         return function(*arguments, **named)
 
     def one(self):
-        call = self.choose.choices([self.call_extension, self.attend, self.call_package, self.deed], [5, 4, 4, 1])[0]
+        call = self.choose.choices([self.call_extension, self.attend, self.serve, self.call_package, self.deed], [5, 4, 2, 4, 1])[0]
         try:
             call()
         except SystemError as error:

@@ -101,7 +101,7 @@ def test_lengths_are_left_alone():
     (lambda: fovea.attention(Q, "text", Q), TypeError, "an array is wanted .* not str"),
     (lambda: fovea.attention(Q, Q, Q, mask=object()), TypeError, "mask: an array is wanted"),
     (lambda: fovea.exp(np.frombuffer(bytearray(9), np.uint8)[1:].view(np.float32)), fovea.BadValue, "x: .*aligned"),
-    (lambda: fovea.KVCache(1, 1, 1, 5000), fovea.BadValue, "head_dim"),
+    (lambda: fovea.KVPool(kv_heads=1, head_dim=5000, positions=1, sequences=1), fovea.BadValue, "head_dim"),
 ])
 def test_what_is_refused(make, error, words):
     with pytest.raises(error, match=words) as caught:

@@ -11,12 +11,7 @@ import fovea
 Q, K, V = random(2, 4, 5, 16), random(2, 2, 7, 16, seed=2), random(2, 2, 7, 12, seed=3)
 MEAN = np.broadcast_to(V.astype(np.float64).mean(2, keepdims=True).repeat(2, 1), (2, 4, 5, 12))
 X = random(3, 8)
-
-
-def cache():
-    made = fovea.KVCache(2, 2, 7, 16, 12)
-    made.append(K, V)
-    return made
+POOL = dict(kv_heads=2, head_dim=8, positions=64, sequences=4)
 
 
 @pytest.mark.parametrize("zero", [0, 0.0, -0.0, np.float32(0), np.int64(0), np.array(0.0, np.float32)])
@@ -24,7 +19,8 @@ def test_a_scale_of_0_gives_the_mean_of_the_values(zero):
     close(fovea.attention(Q, K, V, scale=zero), MEAN)
     close(fovea.scaled_dot_product_attention(Q, K, V, scale=zero, enable_gqa=True), MEAN)
     close(fovea.plan(Q, K, V, scale=zero)(Q, K, V), MEAN)
-    close(cache().attend(Q, scale=zero), MEAN)
+    packed = [x[0].swapaxes(0, 1) for x in (Q, K, V)]
+    close(fovea.varlen_attention(*packed, [0, 5], [0, 7], scale=zero), MEAN[0].swapaxes(0, 1))
     close(fovea.gaussian_attention(Q, K, V, scale=zero), MEAN)
     assert not np.array_equal(fovea.attention(Q, K, V, scale=None), fovea.attention(Q, K, V, scale=zero))
     assert np.array_equal(fovea.attention(Q, K, V, scale=None), fovea.attention(Q, K, V))
@@ -55,10 +51,12 @@ def test_epsilon_of_0():
     (lambda: fovea.rotary_frequencies(8, base=0), "base"),
     (lambda: fovea.rotary_frequencies(8, kind="dynamic", factor=2, original_length=64, length=0), "length"),
     (lambda: fovea.rotary_frequencies(8, kind="yarn", factor=2, original_length=64, fast_rotations=0), "fast_rotations"),
-    (lambda: fovea.KVCache(1, 2, 3, 8, 0), "value_dim"), (lambda: fovea.KVCache(1, 0, 3, 8), "kv_heads"),
-    (lambda: fovea.KVCache(1, 2, 3, 0), "head_dim"),
-    (lambda: fovea.KVCache.restore(cache().save(), 0), "capacity"),
-    (lambda: fovea.KVCache.restore(cache().save(), capacity=np.int64(0)), "capacity"),
+    *[(lambda name=name, zero=zero: fovea.KVPool(**{**POOL, name: zero}), name) for name in
+      ("kv_heads", "head_dim", "positions", "sequences", "layers", "value_dim", "page_size", "scale_group")
+      for zero in (0, np.int64(0))],
+    (lambda: fovea.Schedule(query=(4, 2, 8), key=(9, 2, 8), value=(9, 2, 8), sequences=0), "sequences"),
+    (lambda: fovea.Schedule(query=(4, 2, 8), key=(9, 2, 8), value=(9, 2, 8), sequences=1, key_len=0), "key_len"),
+    (lambda: fovea.quantize(X, 0), "group"),
     (lambda: fovea.MultiHeadAttention(0, in_weight=random(24, 8)), "heads"),
     (lambda: fovea.MultiHeadAttention(2, kv_heads=0, in_weight=random(24, 8)), "kv_heads"),
     (lambda: fovea.Context(max_threads=0), "max_threads"), (lambda: fovea.Context(max_threads=-1), "max_threads"),
@@ -73,14 +71,15 @@ def test_a_0_that_can_be_is_meant():
     assert np.array_equal(fovea.rotary(X, rotary_dim=0), X)
     assert np.array_equal(fovea.rotary(X, position_scale=0), X)
     assert not np.array_equal(fovea.rotary(X), X)
-    assert len(fovea.KVCache(1, 2, 0, 8)) == 0 and len(fovea.KVCache(0, 2, 3, 8)) == 0
+    pool = fovea.KVPool(**POOL)
+    sequence = pool.open()
+    assert pool.step({sequence: 0}).key_lens.tolist() == [0] and len(sequence.fork(0)) == 0
     offset = fovea.attention(Q, K, V, is_causal=True, query_offset=0)
     close(offset[:, :, 0], V[:, :, 0].repeat(2, 1))
     close(fovea.attention(Q, K, V, is_causal=True, top_left=True, window_left=0)[:, :, 1], V[:, :, 1].repeat(2, 1))
     assert np.array_equal(fovea.attention(Q, K, V, softcap=0, dropout=0.0), fovea.attention(Q, K, V))
     close(fovea.gemm(X, X.T.copy(), np.ones((3, 3), np.float32), alpha=0), np.ones((3, 3)))
     close(fovea.gemm(X, X.T.copy(), np.full((3, 3), np.nan, np.float32), beta=0), X.astype(np.float64) @ X.T)
-    assert len(fovea.KVCache.restore(cache().save(), None)) == 7
     assert np.array_equal(fovea.gaussian_attention(Q, K, V, 1.0), fovea.gaussian_attention(Q, K, V))
     close(fovea.gaussian_attention(Q, K, V, sigma=np.float32(2)), attention(Q, K, V, score=gaussian(2))[0])
 
@@ -98,7 +97,9 @@ def test_lists_for_every_option(name):
     run = fovea.plan(Q, K, V, **given)
     assert np.array_equal(run(Q, K, V), wanted) and np.array_equal(run(Q, K, V, **{name: LISTS[name]}), wanted)
     assert np.array_equal(run(Q.tolist(), K, V.tolist(), **{name: LISTS[name]}), wanted)
-    assert np.array_equal(cache().attend(Q.tolist(), **given), wanted)
+    if name in ("alibi_slopes", "sinks"):
+        packed = [x[0].swapaxes(0, 1) for x in (Q, K, V)]
+        assert np.array_equal(fovea.varlen_attention(*packed, [0, 5], (0, 7), **given), wanted[0].swapaxes(0, 1))
 
 
 def test_lists_elsewhere():

@@ -96,6 +96,7 @@ def test_buffers_are_read_as_they_say():
 
 
 def test_exporters_that_fail():
+    pool = fovea.KVPool(kv_heads=1, head_dim=8, positions=8, sequences=1)._handle
     released = memoryview(bytearray(16))
     released.release()
     for given in (released, *([] if IS_DEBUG else [Exporter(outcome=-1), Exporter(outcome=-1, format=b"d")])):
@@ -104,10 +105,10 @@ def test_exporters_that_fail():
         with pytest.raises((fovea.BadValue, TypeError), match="out: "):
             _fovea.exp(None, np.empty(8, np.float32), given)
         with pytest.raises((fovea.BadValue, TypeError), match="bytes: "):
-            _fovea.kv_cache_restore(given, 0)
+            _fovea.kv_pool_restore(pool, given)
     for given in (Exporter(length=-1), Exporter(at=None)):
         with pytest.raises(ValueError, match="bytes: "):
-            _fovea.kv_cache_restore(given, 0)
+            _fovea.kv_pool_restore(pool, given)
 
 
 def of(source, **how):
@@ -261,8 +262,10 @@ def test_runs_with_keywords_of_other_kinds():
 
 
 def handles():
+    schedule = fovea.Schedule(query=(3, 2, 8), key=(4, 2, 8), value=(4, 2, 8), sequences=1)
     keys = fovea.PreparedKeys(fovea.Bilinear(random(8, 8)), batch=1, kv_heads=2, capacity=3, query_dim=8, key_dim=8)
-    return [fovea.Context(max_threads=1)._handle, fovea.KVCache(1, 2, 3, 8)._handle, keys._handle,
+    return [fovea.Context(max_threads=1)._handle, keys._handle,
+            fovea.KVPool(kv_heads=2, head_dim=8, positions=8, sequences=1)._handle, schedule._handle,
             fovea.PackedMatrix(random(8, 8))._handle,
             fovea.MultiHeadAttention(2, in_weight=random(24, 8))._handle]
 
@@ -281,7 +284,8 @@ def test_handles_of_another_kind():
         fovea.Plan(plan, {}, {}, None, colour=1)
     for other in (plan, *handles()):
         for call in (lambda: _fovea.sdpa(other, Q, Q, Q, np.empty_like(Q), None) if "context" not in repr(other) else 1 / 0,
-                     lambda: _fovea.kv_cache_length(other) if "cache" not in repr(other) else 1 / 0,
+                     lambda: _fovea.kv_pool_length(other, 1) if "pool" not in repr(other) else 1 / 0,
+                     lambda: _fovea.schedule_run(other, {}),
                      lambda: _fovea.linear(None, Q, other, Q, None) if "matrix" not in repr(other) else 1 / 0):
             with pytest.raises((TypeError, ZeroDivisionError)):
                 call()
@@ -361,12 +365,12 @@ def test_copies_of_what_never_changes(make):
 
 
 def test_copies_of_what_changes():
-    cache = type("MyCache", (fovea.KVCache,), {})(1, 2, 6, 8)
-    cache.append(Q, Q)
-    for other in (copy.copy(cache), copy.deepcopy(cache)):
-        other.append(Q, Q)
-        assert len(other) == 6 and len(cache) == 3 and type(other) is type(cache)
-        assert np.array_equal(other.attend(Q, valid_lens=[3]), cache.attend(Q))
+    pool = fovea.KVPool(kv_heads=2, head_dim=8, positions=8, sequences=1)
+    sequence = pool.open()
+    for one in (pool, sequence, pool.step({sequence: 1}), fovea.Schedule(query=(3, 2, 8), pool=pool)):
+        for deed in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=f"a {type(one).__name__} cannot be copied or pickled"):
+                deed(one)
     keys = fovea.PreparedKeys(fovea.Bilinear(random(8, 8)), batch=1, kv_heads=2, capacity=3, query_dim=8, key_dim=8)
     for deed in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="PreparedKeys cannot be copied or pickled: .*append the keys"):

@@ -16,13 +16,15 @@ SOURCES = {path.stem: path.read_text() for path in PACKAGE.glob("*.py")}
 WITHOUT_A_WRAPPER = {
     "fovea_last_error": "exceptions carry it", "fovea_last_error_copy": "exceptions carry it",
     "fovea_tensor_contiguous": "arrays describe themselves", "fovea_tensor_from_dlpack": "every array goes through it",
-    "fovea_attention_run": "Plan calls it", "fovea_plan_workspace_size": "Plan.workspace_size",
+    "fovea_attention_run": "Plan calls it",
+    "fovea_schedule_run_tasks": "Python's threads take turns, fovea_schedule_run has its own", "fovea_plan_workspace_size": "Plan.workspace_size",
     "fovea_plan_describe": "Plan.describe",
     "fovea_sdpa_plan_create": "fovea_attention_plan_create plans it too", "fovea_matmul_pack": "fovea_linear_pack packs it",
     "fovea_multi_head_attention_once": "MultiHeadAttention packs",
 }
 WITHOUT_A_KEYWORD = {
     "parallel_for": "a Python function would hold the lock for each task", "parallel_for_user": "the same",
+    "workers": "of fovea_schedule_run_tasks",
     "struct_size": "the extension sets it", "reserved": "0", "reserved_tail": "0",
 }
 

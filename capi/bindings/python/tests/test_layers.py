@@ -163,14 +163,34 @@ def test_multi_head_attention():
     close(turned(x), layer(x), 1e-5)
 
 
-def test_a_decoder_layer_with_a_cache():
+def test_a_decoder_layer_over_pages():
     weights = np.concatenate([random(16, 16, seed=n) for n in range(3)])
     layer, x = fovea.MultiHeadAttention(2, in_weight=weights), random(1, 6, 16)
     whole = layer(x, is_causal=True, rotary={"base": 100.0})
-    cache = fovea.KVCache(1, 2, 6, 8)
-    steps = [layer(x[:, n:n + 1], is_causal=True, rotary={"base": 100.0}, cache=cache) for n in range(6)]
-    close(np.concatenate(steps, 1), whole, 1e-4)
-    assert layer(x[:, 5:], cache=cache, keep_cache=True).shape == (1, 1, 16) and len(cache) == 6
+    pool = fovea.KVPool(layers=2, kv_heads=2, head_dim=8, positions=8, page_size=4, sequences=1)
+    schedule = fovea.Schedule(query=(1, 2, 8), pool=pool, is_causal=True)
+    sequence, steps = pool.open(), []
+    for n in range(6):
+        schedule.set(pool.step({sequence: 1}))
+        steps.append(layer(x[0, n:n + 1], rotary={"base": 100.0}, schedule=schedule, pages=1))
+    close(np.concatenate(steps), whole[0], 1e-4)
+    held = pool.values(1).copy()
+    again = layer(x[0, 5:], rotary={"base": 100.0}, schedule=schedule, pages=(pool.keys(1), pool.values(1)), keep_pages=True)
+    assert np.array_equal(again, steps[5]) and np.array_equal(held, pool.values(1)) and len(sequence) == 6
+    for wrong, words in (({"pages": 1}, "without a schedule"), ({"schedule": schedule}, "key_pages"),
+                         ({"schedule": pool}, "fovea.Schedule is wanted"),
+                         ({"schedule": schedule, "pages": 1, "is_causal": True}, "in the schedule")):
+        with pytest.raises((TypeError, fovea.BadArgument), match=words):
+            layer(x[0, 5:], **wrong)
+
+
+def test_one_page_and_one_head():
+    """Strides that are never stepped along are anybody's."""
+    layer, x = fovea.MultiHeadAttention(2, kv_heads=1, in_weight=random(32, 16)), random(5, 16)
+    pool = fovea.KVPool(kv_heads=1, head_dim=8, positions=8, page_size=8, sequences=1)
+    schedule = fovea.Schedule(query=(5, 2, 8), pool=pool, is_causal=True)
+    schedule.set(pool.step({pool.open(): 5}))
+    close(layer(x, schedule=schedule, pages=0), layer(x, is_causal=True), 1e-5)
 
 
 SIXTEEN_BITS = {

@@ -1,5 +1,4 @@
-"""Plans, prepared keys and caches."""
-import pickle
+"""Plans and prepared keys."""
 import threading
 
 import numpy as np
@@ -92,60 +91,3 @@ def test_prepared_keys():
     assert np.array_equal(keys.attend(Q, V[:, :, :3]), fovea.attention(Q, K[:, :, :3], V[:, :, :3], score=score))
     with pytest.raises(fovea.BadShape, match="at most 6"):
         keys.append(K)
-
-
-def test_a_cache_step_by_step():
-    cache = fovea.KVCache(2, 2, 10, 16, 12)
-    for step in range(7):
-        cache.append(K[:, :, step:step + 1], V[:, :, step:step + 1])
-    assert len(cache) == 7 and cache.nbytes > 0
-    assert np.array_equal(cache.attend(Q, is_causal=True), fovea.attention(Q, K, V, is_causal=True))
-    other = pickle.loads(pickle.dumps(cache))
-    assert len(other) == 7 and np.array_equal(other.attend(Q), cache.attend(Q))
-    cache.reorder([1, 1])
-    close(cache.attend(Q), attention(Q, K[[1, 1]], V[[1, 1]])[0])
-    cache.truncate(2)
-    assert len(cache) == 2
-    assert np.array_equal(other.attend(Q, return_weights=True)[1].sum(-1) > 0.99, np.ones((2, 4, 5), bool))
-    with pytest.raises(fovea.BadValue, match="bytes"):
-        fovea.KVCache.restore(b"x" * 100)
-
-
-def test_a_cache_of_16_bits():
-    wide, narrow = (fovea.KVCache(2, 2, 10, 16, 12, dtype=dtype) for dtype in ("float32", np.float16))
-    for cache in (wide, narrow):
-        cache.append(K, V)
-    assert narrow.nbytes * 2 == wide.nbytes and fovea.KVCache(2, 2, 10, 16, 12, "bfloat16").nbytes == narrow.nbytes
-    assert np.array_equal(narrow.attend(Q), fovea.attention(Q, K.astype(np.float16), V.astype(np.float16)))
-    assert np.array_equal(pickle.loads(pickle.dumps(narrow)).attend(Q), narrow.attend(Q))
-    with pytest.raises(ValueError, match="float32, float16 or bfloat16"):
-        fovea.KVCache(1, 1, 1, 1, dtype=np.float64)
-
-
-def test_a_cache_in_use_is_not_changed():
-    """What the library leaves to its callers, and would crash on, is an error here."""
-    cache = fovea.KVCache(1, 8, 8192, 64)
-    cache.append(random(1, 8, 8000, 64), random(1, 8, 8000, 64))
-    query, one = random(1, 8, 64, 64), random(1, 8, 1, 64)
-    stop, refused = threading.Event(), []
-
-    def attend():
-        while not stop.is_set():
-            try:
-                cache.attend(query)
-            except RuntimeError:
-                pass
-
-    thread = threading.Thread(target=attend)
-    thread.start()
-    for _ in range(2000):
-        try:
-            cache.append(one[:, :, :0], one[:, :, :0])
-        except RuntimeError as error:
-            refused.append(str(error))
-            break
-    stop.set()
-    thread.join()
-    assert refused and "fovea_kv_cache is in use by another thread" in refused[0]
-    cache.append(one, one)
-    assert len(cache) == 8001

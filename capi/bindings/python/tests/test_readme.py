@@ -22,10 +22,23 @@ def test_the_ten_lines(tmp_path):
     assert (tmp_path / "heatmaps.png").stat().st_size > 1000
 
 
+def test_many_sequences(tmp_path):
+    program = (HERE / "README.md").read_text().split("```python\n")[2].partition("```")[0]
+    program = "import numpy as np, fovea\n" + program + "assert out.shape == (301, 8, 64) and len(third) == 200"
+    done = run("-c", program, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_heatmap_example(tmp_path):
     done = run(str(HERE / "examples" / "heatmap.py"), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "happy ->" in done.stdout
+
+
+def test_the_continuous_batching_example(tmp_path):
+    done = run(str(HERE / "examples" / "continuous_batching.py"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert " w" in done.stdout and "20 of 20 pages are free" in done.stdout
 
 
 def test_the_examples_of_the_reference_pages(tmp_path):

@@ -191,6 +191,10 @@ def test_a_layer_of_transformers_step_by_step(name):
     here = fovea.MultiHeadAttention(
         4, kv_heads=2, **{name + "_weight": getattr(layer, name[0] + "_proj").weight.detach()
                           for name in ("query", "key", "value", "out")})
-    cache = fovea.KVCache(2, 2, 70, 32)
-    steps = [here(x[:, n:n + 1], is_causal=True, rotary=rotary, cache=cache) for n in range(70)]
-    assert torch.allclose(torch.cat(steps, 1), wanted, atol=2e-5)
+    pool = fovea.KVPool(kv_heads=2, head_dim=32, positions=192, page_size=32, sequences=2)
+    schedule = fovea.Schedule(query=(2, 4, 32), pool=pool, is_causal=True)
+    sequences, steps = [pool.open(), pool.open()], []
+    for n in range(70):
+        schedule.set(pool.step((sequence, 1) for sequence in sequences))
+        steps.append(here(x[:, n].contiguous(), rotary=rotary, schedule=schedule, pages=0))
+    assert torch.allclose(torch.stack(steps, 1), wanted, atol=2e-5)

@@ -16,11 +16,17 @@ def tensors(dtype, *shapes):
     return [torch.from_numpy(random(*shape, seed=n)).to(dtype) for n, shape in enumerate(shapes)]
 
 
-def caches(query, key, value):
-    cache = fovea.KVCache(2, 2, 10, 16, 12, dtype=query.dtype)
-    cache.append(key, value)
-    cache.reorder([1, 0])
-    return cache.attend(query, return_weights=True)
+def packed_rows(x):
+    return x.transpose(1, 2).flatten(0, 1).contiguous()
+
+
+def steps(query, key, value):
+    pool = fovea.KVPool(kv_heads=2, head_dim=16, value_dim=12, positions=32, page_size=8, sequences=2, key_dtype=query.dtype)
+    schedule = fovea.Schedule(query=(14, 4, 16), pool=pool, dtype=query.dtype, is_causal=True, return_log_sum_exp=True)
+    first, second = pool.open(), pool.open()
+    schedule.set(pool.step([(first, 7), (second, 7)]))
+    schedule.append(0, packed_rows(key), packed_rows(value))
+    return schedule.run(packed_rows(torch.cat([query, query[:, :, :2]], 2)), 0)
 
 
 def prepared(query, key, value):
@@ -58,7 +64,12 @@ RUNS = {
     "plan": lambda q, k, v: fovea.plan(q, k, v, **PLAN_OPTIONS)(q, k, v),
     "Plan": lambda q, k, v: fovea.plan(q.transpose(1, 2).contiguous().transpose(1, 2), k, v)(
         q.transpose(1, 2).contiguous().transpose(1, 2), k, v),
-    "KVCache": caches, "PreparedKeys": prepared, "MultiHeadAttention": multi_head, "from_torch": from_torch,
+    "Schedule": steps, "quantize": lambda q, k, v: fovea.quantize(q),
+    "dequantize": lambda q, k, v: fovea.dequantize(*fovea.quantize(q)),
+    "varlen_attention": lambda q, k, v: fovea.varlen_attention(*map(packed_rows, (q, k, v)), [0, 5, 10], [0, 7, 14]),
+    "fovea.torch.varlen_attention": lambda q, k, v: fovea.torch.varlen_attention(
+        *map(packed_rows, (q, k, v)), torch.tensor([0, 5, 10], device="cpu"), torch.tensor([0, 7, 14], device="cpu"), causal=True),
+    "PreparedKeys": prepared, "MultiHeadAttention": multi_head, "from_torch": from_torch,
     "linear": lambda q, k, v: fovea.linear(q[0], WEIGHT.to(q.dtype), activation="gelu"),
     "matmul": lambda q, k, v: fovea.matmul(q[0], k[0, :1].transpose(1, 2).contiguous().expand(4, -1, -1)),
     "PackedMatrix": lambda q, k, v: fovea.matmul(q[0], fovea.PackedMatrix(WEIGHT, layout="out_in")),
@@ -100,7 +111,7 @@ def packed(x):
 
 
 NOT_RUN = {"Score", "Dot", "Additive", "Bilinear", "Concat", "Gaussian", "AttentionOptions", "Context", "isa_name",
-           "isas_available", "show_heatmaps"}
+           "isas_available", "show_heatmaps", "KVPool", "Sequence", "Step"}
 """What computes nothing of its own."""
 
 

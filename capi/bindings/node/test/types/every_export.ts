@@ -4,15 +4,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as fovea from 'fovea';
 import {
-  Activation, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, FrequenciesKind, GemmOptions, Half,
-  Input, KernelRegressionOptions, KvCache, KvCacheSizes, LayerNormOptions, LinearOptions, LinearPackOptions,
-  MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, MhaWeights, PackedMatrix, Plan,
+  Activation, AppendOptions, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, FrequenciesKind, GemmOptions, Half,
+  Input, KernelRegressionOptions, KVPool, KVPoolSizes, LayerNormOptions, LinearOptions, LinearPackOptions,
+  MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, MhaWeights, PackedMatrix, Pages, Plan,
   PositionalEncodingOptions, Precision, PreparedKeys, PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions,
-  RotaryOptions, Score, ScoreKind, ScoresKind, Status, Tensor, WeightLayout,
+  RotaryOptions, Quantized, RunOptions, Schedule, ScheduleLimits, ScheduleOptions, Score, ScoreKind, ScoresKind, Sequence, Status, Step,
+  StepTensors, Tensor, WeightLayout,
 } from 'fovea';
 
 const names: { [Name in keyof typeof fovea]: true } = {
-  Context: true, KvCache: true, MhaWeights: true, PackedMatrix: true, Plan: true, PreparedKeys: true, Tensor: true,
+  Context: true, KVPool: true, MhaWeights: true, PackedMatrix: true, Plan: true, PreparedKeys: true, Schedule: true, Sequence: true,
+  Step: true, Tensor: true, dequantize: true, dequantizeSync: true, quantize: true, quantizeSync: true, varlenAttention: true,
+  varlenAttentionSync: true,
   activation: true, activationSync: true, addPositionalEncoding: true, addPositionalEncodingSync: true, gemm: true,
   gemmSync: true, logSoftmax: true, logSoftmaxSync: true, rmsNorm: true, rmsNormSync: true, softmax: true, softmaxSync: true, alibiSlopes: true, attention: true, attentionSync: true,
   exp: true, expSync: true, isaAvailable: true, kernelRegression: true, kernelRegressionSync: true, layerNorm: true,
@@ -162,30 +165,53 @@ async function owners(context: Context): Promise<void> {
   const weightLayout: WeightLayout = 'outIn';
   const parameters: MhaParameters = { layout: weightLayout, heads: 1, kvHeads: 1n, queryWeight: unit, keyWeight: unit, valueWeight: unit,
     outWeight: unit, queryBias: pair.data, keyBias: pair.data, valueBias: pair.data, outBias: pair.data };
-  const sizes: KvCacheSizes = { batch: 1, kvHeads: 1, capacity: 9n, headDim: 2, valueDim: 2, dtype: 'f32' };
-  const cache = new KvCache(sizes), layers = [MhaWeights.packSync(parameters), await MhaWeights.pack(parameters, { context })];
-  const call: MhaOptions & Extras = { cache, rotary: { base: 10 }, score: { kind: 'dot' }, attention: { causal: true } };
+  const sizes: KVPoolSizes = { kvHeads: 1, headDim: 2, valueDim: 2, positions: 64n, pageSize: 8, sequences: 3, keyDtype: 'f32' };
+  const pool = new KVPool(sizes), sequence: Sequence = pool.open(), layers = [MhaWeights.packSync(parameters), await MhaWeights.pack(parameters, { context })];
+  const made: ScheduleOptions = { query: [4, 1, 2], pool, causal: true }, schedule = new Schedule(made);
+  const pages: Pages = [pool.keys(0), pool.values(0)], call: MhaOptions & Extras & { pages: Pages } = { schedule, rotary: { base: 10 }, pages: 0 };
   for (const layer of layers) {
+    const step: Step = pool.step(new Map([[sequence, 1]]), { context });
+    schedule.set(step);
+    same([step.isCurrent, step.pool === pool, step.sequences.length, [...step.queryStarts], step.pageStarts.length], [true, true, 1, [0, 1], 2]);
+    same([step.keyLens[0], step.pageIds.length], [sequence.length, 1]);
     const attended = layer.attendSync(pair, call);
     is<typeof attended, Floats>();
     same((await layer.attend(pair, { key: pair, value: pair, out: Tensor.zeros([1, 2]), context })).shape, [1, 2]);
-    same(layer.attendSync(pair, { cache, keepCache: true }).shape, [1, 2]);
+    same(layer.attendSync(pair, { schedule, keepPages: true, pages }).shape, [1, 2]);
     same(layer.size > 0, true);
     layer.close();
   }
   const inProj: MhaParameters = { heads: 1, inWeight: Tensor.zeros([6, 2]), inBias: new Float32Array(6) };
   await both(fovea.multiHeadAttentionOnceSync(inProj, pair), fovea.multiHeadAttentionOnce(inProj, pair, { key: pair }));
 
-  const row = floats([1, 1, 1, 2], 1, 2);
-  cache.appendSync(row, row);
-  await cache.append(row, row, { context });
-  await both(cache.attendSync(row, { causal: true, score: { kind: 'dot' } }), cache.attend(row, { causal: true }));
-  cache.reorderSync(Int32Array.of(0));
-  await cache.reorder(BigInt64Array.of(0n), { context });
-  const saved: Uint8Array = cache.save();
-  cache.truncate(1);
-  same([cache.length, KvCache.restore(saved).length, KvCache.restore(saved, 20).length, cache.size > 0], [1, 4, 4, true]);
-  cache.close();
+  const row = floats([1, 1, 2], 1, 2), append: AppendOptions = { rotary: { base: 10 } }, run: RunOptions = { out: Tensor.zeros([1, 1, 2]) };
+  schedule.set(pool.step([[sequence, 1n]]));
+  schedule.appendSync(0, row, row);
+  await schedule.append(pages, row, row, { rotary: append.rotary! });
+  await both(schedule.runSync(row, 0), schedule.run(row, 0, run));
+  same([schedule.tokens, schedule.positions[0], schedule.tasks.length, schedule.workspaceSize >= 0], [1, 2, 3, true]);
+  same([schedule.description.startsWith('op=ragged'), pool.keyScales(0), pool.valueScales(0)], [true, undefined, undefined]);
+  const forked = sequence.fork(2), saved: Uint8Array = forked.save(), restored = pool.restore(saved);
+  same([sequence.fork === forked.fork, forked.length, restored.length, sequence.pool === pool], [true, 2, 2, true]);
+  restored.truncate(1);
+  restored.drop(0);
+  for (const one of [forked, restored]) one.close();
+  same([pool.freePages, pool.pages, pool.pageSize, pool.layers, pool.sequences, pool.size > 0], [7, 8, 8, 1, 3, true]);
+  const starts = Int32Array.of(0, 1), limits: ScheduleLimits = { sequences: 1 };
+  const tensors: StepTensors = { queryStarts: starts, keyStarts: starts };
+  const packedKeys = new Schedule({ query: row, key: row, value: row, sequences: Number(limits.sequences) });
+  packedKeys.set(tensors);
+  same(packedKeys.runSync(row, [row, row]), row);
+  same(await both(fovea.varlenAttentionSync(row, row, row, starts, starts), fovea.varlenAttention(row, row, row, starts, starts)), row);
+  // @ts-expect-error: without a pool it cannot know how many sequences there are
+  const boundless = (): unknown => new Schedule({ query: row, key: row, value: row });
+  // @ts-expect-error: a pool makes its sequences
+  const made_up = (): unknown => new Sequence();
+  same([typeof boundless, typeof made_up], ['function', 'function']);
+  const { q, scales }: Quantized = fovea.quantizeSync(unit);
+  same([(await fovea.quantize(unit, { group: 2 })).scales.shape, q.data.length], [[2, 1], 4]);
+  await both(fovea.dequantizeSync(q, scales), fovea.dequantize(q, scales, {}));
+  for (const one of [schedule, packedKeys, sequence, pool]) one.close();
 
   const score: Score = { kind: 'bilinear', weight: unit }, room: PreparedKeysSizes = { capacity: 4, queryDim: 2, keyDim: 2n };
   const dtype: Dtype = 'bf16';

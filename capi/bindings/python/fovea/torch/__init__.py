@@ -12,6 +12,7 @@ time.
 from .attention import scaled_dot_product_attention, sdpa
 from .linear import PackedLinear, pack_linear_layers, unpack_linear_layers
 from .models import register_with_transformers, transformers_attention
+from .varlen import varlen_attention
 
 __all__ = ["PackedLinear", "pack_linear_layers", "register_with_transformers", "scaled_dot_product_attention", "sdpa",
-           "transformers_attention", "unpack_linear_layers"]
+           "transformers_attention", "unpack_linear_layers", "varlen_attention"]
