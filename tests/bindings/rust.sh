@@ -37,6 +37,7 @@ else
 fi
 cargo test $features
 cargo run --quiet --example heatmap
+cargo run --quiet --example continuous_batching | grep -q "^step 9: 27 free pages" || { echo "the example of a server said something else" && exit 1; }
 
 # With a nightly toolchain and its Miri, where that is asked for: minutes. Miri cannot call C, so it runs what needs no library.
 # Leaks are left out: a test has a panic carry what cannot be dropped.
