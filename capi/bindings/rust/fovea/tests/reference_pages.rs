@@ -35,25 +35,27 @@ fn attending() -> Result<()> {
     assert_eq!(keys.len(), 3);
     // [kv_pool]
     let sizes = KvPoolSizes::new().layers(1).kv_heads(1).head_dim(2).positions(64).sequences(4);
-    let mut pool = KvPool::new(&sizes)?;
-    let sequence = pool.open()?;
+    let mut pool = KvPool::new(&sizes.page_size(16))?;
+    let prompt = pool.open()?;
+    pool.step(&context, &[(&prompt, 3)])?; // room for 3 tokens; what a schedule is set to
+    let answer = prompt.fork(3)?; // shares what it begins with
+    prompt.truncate(1)?;
+    // [end]
+    assert_eq!((prompt.len(), answer.len()), (1, 3));
     // [schedule]
     let rows = Tensor::shape_only::<f32>([8, 1, 2])?; // up to 8 tokens a step
-    let limits = ScheduleLimits::new().sequences(4);
-    let (keys, values, options) = (pool.keys(0)?, pool.values(0)?, AttentionOptions::new());
-    let mut schedule = Schedule::new(&context, &Score::dot(), &rows, &keys, &values, &rows, options, limits)?;
-    // [kv_pool]
-    schedule.set(&pool.step(&context, &[(&sequence, 3)])?)?;
-    // [schedule]
-    let row = |x| Tensor::new(x, [3, 1, 2]);
-    schedule.append(row(&KEY)?, row(&VALUE)?, pool.pages(0)?, AppendOptions::new())?;
+    let (keys, values, limits) = (pool.keys(0)?, pool.values(0)?, ScheduleLimits::new().sequences(4));
+    let causal = AttentionOptions::new().causal();
+    let mut schedule = Schedule::new(&context, &Score::dot(), &rows, &keys, &values, &rows, causal, limits)?;
+
+    let sequence = pool.open()?;
+    schedule.set(&pool.step(&context, &[(&sequence, 3)])?)?; // once a step
+    let (key, value) = (Tensor::new(&KEY, [3, 1, 2])?, Tensor::new(&VALUE, [3, 1, 2])?);
+    schedule.append(key, value, pool.pages(0)?, AppendOptions::new())?; // once a layer
     let (query, mut rows) = ([0.0f32; 16], [0.0f32; 16]);
     schedule.run(Buffers::new(&query, pool.keys(0)?, pool.values(0)?, &mut rows), &mut Workspace::new())?;
-    // [kv_pool]
-    let answer = sequence.fork(2)?; // shares what it begins with
-    sequence.truncate(1)?;
     // [end]
-    assert!(near(rows[0], 30.0) && answer.len() == 2);
+    assert!(near(rows[0], 10.0) && near(rows[4], 30.0));
     // [context]
     let one = Context::new(ContextOptions::new().max_threads(1).max_isa("base"))?;
     one.sdpa(q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
