@@ -122,6 +122,7 @@ void add_merge_states(Cases *list);
 void add_masked_softmax(Cases *list);
 void add_softmax(Cases *list);
 void add_kv_cache(Cases *list);
+void add_ragged(Cases *list);
 void add_matmul(Cases *list);
 void add_linear(Cases *list);
 void add_multi_head(Cases *list);

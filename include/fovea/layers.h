@@ -337,6 +337,46 @@ FOVEA_API fovea_status fovea_multi_head_attention(const fovea_context *context, 
                                                   const fovea_tensor *value, const fovea_tensor *out,
                                                   const fovea_mha_options *options);
 
+/* A call of multi-head attention with everything but the data decided. Immutable; any number of threads may run one plan at
+ * once, each with its own workspace. */
+typedef struct fovea_mha_plan fovea_mha_plan;
+
+/* Plans the call that fovea_multi_head_attention would make. The tensors' data pointers are not read and may be NULL, but for
+ * those of options.rotary: they, and what describes them, have to stay as long as the plan, and so have weights, the context
+ * and options.schedule. With a schedule query and out are for the most tokens that a step may have, and each run is of its
+ * present step. */
+FOVEA_API fovea_status fovea_mha_plan_create(const fovea_context *context, const fovea_mha_weights *weights,
+                                             const fovea_tensor *query, const fovea_tensor *key,
+                                             const fovea_tensor *value, const fovea_tensor *out,
+                                             const fovea_mha_options *options, fovea_mha_plan **plan);
+
+/* NULL is allowed. No call may still be using the plan. */
+FOVEA_API void fovea_mha_plan_destroy(fovea_mha_plan *plan);
+
+/* Bytes of scratch memory that a run needs, with a schedule one of its present step; 0 for NULL. */
+FOVEA_API size_t fovea_mha_plan_workspace_size(const fovea_mha_plan *plan);
+
+/* The data pointers of a planned run, in the layouts that were planned. A pointer whose tensor was not in the plan must be
+ * NULL. */
+typedef struct fovea_mha_buffers {
+  size_t struct_size;
+  const void *query;
+  const void *key;
+  const void *value;
+  void *out;
+  void *key_pages;
+  void *value_pages;
+  void *key_scales;
+  void *value_scales;
+  const fovea_attention_buffers *attention; /* of the tensors in options.attention and options.score: its query, key, value *
+                                             * and out are NULL. NULL: there are none                                       */
+} fovea_mha_buffers;
+
+/* Runs a plan without allocating: the bits of fovea_multi_head_attention. workspace: fovea_mha_plan_workspace_size(plan) bytes,
+ * any alignment, not shared with a run at the same time. */
+FOVEA_API fovea_status fovea_mha_run(const fovea_mha_plan *plan, const fovea_mha_buffers *buffers, void *workspace,
+                                     size_t workspace_size);
+
 /* The same with weights that are used once: packs them, computes, forgets them. */
 FOVEA_API fovea_status fovea_multi_head_attention_once(const fovea_context *context,
                                                        const fovea_mha_parameters *parameters,

@@ -39,7 +39,10 @@ typedef struct fovea_schedule_limits {
  * F32 [T,H], and alibi_slopes and sinks are as ever; valid_lens, query_offsets, mask, bias, weights, scores and dropout are not
  * for schedules: FOVEA_BAD_OPTION. Positions are each sequence's own: by default its last query faces its last key.
  * A sequence's result has the bits it has alone: they depend neither on its neighbours, nor on threads, page size or strides.
- * Where few queries leave its keys to several tasks, these begin at multiples of 512 positions. */
+ * Where few queries leave its keys to several tasks, these begin at multiples of 576 positions.
+ * With FOVEA_QUERY_INVARIANT keys are always taken so, and a query has the same bits however many there are: a prompt may come
+ * in one step or in several. Then sequences that stand next to each other in a step and begin with the same page ids, 576
+ * positions or more, read what they share once, which changes no bit. F32 is not rounded, whatever the precision. */
 FOVEA_API fovea_status fovea_schedule_create(const fovea_context *context, const fovea_score *score,
                                              const fovea_tensor *query, const fovea_tensor *key,
                                              const fovea_tensor *value, const fovea_tensor *out,

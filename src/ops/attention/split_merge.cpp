@@ -17,8 +17,9 @@ void merge_splits(const RowwiseKernels &rowwise, const AttentionKernels &kernels
   const AttentionOutputs &outputs = problem.outputs;
   const float unit = kernels.score_unit(problem);
   for (int64_t row = 0; row < partials.rows; ++row) {
-    const int64_t head = kv_head * sizes.group + row / sizes.query_len;
-    const int64_t query = row % sizes.query_len;
+    const int64_t row_of_head = partials.first_row + row;
+    const int64_t head = kv_head * sizes.group + row_of_head / sizes.query_len;
+    const int64_t query = row_of_head % sizes.query_len;
     float log_sum_exp = 0.0f;
     void *out = element_at(outputs.out, outputs.out_dtype, at(outputs.out_strides, batch, head, query));
     rowwise.merge_row({.outs = partials.out + row * sizes.value_dim,

@@ -10,6 +10,7 @@ struct SplitRows {
   const float *out;  // with value_dim features
   const float *max, *sum;
   int64_t splits, rows;
+  int64_t first_row = 0;  // which row of the head the first one is
 };
 
 // In the order of splits, into the outputs of the problem. `kernels` made the partials.

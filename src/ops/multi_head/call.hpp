@@ -26,11 +26,13 @@ struct ProjectedRows {
   void *in(void *memory) const { return memory == nullptr ? nullptr : element_at(part.in(memory), dtype, column); }
 };
 
+struct MultiHeadCall;
+
 // An input, or attention's rows, through a weight or through several that lie side by side.
 struct Projection {
   Product product;
   const fovea_mha_weights::PackedLinear *weight;  // the first
-  const void *x;                                  // of the last projection null
+  Sequences MultiHeadCall::*x;                    // of the last projection null
   ProjectedRows out;                              // likewise
 };
 
@@ -41,6 +43,7 @@ struct MultiHeadCall {
   fovea_mha_options options;
   fovea_rotary_options rotary;
   Sequences query, key, value, out;
+  bool has_data;                      // else it is being planned
   bool one_input;                     // of all three projections
   bool one_memory;                    // of keys and values
   bool attends;                       // there are queries
@@ -55,6 +58,7 @@ struct MultiHeadCall {
   MemoryLayout layout;
   ProjectedRows query_rows, key_rows, value_rows, concat_rows;
   MemoryPart<float> copies;  // of a projection's rows
+  MemoryPart<char> rotary_memory;
   MemoryPart<char> attention_memory;
   fovea_plan plan;
 };
@@ -68,5 +72,8 @@ HeadTensors head_tensors(const MultiHeadCall &call, void *memory);
 
 // Memory, and attention itself, of a call that has been checked but for attention's options.
 [[nodiscard]] Status plan_multi_head(MultiHeadCall *call);
+
+// Checks the data of a planned call and computes. memory: of call->layout, null only where that is empty.
+[[nodiscard]] Status run_multi_head(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);
 
 }  // namespace fovea

@@ -10,11 +10,19 @@
 namespace fovea {
 namespace {
 
-Status read_input(const fovea_tensor *tensor, const char *name, bool output, int rank, Sequences *sequences) {
-  const TensorRule rule = {.name = name,
-                           .min_rank = rank == 0 ? 2 : rank,
-                           .max_rank = rank == 0 ? 3 : rank,
-                           .output = output,
+struct InputRule {
+  const char *name;
+  bool output;
+  int rank;  // 0: 2 or 3
+  bool has_data;
+};
+
+Status read_input(const fovea_tensor *tensor, const InputRule &input, Sequences *sequences) {
+  const TensorRule rule = {.name = input.name,
+                           .min_rank = input.rank == 0 ? 2 : input.rank,
+                           .max_rank = input.rank == 0 ? 3 : input.rank,
+                           .output = input.output,
+                           .needs_data = input.has_data,
                            .narrow = true};
   FOVEA_CHECK(check_tensor(tensor, rule));
   const int last = tensor->rank - 1;
@@ -48,21 +56,24 @@ Status read_options(const fovea_mha_options *options, const MultiHeadTensors &te
 
 Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
   const fovea_mha_weights &w = *call->weights;
-  FOVEA_CHECK(read_input(tensors.query, "query", false, 0, &call->query));
+  FOVEA_CHECK(read_input(tensors.query, {"query", false, 0, call->has_data}, &call->query));
   const int rank = tensors.query->rank;
   const Sequences &query = call->query;
   call->attends = query.batch > 0 && query.length > 0;
   call->needs_keys = call->projects_keys && (call->attends || call->options.key_pages != nullptr);
   call->key = query;
   if (tensors.key != nullptr) {
-    FOVEA_CHECK(read_input(tensors.key, "key", false, rank, &call->key));
+    FOVEA_CHECK(read_input(tensors.key, {"key", false, rank, call->has_data}, &call->key));
   }
   call->value = call->key;
   if (tensors.value != nullptr) {
-    FOVEA_CHECK(read_input(tensors.value, "value", false, rank, &call->value));
+    FOVEA_CHECK(read_input(tensors.value, {"value", false, rank, call->has_data}, &call->value));
   }
-  FOVEA_CHECK(read_input(tensors.out, "out", true, rank, &call->out));
-  const auto same = [](const fovea_tensor *a, const fovea_tensor *b) { return a == nullptr || same_memory(*a, *b); };
+  FOVEA_CHECK(read_input(tensors.out, {"out", true, rank, call->has_data}, &call->out));
+  // Without data two tensors are two.
+  const auto same = [&](const fovea_tensor *a, const fovea_tensor *b) {
+    return a == nullptr || (call->has_data && same_memory(*a, *b));
+  };
   const fovea_tensor *key = tensors.key == nullptr ? tensors.query : tensors.key;
   call->one_memory = same(tensors.value, key);
   call->one_input = call->one_memory && same(tensors.key, tensors.query);
@@ -91,8 +102,10 @@ Status check_mha_score(const MultiHeadCall &call) {
   AttentionCall attention = {};
   Status status = read_score(call.options.score, &attention);
   if (status == FOVEA_OK) status = check_score(attention, sizes);
-  if (status == FOVEA_OK) status = check_operand_data(attention, first_score_operand, last_score_operand);
-  if (status == FOVEA_OK && call.attends) status = check_score_data(attention);
+  if (status == FOVEA_OK && call.has_data) {
+    status = check_operand_data(attention, first_score_operand, last_score_operand);
+  }
+  if (status == FOVEA_OK && call.has_data && call.attends) status = check_score_data(attention);
   FOVEA_CHECK(within("options", status));
   const int32_t kind = attention.score.kind;
   if (w.key_dim == w.head_dim || (kind != FOVEA_SCORE_DOT && kind != FOVEA_SCORE_GAUSSIAN)) return FOVEA_OK;

@@ -3,6 +3,7 @@
 
 #include "ops/attention/attention.hpp"
 #include "ops/multi_head/call.hpp"
+#include "ops/positions/rotary.hpp"
 #include "ops/products/row_copies.hpp"
 
 namespace fovea {
@@ -74,7 +75,7 @@ Projection plan_product(const MultiHeadCall &call, const Sequences &x, const Pac
                   .matrix = {.columns = columns, .depth = first.inputs, .dtype = first.dtype},
                   .types = {.x = x.dtype, .out = out.dtype}},
       .weight = &first,
-      .x = x.data,
+      .x = nullptr,
       .out = {}};
   set_rows({{x.batch, x.batch_stride, out.batch_stride}, {x.length, x.row_stride, out.row_stride}}, &planned.product);
   return planned;
@@ -82,23 +83,27 @@ Projection plan_product(const MultiHeadCall &call, const Sequences &x, const Pac
 
 void plan_input_projections(MultiHeadCall *call) {
   const fovea_mha_weights &w = *call->weights;
-  const auto add = [&](const Sequences &x, const PackedLinear &first, int64_t columns, const ProjectedRows &rows) {
+  call->input_count = 0;
+  const auto add = [&](Sequences MultiHeadCall::*input, const PackedLinear &first, int64_t columns,
+                       const ProjectedRows &rows) {
+    const Sequences &x = call->*input;
     Projection &planned = call->input[call->input_count++];
     planned = plan_product(*call, x, first, columns, {rows.dtype, x.length * rows.row_stride, rows.row_stride});
+    planned.x = input;
     planned.out = rows;
   };
-  if (!call->needs_keys) return add(call->query, w.query, w.query.outputs, call->query_rows);
+  if (!call->needs_keys) return add(&MultiHeadCall::query, w.query, w.query.outputs, call->query_rows);
   // One product for parts that share their input, unless it would spend registers on the padding between them.
   const int64_t lanes = w.kernels->rowwise->lanes;
   const bool one_type = w.key.dtype == w.value.dtype;
   const bool dense = one_type && w.query.padded - w.query.outputs < lanes && w.key.padded - w.key.outputs < lanes;
   if (call->one_input && dense && w.query.dtype == w.key.dtype) {
-    return add(call->query, w.query, w.query.padded + w.key.padded + w.value.outputs, call->query_rows);
+    return add(&MultiHeadCall::query, w.query, w.query.padded + w.key.padded + w.value.outputs, call->query_rows);
   }
-  add(call->query, w.query, w.query.outputs, call->query_rows);
-  if (call->one_memory && dense) return add(call->key, w.key, w.key.padded + w.value.outputs, call->key_rows);
-  add(call->key, w.key, w.key.outputs, call->key_rows);
-  add(call->value, w.value, w.value.outputs, call->value_rows);
+  add(&MultiHeadCall::query, w.query, w.query.outputs, call->query_rows);
+  if (call->one_memory && dense) return add(&MultiHeadCall::key, w.key, w.key.padded + w.value.outputs, call->key_rows);
+  add(&MultiHeadCall::key, w.key, w.key.outputs, call->key_rows);
+  add(&MultiHeadCall::value, w.value, w.value.outputs, call->value_rows);
 }
 
 void plan_last_projection(MultiHeadCall *call) {
@@ -173,9 +178,14 @@ HeadTensors head_tensors(const MultiHeadCall &call, void *memory) {
 }
 
 Status plan_multi_head(MultiHeadCall *call) {
+  call->layout = {};
   call->between = between_steps(*call);
   FOVEA_CHECK(lay_out(call));
   plan_projections(call);
+  if (call->options.rotary != nullptr) {
+    const size_t size = most_rotary_memory(*call->context, call->weights->head_dim);
+    call->rotary_memory = call->layout.add<char>(static_cast<int64_t>(size));
+  }
   return plan_heads(call);
 }
 

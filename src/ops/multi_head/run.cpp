@@ -32,24 +32,29 @@ fovea_tensor as_tokens(const fovea_tensor &heads) {
 }
 
 // Turns queries and keys, and puts what is new into pages: the only step that can still fail is the first.
-Status place_heads(const MultiHeadCall &call, const HeadTensors &t) {
-  if (call.options.rotary != nullptr) {
-    const Status status = rotary(call.context, &t.query, &t.query, &call.rotary);
-    FOVEA_CHECK(within("options.rotary", status));
-  }
+Status place_heads(const MultiHeadCall &call, const HeadTensors &t, void *memory) {
+  const auto turn = [&](const fovea_tensor &rows) -> Status {
+    if (call.options.rotary == nullptr) return FOVEA_OK;
+    const size_t size = most_rotary_memory(*call.context, call.weights->head_dim);
+    return within("options.rotary",
+                  rotary_in(call.rotary_memory.in(memory), size, *call.context, &rows, &rows, &call.rotary));
+  };
+  FOVEA_CHECK(turn(t.query));
   if (!call.needs_keys) return FOVEA_OK;
-  if (call.options.rotary != nullptr) {
-    const Status status = rotary(call.context, &t.key, &t.key, &call.rotary);
-    FOVEA_CHECK(within("options.rotary", status));
-  }
+  FOVEA_CHECK(turn(t.key));
   if (call.options.key_pages == nullptr) return FOVEA_OK;
   const fovea_tensor key = as_tokens(t.key), value = as_tokens(t.value);
-  write_to_pages(*call.options.schedule, {&key, &value, call.options.key_pages, call.options.value_pages});
+  write_to_pages(*call.options.schedule, {&key, &value, call.options.key_pages, call.options.value_pages,
+                                          call.options.key_scales, call.options.value_scales});
   return FOVEA_OK;
 }
 
 HeadRows head_rows(const fovea_tensor &heads) {
   return {heads.data, head_strides(heads), static_cast<Dtype>(heads.dtype)};
+}
+
+const Float16 *scales_data(const fovea_tensor *scales) {
+  return scales == nullptr ? nullptr : static_cast<const Float16 *>(scales->data);
 }
 
 void attend(const MultiHeadCall &call, const HeadTensors &t, void *memory) {
@@ -63,6 +68,8 @@ void attend(const MultiHeadCall &call, const HeadTensors &t, void *memory) {
   if (call.options.key_pages != nullptr) {
     rows.key.data = call.options.key_pages->data;
     rows.value.data = call.options.value_pages->data;
+    rows.key.scales.data = scales_data(call.options.key_scales);
+    rows.value.scales.data = scales_data(call.options.value_scales);
   }
   if (const fovea_tensor *slopes = call.attention.alibi_slopes) {
     rows.alibi_slopes = static_cast<const float *>(slopes->data);
@@ -75,37 +82,42 @@ void attend(const MultiHeadCall &call, const HeadTensors &t, void *memory) {
   run_schedule_on(*schedule, rows, memory);
 }
 
-Status run(MultiHeadCall *call, const MultiHeadTensors &tensors) {
+Status run_once(MultiHeadCall *call, const MultiHeadTensors &tensors) {
   const Workspace workspace(*call->context, call->layout);
   FOVEA_CHECK(workspace.status());
-  void *memory = workspace.data();  // null: nothing to project
+  return run_multi_head(tensors, workspace.data(), call);  // null: nothing to project
+}
+
+}  // namespace
+
+Status run_multi_head(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
   FOVEA_CHECK(check_multi_head_data(tensors, memory, call));
   for (int n = 0; n < call->input_count && memory != nullptr; ++n) {
     const Projection &input = call->input[n];
-    project(*call, memory, input, input.x, input.out.in(memory));
+    project(*call, memory, input, (call->*input.x).data, input.out.in(memory));
   }
   const HeadTensors heads = head_tensors(*call, memory);
-  FOVEA_CHECK(place_heads(*call, heads));
+  FOVEA_CHECK(place_heads(*call, heads, memory));
   if (!call->attends) return FOVEA_OK;
   attend(*call, heads, call->attention_memory.in(memory));
   if (call->weights->out.inputs > 0) project(*call, memory, call->last, call->concat_rows.in(memory), call->out.data);
   return FOVEA_OK;
 }
 
-}  // namespace
-
 Status multi_head_attention(const Context *given, const fovea_mha_weights *weights, const MultiHeadTensors &tensors,
                             const fovea_mha_options *options) {
   MultiHeadCall call = {};
+  call.has_data = true;
   FOVEA_CHECK(check_multi_head(given, weights, tensors, options, &call));
   FOVEA_CHECK(plan_multi_head(&call));
-  return run(&call, tensors);
+  return run_once(&call, tensors);
 }
 
 Status multi_head_attention_once(const Context *given, const fovea_mha_parameters *parameters,
                                  const MultiHeadTensors &tensors, const fovea_mha_options *options) {
   fovea_mha_weights weights;
   MultiHeadCall call = {};
+  call.has_data = true;
   call.parameters = parameters;
   FOVEA_CHECK(plan_mha_weights(given, parameters, &weights));
   FOVEA_CHECK(check_multi_head(given, &weights, tensors, options, &call));
@@ -113,7 +125,7 @@ Status multi_head_attention_once(const Context *given, const fovea_mha_parameter
   if (call.layout.size() > 0) {
     FOVEA_CHECK(pack_mha_weights(*call.context, *parameters, &weights));
   }
-  return run(&call, tensors);
+  return run_once(&call, tensors);
 }
 
 }  // namespace fovea

@@ -10,9 +10,16 @@ namespace {
 
 constexpr const char *as_made = "as the schedule was made";
 
-Status refuse_without(const char *name, const void *given) {
-  if (given == nullptr) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL without options.schedule", name);
+Status refuse_pages(const fovea_mha_options &options, const char *why) {
+  const NamedTensor named[] = {{"key_pages", options.key_pages},
+                               {"value_pages", options.value_pages},
+                               {"key_scales", options.key_scales},
+                               {"value_scales", options.value_scales}};
+  for (const NamedTensor &tensor : named) {
+    if (tensor.tensor == nullptr) continue;
+    return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL: %s", tensor.name, why);
+  }
+  return FOVEA_OK;
 }
 
 // Of attention's options only what has data of its own: all else the schedule was made with.
@@ -50,7 +57,7 @@ Status check_sizes(const MultiHeadCall &call) {
   const fovea_mha_weights &w = *call.weights;
   const fovea_schedule &schedule = *call.options.schedule;
   const AttentionSizes &made = schedule.made.checked.sizes;
-  const int64_t tokens = schedule.step().tokens;
+  const int64_t tokens = call.has_data ? schedule.step().tokens : call.query.length;
   FOVEA_CHECK(expect_sizes({{"query", "positions", call.query.length, tokens, "the tokens of options.schedule's step"},
                             {"query_weight", "heads", w.heads, made.heads, as_made},
                             {"key_weight", "heads", w.kv_heads, made.kv_heads, as_made},
@@ -59,19 +66,20 @@ Status check_sizes(const MultiHeadCall &call) {
                             {"value_weight", "features of a head", w.value_dim, made.value_dim, as_made}}));
   if (!call.projects_keys) return FOVEA_OK;
   FOVEA_CHECK(expect_sizes({{"key", "positions", call.key.length, call.query.length, "as query, with a schedule"}}));
-  if (schedule.made.pages.size > 0) return FOVEA_OK;
+  if (schedule.made.pages.size > 0 || !call.has_data) return FOVEA_OK;
   return expect_sizes({{"options.schedule", "packed keys", schedule.step().keys, tokens, "as tokens"}});
 }
 
 Status check_pages_of(const MultiHeadCall &call) {
   const fovea_schedule &schedule = *call.options.schedule;
+  const fovea_mha_options &options = call.options;
   if (schedule.made.pages.size == 0) {
-    if (call.options.key_pages == nullptr && call.options.value_pages == nullptr) return FOVEA_OK;
-    return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL: the schedule was made for packed keys",
-                call.options.key_pages != nullptr ? "key_pages" : "value_pages");
+    return refuse_pages(options, "the schedule was made for packed keys");
   }
-  FOVEA_CHECK(within("options", check_page_memory(schedule, call.options.key_pages, call.options.value_pages)));
-  return call.projects_keys ? check_places(schedule.step()) : FOVEA_OK;
+  const PageTensors pages = {options.key_pages, options.value_pages, options.key_scales, options.value_scales,
+                             call.has_data};
+  FOVEA_CHECK(within("options", check_page_memory(schedule, pages)));
+  return call.projects_keys && call.has_data ? check_places(schedule.step()) : FOVEA_OK;
 }
 
 }  // namespace
@@ -79,8 +87,7 @@ Status check_pages_of(const MultiHeadCall &call) {
 Status check_schedule_of(MultiHeadCall *call) {
   const fovea_mha_options &options = call->options;
   if (options.schedule == nullptr) {
-    FOVEA_CHECK(refuse_without("key_pages", options.key_pages));
-    return refuse_without("value_pages", options.value_pages);
+    return refuse_pages(options, "there is no options.schedule");
   }
   const fovea_schedule &schedule = *options.schedule;
   if (options.score != nullptr) {

@@ -20,15 +20,16 @@ RotaryTables::RotaryTables(const RotaryArguments &call, const Context &context, 
           workers, call.sections == nullptr || call.cosines != nullptr ? 0 : round_up(pairs_, kernels_.lanes))),
       pair_turns_(
           layout_.add_copies<float>(workers, call.sections == nullptr || call.cosines == nullptr ? 0 : 2 * pairs_)),
-      tables_(layout_.add_copies<float>(workers, block_length * 2 * width)),
-      workspace_(context, layout_) {
-  if (workspace_.status() != FOVEA_OK) return;
-  if (call.cosines == nullptr) fill_frequencies();
-  if (call.sections != nullptr) copy_sections();
+      tables_(layout_.add_copies<float>(workers, block_length * 2 * width)) {}
+
+void RotaryTables::fill(void *memory) {
+  memory_ = memory;
+  if (call_.cosines == nullptr) fill_frequencies();
+  if (call_.sections != nullptr) copy_sections();
 }
 
 void RotaryTables::fill_frequencies() const {
-  double *frequencies = frequencies_.in(workspace_.data());
+  double *frequencies = frequencies_.in(memory_);
   if (call_.frequencies == nullptr) {
     fovea::fill_frequencies(call_.base, call_.rotary_dim, pairs_, kernels_.lanes, frequencies);
   } else {
@@ -43,7 +44,7 @@ void RotaryTables::fill_frequencies() const {
 }
 
 void RotaryTables::copy_sections() const {
-  int32_t *sections = sections_.in(workspace_.data());
+  int32_t *sections = sections_.in(memory_);
   const fovea_tensor &given = *call_.sections;
   for (int64_t j = 0; j < pairs_; ++j) {
     sections[j] = static_cast<int32_t>(integer_within(given, j * given.strides[0], 0, call_.section_count - 1));
@@ -76,7 +77,7 @@ void RotaryTables::place(int64_t group, int64_t first, int64_t count, double *po
 }
 
 RotaryTable RotaryTables::angles(int64_t count, float *table) const {
-  return {.frequencies = frequencies_.in(workspace_.data()),
+  return {.frequencies = frequencies_.in(memory_),
           .positions = nullptr,
           .count = count,
           .pairs = pairs_,
@@ -87,8 +88,8 @@ RotaryTable RotaryTables::angles(int64_t count, float *table) const {
 }
 
 void RotaryTables::turn_by_sections(int worker, int64_t group, int64_t row, float *table) const {
-  const int32_t *sections = sections_.in(workspace_.data());
-  double *positions = pair_positions_.in(workspace_.data(), worker);
+  const int32_t *sections = sections_.in(memory_);
+  double *positions = pair_positions_.in(memory_, worker);
   const fovea_tensor &given = *call_.positions;
   const bool is_64bit = given.dtype == FOVEA_I64;
   const int64_t start = group * call_.position_strides.batch + row * call_.position_strides.row;
@@ -105,7 +106,7 @@ void RotaryTables::turn_by_sections(int worker, int64_t group, int64_t row, floa
 
 // Runs of pairs of one section are read as one.
 const float *RotaryTables::gather_turns(const fovea_tensor &from, int64_t group, int64_t row, float *to) const {
-  const int32_t *sections = sections_.in(workspace_.data());
+  const int32_t *sections = sections_.in(memory_);
   const auto dtype = static_cast<Dtype>(from.dtype);
   for (int64_t j = 0; j < pairs_;) {
     int64_t end = j + 1;
@@ -130,7 +131,7 @@ void RotaryTables::turn_as_given(int worker, int64_t group, int64_t row, float *
                       .sine_factor = call_.inverse ? -call_.attention_factor : call_.attention_factor,
                       .table = table};
   if (call_.sections != nullptr) {
-    float *gathered = pair_turns_.in(workspace_.data(), worker);
+    float *gathered = pair_turns_.in(memory_, worker);
     turns.cosines = gather_turns(cosines, group, row, gathered);
     turns.sines = gather_turns(sines, group, row, gathered + pairs_);
   } else {
@@ -148,7 +149,7 @@ void RotaryTables::turn_as_given(int worker, int64_t group, int64_t row, float *
 }
 
 const float *RotaryTables::make(int worker, int64_t group, int64_t first, int64_t count) const {
-  float *table = tables_.in(workspace_.data(), worker);
+  float *table = tables_.in(memory_, worker);
   if (call_.cosines == nullptr && call_.sections == nullptr) {
     double positions[most_positions_per_block];
     place(group, first, count, positions);

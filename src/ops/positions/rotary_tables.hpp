@@ -5,7 +5,6 @@
 #include "ops/positions/rotary_check.hpp"
 #include "runtime/context.hpp"
 #include "runtime/memory_layout.hpp"
-#include "runtime/workspace.hpp"
 
 namespace fovea {
 
@@ -14,7 +13,11 @@ class RotaryTables {
   // A table for each worker, for `block_length` rows, two runs of `width` floats for each.
   RotaryTables(const RotaryArguments &call, const Context &context, int64_t width, int64_t block_length, int workers);
 
-  [[nodiscard]] Status status() const { return workspace_.status(); }
+  // Bytes that they take.
+  const MemoryLayout &layout() const { return layout_; }
+
+  // There is the memory; on a cache line.
+  void fill(void *memory);
 
   // Makes the table of rows first ... first + count - 1 of a group, which is an index of x's first axis.
   const float *make(int worker, int64_t group, int64_t first, int64_t count) const;
@@ -40,7 +43,7 @@ class RotaryTables {
   const MemoryPart<double> pair_positions_;  // where each pair of a row stands
   const MemoryPart<float> pair_turns_;       // a row's cosines, then its sines, each pair's from where it stands
   const MemoryPart<float> tables_;
-  const Workspace workspace_;
+  void *memory_ = nullptr;
 };
 
 }  // namespace fovea

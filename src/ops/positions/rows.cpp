@@ -9,7 +9,6 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t block_table_floats = 32768;  // 128 kB: stays in a core's L2 beside the rows that pass
 constexpr int64_t small_table_floats = 2048;   // 8 kB: stays in its L1
 constexpr int64_t near_bytes = 1 << 20;
 constexpr int64_t cached_bytes = 16 << 20;

@@ -15,6 +15,7 @@
 namespace fovea {
 
 constexpr int64_t most_positions_per_block = 256;
+constexpr int64_t block_table_floats = 32768;  // 128 kB: stays in a core's L2 beside the rows that pass
 
 // Rows a fixed step apart, along L or along the innermost axis of the entries.
 struct PositionRun {

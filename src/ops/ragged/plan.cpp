@@ -14,12 +14,12 @@ bool is_invariant(const AttentionCall &call) { return (call.options.flags & FOVE
 // Keys of bfloat16 whose features do not lie in pairs count as those of another type: kernels of pairs would want a copy of
 // all of them. F32 is not rounded here, whatever the context's precision.
 AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, int64_t rows, bool has_keys) {
-  const bool in_pairs = score.keys.dtype == Dtype::f32 || score.keys.in_whole_pairs();
+  const bool in_pairs = keys_in_pairs(score.keys);
   const Kernels &kernels = *schedule.plan.kernels;
   return {.score = score.compares,
           .query = score.queries.dtype,
-          .key = score.keys.dtype == Dtype::bf16 && !in_pairs ? Dtype::f32 : score.keys.dtype,
-          .value = score.values.dtype,
+          .key = score.keys.dtype == Dtype::bf16 && !in_pairs ? Dtype::f32 : read_as(score.keys, score.queries.dtype),
+          .value = read_as(score.values, score.queries.dtype),
           .rounds = false,
           .keys_in_pairs = in_pairs,
           .drops_weights = false,
@@ -33,20 +33,25 @@ AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, in
 
 bool takes_few_rows(const RaggedSequence &sequence) { return sequence.kernels->path == AttentionPath::few_rows; }
 
-// The splits that some query attends, of keys that are few enough blocks of rows to be split.
+// The splits that some query attends. Of more than one block of rows a task takes all keys; where queries are to be invariant
+// it takes them split by split all the same, as one block does. A tree's own keys are left to a task that has their mask.
 void split_keys(const fovea_schedule &schedule, const AttentionProblem &problem, RaggedSequence *sequence) {
   const bool one_block = takes_few_rows(*sequence) || sequence->rows <= sequence->kernels->kernels->tile_rows;
-  sequence->splits = 1;
+  const bool is_split = one_block || is_invariant(schedule.made.call);
+  const int64_t before = sequence->tree == nullptr ? sequence->key_len : sequence->key_len - sequence->query_len;
   sequence->first_split = 0;
-  if (is_invariant(schedule.made.call) || !one_block) return;
-  const int64_t splits = max_of(1, ceil_div(sequence->key_len, split_positions));
+  sequence->keys_per_split = is_split ? split_positions : max_of(before, 1);
+  const int64_t splits = ceil_div(before, sequence->keys_per_split);
+  sequence->splits = sequence->tree == nullptr ? max_of(splits, 1) : splits + 1;
+  sequence->merges_itself = is_split && !one_block && sequence->splits > 1;
+  if (!is_split) return;
   if (problem.pattern.has_window_left) {
     const RaggedPositions at = positions_of(schedule.made, *sequence);
     const int64_t first_key = at.first - problem.pattern.window_left;
     sequence->first_split = clamp_to(first_key, 0, sequence->key_len) / split_positions;
-    sequence->first_split = min_of(sequence->first_split, splits - 1);
+    sequence->first_split = min_of(sequence->first_split, sequence->splits - 1);
+    sequence->splits -= sequence->first_split;
   }
-  sequence->splits = splits - sequence->first_split;
 }
 
 // Bands of rows in a task share what they read of keys, so as many as leave each thread several tasks to even out. A row's
@@ -58,7 +63,7 @@ void cut_rows(const fovea_schedule &schedule, RaggedStep *step) {
   };
   const auto cut = [&](int64_t most_bands) {
     int64_t tasks = 0;
-    for (int64_t s = 0; s < step->sequence_count; ++s) {
+    for (int64_t s = 0; s < step->entry_count(); ++s) {
       RaggedSequence &sequence = step->sequences[s];
       if (sequence.kernels == nullptr) continue;
       sequence.rows_per_task = takes_few_rows(sequence)
@@ -70,54 +75,12 @@ void cut_rows(const fovea_schedule &schedule, RaggedStep *step) {
     return tasks;
   };
   int64_t bands = 1;
-  for (int64_t s = 0; step->has_many_rows && s < step->sequence_count; ++s) {
+  for (int64_t s = 0; step->has_many_rows && s < step->entry_count(); ++s) {
     const RaggedSequence &sequence = step->sequences[s];
     if (sequence.kernels != nullptr && !takes_few_rows(sequence)) bands = max_of(bands, bands_of(sequence));
   }
   const int64_t enough = int64_t{8} * worker_limit(*schedule.plan.context);
   while (cut(bands) < enough && bands > 1) bands /= 2;
-}
-
-void add_units(const RaggedSequence &sequence, int64_t s, bool last_rows_first, RaggedStep *step) {
-  for (int64_t n = 0; n < sequence.row_blocks; ++n) {
-    const int64_t block = last_rows_first ? sequence.row_blocks - 1 - n : n;
-    for (int64_t split = 0; split < sequence.splits; ++split) {
-      step->units[step->unit_count++] = {static_cast<int32_t>(s), static_cast<int32_t>(block),
-                                         static_cast<int32_t>(split)};
-    }
-  }
-}
-
-void add_packing(const AttentionSizes &sizes, int64_t s, RaggedStep *step) {
-  RaggedSequence &sequence = step->sequences[s];
-  const AttentionKernels &kernels = *sequence.kernels->kernels;
-  if (kernels.pack == nullptr || sequence.row_blocks == 1) return;  // else tasks share none
-  sequence.packed_blocks = ceil_div(sequence.key_len, kernels.tile_keys);
-  sequence.packed = step->packed_bytes;
-  step->packed_bytes +=
-      sizes.kv_heads * sequence.packed_blocks * kernels.packed_block_bytes(sizes.compared_dim, sizes.value_dim);
-  for (int64_t block = 0; block < sequence.packed_blocks; ++block) {
-    step->packs[step->pack_count++] = {static_cast<int32_t>(s), static_cast<int32_t>(block), 0};
-  }
-}
-
-// The list of tasks: many rows first, whose tasks are long.
-void list_units(const AttentionProblem &problem, RaggedStep *step) {
-  step->unit_count = step->pack_count = step->merge_count = 0;
-  step->partial_rows = step->packed_bytes = 0;
-  for (const bool few : {false, true}) {
-    for (int64_t s = 0; s < step->sequence_count; ++s) {
-      RaggedSequence &sequence = step->sequences[s];
-      if (sequence.kernels == nullptr || takes_few_rows(sequence) != few) continue;
-      add_units(sequence, s, problem.pattern.has_window_right, step);
-      if (sequence.splits > 1) {
-        sequence.partial = step->partial_rows;
-        step->partial_rows += problem.sizes.kv_heads * sequence.splits * sequence.rows;
-        step->merges[step->merge_count++] = static_cast<int32_t>(s);
-      }
-      if (!few) add_packing(problem.sizes, s, step);
-    }
-  }
 }
 
 double estimate_cycles(const AttentionSizes &sizes, const RaggedStep &step) {
@@ -133,13 +96,16 @@ double estimate_cycles(const AttentionSizes &sizes, const RaggedStep &step) {
 
 Status plan_memory(const fovea_schedule &schedule, const RaggedStep &step, AttentionPlan *plan) {
   MemoryLayout layout;
-  plan->scratch =
-      layout.add_copies<float>(std::max<int64_t>(schedule.made.limits.workers, plan->workers), schedule.scratch_floats);
+  const int64_t workers = std::max<int64_t>(schedule.made.limits.workers, plan->workers);
+  plan->scratch = layout.add_copies<float>(workers, schedule.scratch_floats);
   if (step.partial_rows > 0) {
     plan->partial_out = layout.add<float>({step.partial_rows, plan->problem.sizes.value_dim});
     plan->partial_max = layout.add_behind<float>({step.partial_rows});
     plan->partial_sum = layout.add_behind<float>({step.partial_rows});
   }
+  // A task's own, which it merges, or a row's, brought together.
+  const int64_t row_floats = plan->problem.sizes.value_dim + 2;
+  plan->own_partials = layout.add_copies<float>(workers, max_of(step.task_partial_rows, step.most_parts) * row_floats);
   if (step.packed_bytes > 0) plan->packed = layout.add<char>(step.packed_bytes);
   plan->score_memory = layout.add<char>(static_cast<int64_t>(plan->score.layout.size()));
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this step would exceed the address space");
@@ -160,11 +126,13 @@ void choose_kernels(fovea_schedule *schedule) {
   const AttentionSizes &sizes = schedule->plan.problem.sizes;
   const bool copies = schedule->made.pages.size > 0 || schedule->plan.problem.key.are_copied() ||
                       schedule->plan.problem.value.are_copied();
-  for (const bool has_keys : {false, true}) {
+  for (const KeysKind kind : {KeysKind::none, KeysKind::some, KeysKind::tree}) {
+    // A tree's keys begin anywhere, AMX's blocks do not.
+    const Features but = kind == KeysKind::tree ? Features{feature::tiles} : Features{0};
     for (int64_t rows = 1; rows <= most_telling_rows; ++rows) {
-      const AttentionWish wish = wish_of(*schedule, schedule->plan.score, rows, has_keys);
-      const AttentionRow *row = choose_attention(schedule->plan.kernels->allowed, wish).row;
-      schedule->choice[has_keys][rows] = row;
+      const AttentionWish wish = wish_of(*schedule, schedule->plan.score, rows, kind != KeysKind::none);
+      const AttentionRow *row = choose_attention(schedule->plan.kernels->allowed & ~but, wish).row;
+      schedule->choice[static_cast<int>(kind)][rows] = row;
       schedule->scratch_floats =
           max_of(schedule->scratch_floats, row->kernels->scratch_floats(sizes.compared_dim, sizes.value_dim, copies));
     }
@@ -183,7 +151,7 @@ Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall
   call->tensor[log_sum_exp_operand].shape[2] = step->tokens;
   if (made.pages.size == 0) {
     plan->problem.sizes.key_len = step->keys;
-    call->tensor[key_operand].shape[2] = call->tensor[value_operand].shape[2] = step->keys;
+    for (const Operand operand : paged_operands) call->tensor[operand].shape[2] = step->keys;
   }
   // What a score function makes of queries and keys it makes of all sequences' at once. A row's bits are the same however many
   // there are.
@@ -193,14 +161,20 @@ Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall
   step->has_many_rows = false;
   for (int64_t s = 0; s < step->sequence_count; ++s) {
     RaggedSequence &sequence = step->sequences[s];
+    sequence.prefix = -1;
     sequence.rows = sequence.query_len * made.checked.sizes.group;
     if (sequence.rows == 0) continue;
-    sequence.kernels = schedule.choice[sequence.key_len > 0][min_of(sequence.rows, most_telling_rows)];
+    const KeysKind kind = sequence.tree != nullptr ? KeysKind::tree
+                          : sequence.key_len > 0   ? KeysKind::some
+                                                   : KeysKind::none;
+    sequence.kernels = schedule.choice[static_cast<int>(kind)][min_of(sequence.rows, most_telling_rows)];
     step->has_many_rows = step->has_many_rows || !takes_few_rows(sequence);
     split_keys(schedule, plan->problem, &sequence);
   }
   if (step->has_many_rows) FOVEA_CHECK(plan_norms(plan->problem.sizes, &plan->score));
   plan->problem = planned_problem(plan->problem, plan->score);
+  step->prefix_count = 0;
+  if (is_invariant(made.call)) find_prefixes(made, plan->problem, step);
   cut_rows(schedule, step);
   list_units(plan->problem, step);
   const double cycles =

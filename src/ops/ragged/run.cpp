@@ -1,4 +1,6 @@
 // Runs a step for one layer, as a whole or a share at a time.
+#include <cstring>
+
 #include "ops/attention/problem.hpp"
 #include "ops/attention/score_tasks.hpp"
 #include "ops/attention/split_merge.hpp"
@@ -14,6 +16,7 @@ constexpr int64_t pack_phase = 0, attend_phase = 1, merge_phase = 2, phase_count
 // The rows of one sequence among those of all.
 void move_rows(int64_t first, HeadRows *rows) {
   rows->data = element_at(rows->data, rows->dtype, first * rows->strides.position);
+  if (rows->has_scales()) rows->scales.data += first * rows->scales.strides.position;
 }
 
 // A sequence as a problem of its own, which points at its pages: neither is copied.
@@ -23,8 +26,8 @@ struct SequenceProblem {
 
   SequenceProblem(const RaggedCall &made, const AttentionProblem &whole, const RaggedSequence &sequence)
       : problem(whole),
-        keys(whole.key.data, whole.key.dtype, made.pages.key, made.pages.size, sequence.pages),
-        values(whole.value.data, whole.value.dtype, made.pages.value, made.pages.size, sequence.pages) {
+        keys(whole.key, made.pages.key, made.pages.key_scales, made.pages.size, sequence.pages),
+        values(whole.value, made.pages.value, made.pages.value_scales, made.pages.size, sequence.pages) {
     problem.sizes.query_len = sequence.query_len;
     problem.sizes.key_len = problem.pattern.key_limit = sequence.key_len;
     const RaggedPositions at = positions_of(made, sequence);
@@ -45,6 +48,13 @@ struct SequenceProblem {
     move_rows(sequence.key_start, &problem.value);
     if (problem.score.key_scalars != nullptr) problem.score.key_scalars += sequence.key_start;
   }
+  // Of the keys from `first` on, those that its tokens' masks have.
+  void attend_tree(const RaggedSequence &sequence, int64_t first) {
+    problem.pattern.has_window_right = false;
+    problem.pattern.mask = sequence.tree - first;
+    problem.pattern.mask_strides = {0, 0, most_drafts};
+  }
+
   SequenceProblem(const SequenceProblem &) = delete;
   SequenceProblem &operator=(const SequenceProblem &) = delete;
 };
@@ -69,6 +79,8 @@ class Run {
     }
     whole_.key.data = rows.key.data;
     whole_.value.data = rows.value.data;
+    whole_.key.scales.data = rows.key.scales.data;
+    whole_.value.scales.data = rows.value.scales.data;
     whole_.outputs.out = rows.out;
     whole_.outputs.out_strides = rows.out_strides;
     whole_.outputs.log_sum_exp = nullptr;
@@ -102,38 +114,34 @@ class Run {
     const RaggedSequence &sequence = step_.sequences[unit.sequence];
     SequenceProblem its(schedule_.made, whole_, sequence);
     if (sequence.packed_blocks > 0) its.problem.packed = packed(sequence);
+    if (sequence.is_prefix) its.problem.pattern.has_window_right = false;  // all of its keys lie before all queries
     AttentionTask task = {};
     task.problem = &its.problem;
     task.kv_head = index % kv_heads();
     task.row_begin = unit.row_block * sequence.rows_per_task;
     task.row_count = min_of(sequence.rows_per_task, sequence.rows - task.row_begin);
-    task.key_end = sequence.key_len;
-    task.first_split = unit.split == 0;
-    if (sequence.splits > 1) {
-      task.key_begin = (sequence.first_split + unit.split) * split_positions;
-      task.key_end = min_of(task.key_begin + split_positions, sequence.key_len);
-      const SplitRows partials = partials_of(sequence, task.kv_head, unit.split);
-      task.partial = {const_cast<float *>(partials.out), const_cast<float *>(partials.max),
-                      const_cast<float *>(partials.sum)};
-    }
     task.scratch = plan_.scratch.in(block_, worker);
-    const AttentionKernels &kernels = *sequence.kernels->kernels;
-    (sequence.kernels->path == AttentionPath::few_rows ? kernels.rows : kernels.tile)(task);
+    if (sequence.merges_itself) return attend_and_merge(sequence, worker, &its, &task);
+    if (leaves_partials(sequence)) task.partial = partial_of(sequence, unit, task);
+    attend_split(sequence, unit.split, &its, &task);
   }
 
-  void merge(int64_t task) const {
+  void merge(int worker, int64_t task) const {
     const RaggedSequence &sequence = step_.sequences[step_.merges[task / kv_heads()]];
     const int64_t head = task % kv_heads();
     const SequenceProblem its(schedule_.made, whole_, sequence);
-    merge_splits(*plan_.kernels->rowwise, *sequence.kernels->kernels, its.problem, partials_of(sequence, head, 0), 0,
-                 head);
+    const auto merge_rows = [&](const SplitRows &partials) {
+      merge_splits(*plan_.kernels->rowwise, *sequence.kernels->kernels, its.problem, partials, 0, head);
+    };
+    if (sequence.prefix < 0) return merge_rows(partials_of(sequence, head));
+    for (int64_t row = 0; row < sequence.rows; ++row) merge_rows(gathered(sequence, head, row, worker));
   }
 
   void all() const {
     const ScoreTasks score(plan_, call_, plan_.score_memory.in(block_), whole_);
     const auto pack_one = [this](int, int64_t task) { pack(task); };
     const auto attend_one = [this](int worker, int64_t task) { attend(worker, task); };
-    const auto merge_one = [this](int, int64_t task) { merge(task); };
+    const auto merge_one = [this](int worker, int64_t task) { merge(worker, task); };
     TaskList list(step_.has_many_rows ? Sharing::in_order : Sharing::in_ranges);
     score.add_to(&list);
     list.start_stage();
@@ -149,18 +157,82 @@ class Run {
     for (int64_t task = share.begin; task < share.end; ++task) {
       if (share.phase == pack_phase) pack(task);
       if (share.phase == attend_phase) attend(static_cast<int>(share.worker), task);
-      if (share.phase == merge_phase) merge(task);
+      if (share.phase == merge_phase) merge(static_cast<int>(share.worker), task);
     }
   }
 
  private:
   char *packed(const RaggedSequence &sequence) const { return plan_.packed.in(block_) + sequence.packed; }
 
-  // Partials of a head from a split on.
-  SplitRows partials_of(const RaggedSequence &sequence, int64_t head, int64_t split) const {
-    const int64_t first = sequence.partial + (head * sequence.splits + split) * sequence.rows;
-    return {plan_.partial_out.in(block_) + first * whole_.sizes.value_dim, plan_.partial_max.in(block_) + first,
-            plan_.partial_sum.in(block_) + first, sequence.splits, sequence.rows};
+  // Some rows beside one split of the keys.
+  void attend_split(const RaggedSequence &sequence, int64_t split, SequenceProblem *its, AttentionTask *task) const {
+    const SplitKeys keys = split_of(sequence, split);
+    task->key_begin = keys.begin;
+    task->key_end = keys.end;
+    task->first_split = split == 0 && sequence.prefix < 0;
+    if (keys.is_tree) its->attend_tree(sequence, keys.begin);
+    const AttentionKernels &kernels = *sequence.kernels->kernels;
+    (sequence.kernels->path == AttentionPath::few_rows ? kernels.rows : kernels.tile)(*task);
+  }
+
+  // Beside all of them, one after the other.
+  void attend_and_merge(const RaggedSequence &sequence, int worker, SequenceProblem *its, AttentionTask *task) const {
+    const int64_t rows = task->row_count;
+    const PartialRows own = own_partials(worker, sequence.splits * rows);
+    for (int64_t split = 0; split < sequence.splits; ++split) {
+      task->partial = own.from(split * rows, whole_.sizes.value_dim);
+      attend_split(sequence, split, its, task);
+    }
+    merge_splits(*plan_.kernels->rowwise, *sequence.kernels->kernels, its->problem,
+                 {own.out, own.max, own.sum, sequence.splits, rows, task->row_begin}, 0, task->kv_head);
+  }
+
+  struct PartialRows {
+    float *out, *max, *sum;
+
+    AttentionPartial from(int64_t row, int64_t value_dim) const {
+      return {out + row * value_dim, max + row, sum + row};
+    }
+  };
+
+  PartialRows own_partials(int worker, int64_t rows) const {
+    float *out = plan_.own_partials.in(block_, worker);
+    float *max = out + rows * whole_.sizes.value_dim;
+    return {out, max, max + rows};
+  }
+
+  PartialRows all_partials() const {
+    return {plan_.partial_out.in(block_), plan_.partial_max.in(block_), plan_.partial_sum.in(block_)};
+  }
+
+  SplitRows partials_of(const RaggedSequence &sequence, int64_t head) const {
+    const AttentionPartial first =
+        all_partials().from(sequence.partial + head * sequence.splits * sequence.rows, whole_.sizes.value_dim);
+    return {first.out, first.max, first.sum, sequence.splits, sequence.rows};
+  }
+
+  AttentionPartial partial_of(const RaggedSequence &sequence, const RaggedUnit &unit, const TaskRows &rows) const {
+    const int64_t split = rows.kv_head * sequence.splits + unit.split;
+    return all_partials().from(sequence.partial + split * sequence.rows + rows.row_begin, whole_.sizes.value_dim);
+  }
+
+  // The partials of one row, those of its prefix before its own.
+  SplitRows gathered(const RaggedSequence &sequence, int64_t head, int64_t row, int worker) const {
+    const RaggedSequence &prefix = step_.sequences[sequence.prefix];
+    const int64_t splits = prefix.splits + sequence.splits, dim = whole_.sizes.value_dim;
+    const PartialRows from = all_partials(), to = own_partials(worker, splits);
+    const int64_t row_of_prefix = row / sequence.query_len * prefix.query_len + sequence.query_start -
+                                  prefix.query_start + row % sequence.query_len;
+    for (int64_t split = 0; split < splits; ++split) {
+      const bool shared = split < prefix.splits;
+      const RaggedSequence &its = shared ? prefix : sequence;
+      const int64_t at = its.partial + (head * its.splits + split - (shared ? 0 : prefix.splits)) * its.rows +
+                         (shared ? row_of_prefix : row);
+      std::memcpy(to.out + split * dim, from.out + at * dim, static_cast<size_t>(dim) * sizeof(float));
+      to.max[split] = from.max[at];
+      to.sum[split] = from.sum[at];
+    }
+    return {to.out, to.max, to.sum, splits, 1, row};
   }
 
   const fovea_schedule &schedule_;

@@ -35,7 +35,7 @@ bool most_units(const fovea_schedule &schedule, MostUnits *most) {
   if (schedule.made.pages.size > 0 && !checked_multiply(limits.page_ids, schedule.made.pages.size, &keys)) return false;
   constexpr int64_t largest = INT32_MAX;
   if (rows / tile_rows > largest || keys > largest * split_positions) return false;
-  most->units = rows / tile_rows + keys / split_positions + 2 * limits.sequences;
+  most->units = 2 * (rows / tile_rows) + keys / split_positions + 4 * limits.sequences;
   most->packs = block_keys == 0 ? 0 : keys / block_keys + limits.sequences;
   return most->units <= largest && most->packs <= largest;
 }
@@ -48,15 +48,17 @@ Status allocate_steps(fovea_schedule *schedule) {
     MemoryPart<RaggedSequence> sequences;
     MemoryPart<RaggedUnit> units, packs;
     MemoryPart<int32_t> merges, page_ids, positions;
+    MemoryPart<uint8_t> tree_masks;
   } parts[2];
   MemoryLayout layout;
   for (Parts &part : parts) {
-    part.sequences = layout.add<RaggedSequence>(limits.sequences);
+    part.sequences = layout.add<RaggedSequence>({2, limits.sequences});
     part.units = layout.add<RaggedUnit>(most.units);
     part.packs = layout.add<RaggedUnit>(most.packs);
     part.merges = layout.add<int32_t>(limits.sequences);
     part.page_ids = layout.add<int32_t>(limits.page_ids);
     part.positions = layout.add<int32_t>(limits.tokens);
+    part.tree_masks = layout.add<uint8_t>({limits.tokens, most_drafts});
   }
   const auto writer_step = layout.add<int64_t>(schedule->made.pages.count);
   const auto writer = layout.add<int64_t>(schedule->made.pages.count);
@@ -75,6 +77,7 @@ Status allocate_steps(fovea_schedule *schedule) {
     step.merges = parts[n].merges.in(memory);
     step.page_ids = parts[n].page_ids.in(memory);
     step.positions = parts[n].positions.in(memory);
+    step.tree_masks = parts[n].tree_masks.in(memory);
   }
   schedule->writer_step = writer_step.in(memory);
   schedule->writer = writer.in(memory);
@@ -132,7 +135,7 @@ Status set_schedule(fovea_schedule *schedule, const fovea_step *step) {
   AttentionPlan plan;
   if (next.tokens == 0) {
     plan_no_step(schedule->made, schedule->plan, &call, &plan);
-    next.unit_count = next.pack_count = next.merge_count = 0;
+    next.unit_count = next.pack_count = next.merge_count = next.prefix_count = 0;
     next.partial_rows = next.packed_bytes = 0;
   } else {
     FOVEA_CHECK(plan_step(*schedule, &next, &call, &plan));
@@ -163,12 +166,12 @@ size_t describe_schedule(const fovea_schedule &schedule, char *text, size_t size
   }
   const int length = std::snprintf(
       text, size,
-      "op=ragged score=%s isa=%s kernels=%s,%s sequences=%" PRId64 " tile_sequences=%" PRId64 " tokens=%" PRId64
-      " page=%" PRId64 " tasks=%" PRId64 " most_splits=%" PRId64
+      "op=ragged score=%s isa=%s kernels=%s,%s sequences=%" PRId64 " tile_sequences=%" PRId64 " prefixes=%" PRId64
+      " tokens=%" PRId64 " page=%" PRId64 " tasks=%" PRId64 " most_splits=%" PRId64
       " threads=%d scratch_per_thread=%zu projections=%zu workspace=%zu",
       score_name(schedule.made.call.score.kind), plan.kernels->name, few, many, step.sequence_count, tile_sequences,
-      step.tokens, schedule.made.pages.size, step.unit_count * plan.problem.sizes.kv_heads, splits, plan.workers,
-      plan.scratch.copy_size(), plan.score.layout.size(), plan.workspace_size);
+      step.prefix_count, step.tokens, schedule.made.pages.size, step.unit_count * plan.problem.sizes.kv_heads, splits,
+      plan.workers, plan.scratch.copy_size(), plan.score.layout.size(), plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }
 

@@ -1,0 +1,66 @@
+#include "ops/multi_head/planned_check.hpp"
+
+#include <cinttypes>
+
+#include "ops/ragged/check.hpp"
+
+namespace fovea {
+namespace {
+
+Status check_presence(const char *name, bool planned, const void *data) {
+  if (planned || data == nullptr) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it", name, data);
+}
+
+}  // namespace
+
+Status check_mha_buffers(const fovea_mha_plan &plan, const fovea_mha_buffers &buffers,
+                         const fovea_attention_buffers &attention) {
+  FOVEA_CHECK(check_presence("buffers.key", plan.tensors.key != nullptr, buffers.key));
+  FOVEA_CHECK(check_presence("buffers.value", plan.tensors.value != nullptr, buffers.value));
+  FOVEA_CHECK(check_presence("buffers.key_pages", plan.pages[0] != nullptr, buffers.key_pages));
+  FOVEA_CHECK(check_presence("buffers.value_pages", plan.pages[1] != nullptr, buffers.value_pages));
+  FOVEA_CHECK(check_presence("buffers.key_scales", plan.pages[2] != nullptr, buffers.key_scales));
+  FOVEA_CHECK(check_presence("buffers.value_scales", plan.pages[3] != nullptr, buffers.value_scales));
+  for (const OperandRow &row : operand_rows) {
+    if (row.is_argument()) FOVEA_CHECK(check_presence(row.buffer_name, false, row.data_of(attention)));
+  }
+  if (plan.call.options.schedule == nullptr) return FOVEA_OK;
+  FOVEA_CHECK(check_presence("buffers.alibi_slopes", plan.alibi_slopes != nullptr, attention.alibi_slopes));
+  return check_presence("buffers.sinks", plan.sinks != nullptr, attention.sinks);
+}
+
+Status check_bound_tensors(const MultiHeadTensors &tensors) {
+  const NamedTensor named[] = {{"buffers.query", tensors.query},
+                               {"buffers.key", tensors.key},
+                               {"buffers.value", tensors.value},
+                               {"buffers.out", tensors.out}};
+  for (const NamedTensor &tensor : named) {
+    if (tensor.tensor == nullptr) continue;
+    FOVEA_CHECK(check_tensor(
+        tensor.tensor,
+        {.name = tensor.name, .dtype = static_cast<Dtype>(tensor.tensor->dtype), .min_rank = 0, .names_data = true}));
+  }
+  return FOVEA_OK;
+}
+
+Status check_planned_tokens(const MultiHeadCall &call, int64_t tokens) {
+  if (tokens > call.query.length) {
+    return fail(FOVEA_BAD_SHAPE,
+                "options.schedule's step has %" PRId64 " tokens, expected at most the %" PRId64 " that were planned",
+                tokens, call.query.length);
+  }
+  const fovea_schedule &schedule = *call.options.schedule;
+  if (schedule.made.pages.size > 0) return call.projects_keys ? check_places(schedule.step()) : FOVEA_OK;
+  return expect_sizes({{"options.schedule", "packed keys", schedule.step().keys, tokens, "as tokens"}});
+}
+
+Status check_mha_workspace(const MultiHeadCall &call, const void *workspace, size_t size) {
+  const size_t needed = call.layout.size() + cache_line;
+  if (size < needed) {
+    return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", size, needed);
+  }
+  return expect_given(workspace, "workspace", "memory for the run");
+}
+
+}  // namespace fovea
