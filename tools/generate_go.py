@@ -29,7 +29,7 @@ class Shape:
         self.structs = {struct["name"]: struct for struct in described["structs"] if struct["options"]}
         self.handles = {handle["name"] for handle in described["handles"]}
         self.enums = {enum["of"]: enum for enum in described["enums"]}
-        for by_hand in ("fovea_context_options", "fovea_attention_buffers"):
+        for by_hand in ("fovea_context_options", "fovea_attention_buffers", "fovea_mha_buffers"):
             self.structs.pop(by_hand)
 
     def members(self, struct):
@@ -50,7 +50,7 @@ class Shape:
     def functions(self):
         """Those that can fail, but for the ones that are written by hand."""
         by_hand = {"fovea_context_create", "fovea_attention_run", "fovea_tensor_from_dlpack", "fovea_schedule_run",
-                   "fovea_schedule_run_tasks"}
+                   "fovea_schedule_run_tasks", "fovea_mha_plan_create", "fovea_mha_run"}
         return [f for f in self.described["functions"] if f["returns"]["c"] == "fovea_status" and f["name"] not in by_hand]
 
     def kind(self, argument):

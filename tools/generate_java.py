@@ -16,7 +16,7 @@ TYPES = {"JAVA_INT": "int", "JAVA_LONG": "long", "JAVA_FLOAT": "float", "ADDRESS
 # Bytes of an element.
 SIZES = {"F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I64": 8, "BOOL": 1, "I8": 1, "U8": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 # Written by hand: a context's, whose loop would be a caller's, and what a run is given.
-BY_HAND = {"fovea_context_options", "fovea_attention_buffers"}
+BY_HAND = {"fovea_context_options", "fovea_attention_buffers", "fovea_mha_buffers"}
 # Of whose outputs some rows alone are written: an array's other elements have to come back as they were.
 WRITTEN_IN_PART = {"fovea_append_options", "fovea_mha_options"}
 # These give or take structs, callbacks or texts that are handled elsewhere, or not at all.

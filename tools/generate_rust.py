@@ -9,8 +9,8 @@ HEAD = """// Written by tools/bindings.py from the headers in include/fovea.
 TYPES = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "usize", "float": "f32",
          "uint8_t": "u8", "char": "c_char", "void": "c_void"}
 KEYWORDS = {"type", "match", "move", "ref", "in", "use", "where"}
-# A context's options hold a caller's loop, and a plan's buffers are slices: both are written by hand.
-BY_HAND = {"fovea_context_options", "fovea_attention_buffers"}
+# A context's options hold a caller's loop, and plans' buffers are slices: they are written by hand.
+BY_HAND = {"fovea_context_options", "fovea_attention_buffers", "fovea_mha_buffers"}
 
 
 def camel(name):

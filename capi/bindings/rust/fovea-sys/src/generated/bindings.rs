@@ -246,6 +246,14 @@ pub struct fovea_mha_weights {
     _not_send: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
+/// A call of multi-head attention with everything but the data decided. Immutable; any number of threads may run one plan at
+/// once, each with its own workspace.
+#[repr(C)]
+pub struct fovea_mha_plan {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
 /// A view of memory the caller owns: element (i0, i1, ...) is at data + i0*strides[0] + i1*strides[1] + ..., counted in
 /// elements of dtype. Entries of shape and strides past rank are ignored.
 #[repr(C)]
@@ -988,6 +996,34 @@ impl Default for fovea_mha_options {
     }
 }
 
+/// The data pointers of a planned run, in the layouts that were planned. A pointer whose tensor was not in the plan must be
+/// NULL.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_mha_buffers {
+    pub struct_size: usize,
+    pub query: *const c_void,
+    pub key: *const c_void,
+    pub value: *const c_void,
+    pub out: *mut c_void,
+    pub key_pages: *mut c_void,
+    pub value_pages: *mut c_void,
+    pub key_scales: *mut c_void,
+    pub value_scales: *mut c_void,
+    /// of the tensors in options.attention and options.score: its query, key, value and out are NULL. NULL: there are none
+    pub attention: *const fovea_attention_buffers,
+}
+
+impl Default for fovea_mha_buffers {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
 extern "C" {
     /// The version of the library that is loaded, as text: "0.1.0". Static storage.
     pub fn fovea_version() -> *const c_char;
@@ -1360,7 +1396,10 @@ extern "C" {
     /// F32 [T,H], and alibi_slopes and sinks are as ever; valid_lens, query_offsets, mask, bias, weights, scores and dropout are not
     /// for schedules: FOVEA_BAD_OPTION. Positions are each sequence's own: by default its last query faces its last key.
     /// A sequence's result has the bits it has alone: they depend neither on its neighbours, nor on threads, page size or strides.
-    /// Where few queries leave its keys to several tasks, these begin at multiples of 512 positions.
+    /// Where few queries leave its keys to several tasks, these begin at multiples of 576 positions.
+    /// With FOVEA_QUERY_INVARIANT keys are always taken so, and a query has the same bits however many there are: a prompt may come
+    /// in one step or in several. Then sequences that stand next to each other in a step and begin with the same page ids, 576
+    /// positions or more, read what they share once, which changes no bit. F32 is not rounded, whatever the precision.
     /// ```
     pub fn fovea_schedule_create(
         context: *const fovea_context,
@@ -1667,6 +1706,32 @@ extern "C" {
         value: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_mha_options,
+    ) -> fovea_status;
+    /// Plans the call that fovea_multi_head_attention would make. The tensors' data pointers are not read and may be NULL, but for
+    /// those of options.rotary: they, and what describes them, have to stay as long as the plan, and so have weights, the context
+    /// and options.schedule. With a schedule query and out are for the most tokens that a step may have, and each run is of its
+    /// present step.
+    pub fn fovea_mha_plan_create(
+        context: *const fovea_context,
+        weights: *const fovea_mha_weights,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_mha_options,
+        plan: *mut *mut fovea_mha_plan,
+    ) -> fovea_status;
+    /// NULL is allowed. No call may still be using the plan.
+    pub fn fovea_mha_plan_destroy(plan: *mut fovea_mha_plan);
+    /// Bytes of scratch memory that a run needs, with a schedule one of its present step; 0 for NULL.
+    pub fn fovea_mha_plan_workspace_size(plan: *const fovea_mha_plan) -> usize;
+    /// Runs a plan without allocating: the bits of fovea_multi_head_attention. workspace: fovea_mha_plan_workspace_size(plan) bytes,
+    /// any alignment, not shared with a run at the same time.
+    pub fn fovea_mha_run(
+        plan: *const fovea_mha_plan,
+        buffers: *const fovea_mha_buffers,
+        workspace: *mut c_void,
+        workspace_size: usize,
     ) -> fovea_status;
     /// The same with weights that are used once: packs them, computes, forgets them.
     pub fn fovea_multi_head_attention_once(

@@ -244,4 +244,15 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_mha_options, value_pages), 56);
     assert_eq!(offset!(fovea_mha_options, key_scales), 64);
     assert_eq!(offset!(fovea_mha_options, value_scales), 72);
+    assert_eq!((size_of::<fovea_mha_buffers>(), align_of::<fovea_mha_buffers>()), (80, 8));
+    assert_eq!(offset!(fovea_mha_buffers, struct_size), 0);
+    assert_eq!(offset!(fovea_mha_buffers, query), 8);
+    assert_eq!(offset!(fovea_mha_buffers, key), 16);
+    assert_eq!(offset!(fovea_mha_buffers, value), 24);
+    assert_eq!(offset!(fovea_mha_buffers, out), 32);
+    assert_eq!(offset!(fovea_mha_buffers, key_pages), 40);
+    assert_eq!(offset!(fovea_mha_buffers, value_pages), 48);
+    assert_eq!(offset!(fovea_mha_buffers, key_scales), 56);
+    assert_eq!(offset!(fovea_mha_buffers, value_scales), 64);
+    assert_eq!(offset!(fovea_mha_buffers, attention), 72);
 }

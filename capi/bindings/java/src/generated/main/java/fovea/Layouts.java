@@ -626,4 +626,33 @@ final class Layouts {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
     }
   }
+
+  static final class fovea_mha_buffers {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("query"),
+        ADDRESS.withName("key"),
+        ADDRESS.withName("value"),
+        ADDRESS.withName("out"),
+        ADDRESS.withName("key_pages"),
+        ADDRESS.withName("value_pages"),
+        ADDRESS.withName("key_scales"),
+        ADDRESS.withName("value_scales"),
+        ADDRESS.withName("attention"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long query = place("query");
+    static final long key = place("key");
+    static final long value = place("value");
+    static final long out = place("out");
+    static final long key_pages = place("key_pages");
+    static final long value_pages = place("value_pages");
+    static final long key_scales = place("key_scales");
+    static final long value_scales = place("value_scales");
+    static final long attention = place("attention");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
 }

@@ -1379,6 +1379,70 @@ final class Native {
     }
   }
 
+  private static final class MhaPlanCreate {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_mha_plan_create", ARGUMENTS);
+  }
+
+  private static final class MhaPlanCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_mha_plan_create", MhaPlanCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_mha_plan_create(MemorySegment context, MemorySegment weights, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment plan, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) MhaPlanCreate.CALL.invokeExact(context, weights, query, key, value, out, options, plan);
+      if (pins.length == Pins.FEW) return (int) MhaPlanCreatePinning.CALL.invokeExact(context, weights, query, key, value, out, options, plan, pins);
+      return (int) Library.pinning("fovea_mha_plan_create", MhaPlanCreate.ARGUMENTS, pins.length).invokeExact(context, weights, query, key, value, out, options, plan, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MhaPlanDestroy {
+    static final MethodHandle CALL = Library.function(
+        "fovea_mha_plan_destroy", FunctionDescriptor.ofVoid(ADDRESS));
+  }
+
+  static void fovea_mha_plan_destroy(MemorySegment plan) {
+    try {
+      MhaPlanDestroy.CALL.invokeExact(plan);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MhaPlanWorkspaceSize {
+    static final MethodHandle CALL = Library.function(
+        "fovea_mha_plan_workspace_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
+  }
+
+  static long fovea_mha_plan_workspace_size(MemorySegment plan) {
+    try {
+      return (long) MhaPlanWorkspaceSize.CALL.invokeExact(plan);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MhaRun {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_mha_run", ARGUMENTS);
+  }
+
+  private static final class MhaRunPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_mha_run", MhaRun.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_mha_run(MemorySegment plan, MemorySegment buffers, MemorySegment workspace, long workspaceSize, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) MhaRun.CALL.invokeExact(plan, buffers, workspace, workspaceSize);
+      if (pins.length == Pins.FEW) return (int) MhaRunPinning.CALL.invokeExact(plan, buffers, workspace, workspaceSize, pins);
+      return (int) Library.pinning("fovea_mha_run", MhaRun.ARGUMENTS, pins.length).invokeExact(plan, buffers, workspace, workspaceSize, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
   private static final class MultiHeadAttentionOnce {
     static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle CALL = Library.function("fovea_multi_head_attention_once", ARGUMENTS);

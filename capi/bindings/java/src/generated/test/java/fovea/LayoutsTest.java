@@ -256,6 +256,18 @@ final class LayoutsTest {
     check("fovea_mha_options.value_pages", Layouts.fovea_mha_options.value_pages, 56);
     check("fovea_mha_options.key_scales", Layouts.fovea_mha_options.key_scales, 64);
     check("fovea_mha_options.value_scales", Layouts.fovea_mha_options.value_scales, 72);
+    check("fovea_mha_buffers", Layouts.fovea_mha_buffers.SIZE, 80);
+    check("alignment of fovea_mha_buffers", Layouts.fovea_mha_buffers.LAYOUT.byteAlignment(), 8);
+    check("fovea_mha_buffers.struct_size", Layouts.fovea_mha_buffers.struct_size, 0);
+    check("fovea_mha_buffers.query", Layouts.fovea_mha_buffers.query, 8);
+    check("fovea_mha_buffers.key", Layouts.fovea_mha_buffers.key, 16);
+    check("fovea_mha_buffers.value", Layouts.fovea_mha_buffers.value, 24);
+    check("fovea_mha_buffers.out", Layouts.fovea_mha_buffers.out, 32);
+    check("fovea_mha_buffers.key_pages", Layouts.fovea_mha_buffers.key_pages, 40);
+    check("fovea_mha_buffers.value_pages", Layouts.fovea_mha_buffers.value_pages, 48);
+    check("fovea_mha_buffers.key_scales", Layouts.fovea_mha_buffers.key_scales, 56);
+    check("fovea_mha_buffers.value_scales", Layouts.fovea_mha_buffers.value_scales, 64);
+    check("fovea_mha_buffers.attention", Layouts.fovea_mha_buffers.attention, 72);
   }
 
   private static void check(String what, long found, long expected) {
