@@ -29,7 +29,7 @@ class Shape:
         self.structs = {struct["name"]: struct for struct in described["structs"] if struct["options"]}
         self.handles = {handle["name"] for handle in described["handles"]}
         self.enums = {enum["of"]: enum for enum in described["enums"]}
-        for by_hand in ("fovea_context_options", "fovea_attention_buffers"):
+        for by_hand in ("fovea_context_options", "fovea_attention_buffers", "fovea_mha_buffers"):
             self.structs.pop(by_hand)
 
     def members(self, struct):
@@ -49,7 +49,8 @@ class Shape:
 
     def functions(self):
         """Those that can fail, but for the ones that are written by hand."""
-        by_hand = {"fovea_context_create", "fovea_attention_run", "fovea_tensor_from_dlpack"}
+        by_hand = {"fovea_context_create", "fovea_attention_run", "fovea_tensor_from_dlpack", "fovea_schedule_run",
+                   "fovea_schedule_run_tasks", "fovea_mha_plan_create", "fovea_mha_run"}
         return [f for f in self.described["functions"] if f["returns"]["c"] == "fovea_status" and f["name"] not in by_hand]
 
     def kind(self, argument):
@@ -57,13 +58,15 @@ class Shape:
         if kind["base"] == "fovea_tensor" and kind["pointers"] == 1:
             return "tensor"
         if kind["base"] in self.structs and kind["pointers"] == 1:
-            return "options"
+            return "options" if kind["const"] else "told"
         if kind["base"] in self.handles:
             return "handle" if kind["pointers"] == 1 else "made"
         if kind["base"] == "void" and kind["pointers"] == 1:
             return "bytes"
         if not kind["pointers"]:
             return "number"
+        if kind["base"] == "int64_t" and not kind["const"]:
+            return "numbered"
         raise ValueError(f"no rule for the argument {kind['c']} {argument['name']}")
 
     # ---- C -----------------------------------------------------------------------------------------------------------
@@ -96,7 +99,7 @@ class Shape:
         return before + out + ["}"], f"({name} ? &made_{name} : NULL)"
 
     def c_function(self, function):
-        parameters, statements, values = [], [], []
+        parameters, statements, values, after = [], [], [], []
         for argument in function["arguments"]:
             kind, name, base = self.kind(argument), argument["name"], argument["type"]["base"]
             if kind in ("tensor", "options"):
@@ -110,27 +113,42 @@ class Shape:
             elif kind == "made":
                 statements.append(f"{base} *made = NULL;")
                 values.append("&made")
+                after.append("result.made = made;")
+            elif kind == "numbered":
+                statements.append(f"int64_t made_{name} = 0;")
+                values.append(f"&made_{name}")
+                after.append(f"result.number = made_{name};")
+            elif kind == "told":
+                parameters.append(f"fovea_tensor *{name}")
+                statements.append(f"{base} made_{name} = {{.struct_size = sizeof(made_{name})}};")
+                values.append(f"&made_{name}")
+                after += [f"go_told({name} + {at}, made_{name}.{member['name']});"
+                          for at, member in enumerate(self.tensors(self.structs[base]))]
             else:
                 parameters.append(f"{argument['type']['c']}{'' if argument['type']['c'].endswith('*') else ' '}{name}")
                 values.append(name)
-        makes = any(self.kind(argument) == "made" for argument in function["arguments"])
         signature = f"go_result go_{function['name']}({', '.join(parameters)})"
         body = "".join(f"  {line}\n" for line in statements)
         call = f"{function['name']}({', '.join(values)})"
-        end = f"  go_result result = go_finish({call});\n  result.made = made;\n  return result;\n" if makes \
-            else f"  return go_finish({call});\n"
+        end = f"  go_result result = go_finish({call});\n{''.join(f'  {line}{chr(10)}' for line in after)}  return result;\n" \
+            if after else f"  return go_finish({call});\n"
         return signature, f"{signature} {{\n{body}{end}}}\n"
 
-    def run_function(self):
+    def run_functions(self):
+        """Those that take a plan's or a schedule's buffers."""
         members = list(planned_buffers(self.described))
         parameters = ", ".join(f"unsigned char *{name}" for name, _, _ in members)
-        signature = f"go_result go_fovea_attention_run(const fovea_plan *plan, {parameters}, unsigned char *workspace, size_t size)"
         body = "".join(f"  buffers.{name} = (void *){name};\n" for name, _, _ in members)
-        return signature, (f"{signature} {{\n  fovea_attention_buffers buffers = {{.struct_size = sizeof(buffers)}};\n{body}"
-                           "  return go_finish(fovea_attention_run(plan, &buffers, workspace, size));\n}\n")
+        for name, handle, more in (("fovea_attention_run", "plan", []), ("fovea_schedule_run", "schedule", []),
+                                   ("fovea_schedule_run_tasks", "schedule", ["phase", "begin", "end", "worker"])):
+            signature = (f"go_result go_{name}(const fovea_{handle} *{handle}, {parameters}, unsigned char *workspace, size_t size"
+                         + "".join(f", int64_t {one}" for one in more) + ")")
+            call = f"{name}({', '.join([handle, '&buffers', 'workspace', 'size', *more])})"
+            yield signature, (f"{signature} {{\n  fovea_attention_buffers buffers = {{.struct_size = sizeof(buffers)}};\n{body}"
+                              f"  return go_finish({call});\n}}\n")
 
     def shims(self):
-        both = [self.c_function(function) for function in self.functions()] + [self.run_function()]
+        both = [self.c_function(function) for function in self.functions()] + [*self.run_functions()]
         structs = ""
         for name, struct in self.structs.items():
             members = "".join(f"  {m['type']['c']} {m['name']};\n" for m in self.scalars(struct))
@@ -138,17 +156,20 @@ class Shape:
         header = (f"{HEAD}#ifndef FOVEA_GO_SHIM_H\n#define FOVEA_GO_SHIM_H\n\n#include <fovea/fovea.h>\n\n"
                   "/* A tensor without its data. */\ntypedef struct {\n  int32_t dtype, rank;\n"
                   "  int64_t shape[FOVEA_MAX_RANK], strides[FOVEA_MAX_RANK];\n} go_view;\n\n"
-                  "/* What a call gave: its status, for any but FOVEA_OK the message, to be freed, and the handle it made. */\n"
-                  "typedef struct {\n  fovea_status status;\n  char *message;\n  void *made;\n} go_result;\n\n"
+                  "/* What a call gave: its status, for any but FOVEA_OK the message, to be freed, and the handle or number it made. */\n"
+                  "typedef struct {\n  fovea_status status;\n  char *message;\n  void *made;\n  int64_t number;\n} go_result;\n\n"
                   f"{structs}go_result go_finish(fovea_status status);\n"
                   "go_result go_fovea_context_create(int32_t max_threads, int32_t precision, const char *max_isa);\n"
                   + "".join(f"{signature};\n" for signature, _ in both) + "\n#endif\n")
         source = (HEAD + '#include "generated_shim.h"\n\n#include <stdlib.h>\n\n'
                   "/* Copies the message before the goroutine can move to another thread. */\n"
-                  "go_result go_finish(fovea_status status) {\n  go_result result = {status, NULL, NULL};\n"
+                  "go_result go_finish(fovea_status status) {\n  go_result result = {status, NULL, NULL, 0};\n"
                   "  if (status == FOVEA_OK) return result;\n  size_t size = fovea_last_error_copy(NULL, 0) + 1;\n"
                   "  result.message = malloc(size);\n"
                   "  if (result.message) fovea_last_error_copy(result.message, size);\n  return result;\n}\n\n"
+                  "/* Copies a description that belongs to a handle; rank -1: there is none. */\n"
+                  "static void go_told(fovea_tensor *to, const fovea_tensor *from) {\n  if (from) *to = *from;\n"
+                  "  else to->rank = -1;\n}\n\n"
                   "static fovea_tensor go_tensor(const go_view *view, unsigned char *data) {\n  fovea_tensor tensor = {0};\n"
                   "  if (!view) return tensor;\n  tensor.data = data;\n  tensor.dtype = view->dtype;\n"
                   "  tensor.rank = view->rank;\n  for (int axis = 0; axis < FOVEA_MAX_RANK; ++axis) {\n"
@@ -244,20 +265,22 @@ class Shape:
         return out + [f"{filled}.{camel(member['name'])}.pointer()" for member in self.held(struct)], before
 
     def go_function(self, function):
-        parameters, before, values, kept, makes = [], [], [], [], None
+        parameters, before, values, kept, alive, makes = [], [], [], [], [], None
         for argument in function["arguments"]:
             kind, base = self.kind(argument), argument["type"]["base"]
             name = KEYWORDS.get(argument["name"], go_name(argument["name"]))
             if kind == "tensor":
                 parameters.append(f"{name} *Tensor")
                 values += self.handed_over(name, kind, base)[0]
+                alive.append(name)
             elif kind == "options":
                 parameters.append(f"{name} *{camel(plain(base))}")
                 more, needed = self.handed_over(name, kind, base)
                 values += more
                 before += needed
-                kept += [(f"{name}All.{camel(m['name'])}", self.changes(f"{name}All", m, base))
+                kept += [(f"{name}All.{camel(m['name'])}", "false" if m["type"]["const"] else "true")
                          for m in self.held(self.structs[base])]
+                alive.append(name)
             elif kind == "handle":
                 parameters.append(f"{name} *{camel(plain(base))}")
                 values.append(f"{name}.pointer()")
@@ -280,18 +303,18 @@ class Shape:
             listed = ", ".join(f"{{{one}.held(), {changes}}}" for one, changes in kept)
             before.append(f"\theld := uses{{{listed}}}\n\tif err := held.begin(); err != nil {{\n\t\treturn {failed}\n\t}}\n"
                           "\tdefer held.end()\n")
-        call = f"\tresult := C.go_{function['name']}({', '.join(values)})\n"
+        # Tensors of a pool's pages keep the pool.
+        call = f"\tresult := C.go_{function['name']}({', '.join(values)})\n" + \
+            "".join(f"\truntime.KeepAlive({one})\n" for one in alive)
         return (f"func c{camel(plain(function['name']))}({', '.join(parameters)}) {result} {{\n{''.join(before)}{call}{end}"
                 "}\n")
 
-    def changes(self, holder, member, base):
-        """A handle in options is changed, but where a flag says that it is kept as it is."""
-        kept = any(bit == "keep_" + member["name"] for bit, _, _ in self.bits(self.structs[base]))
-        return f"!{holder}.Keep{camel(member['name'])}" if kept else "true"
-
     def calls(self):
-        functions = "\n".join(self.go_function(function) for function in self.functions())
-        return f'{HEAD}\npackage fovea\n{PREAMBLE}\n{functions}'
+        """Go's side of the functions, but for those of pools, which do more while they are alone with one."""
+        functions = "\n".join(self.go_function(function) for function in self.functions()
+                              if not any(argument["type"]["c"].startswith(("fovea_kv_pool *", "const fovea_kv_pool *"))
+                                         for argument in function["arguments"]))
+        return f'{HEAD}\npackage fovea\n{PREAMBLE}\nimport "runtime"\n\n{functions}'
 
     def buffers(self):
         members = list(planned_buffers(self.described))
@@ -311,9 +334,15 @@ class Shape:
         out += [f'\tif err := b.{camel(name)}.check(&planned.{go_name(name)}, "{name}"); err != nil {{\n\t\treturn err\n\t}}'
                 for name, _, _ in members]
         arguments = ", ".join(f"b.{camel(name)}.at(&planned.{go_name(name)})" for name, _, _ in members)
-        out.append("\treturn nil\n}\n\nfunc (b *Buffers) run(plan *C.fovea_plan, planned *layouts, workspace *C.uchar, size int) "
-                   f"error {{\n\tresult := C.go_fovea_attention_run(plan, {arguments}, workspace, C.size_t(size))\n"
-                   "\truntime.KeepAlive(b)\n\treturn finish(result)\n}\n")
+        out.append("\treturn nil\n}\n")
+        for name, parameters, function, more in (
+                ("run", "plan *C.fovea_plan", "C.go_fovea_attention_run(plan", ""),
+                ("runSchedule", "schedule *C.fovea_schedule", "C.go_fovea_schedule_run(schedule", ""),
+                ("runTasks", "tasks taskRange, schedule *C.fovea_schedule", "C.go_fovea_schedule_run_tasks(schedule",
+                 ", tasks.phase, tasks.begin, tasks.end, tasks.worker")):
+            out.append(f"func (b *Buffers) {name}({parameters}, planned *layouts, workspace *C.uchar, size int) "
+                       f"error {{\n\tresult := {function}, {arguments}, workspace, C.size_t(size){more})\n"
+                       "\truntime.KeepAlive(b)\n\treturn finish(result)\n}\n")
         return "\n".join(out)
 
 

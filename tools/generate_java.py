@@ -5,7 +5,7 @@ import re
 import textwrap
 
 from generate_node import js
-from generate_rust import about, camel, cannot_be_zero, enum_name, given, plain, planned_buffers, settable
+from generate_rust import about, camel, cannot_be_zero, enum_name, given, is_output, plain, planned_buffers, settable
 
 HEAD = "// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.\n// SPDX-License-Identifier: Apache-2.0\npackage fovea;\n"
 SOURCES = "java/src/generated/main/java/fovea/"
@@ -16,7 +16,9 @@ TYPES = {"JAVA_INT": "int", "JAVA_LONG": "long", "JAVA_FLOAT": "float", "ADDRESS
 # Bytes of an element.
 SIZES = {"F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I64": 8, "BOOL": 1, "I8": 1, "U8": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 # Written by hand: a context's, whose loop would be a caller's, and what a run is given.
-BY_HAND = {"fovea_context_options", "fovea_attention_buffers"}
+BY_HAND = {"fovea_context_options", "fovea_attention_buffers", "fovea_mha_buffers"}
+# Of whose outputs some rows alone are written: an array's other elements have to come back as they were.
+WRITTEN_IN_PART = {"fovea_append_options", "fovea_mha_options"}
 # These give or take structs, callbacks or texts that are handled elsewhere, or not at all.
 LEFT_OUT = {"fovea_tensor_contiguous", "fovea_tensor_from_dlpack", "fovea_last_error"}
 
@@ -63,6 +65,10 @@ class Java:
         kinds = ", ".join(kind for _, kind in arguments)
         if function["returns"]["c"] == "void":
             descriptor, java, result = f"FunctionDescriptor.ofVoid({kinds})", "void", ""
+        elif function["returns"]["c"] == "fovea_tensor":
+            descriptor = f"FunctionDescriptor.of(Layouts.fovea_tensor.LAYOUT, {kinds})"
+            given, values = f"SegmentAllocator allocator, {given}", f"allocator, {values}"
+            java, result = "MemorySegment", "return (MemorySegment) "
         else:
             returns = layout(function["returns"], self.aliases)
             descriptor, java = f"FunctionDescriptor.of({', '.join(filter(None, [returns, kinds]))})", TYPES[returns]
@@ -91,8 +97,8 @@ class Java:
     def functions(self):
         body = "\n".join(self.function(f) for f in self.described["functions"] if f["name"] not in LEFT_OUT)
         return (f"{HEAD}\nimport static java.lang.foreign.ValueLayout.*;\n\nimport java.lang.foreign.FunctionDescriptor;\n"
-                "import java.lang.foreign.MemorySegment;\nimport java.lang.invoke.MethodHandle;\n\n"
-                "/** The C functions. Each is looked up at its first call. */\nfinal class Native {\n  private Native() {}\n\n"
+                "import java.lang.foreign.MemorySegment;\nimport java.lang.foreign.SegmentAllocator;\n"
+                "import java.lang.invoke.MethodHandle;\n\n/** The C functions. Each is looked up at its first call. */\nfinal class Native {\n  private Native() {}\n\n"
                 f"{body}}}\n")
 
     def struct(self, struct):
@@ -168,13 +174,14 @@ class Java:
             if value["name"] in member.get("values", [value["name"]]):
                 yield value["name"][len(enum["prefix"]):].lower(), value["name"], value["value"], value["doc"]
 
-    def kind(self, member):
+    def kind(self, struct, member):
         """(kind, Java's type)"""
         base, enum = member["type"]["base"], self.enums.get(member.get("enum"))
         if enum and enum["bits"]:
             return "flags", "int"
         if base == "fovea_tensor":
-            return "output" if member.get("output") else "tensor", "Tensor"
+            written = "both" if struct["name"] in WRITTEN_IN_PART else "output"
+            return written if is_output(struct, member) else "tensor", "Tensor"
         if base in self.options:
             return "options", camel(plain(base))
         if base in self.handles:
@@ -186,12 +193,12 @@ class Java:
     def option(self, struct):
         c_name, name = struct["name"], camel(plain(struct["name"]))
         members = settable(struct)
-        bits = [bit for member in members if self.kind(member)[0] == "flags" for bit in self.bits(member)]
+        bits = [bit for member in members if self.kind(struct, member)[0] == "flags" for bit in self.bits(member)]
         numbers, meant = {constant: value for _, constant, value, _ in bits}, given(struct)
         flags = {bit: (value, text) for bit, constant, value, text in bits if constant not in meant}
         fields, setters, writes = "", "", ""
         for member in members:
-            kind, java = self.kind(member)
+            kind, java = self.kind(struct, member)
             field = js(member["name"])
             place = f"Layouts.{c_name}.{member['name']}"
             fields += f"  private {java} {field};\n"
@@ -210,22 +217,17 @@ class Java:
                 "enum": f"if ({value} != null) raw.set(JAVA_INT, {place}, {value}.number);",
                 "tensor": f"raw.set(ADDRESS, {place}, call.in({value}));",
                 "output": f"raw.set(ADDRESS, {place}, call.out({value}));",
+                "both": f"raw.set(ADDRESS, {place}, call.both({value}));",
                 "options": f"raw.set(ADDRESS, {place}, {java}.raw({value}, call));",
-                "handle": f"raw.set(ADDRESS, {place}, {self.hold(member, value, flags)});"}[kind] + "\n"
-        getters = "".join(f"\n  {self.kind(m)[1]} {js(m['name'])}() {{\n    return {js(m['name'])};\n  }}\n"
-                          for m in members if self.kind(m)[0] in ("tensor", "output", "handle", "enum"))
+                "handle": f"raw.set(ADDRESS, {place}, call.{'reads' if member['type']['const'] else 'changes'}({value}));"}[kind] + "\n"
+        getters = "".join(f"\n  {self.kind(struct, m)[1]} {js(m['name'])}() {{\n    return {js(m['name'])};\n  }}\n"
+                          for m in members if self.kind(struct, m)[0] in ("tensor", "output", "both", "handle", "enum"))
         return name, (f"{HEAD}\nimport static java.lang.foreign.ValueLayout.*;\n\nimport java.lang.foreign.MemorySegment;\n\n"
                       f"{doc(struct['doc'], note='Whatever is left out has its default. In C: {@code ' + c_name + '}.')}"
                       f"public final class {name} {{\n{fields}\n  public {name}() {{}}\n{setters}{getters}\n"
                       f"  static MemorySegment raw({name} options, Call call) {{\n    if (options == null) return MemorySegment.NULL;\n"
                       f"    MemorySegment raw = call.allocate(Layouts.{c_name}.SIZE);\n"
                       f"    raw.set(JAVA_LONG, Layouts.{c_name}.struct_size, Layouts.{c_name}.SIZE);\n{writes}    return raw;\n  }}\n}}\n")
-
-    def hold(self, member, value, flags):
-        """A handle in options is changed, but where a flag says that it is kept as it is."""
-        kept = flags.get("keep_" + member["name"])
-        changes = f"call.changes({value})"
-        return f"(options.flags & {kept[0]}) != 0 ? call.reads({value}) : {changes}" if kept else changes
 
     def flag(self, name, bit, value, text):
         return f"\n{doc(text, '  ')}  public {name} {js(bit)}() {{\n    flags |= {value};\n    return this;\n  }}\n"
@@ -262,6 +264,8 @@ class Java:
         """Which arrays hold such a tensor's elements."""
         if name in ("valid_lens", "query_offsets"):
             return {"int[]", "long[]"}
+        if name in ("key_scales", "value_scales"):
+            return {"short[]"}
         return {"byte[]"} if name == "mask" else {"float[]", "short[]"}
 
     def all(self):

@@ -9,8 +9,8 @@ HEAD = """// Written by tools/bindings.py from the headers in include/fovea.
 TYPES = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "usize", "float": "f32",
          "uint8_t": "u8", "char": "c_char", "void": "c_void"}
 KEYWORDS = {"type", "match", "move", "ref", "in", "use", "where"}
-# A context's options hold a caller's loop, and a plan's buffers are slices: both are written by hand.
-BY_HAND = {"fovea_context_options", "fovea_attention_buffers"}
+# A context's options hold a caller's loop, and plans' buffers are slices: they are written by hand.
+BY_HAND = {"fovea_context_options", "fovea_attention_buffers", "fovea_mha_buffers"}
 
 
 def camel(name):
@@ -35,6 +35,15 @@ def cannot_be_zero(member):
     """Whether 0 is another number's default that no flag takes away: a size, of which a 0 that is given is a mistake."""
     return member.get("zero", "none") != "none" and not member["type"]["pointers"] and "given" not in member and \
         not member.get("enum")
+
+
+# Written, though their comments do not begin with that: pages, which a call reads too, and their scales.
+WRITTEN = {"fovea_mha_options": {"key_pages", "value_pages", "key_scales", "value_scales"}}
+
+
+def is_output(struct, member):
+    """Whether a call writes the tensor that a member points to."""
+    return bool(member.get("output")) or member["name"] in WRITTEN.get(struct["name"], ())
 
 
 def about(member, absent="left out"):
@@ -204,30 +213,34 @@ class Options:
         if kind["pointers"] == 0:
             return "enum" if member.get("enum") else "number"
         if kind["base"] == "fovea_tensor":
-            return "output" if member.get("output") else "tensor"
+            return "output" if is_output(self.struct, member) else "tensor"
         if kind["base"] in self.options:
             return "options"
-        if kind["base"] in self.handles and not kind["const"]:
+        if kind["base"] in self.handles and kind["const"]:
             return "handle"
         raise ValueError(f"{self.struct['name']}.{member['name']}: no rule for {kind['c']}")
 
     def type_of(self, member):
         base = member["type"]["base"]
         return {"flags": "u32", "enum": "", "tensor": "Tensor<'a>", "output": "TensorMut<'a>",
-                "options": self.other(base), "handle": f"&'a mut {camel(plain(base))}",
+                "options": self.other(base), "handle": f"&'a {camel(plain(base))}",
                 "number": TYPES.get(base, base)}[self.kind(member)] or enum_name(self.enums[member["enum"]])
 
     def other(self, base):
         return camel(plain(base)) + ("<'a>" if base not in NO_LIFETIME else "")
 
     def is_option(self, member):
-        return self.kind(member) in ("tensor", "output", "options", "handle")
+        return self.kind(member) in ("tensor", "output", "options", "handle") or self.is_choice(member)
+
+    def is_choice(self, member):
+        """An enum of which no value is 0: a member that is left out is none of them."""
+        return self.kind(member) == "enum" and all(value["value"] for value in self.enums[member["enum"]]["values"])
 
     def may_be_refused(self):
         return any(cannot_be_zero(member) for member in self.members)
 
     def borrows(self):
-        return any(self.is_option(member) for member in self.members)
+        return any(self.kind(member) in ("tensor", "output", "options", "handle") for member in self.members)
 
     def text(self):
         lifetime = "<'a>" if self.borrows() else ""
@@ -286,10 +299,11 @@ class Options:
                 values.append(f'{name}: given_size(self.{name}, "{name}")?')
             else:
                 values.append(f"{name}: " + {
-                    "flags": f"self.{name}", "enum": f"self.{name} as i32", "number": f"self.{name}",
+                    "flags": f"self.{name}", "number": f"self.{name}",
+                    "enum": f"self.{name}.map_or(0, |one| one as i32)" if self.is_choice(member) else f"self.{name} as i32",
                     "tensor": f"tensor_pointer(&self.{name})", "output": f"output_pointer(&self.{name})",
                     "options": f"{name}.as_ref().map_or(null(), |raw| raw as *const _)",
-                    "handle": f"self.{name}.as_ref().map_or(null_mut(), |handle| handle.raw())"}[self.kind(member)])
+                    "handle": f"self.{name}.map_or(null(), |handle| handle.raw())"}[self.kind(member)])
         literal = f"sys::{self.struct['name']} {{\n" + "".join(f"            {value},\n" for value in values) + "        }"
         if self.may_be_refused():
             return f"\n    pub(crate) fn raw(&self) -> Result<sys::{self.struct['name']}> {{\n        Ok({literal})\n    }}\n"
@@ -308,7 +322,7 @@ def public_options(described):
     NO_LIFETIME.update(options.struct["name"] for options in structs if not options.borrows())
     enums = [enum for enum in described["enums"] if not enum["bits"] and enum["of"] != "fovea_status"]
     return "\n".join([HEAD, "use crate::sys;\nuse crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};\n"
-                      "use crate::{Error, KvCache, Result, Status};\nuse std::ptr::{null, null_mut};\n\n"
+                      "use crate::{Error, Result, Schedule, Status};\nuse std::ptr::null;\n\n"
                       "/// A size that was left out, or is not 0.\n"
                       "fn given_size(size: Option<i64>, name: &str) -> Result<i64> {\n    if size == Some(0) {\n"
                       "        return Err(Error::new(Status::BadValue, format!(\"{name} is 0, expected at least 1\")));\n    }\n"

@@ -222,6 +222,7 @@ class Interface:
         for struct in self.structs:
             for member in struct["members"]:
                 self.find_enum(f"{struct['name']}.{member['name']}", member)
+            self.follow(struct)
             self.find_given(struct)
         destroyers = {function["name"] for function in self.functions}
         for handle in self.handles:
@@ -300,6 +301,13 @@ class Interface:
             others = re.findall(r", not (FOVEA_\w+)", member["doc"])
             if enum["of"] == name and others:
                 member["values"] = [value for value in values if value not in others]
+
+    @staticmethod
+    def follow(struct):
+        """A member whose comment begins with "likewise" holds and is what the one before it does and is."""
+        for before, member in zip(struct["members"], struct["members"][1:]):
+            if member["doc"].startswith("likewise") and member["type"]["c"] == before["type"]["c"]:
+                member.update({key: before[key] for key in ("output", "enum", "values") if key in before})
 
     def find_given(self, struct):
         """For each member that a flag of its struct is named after, that flag: FOVEA_QUERY_OFFSET, FOVEA_ROTARY_BASE_GIVEN."""

@@ -37,6 +37,11 @@ else
 fi
 cargo test $features
 cargo run --quiet --example heatmap
+said=$(cargo run --quiet --example continuous_batching)
+case $said in
+  *"step 9: 27 free pages"*) ;;
+  *) echo "the example of a server said $said" && exit 1 ;;
+esac
 
 # With a nightly toolchain and its Miri, where that is asked for: minutes. Miri cannot call C, so it runs what needs no library.
 # Leaks are left out: a test has a panic carry what cannot be dropped.

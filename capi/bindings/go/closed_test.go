@@ -60,15 +60,32 @@ func TestWhatWasClosedIsRefused(t *testing.T) {
 	layer.Close()
 	x := view(ramp(2), 1, 2)
 	refused(t, layer.Attend(nil, x, nil, nil, out, nil), fovea.BadValue, "the layer was closed")
-	cache := fovea.Must(fovea.NewKvCache(fovea.KvCacheSizes{Batch: 1, KvHeads: 1, Capacity: 1, HeadDim: 2}))
-	cache.Close()
-	_, err := cache.Save()
-	refused(t, err, fovea.BadValue, "the cache was closed")
-	refused(t, cache.Truncate(0), fovea.BadValue, "the cache was closed")
-	options := &fovea.MhaOptions{Cache: cache}
-	refused(t, fovea.MultiHeadAttentionOnce(nil, parameters, x, nil, nil, out, options), fovea.BadValue, "the cache was closed")
-	refused(t, (&fovea.KvCache{}).Truncate(0), fovea.NullPointer)
-	(&fovea.KvCache{}).Close()
+	pool := fovea.Must(fovea.NewKvPool(poolSizes()))
+	pages, sequence := fovea.Must(pool.Pages(0)), fovea.Must(pool.Open())
+	schedule := newSchedule(pool, 0)
+	options := &fovea.MhaOptions{Schedule: schedule, KeyPages: pages.Keys, ValuePages: pages.Values}
+	schedule.Close()
+	refused(t, fovea.MultiHeadAttentionOnce(nil, parameters, x, nil, nil, out, options), fovea.BadValue, "the schedule was closed")
+	refused(t, schedule.Set(&fovea.Step{}), fovea.BadValue, "the schedule was closed")
+	other := fovea.Must(sequence.Fork(0))
+	sequence.Close()
+	sequence.Close()
+	refused(t, sequence.Truncate(0), fovea.BadValue, "the sequence was closed")
+	_, err := pool.Step(nil, fovea.Growth{Sequence: sequence, Tokens: 1})
+	refused(t, err, fovea.BadValue, "the sequence was closed")
+	pool.Close()
+	_, err = other.Save()
+	refused(t, err, fovea.BadValue, "the pool was closed")
+	if sequence.Len() != 0 || pool.FreePages() != 0 || pool.Size() != 0 || schedule.Describe() != "" {
+		t.Fatal("what was closed still answers")
+	}
+	other.Close()
+	runtime.GC()
+	ok(t, fovea.Exp(nil, pages.Keys, pages.Keys)) // whose memory is there as long as they are
+	refused(t, (&fovea.Sequence{}).Truncate(0), fovea.NullPointer)
+	_, err = (&fovea.KvPool{}).Open()
+	refused(t, err, fovea.NullPointer)
+	(&fovea.KvPool{}).Close()
 }
 
 // Each of them goes well or says why not.
@@ -93,26 +110,44 @@ func together(t *testing.T, count int, reasons string, tasks ...func() error) {
 	group.Wait()
 }
 
-func TestACacheIsChangedByOneCallAlone(t *testing.T) {
-	const l, d = 64, 32
-	x := ramp(l * d)
-	rows := view(x, 1, 1, l, d)
-	cache := fovea.Must(fovea.NewKvCache(fovea.KvCacheSizes{Batch: 1, KvHeads: 1, Capacity: l, HeadDim: d}))
-	ok(t, cache.Append(nil, rows, rows))
-	expected := make([]float32, l*d)
-	ok(t, cache.Attend(nil, nil, rows, view(expected, 1, 1, l, d), nil))
-	attend := func() error {
-		out := make([]float32, l*d)
-		err := cache.Attend(nil, nil, rows, view(out, 1, 1, l, d), nil)
+func TestAPoolIsChangedByOneCallAlone(t *testing.T) {
+	pool := fovea.Must(fovea.NewKvPool(poolSizes()))
+	prompt := fovea.Must(pool.Open())
+	fovea.Must(pool.Step(nil, fovea.Growth{Sequence: prompt, Tokens: 6}))
+	fork := func() error {
+		forked, err := prompt.Fork(6)
 		if err == nil {
-			near(t, out, expected, 0)
+			pool.FreePages()
+			forked.Close()
 		}
 		return err
 	}
-	truncate := func() error { cache.Len(); return cache.Truncate(l) }
-	save := func() error { _, err := cache.Save(); return err }
-	together(t, 200, "the cache is in use by another call", attend, attend, truncate, save)
-	ok(t, attend())
+	save := func() error { _, err := prompt.Save(); return err }
+	schedule := newSchedule(pool, 0)
+	set := func() error {
+		return schedule.Set(&fovea.Step{QueryStarts: view([]int32{0}), KeyLens: view([]int32{}),
+			PageIds: view([]int32{}, 0, 1)})
+	}
+	describe := func() error { schedule.Describe(); return nil }
+	together(t, 200, "the pool is in use by another call; the schedule is in use by another call", fork, fork, save, set,
+		describe)
+	prompt.Close()
+	fovea.Must(pool.Open()) // closes what is left
+	if pool.FreePages() != 16 {
+		t.Fatal(pool.FreePages())
+	}
+}
+
+func TestPoolsAreFreedByTheGarbageCollector(t *testing.T) {
+	for i := 0; i < 20; i++ {
+		pool := fovea.Must(fovea.NewKvPool(poolSizes()))
+		pages, sequence := fovea.Must(pool.Pages(0)), fovea.Must(pool.Open())
+		pool = nil
+		runtime.GC()
+		ok(t, fovea.Exp(nil, pages.Values, pages.Values))
+		ok(t, sequence.Truncate(0)) // which keeps the pool
+	}
+	runtime.GC()
 }
 
 func TestHandlesMayBeClosedWhileTheyAreUsed(t *testing.T) {

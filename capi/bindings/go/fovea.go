@@ -6,10 +6,10 @@
 //   - A Tensor is laid over a slice and checked against it. It keeps the slice's memory alive, but like a slice it does not
 //     keep others from it: nothing else may write what a call reads or writes meanwhile.
 //   - Tensors, options and contexts that are optional may be nil. A nil *Context is the default one.
-//   - Handles (contexts, plans, caches, packed weights) are freed by Close, or else by the garbage collector. What was
-//     closed is refused; what a call or a plan still uses lives on till that ends.
-//   - Calls may come from any number of goroutines, as long as outputs differ. What would change a cache or prepared keys
-//     while another call uses them is refused: BadValue, "in use".
+//   - Handles (contexts, plans, pools and their sequences, schedules, packed weights) are freed by Close, or else by the
+//     garbage collector. What was closed is refused; what a call, a plan or a tensor still uses lives on till that ends.
+//   - Calls may come from any number of goroutines, as long as outputs differ, a pool's pages among them. What would change
+//     a pool, a schedule or prepared keys while another call uses them is refused: BadValue, "in use".
 //
 // SPDX-License-Identifier: Apache-2.0
 package fovea
@@ -35,8 +35,17 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// Unwrap gives the status, for errors.Is(err, fovea.BadShape).
+func (e *Error) Unwrap() error { return e.Status }
+
+// ErrPoolExhausted is what errors.Is finds where a pool has too few pages left, or sequences.
+var ErrPoolExhausted error = PoolExhausted
+
 // String is the status's name in C, "FOVEA_BAD_SHAPE".
 func (s Status) String() string { return C.GoString(C.fovea_status_name(C.fovea_status(s))) }
+
+// Error is the status's name, as String is.
+func (s Status) Error() string { return s.String() }
 
 // The message came with the status, in the C function that made the call: by now this goroutine may be elsewhere.
 func finish(result C.go_result) error {

@@ -32,6 +32,8 @@ type Buffers struct {
 	Sigmas Data
 	QueryOffsets Data
 	Scores Data
+	KeyScales Data
+	ValueScales Data
 }
 
 // Where the planned tensors lie in the slices of a run.
@@ -55,6 +57,8 @@ type layouts struct {
 	sigmas layout
 	queryOffsets layout
 	scores layout
+	keyScales layout
+	valueScales layout
 }
 
 func layoutsOf(score *Score, query, key, value, out *Tensor, options *AttentionOptions) layouts {
@@ -84,6 +88,8 @@ func layoutsOf(score *Score, query, key, value, out *Tensor, options *AttentionO
 		sigmas: score.Sigmas.layout(),
 		queryOffsets: options.QueryOffsets.layout(),
 		scores: options.Scores.layout(),
+		keyScales: options.KeyScales.layout(),
+		valueScales: options.ValueScales.layout(),
 	}
 }
 
@@ -145,11 +151,29 @@ func (b *Buffers) check(planned *layouts) error {
 	if err := b.Scores.check(&planned.scores, "scores"); err != nil {
 		return err
 	}
+	if err := b.KeyScales.check(&planned.keyScales, "key_scales"); err != nil {
+		return err
+	}
+	if err := b.ValueScales.check(&planned.valueScales, "value_scales"); err != nil {
+		return err
+	}
 	return nil
 }
 
 func (b *Buffers) run(plan *C.fovea_plan, planned *layouts, workspace *C.uchar, size int) error {
-	result := C.go_fovea_attention_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), workspace, C.size_t(size))
+	result := C.go_fovea_attention_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), workspace, C.size_t(size))
+	runtime.KeepAlive(b)
+	return finish(result)
+}
+
+func (b *Buffers) runSchedule(schedule *C.fovea_schedule, planned *layouts, workspace *C.uchar, size int) error {
+	result := C.go_fovea_schedule_run(schedule, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), workspace, C.size_t(size))
+	runtime.KeepAlive(b)
+	return finish(result)
+}
+
+func (b *Buffers) runTasks(tasks taskRange, schedule *C.fovea_schedule, planned *layouts, workspace *C.uchar, size int) error {
+	result := C.go_fovea_schedule_run_tasks(schedule, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), workspace, C.size_t(size), tasks.phase, tasks.begin, tasks.end, tasks.worker)
 	runtime.KeepAlive(b)
 	return finish(result)
 }

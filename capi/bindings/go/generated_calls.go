@@ -8,6 +8,8 @@ package fovea
 */
 import "C"
 
+import "runtime"
+
 func cSdpa(context *Context, query *Tensor, key *Tensor, value *Tensor, out *Tensor, options *AttentionOptions) error {
 	optionsAll := options
 	if optionsAll == nil {
@@ -18,7 +20,12 @@ func cSdpa(context *Context, query *Tensor, key *Tensor, value *Tensor, out *Ten
 		return err
 	}
 	defer held.end()
-	result := C.go_fovea_sdpa(context.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
+	result := C.go_fovea_sdpa(context.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes())
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -32,7 +39,12 @@ func cSdpaPlanCreate(context *Context, query *Tensor, key *Tensor, value *Tensor
 		return nil, err
 	}
 	defer held.end()
-	result := C.go_fovea_sdpa_plan_create(context.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
+	result := C.go_fovea_sdpa_plan_create(context.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes())
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return (*C.fovea_plan)(result.made), finish(result)
 }
 
@@ -43,6 +55,10 @@ func cMergeStates(context *Context, outs *Tensor, lses *Tensor, out *Tensor, log
 	}
 	defer held.end()
 	result := C.go_fovea_merge_states(context.pointer(), outs.view(), outs.bytes(), lses.view(), lses.bytes(), out.view(), out.bytes(), logSumExp.view(), logSumExp.bytes())
+	runtime.KeepAlive(outs)
+	runtime.KeepAlive(lses)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(logSumExp)
 	return finish(result)
 }
 
@@ -53,6 +69,10 @@ func cMaskedSoftmax(context *Context, x *Tensor, validLens *Tensor, out *Tensor,
 	}
 	defer held.end()
 	result := C.go_fovea_masked_softmax(context.pointer(), x.view(), x.bytes(), validLens.view(), validLens.bytes(), out.view(), out.bytes(), options.raw())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(validLens)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -63,6 +83,8 @@ func cSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
 	}
 	defer held.end()
 	result := C.go_fovea_softmax(context.pointer(), x.view(), x.bytes(), C.int32_t(axis), out.view(), out.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
 	return finish(result)
 }
 
@@ -73,6 +95,8 @@ func cLogSoftmax(context *Context, x *Tensor, axis int32, out *Tensor) error {
 	}
 	defer held.end()
 	result := C.go_fovea_log_softmax(context.pointer(), x.view(), x.bytes(), C.int32_t(axis), out.view(), out.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
 	return finish(result)
 }
 
@@ -83,6 +107,9 @@ func cMatmul(context *Context, a *Tensor, b *Tensor, out *Tensor) error {
 	}
 	defer held.end()
 	result := C.go_fovea_matmul(context.pointer(), a.view(), a.bytes(), b.view(), b.bytes(), out.view(), out.bytes())
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
+	runtime.KeepAlive(out)
 	return finish(result)
 }
 
@@ -97,6 +124,10 @@ func cGemm(context *Context, a *Tensor, b *Tensor, out *Tensor, options *GemmOpt
 	}
 	defer held.end()
 	result := C.go_fovea_gemm(context.pointer(), a.view(), a.bytes(), b.view(), b.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.C.view(), optionsAll.C.bytes())
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -107,6 +138,8 @@ func cMatmulPack(context *Context, b *Tensor, options *MatmulPackOptions) (*C.fo
 	}
 	defer held.end()
 	result := C.go_fovea_matmul_pack(context.pointer(), b.view(), b.bytes(), options.raw())
+	runtime.KeepAlive(b)
+	runtime.KeepAlive(options)
 	return (*C.fovea_packed_matrix)(result.made), finish(result)
 }
 
@@ -117,6 +150,8 @@ func cMatmulPacked(context *Context, a *Tensor, b *PackedMatrix, out *Tensor) er
 	}
 	defer held.end()
 	result := C.go_fovea_matmul_packed(context.pointer(), a.view(), a.bytes(), b.pointer(), out.view(), out.bytes())
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(out)
 	return finish(result)
 }
 
@@ -127,6 +162,8 @@ func cExp(context *Context, x *Tensor, out *Tensor) error {
 	}
 	defer held.end()
 	result := C.go_fovea_exp(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
 	return finish(result)
 }
 
@@ -137,6 +174,34 @@ func cTanh(context *Context, x *Tensor, out *Tensor) error {
 	}
 	defer held.end()
 	result := C.go_fovea_tanh(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
+	return finish(result)
+}
+
+func cQuantize(context *Context, x *Tensor, out *Tensor, scales *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_quantize(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), scales.view(), scales.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(scales)
+	return finish(result)
+}
+
+func cDequantize(context *Context, q *Tensor, scales *Tensor, out *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_dequantize(context.pointer(), q.view(), q.bytes(), scales.view(), scales.bytes(), out.view(), out.bytes())
+	runtime.KeepAlive(q)
+	runtime.KeepAlive(scales)
+	runtime.KeepAlive(out)
 	return finish(result)
 }
 
@@ -154,7 +219,13 @@ func cAttention(context *Context, score *Score, query *Tensor, key *Tensor, valu
 		return err
 	}
 	defer held.end()
-	result := C.go_fovea_attention(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
+	result := C.go_fovea_attention(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes())
+	runtime.KeepAlive(score)
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -172,7 +243,13 @@ func cAttentionPlanCreate(context *Context, score *Score, query *Tensor, key *Te
 		return nil, err
 	}
 	defer held.end()
-	result := C.go_fovea_attention_plan_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
+	result := C.go_fovea_attention_plan_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes())
+	runtime.KeepAlive(score)
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return (*C.fovea_plan)(result.made), finish(result)
 }
 
@@ -187,6 +264,8 @@ func cPreparedKeysCreate(context *Context, score *Score, sizes *PreparedKeysSize
 	}
 	defer held.end()
 	result := C.go_fovea_prepared_keys_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), sizes.raw())
+	runtime.KeepAlive(score)
+	runtime.KeepAlive(sizes)
 	return (*C.fovea_prepared_keys)(result.made), finish(result)
 }
 
@@ -197,6 +276,7 @@ func cPreparedKeysAppend(context *Context, keys *PreparedKeys, key *Tensor) erro
 	}
 	defer held.end()
 	result := C.go_fovea_prepared_keys_append(context.pointer(), keys.pointer(), key.view(), key.bytes())
+	runtime.KeepAlive(key)
 	return finish(result)
 }
 
@@ -220,7 +300,11 @@ func cAttentionPrepared(context *Context, query *Tensor, keys *PreparedKeys, val
 		return err
 	}
 	defer held.end()
-	result := C.go_fovea_attention_prepared(context.pointer(), query.view(), query.bytes(), keys.pointer(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
+	result := C.go_fovea_attention_prepared(context.pointer(), query.view(), query.bytes(), keys.pointer(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes())
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -234,7 +318,11 @@ func cAttentionPreparedPlanCreate(context *Context, query *Tensor, keys *Prepare
 		return nil, err
 	}
 	defer held.end()
-	result := C.go_fovea_attention_prepared_plan_create(context.pointer(), query.view(), query.bytes(), keys.pointer(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
+	result := C.go_fovea_attention_prepared_plan_create(context.pointer(), query.view(), query.bytes(), keys.pointer(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes())
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return (*C.fovea_plan)(result.made), finish(result)
 }
 
@@ -249,6 +337,74 @@ func cKernelRegression(context *Context, queries *Tensor, inputs *Tensor, target
 	}
 	defer held.end()
 	result := C.go_fovea_kernel_regression(context.pointer(), queries.view(), queries.bytes(), inputs.view(), inputs.bytes(), targets.view(), targets.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weights.view(), optionsAll.Weights.bytes())
+	runtime.KeepAlive(queries)
+	runtime.KeepAlive(inputs)
+	runtime.KeepAlive(targets)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
+	return finish(result)
+}
+
+func cScheduleCreate(context *Context, score *Score, query *Tensor, key *Tensor, value *Tensor, out *Tensor, options *AttentionOptions, limits *ScheduleLimits) (*C.fovea_schedule, error) {
+	scoreAll := score
+	if scoreAll == nil {
+		scoreAll = &Score{}
+	}
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &AttentionOptions{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
+	result := C.go_fovea_schedule_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes(), limits.raw())
+	runtime.KeepAlive(score)
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
+	runtime.KeepAlive(limits)
+	return (*C.fovea_schedule)(result.made), finish(result)
+}
+
+func cScheduleSet(schedule *Schedule, step *Step) error {
+	stepAll := step
+	if stepAll == nil {
+		stepAll = &Step{}
+	}
+	held := uses{{schedule.held(), true}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_schedule_set(schedule.pointer(), step.raw(), stepAll.QueryStarts.view(), stepAll.QueryStarts.bytes(), stepAll.KeyStarts.view(), stepAll.KeyStarts.bytes(), stepAll.KeyLens.view(), stepAll.KeyLens.bytes(), stepAll.PageIds.view(), stepAll.PageIds.bytes(), stepAll.PageStarts.view(), stepAll.PageStarts.bytes(), stepAll.Tree.view(), stepAll.Tree.bytes())
+	runtime.KeepAlive(step)
+	return finish(result)
+}
+
+func cScheduleAppend(schedule *Schedule, key *Tensor, value *Tensor, keyPages *Tensor, valuePages *Tensor, options *AppendOptions) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &AppendOptions{}
+	}
+	optionsAllRotaryAll := optionsAll.Rotary
+	if optionsAllRotaryAll == nil {
+		optionsAllRotaryAll = &RotaryOptions{}
+	}
+	held := uses{{schedule.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_schedule_append(schedule.pointer(), key.view(), key.bytes(), value.view(), value.bytes(), keyPages.view(), keyPages.bytes(), valuePages.view(), valuePages.bytes(), options.raw(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes())
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(keyPages)
+	runtime.KeepAlive(valuePages)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -259,6 +415,8 @@ func cPositionalEncoding(context *Context, out *Tensor, options *PositionalEncod
 	}
 	defer held.end()
 	result := C.go_fovea_positional_encoding(context.pointer(), out.view(), out.bytes(), options.raw())
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -269,6 +427,9 @@ func cAddPositionalEncoding(context *Context, x *Tensor, out *Tensor, options *P
 	}
 	defer held.end()
 	result := C.go_fovea_add_positional_encoding(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -283,6 +444,9 @@ func cRotary(context *Context, x *Tensor, out *Tensor, options *RotaryOptions) e
 	}
 	defer held.end()
 	result := C.go_fovea_rotary(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Positions.view(), optionsAll.Positions.bytes(), optionsAll.Frequencies.view(), optionsAll.Frequencies.bytes(), optionsAll.Sections.view(), optionsAll.Sections.bytes(), optionsAll.Cosines.view(), optionsAll.Cosines.bytes(), optionsAll.Sines.view(), optionsAll.Sines.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -292,11 +456,15 @@ func cRotaryFrequencies(frequencies *Tensor, attentionFactor *Tensor, options *R
 		optionsAll = &RotaryFrequenciesOptions{}
 	}
 	result := C.go_fovea_rotary_frequencies(frequencies.view(), frequencies.bytes(), attentionFactor.view(), attentionFactor.bytes(), options.raw(), optionsAll.ShortFactors.view(), optionsAll.ShortFactors.bytes(), optionsAll.LongFactors.view(), optionsAll.LongFactors.bytes())
+	runtime.KeepAlive(frequencies)
+	runtime.KeepAlive(attentionFactor)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
 func cAlibiSlopes(out *Tensor) error {
 	result := C.go_fovea_alibi_slopes(out.view(), out.bytes())
+	runtime.KeepAlive(out)
 	return finish(result)
 }
 
@@ -307,6 +475,8 @@ func cActivation(context *Context, activation int32, x *Tensor, out *Tensor) err
 	}
 	defer held.end()
 	result := C.go_fovea_activation(context.pointer(), C.int32_t(activation), x.view(), x.bytes(), out.view(), out.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
 	return finish(result)
 }
 
@@ -317,6 +487,8 @@ func cLinearPack(context *Context, weight *Tensor, options *LinearPackOptions) (
 	}
 	defer held.end()
 	result := C.go_fovea_linear_pack(context.pointer(), weight.view(), weight.bytes(), options.raw())
+	runtime.KeepAlive(weight)
+	runtime.KeepAlive(options)
 	return (*C.fovea_packed_matrix)(result.made), finish(result)
 }
 
@@ -331,6 +503,9 @@ func cLinear(context *Context, x *Tensor, weight *PackedMatrix, out *Tensor, opt
 	}
 	defer held.end()
 	result := C.go_fovea_linear(context.pointer(), x.view(), x.bytes(), weight.pointer(), out.view(), out.bytes(), options.raw(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -345,6 +520,9 @@ func cLayerNorm(context *Context, x *Tensor, out *Tensor, options *LayerNormOpti
 	}
 	defer held.end()
 	result := C.go_fovea_layer_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.Mean.view(), optionsAll.Mean.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -359,75 +537,10 @@ func cRmsNorm(context *Context, x *Tensor, out *Tensor, options *RmsNormOptions)
 	}
 	defer held.end()
 	result := C.go_fovea_rms_norm(context.pointer(), x.view(), x.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
-}
-
-func cKvCacheCreate(sizes *KvCacheSizes) (*C.fovea_kv_cache, error) {
-	result := C.go_fovea_kv_cache_create(sizes.raw())
-	return (*C.fovea_kv_cache)(result.made), finish(result)
-}
-
-func cKvCacheAppend(context *Context, cache *KvCache, key *Tensor, value *Tensor) error {
-	held := uses{{context.held(), false}, {cache.held(), true}}
-	if err := held.begin(); err != nil {
-		return err
-	}
-	defer held.end()
-	result := C.go_fovea_kv_cache_append(context.pointer(), cache.pointer(), key.view(), key.bytes(), value.view(), value.bytes())
-	return finish(result)
-}
-
-func cKvCacheAttend(context *Context, cache *KvCache, score *Score, query *Tensor, out *Tensor, options *AttentionOptions) error {
-	scoreAll := score
-	if scoreAll == nil {
-		scoreAll = &Score{}
-	}
-	optionsAll := options
-	if optionsAll == nil {
-		optionsAll = &AttentionOptions{}
-	}
-	held := uses{{context.held(), false}, {cache.held(), false}}
-	if err := held.begin(); err != nil {
-		return err
-	}
-	defer held.end()
-	result := C.go_fovea_kv_cache_attend(context.pointer(), cache.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes())
-	return finish(result)
-}
-
-func cKvCacheTruncate(cache *KvCache, length int64) error {
-	held := uses{{cache.held(), true}}
-	if err := held.begin(); err != nil {
-		return err
-	}
-	defer held.end()
-	result := C.go_fovea_kv_cache_truncate(cache.pointer(), C.int64_t(length))
-	return finish(result)
-}
-
-func cKvCacheReorder(context *Context, cache *KvCache, source *Tensor) error {
-	held := uses{{context.held(), false}, {cache.held(), true}}
-	if err := held.begin(); err != nil {
-		return err
-	}
-	defer held.end()
-	result := C.go_fovea_kv_cache_reorder(context.pointer(), cache.pointer(), source.view(), source.bytes())
-	return finish(result)
-}
-
-func cKvCacheSave(cache *KvCache, bytes *C.uchar, size uintptr) error {
-	held := uses{{cache.held(), false}}
-	if err := held.begin(); err != nil {
-		return err
-	}
-	defer held.end()
-	result := C.go_fovea_kv_cache_save(cache.pointer(), bytes, C.size_t(size))
-	return finish(result)
-}
-
-func cKvCacheRestore(bytes *C.uchar, size uintptr, capacity int64) (*C.fovea_kv_cache, error) {
-	result := C.go_fovea_kv_cache_restore(bytes, C.size_t(size), C.int64_t(capacity))
-	return (*C.fovea_kv_cache)(result.made), finish(result)
 }
 
 func cMhaWeightsCreate(context *Context, parameters *MhaParameters) (*C.fovea_mha_weights, error) {
@@ -441,6 +554,7 @@ func cMhaWeightsCreate(context *Context, parameters *MhaParameters) (*C.fovea_mh
 	}
 	defer held.end()
 	result := C.go_fovea_mha_weights_create(context.pointer(), parameters.raw(), parametersAll.QueryWeight.view(), parametersAll.QueryWeight.bytes(), parametersAll.KeyWeight.view(), parametersAll.KeyWeight.bytes(), parametersAll.ValueWeight.view(), parametersAll.ValueWeight.bytes(), parametersAll.InWeight.view(), parametersAll.InWeight.bytes(), parametersAll.OutWeight.view(), parametersAll.OutWeight.bytes(), parametersAll.QueryBias.view(), parametersAll.QueryBias.bytes(), parametersAll.KeyBias.view(), parametersAll.KeyBias.bytes(), parametersAll.ValueBias.view(), parametersAll.ValueBias.bytes(), parametersAll.InBias.view(), parametersAll.InBias.bytes(), parametersAll.OutBias.view(), parametersAll.OutBias.bytes())
+	runtime.KeepAlive(parameters)
 	return (*C.fovea_mha_weights)(result.made), finish(result)
 }
 
@@ -461,12 +575,17 @@ func cMultiHeadAttention(context *Context, weights *MhaWeights, query *Tensor, k
 	if optionsAllRotaryAll == nil {
 		optionsAllRotaryAll = &RotaryOptions{}
 	}
-	held := uses{{context.held(), false}, {weights.held(), false}, {optionsAll.Cache.held(), !optionsAll.KeepCache}}
+	held := uses{{context.held(), false}, {weights.held(), false}, {optionsAll.Schedule.held(), false}}
 	if err := held.begin(); err != nil {
 		return err
 	}
 	defer held.end()
-	result := C.go_fovea_multi_head_attention(context.pointer(), weights.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes(), optionsAll.Cache.pointer())
+	result := C.go_fovea_multi_head_attention(context.pointer(), weights.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.KeyPages.view(), optionsAll.KeyPages.bytes(), optionsAll.ValuePages.view(), optionsAll.ValuePages.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAllAttentionAll.KeyScales.view(), optionsAllAttentionAll.KeyScales.bytes(), optionsAllAttentionAll.ValueScales.view(), optionsAllAttentionAll.ValueScales.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes(), optionsAll.Schedule.pointer())
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }
 
@@ -491,11 +610,17 @@ func cMultiHeadAttentionOnce(context *Context, parameters *MhaParameters, query 
 	if optionsAllRotaryAll == nil {
 		optionsAllRotaryAll = &RotaryOptions{}
 	}
-	held := uses{{context.held(), false}, {optionsAll.Cache.held(), !optionsAll.KeepCache}}
+	held := uses{{context.held(), false}, {optionsAll.Schedule.held(), false}}
 	if err := held.begin(); err != nil {
 		return err
 	}
 	defer held.end()
-	result := C.go_fovea_multi_head_attention_once(context.pointer(), parameters.raw(), parametersAll.QueryWeight.view(), parametersAll.QueryWeight.bytes(), parametersAll.KeyWeight.view(), parametersAll.KeyWeight.bytes(), parametersAll.ValueWeight.view(), parametersAll.ValueWeight.bytes(), parametersAll.InWeight.view(), parametersAll.InWeight.bytes(), parametersAll.OutWeight.view(), parametersAll.OutWeight.bytes(), parametersAll.QueryBias.view(), parametersAll.QueryBias.bytes(), parametersAll.KeyBias.view(), parametersAll.KeyBias.bytes(), parametersAll.ValueBias.view(), parametersAll.ValueBias.bytes(), parametersAll.InBias.view(), parametersAll.InBias.bytes(), parametersAll.OutBias.view(), parametersAll.OutBias.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes(), optionsAll.Cache.pointer())
+	result := C.go_fovea_multi_head_attention_once(context.pointer(), parameters.raw(), parametersAll.QueryWeight.view(), parametersAll.QueryWeight.bytes(), parametersAll.KeyWeight.view(), parametersAll.KeyWeight.bytes(), parametersAll.ValueWeight.view(), parametersAll.ValueWeight.bytes(), parametersAll.InWeight.view(), parametersAll.InWeight.bytes(), parametersAll.OutWeight.view(), parametersAll.OutWeight.bytes(), parametersAll.QueryBias.view(), parametersAll.QueryBias.bytes(), parametersAll.KeyBias.view(), parametersAll.KeyBias.bytes(), parametersAll.ValueBias.view(), parametersAll.ValueBias.bytes(), parametersAll.InBias.view(), parametersAll.InBias.bytes(), parametersAll.OutBias.view(), parametersAll.OutBias.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.KeyPages.view(), optionsAll.KeyPages.bytes(), optionsAll.ValuePages.view(), optionsAll.ValuePages.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAllAttentionAll.KeyScales.view(), optionsAllAttentionAll.KeyScales.bytes(), optionsAllAttentionAll.ValueScales.view(), optionsAllAttentionAll.ValueScales.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes(), optionsAll.Schedule.pointer())
+	runtime.KeepAlive(parameters)
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
 	return finish(result)
 }

@@ -37,10 +37,13 @@ const (
 	UnknownIsa Status = C.FOVEA_UNKNOWN_ISA
 	// a defect in fovea; please report it
 	InternalError Status = C.FOVEA_INTERNAL_ERROR
+	// a pool has too few free pages, or no room for another sequence
+	PoolExhausted Status = C.FOVEA_POOL_EXHAUSTED
 )
 
 // Dtype:
-// Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2.
+// Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize);
+// there is no operation yet that takes U8, F8_E4M3 or F8_E5M2.
 type Dtype int32
 
 const (
@@ -247,6 +250,10 @@ type AttentionOptions struct {
 	ScoresKind ScoresKind
 	// FOVEA_PRECISION_*, of F32 queries, keys and values
 	Precision Precision
+	// F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a key is its number times scale d / group. group: a multiple of 16, or D (any D)
+	KeyScales *Tensor
+	// F16 [B,Hkv,K,Dv/group], likewise for value
+	ValueScales *Tensor
 }
 
 func (o *AttentionOptions) raw() *C.go_fovea_attention_options {
@@ -471,6 +478,122 @@ func (o *KernelRegressionOptions) raw() *C.go_fovea_kernel_regression_options {
 	if o.Sigma != nil {
 		raw.sigma = C.float(*o.Sigma)
 	}
+	return raw
+}
+
+// ScheduleLimits:
+// The most that a step may bring.
+//
+// The zero value is the default. In C: fovea_schedule_limits.
+type ScheduleLimits struct {
+	// 1 to 2^20
+	Sequences int64
+	// positions of one sequence, 1 to 2^30; 0: as many as key has
+	KeyLen int64
+	// of all sequences together, up to 2^30; 0: as many as key has pages. Not for packed keys
+	PageIds int64
+	// threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; 0: as many as fovea_context_threads
+	Workers int64
+}
+
+func (o *ScheduleLimits) raw() *C.go_fovea_schedule_limits {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_schedule_limits)
+	raw.sequences = C.int64_t(o.Sequences)
+	raw.key_len = C.int64_t(o.KeyLen)
+	raw.page_ids = C.int64_t(o.PageIds)
+	raw.workers = C.int64_t(o.Workers)
+	return raw
+}
+
+// Step:
+// The sequences of a step, S of them. Tensors are I32 or I64, any stride.
+//
+// The zero value is the default. In C: fovea_step.
+type Step struct {
+	// [S+1], from 0, never falling: sequence s has the tokens from query_starts[s] to query_starts[s+1] - 1
+	QueryStarts *Tensor
+	// [S+1], likewise, of packed keys; with pages NULL
+	KeyStarts *Tensor
+	// [S]: positions of each sequence in its pages, those of this step's tokens included; with packed keys NULL
+	KeyLens *Tensor
+	// [S,most], a row for each sequence: its pages in the order of positions, each in [0, P), as many of them read as key_lens wants; or, with page_starts, [n]. Of pages before a window's first key any may stand for those that have been given back
+	PageIds *Tensor
+	// [S+1], from 0, never falling: sequence s has the page ids from page_starts[s] to page_starts[s+1] - 1; NULL: page_ids has a row for each
+	PageStarts *Tensor
+	// [T], I64: draft tokens. Bit j of a token's number: it attends the sequence's token j of this step, whose key stands at key_len - (its tokens) + j; of the keys before, all. 0 for every token of a sequence: as without. Of up to 64 tokens each; not with windows, ALiBi or leave-one-out. NULL: none
+	Tree *Tensor
+}
+
+func (o *Step) raw() *C.go_fovea_step {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_step)
+	return raw
+}
+
+// AppendOptions:
+// The zero value is the default. In C: fovea_append_options.
+type AppendOptions struct {
+	// turns keys on the way, as fovea_rotary does: at fovea_schedule_positions (and offset 0), unless positions or cosines of rows are given. NULL: none
+	Rotary *RotaryOptions
+	// output: the scales of I8 key_pages, as the schedule was made with; else NULL
+	KeyScales *Tensor
+	// likewise of value_pages
+	ValueScales *Tensor
+}
+
+func (o *AppendOptions) raw() *C.go_fovea_append_options {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_append_options)
+	return raw
+}
+
+// KvPoolSizes:
+// The zero value is the default. In C: fovea_kv_pool_sizes.
+type KvPoolSizes struct {
+	// 1 to 2^16
+	Layers int64
+	// Hkv, 1 to 2^20
+	KvHeads int64
+	// D, 1 to 1024
+	HeadDim int64
+	// Dv, 1 to 1024; 0: head_dim
+	ValueDim int64
+	// room for so many of all sequences together, 1 to 2^30; rounded up to whole pages
+	Positions int64
+	// positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more
+	PageSize int64
+	// most that are open at once, 1 to 2^20
+	Sequences int64
+	// FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32
+	KeyDtype Dtype
+	// likewise; 0: key_dtype
+	ValueDtype Dtype
+	// features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8
+	ScaleGroup int64
+}
+
+func (o *KvPoolSizes) raw() *C.go_fovea_kv_pool_sizes {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_kv_pool_sizes)
+	raw.layers = C.int64_t(o.Layers)
+	raw.kv_heads = C.int64_t(o.KvHeads)
+	raw.head_dim = C.int64_t(o.HeadDim)
+	raw.value_dim = C.int64_t(o.ValueDim)
+	raw.positions = C.int64_t(o.Positions)
+	raw.page_size = C.int64_t(o.PageSize)
+	raw.sequences = C.int64_t(o.Sequences)
+	raw.key_dtype = C.fovea_dtype(o.KeyDtype)
+	raw.value_dtype = C.fovea_dtype(o.ValueDtype)
+	raw.scale_group = C.int64_t(o.ScaleGroup)
 	return raw
 }
 
@@ -738,37 +861,6 @@ func (o *RmsNormOptions) raw() *C.go_fovea_rms_norm_options {
 	return raw
 }
 
-// KvCacheSizes:
-// The zero value is the default. In C: fovea_kv_cache_sizes.
-type KvCacheSizes struct {
-	// B, 0 to 2^30
-	Batch int64
-	// Hkv, 1 to 2^30
-	KvHeads int64
-	// positions, 0 to 2^30
-	Capacity int64
-	// D, 1 to 1024
-	HeadDim int64
-	// Dv, 1 to 1024; 0: head_dim
-	ValueDim int64
-	// FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32
-	Dtype Dtype
-}
-
-func (o *KvCacheSizes) raw() *C.go_fovea_kv_cache_sizes {
-	if o == nil {
-		return nil
-	}
-	raw := new(C.go_fovea_kv_cache_sizes)
-	raw.batch = C.int64_t(o.Batch)
-	raw.kv_heads = C.int64_t(o.KvHeads)
-	raw.capacity = C.int64_t(o.Capacity)
-	raw.head_dim = C.int64_t(o.HeadDim)
-	raw.value_dim = C.int64_t(o.ValueDim)
-	raw.dtype = C.fovea_dtype(o.Dtype)
-	return raw
-}
-
 // MhaParameters:
 // The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
 // way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
@@ -821,18 +913,24 @@ func (o *MhaParameters) raw() *C.go_fovea_mha_parameters {
 // MhaOptions:
 // The zero value is the default. In C: fovea_mha_options.
 type MhaOptions struct {
-	// attend to what the cache holds and append nothing; key and value inputs are NULL
-	KeepCache bool
+	// attend to what the pages hold and append nothing; key and value inputs are NULL
+	KeepPages bool
 	// FOVEA_PRECISION_*, of what is F32 but the weights, and of attention unless attention.precision says otherwise
 	Precision Precision
 	// scale, masks, weights, ...: as in fovea_attention, for query [B,H,Q,D]. NULL: defaults
 	Attention *AttentionOptions
 	// how heads compare; its parameters serve all heads. NULL: scaled dot
 	Score *Score
-	// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
+	// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i; or at positions[i], which needs as many queries as keys, as cosines of rows do. With a schedule, unless positions or cosines of rows are given, at fovea_schedule_positions, and offset is 0. NULL: none
 	Rotary *RotaryOptions
-	// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
-	Cache *KvCache
+	// rows are the tokens of its present step: query [T,Eq], out [T,Eo]. NULL: none. See below
+	Schedule *Schedule
+	// this layer's pages, of a schedule that was made for pages: projected keys and values are appended to them as fovea_schedule_append does, then attended
+	KeyPages *Tensor
+	ValuePages *Tensor
+	// of pages of I8; else NULL
+	KeyScales *Tensor
+	ValueScales *Tensor
 }
 
 func (o *MhaOptions) raw() *C.go_fovea_mha_options {
@@ -840,8 +938,8 @@ func (o *MhaOptions) raw() *C.go_fovea_mha_options {
 		return nil
 	}
 	raw := new(C.go_fovea_mha_options)
-	if o.KeepCache {
-		raw.flags |= C.FOVEA_MHA_KEEP_CACHE
+	if o.KeepPages {
+		raw.flags |= C.FOVEA_MHA_KEEP_PAGES
 	}
 	raw.precision = C.int32_t(o.Precision)
 	return raw

@@ -6,12 +6,18 @@
 
 /* Copies the message before the goroutine can move to another thread. */
 go_result go_finish(fovea_status status) {
-  go_result result = {status, NULL, NULL};
+  go_result result = {status, NULL, NULL, 0};
   if (status == FOVEA_OK) return result;
   size_t size = fovea_last_error_copy(NULL, 0) + 1;
   result.message = malloc(size);
   if (result.message) fovea_last_error_copy(result.message, size);
   return result;
+}
+
+/* Copies a description that belongs to a handle; rank -1: there is none. */
+static void go_told(fovea_tensor *to, const fovea_tensor *from) {
+  if (from) *to = *from;
+  else to->rank = -1;
 }
 
 static fovea_tensor go_tensor(const go_view *view, unsigned char *data) {
@@ -38,7 +44,7 @@ go_result go_fovea_context_create(int32_t max_threads, int32_t precision, const 
   return result;
 }
 
-go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
+go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
@@ -52,6 +58,8 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
   fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -74,11 +82,13 @@ go_result go_fovea_sdpa(const fovea_context *context, const go_view *query, unsi
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
     made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
   }
   return go_finish(fovea_sdpa(context, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
+go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
@@ -92,6 +102,8 @@ go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view 
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
   fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -114,6 +126,8 @@ go_result go_fovea_sdpa_plan_create(const fovea_context *context, const go_view 
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
     made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
   }
   fovea_plan *made = NULL;
   go_result result = go_finish(fovea_sdpa_plan_create(context, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), &made));
@@ -204,7 +218,21 @@ go_result go_fovea_tanh(const fovea_context *context, const go_view *x, unsigned
   return go_finish(fovea_tanh(context, (x ? &made_x : NULL), (out ? &made_out : NULL)));
 }
 
-go_result go_fovea_attention(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
+go_result go_fovea_quantize(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *out, unsigned char *out_data, const go_view *scales, unsigned char *scales_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_scales = go_tensor(scales, scales_data);
+  return go_finish(fovea_quantize(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (scales ? &made_scales : NULL)));
+}
+
+go_result go_fovea_dequantize(const fovea_context *context, const go_view *q, unsigned char *q_data, const go_view *scales, unsigned char *scales_data, const go_view *out, unsigned char *out_data) {
+  fovea_tensor made_q = go_tensor(q, q_data);
+  fovea_tensor made_scales = go_tensor(scales, scales_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  return go_finish(fovea_dequantize(context, (q ? &made_q : NULL), (scales ? &made_scales : NULL), (out ? &made_out : NULL)));
+}
+
+go_result go_fovea_attention(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data) {
   fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
   fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
   fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
@@ -235,6 +263,8 @@ go_result go_fovea_attention(const fovea_context *context, const go_fovea_score 
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
   fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -257,11 +287,13 @@ go_result go_fovea_attention(const fovea_context *context, const go_fovea_score 
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
     made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
   }
   return go_finish(fovea_attention(context, (score ? &made_score : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_attention_plan_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
+go_result go_fovea_attention_plan_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data) {
   fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
   fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
   fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
@@ -292,6 +324,8 @@ go_result go_fovea_attention_plan_create(const fovea_context *context, const go_
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
   fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -314,6 +348,8 @@ go_result go_fovea_attention_plan_create(const fovea_context *context, const go_
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
     made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
   }
   fovea_plan *made = NULL;
   go_result result = go_finish(fovea_attention_plan_create(context, (score ? &made_score : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), &made));
@@ -363,7 +399,7 @@ go_result go_fovea_prepared_keys_truncate(fovea_prepared_keys *keys, int64_t len
   return go_finish(fovea_prepared_keys_truncate(keys, length));
 }
 
-go_result go_fovea_attention_prepared(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
+go_result go_fovea_attention_prepared(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_value = go_tensor(value, value_data);
   fovea_tensor made_out = go_tensor(out, out_data);
@@ -376,6 +412,8 @@ go_result go_fovea_attention_prepared(const fovea_context *context, const go_vie
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
   fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -398,11 +436,13 @@ go_result go_fovea_attention_prepared(const fovea_context *context, const go_vie
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
     made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
   }
   return go_finish(fovea_attention_prepared(context, (query ? &made_query : NULL), keys, (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
+go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, const go_view *query, unsigned char *query_data, const fovea_prepared_keys *keys, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_value = go_tensor(value, value_data);
   fovea_tensor made_out = go_tensor(out, out_data);
@@ -415,6 +455,8 @@ go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, 
   fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
   fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
   fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
   fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.flags = options->flags;
@@ -437,6 +479,8 @@ go_result go_fovea_attention_prepared_plan_create(const fovea_context *context, 
     made_options.weights = (options_weights ? &made_options_weights : NULL);
     made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
     made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
   }
   fovea_plan *made = NULL;
   go_result result = go_finish(fovea_attention_prepared_plan_create(context, (query ? &made_query : NULL), keys, (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), &made));
@@ -457,6 +501,202 @@ go_result go_fovea_kernel_regression(const fovea_context *context, const go_view
     made_options.weights = (options_weights ? &made_options_weights : NULL);
   }
   return go_finish(fovea_kernel_regression(context, (queries ? &made_queries : NULL), (inputs ? &made_inputs : NULL), (targets ? &made_targets : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
+}
+
+go_result go_fovea_schedule_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_schedule_limits *limits) {
+  fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
+  fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
+  fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
+  fovea_tensor made_score_bias = go_tensor(score_bias, score_bias_data);
+  fovea_tensor made_score_score_vector = go_tensor(score_score_vector, score_score_vector_data);
+  fovea_tensor made_score_sigmas = go_tensor(score_sigmas, score_sigmas_data);
+  fovea_score made_score = {.struct_size = sizeof(made_score)};
+  if (score) {
+    made_score.kind = score->kind;
+    made_score.sigma = score->sigma;
+    made_score.query_weight = (score_query_weight ? &made_score_query_weight : NULL);
+    made_score.key_weight = (score_key_weight ? &made_score_key_weight : NULL);
+    made_score.weight = (score_weight ? &made_score_weight : NULL);
+    made_score.bias = (score_bias ? &made_score_bias : NULL);
+    made_score.score_vector = (score_score_vector ? &made_score_score_vector : NULL);
+    made_score.sigmas = (score_sigmas ? &made_score_sigmas : NULL);
+  }
+  fovea_tensor made_query = go_tensor(query, query_data);
+  fovea_tensor made_key = go_tensor(key, key_data);
+  fovea_tensor made_value = go_tensor(value, value_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_valid_lens = go_tensor(options_valid_lens, options_valid_lens_data);
+  fovea_tensor made_options_mask = go_tensor(options_mask, options_mask_data);
+  fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
+  fovea_tensor made_options_alibi_slopes = go_tensor(options_alibi_slopes, options_alibi_slopes_data);
+  fovea_tensor made_options_sinks = go_tensor(options_sinks, options_sinks_data);
+  fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
+  fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
+  fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
+  fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.empty_rows = options->empty_rows;
+    made_options.scale = options->scale;
+    made_options.softcap = options->softcap;
+    made_options.query_offset = options->query_offset;
+    made_options.window_left = options->window_left;
+    made_options.window_right = options->window_right;
+    made_options.dropout = options->dropout;
+    made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
+    made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
+    made_options.mask = (options_mask ? &made_options_mask : NULL);
+    made_options.bias = (options_bias ? &made_options_bias : NULL);
+    made_options.alibi_slopes = (options_alibi_slopes ? &made_options_alibi_slopes : NULL);
+    made_options.sinks = (options_sinks ? &made_options_sinks : NULL);
+    made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
+    made_options.weights = (options_weights ? &made_options_weights : NULL);
+    made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
+  }
+  fovea_schedule_limits made_limits = {.struct_size = sizeof(made_limits)};
+  if (limits) {
+    made_limits.sequences = limits->sequences;
+    made_limits.key_len = limits->key_len;
+    made_limits.page_ids = limits->page_ids;
+    made_limits.workers = limits->workers;
+  }
+  fovea_schedule *made = NULL;
+  go_result result = go_finish(fovea_schedule_create(context, (score ? &made_score : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), (limits ? &made_limits : NULL), &made));
+  result.made = made;
+  return result;
+}
+
+go_result go_fovea_schedule_set(fovea_schedule *schedule, const go_fovea_step *step, const go_view *step_query_starts, unsigned char *step_query_starts_data, const go_view *step_key_starts, unsigned char *step_key_starts_data, const go_view *step_key_lens, unsigned char *step_key_lens_data, const go_view *step_page_ids, unsigned char *step_page_ids_data, const go_view *step_page_starts, unsigned char *step_page_starts_data, const go_view *step_tree, unsigned char *step_tree_data) {
+  fovea_tensor made_step_query_starts = go_tensor(step_query_starts, step_query_starts_data);
+  fovea_tensor made_step_key_starts = go_tensor(step_key_starts, step_key_starts_data);
+  fovea_tensor made_step_key_lens = go_tensor(step_key_lens, step_key_lens_data);
+  fovea_tensor made_step_page_ids = go_tensor(step_page_ids, step_page_ids_data);
+  fovea_tensor made_step_page_starts = go_tensor(step_page_starts, step_page_starts_data);
+  fovea_tensor made_step_tree = go_tensor(step_tree, step_tree_data);
+  fovea_step made_step = {.struct_size = sizeof(made_step)};
+  if (step) {
+    made_step.query_starts = (step_query_starts ? &made_step_query_starts : NULL);
+    made_step.key_starts = (step_key_starts ? &made_step_key_starts : NULL);
+    made_step.key_lens = (step_key_lens ? &made_step_key_lens : NULL);
+    made_step.page_ids = (step_page_ids ? &made_step_page_ids : NULL);
+    made_step.page_starts = (step_page_starts ? &made_step_page_starts : NULL);
+    made_step.tree = (step_tree ? &made_step_tree : NULL);
+  }
+  return go_finish(fovea_schedule_set(schedule, (step ? &made_step : NULL)));
+}
+
+go_result go_fovea_schedule_append(const fovea_schedule *schedule, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *key_pages, unsigned char *key_pages_data, const go_view *value_pages, unsigned char *value_pages_data, const go_fovea_append_options *options, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data) {
+  fovea_tensor made_key = go_tensor(key, key_data);
+  fovea_tensor made_value = go_tensor(value, value_data);
+  fovea_tensor made_key_pages = go_tensor(key_pages, key_pages_data);
+  fovea_tensor made_value_pages = go_tensor(value_pages, value_pages_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
+  fovea_tensor made_options_rotary_positions = go_tensor(options_rotary_positions, options_rotary_positions_data);
+  fovea_tensor made_options_rotary_frequencies = go_tensor(options_rotary_frequencies, options_rotary_frequencies_data);
+  fovea_tensor made_options_rotary_sections = go_tensor(options_rotary_sections, options_rotary_sections_data);
+  fovea_tensor made_options_rotary_cosines = go_tensor(options_rotary_cosines, options_rotary_cosines_data);
+  fovea_tensor made_options_rotary_sines = go_tensor(options_rotary_sines, options_rotary_sines_data);
+  fovea_rotary_options made_options_rotary = {.struct_size = sizeof(made_options_rotary)};
+  if (options_rotary) {
+    made_options_rotary.flags = options_rotary->flags;
+    made_options_rotary.base = options_rotary->base;
+    made_options_rotary.position_scale = options_rotary->position_scale;
+    made_options_rotary.rotary_dim = options_rotary->rotary_dim;
+    made_options_rotary.offset = options_rotary->offset;
+    made_options_rotary.attention_factor = options_rotary->attention_factor;
+    made_options_rotary.positions = (options_rotary_positions ? &made_options_rotary_positions : NULL);
+    made_options_rotary.frequencies = (options_rotary_frequencies ? &made_options_rotary_frequencies : NULL);
+    made_options_rotary.sections = (options_rotary_sections ? &made_options_rotary_sections : NULL);
+    made_options_rotary.cosines = (options_rotary_cosines ? &made_options_rotary_cosines : NULL);
+    made_options_rotary.sines = (options_rotary_sines ? &made_options_rotary_sines : NULL);
+  }
+  fovea_append_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
+    made_options.rotary = (options_rotary ? &made_options_rotary : NULL);
+  }
+  return go_finish(fovea_schedule_append(schedule, (key ? &made_key : NULL), (value ? &made_value : NULL), (key_pages ? &made_key_pages : NULL), (value_pages ? &made_value_pages : NULL), (options ? &made_options : NULL)));
+}
+
+go_result go_fovea_kv_pool_create(const go_fovea_kv_pool_sizes *sizes) {
+  fovea_kv_pool_sizes made_sizes = {.struct_size = sizeof(made_sizes)};
+  if (sizes) {
+    made_sizes.layers = sizes->layers;
+    made_sizes.kv_heads = sizes->kv_heads;
+    made_sizes.head_dim = sizes->head_dim;
+    made_sizes.value_dim = sizes->value_dim;
+    made_sizes.positions = sizes->positions;
+    made_sizes.page_size = sizes->page_size;
+    made_sizes.sequences = sizes->sequences;
+    made_sizes.key_dtype = sizes->key_dtype;
+    made_sizes.value_dtype = sizes->value_dtype;
+    made_sizes.scale_group = sizes->scale_group;
+  }
+  fovea_kv_pool *made = NULL;
+  go_result result = go_finish(fovea_kv_pool_create((sizes ? &made_sizes : NULL), &made));
+  result.made = made;
+  return result;
+}
+
+go_result go_fovea_kv_pool_open(fovea_kv_pool *pool) {
+  int64_t made_sequence = 0;
+  go_result result = go_finish(fovea_kv_pool_open(pool, &made_sequence));
+  result.number = made_sequence;
+  return result;
+}
+
+go_result go_fovea_kv_pool_fork(fovea_kv_pool *pool, int64_t sequence, int64_t length) {
+  int64_t made_forked = 0;
+  go_result result = go_finish(fovea_kv_pool_fork(pool, sequence, length, &made_forked));
+  result.number = made_forked;
+  return result;
+}
+
+go_result go_fovea_kv_pool_truncate(fovea_kv_pool *pool, int64_t sequence, int64_t length) {
+  return go_finish(fovea_kv_pool_truncate(pool, sequence, length));
+}
+
+go_result go_fovea_kv_pool_drop(fovea_kv_pool *pool, int64_t sequence, int64_t first) {
+  return go_finish(fovea_kv_pool_drop(pool, sequence, first));
+}
+
+go_result go_fovea_kv_pool_close(fovea_kv_pool *pool, int64_t sequence) {
+  return go_finish(fovea_kv_pool_close(pool, sequence));
+}
+
+go_result go_fovea_kv_pool_step(const fovea_context *context, fovea_kv_pool *pool, const go_view *sequences, unsigned char *sequences_data, const go_view *tokens, unsigned char *tokens_data, fovea_tensor *step) {
+  fovea_tensor made_sequences = go_tensor(sequences, sequences_data);
+  fovea_tensor made_tokens = go_tensor(tokens, tokens_data);
+  fovea_step made_step = {.struct_size = sizeof(made_step)};
+  go_result result = go_finish(fovea_kv_pool_step(context, pool, (sequences ? &made_sequences : NULL), (tokens ? &made_tokens : NULL), &made_step));
+  go_told(step + 0, made_step.query_starts);
+  go_told(step + 1, made_step.key_starts);
+  go_told(step + 2, made_step.key_lens);
+  go_told(step + 3, made_step.page_ids);
+  go_told(step + 4, made_step.page_starts);
+  go_told(step + 5, made_step.tree);
+  return result;
+}
+
+go_result go_fovea_kv_pool_save(const fovea_kv_pool *pool, int64_t sequence, unsigned char *bytes, size_t size) {
+  return go_finish(fovea_kv_pool_save(pool, sequence, bytes, size));
+}
+
+go_result go_fovea_kv_pool_restore(fovea_kv_pool *pool, unsigned char *bytes, size_t size) {
+  int64_t made_sequence = 0;
+  go_result result = go_finish(fovea_kv_pool_restore(pool, bytes, size, &made_sequence));
+  result.number = made_sequence;
+  return result;
 }
 
 go_result go_fovea_positional_encoding(const fovea_context *context, const go_view *out, unsigned char *out_data, const go_fovea_positional_encoding_options *options) {
@@ -617,103 +857,6 @@ go_result go_fovea_rms_norm(const fovea_context *context, const go_view *x, unsi
   return go_finish(fovea_rms_norm(context, (x ? &made_x : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_kv_cache_create(const go_fovea_kv_cache_sizes *sizes) {
-  fovea_kv_cache_sizes made_sizes = {.struct_size = sizeof(made_sizes)};
-  if (sizes) {
-    made_sizes.batch = sizes->batch;
-    made_sizes.kv_heads = sizes->kv_heads;
-    made_sizes.capacity = sizes->capacity;
-    made_sizes.head_dim = sizes->head_dim;
-    made_sizes.value_dim = sizes->value_dim;
-    made_sizes.dtype = sizes->dtype;
-  }
-  fovea_kv_cache *made = NULL;
-  go_result result = go_finish(fovea_kv_cache_create((sizes ? &made_sizes : NULL), &made));
-  result.made = made;
-  return result;
-}
-
-go_result go_fovea_kv_cache_append(const fovea_context *context, fovea_kv_cache *cache, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data) {
-  fovea_tensor made_key = go_tensor(key, key_data);
-  fovea_tensor made_value = go_tensor(value, value_data);
-  return go_finish(fovea_kv_cache_append(context, cache, (key ? &made_key : NULL), (value ? &made_value : NULL)));
-}
-
-go_result go_fovea_kv_cache_attend(const fovea_context *context, const fovea_kv_cache *cache, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data) {
-  fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
-  fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
-  fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
-  fovea_tensor made_score_bias = go_tensor(score_bias, score_bias_data);
-  fovea_tensor made_score_score_vector = go_tensor(score_score_vector, score_score_vector_data);
-  fovea_tensor made_score_sigmas = go_tensor(score_sigmas, score_sigmas_data);
-  fovea_score made_score = {.struct_size = sizeof(made_score)};
-  if (score) {
-    made_score.kind = score->kind;
-    made_score.sigma = score->sigma;
-    made_score.query_weight = (score_query_weight ? &made_score_query_weight : NULL);
-    made_score.key_weight = (score_key_weight ? &made_score_key_weight : NULL);
-    made_score.weight = (score_weight ? &made_score_weight : NULL);
-    made_score.bias = (score_bias ? &made_score_bias : NULL);
-    made_score.score_vector = (score_score_vector ? &made_score_score_vector : NULL);
-    made_score.sigmas = (score_sigmas ? &made_score_sigmas : NULL);
-  }
-  fovea_tensor made_query = go_tensor(query, query_data);
-  fovea_tensor made_out = go_tensor(out, out_data);
-  fovea_tensor made_options_valid_lens = go_tensor(options_valid_lens, options_valid_lens_data);
-  fovea_tensor made_options_mask = go_tensor(options_mask, options_mask_data);
-  fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
-  fovea_tensor made_options_alibi_slopes = go_tensor(options_alibi_slopes, options_alibi_slopes_data);
-  fovea_tensor made_options_sinks = go_tensor(options_sinks, options_sinks_data);
-  fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
-  fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
-  fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
-  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
-  fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
-  if (options) {
-    made_options.flags = options->flags;
-    made_options.empty_rows = options->empty_rows;
-    made_options.scale = options->scale;
-    made_options.softcap = options->softcap;
-    made_options.query_offset = options->query_offset;
-    made_options.window_left = options->window_left;
-    made_options.window_right = options->window_right;
-    made_options.dropout = options->dropout;
-    made_options.dropout_seed = options->dropout_seed;
-    made_options.scores_kind = options->scores_kind;
-    made_options.precision = options->precision;
-    made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
-    made_options.mask = (options_mask ? &made_options_mask : NULL);
-    made_options.bias = (options_bias ? &made_options_bias : NULL);
-    made_options.alibi_slopes = (options_alibi_slopes ? &made_options_alibi_slopes : NULL);
-    made_options.sinks = (options_sinks ? &made_options_sinks : NULL);
-    made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
-    made_options.weights = (options_weights ? &made_options_weights : NULL);
-    made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
-    made_options.scores = (options_scores ? &made_options_scores : NULL);
-  }
-  return go_finish(fovea_kv_cache_attend(context, cache, (score ? &made_score : NULL), (query ? &made_query : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
-}
-
-go_result go_fovea_kv_cache_truncate(fovea_kv_cache *cache, int64_t length) {
-  return go_finish(fovea_kv_cache_truncate(cache, length));
-}
-
-go_result go_fovea_kv_cache_reorder(const fovea_context *context, fovea_kv_cache *cache, const go_view *source, unsigned char *source_data) {
-  fovea_tensor made_source = go_tensor(source, source_data);
-  return go_finish(fovea_kv_cache_reorder(context, cache, (source ? &made_source : NULL)));
-}
-
-go_result go_fovea_kv_cache_save(const fovea_kv_cache *cache, unsigned char *bytes, size_t size) {
-  return go_finish(fovea_kv_cache_save(cache, bytes, size));
-}
-
-go_result go_fovea_kv_cache_restore(unsigned char *bytes, size_t size, int64_t capacity) {
-  fovea_kv_cache *made = NULL;
-  go_result result = go_finish(fovea_kv_cache_restore(bytes, size, capacity, &made));
-  result.made = made;
-  return result;
-}
-
 go_result go_fovea_mha_weights_create(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data) {
   fovea_tensor made_parameters_query_weight = go_tensor(parameters_query_weight, parameters_query_weight_data);
   fovea_tensor made_parameters_key_weight = go_tensor(parameters_key_weight, parameters_key_weight_data);
@@ -748,11 +891,15 @@ go_result go_fovea_mha_weights_create(const fovea_context *context, const go_fov
   return result;
 }
 
-go_result go_fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_kv_cache *options_cache) {
+go_result go_fovea_multi_head_attention(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_view *options_key_pages, unsigned char *options_key_pages_data, const go_view *options_value_pages, unsigned char *options_value_pages_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_view *options_attention_key_scales, unsigned char *options_attention_key_scales_data, const go_view *options_attention_value_scales, unsigned char *options_attention_value_scales_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_schedule *options_schedule) {
   fovea_tensor made_query = go_tensor(query, query_data);
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
   fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_key_pages = go_tensor(options_key_pages, options_key_pages_data);
+  fovea_tensor made_options_value_pages = go_tensor(options_value_pages, options_value_pages_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
   fovea_tensor made_options_attention_valid_lens = go_tensor(options_attention_valid_lens, options_attention_valid_lens_data);
   fovea_tensor made_options_attention_mask = go_tensor(options_attention_mask, options_attention_mask_data);
   fovea_tensor made_options_attention_bias = go_tensor(options_attention_bias, options_attention_bias_data);
@@ -762,6 +909,8 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
   fovea_tensor made_options_attention_weights = go_tensor(options_attention_weights, options_attention_weights_data);
   fovea_tensor made_options_attention_query_offsets = go_tensor(options_attention_query_offsets, options_attention_query_offsets_data);
   fovea_tensor made_options_attention_scores = go_tensor(options_attention_scores, options_attention_scores_data);
+  fovea_tensor made_options_attention_key_scales = go_tensor(options_attention_key_scales, options_attention_key_scales_data);
+  fovea_tensor made_options_attention_value_scales = go_tensor(options_attention_value_scales, options_attention_value_scales_data);
   fovea_attention_options made_options_attention = {.struct_size = sizeof(made_options_attention)};
   if (options_attention) {
     made_options_attention.flags = options_attention->flags;
@@ -784,6 +933,8 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
     made_options_attention.weights = (options_attention_weights ? &made_options_attention_weights : NULL);
     made_options_attention.query_offsets = (options_attention_query_offsets ? &made_options_attention_query_offsets : NULL);
     made_options_attention.scores = (options_attention_scores ? &made_options_attention_scores : NULL);
+    made_options_attention.key_scales = (options_attention_key_scales ? &made_options_attention_key_scales : NULL);
+    made_options_attention.value_scales = (options_attention_value_scales ? &made_options_attention_value_scales : NULL);
   }
   fovea_tensor made_options_score_query_weight = go_tensor(options_score_query_weight, options_score_query_weight_data);
   fovea_tensor made_options_score_key_weight = go_tensor(options_score_key_weight, options_score_key_weight_data);
@@ -825,15 +976,19 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
   if (options) {
     made_options.flags = options->flags;
     made_options.precision = options->precision;
+    made_options.key_pages = (options_key_pages ? &made_options_key_pages : NULL);
+    made_options.value_pages = (options_value_pages ? &made_options_value_pages : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
     made_options.attention = (options_attention ? &made_options_attention : NULL);
     made_options.score = (options_score ? &made_options_score : NULL);
     made_options.rotary = (options_rotary ? &made_options_rotary : NULL);
-    made_options.cache = options_cache;
+    made_options.schedule = options_schedule;
   }
   return go_finish(fovea_multi_head_attention(context, weights, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_kv_cache *options_cache) {
+go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_view *options_key_pages, unsigned char *options_key_pages_data, const go_view *options_value_pages, unsigned char *options_value_pages_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_view *options_attention_key_scales, unsigned char *options_attention_key_scales_data, const go_view *options_attention_value_scales, unsigned char *options_attention_value_scales_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_schedule *options_schedule) {
   fovea_tensor made_parameters_query_weight = go_tensor(parameters_query_weight, parameters_query_weight_data);
   fovea_tensor made_parameters_key_weight = go_tensor(parameters_key_weight, parameters_key_weight_data);
   fovea_tensor made_parameters_value_weight = go_tensor(parameters_value_weight, parameters_value_weight_data);
@@ -865,6 +1020,10 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
   fovea_tensor made_key = go_tensor(key, key_data);
   fovea_tensor made_value = go_tensor(value, value_data);
   fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_key_pages = go_tensor(options_key_pages, options_key_pages_data);
+  fovea_tensor made_options_value_pages = go_tensor(options_value_pages, options_value_pages_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
   fovea_tensor made_options_attention_valid_lens = go_tensor(options_attention_valid_lens, options_attention_valid_lens_data);
   fovea_tensor made_options_attention_mask = go_tensor(options_attention_mask, options_attention_mask_data);
   fovea_tensor made_options_attention_bias = go_tensor(options_attention_bias, options_attention_bias_data);
@@ -874,6 +1033,8 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
   fovea_tensor made_options_attention_weights = go_tensor(options_attention_weights, options_attention_weights_data);
   fovea_tensor made_options_attention_query_offsets = go_tensor(options_attention_query_offsets, options_attention_query_offsets_data);
   fovea_tensor made_options_attention_scores = go_tensor(options_attention_scores, options_attention_scores_data);
+  fovea_tensor made_options_attention_key_scales = go_tensor(options_attention_key_scales, options_attention_key_scales_data);
+  fovea_tensor made_options_attention_value_scales = go_tensor(options_attention_value_scales, options_attention_value_scales_data);
   fovea_attention_options made_options_attention = {.struct_size = sizeof(made_options_attention)};
   if (options_attention) {
     made_options_attention.flags = options_attention->flags;
@@ -896,6 +1057,8 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
     made_options_attention.weights = (options_attention_weights ? &made_options_attention_weights : NULL);
     made_options_attention.query_offsets = (options_attention_query_offsets ? &made_options_attention_query_offsets : NULL);
     made_options_attention.scores = (options_attention_scores ? &made_options_attention_scores : NULL);
+    made_options_attention.key_scales = (options_attention_key_scales ? &made_options_attention_key_scales : NULL);
+    made_options_attention.value_scales = (options_attention_value_scales ? &made_options_attention_value_scales : NULL);
   }
   fovea_tensor made_options_score_query_weight = go_tensor(options_score_query_weight, options_score_query_weight_data);
   fovea_tensor made_options_score_key_weight = go_tensor(options_score_key_weight, options_score_key_weight_data);
@@ -937,15 +1100,19 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
   if (options) {
     made_options.flags = options->flags;
     made_options.precision = options->precision;
+    made_options.key_pages = (options_key_pages ? &made_options_key_pages : NULL);
+    made_options.value_pages = (options_value_pages ? &made_options_value_pages : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
     made_options.attention = (options_attention ? &made_options_attention : NULL);
     made_options.score = (options_score ? &made_options_score : NULL);
     made_options.rotary = (options_rotary ? &made_options_rotary : NULL);
-    made_options.cache = options_cache;
+    made_options.schedule = options_schedule;
   }
   return go_finish(fovea_multi_head_attention_once(context, (parameters ? &made_parameters : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *workspace, size_t size) {
+go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *workspace, size_t size) {
   fovea_attention_buffers buffers = {.struct_size = sizeof(buffers)};
   buffers.query = (void *)query;
   buffers.key = (void *)key;
@@ -966,5 +1133,59 @@ go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, u
   buffers.sigmas = (void *)sigmas;
   buffers.query_offsets = (void *)query_offsets;
   buffers.scores = (void *)scores;
+  buffers.key_scales = (void *)key_scales;
+  buffers.value_scales = (void *)value_scales;
   return go_finish(fovea_attention_run(plan, &buffers, workspace, size));
+}
+
+go_result go_fovea_schedule_run(const fovea_schedule *schedule, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *workspace, size_t size) {
+  fovea_attention_buffers buffers = {.struct_size = sizeof(buffers)};
+  buffers.query = (void *)query;
+  buffers.key = (void *)key;
+  buffers.value = (void *)value;
+  buffers.out = (void *)out;
+  buffers.valid_lens = (void *)valid_lens;
+  buffers.mask = (void *)mask;
+  buffers.bias = (void *)bias;
+  buffers.alibi_slopes = (void *)alibi_slopes;
+  buffers.sinks = (void *)sinks;
+  buffers.log_sum_exp = (void *)log_sum_exp;
+  buffers.weights = (void *)weights;
+  buffers.query_weight = (void *)query_weight;
+  buffers.key_weight = (void *)key_weight;
+  buffers.weight = (void *)weight;
+  buffers.score_bias = (void *)score_bias;
+  buffers.score_vector = (void *)score_vector;
+  buffers.sigmas = (void *)sigmas;
+  buffers.query_offsets = (void *)query_offsets;
+  buffers.scores = (void *)scores;
+  buffers.key_scales = (void *)key_scales;
+  buffers.value_scales = (void *)value_scales;
+  return go_finish(fovea_schedule_run(schedule, &buffers, workspace, size));
+}
+
+go_result go_fovea_schedule_run_tasks(const fovea_schedule *schedule, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *workspace, size_t size, int64_t phase, int64_t begin, int64_t end, int64_t worker) {
+  fovea_attention_buffers buffers = {.struct_size = sizeof(buffers)};
+  buffers.query = (void *)query;
+  buffers.key = (void *)key;
+  buffers.value = (void *)value;
+  buffers.out = (void *)out;
+  buffers.valid_lens = (void *)valid_lens;
+  buffers.mask = (void *)mask;
+  buffers.bias = (void *)bias;
+  buffers.alibi_slopes = (void *)alibi_slopes;
+  buffers.sinks = (void *)sinks;
+  buffers.log_sum_exp = (void *)log_sum_exp;
+  buffers.weights = (void *)weights;
+  buffers.query_weight = (void *)query_weight;
+  buffers.key_weight = (void *)key_weight;
+  buffers.weight = (void *)weight;
+  buffers.score_bias = (void *)score_bias;
+  buffers.score_vector = (void *)score_vector;
+  buffers.sigmas = (void *)sigmas;
+  buffers.query_offsets = (void *)query_offsets;
+  buffers.scores = (void *)scores;
+  buffers.key_scales = (void *)key_scales;
+  buffers.value_scales = (void *)value_scales;
+  return go_finish(fovea_schedule_run_tasks(schedule, &buffers, workspace, size, phase, begin, end, worker));
 }

@@ -43,6 +43,16 @@ func Gemm(context *Context, a, b, out *Tensor, options *GemmOptions) error {
 	return cGemm(context, a, b, out, options)
 }
 
+// Quantize makes rows 8-bit numbers with a scale of 16 bits for each group of features, as many as scales has in a row.
+func Quantize(context *Context, x, out, scales *Tensor) error {
+	return cQuantize(context, x, out, scales)
+}
+
+// Dequantize gives what Quantize made as numbers: out = q scale.
+func Dequantize(context *Context, q, scales, out *Tensor) error {
+	return cDequantize(context, q, scales, out)
+}
+
 // Exp is out = e^x, element by element. In place if x is out.
 func Exp(context *Context, x, out *Tensor) error { return cExp(context, x, out) }
 

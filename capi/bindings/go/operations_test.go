@@ -58,14 +58,18 @@ func TestEveryOtherOperationDoesWhatItsNameSays(t *testing.T) {
 	near(t, out, []float32{11, 14}, 0)
 	unit := view([]float32{1, 0, 0, 1}, 2, 2)
 	parameters := &fovea.MhaParameters{Heads: 1, QueryWeight: unit, KeyWeight: unit, ValueWeight: unit}
-	cache := fovea.Must(fovea.NewKvCache(fovea.KvCacheSizes{Batch: 1, KvHeads: 1, Capacity: 3, HeadDim: 2}))
-	options := &fovea.MhaOptions{Cache: cache, Rotary: &fovea.RotaryOptions{}}
+	options := &fovea.MhaOptions{Rotary: &fovea.RotaryOptions{}}
 	ok(t, fovea.MultiHeadAttentionOnce(nil, parameters, view([]float32{7, 9}, 1, 2), nil, nil, view(out, 1, 2), options))
 	near(t, out, []float32{7, 9}, 1e-5)
 	weights := fovea.Must(fovea.NewMhaWeights(nil, parameters))
-	if cache.Len() != 1 || weights.Size() == 0 {
-		t.Fatal("the cache was not appended to")
+	if weights.Size() == 0 {
+		t.Fatal("weights of no bytes")
 	}
+	rows, small, scales := ramp(32), make([]int8, 32), make([]fovea.Float16, 2)
+	ok(t, fovea.Quantize(nil, view(rows, 1, 32), view(small, 1, 32), view(scales, 1, 2)))
+	back := make([]float32, 32)
+	ok(t, fovea.Dequantize(nil, view(small, 1, 32), view(scales, 1, 2), view(back, 1, 32)))
+	near(t, back, rows, 0.51/127)
 	plan := fovea.Must(fovea.PlanAttention(nil, &fovea.Score{Kind: fovea.ScoreBilinear, Weight: unit}, unit, unit, unit,
 		view(make([]float32, 4), 2, 2), nil))
 	once, planned, data := make([]float32, 4), make([]float32, 4), []float32{1, 0, 0, 1}

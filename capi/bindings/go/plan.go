@@ -19,10 +19,27 @@ type Plan struct {
 	keys    *handle
 }
 
-// Workspace is a run's scratch memory.
+// Workspace is a run's scratch memory. One of no bytes is for a Schedule, which makes it larger where a step needs that.
 type Workspace struct {
 	memory []byte
 	inUse  atomic.Bool
+}
+
+// begin is for one run at a time.
+func (w *Workspace) begin() error {
+	if !w.inUse.CompareAndSwap(false, true) {
+		return refuse(BadValue, "the workspace is in use by another run")
+	}
+	return nil
+}
+
+func (w *Workspace) end() { w.inUse.Store(false) }
+
+func (w *Workspace) pointer() *C.uchar {
+	if len(w.memory) == 0 {
+		return nil
+	}
+	return (*C.uchar)(unsafe.Pointer(&w.memory[0]))
 }
 
 // What create makes keeps using the context and the keys: they are held from before it is there.
@@ -103,15 +120,11 @@ func (p *Plan) Run(buffers *Buffers, workspace *Workspace) error {
 	if workspace == nil {
 		workspace = &Workspace{}
 	}
-	if !workspace.inUse.CompareAndSwap(false, true) {
-		return refuse(BadValue, "the workspace is in use by another run")
+	if err := workspace.begin(); err != nil {
+		return err
 	}
-	defer workspace.inUse.Store(false)
-	var memory *C.uchar
-	if len(workspace.memory) > 0 {
-		memory = (*C.uchar)(unsafe.Pointer(&workspace.memory[0]))
-	}
-	return buffers.run(p.pointer(), &p.planned, memory, len(workspace.memory))
+	defer workspace.end()
+	return buffers.run(p.pointer(), &p.planned, workspace.pointer(), len(workspace.memory))
 }
 
 // Describe tells instruction set, path, tiles, tasks, threads and bytes in a line; "" once the plan was closed.

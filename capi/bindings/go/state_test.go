@@ -112,42 +112,6 @@ func ramp(count int) []float32 {
 	return numbers
 }
 
-func TestADecoderOverACacheGivesTheBitsOfOneCausalCall(t *testing.T) {
-	const l, d = 9, 8
-	q, k, v := ramp(l*d), ramp(l*d + 3)[3:], ramp(l*d + 5)[5:]
-	all, stepped := make([]float32, l*d), make([]float32, l*d)
-	options := &fovea.AttentionOptions{Causal: true, QueryInvariant: true}
-	ok(t, fovea.Sdpa(nil, view(q, l, d), view(k, l, d), view(v, l, d), view(all, l, d), options))
-	cache := fovea.Must(fovea.NewKvCache(fovea.KvCacheSizes{Batch: 1, KvHeads: 1, Capacity: l, HeadDim: d}))
-	defer cache.Close()
-	for step := 0; step < l; step++ {
-		row := func(x []float32) *fovea.Tensor { return view(x[step*d:(step+1)*d], 1, d) }
-		ok(t, cache.Append(nil, row(k), row(v)))
-		ok(t, cache.Attend(nil, nil, row(q), row(stepped), options))
-	}
-	near(t, stepped, all, 0)
-	refused(t, cache.Append(nil, view(k, l, d), view(v, l, d)), fovea.BadShape)
-	saved := fovea.Must(cache.Save())
-	ok(t, cache.Truncate(4))
-	restored := fovea.Must(fovea.RestoreKvCache(saved, 0))
-	if cache.Len() != 4 || restored.Len() != l || restored.Size() == 0 {
-		t.Fatal("truncating or restoring went wrong")
-	}
-	_, err := fovea.RestoreKvCache(saved[:20], 0)
-	refused(t, err, fovea.BadValue)
-	restored.Close()
-	refused(t, restored.Append(nil, view(k, l, d), view(v, l, d)), fovea.BadValue, "the cache was closed")
-}
-
-func TestReorderingCopiesSequences(t *testing.T) {
-	cache := fovea.Must(fovea.NewKvCache(fovea.KvCacheSizes{Batch: 2, KvHeads: 1, Capacity: 1, HeadDim: 1}))
-	key, out := view([]float32{1, 1}, 2, 1, 1), make([]float32, 2)
-	ok(t, cache.Append(nil, key, view([]float32{5, 7}, 2, 1, 1)))
-	ok(t, cache.Reorder(nil, view([]int32{1, 1})))
-	ok(t, cache.Attend(nil, nil, key, view(out, 2, 1, 1), nil))
-	near(t, out, []float32{7, 7}, 0)
-}
-
 func TestPlansRunOnOtherDataAndRefuseWhatDoesNotFit(t *testing.T) {
 	q, k := fovea.Must(fovea.ShapeOnly[float32](4, 2)), fovea.Must(fovea.ShapeOnly[float32](6, 2))
 	lens := fovea.Must(fovea.ShapeOnly[int32](1))

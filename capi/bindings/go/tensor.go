@@ -11,16 +11,17 @@ import (
 	"unsafe"
 )
 
-// Element is what tensors are made of: float32, Float16 and BFloat16, integers for lengths and positions, bool or bytes for
-// masks. Which of them an argument takes is the operation's to say.
+// Element is what tensors are made of: float32, Float16 and BFloat16, int8 for what is quantized, integers for lengths and
+// positions, bool or bytes for masks. Which of them an argument takes is the operation's to say.
 type Element interface {
-	float32 | Float16 | BFloat16 | int32 | int64 | bool | uint8
+	float32 | Float16 | BFloat16 | int8 | int32 | int64 | bool | uint8
 }
 
-// Tensor is a view of a slice: its data, shape and strides in elements.
+// Tensor is a view of a slice, or of a pool's pages: its data, shape and strides in elements.
 type Tensor struct {
 	desc C.go_view
 	data unsafe.Pointer
+	pool *handle // which it keeps, if it is of one's pages
 }
 
 func dtypeOf[T Element]() C.int32_t {
@@ -31,12 +32,28 @@ func dtypeOf[T Element]() C.int32_t {
 		return C.FOVEA_F16
 	case BFloat16:
 		return C.FOVEA_BF16
+	case int8:
+		return C.FOVEA_I8
 	case int32:
 		return C.FOVEA_I32
 	case int64:
 		return C.FOVEA_I64
 	default:
 		return C.FOVEA_BOOL
+	}
+}
+
+// Bytes of an element.
+func sizeOf(dtype C.int32_t) int {
+	switch dtype {
+	case C.FOVEA_I64:
+		return 8
+	case C.FOVEA_F32, C.FOVEA_I32:
+		return 4
+	case C.FOVEA_F16, C.FOVEA_BF16:
+		return 2
+	default:
+		return 1
 	}
 }
 
@@ -129,7 +146,7 @@ func New[T Element](data []T, shape ...int) (*Tensor, error) {
 	if elements != len(data) {
 		return nil, refuse(BadShape, "shape %v has %d elements, the slice %d", shape, elements, len(data))
 	}
-	return &Tensor{desc, pointer(data, 0)}, nil
+	return &Tensor{desc: desc, data: pointer(data, 0)}, nil
 }
 
 // Must is for shapes that are known to fit: it panics if there is an error.
@@ -151,14 +168,14 @@ func Strided[T Element](data []T, offset int, shape, strides []int) (*Tensor, er
 		return nil, err
 	}
 	if isEmpty(&desc) {
-		return &Tensor{desc, pointer(data, 0)}, nil
+		return &Tensor{desc: desc, data: pointer(data, 0)}, nil
 	}
 	lowest, highest, ok := reach(&desc)
 	if !ok || offset < 0 || offset >= len(data) || offset+lowest < 0 || highest >= len(data)-offset {
 		return nil, refuse(BadShape, "shape %v with strides %v from element %d on does not lie within a slice of %d", shape,
 			strides, offset, len(data))
 	}
-	return &Tensor{desc, pointer(data, offset)}, nil
+	return &Tensor{desc: desc, data: pointer(data, offset)}, nil
 }
 
 // ShapeOnly makes a row-major tensor without data, for plans.
@@ -167,7 +184,7 @@ func ShapeOnly[T Element](shape ...int) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tensor{desc, nil}, nil
+	return &Tensor{desc: desc}, nil
 }
 
 // Something to point to where a slice has no memory: NULL would be an error.
@@ -215,11 +232,30 @@ type Data struct {
 	len     int
 	dtype   C.int32_t
 	size    int
+	tensor  *Tensor // whose memory it is, where it was made of one
 }
 
 // Slice makes Data of a slice.
 func Slice[T Element](data []T) Data {
-	return Data{pointer(data, 0), len(data), dtypeOf[T](), int(unsafe.Sizeof(*new(T)))}
+	return Data{pointer(data, 0), len(data), dtypeOf[T](), int(unsafe.Sizeof(*new(T))), nil}
+}
+
+// DataOf makes Data of all that a tensor reaches: of a pool's pages, say.
+func DataOf(tensor *Tensor) Data {
+	if tensor == nil || tensor.data == nil {
+		return Data{}
+	}
+	size, reached := sizeOf(tensor.desc.dtype), tensor.layout()
+	return Data{unsafe.Add(tensor.data, -reached.first*size), reached.len, reached.dtype, size, tensor}
+}
+
+// Shape gives the sizes of the axes.
+func (t *Tensor) Shape() []int {
+	shape := make([]int, t.desc.rank)
+	for axis := range shape {
+		shape[axis] = int(t.desc.shape[axis])
+	}
+	return shape
 }
 
 // check refuses what does not fit; what is missing the library refuses.

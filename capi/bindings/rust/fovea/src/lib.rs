@@ -25,7 +25,8 @@
 //! - Options are set by name, all others are defaults: `AttentionOptions::new().causal().window_left(128)`. They hold the
 //!   tensors that are returned beside the output, so a call takes them by value.
 //! - Whatever fails is an [`Error`] with a [`Status`] and the library's line of text, and leaves outputs as they were.
-//! - [`Plan`], [`PackedMatrix`], [`MhaWeights`], [`PreparedKeys`], [`KvCache`] and [`Context`] are `Send` and `Sync`.
+//! - [`Plan`], [`PackedMatrix`], [`MhaWeights`], [`PreparedKeys`], [`KvPool`], [`Sequence`], [`Schedule`] and
+//!   [`Context`] are `Send` and `Sync`.
 //!
 //! Features: `rayon` runs the library's work on rayon's threads, `ndarray` makes tensors of its arrays, `half` of slices of
 //! its `f16` and `bf16`.
@@ -36,7 +37,6 @@ pub use fovea_sys as sys;
 #[path = "generated/buffers.rs"]
 #[rustfmt::skip]
 mod buffers;
-mod caches;
 mod context;
 #[path = "generated/dtypes.rs"]
 #[rustfmt::skip]
@@ -51,15 +51,18 @@ mod operations;
 mod options;
 mod parallel;
 mod plan;
+mod pools;
+mod prepared_keys;
+mod schedules;
 mod scores;
 #[path = "generated/status.rs"]
 #[rustfmt::skip]
 mod status;
 mod tensor;
+mod users;
 mod weights;
 
 pub use buffers::Buffers;
-pub use caches::{KvCache, PreparedKeys};
 pub use context::{isa_available, version, Context, ContextOptions};
 pub use error::{Error, Result};
 pub use operations::{alibi_slopes, rotary_frequencies};
@@ -68,6 +71,9 @@ pub use parallel::ParallelLoop;
 #[cfg(feature = "rayon")]
 pub use parallel::Rayon;
 pub use plan::{Plan, Workspace};
+pub use pools::{KvPool, Pages, Sequence};
+pub use prepared_keys::PreparedKeys;
+pub use schedules::{Schedule, SharedRun};
 pub use status::Status;
 pub use tensor::{Data, DataMut, Element, Slice, Tensor, TensorMut, View};
 pub use weights::{MhaWeights, PackedMatrix};

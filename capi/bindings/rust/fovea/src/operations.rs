@@ -192,6 +192,28 @@ impl Context {
         check(unsafe { sys::fovea_log_softmax(self.raw(), x.raw(), axis, x.raw()) })
     }
 
+    /// Rows as 8-bit numbers with a scale of 16 bits for each group of features, as many as `scales` has in a row.
+    pub fn quantize<'a>(
+        &self,
+        x: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+        scales: impl Into<TensorMut<'a>>,
+    ) -> Result<()> {
+        let (x, out, scales) = (x.into(), out.into(), scales.into());
+        check(unsafe { sys::fovea_quantize(self.raw(), x.raw(), out.raw(), scales.raw()) })
+    }
+
+    /// What [`Context::quantize`] made, as numbers: `out = q scale`.
+    pub fn dequantize<'a>(
+        &self,
+        q: impl Into<Tensor<'a>>,
+        scales: impl Into<Tensor<'a>>,
+        out: impl Into<TensorMut<'a>>,
+    ) -> Result<()> {
+        let (q, scales, out) = (q.into(), scales.into(), out.into());
+        check(unsafe { sys::fovea_dequantize(self.raw(), q.raw(), scales.raw(), out.raw()) })
+    }
+
     /// `out = e^x`, element by element.
     pub fn exp<'a>(&self, x: impl Into<Tensor<'a>>, out: impl Into<TensorMut<'a>>) -> Result<()> {
         let (x, out) = (x.into(), out.into());

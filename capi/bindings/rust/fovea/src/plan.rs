@@ -2,8 +2,8 @@
 use crate::buffers::Layouts;
 use crate::error::check;
 use crate::*;
-use std::os::raw::c_void;
-use std::ptr::{null, null_mut};
+use std::os::raw::{c_char, c_void};
+use std::ptr::null_mut;
 
 /// A checked call with everything but the data decided. Any number of threads may run one plan at once, each with a
 /// [`Workspace`] of its own.
@@ -40,7 +40,32 @@ impl Drop for Plan {
 }
 
 /// A run's scratch memory.
+#[derive(Default)]
 pub struct Workspace(Vec<u8>);
+
+impl Workspace {
+    /// None yet, for a [`crate::Schedule`], which makes it larger where a step needs that.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At least so many bytes of it.
+    pub(crate) fn at_least(&mut self, size: usize) -> (*mut c_void, usize) {
+        if self.0.len() < size {
+            self.0.resize(size, 0);
+        }
+        (self.0.as_mut_ptr().cast(), self.0.len())
+    }
+}
+
+/// What a function gives that writes a text, and its length as `snprintf` does.
+pub(crate) fn text_of(write: impl Fn(*mut c_char, usize) -> usize) -> String {
+    let length = write(null_mut(), 0);
+    let mut text = vec![0u8; length + 1];
+    write(text.as_mut_ptr().cast(), text.len());
+    text.truncate(length);
+    String::from_utf8_lossy(&text).into_owned()
+}
 
 impl Context {
     /// Plans the call that [`Context::sdpa`] would make. No data is read: [`Tensor::shape_only`] will do.
@@ -127,10 +152,6 @@ impl Plan {
 
     /// One line that tells instruction set, path, tiles, tasks, threads and bytes.
     pub fn describe(&self) -> String {
-        let length = unsafe { sys::fovea_plan_describe(self.raw, null::<u8>() as *mut _, 0) };
-        let mut text = vec![0u8; length + 1];
-        unsafe { sys::fovea_plan_describe(self.raw, text.as_mut_ptr().cast(), text.len()) };
-        text.truncate(length);
-        String::from_utf8_lossy(&text).into_owned()
+        text_of(|text, size| unsafe { sys::fovea_plan_describe(self.raw, text, size) })
     }
 }

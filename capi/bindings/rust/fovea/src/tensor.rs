@@ -173,7 +173,6 @@ impl<'a> Tensor<'a> {
         Ok(Tensor { raw: describe(T::DTYPE, shape.as_ref(), None)?, _data: PhantomData })
     }
 
-    #[cfg(feature = "ndarray")]
     pub(crate) unsafe fn from_raw(raw: sys::fovea_tensor) -> Self {
         Tensor { raw, _data: PhantomData }
     }
@@ -205,7 +204,6 @@ impl<'a> TensorMut<'a> {
         Ok(TensorMut { raw: describe(T::DTYPE, shape.as_ref(), None)?, _data: PhantomData })
     }
 
-    #[cfg(feature = "ndarray")]
     pub(crate) unsafe fn from_raw(raw: sys::fovea_tensor) -> Self {
         TensorMut { raw, _data: PhantomData }
     }
@@ -328,6 +326,23 @@ where
         let data = data.as_mut();
         let (size, pointer) = (std::mem::size_of::<T>(), data.as_mut_ptr() as *const c_void);
         DataMut(Data { pointer, len: data.len(), dtype: T::DTYPE, size, _data: PhantomData }, PhantomData)
+    }
+}
+
+/// All that a tensor reaches, as pages of a [`crate::KvPool`] are handed to a run.
+impl<'a> From<Tensor<'a>> for Data<'a> {
+    fn from(tensor: Tensor<'a>) -> Self {
+        let size = match tensor.raw.dtype {
+            sys::FOVEA_I64 => 8,
+            sys::FOVEA_F32 | sys::FOVEA_I32 => 4,
+            sys::FOVEA_F16 | sys::FOVEA_BF16 => 2,
+            _ => 1,
+        };
+        let layout = Layout::of(&tensor.raw);
+        let pointer = tensor.raw.data.cast::<u8>().wrapping_sub(layout.first * size) as *const c_void;
+        // A tensor of a shape alone has no memory.
+        let len = if tensor.raw.data.is_null() { 0 } else { layout.len };
+        Data { pointer, len, dtype: layout.dtype, size, _data: PhantomData }
     }
 }
 

@@ -82,13 +82,11 @@ fn sizes_of_0_are_refused() {
         assert_eq!(error.status(), Status::BadValue);
         assert!(error.message().contains(name), "{error}");
     };
-    let sizes = || KvCacheSizes::new().batch(1).kv_heads(1).capacity(2).head_dim(2);
-    refused(KvCache::new(sizes().value_dim(0)).err(), "value_dim is 0");
-    refused(KvCache::new(sizes().kv_heads(0)).err(), "kv_heads");
-    let saved = KvCache::new(sizes()).unwrap().save().unwrap();
-    refused(KvCache::restore(&saved, 0).err(), "capacity is 0");
-    KvCache::restore(&saved, 1).unwrap();
-    KvCache::restore(&saved, None).unwrap();
+    let sizes = || KvPoolSizes::new().layers(1).kv_heads(1).positions(2).head_dim(2).sequences(1);
+    refused(KvPool::new(&sizes().value_dim(0)).err(), "value_dim is 0");
+    refused(KvPool::new(&sizes().page_size(0)).err(), "page_size is 0");
+    refused(KvPool::new(&sizes().kv_heads(0)).err(), "kv_heads");
+    KvPool::new(&sizes()).unwrap();
     let unit = [1.0f32, 0.0, 0.0, 1.0];
     let unit = Tensor::new(&unit, [2, 2]).unwrap();
     let parameters = || MhaParameters::new().heads(1).query_weight(unit).key_weight(unit).value_weight(unit);

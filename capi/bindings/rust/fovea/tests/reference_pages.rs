@@ -18,7 +18,7 @@ fn attending() -> Result<()> {
     let (q, k, v) = (Tensor::new(&QUERY, [2, 2])?, Tensor::new(&KEY, [3, 2])?, Tensor::new(&VALUE, [3, 2])?);
     context.sdpa(q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new().causal())?;
     context.sdpa(q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?; // [30.00, 40.00, 38.30, 48.30]
-    // [end]
+                                                                                        // [end]
     assert!(near(out[2], 38.3036));
     // [score]
     let (identity, ones) = ([1.0f32, 0.0, 0.0, 1.0], [1.0f32, 1.0]);
@@ -33,13 +33,29 @@ fn attending() -> Result<()> {
     context.attention_prepared(q, &keys, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
     // [end]
     assert_eq!(keys.len(), 3);
-    // [kv_cache]
-    let mut cache = KvCache::new(KvCacheSizes::new().batch(1).kv_heads(1).capacity(8).head_dim(2))?;
-    cache.append(&context, k, v)?;
-    cache.attend(&context, &Score::dot(), q, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
-    cache.truncate(1)?;
+    // [kv_pool]
+    let sizes = KvPoolSizes::new().layers(1).kv_heads(1).head_dim(2).positions(64).sequences(4);
+    let mut pool = KvPool::new(&sizes.page_size(16))?;
+    let prompt = pool.open()?;
+    pool.step(&context, &[(&prompt, 3)])?; // room for 3 tokens; what a schedule is set to
+    let answer = prompt.fork(3)?; // shares what it begins with
+    prompt.truncate(1)?;
     // [end]
-    assert!(near(out[2], 38.3036));
+    assert_eq!((prompt.len(), answer.len()), (1, 3));
+    // [schedule]
+    let rows = Tensor::shape_only::<f32>([8, 1, 2])?; // up to 8 tokens a step
+    let (keys, values, limits) = (pool.keys(0)?, pool.values(0)?, ScheduleLimits::new().sequences(4));
+    let causal = AttentionOptions::new().causal();
+    let mut schedule = Schedule::new(&context, &Score::dot(), &rows, &keys, &values, &rows, causal, limits)?;
+
+    let sequence = pool.open()?;
+    schedule.set(&pool.step(&context, &[(&sequence, 3)])?)?; // once a step
+    let (key, value) = (Tensor::new(&KEY, [3, 1, 2])?, Tensor::new(&VALUE, [3, 1, 2])?);
+    schedule.append(key, value, pool.pages(0)?, AppendOptions::new())?; // once a layer
+    let (query, mut rows) = ([0.0f32; 16], [0.0f32; 16]);
+    schedule.run(Buffers::new(&query, pool.keys(0)?, pool.values(0)?, &mut rows), &mut Workspace::new())?;
+    // [end]
+    assert!(near(rows[0], 10.0) && near(rows[4], 30.0));
     // [context]
     let one = Context::new(ContextOptions::new().max_threads(1).max_isa("base"))?;
     one.sdpa(q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
@@ -120,12 +136,12 @@ fn layers() -> Result<()> {
     let mut sums = [0.0f32; 4];
     let options = RmsNormOptions::new().residual(x).sum(TensorMut::new(&mut sums, [2, 2])?);
     context.rms_norm(x, TensorMut::new(&mut out, [2, 2])?, options)?; // of x + x, which is in sums then
-    // [end]
+                                                                      // [end]
     assert!(near(out[0], 1.41421) && sums[0] == 6.0);
     // [softmax]
     context.softmax(x, 0, TensorMut::new(&mut out, [2, 2])?)?; // down the columns
     context.log_softmax(x, -1, TensorMut::new(&mut out, [2, 2])?)?; // along the rows
-    // [end]
+                                                                    // [end]
     assert!(near(out[1], -3.04859));
     // [activation]
     context.activation(Activation::Silu, &QUERY, &mut out)?;
@@ -134,7 +150,7 @@ fn layers() -> Result<()> {
     // [gemm]
     let options = GemmOptions::new().alpha(0.5).beta(-1.0).c(x);
     context.gemm(x, x, TensorMut::new(&mut out, [2, 2])?, options)?; // x x / 2 - x
-    // [end]
+                                                                     // [end]
     assert_eq!(out, [1.5, 0.0, 0.0, 1.5]);
     // [multi_head_attention]
     let identity = [1.0f32, 0.0, 0.0, 1.0];
@@ -143,7 +159,7 @@ fn layers() -> Result<()> {
     let (weights, mut projected) = (MhaWeights::new(&context, &parameters)?, [0.0f32; 6]);
     let (x, y) = (Tensor::new(&KEY, [3, 2])?, TensorMut::new(&mut projected, [3, 2])?);
     context.multi_head_attention(&weights, x, None, None, y, MhaOptions::new())?; // self-attention
-    // [end]
+                                                                                  // [end]
     assert!(projected[0] > 0.0 && projected[0] < 1.0);
     Ok(())
 }
@@ -156,7 +172,7 @@ fn positions() -> Result<()> {
     context.positional_encoding(TensorMut::new(&mut encoding, [60, 32])?, PositionalEncodingOptions::new())?;
     let x = TensorMut::new(&mut encoding, [60, 32])?;
     context.add_positional_encoding_in_place(x, PositionalEncodingOptions::new())?; // twice as much
-    // [end]
+                                                                                    // [end]
     assert_eq!(encoding[1], 2.0);
     // [rotary]
     let (x, turned) = (Tensor::new(&QUERY, [2, 2])?, TensorMut::new(&mut out, [2, 2])?); // [L, D]
@@ -180,7 +196,7 @@ fn positions() -> Result<()> {
     // [alibi_slopes]
     let mut slopes = [0.0f32; 4];
     alibi_slopes(&mut slopes)?; // [1/4, 1/16, 1/64, 1/256]
-    // [end]
+                                // [end]
     assert_eq!(slopes[3], 1.0 / 256.0);
     // [tensor]
     let mut inside = vec![0.0f32; 2 * 5 * 4 * 64]; // [B, L, H, D] in memory

@@ -1,4 +1,4 @@
-//! Caches, prepared keys, packed weights; plans and handles on many threads; the caller's own loop.
+//! Prepared keys, packed weights; plans and handles on many threads; the caller's own loop.
 use fovea::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -11,57 +11,16 @@ fn handles_may_be_shared() {
     send_and_sync::<Plan>();
     send_and_sync::<PackedMatrix>();
     send_and_sync::<MhaWeights>();
-    send_and_sync::<KvCache>();
+    send_and_sync::<KvPool>();
+    send_and_sync::<Sequence>();
+    send_and_sync::<Schedule>();
+    send_and_sync::<SharedRun<'_>>();
     send_and_sync::<PreparedKeys>();
     send_and_sync::<Tensor<'_>>();
 }
 
 fn ramp(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect()
-}
-
-#[test]
-fn a_decoder_over_a_cache_gives_the_bits_of_one_causal_call() {
-    const L: usize = 9;
-    const D: usize = 8;
-    let (q, k, v) = (ramp(L * D), ramp(L * D + 3)[3..].to_vec(), ramp(L * D + 5)[5..].to_vec());
-    let context = Context::default();
-    let mut all = vec![0.0f32; L * D];
-    let whole = |x| Tensor::new(x, [L, D]).unwrap();
-    let options = || AttentionOptions::new().causal().query_invariant();
-    context.sdpa(whole(&q), whole(&k), whole(&v), TensorMut::new(&mut all, [L, D]).unwrap(), options()).unwrap();
-
-    let sizes = KvCacheSizes::new().batch(1).kv_heads(1).capacity(L as i64).head_dim(D as i64);
-    let mut cache = KvCache::new(sizes).unwrap();
-    let mut stepped = vec![0.0f32; L * D];
-    for step in 0..L {
-        let row = |x| Tensor::strided(x, step * D, [1, D], [D as isize, 1]).unwrap();
-        cache.append(&context, row(&k), row(&v)).unwrap();
-        let out = TensorMut::new(&mut stepped[step * D..][..D], [1, D]).unwrap();
-        cache.attend(&context, &Score::dot(), row(&q), out, options()).unwrap();
-    }
-    assert_eq!(all, stepped);
-    assert_eq!(cache.append(&context, whole(&k), whole(&v)).unwrap_err().status(), Status::BadShape);
-
-    let saved = cache.save().unwrap();
-    cache.truncate(4).unwrap();
-    assert_eq!(cache.len(), 4);
-    let restored = KvCache::restore(&saved, None).unwrap();
-    assert_eq!((restored.len(), restored.size() > 0), (L, true));
-    assert_eq!(KvCache::restore(&saved[..20], None).err().unwrap().status(), Status::BadValue);
-}
-
-#[test]
-fn reordering_copies_sequences() {
-    let mut cache = KvCache::new(KvCacheSizes::new().batch(2).kv_heads(1).capacity(1).head_dim(1)).unwrap();
-    let context = Context::default();
-    let (key, value, mut out) = ([1.0f32, 1.0], [5.0f32, 7.0], [0.0f32; 2]);
-    let shape = [2, 1, 1];
-    cache.append(&context, Tensor::new(&key, shape).unwrap(), Tensor::new(&value, shape).unwrap()).unwrap();
-    cache.reorder(&context, &[1i32, 1]).unwrap();
-    let view = TensorMut::new(&mut out, shape).unwrap();
-    cache.attend(&context, &Score::dot(), Tensor::new(&key, shape).unwrap(), view, AttentionOptions::new()).unwrap();
-    assert_eq!(out, [7.0, 7.0]);
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub const FOVEA_OUT_OF_MEMORY: fovea_status = 11;
 pub const FOVEA_UNKNOWN_ISA: fovea_status = 12;
 /// a defect in fovea; please report it
 pub const FOVEA_INTERNAL_ERROR: fovea_status = 13;
+/// a pool has too few free pages, or no room for another sequence
+pub const FOVEA_POOL_EXHAUSTED: fovea_status = 14;
 
 /// IEEE binary32
 pub const FOVEA_F32: fovea_dtype = 1;
@@ -182,8 +184,8 @@ pub const FOVEA_NORM_EPSILON_GIVEN: u32 = 1;
 /// of fovea_rms_norm_options alone: 1 + weight takes weight's place (Gemma); without a weight nothing changes
 pub const FOVEA_NORM_WEIGHT_FROM_ONE: u32 = 2;
 
-/// attend to what the cache holds and append nothing; key and value inputs are NULL
-pub const FOVEA_MHA_KEEP_CACHE: u32 = 1;
+/// attend to what the pages hold and append nothing; key and value inputs are NULL
+pub const FOVEA_MHA_KEEP_PAGES: u32 = 1;
 
 /// Where work runs: how many threads, which instruction set. Immutable and shareable once created. Everywhere a context
 /// is taken, NULL means a default one: the calling thread's oneTBB arena, the best instruction set.
@@ -218,11 +220,20 @@ pub struct fovea_prepared_keys {
     _not_send: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
-/// The keys and values of B sequences of one length, in memory of its own, as the kernel reads them: [B,Hkv,capacity,D], of
-/// one element type: in 16 bits they take half the memory. A decoder appends to it at every step and attends to all it
-/// holds. One call at a time may change a cache, and none may use it meanwhile; any number may attend at once.
+/// A plan of attention whose sequences change from step to step. It is made once for one kind of layer, with room for the most
+/// that a step may bring; is set once a step; and runs once for each layer of that kind. One thread may set a schedule, and
+/// none may use it meanwhile; once it is set, any number may run it at once, each with a workspace of its own.
 #[repr(C)]
-pub struct fovea_kv_cache {
+pub struct fovea_schedule {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// Keys and values of many sequences and layers, in pages that sequences share where they begin alike. Sequences are numbers,
+/// which are never used again. All layers of a sequence have the same length and the same page ids. One call at a time may use
+/// a pool; the memory of its pages may be read and written meanwhile, as long as no call gives them to another sequence.
+#[repr(C)]
+pub struct fovea_kv_pool {
     _opaque: [u8; 0],
     _not_send: PhantomData<(*mut u8, PhantomPinned)>,
 }
@@ -231,6 +242,14 @@ pub struct fovea_kv_cache {
 /// for the instruction set of the context it was made with.
 #[repr(C)]
 pub struct fovea_mha_weights {
+    _opaque: [u8; 0],
+    _not_send: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// A call of multi-head attention with everything but the data decided. Immutable; any number of threads may run one plan at
+/// once, each with its own workspace.
+#[repr(C)]
+pub struct fovea_mha_plan {
     _opaque: [u8; 0],
     _not_send: PhantomData<(*mut u8, PhantomPinned)>,
 }
@@ -340,6 +359,10 @@ pub struct fovea_attention_options {
     pub scores_kind: i32,
     /// FOVEA_PRECISION_*, of F32 queries, keys and values
     pub precision: i32,
+    /// F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a key is its number times scale d / group. group: a multiple of 16, or D (any D)
+    pub key_scales: *const fovea_tensor,
+    /// F16 [B,Hkv,K,Dv/group], likewise for value
+    pub value_scales: *const fovea_tensor,
 }
 
 impl Default for fovea_attention_options {
@@ -378,6 +401,8 @@ pub struct fovea_attention_buffers {
     pub sigmas: *const c_void,
     pub query_offsets: *const c_void,
     pub scores: *mut c_void,
+    pub key_scales: *const c_void,
+    pub value_scales: *const c_void,
 }
 
 impl Default for fovea_attention_buffers {
@@ -551,6 +576,118 @@ pub struct fovea_kernel_regression_options {
 }
 
 impl Default for fovea_kernel_regression_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// The most that a step may bring.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_schedule_limits {
+    pub struct_size: usize,
+    /// 1 to 2^20
+    pub sequences: i64,
+    /// positions of one sequence, 1 to 2^30; 0: as many as key has
+    pub key_len: i64,
+    /// of all sequences together, up to 2^30; 0: as many as key has pages. Not for packed keys
+    pub page_ids: i64,
+    /// threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; 0: as many as fovea_context_threads
+    pub workers: i64,
+}
+
+impl Default for fovea_schedule_limits {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// The sequences of a step, S of them. Tensors are I32 or I64, any stride.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_step {
+    pub struct_size: usize,
+    /// [S+1], from 0, never falling: sequence s has the tokens from query_starts[s] to query_starts[s+1] - 1
+    pub query_starts: *const fovea_tensor,
+    /// [S+1], likewise, of packed keys; with pages NULL
+    pub key_starts: *const fovea_tensor,
+    /// [S]: positions of each sequence in its pages, those of this step's tokens included; with packed keys NULL
+    pub key_lens: *const fovea_tensor,
+    /// [S,most], a row for each sequence: its pages in the order of positions, each in [0, P), as many of them read as key_lens wants; or, with page_starts, [n]. Of pages before a window's first key any may stand for those that have been given back
+    pub page_ids: *const fovea_tensor,
+    /// [S+1], from 0, never falling: sequence s has the page ids from page_starts[s] to page_starts[s+1] - 1; NULL: page_ids has a row for each
+    pub page_starts: *const fovea_tensor,
+    /// [T], I64: draft tokens. Bit j of a token's number: it attends the sequence's token j of this step, whose key stands at key_len - (its tokens) + j; of the keys before, all. 0 for every token of a sequence: as without. Of up to 64 tokens each; not with windows, ALiBi or leave-one-out. NULL: none
+    pub tree: *const fovea_tensor,
+}
+
+impl Default for fovea_step {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_append_options {
+    pub struct_size: usize,
+    /// turns keys on the way, as fovea_rotary does: at fovea_schedule_positions (and offset 0), unless positions or cosines of rows are given. NULL: none
+    pub rotary: *const fovea_rotary_options,
+    /// output: the scales of I8 key_pages, as the schedule was made with; else NULL
+    pub key_scales: *const fovea_tensor,
+    /// likewise of value_pages
+    pub value_scales: *const fovea_tensor,
+}
+
+impl Default for fovea_append_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_kv_pool_sizes {
+    pub struct_size: usize,
+    /// 1 to 2^16
+    pub layers: i64,
+    /// Hkv, 1 to 2^20
+    pub kv_heads: i64,
+    /// D, 1 to 1024
+    pub head_dim: i64,
+    /// Dv, 1 to 1024; 0: head_dim
+    pub value_dim: i64,
+    /// room for so many of all sequences together, 1 to 2^30; rounded up to whole pages
+    pub positions: i64,
+    /// positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more
+    pub page_size: i64,
+    /// most that are open at once, 1 to 2^20
+    pub sequences: i64,
+    /// FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32
+    pub key_dtype: fovea_dtype,
+    /// likewise; 0: key_dtype
+    pub value_dtype: fovea_dtype,
+    /// features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8
+    pub scale_group: i64,
+}
+
+impl Default for fovea_kv_pool_sizes {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -778,36 +915,6 @@ impl Default for fovea_rms_norm_options {
     }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct fovea_kv_cache_sizes {
-    pub struct_size: usize,
-    /// B, 0 to 2^30
-    pub batch: i64,
-    /// Hkv, 1 to 2^30
-    pub kv_heads: i64,
-    /// positions, 0 to 2^30
-    pub capacity: i64,
-    /// D, 1 to 1024
-    pub head_dim: i64,
-    /// Dv, 1 to 1024; 0: head_dim
-    pub value_dim: i64,
-    /// FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32
-    pub dtype: fovea_dtype,
-    /// 0
-    pub reserved: i32,
-}
-
-impl Default for fovea_kv_cache_sizes {
-    /// Zeros, which are the defaults, and struct_size.
-    fn default() -> Self {
-        // Zeros are a value of every member: numbers and pointers that may be null.
-        let mut options: Self = unsafe { core::mem::zeroed() };
-        options.struct_size = core::mem::size_of::<Self>();
-        options
-    }
-}
-
 /// The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
 /// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
 /// BF16; weights keep their types when they are packed.
@@ -867,13 +974,47 @@ pub struct fovea_mha_options {
     pub attention: *const fovea_attention_options,
     /// how heads compare; its parameters serve all heads. NULL: scaled dot
     pub score: *const fovea_score,
-    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i; or at positions[i], which needs as many queries as keys, as cosines of rows do. With a schedule, unless positions or cosines of rows are given, at fovea_schedule_positions, and offset is 0. NULL: none
     pub rotary: *const fovea_rotary_options,
-    /// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
-    pub cache: *mut fovea_kv_cache,
+    /// rows are the tokens of its present step: query [T,Eq], out [T,Eo]. NULL: none. See below
+    pub schedule: *const fovea_schedule,
+    /// this layer's pages, of a schedule that was made for pages: projected keys and values are appended to them as fovea_schedule_append does, then attended
+    pub key_pages: *const fovea_tensor,
+    pub value_pages: *const fovea_tensor,
+    /// of pages of I8; else NULL
+    pub key_scales: *const fovea_tensor,
+    pub value_scales: *const fovea_tensor,
 }
 
 impl Default for fovea_mha_options {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// The data pointers of a planned run, in the layouts that were planned. A pointer whose tensor was not in the plan must be
+/// NULL.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_mha_buffers {
+    pub struct_size: usize,
+    pub query: *const c_void,
+    pub key: *const c_void,
+    pub value: *const c_void,
+    pub out: *mut c_void,
+    pub key_pages: *mut c_void,
+    pub value_pages: *mut c_void,
+    pub key_scales: *mut c_void,
+    pub value_scales: *mut c_void,
+    /// of the tensors in options.attention and options.score: its query, key, value and out are NULL. NULL: there are none
+    pub attention: *const fovea_attention_buffers,
+}
+
+impl Default for fovea_mha_buffers {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -1126,6 +1267,28 @@ extern "C" {
         x: *const fovea_tensor,
         out: *const fovea_tensor,
     ) -> fovea_status;
+    /// ```text
+    /// Rows of numbers as 8-bit numbers with a scale for each group of features, as fovea_attention takes keys and values:
+    ///   x F [...,D], rank 1 to 6   out I8 of x's shape   scales F16 [...,D/group], last axes contiguous, D >= 1
+    ///   scales = max |x| of the group / 127, rounded up to F16;  out = x / scale, rounded to nearest, ties to even
+    /// group, which the size of scales' last axis says, is a multiple of 16, or D. A number is off by at most half its group's
+    /// scale. A group of zeros has scale 0. One with NaN or infinity has scale NaN and numbers 0, so that all of it reads back as
+    /// NaN. Numbers beyond 127 times F16's largest number, 8.3e6, are cut to that. All instruction sets give the same bits.
+    /// ```
+    pub fn fovea_quantize(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        out: *const fovea_tensor,
+        scales: *const fovea_tensor,
+    ) -> fovea_status;
+    /// And back: out = q scale, of q I8 [...,D] and scales F16 [...,D/group] as fovea_quantize leaves them, or any; out F of q's
+    /// shape. Rounded once, as out's type asks; of a finite scale, past F16's largest number to that.
+    pub fn fovea_dequantize(
+        context: *const fovea_context,
+        q: *const fovea_tensor,
+        scales: *const fovea_tensor,
+        out: *const fovea_tensor,
+    ) -> fovea_status;
     /// Attention with any score function. As fovea_sdpa, but for key F32 [B,Hkv,K,Dk] whose size may differ from query's
     /// [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters may as well be F16 or BF16, in any mix, but
     /// sigmas: the bits that F32 parameters of these numbers give (unless "amx" would project those on tiles). But where a weight
@@ -1222,6 +1385,181 @@ extern "C" {
         targets: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_kernel_regression_options,
+    ) -> fovea_status;
+    /// ```text
+    /// Makes a schedule that no step has been set for: a run of it has nothing to do.
+    ///   query F [T,H,D], T the most tokens of a step   out F [T,H,Dv]
+    ///   key and value, packed: F [N,Hkv,D] and F [N,Hkv,Dv], N the most keys of a step; or
+    ///   key and value, in pages: F [P,Hkv,page,D] and F [P,Hkv,page,Dv], P pages of `page` positions each, page 1 to 2^20
+    /// in any strides but of the last axis, so that pages may lie as they do elsewhere. Data pointers are not read and may be NULL.
+    /// score may be NULL: the scaled dot product; over pages it is the only one. options may be NULL. Of its tensors, log_sum_exp is
+    /// F32 [T,H], and alibi_slopes and sinks are as ever; valid_lens, query_offsets, mask, bias, weights, scores and dropout are not
+    /// for schedules: FOVEA_BAD_OPTION. Positions are each sequence's own: by default its last query faces its last key.
+    /// A sequence's result has the bits it has alone: they depend neither on its neighbours, nor on threads, page size or strides.
+    /// Where few queries leave its keys to several tasks, these begin at multiples of 576 positions.
+    /// With FOVEA_QUERY_INVARIANT keys are always taken so, and a query has the same bits however many there are: a prompt may come
+    /// in one step or in several. Then sequences that stand next to each other in a step and begin with the same page ids, 576
+    /// positions or more, read what they share once, which changes no bit. F32 is not rounded, whatever the precision.
+    /// ```
+    pub fn fovea_schedule_create(
+        context: *const fovea_context,
+        score: *const fovea_score,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+        limits: *const fovea_schedule_limits,
+        schedule: *mut *mut fovea_schedule,
+    ) -> fovea_status;
+    /// NULL is allowed. No call may still be using it.
+    pub fn fovea_schedule_destroy(schedule: *mut fovea_schedule);
+    /// Sets a step: checks it, copies it, and cuts it into tasks. Nothing is allocated. On an error, which names the sequence and
+    /// the entry, the schedule is as before. A step may have no sequences, and sequences no tokens or no keys. Beside what tensors
+    /// can do wrong: FOVEA_BAD_VALUE (starts that fall, lengths past the pages given, a page id out of range), FOVEA_BAD_SHAPE (more
+    /// than the schedule was made for).
+    pub fn fovea_schedule_set(
+        schedule: *mut fovea_schedule,
+        step: *const fovea_step,
+    ) -> fovea_status;
+    /// Where each token of the present step stands in its sequence, I32 [T], for fovea_rotary's positions: key_len - (its tokens) + i,
+    /// or i where a sequence has fewer keys than tokens. In memory of the schedule, until the next step is set. Of rank -1 for NULL.
+    pub fn fovea_schedule_positions(schedule: *const fovea_schedule) -> fovea_tensor;
+    /// Bytes of scratch memory that a run of the present step needs; 0 for NULL.
+    pub fn fovea_schedule_workspace_size(schedule: *const fovea_schedule) -> usize;
+    /// As fovea_plan_describe, of the present step: "op=ragged isa=avx512 sequences=8 tokens=519 ...".
+    pub fn fovea_schedule_describe(
+        schedule: *const fovea_schedule,
+        text: *mut c_char,
+        size: usize,
+    ) -> usize;
+    /// Attends for the present step, without allocating: one layer's query, key, value and out, and what else the schedule was made
+    /// with. Tokens of no sequence are not written. workspace as in fovea_attention_run; or NULL with a workspace_size of 0: scratch
+    /// memory comes from the context.
+    pub fn fovea_schedule_run(
+        schedule: *const fovea_schedule,
+        buffers: *const fovea_attention_buffers,
+        workspace: *mut c_void,
+        workspace_size: usize,
+    ) -> fovea_status;
+    /// A run shared among the caller's own threads, for engines whose threads all stand in a graph: each phase is some tasks, which
+    /// may run in any order; the next phase starts when all of them are done, which is the caller's to see to. The same bits as
+    /// fovea_schedule_run. 0 for NULL.
+    pub fn fovea_schedule_phases(schedule: *const fovea_schedule) -> i64;
+    /// A run shared among the caller's own threads, for engines whose threads all stand in a graph: each phase is some tasks, which
+    /// may run in any order; the next phase starts when all of them are done, which is the caller's to see to. The same bits as
+    /// fovea_schedule_run. 0 for NULL.
+    pub fn fovea_schedule_tasks(schedule: *const fovea_schedule, phase: i64) -> i64;
+    /// Tasks [begin, end) of a phase on the calling thread. Threads that run at once share buffers and workspace, and have each a
+    /// `worker` of its own, from 0 to limits.workers - 1.
+    pub fn fovea_schedule_run_tasks(
+        schedule: *const fovea_schedule,
+        buffers: *const fovea_attention_buffers,
+        workspace: *mut c_void,
+        workspace_size: usize,
+        phase: i64,
+        begin: i64,
+        end: i64,
+        worker: i64,
+    ) -> fovea_status;
+    /// ```text
+    /// Writes one layer's new keys and values into its pages: token i of a sequence goes to position
+    /// key_len - (its tokens) + i.
+    ///   key F [T,Hkv,D], value F [T,Hkv,Dv]: the step's tokens, T at least as many
+    ///   key_pages, value_pages: the layer's pages, as the schedule was made with
+    /// Kept bit by bit where the types are the same, rounded once to another F type, to nearest, ties to even; and to I8 as
+    /// fovea_quantize does. A sequence must have as many keys as tokens, and two sequences must not write into one page:
+    /// FOVEA_BAD_VALUE. options may be NULL. Scratch memory, for keys that are turned, comes from the context.
+    /// ```
+    pub fn fovea_schedule_append(
+        schedule: *const fovea_schedule,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        key_pages: *const fovea_tensor,
+        value_pages: *const fovea_tensor,
+        options: *const fovea_append_options,
+    ) -> fovea_status;
+    /// An empty pool. Where the system gives memory at its first use, pages that were never filled take none.
+    pub fn fovea_kv_pool_create(
+        sizes: *const fovea_kv_pool_sizes,
+        pool: *mut *mut fovea_kv_pool,
+    ) -> fovea_status;
+    /// NULL is allowed. No call may still be using it.
+    pub fn fovea_kv_pool_destroy(pool: *mut fovea_kv_pool);
+    /// A new, empty sequence. More than there may be: FOVEA_POOL_EXHAUSTED.
+    pub fn fovea_kv_pool_open(pool: *mut fovea_kv_pool, sequence: *mut i64) -> fovea_status;
+    /// A new sequence that begins as the first `length` positions of `sequence`, in [its first position kept, its length]: pages are
+    /// shared, and copied by the step that writes into one.
+    pub fn fovea_kv_pool_fork(
+        pool: *mut fovea_kv_pool,
+        sequence: i64,
+        length: i64,
+        forked: *mut i64,
+    ) -> fovea_status;
+    /// Forgets the positions from `length` on, in [its first position kept, its length].
+    pub fn fovea_kv_pool_truncate(
+        pool: *mut fovea_kv_pool,
+        sequence: i64,
+        length: i64,
+    ) -> fovea_status;
+    /// Gives back the pages that hold only positions before `first`, for layers whose windows have left them: no query of any later
+    /// step may attend them. Positions keep their numbers. first in [0, its length].
+    pub fn fovea_kv_pool_drop(pool: *mut fovea_kv_pool, sequence: i64, first: i64) -> fovea_status;
+    pub fn fovea_kv_pool_close(pool: *mut fovea_kv_pool, sequence: i64) -> fovea_status;
+    /// Makes room for a step: sequence sequences[s] grows by tokens[s] positions, and pages that it shares and would write into are
+    /// copied, in all layers. sequences and tokens I32 or I64 [S], any stride; no sequence twice. On success *step describes it:
+    /// its tensors belong to the pool and are valid until the next call that changes it. All or nothing: if pages run out,
+    /// FOVEA_POOL_EXHAUSTED with a message that tells how many are needed and how many are free, and nothing has changed.
+    pub fn fovea_kv_pool_step(
+        context: *const fovea_context,
+        pool: *mut fovea_kv_pool,
+        sequences: *const fovea_tensor,
+        tokens: *const fovea_tensor,
+        step: *mut fovea_step,
+    ) -> fovea_status;
+    /// A layer's keys as [P,Hkv,page,D], or its values as [P,Hkv,page,Dv]: what a schedule is made with. A layer out of range, or
+    /// NULL: a tensor of rank -1.
+    pub fn fovea_kv_pool_keys(pool: *const fovea_kv_pool, layer: i64) -> fovea_tensor;
+    /// A layer's keys as [P,Hkv,page,D], or its values as [P,Hkv,page,Dv]: what a schedule is made with. A layer out of range, or
+    /// NULL: a tensor of rank -1.
+    pub fn fovea_kv_pool_values(pool: *const fovea_kv_pool, layer: i64) -> fovea_tensor;
+    /// The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]. Of another type: a tensor of rank -1.
+    pub fn fovea_kv_pool_key_scales(pool: *const fovea_kv_pool, layer: i64) -> fovea_tensor;
+    /// The scales of a layer of I8, F16 [P,Hkv,page,D / group] and [P,Hkv,page,Dv / group]. Of another type: a tensor of rank -1.
+    pub fn fovea_kv_pool_value_scales(pool: *const fovea_kv_pool, layer: i64) -> fovea_tensor;
+    /// Positions of a sequence, the dropped ones included; -1 for what is none.
+    pub fn fovea_kv_pool_length(pool: *const fovea_kv_pool, sequence: i64) -> i64;
+    /// Pages that no sequence holds; bytes of all pages. 0 for NULL.
+    pub fn fovea_kv_pool_free_pages(pool: *const fovea_kv_pool) -> i64;
+    /// Pages that no sequence holds; bytes of all pages. 0 for NULL.
+    pub fn fovea_kv_pool_size(pool: *const fovea_kv_pool) -> usize;
+    /// A sequence as bytes, to be kept in a file or sent to another machine: a header with a version, the types, the sizes and a
+    /// checksum, then its keys and values row by row, little-endian whatever the machine. save writes exactly
+    /// fovea_kv_pool_saved_size bytes (0 for what is no sequence), which may lie at any address; a smaller `size` is
+    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore opens a sequence in a pool of the same layers, heads, features and
+    /// types, whatever its page size. Bytes that are cut off, altered, or of another version or kind are FOVEA_BAD_VALUE.
+    pub fn fovea_kv_pool_saved_size(pool: *const fovea_kv_pool, sequence: i64) -> usize;
+    /// A sequence as bytes, to be kept in a file or sent to another machine: a header with a version, the types, the sizes and a
+    /// checksum, then its keys and values row by row, little-endian whatever the machine. save writes exactly
+    /// fovea_kv_pool_saved_size bytes (0 for what is no sequence), which may lie at any address; a smaller `size` is
+    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore opens a sequence in a pool of the same layers, heads, features and
+    /// types, whatever its page size. Bytes that are cut off, altered, or of another version or kind are FOVEA_BAD_VALUE.
+    pub fn fovea_kv_pool_save(
+        pool: *const fovea_kv_pool,
+        sequence: i64,
+        bytes: *mut c_void,
+        size: usize,
+    ) -> fovea_status;
+    /// A sequence as bytes, to be kept in a file or sent to another machine: a header with a version, the types, the sizes and a
+    /// checksum, then its keys and values row by row, little-endian whatever the machine. save writes exactly
+    /// fovea_kv_pool_saved_size bytes (0 for what is no sequence), which may lie at any address; a smaller `size` is
+    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore opens a sequence in a pool of the same layers, heads, features and
+    /// types, whatever its page size. Bytes that are cut off, altered, or of another version or kind are FOVEA_BAD_VALUE.
+    pub fn fovea_kv_pool_restore(
+        pool: *mut fovea_kv_pool,
+        bytes: *const c_void,
+        size: usize,
+        sequence: *mut i64,
     ) -> fovea_status;
     /// ```text
     /// The sinusoidal encoding (Vaswani et al. 2017), positions x features:
@@ -1333,78 +1671,6 @@ extern "C" {
         out: *const fovea_tensor,
         options: *const fovea_rms_norm_options,
     ) -> fovea_status;
-    /// An empty cache. Where the system gives memory at its first use, positions that were never filled take none.
-    pub fn fovea_kv_cache_create(
-        sizes: *const fovea_kv_cache_sizes,
-        cache: *mut *mut fovea_kv_cache,
-    ) -> fovea_status;
-    /// NULL is allowed. No call may still be using it.
-    pub fn fovea_kv_cache_destroy(cache: *mut fovea_kv_cache);
-    /// Appends key [B,Hkv,n,D] and value [B,Hkv,n,Dv], both of one rank ([B,n,D], [n,D] as in fovea_sdpa), to every sequence.
-    /// Each is F32, F16 or BF16, whatever the cache's type: kept bit by bit where that is its own, else rounded once, to nearest,
-    /// ties to even, past the largest number to infinity. Past the capacity: FOVEA_BAD_SHAPE, and the cache is as before.
-    pub fn fovea_kv_cache_append(
-        context: *const fovea_context,
-        cache: *mut fovea_kv_cache,
-        key: *const fovea_tensor,
-        value: *const fovea_tensor,
-    ) -> fovea_status;
-    /// fovea_attention over all that the cache holds: K = fovea_kv_cache_length(cache). query [B,H,Q,D], out [B,H,Q,Dv] (or of
-    /// rank 3, 2 as in fovea_sdpa), F32, F16 or BF16 whatever the cache's type. With FOVEA_CAUSAL the last query faces the last
-    /// key, which is what a decoder wants. score NULL: the scaled dot product; one that projects keys projects all of them in
-    /// every call (see fovea_prepared_keys for once).
-    pub fn fovea_kv_cache_attend(
-        context: *const fovea_context,
-        cache: *const fovea_kv_cache,
-        score: *const fovea_score,
-        query: *const fovea_tensor,
-        out: *const fovea_tensor,
-        options: *const fovea_attention_options,
-    ) -> fovea_status;
-    /// Forgets the positions from `length` on; length in [0, present length].
-    pub fn fovea_kv_cache_truncate(cache: *mut fovea_kv_cache, length: i64) -> fovea_status;
-    /// Sequence b becomes a copy of what was sequence source[b]: beam search. source I32 or I64 [B], any stride, each in
-    /// [0, B); any of them may come more than once. In place: only sequences that change are written, and scratch memory is
-    /// 20 bytes for each sequence.
-    pub fn fovea_kv_cache_reorder(
-        context: *const fovea_context,
-        cache: *mut fovea_kv_cache,
-        source: *const fovea_tensor,
-    ) -> fovea_status;
-    /// Positions held; bytes held. 0 for NULL.
-    pub fn fovea_kv_cache_length(cache: *const fovea_kv_cache) -> i64;
-    /// Positions held; bytes held. 0 for NULL.
-    pub fn fovea_kv_cache_size(cache: *const fovea_kv_cache) -> usize;
-    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the type, the
-    /// sizes and a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save
-    /// writes exactly fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is
-    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved
-    /// with), though never of fewer than it holds, and of the type that was saved; `size` is what save wrote. Bytes that are
-    /// cut off, altered or of another version are FOVEA_BAD_VALUE.
-    pub fn fovea_kv_cache_saved_size(cache: *const fovea_kv_cache) -> usize;
-    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the type, the
-    /// sizes and a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save
-    /// writes exactly fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is
-    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved
-    /// with), though never of fewer than it holds, and of the type that was saved; `size` is what save wrote. Bytes that are
-    /// cut off, altered or of another version are FOVEA_BAD_VALUE.
-    pub fn fovea_kv_cache_save(
-        cache: *const fovea_kv_cache,
-        bytes: *mut c_void,
-        size: usize,
-    ) -> fovea_status;
-    /// What the cache holds as bytes, to be kept in a file or sent to another machine: a header with a version, the type, the
-    /// sizes and a checksum, then keys and values, little-endian whatever the machine, without the unused capacity. save
-    /// writes exactly fovea_kv_cache_saved_size(cache) bytes, which may lie at any address; a smaller `size` is
-    /// FOVEA_WORKSPACE_TOO_SMALL and nothing is written. restore makes a cache of `capacity` positions (0: as it was saved
-    /// with), though never of fewer than it holds, and of the type that was saved; `size` is what save wrote. Bytes that are
-    /// cut off, altered or of another version are FOVEA_BAD_VALUE.
-    pub fn fovea_kv_cache_restore(
-        bytes: *const c_void,
-        size: usize,
-        capacity: i64,
-        cache: *mut *mut fovea_kv_cache,
-    ) -> fovea_status;
     pub fn fovea_mha_weights_create(
         context: *const fovea_context,
         parameters: *const fovea_mha_parameters,
@@ -1423,8 +1689,12 @@ extern "C" {
     /// bits as fovea_linear, fovea_rotary, fovea_attention and fovea_linear one after the other, with F32 tensors between them.
     /// Each of query, key, value and out may as well be F16 or BF16, in any mix with the weights. Where query, key and value all
     /// are BF16 and the processor has products of it, the tensors between the steps are BF16 too: each rounds its numbers by at
-    /// most 2^-8 of their size. At medium precision F32 inputs do as well, unless a cache keeps another type than BF16: then
-    /// each of inputs, weights and tensors between the steps is rounded so. After an error out and the cache are as before.
+    /// most 2^-8 of their size. At medium precision F32 inputs do as well: then
+    /// each of inputs, weights and tensors between the steps is rounded so.
+    /// With a schedule, sequences of different lengths go through the layer at once, without padding: attention is the schedule's,
+    /// of the dot product, and tensors between the steps have its query's type, which must be its out's and, packed, its keys' and
+    /// values'. options.score is NULL; of options.attention, NULL too if the schedule has none of them, only alibi_slopes and sinks
+    /// are set. After an error out and the pages are as before.
     /// Scratch memory, rows x (H D + Hkv Dk + Hkv Dv + H Dv) floats and copies of rows of another type than a product reads,
     /// comes from the context.
     /// ```
@@ -1436,6 +1706,32 @@ extern "C" {
         value: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_mha_options,
+    ) -> fovea_status;
+    /// Plans the call that fovea_multi_head_attention would make. The tensors' data pointers are not read and may be NULL, but for
+    /// those of options.rotary: they, and what describes them, have to stay as long as the plan, and so have weights, the context
+    /// and options.schedule. With a schedule query and out are for the most tokens that a step may have, and each run is of its
+    /// present step.
+    pub fn fovea_mha_plan_create(
+        context: *const fovea_context,
+        weights: *const fovea_mha_weights,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_mha_options,
+        plan: *mut *mut fovea_mha_plan,
+    ) -> fovea_status;
+    /// NULL is allowed. No call may still be using the plan.
+    pub fn fovea_mha_plan_destroy(plan: *mut fovea_mha_plan);
+    /// Bytes of scratch memory that a run needs, with a schedule one of its present step; 0 for NULL.
+    pub fn fovea_mha_plan_workspace_size(plan: *const fovea_mha_plan) -> usize;
+    /// Runs a plan without allocating: the bits of fovea_multi_head_attention. workspace: fovea_mha_plan_workspace_size(plan) bytes,
+    /// any alignment, not shared with a run at the same time.
+    pub fn fovea_mha_run(
+        plan: *const fovea_mha_plan,
+        buffers: *const fovea_mha_buffers,
+        workspace: *mut c_void,
+        workspace_size: usize,
     ) -> fovea_status;
     /// The same with weights that are used once: packs them, computes, forgets them.
     pub fn fovea_multi_head_attention_once(

@@ -29,6 +29,8 @@ pub(crate) struct Layouts {
     sigmas: Option<Layout>,
     query_offsets: Option<Layout>,
     scores: Option<Layout>,
+    key_scales: Option<Layout>,
+    value_scales: Option<Layout>,
 }
 
 impl Layouts {
@@ -60,6 +62,8 @@ impl Layouts {
             sigmas: score.and_then(|score| score.sigmas.as_ref()).map(|tensor| tensor.layout()),
             query_offsets: options.query_offsets.as_ref().map(|tensor| tensor.layout()),
             scores: options.scores.as_ref().map(|tensor| tensor.layout()),
+            key_scales: options.key_scales.as_ref().map(|tensor| tensor.layout()),
+            value_scales: options.value_scales.as_ref().map(|tensor| tensor.layout()),
         }
     }
 }
@@ -86,6 +90,8 @@ pub struct Buffers<'a> {
     sigmas: Option<Data<'a>>,
     query_offsets: Option<Data<'a>>,
     scores: Option<DataMut<'a>>,
+    key_scales: Option<Data<'a>>,
+    value_scales: Option<Data<'a>>,
 }
 
 impl<'a> Buffers<'a> {
@@ -116,6 +122,8 @@ impl<'a> Buffers<'a> {
             sigmas: None,
             query_offsets: None,
             scores: None,
+            key_scales: None,
+            value_scales: None,
         }
     }
 
@@ -145,6 +153,8 @@ impl<'a> Buffers<'a> {
             sigmas: None,
             query_offsets: None,
             scores: None,
+            key_scales: None,
+            value_scales: None,
         }
     }
 
@@ -238,6 +248,18 @@ impl<'a> Buffers<'a> {
         self
     }
 
+    /// The data of `options.key_scales`.
+    pub fn key_scales(mut self, key_scales: impl Into<Data<'a>>) -> Self {
+        self.key_scales = Some(key_scales.into());
+        self
+    }
+
+    /// The data of `options.value_scales`.
+    pub fn value_scales(mut self, value_scales: impl Into<Data<'a>>) -> Self {
+        self.value_scales = Some(value_scales.into());
+        self
+    }
+
     /// Refuses what is shorter than was planned, or of another element type.
     #[inline]
     pub(crate) fn raw(self, planned: &Layouts) -> Result<sys::fovea_attention_buffers> {
@@ -262,6 +284,8 @@ impl<'a> Buffers<'a> {
             sigmas: Data::pointer(self.sigmas, &planned.sigmas, "sigmas")?,
             query_offsets: Data::pointer(self.query_offsets, &planned.query_offsets, "query_offsets")?,
             scores: DataMut::pointer(self.scores, &planned.scores, "scores")?,
+            key_scales: Data::pointer(self.key_scales, &planned.key_scales, "key_scales")?,
+            value_scales: Data::pointer(self.value_scales, &planned.value_scales, "value_scales")?,
         })
     }
 }

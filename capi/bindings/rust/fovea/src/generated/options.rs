@@ -3,8 +3,8 @@
 
 use crate::sys;
 use crate::tensor::{output_pointer, tensor_pointer, Tensor, TensorMut};
-use crate::{Error, KvCache, Result, Status};
-use std::ptr::{null, null_mut};
+use crate::{Error, Result, Schedule, Status};
+use std::ptr::null;
 
 /// A size that was left out, or is not 0.
 fn given_size(size: Option<i64>, name: &str) -> Result<i64> {
@@ -14,7 +14,8 @@ fn given_size(size: Option<i64>, name: &str) -> Result<i64> {
     Ok(size.unwrap_or(0))
 }
 
-/// Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2.
+/// Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales (fovea_quantize);
+/// there is no operation yet that takes U8, F8_E4M3 or F8_E5M2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Dtype {
@@ -194,6 +195,8 @@ pub struct AttentionOptions<'a> {
     pub(crate) scores: Option<TensorMut<'a>>,
     pub(crate) scores_kind: ScoresKind,
     pub(crate) precision: Precision,
+    pub(crate) key_scales: Option<Tensor<'a>>,
+    pub(crate) value_scales: Option<Tensor<'a>>,
 }
 
 impl<'a> AttentionOptions<'a> {
@@ -320,6 +323,18 @@ impl<'a> AttentionOptions<'a> {
         self
     }
 
+    /// F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a key is its number times scale d / group. group: a multiple of 16, or D (any D)
+    pub fn key_scales(mut self, key_scales: impl Into<Tensor<'a>>) -> Self {
+        self.key_scales = Some(key_scales.into());
+        self
+    }
+
+    /// F16 [B,Hkv,K,Dv/group], likewise for value
+    pub fn value_scales(mut self, value_scales: impl Into<Tensor<'a>>) -> Self {
+        self.value_scales = Some(value_scales.into());
+        self
+    }
+
     /// attend key j only if j <= position of the query
     pub fn causal(mut self) -> Self {
         self.flags |= sys::FOVEA_CAUSAL;
@@ -375,6 +390,8 @@ impl<'a> AttentionOptions<'a> {
             scores: output_pointer(&self.scores),
             scores_kind: self.scores_kind as i32,
             precision: self.precision as i32,
+            key_scales: tensor_pointer(&self.key_scales),
+            value_scales: tensor_pointer(&self.value_scales),
         }
     }
 }
@@ -600,7 +617,7 @@ pub struct PreparedKeysSizes {
     pub(crate) capacity: i64,
     pub(crate) query_dim: i64,
     pub(crate) key_dim: i64,
-    pub(crate) dtype: Dtype,
+    pub(crate) dtype: Option<Dtype>,
 }
 
 impl PreparedKeysSizes {
@@ -641,7 +658,7 @@ impl PreparedKeysSizes {
 
     /// FOVEA_F32; for BILINEAR FOVEA_F16 or FOVEA_BF16, too; 0: FOVEA_F32
     pub fn dtype(mut self, dtype: Dtype) -> Self {
-        self.dtype = dtype;
+        self.dtype = Some(dtype);
         self
     }
 
@@ -654,7 +671,7 @@ impl PreparedKeysSizes {
             capacity: self.capacity,
             query_dim: self.query_dim,
             key_dim: self.key_dim,
-            dtype: self.dtype as i32,
+            dtype: self.dtype.map_or(0, |one| one as i32),
             reserved: 0,
         }
     }
@@ -701,6 +718,271 @@ impl<'a> KernelRegressionOptions<'a> {
             sigma: self.sigma,
             weights: output_pointer(&self.weights),
         }
+    }
+}
+
+/// The most that a step may bring.
+///
+/// Every setter left out is a default. In C: `fovea_schedule_limits`.
+#[derive(Default)]
+pub struct ScheduleLimits {
+    pub(crate) sequences: i64,
+    pub(crate) key_len: Option<i64>,
+    pub(crate) page_ids: Option<i64>,
+    pub(crate) workers: Option<i64>,
+}
+
+impl ScheduleLimits {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// 1 to 2^20
+    pub fn sequences(mut self, sequences: i64) -> Self {
+        self.sequences = sequences;
+        self
+    }
+
+    /// positions of one sequence, 1 to 2^30; left out: as many as key has
+    pub fn key_len(mut self, key_len: i64) -> Self {
+        self.key_len = Some(key_len);
+        self
+    }
+
+    /// of all sequences together, up to 2^30; left out: as many as key has pages. Not for packed keys
+    pub fn page_ids(mut self, page_ids: i64) -> Self {
+        self.page_ids = Some(page_ids);
+        self
+    }
+
+    /// threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; left out: as many as fovea_context_threads
+    pub fn workers(mut self, workers: i64) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> Result<sys::fovea_schedule_limits> {
+        Ok(sys::fovea_schedule_limits {
+            struct_size: std::mem::size_of::<sys::fovea_schedule_limits>(),
+            sequences: self.sequences,
+            key_len: given_size(self.key_len, "key_len")?,
+            page_ids: given_size(self.page_ids, "page_ids")?,
+            workers: given_size(self.workers, "workers")?,
+        })
+    }
+}
+
+/// The sequences of a step, S of them. Tensors are I32 or I64, any stride.
+///
+/// Every setter left out is a default. In C: `fovea_step`.
+#[derive(Default)]
+pub struct Step<'a> {
+    pub(crate) query_starts: Option<Tensor<'a>>,
+    pub(crate) key_starts: Option<Tensor<'a>>,
+    pub(crate) key_lens: Option<Tensor<'a>>,
+    pub(crate) page_ids: Option<Tensor<'a>>,
+    pub(crate) page_starts: Option<Tensor<'a>>,
+    pub(crate) tree: Option<Tensor<'a>>,
+}
+
+impl<'a> Step<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// [S+1], from 0, never falling: sequence s has the tokens from query_starts[s] to query_starts[s+1] - 1
+    pub fn query_starts(mut self, query_starts: impl Into<Tensor<'a>>) -> Self {
+        self.query_starts = Some(query_starts.into());
+        self
+    }
+
+    /// [S+1], likewise, of packed keys; with pages NULL
+    pub fn key_starts(mut self, key_starts: impl Into<Tensor<'a>>) -> Self {
+        self.key_starts = Some(key_starts.into());
+        self
+    }
+
+    /// [S]: positions of each sequence in its pages, those of this step's tokens included; with packed keys NULL
+    pub fn key_lens(mut self, key_lens: impl Into<Tensor<'a>>) -> Self {
+        self.key_lens = Some(key_lens.into());
+        self
+    }
+
+    /// [S,most], a row for each sequence: its pages in the order of positions, each in [0, P), as many of them read as key_lens wants; or, with page_starts, [n]. Of pages before a window's first key any may stand for those that have been given back
+    pub fn page_ids(mut self, page_ids: impl Into<Tensor<'a>>) -> Self {
+        self.page_ids = Some(page_ids.into());
+        self
+    }
+
+    /// [S+1], from 0, never falling: sequence s has the page ids from page_starts[s] to page_starts[s+1] - 1; NULL: page_ids has a row for each
+    pub fn page_starts(mut self, page_starts: impl Into<Tensor<'a>>) -> Self {
+        self.page_starts = Some(page_starts.into());
+        self
+    }
+
+    /// [T], I64: draft tokens. Bit j of a token's number: it attends the sequence's token j of this step, whose key stands at key_len - (its tokens) + j; of the keys before, all. 0 for every token of a sequence: as without. Of up to 64 tokens each; not with windows, ALiBi or leave-one-out. NULL: none
+    pub fn tree(mut self, tree: impl Into<Tensor<'a>>) -> Self {
+        self.tree = Some(tree.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_step {
+        sys::fovea_step {
+            struct_size: std::mem::size_of::<sys::fovea_step>(),
+            query_starts: tensor_pointer(&self.query_starts),
+            key_starts: tensor_pointer(&self.key_starts),
+            key_lens: tensor_pointer(&self.key_lens),
+            page_ids: tensor_pointer(&self.page_ids),
+            page_starts: tensor_pointer(&self.page_starts),
+            tree: tensor_pointer(&self.tree),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_append_options`.
+#[derive(Default)]
+pub struct AppendOptions<'a> {
+    pub(crate) rotary: Option<RotaryOptions<'a>>,
+    pub(crate) key_scales: Option<TensorMut<'a>>,
+    pub(crate) value_scales: Option<TensorMut<'a>>,
+}
+
+impl<'a> AppendOptions<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// turns keys on the way, as fovea_rotary does: at fovea_schedule_positions (and offset 0), unless positions or cosines of rows are given. NULL: none
+    pub fn rotary(mut self, rotary: RotaryOptions<'a>) -> Self {
+        self.rotary = Some(rotary);
+        self
+    }
+
+    /// output: the scales of I8 key_pages, as the schedule was made with; else NULL
+    pub fn key_scales(mut self, key_scales: impl Into<TensorMut<'a>>) -> Self {
+        self.key_scales = Some(key_scales.into());
+        self
+    }
+
+    /// likewise of value_pages
+    pub fn value_scales(mut self, value_scales: impl Into<TensorMut<'a>>) -> Self {
+        self.value_scales = Some(value_scales.into());
+        self
+    }
+
+
+    pub(crate) fn with_raw<R>(&self, call: impl FnOnce(&sys::fovea_append_options) -> R) -> R {
+        let rotary = self.rotary.as_ref().map(|options| options.raw());
+        call(&sys::fovea_append_options {
+            struct_size: std::mem::size_of::<sys::fovea_append_options>(),
+            rotary: rotary.as_ref().map_or(null(), |raw| raw as *const _),
+            key_scales: output_pointer(&self.key_scales),
+            value_scales: output_pointer(&self.value_scales),
+        })
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_kv_pool_sizes`.
+#[derive(Default)]
+pub struct KvPoolSizes {
+    pub(crate) layers: i64,
+    pub(crate) kv_heads: i64,
+    pub(crate) head_dim: i64,
+    pub(crate) value_dim: Option<i64>,
+    pub(crate) positions: i64,
+    pub(crate) page_size: Option<i64>,
+    pub(crate) sequences: i64,
+    pub(crate) key_dtype: Option<Dtype>,
+    pub(crate) value_dtype: Option<Dtype>,
+    pub(crate) scale_group: Option<i64>,
+}
+
+impl KvPoolSizes {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// 1 to 2^16
+    pub fn layers(mut self, layers: i64) -> Self {
+        self.layers = layers;
+        self
+    }
+
+    /// Hkv, 1 to 2^20
+    pub fn kv_heads(mut self, kv_heads: i64) -> Self {
+        self.kv_heads = kv_heads;
+        self
+    }
+
+    /// D, 1 to 1024
+    pub fn head_dim(mut self, head_dim: i64) -> Self {
+        self.head_dim = head_dim;
+        self
+    }
+
+    /// Dv, 1 to 1024; left out: head_dim
+    pub fn value_dim(mut self, value_dim: i64) -> Self {
+        self.value_dim = Some(value_dim);
+        self
+    }
+
+    /// room for so many of all sequences together, 1 to 2^30; rounded up to whole pages
+    pub fn positions(mut self, positions: i64) -> Self {
+        self.positions = positions;
+        self
+    }
+
+    /// positions of a page, 1 to 2^20; left out: so that a layer's keys of a page take 128 KB or more
+    pub fn page_size(mut self, page_size: i64) -> Self {
+        self.page_size = Some(page_size);
+        self
+    }
+
+    /// most that are open at once, 1 to 2^20
+    pub fn sequences(mut self, sequences: i64) -> Self {
+        self.sequences = sequences;
+        self
+    }
+
+    /// FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32
+    pub fn key_dtype(mut self, key_dtype: Dtype) -> Self {
+        self.key_dtype = Some(key_dtype);
+        self
+    }
+
+    /// likewise; 0: key_dtype
+    pub fn value_dtype(mut self, value_dtype: Dtype) -> Self {
+        self.value_dtype = Some(value_dtype);
+        self
+    }
+
+    /// features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8
+    pub fn scale_group(mut self, scale_group: i64) -> Self {
+        self.scale_group = Some(scale_group);
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> Result<sys::fovea_kv_pool_sizes> {
+        Ok(sys::fovea_kv_pool_sizes {
+            struct_size: std::mem::size_of::<sys::fovea_kv_pool_sizes>(),
+            layers: self.layers,
+            kv_heads: self.kv_heads,
+            head_dim: self.head_dim,
+            value_dim: given_size(self.value_dim, "value_dim")?,
+            positions: self.positions,
+            page_size: given_size(self.page_size, "page_size")?,
+            sequences: self.sequences,
+            key_dtype: self.key_dtype.map_or(0, |one| one as i32),
+            value_dtype: self.value_dtype.map_or(0, |one| one as i32),
+            scale_group: given_size(self.scale_group, "scale_group")?,
+        })
     }
 }
 
@@ -1243,74 +1525,6 @@ impl<'a> RmsNormOptions<'a> {
     }
 }
 
-/// Every setter left out is a default. In C: `fovea_kv_cache_sizes`.
-#[derive(Default)]
-pub struct KvCacheSizes {
-    pub(crate) batch: i64,
-    pub(crate) kv_heads: i64,
-    pub(crate) capacity: i64,
-    pub(crate) head_dim: i64,
-    pub(crate) value_dim: Option<i64>,
-    pub(crate) dtype: Dtype,
-}
-
-impl KvCacheSizes {
-    /// The defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// B, 0 to 2^30
-    pub fn batch(mut self, batch: i64) -> Self {
-        self.batch = batch;
-        self
-    }
-
-    /// Hkv, 1 to 2^30
-    pub fn kv_heads(mut self, kv_heads: i64) -> Self {
-        self.kv_heads = kv_heads;
-        self
-    }
-
-    /// positions, 0 to 2^30
-    pub fn capacity(mut self, capacity: i64) -> Self {
-        self.capacity = capacity;
-        self
-    }
-
-    /// D, 1 to 1024
-    pub fn head_dim(mut self, head_dim: i64) -> Self {
-        self.head_dim = head_dim;
-        self
-    }
-
-    /// Dv, 1 to 1024; left out: head_dim
-    pub fn value_dim(mut self, value_dim: i64) -> Self {
-        self.value_dim = Some(value_dim);
-        self
-    }
-
-    /// FOVEA_F32, FOVEA_F16 or FOVEA_BF16; 0: FOVEA_F32
-    pub fn dtype(mut self, dtype: Dtype) -> Self {
-        self.dtype = dtype;
-        self
-    }
-
-
-    pub(crate) fn raw(&self) -> Result<sys::fovea_kv_cache_sizes> {
-        Ok(sys::fovea_kv_cache_sizes {
-            struct_size: std::mem::size_of::<sys::fovea_kv_cache_sizes>(),
-            batch: self.batch,
-            kv_heads: self.kv_heads,
-            capacity: self.capacity,
-            head_dim: self.head_dim,
-            value_dim: given_size(self.value_dim, "value_dim")?,
-            dtype: self.dtype as i32,
-            reserved: 0,
-        })
-    }
-}
-
 /// The parameters as a model has them. Weights are F32 of rank 2, any strides; [out,in] as written here, or the other
 /// way round with FOVEA_WEIGHT_IN_OUT. Biases are F32 of rank 1, any stride, NULL for none. Each may as well be F16 or
 /// BF16; weights keep their types when they are packed.
@@ -1454,7 +1668,11 @@ pub struct MhaOptions<'a> {
     pub(crate) attention: Option<AttentionOptions<'a>>,
     pub(crate) score: Option<Score<'a>>,
     pub(crate) rotary: Option<RotaryOptions<'a>>,
-    pub(crate) cache: Option<&'a mut KvCache>,
+    pub(crate) schedule: Option<&'a Schedule>,
+    pub(crate) key_pages: Option<TensorMut<'a>>,
+    pub(crate) value_pages: Option<TensorMut<'a>>,
+    pub(crate) key_scales: Option<TensorMut<'a>>,
+    pub(crate) value_scales: Option<TensorMut<'a>>,
 }
 
 impl<'a> MhaOptions<'a> {
@@ -1481,21 +1699,45 @@ impl<'a> MhaOptions<'a> {
         self
     }
 
-    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length; or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
+    /// turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i; or at positions[i], which needs as many queries as keys, as cosines of rows do. With a schedule, unless positions or cosines of rows are given, at fovea_schedule_positions, and offset is 0. NULL: none
     pub fn rotary(mut self, rotary: RotaryOptions<'a>) -> Self {
         self.rotary = Some(rotary);
         self
     }
 
-    /// projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL: none
-    pub fn cache(mut self, cache: &'a mut KvCache) -> Self {
-        self.cache = Some(cache);
+    /// rows are the tokens of its present step: query [T,Eq], out [T,Eo]. NULL: none. See below
+    pub fn schedule(mut self, schedule: &'a Schedule) -> Self {
+        self.schedule = Some(schedule);
         self
     }
 
-    /// attend to what the cache holds and append nothing; key and value inputs are NULL
-    pub fn keep_cache(mut self) -> Self {
-        self.flags |= sys::FOVEA_MHA_KEEP_CACHE;
+    /// this layer's pages, of a schedule that was made for pages: projected keys and values are appended to them as fovea_schedule_append does, then attended
+    pub fn key_pages(mut self, key_pages: impl Into<TensorMut<'a>>) -> Self {
+        self.key_pages = Some(key_pages.into());
+        self
+    }
+
+    /// value_pages
+    pub fn value_pages(mut self, value_pages: impl Into<TensorMut<'a>>) -> Self {
+        self.value_pages = Some(value_pages.into());
+        self
+    }
+
+    /// of pages of I8; else NULL
+    pub fn key_scales(mut self, key_scales: impl Into<TensorMut<'a>>) -> Self {
+        self.key_scales = Some(key_scales.into());
+        self
+    }
+
+    /// value_scales
+    pub fn value_scales(mut self, value_scales: impl Into<TensorMut<'a>>) -> Self {
+        self.value_scales = Some(value_scales.into());
+        self
+    }
+
+    /// attend to what the pages hold and append nothing; key and value inputs are NULL
+    pub fn keep_pages(mut self) -> Self {
+        self.flags |= sys::FOVEA_MHA_KEEP_PAGES;
         self
     }
 
@@ -1511,7 +1753,11 @@ impl<'a> MhaOptions<'a> {
             attention: attention.as_ref().map_or(null(), |raw| raw as *const _),
             score: score.as_ref().map_or(null(), |raw| raw as *const _),
             rotary: rotary.as_ref().map_or(null(), |raw| raw as *const _),
-            cache: self.cache.as_ref().map_or(null_mut(), |handle| handle.raw()),
+            schedule: self.schedule.map_or(null(), |handle| handle.raw()),
+            key_pages: output_pointer(&self.key_pages),
+            value_pages: output_pointer(&self.value_pages),
+            key_scales: output_pointer(&self.key_scales),
+            value_scales: output_pointer(&self.value_scales),
         })
     }
 }

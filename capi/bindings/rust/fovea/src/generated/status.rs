@@ -33,6 +33,8 @@ pub enum Status {
     UnknownIsa,
     /// a defect in fovea; please report it
     InternalError,
+    /// a pool has too few free pages, or no room for another sequence
+    PoolExhausted,
     /// A status that this crate is too old to know.
     Unknown(i32),
 }
@@ -53,6 +55,7 @@ impl From<i32> for Status {
             sys::FOVEA_OUT_OF_MEMORY => Status::OutOfMemory,
             sys::FOVEA_UNKNOWN_ISA => Status::UnknownIsa,
             sys::FOVEA_INTERNAL_ERROR => Status::InternalError,
+            sys::FOVEA_POOL_EXHAUSTED => Status::PoolExhausted,
             other => Status::Unknown(other),
         }
     }
@@ -74,6 +77,7 @@ impl From<Status> for i32 {
             Status::OutOfMemory => sys::FOVEA_OUT_OF_MEMORY,
             Status::UnknownIsa => sys::FOVEA_UNKNOWN_ISA,
             Status::InternalError => sys::FOVEA_INTERNAL_ERROR,
+            Status::PoolExhausted => sys::FOVEA_POOL_EXHAUSTED,
             Status::Unknown(other) => other,
         }
     }

@@ -14,7 +14,7 @@ import java.util.function.ToIntFunction;
 final class Call implements AutoCloseable {
   private static final long BLOCK = 1024;
 
-  private record Placed(Tensor tensor, MemorySegment raw, boolean writes) {}
+  private record Placed(Tensor tensor, MemorySegment raw, boolean reads, boolean writes) {}
 
   private record Used(Handle handle, boolean began) {}
 
@@ -87,16 +87,25 @@ final class Call implements AutoCloseable {
   // ---- tensors -----------------------------------------------------------------------------------------------------
 
   MemorySegment in(Tensor tensor) {
-    return tensor(tensor, false);
+    return tensor(tensor, true, false);
   }
 
   MemorySegment out(Tensor tensor) {
-    if (tensor != null && tensor.data != null && tensor.data.isReadOnly())
-      throw new IllegalArgumentException("an output lies in a read-only segment");
-    return tensor(tensor, true);
+    return written(tensor, false);
   }
 
-  private MemorySegment tensor(Tensor tensor, boolean writes) {
+  /** One that is read too, or written in part. */
+  MemorySegment both(Tensor tensor) {
+    return written(tensor, true);
+  }
+
+  private MemorySegment written(Tensor tensor, boolean reads) {
+    if (tensor != null && tensor.data != null && tensor.data.isReadOnly())
+      throw new IllegalArgumentException("an output lies in a read-only segment");
+    return tensor(tensor, reads, true);
+  }
+
+  private MemorySegment tensor(Tensor tensor, boolean reads, boolean writes) {
     if (tensor == null) return MemorySegment.NULL;
     MemorySegment raw = allocate(Layouts.fovea_tensor.SIZE);
     raw.set(JAVA_INT, Layouts.fovea_tensor.dtype, tensor.dtype.number);
@@ -107,7 +116,7 @@ final class Call implements AutoCloseable {
     }
     if (tensor.isOnHeap()) {
       if (placed.isEmpty()) placed = new ArrayList<>(6);
-      placed.add(new Placed(tensor, raw, writes));
+      placed.add(new Placed(tensor, raw, reads, writes));
     } else if (tensor.data != null) {
       kept.add(tensor.data);
       raw.set(JAVA_LONG, Layouts.fovea_tensor.data, addressOf(tensor.data) + tensor.origin);
@@ -134,7 +143,7 @@ final class Call implements AutoCloseable {
     for (Placed one : placed) {
       Region region = regionOf(regions, one.tensor);
       long at = begin(one.tensor) - region.low;
-      if (!one.writes) MemorySegment.copy(one.tensor.data, one.tensor.first, region.copy, at, one.tensor.bytes);
+      if (one.reads) MemorySegment.copy(one.tensor.data, one.tensor.first, region.copy, at, one.tensor.bytes);
       one.raw.set(
           JAVA_LONG, Layouts.fovea_tensor.data, region.copy.address() + at + one.tensor.origin - one.tensor.first);
     }

@@ -225,6 +225,40 @@ public final class Fovea {
     }
   }
 
+  /** Rows of 8-bit numbers, and their scales. */
+  public record Quantized(Tensor numbers, Tensor scales) {}
+
+  /** 8-bit numbers with a scale of 16 bits for so many features each, a multiple of 16 or all of a row's. */
+  public static Quantized quantize(Tensor x, long group) {
+    if (group < 1 || x.last() % group != 0)
+      throw new FoveaException(Status.BAD_VALUE, "group is " + group + ", expected one that divides " + x.last());
+    Quantized made =
+        new Quantized(Tensor.zeros(Dtype.I8, x.shape), Tensor.zeros(Dtype.F16, x.withLast(x.last() / group)));
+    quantize(null, x, made.numbers, made.scales);
+    return made;
+  }
+
+  public static void quantize(Context context, Tensor x, Tensor out, Tensor scales) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), o = call.out(out), s = call.out(scales);
+      call.run(pins -> Native.fovea_quantize(c, input, o, s, pins));
+    }
+  }
+
+  /** What quantize made as numbers, float32: each times its group's scale. */
+  public static Tensor dequantize(Tensor q, Tensor scales) {
+    Tensor out = Tensor.zeros(Dtype.F32, q.shape);
+    dequantize(null, q, scales, out);
+    return out;
+  }
+
+  public static void dequantize(Context context, Tensor q, Tensor scales, Tensor out) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(q), s = call.in(scales), o = call.out(out);
+      call.run(pins -> Native.fovea_dequantize(c, input, s, o, pins));
+    }
+  }
+
   public static Tensor exp(Tensor x) {
     Tensor out = Tensor.zeros(x.dtype, x.shape);
     exp(null, x, out);

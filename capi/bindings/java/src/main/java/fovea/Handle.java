@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicInteger;
  * collector does. A call on one that was closed is refused with an IllegalStateException.
  */
 public abstract sealed class Handle
-    implements AutoCloseable permits Context, KvCache, MhaWeights, PackedMatrix, Plan, PreparedKeys {
+    implements AutoCloseable permits Context, KvPool, KvSequence, MhaWeights, PackedMatrix, Plan, PreparedKeys, Schedule {
   private static final Cleaner CLEANER = Cleaner.create();
 
   interface Destroy {
@@ -68,6 +68,11 @@ public abstract sealed class Handle
 
   final void letGo() {
     owned.letGo();
+  }
+
+  /** For those who hold it, closed or not. */
+  final MemorySegment pointer() {
+    return owned.pointer;
   }
 
   /** Whether the library still has it, for a call or for another handle after it was closed. */

@@ -73,6 +73,26 @@ final class Library {
     throw new AssertionError(thrown);
   }
 
+  /** Memory of the library's, which somebody keeps for it: for good, or until it is let go when no segment of it is left. */
+  static MemorySegment memory(MemorySegment address, long size, Runnable letGo) {
+    if (letGo == null) return address.reinterpret(size);
+    return address.reinterpret(size, Arena.ofAuto(), gone -> letGo.run());
+  }
+
+  interface Describe {
+    long of(MemorySegment object, MemorySegment text, long size);
+  }
+
+  /** What a function writes about an object, and tells the length of. */
+  static String described(MemorySegment object, Describe describe) {
+    try (Arena arena = Arena.ofConfined()) {
+      long size = describe.of(object, MemorySegment.NULL, 0) + 1;
+      MemorySegment text = arena.allocate(size);
+      describe.of(object, text, size);
+      return text.getString(0);
+    }
+  }
+
   /** A C string. */
   static String text(MemorySegment address) {
     return address.equals(MemorySegment.NULL) ? null : address.reinterpret(Long.MAX_VALUE).getString(0);

@@ -122,6 +122,32 @@ public final class Tensor {
     return new Tensor(null, dtype, shape.clone(), rowMajor(shape), 0);
   }
 
+  /** One that the library describes, without gaps, in memory as Library.memory has it. */
+  static Tensor of(MemorySegment told, Runnable letGo) {
+    Dtype dtype = null;
+    for (Dtype one : Dtype.values())
+      if (one.number == told.get(ValueLayout.JAVA_INT, Layouts.fovea_tensor.dtype)) dtype = one;
+    long[] shape = new long[told.get(ValueLayout.JAVA_INT, Layouts.fovea_tensor.rank)], strides = new long[shape.length];
+    for (int axis = 0; axis < shape.length; ++axis) {
+      shape[axis] = told.get(ValueLayout.JAVA_LONG, Layouts.fovea_tensor.shape + 8L * axis);
+      strides[axis] = told.get(ValueLayout.JAVA_LONG, Layouts.fovea_tensor.strides + 8L * axis);
+    }
+    long bytes = new Tensor(null, dtype, shape, strides, 0).bytes;
+    MemorySegment address = told.get(ValueLayout.ADDRESS, Layouts.fovea_tensor.data);
+    return new Tensor(Library.memory(address, bytes, letGo), dtype, shape, strides, 0);
+  }
+
+  /** The same numbers in memory of its own, in row-major order. */
+  Tensor copy() {
+    Tensor made = zeros(dtype, shape);
+    int[] at = {0};
+    eachRow((from, length, step) -> {
+      for (long i = 0; i < length; ++i, at[0] += dtype.size)
+        MemorySegment.copy(data, from + i * step, made.data, at[0], dtype.size);
+    });
+    return made;
+  }
+
   /** The numbers rounded to 16 bits, to nearest and ties to even: F16 or BF16. */
   public static Tensor rounded(Dtype dtype, float[] numbers, long... shape) {
     short[] bits = new short[numbers.length];

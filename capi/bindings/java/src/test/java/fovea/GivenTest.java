@@ -42,13 +42,14 @@ final class GivenTest {
     refused(Status.BAD_VALUE, () -> Fovea.rotary(X, new RotaryOptions().base(0)), "base");
     refused(Status.BAD_VALUE,
         () -> Fovea.positionalEncoding(null, Tensor.zeros(3, 2), new PositionalEncodingOptions().base(0)), "base");
-    refused(Status.BAD_VALUE, () -> new KvCacheSizes().valueDim(0), "valueDim is 0");
+    refused(Status.BAD_VALUE, () -> new KvPoolSizes().valueDim(0), "valueDim is 0");
+    refused(Status.BAD_VALUE, () -> new ScheduleLimits().workers(0), "workers is 0");
     refused(Status.BAD_VALUE, () -> new MhaParameters().kvHeads(0), "kvHeads is 0");
-    KvCacheSizes sizes = new KvCacheSizes().batch(1).capacity(2).headDim(2);
-    refused(Status.BAD_VALUE, () -> KvCache.of(sizes.kvHeads(0)), "kv_heads");
-    try (KvCache cache = KvCache.of(sizes.kvHeads(1)); KvCache another = KvCache.restore(cache.save(), 1)) {
-      that(another.size() > 0, another.size());
-      refused(Status.BAD_VALUE, () -> KvCache.restore(cache.save(), 0), "capacity is 0");
+    KvPoolSizes sizes = new KvPoolSizes().layers(1).positions(2).headDim(2).sequences(1).keyDtype(Dtype.BF16);
+    refused(Status.BAD_VALUE, () -> KvPool.of(sizes.kvHeads(0)), "kv_heads");
+    try (KvPool pool = KvPool.of(sizes.kvHeads(1).pageSize(1))) {
+      same(pool.size() >= 2 * 2 * 2 * 2, true);
+      same(pool.values(0).dtype(), Dtype.BF16); // as keys
     }
   }
 }

@@ -49,6 +49,8 @@ public final class AttentionOptions {
   private Tensor scores;
   private ScoresKind scoresKind;
   private Precision precision;
+  private Tensor keyScales;
+  private Tensor valueScales;
 
   public AttentionOptions() {}
 
@@ -218,6 +220,21 @@ public final class AttentionOptions {
     return this;
   }
 
+  /**
+   * F16 [B,Hkv,K,D/group], rank as key's, given exactly if key is I8: feature d of a key is its number times scale
+   * d / group. group: a multiple of 16, or D (any D)
+   */
+  public AttentionOptions keyScales(Tensor keyScales) {
+    this.keyScales = keyScales;
+    return this;
+  }
+
+  /** F16 [B,Hkv,K,Dv/group], likewise for value */
+  public AttentionOptions valueScales(Tensor valueScales) {
+    this.valueScales = valueScales;
+    return this;
+  }
+
   EmptyRows emptyRows() {
     return emptyRows;
   }
@@ -266,6 +283,14 @@ public final class AttentionOptions {
     return precision;
   }
 
+  Tensor keyScales() {
+    return keyScales;
+  }
+
+  Tensor valueScales() {
+    return valueScales;
+  }
+
   static MemorySegment raw(AttentionOptions options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_attention_options.SIZE);
@@ -290,6 +315,8 @@ public final class AttentionOptions {
     raw.set(ADDRESS, Layouts.fovea_attention_options.scores, call.out(options.scores));
     if (options.scoresKind != null) raw.set(JAVA_INT, Layouts.fovea_attention_options.scores_kind, options.scoresKind.number);
     if (options.precision != null) raw.set(JAVA_INT, Layouts.fovea_attention_options.precision, options.precision.number);
+    raw.set(ADDRESS, Layouts.fovea_attention_options.key_scales, call.in(options.keyScales));
+    raw.set(ADDRESS, Layouts.fovea_attention_options.value_scales, call.in(options.valueScales));
     return raw;
   }
 }

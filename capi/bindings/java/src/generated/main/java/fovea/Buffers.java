@@ -9,9 +9,9 @@ import java.lang.foreign.MemorySegment;
  * element of it in memory. In C: {@code fovea_attention_buffers}.
  */
 public final class Buffers {
-  static final int COUNT = 19;
-  static final String[] NAMES = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores"};
-  static final boolean[] WRITES = {false, false, false, true, false, false, false, false, false, true, true, false, false, false, false, false, false, false, true};
+  static final int COUNT = 21;
+  static final String[] NAMES = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales"};
+  static final boolean[] WRITES = {false, false, false, true, false, false, false, false, false, true, true, false, false, false, false, false, false, false, true, false, false};
 
   final MemorySegment[] data = new MemorySegment[COUNT];
 
@@ -353,6 +353,30 @@ public final class Buffers {
     return this;
   }
 
+  /** The data of {@code options.key_scales}. */
+  public Buffers keyScales(MemorySegment keyScales) {
+    data[19] = keyScales;
+    return this;
+  }
+
+  /** The data of {@code options.key_scales}. */
+  public Buffers keyScales(short[] keyScales) {
+    data[19] = MemorySegment.ofArray(keyScales);
+    return this;
+  }
+
+  /** The data of {@code options.value_scales}. */
+  public Buffers valueScales(MemorySegment valueScales) {
+    data[20] = valueScales;
+    return this;
+  }
+
+  /** The data of {@code options.value_scales}. */
+  public Buffers valueScales(short[] valueScales) {
+    data[20] = MemorySegment.ofArray(valueScales);
+    return this;
+  }
+
   /** The tensors of a planned call, in the order of their data here. */
   static Tensor[] planned(Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
     return new Tensor[] {
@@ -374,6 +398,8 @@ public final class Buffers {
       score == null ? null : score.scoreVector(),
       score == null ? null : score.sigmas(),
       options == null ? null : options.queryOffsets(),
-      options == null ? null : options.scores()};
+      options == null ? null : options.scores(),
+      options == null ? null : options.keyScales(),
+      options == null ? null : options.valueScales()};
   }
 }

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package fovea;
 
-/** Operations name those they take; there is none yet that takes I8, U8, F8_E4M3 or F8_E5M2. */
+/**
+ * Operations name those they take. I8 is taken as keys and values of the scaled dot product, with scales
+ * (fovea_quantize); there is no operation yet that takes U8, F8_E4M3 or F8_E5M2.
+ */
 public enum Dtype {
   /** IEEE binary32 */
   F32(1, 4),

@@ -77,7 +77,9 @@ final class Layouts {
         ADDRESS.withName("query_offsets"),
         ADDRESS.withName("scores"),
         JAVA_INT.withName("scores_kind"),
-        JAVA_INT.withName("precision"));
+        JAVA_INT.withName("precision"),
+        ADDRESS.withName("key_scales"),
+        ADDRESS.withName("value_scales"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long flags = place("flags");
@@ -101,6 +103,8 @@ final class Layouts {
     static final long scores = place("scores");
     static final long scores_kind = place("scores_kind");
     static final long precision = place("precision");
+    static final long key_scales = place("key_scales");
+    static final long value_scales = place("value_scales");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -128,7 +132,9 @@ final class Layouts {
         ADDRESS.withName("score_vector"),
         ADDRESS.withName("sigmas"),
         ADDRESS.withName("query_offsets"),
-        ADDRESS.withName("scores"));
+        ADDRESS.withName("scores"),
+        ADDRESS.withName("key_scales"),
+        ADDRESS.withName("value_scales"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long query = place("query");
@@ -150,6 +156,8 @@ final class Layouts {
     static final long sigmas = place("sigmas");
     static final long query_offsets = place("query_offsets");
     static final long scores = place("scores");
+    static final long key_scales = place("key_scales");
+    static final long value_scales = place("value_scales");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -270,6 +278,96 @@ final class Layouts {
     static final long flags = place("flags");
     static final long sigma = place("sigma");
     static final long weights = place("weights");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_schedule_limits {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_LONG.withName("sequences"),
+        JAVA_LONG.withName("key_len"),
+        JAVA_LONG.withName("page_ids"),
+        JAVA_LONG.withName("workers"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long sequences = place("sequences");
+    static final long key_len = place("key_len");
+    static final long page_ids = place("page_ids");
+    static final long workers = place("workers");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_step {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("query_starts"),
+        ADDRESS.withName("key_starts"),
+        ADDRESS.withName("key_lens"),
+        ADDRESS.withName("page_ids"),
+        ADDRESS.withName("page_starts"),
+        ADDRESS.withName("tree"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long query_starts = place("query_starts");
+    static final long key_starts = place("key_starts");
+    static final long key_lens = place("key_lens");
+    static final long page_ids = place("page_ids");
+    static final long page_starts = place("page_starts");
+    static final long tree = place("tree");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_append_options {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("rotary"),
+        ADDRESS.withName("key_scales"),
+        ADDRESS.withName("value_scales"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long rotary = place("rotary");
+    static final long key_scales = place("key_scales");
+    static final long value_scales = place("value_scales");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_kv_pool_sizes {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        JAVA_LONG.withName("layers"),
+        JAVA_LONG.withName("kv_heads"),
+        JAVA_LONG.withName("head_dim"),
+        JAVA_LONG.withName("value_dim"),
+        JAVA_LONG.withName("positions"),
+        JAVA_LONG.withName("page_size"),
+        JAVA_LONG.withName("sequences"),
+        JAVA_INT.withName("key_dtype"),
+        JAVA_INT.withName("value_dtype"),
+        JAVA_LONG.withName("scale_group"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long layers = place("layers");
+    static final long kv_heads = place("kv_heads");
+    static final long head_dim = place("head_dim");
+    static final long value_dim = place("value_dim");
+    static final long positions = place("positions");
+    static final long page_size = place("page_size");
+    static final long sequences = place("sequences");
+    static final long key_dtype = place("key_dtype");
+    static final long value_dtype = place("value_dtype");
+    static final long scale_group = place("scale_group");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -459,31 +557,6 @@ final class Layouts {
     }
   }
 
-  static final class fovea_kv_cache_sizes {
-    static final StructLayout LAYOUT = MemoryLayout.structLayout(
-        JAVA_LONG.withName("struct_size"),
-        JAVA_LONG.withName("batch"),
-        JAVA_LONG.withName("kv_heads"),
-        JAVA_LONG.withName("capacity"),
-        JAVA_LONG.withName("head_dim"),
-        JAVA_LONG.withName("value_dim"),
-        JAVA_INT.withName("dtype"),
-        JAVA_INT.withName("reserved"));
-    static final long SIZE = LAYOUT.byteSize();
-    static final long struct_size = place("struct_size");
-    static final long batch = place("batch");
-    static final long kv_heads = place("kv_heads");
-    static final long capacity = place("capacity");
-    static final long head_dim = place("head_dim");
-    static final long value_dim = place("value_dim");
-    static final long dtype = place("dtype");
-    static final long reserved = place("reserved");
-
-    private static long place(String member) {
-      return LAYOUT.byteOffset(PathElement.groupElement(member));
-    }
-  }
-
   static final class fovea_mha_parameters {
     static final StructLayout LAYOUT = MemoryLayout.structLayout(
         JAVA_LONG.withName("struct_size"),
@@ -531,7 +604,11 @@ final class Layouts {
         ADDRESS.withName("attention"),
         ADDRESS.withName("score"),
         ADDRESS.withName("rotary"),
-        ADDRESS.withName("cache"));
+        ADDRESS.withName("schedule"),
+        ADDRESS.withName("key_pages"),
+        ADDRESS.withName("value_pages"),
+        ADDRESS.withName("key_scales"),
+        ADDRESS.withName("value_scales"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long flags = place("flags");
@@ -539,7 +616,40 @@ final class Layouts {
     static final long attention = place("attention");
     static final long score = place("score");
     static final long rotary = place("rotary");
-    static final long cache = place("cache");
+    static final long schedule = place("schedule");
+    static final long key_pages = place("key_pages");
+    static final long value_pages = place("value_pages");
+    static final long key_scales = place("key_scales");
+    static final long value_scales = place("value_scales");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_mha_buffers {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("query"),
+        ADDRESS.withName("key"),
+        ADDRESS.withName("value"),
+        ADDRESS.withName("out"),
+        ADDRESS.withName("key_pages"),
+        ADDRESS.withName("value_pages"),
+        ADDRESS.withName("key_scales"),
+        ADDRESS.withName("value_scales"),
+        ADDRESS.withName("attention"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long query = place("query");
+    static final long key = place("key");
+    static final long value = place("value");
+    static final long out = place("out");
+    static final long key_pages = place("key_pages");
+    static final long value_pages = place("value_pages");
+    static final long key_scales = place("key_scales");
+    static final long value_scales = place("value_scales");
+    static final long attention = place("attention");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

@@ -13,12 +13,16 @@ public final class MhaOptions {
   private AttentionOptions attention;
   private Score score;
   private RotaryOptions rotary;
-  private KvCache cache;
+  private Schedule schedule;
+  private Tensor keyPages;
+  private Tensor valuePages;
+  private Tensor keyScales;
+  private Tensor valueScales;
 
   public MhaOptions() {}
 
-  /** attend to what the cache holds and append nothing; key and value inputs are NULL */
-  public MhaOptions keepCache() {
+  /** attend to what the pages hold and append nothing; key and value inputs are NULL */
+  public MhaOptions keepPages() {
     flags |= 1;
     return this;
   }
@@ -42,20 +46,43 @@ public final class MhaOptions {
   }
 
   /**
-   * turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i, plus the cache's length;
-   * or at positions[i], which needs as many queries as keys, as cosines of rows do. NULL: none
+   * turns projected queries and keys; needs Dk = D. Row i of either stands at offset + i; or at positions[i],
+   * which needs as many queries as keys, as cosines of rows do. With a schedule, unless positions or cosines of
+   * rows are given, at fovea_schedule_positions, and offset is 0. NULL: none
    */
   public MhaOptions rotary(RotaryOptions rotary) {
     this.rotary = rotary;
     return this;
   }
 
+  /** rows are the tokens of its present step: query [T,Eq], out [T,Eo]. NULL: none. See below */
+  public MhaOptions schedule(Schedule schedule) {
+    this.schedule = schedule;
+    return this;
+  }
+
   /**
-   * projected keys and values are appended to it, and all it then holds is attended: K below is its length. NULL:
-   * none
+   * this layer's pages, of a schedule that was made for pages: projected keys and values are appended to them as
+   * fovea_schedule_append does, then attended
    */
-  public MhaOptions cache(KvCache cache) {
-    this.cache = cache;
+  public MhaOptions keyPages(Tensor keyPages) {
+    this.keyPages = keyPages;
+    return this;
+  }
+
+  public MhaOptions valuePages(Tensor valuePages) {
+    this.valuePages = valuePages;
+    return this;
+  }
+
+  /** of pages of I8; else NULL */
+  public MhaOptions keyScales(Tensor keyScales) {
+    this.keyScales = keyScales;
+    return this;
+  }
+
+  public MhaOptions valueScales(Tensor valueScales) {
+    this.valueScales = valueScales;
     return this;
   }
 
@@ -63,8 +90,24 @@ public final class MhaOptions {
     return precision;
   }
 
-  KvCache cache() {
-    return cache;
+  Schedule schedule() {
+    return schedule;
+  }
+
+  Tensor keyPages() {
+    return keyPages;
+  }
+
+  Tensor valuePages() {
+    return valuePages;
+  }
+
+  Tensor keyScales() {
+    return keyScales;
+  }
+
+  Tensor valueScales() {
+    return valueScales;
   }
 
   static MemorySegment raw(MhaOptions options, Call call) {
@@ -76,7 +119,11 @@ public final class MhaOptions {
     raw.set(ADDRESS, Layouts.fovea_mha_options.attention, AttentionOptions.raw(options.attention, call));
     raw.set(ADDRESS, Layouts.fovea_mha_options.score, Score.raw(options.score, call));
     raw.set(ADDRESS, Layouts.fovea_mha_options.rotary, RotaryOptions.raw(options.rotary, call));
-    raw.set(ADDRESS, Layouts.fovea_mha_options.cache, (options.flags & 1) != 0 ? call.reads(options.cache) : call.changes(options.cache));
+    raw.set(ADDRESS, Layouts.fovea_mha_options.schedule, call.reads(options.schedule));
+    raw.set(ADDRESS, Layouts.fovea_mha_options.key_pages, call.both(options.keyPages));
+    raw.set(ADDRESS, Layouts.fovea_mha_options.value_pages, call.both(options.valuePages));
+    raw.set(ADDRESS, Layouts.fovea_mha_options.key_scales, call.both(options.keyScales));
+    raw.set(ADDRESS, Layouts.fovea_mha_options.value_scales, call.both(options.valueScales));
     return raw;
   }
 }

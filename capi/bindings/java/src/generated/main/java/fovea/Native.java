@@ -6,6 +6,7 @@ import static java.lang.foreign.ValueLayout.*;
 
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SegmentAllocator;
 import java.lang.invoke.MethodHandle;
 
 /** The C functions. Each is looked up at its first call. */
@@ -434,6 +435,44 @@ final class Native {
     }
   }
 
+  private static final class Quantize {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_quantize", ARGUMENTS);
+  }
+
+  private static final class QuantizePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_quantize", Quantize.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_quantize(MemorySegment context, MemorySegment x, MemorySegment out, MemorySegment scales, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) Quantize.CALL.invokeExact(context, x, out, scales);
+      if (pins.length == Pins.FEW) return (int) QuantizePinning.CALL.invokeExact(context, x, out, scales, pins);
+      return (int) Library.pinning("fovea_quantize", Quantize.ARGUMENTS, pins.length).invokeExact(context, x, out, scales, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class Dequantize {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_dequantize", ARGUMENTS);
+  }
+
+  private static final class DequantizePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_dequantize", Dequantize.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_dequantize(MemorySegment context, MemorySegment q, MemorySegment scales, MemorySegment out, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) Dequantize.CALL.invokeExact(context, q, scales, out);
+      if (pins.length == Pins.FEW) return (int) DequantizePinning.CALL.invokeExact(context, q, scales, out, pins);
+      return (int) Library.pinning("fovea_dequantize", Dequantize.ARGUMENTS, pins.length).invokeExact(context, q, scales, out, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
   private static final class Attention {
     static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle CALL = Library.function("fovea_attention", ARGUMENTS);
@@ -620,6 +659,467 @@ final class Native {
       if (pins == null) return (int) KernelRegression.CALL.invokeExact(context, queries, inputs, targets, out, options);
       if (pins.length == Pins.FEW) return (int) KernelRegressionPinning.CALL.invokeExact(context, queries, inputs, targets, out, options, pins);
       return (int) Library.pinning("fovea_kernel_regression", KernelRegression.ARGUMENTS, pins.length).invokeExact(context, queries, inputs, targets, out, options, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleCreate {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_schedule_create", ARGUMENTS);
+  }
+
+  private static final class ScheduleCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_schedule_create", ScheduleCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_schedule_create(MemorySegment context, MemorySegment score, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment limits, MemorySegment schedule, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) ScheduleCreate.CALL.invokeExact(context, score, query, key, value, out, options, limits, schedule);
+      if (pins.length == Pins.FEW) return (int) ScheduleCreatePinning.CALL.invokeExact(context, score, query, key, value, out, options, limits, schedule, pins);
+      return (int) Library.pinning("fovea_schedule_create", ScheduleCreate.ARGUMENTS, pins.length).invokeExact(context, score, query, key, value, out, options, limits, schedule, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleDestroy {
+    static final MethodHandle CALL = Library.function(
+        "fovea_schedule_destroy", FunctionDescriptor.ofVoid(ADDRESS));
+  }
+
+  static void fovea_schedule_destroy(MemorySegment schedule) {
+    try {
+      ScheduleDestroy.CALL.invokeExact(schedule);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleSet {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_schedule_set", ARGUMENTS);
+  }
+
+  private static final class ScheduleSetPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_schedule_set", ScheduleSet.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_schedule_set(MemorySegment schedule, MemorySegment step, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) ScheduleSet.CALL.invokeExact(schedule, step);
+      if (pins.length == Pins.FEW) return (int) ScheduleSetPinning.CALL.invokeExact(schedule, step, pins);
+      return (int) Library.pinning("fovea_schedule_set", ScheduleSet.ARGUMENTS, pins.length).invokeExact(schedule, step, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class SchedulePositions {
+    static final MethodHandle CALL = Library.function(
+        "fovea_schedule_positions", FunctionDescriptor.of(Layouts.fovea_tensor.LAYOUT, ADDRESS));
+  }
+
+  static MemorySegment fovea_schedule_positions(SegmentAllocator allocator, MemorySegment schedule) {
+    try {
+      return (MemorySegment) SchedulePositions.CALL.invokeExact(allocator, schedule);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleWorkspaceSize {
+    static final MethodHandle CALL = Library.function(
+        "fovea_schedule_workspace_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
+  }
+
+  static long fovea_schedule_workspace_size(MemorySegment schedule) {
+    try {
+      return (long) ScheduleWorkspaceSize.CALL.invokeExact(schedule);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleDescribe {
+    static final MethodHandle CALL = Library.function(
+        "fovea_schedule_describe", FunctionDescriptor.of(JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG));
+  }
+
+  static long fovea_schedule_describe(MemorySegment schedule, MemorySegment text, long size) {
+    try {
+      return (long) ScheduleDescribe.CALL.invokeExact(schedule, text, size);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleRun {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_schedule_run", ARGUMENTS);
+  }
+
+  private static final class ScheduleRunPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_schedule_run", ScheduleRun.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_schedule_run(MemorySegment schedule, MemorySegment buffers, MemorySegment workspace, long workspaceSize, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) ScheduleRun.CALL.invokeExact(schedule, buffers, workspace, workspaceSize);
+      if (pins.length == Pins.FEW) return (int) ScheduleRunPinning.CALL.invokeExact(schedule, buffers, workspace, workspaceSize, pins);
+      return (int) Library.pinning("fovea_schedule_run", ScheduleRun.ARGUMENTS, pins.length).invokeExact(schedule, buffers, workspace, workspaceSize, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class SchedulePhases {
+    static final MethodHandle CALL = Library.function(
+        "fovea_schedule_phases", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
+  }
+
+  static long fovea_schedule_phases(MemorySegment schedule) {
+    try {
+      return (long) SchedulePhases.CALL.invokeExact(schedule);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleTasks {
+    static final MethodHandle CALL = Library.function(
+        "fovea_schedule_tasks", FunctionDescriptor.of(JAVA_LONG, ADDRESS, JAVA_LONG));
+  }
+
+  static long fovea_schedule_tasks(MemorySegment schedule, long phase) {
+    try {
+      return (long) ScheduleTasks.CALL.invokeExact(schedule, phase);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleRunTasks {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_schedule_run_tasks", ARGUMENTS);
+  }
+
+  private static final class ScheduleRunTasksPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_schedule_run_tasks", ScheduleRunTasks.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_schedule_run_tasks(MemorySegment schedule, MemorySegment buffers, MemorySegment workspace, long workspaceSize, long phase, long begin, long end, long worker, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) ScheduleRunTasks.CALL.invokeExact(schedule, buffers, workspace, workspaceSize, phase, begin, end, worker);
+      if (pins.length == Pins.FEW) return (int) ScheduleRunTasksPinning.CALL.invokeExact(schedule, buffers, workspace, workspaceSize, phase, begin, end, worker, pins);
+      return (int) Library.pinning("fovea_schedule_run_tasks", ScheduleRunTasks.ARGUMENTS, pins.length).invokeExact(schedule, buffers, workspace, workspaceSize, phase, begin, end, worker, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class ScheduleAppend {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_schedule_append", ARGUMENTS);
+  }
+
+  private static final class ScheduleAppendPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_schedule_append", ScheduleAppend.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_schedule_append(MemorySegment schedule, MemorySegment key, MemorySegment value, MemorySegment keyPages, MemorySegment valuePages, MemorySegment options, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) ScheduleAppend.CALL.invokeExact(schedule, key, value, keyPages, valuePages, options);
+      if (pins.length == Pins.FEW) return (int) ScheduleAppendPinning.CALL.invokeExact(schedule, key, value, keyPages, valuePages, options, pins);
+      return (int) Library.pinning("fovea_schedule_append", ScheduleAppend.ARGUMENTS, pins.length).invokeExact(schedule, key, value, keyPages, valuePages, options, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolCreate {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_create", ARGUMENTS);
+  }
+
+  private static final class KvPoolCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_create", KvPoolCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_create(MemorySegment sizes, MemorySegment pool, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolCreate.CALL.invokeExact(sizes, pool);
+      if (pins.length == Pins.FEW) return (int) KvPoolCreatePinning.CALL.invokeExact(sizes, pool, pins);
+      return (int) Library.pinning("fovea_kv_pool_create", KvPoolCreate.ARGUMENTS, pins.length).invokeExact(sizes, pool, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolDestroy {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_destroy", FunctionDescriptor.ofVoid(ADDRESS));
+  }
+
+  static void fovea_kv_pool_destroy(MemorySegment pool) {
+    try {
+      KvPoolDestroy.CALL.invokeExact(pool);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolOpen {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_open", ARGUMENTS);
+  }
+
+  private static final class KvPoolOpenPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_open", KvPoolOpen.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_open(MemorySegment pool, MemorySegment sequence, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolOpen.CALL.invokeExact(pool, sequence);
+      if (pins.length == Pins.FEW) return (int) KvPoolOpenPinning.CALL.invokeExact(pool, sequence, pins);
+      return (int) Library.pinning("fovea_kv_pool_open", KvPoolOpen.ARGUMENTS, pins.length).invokeExact(pool, sequence, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolFork {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_fork", ARGUMENTS);
+  }
+
+  private static final class KvPoolForkPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_fork", KvPoolFork.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_fork(MemorySegment pool, long sequence, long length, MemorySegment forked, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolFork.CALL.invokeExact(pool, sequence, length, forked);
+      if (pins.length == Pins.FEW) return (int) KvPoolForkPinning.CALL.invokeExact(pool, sequence, length, forked, pins);
+      return (int) Library.pinning("fovea_kv_pool_fork", KvPoolFork.ARGUMENTS, pins.length).invokeExact(pool, sequence, length, forked, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolTruncate {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_truncate", ARGUMENTS);
+  }
+
+  private static final class KvPoolTruncatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_truncate", KvPoolTruncate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_truncate(MemorySegment pool, long sequence, long length, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolTruncate.CALL.invokeExact(pool, sequence, length);
+      if (pins.length == Pins.FEW) return (int) KvPoolTruncatePinning.CALL.invokeExact(pool, sequence, length, pins);
+      return (int) Library.pinning("fovea_kv_pool_truncate", KvPoolTruncate.ARGUMENTS, pins.length).invokeExact(pool, sequence, length, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolDrop {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_drop", ARGUMENTS);
+  }
+
+  private static final class KvPoolDropPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_drop", KvPoolDrop.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_drop(MemorySegment pool, long sequence, long first, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolDrop.CALL.invokeExact(pool, sequence, first);
+      if (pins.length == Pins.FEW) return (int) KvPoolDropPinning.CALL.invokeExact(pool, sequence, first, pins);
+      return (int) Library.pinning("fovea_kv_pool_drop", KvPoolDrop.ARGUMENTS, pins.length).invokeExact(pool, sequence, first, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolClose {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_close", ARGUMENTS);
+  }
+
+  private static final class KvPoolClosePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_close", KvPoolClose.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_close(MemorySegment pool, long sequence, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolClose.CALL.invokeExact(pool, sequence);
+      if (pins.length == Pins.FEW) return (int) KvPoolClosePinning.CALL.invokeExact(pool, sequence, pins);
+      return (int) Library.pinning("fovea_kv_pool_close", KvPoolClose.ARGUMENTS, pins.length).invokeExact(pool, sequence, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolStep {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_step", ARGUMENTS);
+  }
+
+  private static final class KvPoolStepPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_step", KvPoolStep.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_step(MemorySegment context, MemorySegment pool, MemorySegment sequences, MemorySegment tokens, MemorySegment step, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolStep.CALL.invokeExact(context, pool, sequences, tokens, step);
+      if (pins.length == Pins.FEW) return (int) KvPoolStepPinning.CALL.invokeExact(context, pool, sequences, tokens, step, pins);
+      return (int) Library.pinning("fovea_kv_pool_step", KvPoolStep.ARGUMENTS, pins.length).invokeExact(context, pool, sequences, tokens, step, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolKeys {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_keys", FunctionDescriptor.of(Layouts.fovea_tensor.LAYOUT, ADDRESS, JAVA_LONG));
+  }
+
+  static MemorySegment fovea_kv_pool_keys(SegmentAllocator allocator, MemorySegment pool, long layer) {
+    try {
+      return (MemorySegment) KvPoolKeys.CALL.invokeExact(allocator, pool, layer);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolValues {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_values", FunctionDescriptor.of(Layouts.fovea_tensor.LAYOUT, ADDRESS, JAVA_LONG));
+  }
+
+  static MemorySegment fovea_kv_pool_values(SegmentAllocator allocator, MemorySegment pool, long layer) {
+    try {
+      return (MemorySegment) KvPoolValues.CALL.invokeExact(allocator, pool, layer);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolKeyScales {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_key_scales", FunctionDescriptor.of(Layouts.fovea_tensor.LAYOUT, ADDRESS, JAVA_LONG));
+  }
+
+  static MemorySegment fovea_kv_pool_key_scales(SegmentAllocator allocator, MemorySegment pool, long layer) {
+    try {
+      return (MemorySegment) KvPoolKeyScales.CALL.invokeExact(allocator, pool, layer);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolValueScales {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_value_scales", FunctionDescriptor.of(Layouts.fovea_tensor.LAYOUT, ADDRESS, JAVA_LONG));
+  }
+
+  static MemorySegment fovea_kv_pool_value_scales(SegmentAllocator allocator, MemorySegment pool, long layer) {
+    try {
+      return (MemorySegment) KvPoolValueScales.CALL.invokeExact(allocator, pool, layer);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolLength {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_length", FunctionDescriptor.of(JAVA_LONG, ADDRESS, JAVA_LONG));
+  }
+
+  static long fovea_kv_pool_length(MemorySegment pool, long sequence) {
+    try {
+      return (long) KvPoolLength.CALL.invokeExact(pool, sequence);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolFreePages {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_free_pages", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
+  }
+
+  static long fovea_kv_pool_free_pages(MemorySegment pool) {
+    try {
+      return (long) KvPoolFreePages.CALL.invokeExact(pool);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolSize {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
+  }
+
+  static long fovea_kv_pool_size(MemorySegment pool) {
+    try {
+      return (long) KvPoolSize.CALL.invokeExact(pool);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolSavedSize {
+    static final MethodHandle CALL = Library.function(
+        "fovea_kv_pool_saved_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS, JAVA_LONG));
+  }
+
+  static long fovea_kv_pool_saved_size(MemorySegment pool, long sequence) {
+    try {
+      return (long) KvPoolSavedSize.CALL.invokeExact(pool, sequence);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolSave {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_save", ARGUMENTS);
+  }
+
+  private static final class KvPoolSavePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_save", KvPoolSave.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_save(MemorySegment pool, long sequence, MemorySegment bytes, long size, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolSave.CALL.invokeExact(pool, sequence, bytes, size);
+      if (pins.length == Pins.FEW) return (int) KvPoolSavePinning.CALL.invokeExact(pool, sequence, bytes, size, pins);
+      return (int) Library.pinning("fovea_kv_pool_save", KvPoolSave.ARGUMENTS, pins.length).invokeExact(pool, sequence, bytes, size, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class KvPoolRestore {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_kv_pool_restore", ARGUMENTS);
+  }
+
+  private static final class KvPoolRestorePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_kv_pool_restore", KvPoolRestore.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_kv_pool_restore(MemorySegment pool, MemorySegment bytes, long size, MemorySegment sequence, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) KvPoolRestore.CALL.invokeExact(pool, bytes, size, sequence);
+      if (pins.length == Pins.FEW) return (int) KvPoolRestorePinning.CALL.invokeExact(pool, bytes, size, sequence, pins);
+      return (int) Library.pinning("fovea_kv_pool_restore", KvPoolRestore.ARGUMENTS, pins.length).invokeExact(pool, bytes, size, sequence, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }
@@ -815,191 +1315,6 @@ final class Native {
     }
   }
 
-  private static final class KvCacheCreate {
-    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS);
-    static final MethodHandle CALL = Library.function("fovea_kv_cache_create", ARGUMENTS);
-  }
-
-  private static final class KvCacheCreatePinning {
-    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_create", KvCacheCreate.ARGUMENTS, Pins.FEW);
-  }
-
-  static int fovea_kv_cache_create(MemorySegment sizes, MemorySegment cache, MemorySegment[] pins) {
-    try {
-      if (pins == null) return (int) KvCacheCreate.CALL.invokeExact(sizes, cache);
-      if (pins.length == Pins.FEW) return (int) KvCacheCreatePinning.CALL.invokeExact(sizes, cache, pins);
-      return (int) Library.pinning("fovea_kv_cache_create", KvCacheCreate.ARGUMENTS, pins.length).invokeExact(sizes, cache, pins);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheDestroy {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_destroy", FunctionDescriptor.ofVoid(ADDRESS));
-  }
-
-  static void fovea_kv_cache_destroy(MemorySegment cache) {
-    try {
-      KvCacheDestroy.CALL.invokeExact(cache);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheAppend {
-    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle CALL = Library.function("fovea_kv_cache_append", ARGUMENTS);
-  }
-
-  private static final class KvCacheAppendPinning {
-    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_append", KvCacheAppend.ARGUMENTS, Pins.FEW);
-  }
-
-  static int fovea_kv_cache_append(MemorySegment context, MemorySegment cache, MemorySegment key, MemorySegment value, MemorySegment[] pins) {
-    try {
-      if (pins == null) return (int) KvCacheAppend.CALL.invokeExact(context, cache, key, value);
-      if (pins.length == Pins.FEW) return (int) KvCacheAppendPinning.CALL.invokeExact(context, cache, key, value, pins);
-      return (int) Library.pinning("fovea_kv_cache_append", KvCacheAppend.ARGUMENTS, pins.length).invokeExact(context, cache, key, value, pins);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheAttend {
-    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle CALL = Library.function("fovea_kv_cache_attend", ARGUMENTS);
-  }
-
-  private static final class KvCacheAttendPinning {
-    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_attend", KvCacheAttend.ARGUMENTS, Pins.FEW);
-  }
-
-  static int fovea_kv_cache_attend(MemorySegment context, MemorySegment cache, MemorySegment score, MemorySegment query, MemorySegment out, MemorySegment options, MemorySegment[] pins) {
-    try {
-      if (pins == null) return (int) KvCacheAttend.CALL.invokeExact(context, cache, score, query, out, options);
-      if (pins.length == Pins.FEW) return (int) KvCacheAttendPinning.CALL.invokeExact(context, cache, score, query, out, options, pins);
-      return (int) Library.pinning("fovea_kv_cache_attend", KvCacheAttend.ARGUMENTS, pins.length).invokeExact(context, cache, score, query, out, options, pins);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheTruncate {
-    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG);
-    static final MethodHandle CALL = Library.function("fovea_kv_cache_truncate", ARGUMENTS);
-  }
-
-  private static final class KvCacheTruncatePinning {
-    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_truncate", KvCacheTruncate.ARGUMENTS, Pins.FEW);
-  }
-
-  static int fovea_kv_cache_truncate(MemorySegment cache, long length, MemorySegment[] pins) {
-    try {
-      if (pins == null) return (int) KvCacheTruncate.CALL.invokeExact(cache, length);
-      if (pins.length == Pins.FEW) return (int) KvCacheTruncatePinning.CALL.invokeExact(cache, length, pins);
-      return (int) Library.pinning("fovea_kv_cache_truncate", KvCacheTruncate.ARGUMENTS, pins.length).invokeExact(cache, length, pins);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheReorder {
-    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
-    static final MethodHandle CALL = Library.function("fovea_kv_cache_reorder", ARGUMENTS);
-  }
-
-  private static final class KvCacheReorderPinning {
-    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_reorder", KvCacheReorder.ARGUMENTS, Pins.FEW);
-  }
-
-  static int fovea_kv_cache_reorder(MemorySegment context, MemorySegment cache, MemorySegment source, MemorySegment[] pins) {
-    try {
-      if (pins == null) return (int) KvCacheReorder.CALL.invokeExact(context, cache, source);
-      if (pins.length == Pins.FEW) return (int) KvCacheReorderPinning.CALL.invokeExact(context, cache, source, pins);
-      return (int) Library.pinning("fovea_kv_cache_reorder", KvCacheReorder.ARGUMENTS, pins.length).invokeExact(context, cache, source, pins);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheLength {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_length", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
-  }
-
-  static long fovea_kv_cache_length(MemorySegment cache) {
-    try {
-      return (long) KvCacheLength.CALL.invokeExact(cache);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheSize {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
-  }
-
-  static long fovea_kv_cache_size(MemorySegment cache) {
-    try {
-      return (long) KvCacheSize.CALL.invokeExact(cache);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheSavedSize {
-    static final MethodHandle CALL = Library.function(
-        "fovea_kv_cache_saved_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
-  }
-
-  static long fovea_kv_cache_saved_size(MemorySegment cache) {
-    try {
-      return (long) KvCacheSavedSize.CALL.invokeExact(cache);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheSave {
-    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
-    static final MethodHandle CALL = Library.function("fovea_kv_cache_save", ARGUMENTS);
-  }
-
-  private static final class KvCacheSavePinning {
-    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_save", KvCacheSave.ARGUMENTS, Pins.FEW);
-  }
-
-  static int fovea_kv_cache_save(MemorySegment cache, MemorySegment bytes, long size, MemorySegment[] pins) {
-    try {
-      if (pins == null) return (int) KvCacheSave.CALL.invokeExact(cache, bytes, size);
-      if (pins.length == Pins.FEW) return (int) KvCacheSavePinning.CALL.invokeExact(cache, bytes, size, pins);
-      return (int) Library.pinning("fovea_kv_cache_save", KvCacheSave.ARGUMENTS, pins.length).invokeExact(cache, bytes, size, pins);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
-  private static final class KvCacheRestore {
-    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
-    static final MethodHandle CALL = Library.function("fovea_kv_cache_restore", ARGUMENTS);
-  }
-
-  private static final class KvCacheRestorePinning {
-    static final MethodHandle CALL = Library.pinning("fovea_kv_cache_restore", KvCacheRestore.ARGUMENTS, Pins.FEW);
-  }
-
-  static int fovea_kv_cache_restore(MemorySegment bytes, long size, long capacity, MemorySegment cache, MemorySegment[] pins) {
-    try {
-      if (pins == null) return (int) KvCacheRestore.CALL.invokeExact(bytes, size, capacity, cache);
-      if (pins.length == Pins.FEW) return (int) KvCacheRestorePinning.CALL.invokeExact(bytes, size, capacity, cache, pins);
-      return (int) Library.pinning("fovea_kv_cache_restore", KvCacheRestore.ARGUMENTS, pins.length).invokeExact(bytes, size, capacity, cache, pins);
-    } catch (Throwable thrown) {
-      throw Library.unexpected(thrown);
-    }
-  }
-
   private static final class MhaWeightsCreate {
     static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle CALL = Library.function("fovea_mha_weights_create", ARGUMENTS);
@@ -1059,6 +1374,70 @@ final class Native {
       if (pins == null) return (int) MultiHeadAttention.CALL.invokeExact(context, weights, query, key, value, out, options);
       if (pins.length == Pins.FEW) return (int) MultiHeadAttentionPinning.CALL.invokeExact(context, weights, query, key, value, out, options, pins);
       return (int) Library.pinning("fovea_multi_head_attention", MultiHeadAttention.ARGUMENTS, pins.length).invokeExact(context, weights, query, key, value, out, options, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MhaPlanCreate {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_mha_plan_create", ARGUMENTS);
+  }
+
+  private static final class MhaPlanCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_mha_plan_create", MhaPlanCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_mha_plan_create(MemorySegment context, MemorySegment weights, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment plan, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) MhaPlanCreate.CALL.invokeExact(context, weights, query, key, value, out, options, plan);
+      if (pins.length == Pins.FEW) return (int) MhaPlanCreatePinning.CALL.invokeExact(context, weights, query, key, value, out, options, plan, pins);
+      return (int) Library.pinning("fovea_mha_plan_create", MhaPlanCreate.ARGUMENTS, pins.length).invokeExact(context, weights, query, key, value, out, options, plan, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MhaPlanDestroy {
+    static final MethodHandle CALL = Library.function(
+        "fovea_mha_plan_destroy", FunctionDescriptor.ofVoid(ADDRESS));
+  }
+
+  static void fovea_mha_plan_destroy(MemorySegment plan) {
+    try {
+      MhaPlanDestroy.CALL.invokeExact(plan);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MhaPlanWorkspaceSize {
+    static final MethodHandle CALL = Library.function(
+        "fovea_mha_plan_workspace_size", FunctionDescriptor.of(JAVA_LONG, ADDRESS));
+  }
+
+  static long fovea_mha_plan_workspace_size(MemorySegment plan) {
+    try {
+      return (long) MhaPlanWorkspaceSize.CALL.invokeExact(plan);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MhaRun {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle CALL = Library.function("fovea_mha_run", ARGUMENTS);
+  }
+
+  private static final class MhaRunPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_mha_run", MhaRun.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_mha_run(MemorySegment plan, MemorySegment buffers, MemorySegment workspace, long workspaceSize, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) MhaRun.CALL.invokeExact(plan, buffers, workspace, workspaceSize);
+      if (pins.length == Pins.FEW) return (int) MhaRunPinning.CALL.invokeExact(plan, buffers, workspace, workspaceSize, pins);
+      return (int) Library.pinning("fovea_mha_run", MhaRun.ARGUMENTS, pins.length).invokeExact(plan, buffers, workspace, workspaceSize, pins);
     } catch (Throwable thrown) {
       throw Library.unexpected(thrown);
     }

@@ -29,6 +29,8 @@ public enum Status {
   UNKNOWN_ISA(12),
   /** a defect in fovea; please report it */
   INTERNAL_ERROR(13),
+  /** a pool has too few free pages, or no room for another sequence */
+  POOL_EXHAUSTED(14),
   /** A status that this package is too old to know. */
   UNKNOWN(-1);
 
