@@ -33,7 +33,8 @@ struct PoolSizes {
             page_size,
             sequences,
             key_dtype,
-            value_dtype};
+            value_dtype,
+            0};
   }
 };
 

@@ -51,7 +51,8 @@ Status check_sizes(const MultiHeadCall &call) {
   const fovea_schedule &schedule = *call.options.schedule;
   const AttentionSizes &made = schedule.made.checked.sizes;
   const int64_t tokens = schedule.step().tokens;
-  FOVEA_CHECK(expect_sizes({{"query", "positions", call.query.length, tokens, "the tokens of options.schedule's step"},
+  FOVEA_CHECK(expect_sizes({{"query", "batch entries", call.query.batch, 1, "with options.schedule"},
+                            {"query", "positions", call.query.length, tokens, "the tokens of options.schedule's step"},
                             {"query_weight", "heads", w.heads, made.heads, as_made},
                             {"key_weight", "heads", w.kv_heads, made.kv_heads, as_made},
                             {"query_weight", "features of a head", w.head_dim, made.head_dim, as_made},
@@ -70,7 +71,8 @@ Status check_pages_of(const MultiHeadCall &call) {
     return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL: the schedule was made for packed keys",
                 call.options.key_pages != nullptr ? "key_pages" : "value_pages");
   }
-  FOVEA_CHECK(within("options", check_page_memory(schedule, call.options.key_pages, call.options.value_pages)));
+  const TensorArgument key_pages = call.options.key_pages, value_pages = call.options.value_pages;
+  FOVEA_CHECK(within("options", check_page_memory(schedule, key_pages, value_pages)));
   return call.projects_keys ? check_places(schedule.step()) : FOVEA_OK;
 }
 
