@@ -56,5 +56,5 @@ fovea_status fovea_schedule_run_tasks(const fovea_schedule *schedule, const fove
 fovea_status fovea_schedule_append(const fovea_schedule *schedule, const fovea_tensor *key, const fovea_tensor *value,
                                    const fovea_tensor *key_pages, const fovea_tensor *value_pages,
                                    const fovea_append_options *options) {
-  return guarded([&] { return append_to_pages(schedule, {key, value, key_pages, value_pages}, options); });
+  return guarded([&] { return append_to_pages(schedule, {key, value, key_pages, value_pages, {}, {}}, options); });
 }

@@ -44,7 +44,7 @@ struct Field {
   size_t at, size;
 };
 constexpr Field kFields[] = {{"version", 8, 4},   {"keys", 12, 4},     {"values", 16, 4},    {"layers", 20, 4},
-                             {"kv_heads", 24, 4}, {"head_dim", 28, 4}, {"value_dim", 32, 4}, {"reserved", 36, 4},
+                             {"kv_heads", 24, 4}, {"head_dim", 28, 4}, {"value_dim", 32, 4}, {"scale_group", 36, 4},
                              {"first", 40, 8},    {"length", 48, 8},   {"reserved", 56, 4}};
 
 Bytes with_field(const Bytes &bytes, const Field &field, uint64_t number) {

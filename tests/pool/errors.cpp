@@ -66,22 +66,31 @@ TEST_SUITE("kv pool") {
       pool = nullptr;
     }
     for (const fovea_dtype bad : kDtypes) {
-      if (bad >= 0 && bad <= FOVEA_BF16) continue;
+      if ((bad >= 0 && bad <= FOVEA_BF16) || bad == FOVEA_I8) continue;
       refuse(FOVEA_BAD_DTYPE, {"sizes.key_dtype is " + dtype_name(bad), "FOVEA_F32"},
              [bad](auto &sizes) { sizes.key_dtype = bad; });
       refuse(FOVEA_BAD_DTYPE, {"sizes.value_dtype is " + dtype_name(bad), "FOVEA_F32"},
              [bad](auto &sizes) { sizes.value_dtype = bad; });
     }
+    for (const int64_t group : {-16, 8, 24, 96}) {
+      refuse(FOVEA_BAD_VALUE, {"sizes.scale_group is " + std::to_string(group), "16"}, [group](auto &sizes) {
+        sizes.head_dim = 64;
+        sizes.key_dtype = FOVEA_I8;
+        sizes.scale_group = group;
+      });
+    }
+    refuse(FOVEA_BAD_VALUE, {"sizes.scale_group is 32", "0 without FOVEA_I8"},
+           [](auto &sizes) { sizes.scale_group = 32; });
     refuse(FOVEA_BAD_OPTION, {"sizes.struct_size", "0"}, [](auto &sizes) { sizes.struct_size = 0; });
     refuse(FOVEA_BAD_OPTION, {"sizes.struct_size"}, [](auto &sizes) { sizes.struct_size -= 8; });
     refuse(FOVEA_SIZE_OVERFLOW, {"sizes.positions", "65536 layers"}, [](auto &sizes) {
-      sizes = {sizeof sizes, 1 << 16, 1 << 20, 1024, 1024, 1 << 30, 1 << 20, 1, FOVEA_F32, FOVEA_F32};
+      sizes = {sizeof sizes, 1 << 16, 1 << 20, 1024, 1024, 1 << 30, 1 << 20, 1, FOVEA_F32, FOVEA_F32, 0};
     });
     refuse(FOVEA_SIZE_OVERFLOW, {"sizes.positions", "65536 layers"}, [](auto &sizes) {  // a layer fits
-      sizes = {sizeof sizes, 1 << 16, 1 << 10, 1024, 1024, 1 << 28, 1 << 20, 1, FOVEA_F32, FOVEA_F32};
+      sizes = {sizeof sizes, 1 << 16, 1 << 10, 1024, 1024, 1 << 28, 1 << 20, 1, FOVEA_F32, FOVEA_F32, 0};
     });
     refuse(FOVEA_OUT_OF_MEMORY, {"memory"}, [](auto &sizes) {
-      sizes = {sizeof sizes, 1 << 8, 1 << 10, 1024, 1024, 1 << 28, 1 << 20, 1, FOVEA_F32, FOVEA_F32};
+      sizes = {sizeof sizes, 1 << 8, 1 << 10, 1024, 1024, 1 << 28, 1 << 20, 1, FOVEA_F32, FOVEA_F32, 0};
     });
     check_refusal(fovea_kv_pool_create(nullptr, &pool), FOVEA_NULL_POINTER, {"sizes", "NULL"});
     const fovea_kv_pool_sizes good = PoolSizes{}.sizes();

@@ -200,7 +200,7 @@ TEST_SUITE("kv pool") {
     fill(pool, a, 7, 1);
     fill(pool, b, 9, 100);
     const int64_t c = fork_sequence(pool, a, 6);
-    const fovea_step untouched = {77, nullptr, nullptr, nullptr, nullptr, nullptr};
+    const fovea_step untouched = {77, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
     const PoolState before = state_of(pool, {a, b, c});
     fovea_step present;
     REQUIRE_OK(step_status(pool, {b, a}, {0, 0}, &present));
@@ -357,6 +357,16 @@ TEST_SUITE("kv pool") {
     CHECK(fovea_kv_pool_keys(other.get(), 0).dtype == FOVEA_F32);
     const KvPool narrow = make_pool({.key_dtype = FOVEA_F16, .value_dtype = 0});
     CHECK(fovea_kv_pool_values(narrow.get(), 1).dtype == FOVEA_F16);
+    CHECK(fovea_kv_pool_key_scales(narrow.get(), 0).rank == -1);
+    const KvPool bytes = make_pool({.head_dim = 96, .value_dim = 40, .key_dtype = FOVEA_I8, .value_dtype = FOVEA_I8});
+    expect(fovea_kv_pool_keys(bytes.get(), 1), FOVEA_I8, {15, 2, 4, 96});
+    expect(fovea_kv_pool_key_scales(bytes.get(), 1), FOVEA_F16, {15, 2, 4, 3});
+    expect(fovea_kv_pool_value_scales(bytes.get(), 0), FOVEA_F16, {15, 2, 4, 1});
+    CHECK(fovea_kv_pool_size(bytes.get()) == 2 * 15 * 2 * 4 * (96 + 40 + 2 * 3 + 2));
+    const KvPool finer =
+        make_pool({.head_dim = 96, .key_dtype = FOVEA_I8, .value_dtype = FOVEA_F32, .scale_group = 16});
+    expect(fovea_kv_pool_key_scales(finer.get(), 0), FOVEA_F16, {15, 2, 4, 6});
+    CHECK(fovea_kv_pool_value_scales(finer.get(), 0).rank == -1);
     const KvPool large = make_pool({.layers = 1, .kv_heads = 8, .head_dim = 128, .positions = 4096});
     CHECK(address(fovea_kv_pool_keys(large.get(), 0)) % (1 << 21) == 0);
   }

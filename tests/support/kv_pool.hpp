@@ -22,6 +22,7 @@ struct PoolSizes {
   int64_t layers = 2, kv_heads = 2, head_dim = 3, value_dim = 2;
   int64_t positions = 60, page_size = 4, sequences = 8;
   fovea_dtype key_dtype = FOVEA_F32, value_dtype = FOVEA_F16;
+  int64_t scale_group = 0;
 
   fovea_kv_pool_sizes sizes() const {
     return {sizeof(fovea_kv_pool_sizes),
@@ -34,7 +35,7 @@ struct PoolSizes {
             sequences,
             key_dtype,
             value_dtype,
-            0};
+            scale_group};
   }
 };
 

@@ -112,14 +112,6 @@ Status plan_memory(AttentionPlan *plan) {
   return FOVEA_OK;
 }
 
-// Whether keys are read as pairs where they lie, or copied anyway.
-bool keys_in_pairs(const HeadRows &keys) {
-  return keys.dtype == Dtype::f32 || keys.has_scales() || keys.in_whole_pairs();
-}
-
-// Rows of 8 bits are read as whatever queries are.
-Dtype read_as(const HeadRows &rows, Dtype query) { return rows.has_scales() ? query : rows.dtype; }
-
 AttentionWish wish_of(const AttentionPlan &plan, const AttentionCall &call, const AttentionProblem &checked) {
   const ScorePlan &score = plan.score;
   const bool wants_passes = checked.outputs.weights_wanted || checked.outputs.scores_wanted;

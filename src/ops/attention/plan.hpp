@@ -33,6 +33,14 @@ struct AttentionPlan {
   int64_t pack_blocks() const { return ceil_div(grid.key_len, grid.kernels->tile_keys); }  // of each head
 };
 
+// Whether keys are read as pairs where they lie, or copied anyway.
+inline bool keys_in_pairs(const HeadRows &keys) {
+  return keys.dtype == Dtype::f32 || keys.has_scales() || keys.in_whole_pairs();
+}
+
+// Rows of 8 bits are read as whatever queries are.
+inline Dtype read_as(const HeadRows &rows, Dtype query) { return rows.has_scales() ? query : rows.dtype; }
+
 // call has passed its checks, `checked` is what they made of it.
 [[nodiscard]] Status plan_attention(const Context &context, const AttentionCall &call, const AttentionProblem &checked,
                                     AttentionPlan *plan);

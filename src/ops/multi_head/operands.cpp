@@ -35,6 +35,8 @@ constexpr MultiHeadOperandRow rows[] = {
     {"options.attention.sinks", &Attention::sinks, input},
     {"options.key_pages", &Options::key_pages, output},
     {"options.value_pages", &Options::value_pages, output},
+    {"options.key_scales", &Options::key_scales, output},
+    {"options.value_scales", &Options::value_scales, output},
     {"out", &Tensors::out, output},
 };
 // clang-format on

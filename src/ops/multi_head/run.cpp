@@ -44,12 +44,17 @@ Status place_heads(const MultiHeadCall &call, const HeadTensors &t) {
   }
   if (call.options.key_pages == nullptr) return FOVEA_OK;
   const fovea_tensor key = as_tokens(t.key), value = as_tokens(t.value);
-  write_to_pages(*call.options.schedule, {&key, &value, call.options.key_pages, call.options.value_pages});
+  write_to_pages(*call.options.schedule, {&key, &value, call.options.key_pages, call.options.value_pages,
+                                          call.options.key_scales, call.options.value_scales});
   return FOVEA_OK;
 }
 
 HeadRows head_rows(const fovea_tensor &heads) {
   return {heads.data, head_strides(heads), static_cast<Dtype>(heads.dtype)};
+}
+
+const Float16 *scales_data(const fovea_tensor *scales) {
+  return scales == nullptr ? nullptr : static_cast<const Float16 *>(scales->data);
 }
 
 void attend(const MultiHeadCall &call, const HeadTensors &t, void *memory) {
@@ -63,6 +68,8 @@ void attend(const MultiHeadCall &call, const HeadTensors &t, void *memory) {
   if (call.options.key_pages != nullptr) {
     rows.key.data = call.options.key_pages->data;
     rows.value.data = call.options.value_pages->data;
+    rows.key.scales.data = scales_data(call.options.key_scales);
+    rows.value.scales.data = scales_data(call.options.value_scales);
   }
   if (const fovea_tensor *slopes = call.attention.alibi_slopes) {
     rows.alibi_slopes = static_cast<const float *>(slopes->data);

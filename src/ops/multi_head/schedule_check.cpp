@@ -10,9 +10,16 @@ namespace {
 
 constexpr const char *as_made = "as the schedule was made";
 
-Status refuse_without(const char *name, const void *given) {
-  if (given == nullptr) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL without options.schedule", name);
+Status refuse_pages(const fovea_mha_options &options, const char *why) {
+  const NamedTensor named[] = {{"key_pages", options.key_pages},
+                               {"value_pages", options.value_pages},
+                               {"key_scales", options.key_scales},
+                               {"value_scales", options.value_scales}};
+  for (const NamedTensor &tensor : named) {
+    if (tensor.tensor == nullptr) continue;
+    return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL: %s", tensor.name, why);
+  }
+  return FOVEA_OK;
 }
 
 // Of attention's options only what has data of its own: all else the schedule was made with.
@@ -66,13 +73,13 @@ Status check_sizes(const MultiHeadCall &call) {
 
 Status check_pages_of(const MultiHeadCall &call) {
   const fovea_schedule &schedule = *call.options.schedule;
+  const fovea_mha_options &options = call.options;
   if (schedule.made.pages.size == 0) {
-    if (call.options.key_pages == nullptr && call.options.value_pages == nullptr) return FOVEA_OK;
-    return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL: the schedule was made for packed keys",
-                call.options.key_pages != nullptr ? "key_pages" : "value_pages");
+    return refuse_pages(options, "the schedule was made for packed keys");
   }
-  const TensorArgument key_pages = call.options.key_pages, value_pages = call.options.value_pages;
-  FOVEA_CHECK(within("options", check_page_memory(schedule, key_pages, value_pages)));
+  const TensorArgument keys = options.key_pages, values = options.value_pages, key_scales = options.key_scales,
+                       value_scales = options.value_scales;
+  FOVEA_CHECK(within("options", check_page_memory(schedule, {keys, values, key_scales, value_scales})));
   return call.projects_keys ? check_places(schedule.step()) : FOVEA_OK;
 }
 
@@ -81,8 +88,7 @@ Status check_pages_of(const MultiHeadCall &call) {
 Status check_schedule_of(MultiHeadCall *call) {
   const fovea_mha_options &options = call->options;
   if (options.schedule == nullptr) {
-    FOVEA_CHECK(refuse_without("key_pages", options.key_pages));
-    return refuse_without("value_pages", options.value_pages);
+    return refuse_pages(options, "there is no options.schedule");
   }
   const fovea_schedule &schedule = *options.schedule;
   if (options.score != nullptr) {

@@ -21,7 +21,7 @@ void put_header(const fovea_kv_pool &pool, const Sequence &sequence, unsigned ch
   put_word(pool.kv_heads, bytes + SavedAt::kv_heads);
   put_word(pool.head_dim, bytes + SavedAt::head_dim);
   put_word(pool.value_dim, bytes + SavedAt::value_dim);
-  put_word(0, bytes + SavedAt::reserved);
+  put_word(pool.scale_group, bytes + SavedAt::scale_group);
   put_number(static_cast<uint64_t>(sequence.first), bytes + SavedAt::first);
   put_number(static_cast<uint64_t>(sequence.length), bytes + SavedAt::length);
   put_word(0, bytes + SavedAt::reserved_too);
@@ -47,9 +47,9 @@ void for_each_run_of_head(const fovea_kv_pool &pool, const Sequence &sequence, c
 // Those of all heads and layers, in the order in which they are saved.
 template <class Visit>
 void for_each_run(const fovea_kv_pool &pool, const Sequence &sequence, const Visit &visit) {
-  for (const auto rows_in : {pool_keys, pool_values}) {
-    for (int64_t layer = 0; layer < pool.layers; ++layer) {
-      const fovea_tensor rows = rows_in(pool, layer);
+  for (const PoolRows which : {pool_keys, pool_values, pool_key_scales, pool_value_scales}) {
+    for (int64_t layer = 0; layer < pool.layers && pool.stores[which].dim > 0; ++layer) {
+      const fovea_tensor rows = pool_rows(pool, which, layer);
       for (int64_t head = 0; head < pool.kv_heads; ++head) for_each_run_of_head(pool, sequence, rows, head, visit);
     }
   }
@@ -71,8 +71,7 @@ Sequence &open_restored(fovea_kv_pool *pool, const SavedHeader &header) {
 }  // namespace
 
 bool saved_size_of(const fovea_kv_pool &pool, int64_t positions, int64_t *size) {
-  const int64_t row_bytes = pool.head_dim * bytes_of(pool.key_dtype) + pool.value_dim * bytes_of(pool.value_dtype);
-  return checked_multiply(pool.layers * pool.kv_heads * row_bytes, positions, size) &&
+  return checked_multiply(pool.layers * pool.kv_heads * pool_row_bytes(pool), positions, size) &&
          checked_add(*size, static_cast<int64_t>(saved_header_size), size);
 }
 

@@ -3,14 +3,15 @@
 //   offset  bytes
 //        0      8  magic: 0x89 "foveakp"; the first byte is no text, so that a text-mode transfer shows
 //        8      4  version of this format, 1
-//       12   2x 4  element types of keys and of values: FOVEA_F32, FOVEA_F16 or FOVEA_BF16
+//       12   2x 4  element types of keys and of values: as fovea_dtype has them
 //       20   4x 4  layers, kv_heads, head_dim, value_dim
-//       36      4  0
+//       36      4  features that share a scale, as the pool was made with
 //       40   2x 8  the first position that is kept, the length
 //       56      4  0
 //       60      4  CRC-32C of the 60 bytes before it and all bytes after it
 //       64         keys [layers][kv_heads][kept][head_dim], then values [layers][kv_heads][kept][value_dim], of those
-//                  types, for positions from the first that is kept to the last
+//                  types, for positions from the first that is kept to the last; then likewise the scales of keys of 8
+//                  bits, and of values
 #pragma once
 
 #include "ops/pool/pool.hpp"
@@ -23,7 +24,7 @@ constexpr uint32_t saved_sequence_version = 1;
 // Where the words of a header lie.
 struct SavedAt {
   static constexpr size_t version = 8, key_dtype = 12, value_dtype = 16, layers = 20, kv_heads = 24, head_dim = 28,
-                          value_dim = 32, reserved = 36, first = 40, length = 48, reserved_too = 56;
+                          value_dim = 32, scale_group = 36, first = 40, length = 48, reserved_too = 56;
 };
 
 // Header and rows of so many positions of a pool; false on overflow.

@@ -31,7 +31,8 @@ Status check_sizes(const fovea_kv_pool &pool, const unsigned char *bytes) {
   } words[] = {{"layers", SavedAt::layers, pool.layers},
                {"kv_heads", SavedAt::kv_heads, pool.kv_heads},
                {"head_dim", SavedAt::head_dim, pool.head_dim},
-               {"value_dim", SavedAt::value_dim, pool.value_dim}};
+               {"value_dim", SavedAt::value_dim, pool.value_dim},
+               {"scale_group", SavedAt::scale_group, pool.scale_group}};
   for (const auto &word : words) {
     const auto value = static_cast<int64_t>(get_number<uint32_t>(bytes + word.at));
     if (value == word.expected) continue;
@@ -71,7 +72,6 @@ Status check_saved_sequence(const fovea_kv_pool &pool, const unsigned char *byte
                 static_cast<const void *>(bytes));
   }
   FOVEA_CHECK(check_word(bytes, "version", SavedAt::version, saved_sequence_version));
-  FOVEA_CHECK(check_word(bytes, "a reserved word of", SavedAt::reserved, 0));
   FOVEA_CHECK(check_word(bytes, "a reserved word of", SavedAt::reserved_too, 0));
   FOVEA_CHECK(check_type(bytes, "keys", SavedAt::key_dtype, pool.key_dtype));
   FOVEA_CHECK(check_type(bytes, "values", SavedAt::value_dtype, pool.value_dtype));

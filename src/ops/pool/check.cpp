@@ -11,8 +11,23 @@ constexpr int64_t largest_page = int64_t{1} << 20;
 constexpr int64_t most_sequences = int64_t{1} << 20;
 
 Status check_element_type(const char *name, fovea_dtype dtype) {
-  if (is_number(static_cast<Dtype>(dtype))) return FOVEA_OK;
-  return fail(FOVEA_BAD_DTYPE, "sizes.%s is %s, expected FOVEA_F32%s", name, DtypeName(dtype).text, or_16_bits);
+  if (is_number(static_cast<Dtype>(dtype)) || dtype == FOVEA_I8) return FOVEA_OK;
+  return fail(FOVEA_BAD_DTYPE, "sizes.%s is %s, expected FOVEA_I8, FOVEA_F32%s", name, DtypeName(dtype).text,
+              or_16_bits);
+}
+
+// Groups are whole registers of bytes, of whatever has 8 bits.
+Status check_scale_group(const fovea_kv_pool_sizes &sizes) {
+  const int64_t group = sizes.scale_group;
+  if (group == 0) return FOVEA_OK;
+  const auto fits = [&](fovea_dtype dtype, int64_t dim) {
+    return dtype != FOVEA_I8 || (group > 0 && group % 16 == 0 && dim % group == 0);
+  };
+  const bool has_bytes = sizes.key_dtype == FOVEA_I8 || sizes.value_dtype == FOVEA_I8;
+  if (has_bytes && fits(sizes.key_dtype, sizes.head_dim) && fits(sizes.value_dtype, sizes.value_dim)) return FOVEA_OK;
+  return fail(
+      FOVEA_BAD_VALUE, "sizes.scale_group is %" PRId64 ", expected %s", group,
+      has_bytes ? "0, or a multiple of 16 that divides the features of what has FOVEA_I8" : "0 without FOVEA_I8");
 }
 
 Status refuse_repeated(const fovea_kv_pool &pool, int64_t at) {
@@ -58,7 +73,8 @@ Status check_kv_pool_sizes(const fovea_kv_pool_sizes &sizes) {
     FOVEA_CHECK(check_range("sizes.", number.name, number.value, number.least, number.most));
   }
   FOVEA_CHECK(check_element_type("key_dtype", sizes.key_dtype));
-  return check_element_type("value_dtype", sizes.value_dtype);
+  FOVEA_CHECK(check_element_type("value_dtype", sizes.value_dtype));
+  return check_scale_group(sizes);
 }
 
 Status check_sequence(const fovea_kv_pool *pool, int64_t number) {

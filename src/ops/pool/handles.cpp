@@ -22,11 +22,6 @@ int64_t choose_page_size(const fovea_kv_pool &pool, int64_t positions) {
   return size;
 }
 
-fovea_tensor rows_of(const fovea_kv_pool &pool, void *rows, int64_t dim, Dtype dtype) {
-  const int64_t shape[] = {pool.pages.count(), pool.kv_heads, pool.page_size, dim};
-  return contiguous_tensor(rows, static_cast<fovea_dtype>(dtype), 4, shape);
-}
-
 bool has_layer(const fovea_kv_pool *pool, int64_t layer) {
   return pool != nullptr && layer >= 0 && layer < pool->layers;
 }
@@ -36,9 +31,9 @@ fovea_tensor no_tensor() { return contiguous_tensor(nullptr, FOVEA_F32, -1, null
 // The block and where its parts lie.
 Status allocate(int64_t pages, fovea_kv_pool *pool) {
   MemoryLayout layer, layout;
-  pool->keys = layer.add<char>({pages, pool->kv_heads, pool->page_size, pool->head_dim, bytes_of(pool->key_dtype)});
-  pool->values =
-      layer.add<char>({pages, pool->kv_heads, pool->page_size, pool->value_dim, bytes_of(pool->value_dtype)});
+  for (PoolStore &store : pool->stores) {
+    if (store.dim > 0) store.in_layer = layer.add<char>({pages, pool->kv_heads, pool->page_size, store.row_bytes()});
+  }
   if (layer.fits()) pool->layer_parts = layout.add_copies<char>(pool->layers, static_cast<int64_t>(layer.size()));
   if (!layer.fits() || !layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW,
@@ -52,6 +47,21 @@ Status allocate(int64_t pages, fovea_kv_pool *pool) {
   return FOVEA_OK;
 }
 
+// Scales of so many features; 0: there are none.
+int64_t scale_count(Dtype dtype, int64_t dim, int64_t group) {
+  constexpr int64_t usual = 32;
+  if (dtype != Dtype::i8) return 0;
+  if (group == 0) group = dim % usual == 0 ? usual : dim;
+  return dim / group;
+}
+
+void set_stores(fovea_kv_pool *pool) {
+  pool->stores[pool_keys] = {pool->key_dtype, pool->head_dim};
+  pool->stores[pool_values] = {pool->value_dtype, pool->value_dim};
+  pool->stores[pool_key_scales] = {Dtype::f16, scale_count(pool->key_dtype, pool->head_dim, pool->scale_group)};
+  pool->stores[pool_value_scales] = {Dtype::f16, scale_count(pool->value_dtype, pool->value_dim, pool->scale_group)};
+}
+
 // All that a step needs but the list of its pages, whose length is known when it comes.
 void reserve_tables(size_t sequences, StepTables *step) {
   step->query_starts.reserve(sequences + 1);
@@ -63,12 +73,17 @@ void reserve_tables(size_t sequences, StepTables *step) {
 
 }  // namespace
 
-fovea_tensor pool_keys(const fovea_kv_pool &pool, int64_t layer) {
-  return rows_of(pool, pool.keys.in(pool.layer_parts.in(pool.memory, layer)), pool.head_dim, pool.key_dtype);
+fovea_tensor pool_rows(const fovea_kv_pool &pool, PoolRows which, int64_t layer) {
+  const PoolStore &store = pool.stores[which];
+  const int64_t shape[] = {pool.pages.count(), pool.kv_heads, pool.page_size, store.dim};
+  void *rows = store.in_layer.in(pool.layer_parts.in(pool.memory, layer));
+  return contiguous_tensor(rows, static_cast<fovea_dtype>(store.dtype), 4, shape);
 }
 
-fovea_tensor pool_values(const fovea_kv_pool &pool, int64_t layer) {
-  return rows_of(pool, pool.values.in(pool.layer_parts.in(pool.memory, layer)), pool.value_dim, pool.value_dtype);
+int64_t pool_row_bytes(const fovea_kv_pool &pool) {
+  int64_t bytes = 0;
+  for (const PoolStore &store : pool.stores) bytes += store.row_bytes();
+  return bytes;
 }
 
 Status create_kv_pool(const fovea_kv_pool_sizes *sizes, fovea_kv_pool **pool) {
@@ -88,6 +103,8 @@ Status create_kv_pool(const fovea_kv_pool_sizes *sizes, fovea_kv_pool **pool) {
   made->value_dim = wanted.value_dim;
   made->key_dtype = static_cast<Dtype>(wanted.key_dtype);
   made->value_dtype = static_cast<Dtype>(wanted.value_dtype);
+  made->scale_group = wanted.scale_group;
+  set_stores(made.get());
   made->page_size = wanted.page_size == 0 ? choose_page_size(*made, wanted.positions) : wanted.page_size;
   const int64_t pages = ceil_div(wanted.positions, made->page_size);
   FOVEA_CHECK(allocate(pages, made.get()));
@@ -100,23 +117,16 @@ Status create_kv_pool(const fovea_kv_pool_sizes *sizes, fovea_kv_pool **pool) {
 
 void destroy_kv_pool(fovea_kv_pool *pool) { delete pool; }
 
-fovea_tensor layer_keys(const fovea_kv_pool *pool, int64_t layer) {
-  return has_layer(pool, layer) ? pool_keys(*pool, layer) : no_tensor();
+fovea_tensor layer_rows(const fovea_kv_pool *pool, PoolRows which, int64_t layer) {
+  return has_layer(pool, layer) && pool->stores[which].dim > 0 ? pool_rows(*pool, which, layer) : no_tensor();
 }
-
-fovea_tensor layer_values(const fovea_kv_pool *pool, int64_t layer) {
-  return has_layer(pool, layer) ? pool_values(*pool, layer) : no_tensor();
-}
-
-fovea_tensor layer_key_scales(const fovea_kv_pool *, int64_t) { return no_tensor(); }
-fovea_tensor layer_value_scales(const fovea_kv_pool *, int64_t) { return no_tensor(); }
 
 int64_t free_pages(const fovea_kv_pool *pool) { return pool == nullptr ? 0 : pool->pages.free(); }
 
 size_t kv_pool_size(const fovea_kv_pool *pool) {
   if (pool == nullptr) return 0;
-  const int64_t row_bytes = pool->head_dim * bytes_of(pool->key_dtype) + pool->value_dim * bytes_of(pool->value_dtype);
-  return static_cast<size_t>(pool->layers * pool->pages.count() * pool->kv_heads * pool->page_size * row_bytes);
+  return static_cast<size_t>(pool->layers * pool->pages.count() * pool->kv_heads * pool->page_size *
+                             pool_row_bytes(*pool));
 }
 
 }  // namespace fovea

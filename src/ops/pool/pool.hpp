@@ -1,8 +1,8 @@
 // Keys and values of many sequences in pages that they may share. A page has the same number in every layer, so there
 // is one account of pages for all of them. A sequence holds a page once; a page may be held by many.
 //
-// Memory is one block: [layer] of keys [pages][kv_heads][page_size][head_dim], then values, so that all heads of a page
-// lie side by side. A sequence's last page is the only one that a step may write into while others hold it: then it is
+// Memory is one block: [layer] of keys [pages][kv_heads][page_size][head_dim], then values, then scales where these are of
+// 8 bits, so that all heads of a page lie side by side. A sequence's last page is the only one that a step may write into while others hold it: then it is
 // copied first, in all layers.
 #pragma once
 
@@ -41,14 +41,27 @@ struct StepTables {
   int64_t count = 0;  // steps begun
 };
 
+// What there is of a position in a layer: a row for each head, of each of these.
+enum PoolRows : int { pool_keys, pool_values, pool_key_scales, pool_value_scales, pool_store_count };
+
+struct PoolStore {
+  Dtype dtype = Dtype::f32;
+  int64_t dim = 0;  // 0: there are none
+  MemoryPart<char> in_layer = {};
+
+  int64_t row_bytes() const { return dim * bytes_of(dtype); }
+};
+
 }  // namespace fovea
 
 struct fovea_kv_pool {
   int64_t layers = 0, kv_heads = 0, page_size = 0;
   int64_t head_dim = 0, value_dim = 0;
+  int64_t scale_group = 0;  // features that share a scale of 8 bits, as the caller gave it
   fovea::Dtype key_dtype = fovea::Dtype::f32, value_dtype = fovea::Dtype::f32;
   void *memory = nullptr;
-  fovea::MemoryPart<char> layer_parts, keys, values;  // the latter two in a layer
+  fovea::MemoryPart<char> layer_parts;
+  fovea::PoolStore stores[fovea::pool_store_count];
   fovea::Pages pages;
   fovea::Sequences sequences;
   fovea::StepTables step;
@@ -61,9 +74,11 @@ struct fovea_kv_pool {
 
 namespace fovea {
 
-// A layer's keys as [P,Hkv,page,D], or values. The layer is one of the pool's.
-fovea_tensor pool_keys(const fovea_kv_pool &pool, int64_t layer);
-fovea_tensor pool_values(const fovea_kv_pool &pool, int64_t layer);
+// A layer's keys as [P,Hkv,page,D], or the like. The layer is one of the pool's, and there are such rows.
+fovea_tensor pool_rows(const fovea_kv_pool &pool, PoolRows which, int64_t layer);
+
+// Of a position of one head in one layer.
+int64_t pool_row_bytes(const fovea_kv_pool &pool);
 
 // Pages that a sequence holds which keeps positions [first, length).
 constexpr int64_t pages_between(int64_t first, int64_t length, int64_t page_size) {
@@ -80,12 +95,8 @@ void destroy_kv_pool(fovea_kv_pool *pool);
 [[nodiscard]] Status step_kv_pool(const Context *given, fovea_kv_pool *pool, const TensorArgument &sequences,
                                   const TensorArgument &tokens, fovea_step *step);
 
-// Of rank -1 for a layer that is none, or no pool.
-fovea_tensor layer_keys(const fovea_kv_pool *pool, int64_t layer);
-fovea_tensor layer_values(const fovea_kv_pool *pool, int64_t layer);
-// Likewise where there are no scales.
-fovea_tensor layer_key_scales(const fovea_kv_pool *pool, int64_t layer);
-fovea_tensor layer_value_scales(const fovea_kv_pool *pool, int64_t layer);
+// Of rank -1 for a layer that is none, or no pool, or where there are none of these.
+fovea_tensor layer_rows(const fovea_kv_pool *pool, PoolRows which, int64_t layer);
 
 // -1 for what is no sequence, or no pool.
 int64_t sequence_length(const fovea_kv_pool *pool, int64_t sequence);

@@ -88,11 +88,13 @@ void copy_pages(const Context &context, const fovea_kv_pool &pool) {
   for (const PageCopy &copy : copies) {
     elements += copy.rows * pool.kv_heads * (pool.head_dim + pool.value_dim) * pool.layers;
   }
-  run_tasks(context, copying_workers(context, elements), count * pool.layers * 2, [&](int, int64_t task) {
-    const int64_t layer = task / 2 / count;
-    const fovea_tensor rows = task % 2 == 0 ? pool_keys(pool, layer) : pool_values(pool, layer);
-    copy_page(rows, copies[static_cast<size_t>(task / 2 % count)]);
-  });
+  run_tasks(context, copying_workers(context, elements), count * pool.layers * pool_store_count,
+            [&](int, int64_t task) {
+              const auto which = static_cast<PoolRows>(task % pool_store_count);
+              const int64_t copy = task / pool_store_count;
+              if (pool.stores[which].dim == 0) return;
+              copy_page(pool_rows(pool, which, copy / count), copies[static_cast<size_t>(copy % count)]);
+            });
 }
 
 // Pages that were given back stand in the list as the first that is held, or as any where none is: a reader may look at

@@ -14,27 +14,38 @@ namespace {
 
 constexpr int64_t task_elements = 32768;
 
-// Keys or values: new rows [tokens][head][dim], and pages [page][head][position][dim].
+// Keys or values: new rows [tokens][head][dim], and pages [page][head][position][dim], of 8 bits with scales.
 struct Side {
-  const fovea_tensor *rows, *pages;
+  const fovea_tensor *rows, *pages, *scales;
   Dtype from, to;
   int64_t heads, dim;
 
-  Side(const fovea_tensor *new_rows, const fovea_tensor *its_pages)
+  Side(const fovea_tensor *new_rows, const fovea_tensor *its_pages, const fovea_tensor *its_scales)
       : rows(new_rows),
         pages(its_pages),
+        scales(its_scales),
         from(static_cast<Dtype>(new_rows->dtype)),
         to(static_cast<Dtype>(its_pages->dtype)),
         heads(new_rows->shape[1]),
         dim(new_rows->shape[2]) {}
 
-  void copy(const RowwiseKernels &kernels, int64_t token, int64_t page, int64_t position) const {
+  void write(const RowwiseKernels &kernels, int64_t token, int64_t page, int64_t position) const {
     for (int64_t head = 0; head < heads; ++head) {
-      const void *row =
-          element_at(static_cast<const void *>(rows->data), from, token * rows->strides[0] + head * rows->strides[1]);
-      void *place = element_at(pages->data, to,
-                               page * pages->strides[0] + head * pages->strides[1] + position * pages->strides[2]);
-      convert_elements(kernels, row, from, dim, place, to);
+      const auto place = [&](const fovea_tensor &in) {
+        return element_at(in.data, static_cast<Dtype>(in.dtype),
+                          page * in.strides[0] + head * in.strides[1] + position * in.strides[2]);
+      };
+      void *row = element_at(rows->data, from, token * rows->strides[0] + head * rows->strides[1]);
+      if (scales == nullptr) {
+        convert_elements(kernels, row, from, dim, place(*pages), to);
+      } else {
+        kernels.quantize_row({.numbers = static_cast<int8_t *>(place(*pages)),
+                              .scales = static_cast<Float16 *>(place(*scales)),
+                              .group = dim / scales->shape[3],
+                              .groups = scales->shape[3],
+                              .floats = row,
+                              .dtype = from});
+      }
     }
   }
 };
@@ -43,7 +54,8 @@ struct Side {
 
 void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tensors) {
   const RaggedStep &step = schedule.step();
-  const Side sides[] = {{tensors.key, tensors.key_pages}, {tensors.value, tensors.value_pages}};
+  const Side sides[] = {{tensors.key, tensors.key_pages, tensors.key_scales},
+                        {tensors.value, tensors.value_pages, tensors.value_scales}};
   const int64_t row_elements = sides[0].heads * (sides[0].dim + sides[1].dim);
   const int64_t tokens_per_task = std::max<int64_t>(1, task_elements / std::max<int64_t>(1, row_elements));
   const Context &context = *schedule.plan.context;
@@ -60,7 +72,7 @@ void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tenso
                 while (token >= sequence->query_start + sequence->query_len) ++sequence;
                 const int64_t position = sequence->key_len - sequence->query_len + token - sequence->query_start;
                 for (const Side &side : sides)
-                  side.copy(*context.kernels->rowwise, token, sequence->pages[position / size], position % size);
+                  side.write(*context.kernels->rowwise, token, sequence->pages[position / size], position % size);
               }
             });
 }
@@ -92,17 +104,20 @@ Status append_turned(const fovea_schedule &schedule, const AppendedTensors &tens
   const fovea_tensor turned = contiguous_tensor(part.in(workspace.data()), FOVEA_F32, 3, shape);
   const fovea_tensor out = heads_of_tokens(turned);
   FOVEA_CHECK(within("options.rotary", rotary(&context, &given, &out, &rotary_options)));
-  write_to_pages(schedule, {&turned, tensors.value, tensors.key_pages, tensors.value_pages});
+  AppendedTensors then = tensors;
+  then.key = &turned;
+  write_to_pages(schedule, then);
   return FOVEA_OK;
 }
 
 }  // namespace
 
-Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors,
-                       const fovea_append_options *given) {
+Status append_to_pages(const fovea_schedule *schedule, AppendedTensors tensors, const fovea_append_options *given) {
   FOVEA_CHECK(expect_given(schedule, "schedule", "a schedule"));
   fovea_append_options options;
   FOVEA_CHECK(read_options("options", given, &options));
+  tensors.key_scales = options.key_scales;
+  tensors.value_scales = options.value_scales;
   FOVEA_CHECK(check_appended(*schedule, tensors));
   if (options.rotary != nullptr && schedule->step().tokens > 0) return append_turned(*schedule, tensors, options);
   write_to_pages(*schedule, tensors);

@@ -17,11 +17,13 @@ Status check_rows(const fovea_tensor *tensor, const char *name, int64_t tokens, 
 
 // Pages are those that the schedule was made with, in another memory.
 Status check_pages(const fovea_tensor *tensor, const char *name, const fovea_tensor &made) {
-  FOVEA_CHECK(check_tensor(tensor, {.name = name, .min_rank = 4, .max_rank = 4, .output = true, .narrow = true}));
+  FOVEA_CHECK(expect_given(tensor, name, "a tensor"));
   if (tensor->dtype != made.dtype) {
     return fail(FOVEA_BAD_DTYPE, "%s has dtype %s, expected %s, as the schedule was made", name,
                 DtypeName(tensor->dtype).text, DtypeName(made.dtype).text);
   }
+  const auto dtype = static_cast<Dtype>(made.dtype);
+  FOVEA_CHECK(check_tensor(tensor, {.name = name, .dtype = dtype, .min_rank = 4, .max_rank = 4, .output = true}));
   for (int axis = 0; axis < 4; ++axis) {
     if (tensor->shape[axis] != made.shape[axis]) {
       return fail(FOVEA_BAD_SHAPE, "%s.shape[%d] is %" PRId64 ", expected %" PRId64 ", as the schedule was made", name,
@@ -52,11 +54,19 @@ Status check_places(const RaggedStep &step) {
               step.first_writer, step.second_writer, step.shared_page);
 }
 
-Status check_page_memory(const fovea_schedule &schedule, const fovea_tensor *key_pages,
-                         const fovea_tensor *value_pages) {
-  FOVEA_CHECK(check_pages(key_pages, "key_pages", schedule.made.call.tensor[key_operand]));
-  FOVEA_CHECK(check_pages(value_pages, "value_pages", schedule.made.call.tensor[value_operand]));
-  return check_overlaps({{"key_pages", key_pages}, {"value_pages", value_pages}}, {});
+Status check_page_memory(const fovea_schedule &schedule, const PageTensors &pages) {
+  const NamedTensor named[] = {{"key_pages", pages.key},
+                               {"value_pages", pages.value},
+                               {"key_scales", pages.key_scales},
+                               {"value_scales", pages.value_scales}};
+  for (int n = 0; n < paged_operand_count; ++n) {
+    const bool wanted = schedule.made.call.present[paged_operands[n]];
+    if (!wanted && named[n].tensor != nullptr) {
+      return fail(FOVEA_BAD_VALUE, "%s is given, expected NULL: the schedule was made without", named[n].name);
+    }
+    if (wanted) FOVEA_CHECK(check_pages(named[n].tensor, named[n].name, schedule.made.call.tensor[paged_operands[n]]));
+  }
+  return check_overlaps(named, {});
 }
 
 Status check_appended(const fovea_schedule &schedule, const AppendedTensors &tensors) {
@@ -67,8 +77,12 @@ Status check_appended(const fovea_schedule &schedule, const AppendedTensors &ten
   const AttentionSizes &sizes = schedule.made.checked.sizes;
   FOVEA_CHECK(check_rows(tensors.key, "key", step.tokens, sizes.kv_heads, sizes.key_dim));
   FOVEA_CHECK(check_rows(tensors.value, "value", step.tokens, sizes.kv_heads, sizes.value_dim));
-  FOVEA_CHECK(check_page_memory(schedule, tensors.key_pages, tensors.value_pages));
-  FOVEA_CHECK(check_overlaps({{"key_pages", tensors.key_pages}, {"value_pages", tensors.value_pages}},
+  FOVEA_CHECK(
+      check_page_memory(schedule, {tensors.key_pages, tensors.value_pages, tensors.key_scales, tensors.value_scales}));
+  FOVEA_CHECK(check_overlaps({{"key_pages", tensors.key_pages},
+                              {"value_pages", tensors.value_pages},
+                              {"key_scales", tensors.key_scales},
+                              {"value_scales", tensors.value_scales}},
                              {{"key", tensors.key}, {"value", tensors.value}}));
   return check_places(step);
 }

@@ -39,6 +39,20 @@ Status lift_log_sum_exp(AttentionCall *call) {
   return FOVEA_OK;
 }
 
+// A page's scales likewise.
+Status lift_scales(RaggedCall *made, int operand, HeadStrides *strides) {
+  if (!made->call.present[operand]) return FOVEA_OK;
+  if (made->pages.size == 0) return lift_packed(&made->call, operand);
+  fovea_tensor &tensor = made->call.tensor[operand];
+  FOVEA_CHECK(check_tensor(&tensor, operand_rule(made->call, operand, 4, 4)));
+  FOVEA_CHECK(
+      expect_sizes({{operand_name(made->call, operand), "pages", tensor.shape[0], made->pages.count, "as key"}}));
+  *strides = head_strides(tensor);
+  tensor.shape[0] = 1;
+  tensor.strides[0] = 0;
+  return FOVEA_OK;
+}
+
 // A page as a batch entry with as many keys.
 Status lift_pages(RaggedCall *made, int operand, HeadStrides *strides) {
   fovea_tensor &tensor = made->call.tensor[operand];
@@ -96,8 +110,9 @@ Status check_schedule(const Context &context, const AttentionArguments &argument
   FOVEA_CHECK(read_score(arguments.score, &call));
   FOVEA_CHECK(read_attention_call(arguments, &call));
   FOVEA_CHECK(refuse_options(call));
-  const fovea_tensor value_pages = call.tensor[value_operand], key_pages = call.tensor[key_operand];
-  const bool paged = key_pages.rank == 4;
+  fovea_tensor pages[paged_operand_count];
+  for (int n = 0; n < paged_operand_count; ++n) pages[n] = call.tensor[paged_operands[n]];
+  const bool paged = call.tensor[key_operand].rank == 4;
   FOVEA_CHECK(lift_packed(&call, query_operand));
   if (paged) {
     FOVEA_CHECK(lift_pages(made, key_operand, &made->pages.key));
@@ -107,13 +122,14 @@ Status check_schedule(const Context &context, const AttentionArguments &argument
     FOVEA_CHECK(lift_packed(&call, key_operand));
     FOVEA_CHECK(lift_packed(&call, value_operand));
   }
+  FOVEA_CHECK(lift_scales(made, key_scales_operand, &made->pages.key_scales));
+  FOVEA_CHECK(lift_scales(made, value_scales_operand, &made->pages.value_scales));
   FOVEA_CHECK(lift_packed(&call, out_operand));
   FOVEA_CHECK(lift_log_sum_exp(&call));
   FOVEA_CHECK(check_attention_call(call, &made->checked));
   FOVEA_CHECK(check_limits(context, limits, made));
-  if (paged) {  // what data will be checked by
-    call.tensor[key_operand] = key_pages;
-    call.tensor[value_operand] = value_pages;
+  for (int n = 0; paged && n < paged_operand_count; ++n) {  // what data will be checked by
+    call.tensor[paged_operands[n]] = pages[n];
   }
   return FOVEA_OK;
 }

@@ -25,8 +25,10 @@ namespace fovea {
 [[nodiscard]] Status check_places(const RaggedStep &step);
 
 // Pages are those that the schedule was made with, in any memory.
-[[nodiscard]] Status check_page_memory(const fovea_schedule &schedule, const fovea_tensor *key_pages,
-                                       const fovea_tensor *value_pages);
+struct PageTensors {
+  const fovea_tensor *key, *value, *key_scales, *value_scales;
+};
+[[nodiscard]] Status check_page_memory(const fovea_schedule &schedule, const PageTensors &pages);
 
 [[nodiscard]] Status check_appended(const fovea_schedule &schedule, const AppendedTensors &tensors);
 

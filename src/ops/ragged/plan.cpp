@@ -14,12 +14,12 @@ bool is_invariant(const AttentionCall &call) { return (call.options.flags & FOVE
 // Keys of bfloat16 whose features do not lie in pairs count as those of another type: kernels of pairs would want a copy of
 // all of them. F32 is not rounded here, whatever the context's precision.
 AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, int64_t rows, bool has_keys) {
-  const bool in_pairs = score.keys.dtype == Dtype::f32 || score.keys.in_whole_pairs();
+  const bool in_pairs = keys_in_pairs(score.keys);
   const Kernels &kernels = *schedule.plan.kernels;
   return {.score = score.compares,
           .query = score.queries.dtype,
-          .key = score.keys.dtype == Dtype::bf16 && !in_pairs ? Dtype::f32 : score.keys.dtype,
-          .value = score.values.dtype,
+          .key = score.keys.dtype == Dtype::bf16 && !in_pairs ? Dtype::f32 : read_as(score.keys, score.queries.dtype),
+          .value = read_as(score.values, score.queries.dtype),
           .rounds = false,
           .keys_in_pairs = in_pairs,
           .drops_weights = false,
@@ -33,20 +33,24 @@ AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, in
 
 bool takes_few_rows(const RaggedSequence &sequence) { return sequence.kernels->path == AttentionPath::few_rows; }
 
-// The splits that some query attends, of keys that are few enough blocks of rows to be split.
+// The splits that some query attends, of keys whose queries are one block of rows. A tree's keys are left to a task that has
+// their mask.
 void split_keys(const fovea_schedule &schedule, const AttentionProblem &problem, RaggedSequence *sequence) {
   const bool one_block = takes_few_rows(*sequence) || sequence->rows <= sequence->kernels->kernels->tile_rows;
-  sequence->splits = 1;
+  const bool is_split = one_block && !is_invariant(schedule.made.call);
+  const int64_t before = sequence->tree == nullptr ? sequence->key_len : sequence->key_len - sequence->query_len;
   sequence->first_split = 0;
-  if (is_invariant(schedule.made.call) || !one_block) return;
-  const int64_t splits = max_of(1, ceil_div(sequence->key_len, split_positions));
+  sequence->keys_per_split = is_split ? split_positions : max_of(before, 1);
+  const int64_t splits = ceil_div(before, sequence->keys_per_split);
+  sequence->splits = sequence->tree == nullptr ? max_of(splits, 1) : splits + 1;
+  if (!is_split) return;
   if (problem.pattern.has_window_left) {
     const RaggedPositions at = positions_of(schedule.made, *sequence);
     const int64_t first_key = at.first - problem.pattern.window_left;
     sequence->first_split = clamp_to(first_key, 0, sequence->key_len) / split_positions;
-    sequence->first_split = min_of(sequence->first_split, splits - 1);
+    sequence->first_split = min_of(sequence->first_split, sequence->splits - 1);
+    sequence->splits -= sequence->first_split;
   }
-  sequence->splits = splits - sequence->first_split;
 }
 
 // Bands of rows in a task share what they read of keys, so as many as leave each thread several tasks to even out. A row's
@@ -160,11 +164,13 @@ void choose_kernels(fovea_schedule *schedule) {
   const AttentionSizes &sizes = schedule->plan.problem.sizes;
   const bool copies = schedule->made.pages.size > 0 || schedule->plan.problem.key.are_copied() ||
                       schedule->plan.problem.value.are_copied();
-  for (const bool has_keys : {false, true}) {
+  for (const KeysKind kind : {KeysKind::none, KeysKind::some, KeysKind::tree}) {
+    // A tree's keys begin anywhere, AMX's blocks do not.
+    const Features but = kind == KeysKind::tree ? Features{feature::tiles} : Features{0};
     for (int64_t rows = 1; rows <= most_telling_rows; ++rows) {
-      const AttentionWish wish = wish_of(*schedule, schedule->plan.score, rows, has_keys);
-      const AttentionRow *row = choose_attention(schedule->plan.kernels->allowed, wish).row;
-      schedule->choice[has_keys][rows] = row;
+      const AttentionWish wish = wish_of(*schedule, schedule->plan.score, rows, kind != KeysKind::none);
+      const AttentionRow *row = choose_attention(schedule->plan.kernels->allowed & ~but, wish).row;
+      schedule->choice[static_cast<int>(kind)][rows] = row;
       schedule->scratch_floats =
           max_of(schedule->scratch_floats, row->kernels->scratch_floats(sizes.compared_dim, sizes.value_dim, copies));
     }
@@ -183,7 +189,7 @@ Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall
   call->tensor[log_sum_exp_operand].shape[2] = step->tokens;
   if (made.pages.size == 0) {
     plan->problem.sizes.key_len = step->keys;
-    call->tensor[key_operand].shape[2] = call->tensor[value_operand].shape[2] = step->keys;
+    for (const Operand operand : paged_operands) call->tensor[operand].shape[2] = step->keys;
   }
   // What a score function makes of queries and keys it makes of all sequences' at once. A row's bits are the same however many
   // there are.
@@ -195,7 +201,10 @@ Status plan_step(const fovea_schedule &schedule, RaggedStep *step, AttentionCall
     RaggedSequence &sequence = step->sequences[s];
     sequence.rows = sequence.query_len * made.checked.sizes.group;
     if (sequence.rows == 0) continue;
-    sequence.kernels = schedule.choice[sequence.key_len > 0][min_of(sequence.rows, most_telling_rows)];
+    const KeysKind kind = sequence.tree != nullptr ? KeysKind::tree
+                          : sequence.key_len > 0   ? KeysKind::some
+                                                   : KeysKind::none;
+    sequence.kernels = schedule.choice[static_cast<int>(kind)][min_of(sequence.rows, most_telling_rows)];
     step->has_many_rows = step->has_many_rows || !takes_few_rows(sequence);
     split_keys(schedule, plan->problem, &sequence);
   }

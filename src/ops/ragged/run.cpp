@@ -14,6 +14,7 @@ constexpr int64_t pack_phase = 0, attend_phase = 1, merge_phase = 2, phase_count
 // The rows of one sequence among those of all.
 void move_rows(int64_t first, HeadRows *rows) {
   rows->data = element_at(rows->data, rows->dtype, first * rows->strides.position);
+  if (rows->has_scales()) rows->scales.data += first * rows->scales.strides.position;
 }
 
 // A sequence as a problem of its own, which points at its pages: neither is copied.
@@ -23,8 +24,8 @@ struct SequenceProblem {
 
   SequenceProblem(const RaggedCall &made, const AttentionProblem &whole, const RaggedSequence &sequence)
       : problem(whole),
-        keys(whole.key.data, whole.key.dtype, made.pages.key, made.pages.size, sequence.pages),
-        values(whole.value.data, whole.value.dtype, made.pages.value, made.pages.size, sequence.pages) {
+        keys(whole.key, made.pages.key, made.pages.key_scales, made.pages.size, sequence.pages),
+        values(whole.value, made.pages.value, made.pages.value_scales, made.pages.size, sequence.pages) {
     problem.sizes.query_len = sequence.query_len;
     problem.sizes.key_len = problem.pattern.key_limit = sequence.key_len;
     const RaggedPositions at = positions_of(made, sequence);
@@ -45,6 +46,13 @@ struct SequenceProblem {
     move_rows(sequence.key_start, &problem.value);
     if (problem.score.key_scalars != nullptr) problem.score.key_scalars += sequence.key_start;
   }
+  // Of the keys from `first` on, those that its tokens' masks have.
+  void attend_tree(const RaggedSequence &sequence, int64_t first) {
+    problem.pattern.has_window_right = false;
+    problem.pattern.mask = sequence.tree - first;
+    problem.pattern.mask_strides = {0, 0, most_drafts};
+  }
+
   SequenceProblem(const SequenceProblem &) = delete;
   SequenceProblem &operator=(const SequenceProblem &) = delete;
 };
@@ -69,6 +77,8 @@ class Run {
     }
     whole_.key.data = rows.key.data;
     whole_.value.data = rows.value.data;
+    whole_.key.scales.data = rows.key.scales.data;
+    whole_.value.scales.data = rows.value.scales.data;
     whole_.outputs.out = rows.out;
     whole_.outputs.out_strides = rows.out_strides;
     whole_.outputs.log_sum_exp = nullptr;
@@ -107,15 +117,12 @@ class Run {
     task.kv_head = index % kv_heads();
     task.row_begin = unit.row_block * sequence.rows_per_task;
     task.row_count = min_of(sequence.rows_per_task, sequence.rows - task.row_begin);
-    task.key_end = sequence.key_len;
+    const SplitKeys keys = split_of(sequence, unit.split);
+    task.key_begin = keys.begin;
+    task.key_end = keys.end;
     task.first_split = unit.split == 0;
-    if (sequence.splits > 1) {
-      task.key_begin = (sequence.first_split + unit.split) * split_positions;
-      task.key_end = min_of(task.key_begin + split_positions, sequence.key_len);
-      const SplitRows partials = partials_of(sequence, task.kv_head, unit.split);
-      task.partial = {const_cast<float *>(partials.out), const_cast<float *>(partials.max),
-                      const_cast<float *>(partials.sum)};
-    }
+    if (keys.is_tree) its.attend_tree(sequence, keys.begin);
+    if (sequence.splits > 1) task.partial = partial_of(sequence, unit, task);
     task.scratch = plan_.scratch.in(block_, worker);
     const AttentionKernels &kernels = *sequence.kernels->kernels;
     (sequence.kernels->path == AttentionPath::few_rows ? kernels.rows : kernels.tile)(task);
@@ -125,7 +132,7 @@ class Run {
     const RaggedSequence &sequence = step_.sequences[step_.merges[task / kv_heads()]];
     const int64_t head = task % kv_heads();
     const SequenceProblem its(schedule_.made, whole_, sequence);
-    merge_splits(*plan_.kernels->rowwise, *sequence.kernels->kernels, its.problem, partials_of(sequence, head, 0), 0,
+    merge_splits(*plan_.kernels->rowwise, *sequence.kernels->kernels, its.problem, partials_of(sequence, head), 0,
                  head);
   }
 
@@ -156,11 +163,17 @@ class Run {
  private:
   char *packed(const RaggedSequence &sequence) const { return plan_.packed.in(block_) + sequence.packed; }
 
-  // Partials of a head from a split on.
-  SplitRows partials_of(const RaggedSequence &sequence, int64_t head, int64_t split) const {
-    const int64_t first = sequence.partial + (head * sequence.splits + split) * sequence.rows;
+  SplitRows partials_of(const RaggedSequence &sequence, int64_t head) const {
+    const int64_t first = sequence.partial + head * sequence.splits * sequence.rows;
     return {plan_.partial_out.in(block_) + first * whole_.sizes.value_dim, plan_.partial_max.in(block_) + first,
             plan_.partial_sum.in(block_) + first, sequence.splits, sequence.rows};
+  }
+
+  AttentionPartial partial_of(const RaggedSequence &sequence, const RaggedUnit &unit, const TaskRows &rows) const {
+    const int64_t first =
+        sequence.partial + (rows.kv_head * sequence.splits + unit.split) * sequence.rows + rows.row_begin;
+    return {plan_.partial_out.in(block_) + first * whole_.sizes.value_dim, plan_.partial_max.in(block_) + first,
+            plan_.partial_sum.in(block_) + first};
   }
 
   const fovea_schedule &schedule_;

@@ -35,7 +35,7 @@ bool most_units(const fovea_schedule &schedule, MostUnits *most) {
   if (schedule.made.pages.size > 0 && !checked_multiply(limits.page_ids, schedule.made.pages.size, &keys)) return false;
   constexpr int64_t largest = INT32_MAX;
   if (rows / tile_rows > largest || keys > largest * split_positions) return false;
-  most->units = rows / tile_rows + keys / split_positions + 2 * limits.sequences;
+  most->units = 2 * (rows / tile_rows) + keys / split_positions + 4 * limits.sequences;
   most->packs = block_keys == 0 ? 0 : keys / block_keys + limits.sequences;
   return most->units <= largest && most->packs <= largest;
 }
@@ -48,6 +48,7 @@ Status allocate_steps(fovea_schedule *schedule) {
     MemoryPart<RaggedSequence> sequences;
     MemoryPart<RaggedUnit> units, packs;
     MemoryPart<int32_t> merges, page_ids, positions;
+    MemoryPart<uint8_t> tree_masks;
   } parts[2];
   MemoryLayout layout;
   for (Parts &part : parts) {
@@ -57,6 +58,7 @@ Status allocate_steps(fovea_schedule *schedule) {
     part.merges = layout.add<int32_t>(limits.sequences);
     part.page_ids = layout.add<int32_t>(limits.page_ids);
     part.positions = layout.add<int32_t>(limits.tokens);
+    part.tree_masks = layout.add<uint8_t>({limits.tokens, most_drafts});
   }
   const auto writer_step = layout.add<int64_t>(schedule->made.pages.count);
   const auto writer = layout.add<int64_t>(schedule->made.pages.count);
@@ -75,6 +77,7 @@ Status allocate_steps(fovea_schedule *schedule) {
     step.merges = parts[n].merges.in(memory);
     step.page_ids = parts[n].page_ids.in(memory);
     step.positions = parts[n].positions.in(memory);
+    step.tree_masks = parts[n].tree_masks.in(memory);
   }
   schedule->writer_step = writer_step.in(memory);
   schedule->writer = writer.in(memory);

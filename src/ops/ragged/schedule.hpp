@@ -26,6 +26,13 @@ struct RaggedLimits {
   int64_t workers;
 };
 
+// What kernels of a sequence depend on beside its rows.
+enum class KeysKind { none, some, tree };
+
+// What lies in pages, if anything does.
+constexpr Operand paged_operands[] = {key_operand, value_operand, key_scales_operand, value_scales_operand};
+constexpr int paged_operand_count = 4;
+
 // What both kinds of keys and values have: where they lie, and what else a call tells.
 struct RaggedCall {
   AttentionCall call;        // lifted to one batch entry, but for pages: what there is of these is their tensor
@@ -38,7 +45,7 @@ struct RaggedCall {
 
 struct fovea_schedule {
   fovea::RaggedCall made = {};
-  const fovea::AttentionRow *choice[2][fovea::most_telling_rows + 1] = {};  // [whether there are keys][rows]
+  const fovea::AttentionRow *choice[3][fovea::most_telling_rows + 1] = {};  // [KeysKind][rows]
   int64_t scratch_floats = 0;                                               // for any of them
   struct Free {
     void operator()(void *memory) const;
@@ -106,8 +113,9 @@ size_t describe_schedule(const fovea_schedule &schedule, char *text, size_t size
 
 struct AppendedTensors {
   TensorArgument key, value, key_pages, value_pages;
+  TensorArgument key_scales, value_scales;  // of pages of 8 bits
 };
-[[nodiscard]] Status append_to_pages(const fovea_schedule *schedule, const AppendedTensors &tensors,
+[[nodiscard]] Status append_to_pages(const fovea_schedule *schedule, AppendedTensors tensors,
                                      const fovea_append_options *options);
 // What has been checked.
 void write_to_pages(const fovea_schedule &schedule, const AppendedTensors &tensors);

@@ -227,6 +227,57 @@ Status read_sequences(fovea_schedule *schedule, const fovea_step &step, RaggedSt
   return read_pages(schedule, step, next);
 }
 
+// A token's mask over the tokens of its sequence, a byte each.
+void spread_bits(uint64_t bits, uint8_t *mask) {
+  for (int64_t j = 0; j < most_drafts; ++j) mask[j] = static_cast<uint8_t>(bits >> j & 1);
+}
+
+Status refuse_tree(const AttentionCall &call) {
+  constexpr uint32_t others = FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT;
+  if ((call.options.flags & others) == 0 && !call.present[alibi_slopes_operand]) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE,
+              "step.tree is given, expected NULL: the schedule was made with windows, ALiBi or leave-one-out");
+}
+
+Status read_tree_of(const StepTensor &tree, int64_t s, RaggedStep *next) {
+  RaggedSequence &sequence = next->sequences[s];
+  uint8_t *masks = next->tree_masks + sequence.query_start * most_drafts;
+  const int64_t count = sequence.query_len;
+  const int64_t known = min_of(count, most_drafts);
+  const uint64_t allowed = known == 0 ? 0 : ~uint64_t{0} >> (most_drafts - known);
+  uint64_t any = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t token = sequence.query_start + i;
+    const auto bits = static_cast<uint64_t>(tree.at(token));
+    any |= bits;
+    if (any != 0 && (count > most_drafts || sequence.key_len < count)) {
+      return fail(FOVEA_BAD_VALUE,
+                  "%s[%" PRId64 "] is not 0, expected 0: sequence %" PRId64 " has %" PRId64 " tokens and %" PRId64
+                  " keys, and a tree has up to %" PRId64 " tokens and as many keys",
+                  tree.name, token, s, count, sequence.key_len, most_drafts);
+    }
+    if ((bits & ~allowed) != 0) {
+      return fail(FOVEA_BAD_VALUE,
+                  "%s[%" PRId64 "] is 0x%" PRIx64 ", expected no bits but the %" PRId64 " of sequence %" PRId64
+                  "'s tokens",
+                  tree.name, token, bits, count, s);
+    }
+    if (count <= most_drafts) spread_bits(bits, masks + i * most_drafts);
+  }
+  if (any != 0) sequence.tree = masks;
+  return FOVEA_OK;
+}
+
+Status read_tree(const AttentionCall &call, const fovea_step &step, RaggedStep *next) {
+  const StepTensor tree(step.tree, "step.tree");
+  if (!tree.given()) return FOVEA_OK;
+  FOVEA_CHECK(refuse_tree(call));
+  FOVEA_CHECK(check_step_tensor(tree, "a number for each token"));
+  FOVEA_CHECK(check_size(*tree.tensor, tree.name, 0, next->tokens, "the step's tokens"));
+  for (int64_t s = 0; s < next->sequence_count; ++s) FOVEA_CHECK(read_tree_of(tree, s, next));
+  return FOVEA_OK;
+}
+
 }  // namespace
 
 Status read_step(fovea_schedule *schedule, const fovea_step *given, RaggedStep *next) {
@@ -234,6 +285,7 @@ Status read_step(fovea_schedule *schedule, const fovea_step *given, RaggedStep *
   fovea_step step;
   FOVEA_CHECK(read_options("step", given, &step));
   FOVEA_CHECK(read_sequences(schedule, step, next));
+  FOVEA_CHECK(read_tree(schedule->made.call, step, next));
   for (int64_t s = 0; s < next->sequence_count; ++s) {
     const RaggedSequence &sequence = next->sequences[s];
     const int64_t first = max_of(sequence.key_len - sequence.query_len, 0);
