@@ -75,7 +75,7 @@ const Spoiled kSpoiled[] = {
        for (int axis = 0; axis < t.rank; ++axis) {
          if (t.shape[axis] == 0) return false;
        }
-       return t.dtype != FOVEA_BOOL;
+       return t.dtype != FOVEA_BOOL && t.dtype != FOVEA_I8;
      }}};
 
 // Every operand of the call spoiled in each way, one at a time.

@@ -84,6 +84,12 @@ void refuse(fovea_status status, std::initializer_list<std::string> words, const
   refuse(call, status, words);
 }
 
+constexpr std::pair<const char *, const fovea_tensor * fovea_mha_options::*> kPageOptions[] = {
+    {"key_pages", &fovea_mha_options::key_pages},
+    {"value_pages", &fovea_mha_options::value_pages},
+    {"key_scales", &fovea_mha_options::key_scales},
+    {"value_scales", &fovea_mha_options::value_scales}};
+
 PagedSizes packed() {
   PagedSizes sizes = kPaged;
   sizes.page_size = 0;
@@ -102,10 +108,14 @@ TEST_SUITE("multi head") {
   }
 
   TEST_CASE("schedules: pages without one") {
-    refuse(FOVEA_BAD_VALUE, {"options.key_pages is given, expected NULL without options.schedule"},
-           [](Call &c) { c.options.schedule = nullptr; });
-    refuse(FOVEA_BAD_VALUE, {"options.value_pages is given, expected NULL without options.schedule"},
-           [](Call &c) { c.options.schedule = nullptr, c.options.key_pages = nullptr; });
+    for (const auto &[name, member] : kPageOptions) {
+      refuse(FOVEA_BAD_VALUE,
+             {"options." + std::string(name) + " is given, expected NULL: there is no options.schedule"}, [&](Call &c) {
+               c.options.schedule = nullptr;
+               c.options.key_pages = c.options.value_pages = nullptr;
+               c.options.*member = &c.key_pages;
+             });
+    }
     refuse(FOVEA_NULL_POINTER, {"options.key_pages is NULL, expected pages to keep"},
            [](Call &c) { c.options.flags = FOVEA_MHA_KEEP_PAGES, c.options.key_pages = nullptr; });
     refuse(FOVEA_BAD_OPTION, {"options.flags is 0x2", "FOVEA_MHA_KEEP_PAGES"}, [](Call &c) { c.options.flags = 2; });
@@ -226,19 +236,19 @@ TEST_SUITE("multi head") {
         refuse(call, FOVEA_BAD_SHAPE, words);
       }
     };
-    of_schedule({"query_weight has 4 heads, expected 2, as the schedule was made"}, &MultiHeadSizes::heads, 2);
-    of_schedule({"key_weight has 2 heads, expected 4, as the schedule was made"}, &MultiHeadSizes::kv_heads, 4);
-    of_schedule({"query_weight has 8 features of a head, expected 7, as the schedule was made"},
+    of_schedule({"query_weight has 4 heads, expected 2 (as the schedule was made)"}, &MultiHeadSizes::heads, 2);
+    of_schedule({"key_weight has 2 heads, expected 4 (as the schedule was made)"}, &MultiHeadSizes::kv_heads, 4);
+    of_schedule({"query_weight has 8 features of a head, expected 7 (as the schedule was made)"},
                 &MultiHeadSizes::head_dim, 7);
-    of_schedule({"value_weight has 4 features of a head, expected 5, as the schedule was made"},
+    of_schedule({"value_weight has 4 features of a head, expected 5 (as the schedule was made)"},
                 &MultiHeadSizes::value_dim, 5);
     for (const PagedSizes &sizes : {kPaged, packed()}) {
       refuse(
-          FOVEA_BAD_SHAPE, {"query has 4 positions, expected 5, the tokens of options.schedule's step"},
+          FOVEA_BAD_SHAPE, {"query has 4 positions, expected 5 (the tokens of options.schedule's step"},
           [](Call &c) { c.query.shape[0] = c.result.shape[0] = 4; }, sizes);
       fovea_tensor fewer{};
       refuse(
-          FOVEA_BAD_SHAPE, {"key has 4 positions, expected 5, as query, with a schedule"},
+          FOVEA_BAD_SHAPE, {"key has 4 positions, expected 5 (as query, with a schedule"},
           [&](Call &c) {
             fewer = c.query;
             fewer.shape[0] = 4;
@@ -251,7 +261,7 @@ TEST_SUITE("multi head") {
     auto step = sized_options<fovea_step>();
     step.query_starts = &token_view, step.key_starts = &key_view;
     refuse(
-        FOVEA_BAD_SHAPE, {"options.schedule has 6 packed keys, expected 5, as tokens"},
+        FOVEA_BAD_SHAPE, {"options.schedule has 6 packed keys, expected 5 (as tokens"},
         [&](Call &c) { REQUIRE_OK(fovea_schedule_set(c.paged.schedule(), &step)); }, packed());
     MultiHeadSizes key_dims = kSizes;
     key_dims.key_dim = 6;
@@ -279,23 +289,23 @@ TEST_SUITE("multi head") {
           continue;
         }
         refuse(call, FOVEA_BAD_SHAPE,
-               {"query has " + std::to_string(batch) + " batch entries, expected 1, with options.schedule"});
+               {"query has " + std::to_string(batch) + " batch entries, expected 1 (with options.schedule)"});
         CHECK(out.untouched());
       }
     }
   }
 
   TEST_CASE("schedules: pages") {
-    refuse(
-        FOVEA_BAD_VALUE, {"options.key_pages is given, expected NULL: the schedule was made for packed keys"},
-        [](Call &c) { c.options.key_pages = &c.slopes_view; }, packed());
-    refuse(
-        FOVEA_BAD_VALUE, {"options.value_pages is given, expected NULL: the schedule was made for packed keys"},
-        [](Call &c) { c.options.value_pages = &c.slopes_view; }, packed());
+    for (const auto &[name, member] : kPageOptions) {
+      const std::string words = " is given, expected NULL: the schedule was made for packed keys";
+      refuse(
+          FOVEA_BAD_VALUE, {"options." + std::string(name) + words},
+          [&](Call &c) { c.options.*member = &c.slopes_view; }, packed());
+    }
     refuse(FOVEA_NULL_POINTER, {"key_pages"}, [](Call &c) { c.options.key_pages = nullptr; });
     refuse(FOVEA_NULL_POINTER, {"value_pages"}, [](Call &c) { c.options.value_pages = nullptr; });
     refuse(FOVEA_BAD_SHAPE, {"key_pages.shape[0]"}, [](Call &c) { c.key_pages.shape[0] -= 1; });
-    refuse(FOVEA_BAD_STRIDE, {"value_pages.strides[1]"}, [](Call &c) { c.value_pages.strides[1] += 1; });
+    refuse(FOVEA_BAD_STRIDE, {"value_pages.strides[0]"}, [](Call &c) { c.value_pages.strides[0] += 1; });
     refuse(FOVEA_BAD_DTYPE, {"value_pages", "FOVEA_BF16", "FOVEA_F32"},
            [](Call &c) { c.value_pages.dtype = FOVEA_BF16; });
     refuse(FOVEA_OVERLAP, {"key_pages", "value_pages"}, [](Call &c) { c.value_pages.data = c.key_pages.data; });

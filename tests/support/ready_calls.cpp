@@ -94,8 +94,9 @@ struct Paged {
     fovea_status status = fovea_kv_pool_create(&sizes, &made);
     pool->reset(made);
     if (status != FOVEA_OK) return status;
-    fovea_tensor query = rows(attention.problem.query), out = rows(attention.result.out);
-    query.shape[0] = out.shape[0] = s.key_len;  // of the step that appends
+    const int64_t query_shape[] = {s.key_len, s.heads, s.head_dim}, out_shape[] = {s.key_len, s.heads, s.value_dim};
+    const fovea_tensor query = fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, query_shape);
+    const fovea_tensor out = fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, out_shape);
     const fovea_tensor keys = fovea_kv_pool_keys(made, 0), values = fovea_kv_pool_values(made, 0);
     auto limits = sized_options<fovea_schedule_limits>();
     limits.sequences = 1;
