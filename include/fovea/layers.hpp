@@ -1,5 +1,5 @@
-// Rotary embedding, linear layers, normalisation, multi-head attention and key/value caches: part of fovea.hpp, which
-// includes this and says how the C++ interface differs from the C one; layers.h is the manual.
+// Rotary embedding, linear layers, normalisation, multi-head attention: part of fovea.hpp, which includes
+// this and says how the C++ interface differs from the C one; layers.h is the manual.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef FOVEA_LAYERS_HPP
@@ -146,6 +146,16 @@ inline void activation(Activation kind, const Input &x, const Output &out, const
   check(fovea_activation(context.get(), static_cast<std::int32_t>(kind), x.get(), out.get()));
 }
 
+// ---- 8-bit numbers --------------------------------------------------------------------------------------------------
+
+// out: of std::int8_t.
+inline void quantize(const Input &x, const Output &out, const Output &scales, const Context &context = {}) {
+  check(fovea_quantize(context.get(), x.get(), out.get(), scales.get()));
+}
+inline void dequantize(const Input &q, const Input &scales, const Output &out, const Context &context = {}) {
+  check(fovea_dequantize(context.get(), q.get(), scales.get(), out.get()));
+}
+
 // ---- normalisation --------------------------------------------------------------------------------------------------
 
 struct LayerNormOptions {
@@ -193,72 +203,6 @@ inline void rms_norm(const Input &x, const Output &out, const RmsNormOptions &op
   c.inverse_deviation = options.inverse_deviation.get();
   check(fovea_rms_norm(context.get(), x.get(), out.get(), &c));
 }
-
-// ---- key/value cache ------------------------------------------------------------------------------------------------
-
-class KvCache {
- public:
-  struct Sizes {
-    std::int64_t batch = 1;
-    std::int64_t kv_heads = 1;
-    std::int64_t capacity = 0;
-    std::int64_t head_dim = 0;
-    std::int64_t value_dim = 0;  // 0: head_dim
-    fovea_dtype dtype = FOVEA_F32;
-  };
-
-  explicit KvCache(const Sizes &sizes) {
-    auto c = detail::sized<fovea_kv_cache_sizes>();
-    c.batch = sizes.batch;
-    c.kv_heads = sizes.kv_heads;
-    c.capacity = sizes.capacity;
-    c.head_dim = sizes.head_dim;
-    c.value_dim = sizes.value_dim;
-    c.dtype = sizes.dtype;
-    fovea_kv_cache *created = nullptr;
-    check(fovea_kv_cache_create(&c, &created));
-    cache_.reset(created);
-  }
-
-  // From what save() gave. capacity 0: as it was.
-  static KvCache restore(std::span<const std::byte> bytes, std::int64_t capacity = 0) {
-    fovea_kv_cache *created = nullptr;
-    check(fovea_kv_cache_restore(bytes.data(), bytes.size(), capacity, &created));
-    return KvCache(created);
-  }
-  std::vector<std::byte> save() const {
-    std::vector<std::byte> bytes(fovea_kv_cache_saved_size(get()));
-    check(fovea_kv_cache_save(get(), bytes.data(), bytes.size()));
-    return bytes;
-  }
-
-  void append(const Input &key, const Input &value, const Context &context = {}) {
-    check(fovea_kv_cache_append(context.get(), get(), key.get(), value.get()));
-  }
-  void attend(const Input &query, const Output &out, const AttentionOptions &options = {},
-              const Context &context = {}) const {
-    const fovea_attention_options c = options.c_options();
-    check(fovea_kv_cache_attend(context.get(), get(), nullptr, query.get(), out.get(), &c));
-  }
-  void attend(const Score &score, const Input &query, const Output &out, const AttentionOptions &options = {},
-              const Context &context = {}) const {
-    const fovea_score s = detail::c_score(score);
-    const fovea_attention_options c = options.c_options();
-    check(fovea_kv_cache_attend(context.get(), get(), &s, query.get(), out.get(), &c));
-  }
-  void truncate(std::int64_t length) { check(fovea_kv_cache_truncate(get(), length)); }
-  void reorder(const Integers &source, const Context &context = {}) {
-    check(fovea_kv_cache_reorder(context.get(), get(), detail::get(source)));
-  }
-
-  std::int64_t length() const noexcept { return fovea_kv_cache_length(get()); }
-  std::size_t size_bytes() const noexcept { return fovea_kv_cache_size(get()); }
-  fovea_kv_cache *get() const noexcept { return cache_.get(); }
-
- private:
-  explicit KvCache(fovea_kv_cache *cache) noexcept : cache_(cache) {}
-  detail::Owner<fovea_kv_cache, fovea_kv_cache_destroy> cache_;
-};
 
 // ---- multi-head attention -------------------------------------------------------------------------------------------
 
@@ -311,16 +255,22 @@ class MultiHeadWeights {
   detail::Owner<fovea_mha_weights, fovea_mha_weights_destroy> weights_;
 };
 
+class Schedule;  // serving.hpp
+
 struct MultiHeadOptions {
-  bool keep_cache = false;
+  bool keep_pages = false;
   AttentionOptions attention = {};
   Score score = Dot{};
   std::optional<RotaryOptions> rotary = {};
-  KvCache *cache = nullptr;
+  const Schedule *schedule = nullptr;
+  Output key_pages = {}, value_pages = {};
+  Output key_scales = {}, value_scales = {};
   Precision precision = Precision::unset;
 };
 
 namespace detail {
+
+inline const fovea_schedule *c_schedule(const Schedule *schedule) noexcept;
 
 // Calls body with the options as the C functions take them.
 template <typename Body>
@@ -329,14 +279,18 @@ void with_c_options(const MultiHeadOptions &options, const Body &body) {
   const fovea_score score = c_score(options.score);
   fovea_rotary_options rotary{};
   auto c = sized<fovea_mha_options>();
-  if (options.keep_cache) c.flags = FOVEA_MHA_KEEP_CACHE;
+  if (options.keep_pages) c.flags = FOVEA_MHA_KEEP_PAGES;
   c.attention = &attention;
-  c.score = &score;
+  c.score = std::holds_alternative<Dot>(options.score) ? nullptr : &score;
   if (options.rotary) {
     rotary = options.rotary->c_options();
     c.rotary = &rotary;
   }
-  c.cache = options.cache == nullptr ? nullptr : options.cache->get();
+  c.schedule = c_schedule(options.schedule);
+  c.key_pages = options.key_pages.get();
+  c.value_pages = options.value_pages.get();
+  c.key_scales = options.key_scales.get();
+  c.value_scales = options.value_scales.get();
   c.precision = static_cast<std::int32_t>(options.precision);
   body(c);
 }
@@ -369,5 +323,7 @@ inline void multi_head_attention(const MultiHeadParameters &parameters, const In
 
 }  // namespace face
 }  // namespace fovea
+
+#include <fovea/serving.hpp>
 
 #endif  // FOVEA_LAYERS_HPP

@@ -104,6 +104,8 @@ inline constexpr fovea_dtype dtype_of<std::int32_t> = FOVEA_I32;
 template <>
 inline constexpr fovea_dtype dtype_of<std::int64_t> = FOVEA_I64;
 template <>
+inline constexpr fovea_dtype dtype_of<std::int8_t> = FOVEA_I8;
+template <>
 inline constexpr fovea_dtype dtype_of<std::uint8_t> = FOVEA_BOOL;
 template <>
 inline constexpr fovea_dtype dtype_of<bool> = FOVEA_BOOL;
@@ -112,10 +114,12 @@ static_assert(sizeof(bool) == 1);
 template <typename T>
 concept Element = (dtype_of<std::remove_const_t<T>> != 0);
 
-// F32, F16 or BF16.
+// F32, F16 or BF16; or I8, which scales make floats of.
+constexpr bool is_float(fovea_dtype dtype) noexcept {
+  return (dtype >= FOVEA_F32 && dtype <= FOVEA_BF16) || dtype == FOVEA_I8;
+}
 template <typename T>
-concept FloatElement = (dtype_of<std::remove_const_t<T>> >= FOVEA_F32 &&
-                        dtype_of<std::remove_const_t<T>> <= FOVEA_BF16);
+concept FloatElement = is_float(dtype_of<std::remove_const_t<T>>);
 
 // The sizes, or the strides, of up to FOVEA_MAX_RANK axes: {2, 12, 25, 32}.
 class Shape {
@@ -302,7 +306,7 @@ template <std::ranges::contiguous_range Range>
 Tensor(Range &&, const Shape &, const Shape &)
     -> Tensor<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
-// A Tensor of float, or of 16-bit floats, as an argument; `writable`: an output. Made from whatever makes a Tensor.
+// A Tensor of float, of 16-bit floats or of 8-bit numbers, as an argument; `writable`: an output. Made from whatever makes a Tensor.
 template <bool writable>
 class Floats {
   template <typename T>
@@ -355,9 +359,15 @@ class Floats {
   static Floats from_dlpack(const void *dl_tensor) {
     Floats floats;
     check(fovea_tensor_from_dlpack(dl_tensor, &floats.tensor_));
-    if (floats.tensor_.dtype < FOVEA_F32 || floats.tensor_.dtype > FOVEA_BF16)
+    if (!is_float(floats.tensor_.dtype))
       throw Error(FOVEA_BAD_DTYPE, "dl_tensor has elements of fovea_dtype " + std::to_string(floats.tensor_.dtype) +
-                                       ", expected 1 to 3");
+                                       ", expected 1 to 3 or 8");
+    return floats;
+  }
+  // A view as the C functions give it, of one of these types; of rank -1: none.
+  static Floats of(const fovea_tensor &view) noexcept {
+    Floats floats;
+    if (view.rank >= 0) floats.tensor_ = view;
     return floats;
   }
 

@@ -1,223 +1,22 @@
 // ONNX's operator Attention, opsets 23 to 25, as ordinary calls: for each kind of case that its node tests have, the call that does
 // the same, in float32, float16 and bfloat16, against the formula in float64. What differs in words: positions are counted from
 // the first key unless there is a past or a length, an additive mask is a bias, and of the modes of qk_matmul_output 0 to 2 are
-// scores and 3 the weights. A past is a cache; what is present is what it holds then.
+// scores and 3 the weights. A past lies in memory with room for what is new, where ONNX's TensorScatter puts it: a page for each
+// batch entry, to which a schedule appends, and which a schedule or a call of attention reads.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <optional>
 #include <set>
 
-#include "support/kv_cache.hpp"
+#include "onnx_cases.hpp"
+#include "support/multi_head.hpp"
 #include "support/narrow.hpp"
+#include "support/ragged.hpp"
 
 using namespace testing;
 
 namespace {
-
-enum class Mask { kNone, kBool, kFloat };
-
-struct Case {
-  const char *name;
-  AttentionSizes sizes;  // key_len: past and new
-  bool flat = false;     // [B,L,H D] in place of [B,H,L,D]
-  bool causal = false;
-  Mask mask = Mask::kNone;
-  Shape mask_shape = {};
-  float scale = 0, softcap = 0;
-  int64_t past = 0;
-  std::vector<int64_t> nonpad = {};
-  int64_t window_left = -1, window_right = -1;
-  int qk_matmul_output = 0;  // its mode; 0 to 2 are asked for in every case
-  bool masked_rows = false;  // the mask's first row has nothing to attend
-};
-
-constexpr AttentionSizes kPlain = {2, 3, 3, 4, 6, 8, 8}, kGrouped = {2, 9, 3, 4, 6, 8, 8},
-                         kWide = {2, 3, 3, 4, 6, 8, 10}, kPast = {2, 3, 3, 4, 18, 8, 8},
-                         kGroupedPast = {2, 9, 3, 4, 18, 8, 8}, kWidePast = {2, 3, 3, 4, 18, 8, 10},
-                         kRows = {1, 2, 2, 2, 2, 8, 8};
-
-const Case kCases[] = {
-    {.name = "4d", .sizes = kPlain},
-    {.name = "4d, grouped heads", .sizes = kGrouped},
-    {.name = "4d, another size of values", .sizes = kWide},
-    {.name = "4d, scaled", .sizes = kPlain, .scale = 1e-2f},
-    {.name = "4d, grouped heads, scaled", .sizes = kGrouped, .scale = 1e-2f},
-    {.name = "4d, another size of values, scaled", .sizes = kWide, .scale = 1e-2f},
-    {.name = "4d, causal", .sizes = kPlain, .causal = true},
-    {.name = "4d, grouped heads, causal", .sizes = kGrouped, .causal = true},
-    {.name = "4d, another size of values, causal", .sizes = kWide, .causal = true},
-    {.name = "4d, mask [Q,K]", .sizes = kPlain, .mask = Mask::kFloat, .mask_shape = {4, 6}},
-    {.name = "4d, mask [B,1,Q,K]", .sizes = kPlain, .mask = Mask::kFloat, .mask_shape = {2, 1, 4, 6}},
-    {.name = "4d, mask [B,1,Q,K], causal",
-     .sizes = kPlain,
-     .causal = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 1, 4, 6}},
-    {.name = "4d, mask [B,H,Q,K]", .sizes = kPlain, .mask = Mask::kFloat, .mask_shape = {2, 3, 4, 6}},
-    {.name = "4d, mask [B,H,Q,K], causal",
-     .sizes = kPlain,
-     .causal = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 3, 4, 6}},
-    {.name = "4d, boolean mask [Q,K]", .sizes = kPlain, .mask = Mask::kBool, .mask_shape = {4, 6}},
-    {.name = "4d, boolean mask [B,H,Q,K]", .sizes = kPlain, .mask = Mask::kBool, .mask_shape = {2, 3, 4, 6}},
-    {.name = "4d, grouped heads, mask", .sizes = kGrouped, .mask = Mask::kFloat, .mask_shape = {4, 6}},
-    {.name = "4d, another size of values, mask", .sizes = kWide, .mask = Mask::kFloat, .mask_shape = {4, 6}},
-    {.name = "4d, past", .sizes = kPast, .mask = Mask::kFloat, .mask_shape = {4, 18}, .past = 12},
-    {.name = "4d, grouped heads, past", .sizes = kGroupedPast, .mask = Mask::kFloat, .mask_shape = {4, 18}, .past = 12},
-    {.name = "4d, another size of values, past, mask [B,1,Q,K]",
-     .sizes = kWidePast,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 1, 4, 18},
-     .past = 12},
-    {.name = "4d, another size of values, past, mask [B,H,Q,K]",
-     .sizes = kWidePast,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 3, 4, 18},
-     .past = 12},
-    {.name = "4d, past, mask [B,1,Q,K], causal",
-     .sizes = kPast,
-     .causal = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 1, 4, 18},
-     .past = 12},
-    {.name = "4d, past, mask [B,H,Q,K], causal",
-     .sizes = kPast,
-     .causal = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 3, 4, 18},
-     .past = 12},
-    {.name = "4d, past, causal", .sizes = {2, 3, 3, 4, 16, 8, 8}, .causal = true, .past = 12},
-    {.name = "4d, soft-cap", .sizes = kPlain, .softcap = 2},
-    {.name = "4d, grouped heads, soft-cap", .sizes = kGrouped, .softcap = 2},
-    {.name = "4d, another size of values, soft-cap", .sizes = kWide, .softcap = 2},
-    {.name = "4d, soft-cap, mask of -infinity",
-     .sizes = {1, 1, 1, 2, 4, 8, 8},
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 4},
-     .softcap = 0.5f},
-    {.name = "4d, soft-cap, mask, weights",
-     .sizes = kPlain,
-     .mask = Mask::kFloat,
-     .mask_shape = {4, 6},
-     .softcap = 2,
-     .qk_matmul_output = 3},
-    {.name = "4d, mask, weights", .sizes = kPlain, .mask = Mask::kFloat, .mask_shape = {4, 6}, .qk_matmul_output = 3},
-    {.name = "3d", .sizes = kPlain, .flat = true},
-    {.name = "3d, grouped heads", .sizes = kGrouped, .flat = true},
-    {.name = "3d, another size of values", .sizes = kWide, .flat = true},
-    {.name = "3d, scaled", .sizes = kPlain, .flat = true, .scale = 1e-2f},
-    {.name = "3d, grouped heads, scaled", .sizes = kGrouped, .flat = true, .scale = 1e-2f},
-    {.name = "3d, causal", .sizes = kPlain, .flat = true, .causal = true},
-    {.name = "3d, grouped heads, causal", .sizes = kGrouped, .flat = true, .causal = true},
-    {.name = "3d, another size of values, causal", .sizes = kWide, .flat = true, .causal = true},
-    {.name = "3d, mask", .sizes = kPlain, .flat = true, .mask = Mask::kFloat, .mask_shape = {4, 6}},
-    {.name = "3d, another size of values, mask",
-     .sizes = kWide,
-     .flat = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {4, 6}},
-    {.name = "3d, soft-cap", .sizes = kPlain, .flat = true, .softcap = 3},
-    {.name = "3d, grouped heads, soft-cap", .sizes = kGrouped, .flat = true, .softcap = 3},
-    {.name = "3d, grouped heads, past",
-     .sizes = kGroupedPast,
-     .flat = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {4, 18},
-     .past = 12},
-    {.name = "3d, soft-cap, past, weights",
-     .sizes = kPast,
-     .flat = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {4, 18},
-     .softcap = 2,
-     .past = 12,
-     .qk_matmul_output = 3},
-    // Opset 24: lengths of the keys that are not padding; masks that end before the keys do.
-    {.name = "padded keys, mask [B,H,Q,4]",
-     .sizes = kWide,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 3, 4, 4},
-     .nonpad = {3, 4}},
-    {.name = "padded keys, mask [B,H,Q,4], causal",
-     .sizes = kPlain,
-     .causal = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 3, 4, 4},
-     .nonpad = {3, 4}},
-    {.name = "padded keys, grouped heads, one query", .sizes = {2, 4, 2, 1, 8, 8, 8}, .causal = true, .nonpad = {8, 5}},
-    {.name = "padded keys, prefill goes on", .sizes = {1, 2, 2, 2, 6, 8, 8}, .causal = true, .nonpad = {4}},
-    {.name = "padded keys, prefill goes on in a batch",
-     .sizes = {3, 2, 2, 2, 6, 8, 8},
-     .causal = true,
-     .nonpad = {4, 5, 6}},
-    {.name = "padded keys, fewer than queries", .sizes = {1, 2, 2, 4, 6, 8, 8}, .causal = true, .nonpad = {2}},
-    {.name = "padded keys, boolean mask, causal",
-     .sizes = {2, 2, 2, 3, 6, 8, 8},
-     .causal = true,
-     .mask = Mask::kBool,
-     .mask_shape = {2, 1, 3, 6},
-     .nonpad = {4, 5}},
-    {.name = "a row without keys", .sizes = kRows, .mask = Mask::kBool, .mask_shape = {2, 2}, .masked_rows = true},
-    {.name = "a row without keys, causal",
-     .sizes = kRows,
-     .causal = true,
-     .mask = Mask::kBool,
-     .mask_shape = {2, 2},
-     .masked_rows = true},
-    {.name = "a row without keys, weights",
-     .sizes = kRows,
-     .mask = Mask::kBool,
-     .mask_shape = {2, 2},
-     .qk_matmul_output = 3,
-     .masked_rows = true},
-    // Opset 25: windows.
-    {.name = "window", .sizes = kPlain, .causal = true, .window_left = 2},
-    {.name = "window to both sides", .sizes = {1, 1, 1, 5, 5, 1, 1}, .window_left = 1, .window_right = 2},
-    {.name = "window, mask [K]",
-     .sizes = kPlain,
-     .causal = true,
-     .mask = Mask::kBool,
-     .mask_shape = {1, 1, 1, 6},
-     .window_left = 2},
-    {.name = "window, past", .sizes = {2, 3, 3, 4, 10, 8, 8}, .causal = true, .past = 8, .window_left = 2},
-    {.name = "window, padded keys, mask [H,Q,K]",
-     .sizes = {2, 3, 3, 4, 8, 8, 8},
-     .causal = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {1, 3, 4, 8},
-     .nonpad = {6, 7},
-     .window_left = 2},
-    {.name = "window, padded keys, mask [B,1,Q,K]",
-     .sizes = {2, 3, 3, 4, 8, 8, 8},
-     .causal = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {2, 1, 4, 8},
-     .nonpad = {6, 7},
-     .window_left = 2},
-    {.name = "window, padded keys, mask [1,K]",
-     .sizes = {2, 3, 3, 4, 8, 8, 8},
-     .causal = true,
-     .mask = Mask::kFloat,
-     .mask_shape = {1, 8},
-     .nonpad = {6, 7},
-     .window_left = 2},
-    {.name = "window, 3d, one head of keys",
-     .sizes = {2, 4, 1, 4, 6, 8, 6},
-     .flat = true,
-     .causal = true,
-     .window_left = 2},
-    {.name = "window, soft-cap, grouped heads, boolean mask, weights",
-     .sizes = {2, 4, 2, 4, 6, 8, 6},
-     .causal = true,
-     .mask = Mask::kBool,
-     .mask_shape = {2, 4, 4, 6},
-     .softcap = 2,
-     .window_left = 2,
-     .qk_matmul_output = 3,
-     .masked_rows = true},
-};
 
 // A tensor of the call: floats, which all have a number of `dtype`, in that type.
 class Typed {
@@ -239,8 +38,8 @@ void fill(Tensor<float> &tensor, fovea_dtype dtype, Random &random) {
   tensor.fill([&] { return rounded_to(random.normal(), dtype); });
 }
 
-void set_mask(AttentionProblem &problem, const Case &one, fovea_dtype dtype, Random &random) {
-  if (one.mask == Mask::kNone) return;
+void set_mask(AttentionProblem &problem, const OnnxCase &one, fovea_dtype dtype, Random &random) {
+  if (one.mask == OnnxMask::kNone) return;
   const int64_t keys = one.mask_shape.back(), first_row = one.masked_rows ? keys : 0;
   const int64_t rows = one.mask_shape[one.mask_shape.size() - 2];
   int64_t n = 0;
@@ -248,7 +47,7 @@ void set_mask(AttentionProblem &problem, const Case &one, fovea_dtype dtype, Ran
     const int64_t in_head = n++ % (rows * keys);
     return in_head >= first_row && (in_head % keys == 0 || random.chance(0.7));
   };
-  if (one.mask == Mask::kBool) {
+  if (one.mask == OnnxMask::kBool) {
     problem.mask.emplace(one.mask_shape).fill([&] { return static_cast<uint8_t>(attended()); });
   } else {
     problem.bias.emplace(one.mask_shape).fill([&] {
@@ -257,7 +56,7 @@ void set_mask(AttentionProblem &problem, const Case &one, fovea_dtype dtype, Ran
   }
 }
 
-AttentionProblem make_problem(const Case &one, fovea_dtype dtype, Random &random) {
+AttentionProblem make_problem(const OnnxCase &one, fovea_dtype dtype, Random &random) {
   AttentionProblem problem = make_attention(one.sizes, random, one.flat ? Layout::kHeadsLast : Layout::kHeadsFirst);
   problem.out_layout = one.flat ? Layout::kHeadsLast : Layout::kHeadsFirst;
   for (Tensor<float> *tensor : {&problem.query, &problem.key, &problem.value}) fill(*tensor, dtype, random);
@@ -348,28 +147,137 @@ struct Outputs {
   Typed out, weights, scores;
 };
 
-fovea_tensor positions(fovea_tensor tensor, int64_t begin, int64_t end) {
-  const int64_t size = tensor.dtype == FOVEA_F32 ? 4 : 2;
-  tensor.data = static_cast<char *>(tensor.data) + begin * tensor.strides[2] * size;
-  tensor.shape[2] = end - begin;
-  return tensor;
+// Positions [begin, end) of all batch entries of [B,H,L,D], as tokens [B (end - begin),H,D].
+Tensor<float> tokens_of(const Tensor<float> &rows, int64_t begin, int64_t end) {
+  const int64_t batch = rows.shape()[0], count = end - begin;
+  Tensor<float> tokens({batch * count, rows.shape()[1], rows.shape()[3]});
+  for_each_index({batch, rows.shape()[1], count, rows.shape()[3]}, [&](const Shape &at) {
+    tokens(at[0] * count + at[2], at[1], at[3]) = rows(at[0], at[1], begin + at[2], at[3]);
+  });
+  return tokens;
 }
 
-// A cache of the past, to which what is new is appended.
-KvCache present(const fovea_context *context, const AttentionProblem &problem, int64_t past, const fovea_tensor &key,
-                const fovea_tensor &value) {
-  const int64_t key_len = problem.sizes.key_len;
-  KvCache cache = make_cache(problem, key_len, key.dtype);
-  for (const auto &[begin, end] : {std::pair{int64_t{0}, past}, std::pair{past, key_len}}) {
-    const fovea_tensor keys = positions(key, begin, end), values = positions(value, begin, end);
-    REQUIRE_OK(fovea_kv_cache_append(context, cache.get(), &keys, &values));
+// Keys and values of a case in caches with room behind them, [B,Hkv,room,D]: a page for each batch entry.
+class Caches {
+ public:
+  Caches(const fovea_context *context, const OnnxCase &one, const AttentionProblem &problem, fovea_dtype dtype)
+      : problem_(problem), dtype_(dtype), room_(problem.sizes.key_len + 3) {
+    const AttentionSizes &s = problem.sizes;
+    keys_ = cache_of(s.head_dim, &key_memory_);
+    values_ = cache_of(s.value_dim, &value_memory_);
+    const int64_t most = s.batch * std::max(s.key_len, s.query_len);
+    const int64_t query_shape[] = {most, s.heads, s.head_dim}, out_shape[] = {most, s.heads, s.value_dim};
+    const fovea_tensor query = fovea_tensor_contiguous(nullptr, dtype, 3, query_shape);
+    const fovea_tensor out = fovea_tensor_contiguous(nullptr, dtype, 3, out_shape);
+    auto options = sized_options<fovea_attention_options>();
+    options.flags = problem.flags;
+    options.scale = problem.scale;
+    options.softcap = problem.softcap;
+    options.query_offset = problem.query_offset;
+    if (s.batch == 1 && !one.nonpad.empty() && one.nonpad[0] < s.query_len) {  // the first query's position is below 0
+      options.flags |= FOVEA_QUERY_OFFSET;
+      options.query_offset = one.nonpad[0] - s.query_len;
+    }
+    options.window_left = problem.window_left;
+    options.window_right = problem.window_right;
+    auto limits = sized_options<fovea_schedule_limits>();
+    limits.sequences = s.batch;
+    fovea_schedule *made = nullptr;
+    REQUIRE_OK(fovea_schedule_create(context, nullptr, &query, &keys_, &values_, &out, &options, &limits, &made));
+    schedule_.reset(made);
+    append(0, one.past);
+    append(one.past, s.key_len);
   }
-  CHECK_EQ(fovea_kv_cache_length(cache.get()), key_len);
-  return cache;
+
+  fovea_tensor keys() const { return cut(keys_); }
+  fovea_tensor values() const { return cut(values_); }
+
+  // The queries of the case, over so many keys of each batch entry.
+  std::vector<float> attend(const std::vector<int64_t> &lengths, bool *rounds) const {
+    const AttentionSizes &s = problem_.sizes;
+    set(s.query_len, lengths);
+    char text[512];
+    fovea_schedule_describe(schedule_.get(), text, sizeof text);
+    *rounds = std::string(text).find("bf16") != std::string::npos;
+    const Tensor<float> query_floats = tokens_of(problem_.query, 0, s.query_len);
+    const Tensor<float> out_floats({s.batch * s.query_len, s.heads, s.value_dim});
+    const Typed query(query_floats, dtype_), out(out_floats, dtype_);
+    auto buffers = sized_options<fovea_attention_buffers>();
+    buffers.query = query.view().data;
+    buffers.key = keys_.data;
+    buffers.value = values_.data;
+    buffers.out = out.view().data;
+    REQUIRE_OK(fovea_schedule_run(schedule_.get(), &buffers, nullptr, 0));
+    std::vector<float> numbers;
+    for_each_index({s.batch, s.heads, s.query_len, s.value_dim}, [&](const Shape &at) {
+      numbers.push_back(out.at({at[0] * s.query_len + at[2], at[1], at[3]}));
+    });
+    return numbers;
+  }
+
+ private:
+  fovea_tensor cache_of(int64_t dim, std::vector<unsigned char> *memory) const {
+    const AttentionSizes &s = problem_.sizes;
+    const int64_t shape[] = {s.batch, s.kv_heads, room_, dim};
+    const int64_t element = dtype_ == FOVEA_F32 ? 4 : 2;
+    memory->assign(static_cast<size_t>(s.batch * s.kv_heads * room_ * dim * element), 0xff);  // NaN
+    return fovea_tensor_contiguous(memory->data(), dtype_, 4, shape);
+  }
+  fovea_tensor cut(fovea_tensor cache) const {
+    cache.shape[2] = problem_.sizes.key_len;
+    return cache;
+  }
+
+  // A step of so many tokens of each batch entry.
+  void set(int64_t tokens, const std::vector<int64_t> &lengths) const {
+    const int64_t batch = problem_.sizes.batch, table[] = {batch, 1}, more = batch + 1;
+    std::vector<int64_t> starts, ids;
+    for (int64_t b = 0; b <= batch; ++b) starts.push_back(b * tokens);
+    for (int64_t b = 0; b < batch; ++b) ids.push_back(b);
+    const fovea_tensor starts_view = fovea_tensor_contiguous(starts.data(), FOVEA_I64, 1, &more);
+    const fovea_tensor lens_view = fovea_tensor_contiguous(lengths.data(), FOVEA_I64, 1, &batch);
+    const fovea_tensor ids_view = fovea_tensor_contiguous(ids.data(), FOVEA_I64, 2, table);
+    auto step = sized_options<fovea_step>();
+    step.query_starts = &starts_view;
+    step.key_lens = &lens_view;
+    step.page_ids = &ids_view;
+    REQUIRE_OK(fovea_schedule_set(schedule_.get(), &step));
+  }
+
+  void append(int64_t begin, int64_t end) const {
+    set(end - begin, std::vector<int64_t>(static_cast<size_t>(problem_.sizes.batch), end));
+    const Tensor<float> key_floats = tokens_of(problem_.key, begin, end),
+                        value_floats = tokens_of(problem_.value, begin, end);
+    const Typed key(key_floats, dtype_), value(value_floats, dtype_);
+    const fovea_tensor k = key.view(), v = value.view();
+    REQUIRE_OK(fovea_schedule_append(schedule_.get(), &k, &v, &keys_, &values_, nullptr));
+  }
+
+  const AttentionProblem &problem_;
+  fovea_dtype dtype_;
+  int64_t room_;
+  std::vector<unsigned char> key_memory_, value_memory_;
+  fovea_tensor keys_{}, values_{};
+  OwnSchedule schedule_;
+};
+
+// What schedules can do themselves: all but masks. Lengths are each sequence's own.
+void check_schedule(const OnnxCase &one, const AttentionProblem &problem, const Caches &caches,
+                    const reference::AttentionOutputs<double> &truth, fovea_dtype dtype) {
+  if (one.mask != OnnxMask::kNone) return;
+  const AttentionSizes &s = problem.sizes;
+  bool rounds = false;
+  const std::vector<float> out = caches.attend(
+      one.nonpad.empty() ? std::vector<int64_t>(static_cast<size_t>(s.batch), s.key_len) : one.nonpad, &rounds);
+  Tensor<float> as_call({s.batch, s.heads, s.query_len, s.value_dim});
+  as_call.assign(out);
+  check_near(Typed(as_call, FOVEA_F32), as_call.shape(), truth.out, dtype,
+             rounds ? truth.weighted_magnitude : std::vector<double>());
 }
 
-void check_case(const Case &one, fovea_dtype dtype) {
-  CAPTURE(one.name);
+void check_case(const OnnxCase &one, fovea_dtype dtype) {
+  const std::string name = one.name;
+  CAPTURE(name);
   CAPTURE(dtype);
   Random random(base_seed());
   const AttentionProblem problem = make_problem(one, dtype, random);
@@ -379,13 +287,13 @@ void check_case(const Case &one, fovea_dtype dtype) {
     const Typed query(problem.query, dtype), key(problem.key, dtype), value(problem.value, dtype);
     std::optional<Typed> bias;
     if (problem.bias) bias.emplace(*problem.bias, dtype);
-    const auto check_call = [&](int mode, const fovea_kv_cache *cache) {
+    const auto check_call = [&](int mode, const Caches *caches) {
       CAPTURE(mode);
       const Outputs outputs(problem, dtype);
       AttentionArguments call(problem, outputs.floats);
       call.query = query.view();
-      call.key = key.view();
-      call.value = value.view();
+      call.key = caches == nullptr ? key.view() : caches->keys();
+      call.value = caches == nullptr ? value.view() : caches->values();
       call.out = outputs.out.view();
       call.weights = outputs.weights.view();
       if (bias) call.bias = bias->view();
@@ -395,9 +303,7 @@ void check_case(const Case &one, fovea_dtype dtype) {
         call.options.scores = &scores;
         call.options.scores_kind = mode;
       }
-      REQUIRE_OK(cache == nullptr
-                     ? call.run(context)
-                     : fovea_kv_cache_attend(context, cache, nullptr, &call.query, &call.out, &call.options));
+      REQUIRE_OK(call.run(context));
       const bool rounded = rounds_weights(call, context);
       check_near(outputs.out, outputs.floats.out.shape(), truth.out, dtype,
                  rounded ? truth.weighted_magnitude : std::vector<double>());
@@ -409,9 +315,9 @@ void check_case(const Case &one, fovea_dtype dtype) {
     };
     std::set<int> modes = {0, 1, 2, one.qk_matmul_output};
     for (const int mode : modes) check_call(mode, nullptr);
-    if (one.past == 0) return;
-    const KvCache cache = present(context, problem, one.past, key.view(), value.view());
-    for (const int mode : modes) check_call(mode, cache.get());
+    const Caches caches(context, one, problem, dtype);
+    check_schedule(one, problem, caches, truth, dtype);
+    for (const int mode : modes) check_call(mode, &caches);
   });
 }
 
@@ -420,7 +326,7 @@ void check_case(const Case &one, fovea_dtype dtype) {
 TEST_SUITE("onnx attention") {
   TEST_CASE("every kind of case, in every type") {
     std::set<std::string> names;
-    for (const Case &one : kCases) {
+    for (const OnnxCase &one : kOnnxCases) {
       CHECK_MESSAGE(names.insert(one.name).second, "a name that two cases have");
       for (const fovea_dtype dtype : {FOVEA_F32, FOVEA_F16, FOVEA_BF16}) check_case(one, dtype);
     }
@@ -429,7 +335,7 @@ TEST_SUITE("onnx attention") {
   TEST_CASE("by hand: five equal keys, a window of one to the left and two to the right") {
     const std::vector<float> zeros(5), values = {0, 1, 2, 3, 4}, expected = {1, 1.5f, 2.5f, 3, 3.5f};
     for (const fovea_dtype dtype : {FOVEA_F32, FOVEA_F16, FOVEA_BF16}) {
-      const Case one = {.name = "", .sizes = {1, 1, 1, 5, 5, 1, 1}, .window_left = 1, .window_right = 2};
+      const OnnxCase one = {.name = "", .sizes = {1, 1, 1, 5, 5, 1, 1}, .window_left = 1, .window_right = 2};
       Random random(base_seed());
       AttentionProblem problem = make_problem(one, dtype, random);
       problem.query.assign(zeros);

@@ -268,7 +268,6 @@ BitsRows all_bits_rows() {
   add_product_rows(rows);
   add_row_wise_rows(rows);
   add_position_rows(rows);
-  add_cache_rows(rows);
   add_multi_head_rows(rows);
   return rows;
 }

@@ -1,8 +1,7 @@
-// Positions, key/value caches, multi-head attention.
+// Positions, multi-head attention.
 #include "bits.hpp"
 
 #include "support/contexts.hpp"
-#include "support/kv_cache.hpp"
 #include "support/multi_head.hpp"
 
 namespace testing {
@@ -178,50 +177,6 @@ void add_rotaries(BitsRows &rows) {
   }
 }
 
-// ---- key/value caches ------------------------------------------------------------------------------------------------
-
-// Filled in steps, forgotten in part, reordered; its bytes, and what is attended to before and after it was bytes.
-void add_cache(const std::string &name, const AttentionRow &row, BitsRows &rows) {
-  const std::string full = "cache." + name;
-  const auto make = [full, row] {
-    Numbers numbers(full);
-    const auto problem = std::make_shared<AttentionProblem>(make_problem(row, numbers));
-    return [problem](const fovea_context *context, Digest &digest) {
-      const int64_t length = problem->sizes.key_len;
-      const KvCache cache = make_cache(*problem, length + 5);
-      append(context, cache, *problem, 0, length - 1);
-      REQUIRE_OK(fovea_kv_cache_truncate(cache.get(), length / 2));
-      append(context, cache, *problem, length / 2, length);
-      const AttentionResult result = problem->make_result(false);
-      REQUIRE_OK(attend(context, *problem, cache, result));
-      digest.add(result);
-      std::vector<int64_t> source(static_cast<size_t>(problem->sizes.batch));
-      for (size_t b = 0; b < source.size(); ++b) source[b] = b == 0 ? problem->sizes.batch - 1 : 0;
-      const fovea_tensor from = fovea_tensor_contiguous(source.data(), FOVEA_I64, 1, &problem->sizes.batch);
-      REQUIRE_OK(fovea_kv_cache_reorder(context, cache.get(), &from));
-      const std::vector<unsigned char> bytes = save(cache);
-      digest.add(bytes);
-      fovea_kv_cache *made = nullptr;
-      REQUIRE_OK(fovea_kv_cache_restore(bytes.data(), bytes.size(), 0, &made));
-      const KvCache restored(made);
-      const AttentionResult again = problem->make_result(true);
-      REQUIRE_OK(attend(context, *problem, restored, again));
-      digest.add(again);
-    };
-  };
-  rows.push_back({full, make, projects_scores(row.kind), has_hidden(row.kind)});
-}
-
-AttentionSizes cache_row_sizes(int64_t query_len, int64_t key_len) {
-  return {.batch = 3,
-          .heads = 4,
-          .kv_heads = 2,
-          .query_len = query_len,
-          .key_len = key_len,
-          .head_dim = 16,
-          .value_dim = 12};
-}
-
 // ---- multi-head attention --------------------------------------------------------------------------------------------
 
 MultiHead make_layer(const MultiHeadSizes &s, Inputs inputs, Numbers &numbers) {
@@ -293,38 +248,6 @@ void run_with_options(const fovea_context *context, const MultiHead &layer, Dige
   digest.add(weights);
 }
 
-// A decoder, `step` positions at a time.
-void decode(const fovea_context *context, const MultiHead &layer, int64_t step, Digest &digest) {
-  const MultiHeadSizes &s = layer.sizes;
-  const fovea_kv_cache_sizes sizes = {sizeof sizes, s.batch,     s.kv_heads, s.query_len,
-                                      s.key_size(), s.value_dim, FOVEA_F32,  0};
-  fovea_kv_cache *made = nullptr;
-  REQUIRE_OK(fovea_kv_cache_create(&sizes, &made));
-  const KvCache cache(made);
-  const MhaWeights weights = layer.make_weights(context);
-  auto attention = sized_options<fovea_attention_options>();
-  attention.flags = FOVEA_CAUSAL;
-  auto rotary = sized_options<fovea_rotary_options>();
-  auto options = sized_options<fovea_mha_options>();
-  options.attention = &attention;
-  options.rotary = &rotary;
-  options.cache = made;
-  const Tensor<float> out = layer.make_out();
-  for (int64_t begin = 0; begin < s.query_len; begin += step) {
-    const int64_t end = std::min(begin + step, s.query_len);
-    const auto part = [&](const Tensor<float> &tensor) {
-      fovea_tensor view = tensor.view();
-      view.data = static_cast<float *>(view.data) + begin * view.strides[1];
-      view.shape[1] = end - begin;
-      return view;
-    };
-    const fovea_tensor x = part(layer.query), to = part(out);
-    REQUIRE_OK(fovea_multi_head_attention(context, weights.get(), &x, nullptr, nullptr, &to, &options));
-  }
-  digest.add(out);
-  digest.add(save(cache));
-}
-
 }  // namespace
 
 void add_position_rows(BitsRows &rows) {
@@ -332,14 +255,6 @@ void add_position_rows(BitsRows &rows) {
   add_encodings(rows);
   add_rotaries(rows);
   add_frequencies(rows);
-}
-
-void add_cache_rows(BitsRows &rows) {
-  for (const int64_t q : {1, 3, 34}) add_cache("queries." + number(q), {.sizes = cache_row_sizes(q, 60)}, rows);
-  add_cache("causal", {.sizes = cache_row_sizes(5, 60), .options = [](auto &p, auto &) { p.flags = FOVEA_CAUSAL; }},
-            rows);
-  add_cache("long", {.sizes = cache_row_sizes(1, 700)}, rows);
-  add_cache("additive", {.sizes = cache_row_sizes(4, 60), .kind = FOVEA_SCORE_ADDITIVE, .hidden = 33}, rows);
 }
 
 void add_multi_head_rows(BitsRows &rows) {
@@ -362,12 +277,6 @@ void add_multi_head_rows(BitsRows &rows) {
   add_layer("two-inputs", sizes, Inputs::kTwo, run_plainly, rows);
   add_layer("once", sizes, Inputs::kThree, run_once, rows);
   add_layer("options", sizes, Inputs::kTwo, run_with_options, rows);
-  for (const int64_t step : {1, 7, 40}) {
-    const auto call = [step](const fovea_context *context, const MultiHead &layer, Digest &digest) {
-      decode(context, layer, step, digest);
-    };
-    add_layer("decoder.steps-of." + number(step), sizes, Inputs::kOne, call, rows);
-  }
 }
 
 }  // namespace testing

@@ -4,9 +4,9 @@
 #include "support/allocation_count.hpp"
 #include "support/attention_plan.hpp"
 #include "support/creation.hpp"
-#include "support/kv_cache.hpp"
 #include "support/multi_head.hpp"
 #include "support/operation_call.hpp"
+#include "support/ragged.hpp"
 #include "support/thread_pool.hpp"
 
 using namespace testing;
@@ -64,6 +64,42 @@ void check_no_allocation(const fovea_context *context, int warm_up) {
   }
 }
 
+// Two steps in turn, each set and run for two layers.
+void check_no_allocation_of_steps(const fovea_context *context, int warm_up, int64_t page_size) {
+  Random random(base_seed());
+  std::vector<AttentionProblem> sequences[2];
+  for (int n = 0; n < 2; ++n) {
+    for (const auto &[query_len, key_len] : {std::pair<int64_t, int64_t>{1, 900}, {70, 130}, {1, 20}}) {
+      sequences[n].push_back(make_attention({.heads = 4,
+                                             .kv_heads = 2,
+                                             .query_len = query_len,
+                                             .key_len = key_len - n * 3,
+                                             .head_dim = 32,
+                                             .value_dim = 32},
+                                            random));
+    }
+  }
+  const Ragged first(sequences[0], {.page_size = page_size, .spare = 10}),
+      second(sequences[1], {.page_size = page_size});
+  OwnSchedule schedule;
+  REQUIRE_OK(first.create(context, &schedule));
+  const GuardedMemory workspace(size_t{64} << 20);
+  fovea_status worst = FOVEA_OK;
+  const auto note = [&](fovea_status status) { worst = status == FOVEA_OK ? worst : status; };
+  const fovea_attention_buffers buffers = first.buffers();
+  const auto run = [&] {
+    for (const Ragged *step : {&second, &first}) {
+      note(fovea_schedule_set(schedule.get(), &step->step()));
+      if (step == &second) continue;
+      for (int layer = 0; layer < 2; ++layer) {
+        note(fovea_schedule_run(schedule.get(), &buffers, workspace.data(), workspace.size()));
+      }
+    }
+  };
+  CHECK(runs_that_allocate(run, warm_up, 30) == 0);
+  CHECK(worst == FOVEA_OK);
+}
+
 // Additive attention of so many queries and one key, of which the context has to hold the projections.
 struct Projecting {
   explicit Projecting(int64_t query_len) : problem(make(query_len)), result(problem.make_result(false)) {}
@@ -104,6 +140,15 @@ TEST_SUITE("allocations") {
       REQUIRE(context.get() != nullptr);
       check_no_allocation(context.get(), 1);
       CHECK(context.pool().loops() > 0);
+    }
+  }
+
+  TEST_CASE("a schedule's steps, set and run: over packed keys and over pages") {
+    for (const std::string &isa : instruction_sets()) {
+      for (const int64_t page_size : {0, 16}) {
+        check_no_allocation_of_steps(shared_context(isa, 1), 1, page_size);
+        check_no_allocation_of_steps(shared_context(isa), 200, page_size);
+      }
     }
   }
 
@@ -186,7 +231,7 @@ TEST_SUITE("allocations") {
     for (const Operation &operation : all_operations()) {
       // The lists' own plans, handles and workspaces are allocated.
       const bool own = operation.name.find("plan") != std::string::npos || operation.name == "prepared keys" ||
-                       operation.name == "linear" || operation.name == "kv_cache" ||
+                       operation.name == "linear" || operation.name == "schedule" ||
                        operation.name.find("multi_head") == 0;
       if (own) continue;
       CAPTURE(operation.name);
@@ -242,10 +287,8 @@ TEST_SUITE("allocations") {
       AttentionProblem problem =
           make_scored(kind, {.query_len = len, .key_len = len, .head_dim = 4, .value_dim = 4}, 4, random);
       const AttentionResult result = problem.make_result(false);
-      const KvCache cache = make_full_cache(context, problem);
       static_cast<void>(take_largest_allocation());
       REQUIRE_OK(problem.run(context, result));
-      REQUIRE_OK(attend(context, problem, cache, result));
       CHECK(take_largest_allocation() < most);
     }
     Tensor<float> x({len});
@@ -255,27 +298,6 @@ TEST_SUITE("allocations") {
     static_cast<void>(take_largest_allocation());
     REQUIRE_OK(fovea_kernel_regression(context, &in, &in, &in, &to, nullptr));
     CHECK(take_largest_allocation() < most);
-  }
-
-  TEST_CASE("reordering a cache takes 20 bytes for each sequence") {
-    if (FOVEA_TEST_COUNTS_ALLOCATIONS == 0) return;
-    constexpr int64_t batch = 5000;
-    Random random(base_seed());
-    const AttentionProblem problem =
-        make_attention({.batch = batch, .key_len = 3, .head_dim = 2, .value_dim = 2}, random);
-    fovea_context *context = nullptr;
-    REQUIRE_OK(fovea_context_create(nullptr, &context));
-    const KvCache cache = make_full_cache(context, problem);
-    Tensor<int64_t> source({batch});
-    for (int64_t b = 0; b < batch; ++b) source(b) = (b + 1) % batch;
-    const fovea_tensor numbers = source.view();
-    REQUIRE(fovea_context_threads(context) >= 1);  // oneTBB has started
-    static_cast<void>(take_largest_allocation());
-    REQUIRE_OK(fovea_kv_cache_reorder(context, cache.get(), &numbers));
-    const size_t size = take_largest_allocation();
-    CHECK(size > 0);
-    CHECK(size <= 20 * batch + 128);  // whole cache lines, and one for the size
-    fovea_context_destroy(context);
   }
 
   TEST_CASE("multi-head attention takes its scratch memory from the context") {

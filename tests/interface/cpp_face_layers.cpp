@@ -1,5 +1,5 @@
-// The C++ interface to layers and key/value caches: each member once, with every size and option told from its default. What the
-// functions compute is tested through the C interface they call.
+// The C++ interface to layers: each member once, with every size and option told from its default. What the functions compute
+// is tested through the C interface they call.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,89 +13,11 @@ using namespace testing;
 
 namespace {
 
-using fovea::KvCache;
 using fovea::Tensor;
-
-// Two sequences of one position each, whose values tell them apart.
-struct TwoSequences {
-  Floats key = {1, 2, 3, 4}, value = {10, 20};
-  Floats query = {1, 1, 1, 1}, out = {0, 0};
-  KvCache cache = KvCache({.batch = 2, .capacity = 3, .head_dim = 2, .value_dim = 1});
-
-  TwoSequences() { append(); }
-  void append() { cache.append(Tensor(key, {2, 1, 1, 2}), Tensor(value, {2, 1, 1, 1})); }
-  const Floats &attend(const fovea::AttentionOptions &options = {}) {
-    cache.attend(Tensor(query, {2, 1, 1, 2}), Tensor(out, {2, 1, 1, 1}), options);
-    return out;
-  }
-};
 
 }  // namespace
 
 TEST_SUITE_BEGIN("cpp face layers");
-
-TEST_CASE("a cache: sizes, append, attend with options and with a score, truncate") {
-  TwoSequences t;
-  CHECK_EQ(t.cache.length(), 1);
-  CHECK(t.cache.size_bytes() >= 2 * 3 * 3 * sizeof(float));
-  check_near(t.attend(), {10, 20});
-  const std::vector<std::int32_t> lengths = {1, 0};
-  check_near(t.attend({.valid_lens = lengths}), {10, 0});
-
-  t.value = {40, 50};
-  t.key = {-1, 0, 0, 3};
-  t.append();
-  CHECK_EQ(t.cache.length(), 2);
-  const auto mixed = [](double first, double second, double first_score, double second_score) {
-    return first + (second - first) / (1 + std::exp(first_score - second_score));
-  };
-  check_near(t.attend({.scale = 1}), {mixed(10, 40, 3, -1), mixed(20, 50, 7, 3)});
-  t.cache.attend(fovea::Gaussian{.sigma = 2}, Tensor(t.query, {2, 1, 1, 2}), Tensor(t.out, {2, 1, 1, 1}));
-  check_near(t.out, {mixed(10, 40, -1.0 / 8, -5.0 / 8), mixed(20, 50, -13.0 / 8, -5.0 / 8)});
-  t.cache.attend(fovea::Gaussian{.sigma = 2}, Tensor(t.query, {2, 1, 1, 2}), Tensor(t.out, {2, 1, 1, 1}),
-                 {.valid_lens = lengths});
-  check_near(t.out, {10, 0});
-
-  t.cache.truncate(1);
-  check_near(t.attend(), {10, 20});
-  CHECK_THROWS_AS(t.cache.truncate(2), fovea::Error);
-}
-
-TEST_CASE("a cache without a value_dim has head_dim's, and head by head its own") {
-  KvCache cache({.kv_heads = 2, .capacity = 1, .head_dim = 1});
-  const Floats key = {1, 1}, value = {5, 6}, query = {1, 1};
-  Floats out(2);
-  cache.append(Tensor(key, {1, 2, 1, 1}), Tensor(value, {1, 2, 1, 1}));
-  cache.attend(Tensor(query, {1, 2, 1, 1}), Tensor(out, {1, 2, 1, 1}));
-  CHECK_EQ(out, value);
-  CHECK_THROWS_AS(cache.append(Tensor(key, {1, 2, 1, 1}), Tensor(value, {1, 2, 1, 1})), fovea::Error);
-  CHECK_THROWS_AS(KvCache({.head_dim = 0}), fovea::Error);
-}
-
-TEST_CASE("a cache reordered, by numbers of either size") {
-  TwoSequences t;
-  const std::vector<std::int32_t> swap = {1, 0};
-  t.cache.reorder(swap);
-  check_near(t.attend(), {20, 10});
-  const std::vector<std::int64_t> first = {0, 0};
-  t.cache.reorder(first);
-  check_near(t.attend(), {20, 20});
-}
-
-TEST_CASE("a cache saved, restored, moved") {
-  TwoSequences t;
-  const std::vector<std::byte> bytes = t.cache.save();
-  KvCache same = KvCache::restore(bytes), larger = KvCache::restore(bytes, 100);
-  CHECK_EQ(same.length(), 1);
-  CHECK_EQ(same.size_bytes(), t.cache.size_bytes());
-  CHECK(larger.size_bytes() > t.cache.size_bytes());
-  CHECK_EQ(larger.save().size(), bytes.size());
-  t.cache = std::move(larger);
-  check_near(t.attend(), {10, 20});
-  CHECK_EQ(larger.length(), 0);  // NOLINT(bugprone-use-after-move): documented
-  CHECK_THROWS_AS(larger.truncate(0), fovea::Error);
-  CHECK_THROWS_AS(KvCache::restore(std::vector<std::byte>(10)), fovea::Error);
-}
 
 TEST_CASE("linear and layer_norm with their options") {
   const Floats x = {1, -2}, weight = {1, 2, 3, 4}, bias = {10, -20}, residual = {100, 200}, scale = {2, 2};
@@ -172,7 +94,7 @@ TEST_CASE("precision of packing, and of a call over what was packed") {
   CHECK_EQ(out == highest, !rounds);
 }
 
-TEST_CASE("multi-head attention: one and three inputs, a cache, weights used once") {
+TEST_CASE("multi-head attention: one and three inputs, weights used once") {
   const Floats identity = {1, 0, 0, 1}, x = {1, 2, 1, 2}, bias = {5, 6};
   Floats out(4);
   const Tensor sequence(x, {1, 2, 2});
@@ -189,13 +111,8 @@ TEST_CASE("multi-head attention: one and three inputs, a cache, weights used onc
   CHECK(weights.size_bytes() > 0);
   fovea::self_attention(weights, sequence, result);
   check_near(out, {6, 7, 6, 7});  // both heads' value is the first feature
-  KvCache cache({.capacity = 4, .head_dim = 1});
-  fovea::multi_head_attention(weights, sequence, sequence, sequence, result,
-                              {.attention = {.causal = true}, .cache = &cache});
+  fovea::multi_head_attention(weights, sequence, sequence, sequence, result, {.attention = {.causal = true}});
   check_near(out, {6, 7, 6, 7});
-  CHECK_EQ(cache.length(), 2);
-  fovea::self_attention(weights, sequence, result, {.keep_cache = true, .cache = &cache});
-  CHECK_EQ(cache.length(), 2);
   fovea::multi_head_attention(parameters, sequence, {}, {}, result, {.score = fovea::Gaussian{.sigma = 1}});
   check_near(out, {6, 7, 6, 7});
   CHECK_THROWS_AS(fovea::self_attention(weights, sequence, result, {.rotary = fovea::RotaryOptions{}}), fovea::Error);
@@ -220,11 +137,23 @@ TEST_CASE("owners that were moved from hold nothing") {
   refused([&] { fovea::linear(x, packed, fovea::Tensor(out, {1, 4})); });  // NOLINT(bugprone-use-after-move)
   CHECK_EQ(packed.size_bytes(), 0);
 
-  fovea::KvCache cache({.capacity = 3, .head_dim = 4});
-  const fovea::KvCache kept_cache = std::move(cache);
-  refused([&] { cache.append(x, x); });  // NOLINT(bugprone-use-after-move)
-  refused([&] { cache.truncate(0); });
-  CHECK_EQ(cache.length(), 0);
+  fovea::KvPool pool({.head_dim = 4, .positions = 3});
+  fovea::Sequence sequence = pool.open();
+  const fovea::Sequence kept_sequence = std::move(sequence);
+  refused([&] { sequence.truncate(0); });  // NOLINT(bugprone-use-after-move)
+  refused([&] { static_cast<void>(sequence.fork()); });
+  CHECK_EQ(sequence.length(), -1);
+  const fovea::Input rows(numbers, {1, 1, 4});
+  fovea::Schedule schedule(rows, pool.keys(0), pool.values(0), fovea::Output(out, {1, 1, 4}), {});
+  const fovea::Schedule kept_schedule = std::move(schedule);
+  refused([&] { schedule.set(fovea::Step{}); });  // NOLINT(bugprone-use-after-move)
+  refused([&] { schedule.run({}); });
+  refused([&] { schedule.append(rows, rows, pool.keys(0), pool.values(0)); });
+  CHECK(!schedule.positions());
+  const fovea::KvPool kept_pool = std::move(pool);
+  refused([&] { static_cast<void>(pool.open()); });  // NOLINT(bugprone-use-after-move)
+  CHECK_EQ(pool.free_pages(), 0);
+  CHECK(!pool.keys(0));
 
   const fovea::Additive score = {.query_weight = square, .key_weight = square, .score_vector = vector};
   fovea::PreparedKeys keys(score, {.capacity = 3, .query_dim = 4, .key_dim = 4});

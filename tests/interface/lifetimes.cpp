@@ -141,9 +141,12 @@ TEST_SUITE("lifetimes") {
     });
   }
 
-  TEST_CASE("contexts and caches need nothing of their options") {
+  TEST_CASE("contexts, pools and schedules need nothing of what they were made and set with") {
     fovea_context *context = nullptr;
-    fovea_kv_cache *cache = nullptr;
+    fovea_kv_pool *pool = nullptr;
+    fovea_schedule *schedule = nullptr;
+    int64_t sequence = -1;
+    const int64_t rows[] = {1, 1, 2}, one = 1, two = 2;
     {
       struct Name {
         char text[8] = "base";
@@ -153,19 +156,49 @@ TEST_SUITE("lifetimes") {
       options->struct_size = sizeof(fovea_context_options);
       options->max_isa = name->text;
       REQUIRE_OK(fovea_context_create(options.operator->(), &context));
-      const Perishable<fovea_kv_cache_sizes> sizes(
-          fovea_kv_cache_sizes{sizeof(fovea_kv_cache_sizes), 1, 1, 3, 2, 2, FOVEA_F32, 0});
-      REQUIRE_OK(fovea_kv_cache_create(sizes.operator->(), &cache));
+      const Perishable<fovea_kv_pool_sizes> sizes(
+          fovea_kv_pool_sizes{sizeof(fovea_kv_pool_sizes), 1, 1, 2, 2, 4, 2, 1, FOVEA_F32, FOVEA_F32, 0});
+      REQUIRE_OK(fovea_kv_pool_create(sizes.operator->(), &pool));
+      REQUIRE_OK(fovea_kv_pool_open(pool, &sequence));
+      const Perishable<fovea_tensor> query(fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, rows));
+      const Perishable<fovea_tensor> rows_out(fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, rows));
+      const Perishable<fovea_tensor> keys(fovea_kv_pool_keys(pool, 0)), values(fovea_kv_pool_values(pool, 0));
+      const Perishable<fovea_attention_options> attention(sized_options<fovea_attention_options>());
+      const Perishable<fovea_schedule_limits> limits(fovea_schedule_limits{sizeof(fovea_schedule_limits), 1, 0, 0, 0});
+      REQUIRE_OK(fovea_schedule_create(context, nullptr, query.operator->(), keys.operator->(), values.operator->(),
+                                       rows_out.operator->(), attention.operator->(), limits.operator->(), &schedule));
+      struct Numbers {
+        int64_t sequence, tokens, starts[2], length, page;
+      };
+      const Perishable<Numbers> numbers(Numbers{sequence, 1, {0, 1}, 1, 0});
+      const Perishable<fovea_tensor> sequences(fovea_tensor_contiguous(&numbers->sequence, FOVEA_I64, 1, &one));
+      const Perishable<fovea_tensor> tokens(fovea_tensor_contiguous(&numbers->tokens, FOVEA_I64, 1, &one));
+      fovea_step step;
+      REQUIRE_OK(fovea_kv_pool_step(context, pool, sequences.operator->(), tokens.operator->(), &step));
+      // The same in the caller's own memory.
+      const Perishable<fovea_tensor> starts(fovea_tensor_contiguous(numbers->starts, FOVEA_I64, 1, &two));
+      const Perishable<fovea_tensor> lens(fovea_tensor_contiguous(&numbers->length, FOVEA_I64, 1, &one));
+      const int64_t table[] = {1, 1};
+      const Perishable<fovea_tensor> ids(fovea_tensor_contiguous(&numbers->page, FOVEA_I64, 2, table));
+      numbers->page = static_cast<const int32_t *>(step.page_ids->data)[0];
+      const Perishable<fovea_step> own(fovea_step{sizeof(fovea_step), starts.operator->(), nullptr, lens.operator->(),
+                                                  ids.operator->(), nullptr, nullptr});
+      REQUIRE_OK(fovea_schedule_set(schedule, own.operator->()));
     }
     CHECK_EQ(std::string(fovea_isa_name(context)), "base");
     float numbers[2] = {1, 2}, out[2] = {};
-    const int64_t shape[] = {1, 2};
-    const fovea_tensor x = fovea_tensor_contiguous(numbers, FOVEA_F32, 2, shape);
-    const fovea_tensor y = fovea_tensor_contiguous(out, FOVEA_F32, 2, shape);
-    REQUIRE_OK(fovea_kv_cache_append(context, cache, &x, &x));
-    REQUIRE_OK(fovea_kv_cache_attend(context, cache, nullptr, &x, &y, nullptr));
+    const fovea_tensor x = fovea_tensor_contiguous(numbers, FOVEA_F32, 3, rows);
+    const fovea_tensor keys = fovea_kv_pool_keys(pool, 0), values = fovea_kv_pool_values(pool, 0);
+    REQUIRE_OK(fovea_schedule_append(schedule, &x, &x, &keys, &values, nullptr));
+    auto buffers = sized_options<fovea_attention_buffers>();
+    buffers.query = numbers;
+    buffers.key = keys.data;
+    buffers.value = values.data;
+    buffers.out = out;
+    REQUIRE_OK(fovea_schedule_run(schedule, &buffers, nullptr, 0));
     CHECK(out[1] == 2);
-    fovea_kv_cache_destroy(cache);
+    fovea_schedule_destroy(schedule);
+    fovea_kv_pool_destroy(pool);
     fovea_context_destroy(context);
   }
 }

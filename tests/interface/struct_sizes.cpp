@@ -74,6 +74,43 @@ struct Small {
   fovea_tensor out = first.view(), weights = second.view(), log_sum_exp = per_query.view();
 };
 
+// Of one sequence, whose key lies in a page.
+void check_schedule_sizes() {
+  Tensor<float> rows({1, 1, 2}), pages({1, 1, 2, 2}), others({1, 1, 2, 2});
+  rows.fill([] { return 0.5f; });
+  const fovea_tensor row = rows.view(), keys = pages.view(), values = others.view();
+  auto limits = sized<fovea_schedule_limits>();
+  limits.sequences = 1;
+  const auto create = [&](const fovea_schedule_limits *given, fovea_schedule **made) {
+    return fovea_schedule_create(nullptr, nullptr, &row, &keys, &values, &row, nullptr, given, made);
+  };
+  check_sizes<fovea_schedule_limits>("limits", limits, [&](const fovea_schedule_limits *given) {
+    fovea_schedule *made = nullptr;
+    const fovea_status status = create(given, &made);
+    fovea_schedule_destroy(made);
+    return status;
+  });
+  fovea_schedule *schedule = nullptr;
+  REQUIRE_OK(create(&limits, &schedule));
+  Tensor<int32_t> starts({2}), lens({1}), ids({1, 1});
+  starts.assign({0, 1});
+  lens.assign({1});
+  ids.assign({0});
+  const fovea_tensor starts_view = starts.view(), lens_view = lens.view(), ids_view = ids.view();
+  auto step = sized<fovea_step>();
+  step.query_starts = &starts_view;
+  step.key_lens = &lens_view;
+  step.page_ids = &ids_view;
+  check_sizes<fovea_step>("step", step, [&](const fovea_step *given) { return fovea_schedule_set(schedule, given); });
+  const auto rotary = sized<fovea_rotary_options>();
+  auto append = sized<fovea_append_options>();
+  append.rotary = &rotary;
+  check_sizes<fovea_append_options>("options", append, [&](const fovea_append_options *given) {
+    return fovea_schedule_append(schedule, &row, &row, &keys, &values, given);
+  });
+  fovea_schedule_destroy(schedule);
+}
+
 }  // namespace
 
 TEST_SUITE("errors") {
@@ -213,7 +250,7 @@ TEST_SUITE("errors") {
     });
   }
 
-  TEST_CASE("struct sizes: caches, prepared keys, multi-head attention") {
+  TEST_CASE("struct sizes: prepared keys, pools, schedules, multi-head attention") {
     const Small small;
     auto bilinear = sized<fovea_score>();
     bilinear.kind = FOVEA_SCORE_BILINEAR;
@@ -225,20 +262,14 @@ TEST_SUITE("errors") {
       fovea_prepared_keys_destroy(keys);
       return status;
     });
-    const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, 2, 2, 2, FOVEA_F32, 0};
-    check_sizes<fovea_kv_cache_sizes>("sizes", sizes, [](const fovea_kv_cache_sizes *given) {
-      fovea_kv_cache *cache = nullptr;
-      const fovea_status status = fovea_kv_cache_create(given, &cache);
-      fovea_kv_cache_destroy(cache);
-      return status;
-    });
-    const fovea_kv_pool_sizes pool_sizes = {sizeof pool_sizes, 1, 1, 2, 2, 4, 2, 1, FOVEA_F32, FOVEA_F32};
+    const fovea_kv_pool_sizes pool_sizes = {sizeof pool_sizes, 1, 1, 2, 2, 4, 2, 1, FOVEA_F32, FOVEA_F32, 0};
     check_sizes<fovea_kv_pool_sizes>("sizes", pool_sizes, [](const fovea_kv_pool_sizes *given) {
       fovea_kv_pool *pool = nullptr;
       const fovea_status status = fovea_kv_pool_create(given, &pool);
       fovea_kv_pool_destroy(pool);
       return status;
     });
+    check_schedule_sizes();
     const Small t;
     auto parameters = sized<fovea_mha_parameters>();
     parameters.heads = 1;

@@ -10,7 +10,6 @@
 
 #include "errors.hpp"
 #include "support/creation.hpp"
-#include "support/kv_cache.hpp"
 #include "support/multi_head.hpp"
 #include "support/narrow.hpp"
 #include "support/same_bits.hpp"
@@ -191,7 +190,7 @@ struct Narrowed {
   }
 };
 
-// Options without a cache.
+// Options without a schedule: schedule_types.cpp has those.
 void check_types(MultiHead layer, const Types &types, const fovea_mha_options *options = nullptr,
                  int32_t precision = FOVEA_PRECISION_DEFAULT) {
   const Narrowed narrowed(std::move(layer), types, precision);
@@ -225,16 +224,6 @@ void check_types(MultiHead layer, const Types &types, const fovea_mha_options *o
   });
 }
 
-KvCache make_cache() {
-  auto sizes = sized_options<fovea_kv_cache_sizes>();
-  sizes.batch = sizes.kv_heads = 2;
-  sizes.capacity = 40;
-  sizes.head_dim = 8;
-  fovea_kv_cache *cache = nullptr;
-  REQUIRE_OK(fovea_kv_cache_create(&sizes, &cache));
-  return KvCache(cache);
-}
-
 }  // namespace
 
 TEST_SUITE("multi head of 16 bits") {
@@ -251,41 +240,23 @@ TEST_SUITE("multi head of 16 bits") {
     }
   }
 
-  TEST_CASE("with rotary and a cache") {
+  TEST_CASE("with rotary") {
     for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
-      const auto make = [] {
-        Random random(base_seed());
-        return make_multi_head({.batch = 2,
-                                .query_len = 5,
-                                .key_len = 5,
-                                .query_inputs = 24,
-                                .heads = 4,
-                                .kv_heads = 2,
-                                .head_dim = 8,
-                                .value_dim = 8,
-                                .outputs = 24},
-                               Inputs::kOne, random);
-      };
+      Random random(base_seed());
       auto rotary = sized_options<fovea_rotary_options>();
       auto options = sized_options<fovea_mha_options>();
       options.rotary = &rotary;
-      check_types(make(), all_of(dtype), &options);
-
-      const Narrowed narrowed(make(), all_of(dtype));
-      for_each_isa([&](const fovea_context *context) {
-        const KvCache ours = make_cache(), plain = make_cache();
-        for (int step = 0; step < 3; ++step) {
-          options.cache = plain.get();
-          const Tensor<float> floats = narrowed.layer.make_out();
-          REQUIRE_OK(narrowed.layer.run(context, narrowed.layer.make_weights(context), floats, &options));
-          options.cache = ours.get();
-          const std::vector<float> out = narrowed.run(context, &options, false), truth = floats.dense();
-          for (size_t n = 0; n < out.size(); ++n) {
-            CHECK(out[n] ==
-                  doctest::Approx(rounded_to(truth[n], dtype)).epsilon(narrowed.keeps_bfloat16(context) ? 0.03 : 0.01));
-          }
-        }
-      });
+      check_types(make_multi_head({.batch = 2,
+                                   .query_len = 5,
+                                   .key_len = 5,
+                                   .query_inputs = 24,
+                                   .heads = 4,
+                                   .kv_heads = 2,
+                                   .head_dim = 8,
+                                   .value_dim = 8,
+                                   .outputs = 24},
+                                  Inputs::kOne, random),
+                  all_of(dtype), &options);
     }
   }
 
@@ -369,42 +340,6 @@ TEST_SUITE("multi head of 16 bits") {
       // Weights of bfloat16 stay so where it is not multiplied.
       CHECK(same_bits(rounded.run(context, &options, false), pairs ? both : rounded.run(context, nullptr, false)));
     });
-  }
-
-  TEST_CASE("medium precision with a cache of float32: what is kept is not rounded, attention of many queries rounds") {
-    for (const int64_t length : {2, 40}) {
-      CAPTURE(length);
-      Random random(base_seed());
-      const Narrowed medium(make_multi_head({.batch = 2,
-                                             .query_len = length,
-                                             .key_len = length,
-                                             .query_inputs = 24,
-                                             .heads = 4,
-                                             .kv_heads = 2,
-                                             .head_dim = 8,
-                                             .value_dim = 8,
-                                             .outputs = 24},
-                                            Inputs::kOne, random),
-                            {}, FOVEA_PRECISION_MEDIUM);
-      auto options = sized_options<fovea_mha_options>();
-      auto own = sized_options<fovea_attention_options>();
-      own.precision = FOVEA_PRECISION_HIGHEST;
-      for_each_isa([&](const fovea_context *context) {
-        const auto run = [&](const fovea_attention_options *attention, int32_t precision) {
-          const KvCache cache = make_cache();
-          options.cache = cache.get();
-          options.attention = attention;
-          options.precision = precision;
-          return medium.run(context, &options, false);
-        };
-        const std::vector<float> out = run(nullptr, FOVEA_PRECISION_DEFAULT);
-        CHECK(same_bits(out, medium.compose<Tensor<float>>(context, nullptr)));
-        CHECK(same_bits(run(nullptr, FOVEA_PRECISION_MEDIUM), out));
-        const bool rounds = length > 2 && has_products_of(FOVEA_BF16, context);
-        CHECK_EQ(same_bits(run(&own, FOVEA_PRECISION_DEFAULT), out), !rounds);
-        CHECK_EQ(same_bits(run(&own, FOVEA_PRECISION_MEDIUM), out), !rounds);
-      });
-    }
   }
 
   TEST_CASE("packed weights of 16 bits take half the memory") {

@@ -1,4 +1,5 @@
-// Every argument of multi-head attention made bad: the code, the words of the message, outputs and cache as they were.
+// Every argument of multi-head attention made bad: the code, the words of the message, outputs as they were. Of
+// schedules: schedule_errors.cpp.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -192,7 +193,7 @@ TEST_SUITE("multi head") {
         {[](Call &c) { c.options.struct_size = 3; }, FOVEA_BAD_OPTION, {"options.struct_size", "3"}},
         {[](Call &c) { c.options.flags = 2; }, FOVEA_BAD_OPTION, {"options.flags", "0x2"}},
         {[](Call &c) { c.options.precision = -1; }, FOVEA_BAD_VALUE, {"options.precision is -1", "0 to 3"}},
-        {[](Call &c) { c.options.flags = FOVEA_MHA_KEEP_CACHE; }, FOVEA_NULL_POINTER, {"options.cache"}},
+        {[](Call &c) { c.options.flags = FOVEA_MHA_KEEP_PAGES; }, FOVEA_NULL_POINTER, {"options.key_pages"}},
         {[](Call &c) { c.attention.scale = kNan; }, FOVEA_BAD_VALUE, {"options.attention: options.scale"}},
         {[](Call &c) { c.attention.flags = 1u << 30; }, FOVEA_BAD_OPTION, {"options.attention: options.flags"}},
         {[&](Call &c) { c.attention.valid_lens = &long_lens_view; },

@@ -1,12 +1,13 @@
-// Multi-head attention turned as today's models are: frequencies, sections, tables, in one call and with a cache.
+// Multi-head attention turned as today's models are: frequencies, sections, tables, in one call and
+// step by step over pages.
 #include <doctest/doctest.h>
 
 #include <functional>
 
 #include "errors.hpp"
 #include "support/accuracy.hpp"
-#include "support/kv_cache.hpp"
 #include "support/multi_head.hpp"
+#include "support/paged_layer.hpp"
 #include "support/same_bits.hpp"
 
 using namespace testing;
@@ -27,48 +28,66 @@ MultiHead make_decoder(Random &random) {
                          Inputs::kOne, random);
 }
 
-// Positions [begin, end) along an axis.
-fovea_tensor part(fovea_tensor view, int axis, int64_t begin, int64_t end) {
-  view.data = static_cast<char *>(view.data) + 4 * begin * view.strides[axis];
-  view.shape[axis] = end - begin;
-  return view;
-}
-
-// A way to turn: for the whole sequence, and for its rows from `begin` on, of which the cache holds those before.
+// A way to turn: for whole sequences, and for pieces of them that a step brings.
 struct Way {
   const char *name;
   std::function<void(fovea_rotary_options &)> set;
-  std::function<void(fovea_rotary_options &, int64_t begin, int64_t end)> follow;
+  std::function<void(fovea_rotary_options &, const Pieces &)> follow;
 };
 
 struct Tensors {
   Tensor<float> frequencies{Shape{kPairs}}, table{Shape{kLength, kPairs}}, rows{Shape{2, kLength, kPairs}};
   Tensor<int32_t> positions{Shape{3, 2, kLength}}, sections{Shape{kPairs}};
   fovea_tensor frequencies_view = frequencies.view(), table_view = table.view(), rows_view = rows.view();
-  fovea_tensor positions_view = positions.view(), sections_view = sections.view();
-  fovea_tensor some_rows{}, some_positions{};
+  fovea_tensor positions_view = positions.view(), sections_view = sections.view(), first_view = positions.view();
+  Tensor<float> some_rows;
+  Tensor<int32_t> some_positions;
+  fovea_tensor some_rows_view{}, some_positions_view{};
 
   explicit Tensors(Random &random) {
     for (Tensor<float> *tensor : {&frequencies, &table, &rows}) tensor->fill_normal(random);
     positions.fill([&] { return static_cast<int32_t>(random.integer(0, 900)); });
     sections.assign({0, 1, 2, 0, 1, 2, 0, 0});
+    first_view.rank = 2;  // of the first section alone
+    first_view.shape[0] = 2, first_view.shape[1] = kLength;
+    first_view.strides[0] = kLength, first_view.strides[1] = 1;
+  }
+
+  // [sections,T] of these pieces; [T] of one section.
+  const fovea_tensor *positions_of(const Pieces &pieces, int64_t sections_of_them) {
+    const std::vector<int64_t> counts = counts_of(pieces);
+    some_positions = Tensor<int32_t>({sections_of_them, std::accumulate(counts.begin(), counts.end(), int64_t{0})});
+    for (int64_t n = 0; n < sections_of_them; ++n) {
+      for_each_token(pieces,
+                     [&](int64_t s, int64_t i, int64_t token) { some_positions(n, token) = positions(n, s, i); });
+    }
+    some_positions_view = some_positions.view();
+    if (sections_of_them > 1) return &some_positions_view;
+    some_positions_view.rank = 1;
+    some_positions_view.shape[0] = some_positions_view.shape[1];
+    some_positions_view.strides[0] = 1;
+    return &some_positions_view;
+  }
+
+  // [1,T,pairs]
+  const fovea_tensor *rows_of(const Pieces &pieces) {
+    some_rows = packed_rows(rows, pieces);
+    const int64_t shape[] = {1, some_rows.shape()[0], kPairs};
+    some_rows_view = fovea_tensor_contiguous(some_rows.data(), FOVEA_F32, 3, shape);
+    return &some_rows_view;
   }
 
   std::vector<Way> ways() {
-    const auto nothing = [](fovea_rotary_options &, int64_t, int64_t) {};
+    const auto nothing = [](fovea_rotary_options &, const Pieces &) {};
     return {
         {"frequencies", [this](auto &o) { o.frequencies = &frequencies_view, o.attention_factor = 1.25f; }, nothing},
         {"a table by position", [this](auto &o) { o.cosines = o.sines = &table_view; }, nothing},
+        {"given positions", [this](auto &o) { o.positions = &first_view; },
+         [this](auto &o, const Pieces &pieces) { o.positions = positions_of(pieces, 1); }},
         {"sections", [this](auto &o) { o.sections = &sections_view, o.positions = &positions_view; },
-         [this](auto &o, int64_t begin, int64_t end) {
-           some_positions = part(positions_view, 2, begin, end);
-           o.positions = &some_positions;
-         }},
+         [this](auto &o, const Pieces &pieces) { o.positions = positions_of(pieces, 3); }},
         {"a table by row", [this](auto &o) { o.cosines = o.sines = &rows_view; },
-         [this](auto &o, int64_t begin, int64_t end) {
-           some_rows = part(rows_view, 1, begin, end);
-           o.cosines = o.sines = &some_rows;
-         }}};
+         [this](auto &o, const Pieces &pieces) { o.cosines = o.sines = rows_of(pieces); }}};
   }
 };
 
@@ -85,13 +104,6 @@ struct Options {
   Options(const Options &) = delete;
   Options &operator=(const Options &) = delete;
 };
-
-KvCache make_cache() {
-  const fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 2, kLength, kDim, 12, FOVEA_F32, 0};
-  fovea_kv_cache *cache = nullptr;
-  REQUIRE_OK(fovea_kv_cache_create(&sizes, &cache));
-  return KvCache(cache);
-}
 
 }  // namespace
 
@@ -116,10 +128,13 @@ TEST_SUITE("multi head") {
     }
   }
 
-  TEST_CASE("models' rotary with a cache that is built step by step: the bits of the full causal call") {
+  TEST_CASE("models' rotary over pages that are filled step by step: the bits of the full causal call") {
     Random random(base_seed());
     const MultiHead layer = make_decoder(random);
     Tensors tensors(random);
+    // Sequences that stand at different positions, and one step for both.
+    const std::vector<std::vector<Pieces>> plans = {
+        {{{0, 21}, {0, 21}}}, {{{0, 4}, {0, 0}}, {{4, 5}, {0, 13}}, {{5, 21}, {13, 14}}, {{21, 21}, {14, 21}}}};
     for (const Way &way : tensors.ways()) {
       CAPTURE(way.name);
       Options given(uint32_t{FOVEA_CAUSAL} | uint32_t{FOVEA_QUERY_INVARIANT});
@@ -128,19 +143,23 @@ TEST_SUITE("multi head") {
         const MhaWeights weights = layer.make_weights(context);
         const Tensor<float> full = layer.make_out();
         REQUIRE_OK(layer.run(context, weights, full, &given.options));
-        for (const int64_t step : {1, 4, 21}) {
-          CAPTURE(step);
+        for (const std::vector<Pieces> &steps : plans) {
           const Tensor<float> out = layer.make_out();
-          const KvCache cache = make_cache();
+          PagedLayer paged(context, layer.sizes, {.sequences = 2, .tokens = 42, .positions = kLength},
+                           &given.attention);
           fovea_mha_options options = given.options;
           fovea_rotary_options rotary = given.rotary;
+          options.attention = nullptr;
           options.rotary = &rotary;
-          options.cache = cache.get();
-          for (int64_t begin = 0; begin < kLength; begin += step) {
-            const int64_t end = std::min(begin + step, kLength);
-            way.follow(rotary, begin, end);
-            const fovea_tensor x = part(layer.query.view(), 1, begin, end), o = part(out.view(), 1, begin, end);
-            REQUIRE_OK(fovea_multi_head_attention(context, weights.get(), &x, nullptr, nullptr, &o, &options));
+          paged.give(&options);
+          for (const Pieces &pieces : steps) {
+            paged.grow(counts_of(pieces));
+            way.follow(rotary, pieces);
+            const Tensor<float> x = packed_rows(layer.query, pieces), y({x.shape()[0], 30});
+            const fovea_tensor x_view = x.view(), y_view = y.view();
+            REQUIRE_OK(
+                fovea_multi_head_attention(context, weights.get(), &x_view, nullptr, nullptr, &y_view, &options));
+            unpack_rows(y, pieces, out);
           }
           CHECK(same_bits(out, full));
         }
@@ -153,17 +172,14 @@ TEST_SUITE("multi head") {
     const MultiHead layer = make_decoder(random);
     Tensors t(random);
     const MhaWeights weights = layer.make_weights(nullptr);
-    const KvCache cache = make_cache();
     const Tensor<float> out = layer.make_out();
     const auto refuse = [&](fovea_status expected, std::initializer_list<std::string> words, const auto &spoil) {
       Options given(FOVEA_CAUSAL);
-      given.options.cache = cache.get();
       fovea_tensor x = layer.query.view(), to = out.view();
       spoil(given.rotary, to);
       check_refusal(fovea_multi_head_attention(nullptr, weights.get(), &x, nullptr, nullptr, &to, &given.options),
                     expected, words);
       CHECK(out.untouched());
-      CHECK(fovea_kv_cache_length(cache.get()) == 0);
     };
     refuse(FOVEA_BAD_VALUE, {"options.rotary", "options.base"},
            [&](auto &o, auto &) { o.frequencies = &t.frequencies_view, o.base = 500; });

@@ -11,7 +11,7 @@
 
 #include "support/child.hpp"
 #include "support/contexts.hpp"
-#include "support/kv_cache.hpp"
+#include "support/paged_layer.hpp"
 #include "support/ready_calls.hpp"
 #include "support/sanitized.hpp"
 
@@ -55,23 +55,41 @@ std::string outcomes(int children, Body body) {
   return bad;
 }
 
-bool use_cache(const fovea_context *context) {
-  const fovea_kv_cache_sizes sizes = {sizeof sizes, 1, 1, 4, 8, 8, FOVEA_F32, 0};
-  const int64_t shape[] = {2, 8};
+// Two tokens of one sequence.
+bool use_pool(const fovea_context *context) {
+  const fovea_kv_pool_sizes sizes = {sizeof sizes, 1, 1, 8, 8, 4, 2, 1, FOVEA_F32, FOVEA_F32, 0};
+  const int64_t shape[] = {2, 1, 8}, one = 1, two = 2;
   float in[16] = {1}, out[16];
-  const fovea_tensor x = fovea_tensor_contiguous(in, FOVEA_F32, 2, shape);
-  const fovea_tensor y = fovea_tensor_contiguous(out, FOVEA_F32, 2, shape);
-  fovea_kv_cache *cache = nullptr;
-  const bool right =
-      fovea_kv_cache_create(&sizes, &cache) == FOVEA_OK && fovea_kv_cache_append(context, cache, &x, &x) == FOVEA_OK &&
-      fovea_kv_cache_attend(context, cache, nullptr, &x, &y, nullptr) == FOVEA_OK && fovea_kv_cache_length(cache) == 2;
-  fovea_kv_cache_destroy(cache);
-  return right;
+  const fovea_tensor x = fovea_tensor_contiguous(in, FOVEA_F32, 3, shape);
+  int64_t sequence = -1;
+  const fovea_tensor sequences = fovea_tensor_contiguous(&sequence, FOVEA_I64, 1, &one);
+  const fovea_tensor tokens = fovea_tensor_contiguous(&two, FOVEA_I64, 1, &one);
+  fovea_kv_pool *made = nullptr;
+  fovea_schedule *planned = nullptr;
+  bool right = fovea_kv_pool_create(&sizes, &made) == FOVEA_OK;
+  const KvPool pool(made);
+  fovea_step step;
+  right = right && fovea_kv_pool_open(made, &sequence) == FOVEA_OK &&
+          fovea_kv_pool_step(context, made, &sequences, &tokens, &step) == FOVEA_OK;
+  if (!right) return false;
+  const fovea_tensor keys = fovea_kv_pool_keys(made, 0), values = fovea_kv_pool_values(made, 0);
+  auto limits = sized_options<fovea_schedule_limits>();
+  limits.sequences = 1;
+  right = fovea_schedule_create(context, nullptr, &x, &keys, &values, &x, nullptr, &limits, &planned) == FOVEA_OK;
+  const OwnSchedule schedule(planned);
+  auto buffers = sized_options<fovea_attention_buffers>();
+  buffers.query = in;
+  buffers.key = keys.data;
+  buffers.value = values.data;
+  buffers.out = out;
+  return right && fovea_schedule_set(planned, &step) == FOVEA_OK &&
+         fovea_schedule_append(planned, &x, &x, &keys, &values, nullptr) == FOVEA_OK &&
+         fovea_schedule_run(planned, &buffers, nullptr, 0) == FOVEA_OK && fovea_kv_pool_length(made, sequence) == 2;
 }
 
 bool use_context() {
   fovea_context *context = nullptr;
-  const bool right = fovea_context_create(nullptr, &context) == FOVEA_OK && use_cache(context);
+  const bool right = fovea_context_create(nullptr, &context) == FOVEA_OK && use_pool(context);
   fovea_context_destroy(context);
   return right;
 }
@@ -110,17 +128,17 @@ TEST_SUITE("forks") {
     if (skipped()) return;
     for (int n = 0; n < 20; ++n) {
       CHECK_EQ(outcome_in_child([] {
-                 const Others others(2, [] { use_cache(nullptr); });
-                 return outcomes(3, [] { return use_cache(nullptr); }).empty();
+                 const Others others(2, [] { use_pool(nullptr); });
+                 return outcomes(3, [] { return use_pool(nullptr); }).empty();
                }),
                "");
     }
   }
 
-  TEST_CASE("children of a process whose threads create and destroy caches and contexts") {
+  TEST_CASE("children of a process whose threads create and destroy pools, schedules and contexts") {
     if (skipped()) return;
     const Others others(3, [] { use_context(); });
-    CHECK_EQ(outcomes(400, [] { return use_context() && use_cache(nullptr); }), "");
+    CHECK_EQ(outcomes(400, [] { return use_context() && use_pool(nullptr); }), "");
   }
 
   TEST_CASE("children of a process that has used oneTBB finish their calls") {

@@ -16,8 +16,8 @@
 
 #include "support/child.hpp"
 #include "support/contexts.hpp"
-#include "support/kv_cache.hpp"
 #include "support/multi_head.hpp"
+#include "support/paged_layer.hpp"
 #include "support/ready_calls.hpp"
 #include "support/same_bits.hpp"
 
@@ -282,7 +282,7 @@ TEST_SUITE("shortages") {
     CHECK(failures > 50);
   }
 
-  TEST_CASE("no memory for multi-head attention: out and the cache are as before") {
+  TEST_CASE("no memory for multi-head attention: out and the pages are as before") {
     if (skipped()) return;
     Random random(base_seed());
     const MultiHead layer = make_multi_head({.batch = 2,
@@ -294,23 +294,23 @@ TEST_SUITE("shortages") {
                                              .value_dim = 5,
                                              .outputs = 10},
                                             Inputs::kOne, random);
-    const Tensor<float> out = layer.make_out();
-    const fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 2, 100, 6, 5, FOVEA_F32, 0};
-    fovea_kv_cache *made = nullptr;
-    REQUIRE_OK(fovea_kv_cache_create(&sizes, &made));
-    const KvCache cache(made);
+    PagedLayer paged(shared_context("base", 1), layer.sizes, {.sequences = 2, .tokens = 8, .positions = 100});
+    paged.grow({4, 4});
     const MhaWeights weights = layer.make_weights(shared_context("base", 1));
     const auto rotary = sized_options<fovea_rotary_options>();
     auto options = sized_options<fovea_mha_options>();
-    options.cache = made;
     options.rotary = &rotary;
-    const fovea_tensor x = layer.query.view(), to = out.view();
+    paged.give(&options);
+    const Pieces all = pieces_of(2, 0, 4);
+    const Tensor<float> x = packed_rows(layer.query, all), out({8, 10});
+    const fovea_tensor x_view = x.view(), to = out.view();
+    const std::vector<float> empty = paged.kept(1, paged.keys());
     const int failed = times_out_of_memory(
         [&](const fovea_context *context) {
-          return fovea_multi_head_attention(context, weights.get(), &x, nullptr, nullptr, &to, &options);
+          return fovea_multi_head_attention(context, weights.get(), &x_view, nullptr, nullptr, &to, &options);
         },
-        [&] { return out.untouched() && fovea_kv_cache_length(made) == 0; });
+        [&] { return out.untouched() && paged.kept(1, paged.keys()) == empty; });
     CHECK(failed > 0);
-    CHECK(fovea_kv_cache_length(made) == 4);
+    CHECK(paged.kept(1, paged.keys()) != empty);
   }
 }

@@ -9,20 +9,9 @@ namespace {
 
 struct Destroy {
   void operator()(fovea_packed_matrix *packed) const { fovea_packed_matrix_destroy(packed); }
-  void operator()(fovea_kv_cache *cache) const { fovea_kv_cache_destroy(cache); }
-  void operator()(fovea_mha_weights *weights) const { fovea_mha_weights_destroy(weights); }
 };
 
-Operand optional(bool given, Operand operand) {
-  if (!given) operand.name.clear();
-  return operand;
-}
-
 // ---- matrix products -------------------------------------------------------------------------------------------------
-
-Shape batched(bool wanted, int64_t batch, int64_t rows, int64_t columns) {
-  return wanted ? Shape{batch, rows, columns} : Shape{rows, columns};
-}
 
 Operands matmul_operands(const CallSizes &s) {
   const bool rank3 = s.choice(0);
@@ -245,128 +234,25 @@ fovea_status rms_norm(const CallSizes &s, const Tensors &t) {
   return fovea_rms_norm(s.context, t[0], t[1], &options);
 }
 
-// ---- key/value caches ------------------------------------------------------------------------------------------------
+// ---- 8-bit numbers ---------------------------------------------------------------------------------------------------
 
-Operands cache_operands(const CallSizes &s) {
-  return {{"key", Role::copied, {s.batch, s.kv_heads, s.keys, s.head_dim}, false, FOVEA_F32, 0, true},
-          {"value", Role::copied, {s.batch, s.kv_heads, s.keys, s.value_dim}, false, FOVEA_F32, 0, true},
-          {"query", Role::input, {s.batch, s.heads(), s.queries, s.head_dim}, false, FOVEA_F32, 0, true},
-          {"out", Role::output, {s.batch, s.heads(), s.queries, s.value_dim}, false, FOVEA_F32, 0, true},
-          {"source", Role::input, {s.batch}, true, s.choice(0) ? FOVEA_I32 : FOVEA_I64, s.batch - 1}};
+Operands quantize_operands(const CallSizes &s) {
+  const int64_t groups = s.choice(0) ? 1 : 2, features = s.choice(0) ? s.head_dim : 32;
+  return {{"x", Role::input, {s.batch, s.rows, features}, false, FOVEA_F32, 0, true},
+          {"out", Role::output, {s.batch, s.rows, features}, false, FOVEA_I8},
+          {"scales", Role::output, {s.batch, s.rows, groups}, false, FOVEA_F16}};
 }
 
-fovea_status save_and_restore(const fovea_kv_cache *cache) {
-  std::vector<unsigned char> bytes(fovea_kv_cache_saved_size(cache));
-  fovea_kv_cache *restored = nullptr;
-  fovea_status status = fovea_kv_cache_save(cache, bytes.data(), bytes.size());
-  if (status == FOVEA_OK) status = fovea_kv_cache_restore(bytes.data(), bytes.size(), 0, &restored);
-  fovea_kv_cache_destroy(restored);
-  return status;
+fovea_status quantize(const CallSizes &s, const Tensors &t) { return fovea_quantize(s.context, t[0], t[1], t[2]); }
+
+Operands dequantize_operands(const CallSizes &s) {
+  const int64_t groups = s.choice(0) ? 1 : 2, features = s.choice(0) ? s.head_dim : 32;
+  return {{"q", Role::input, {s.batch, s.rows, features}, false, FOVEA_I8},
+          {"scales", Role::input, {s.batch, s.rows, groups}, false, FOVEA_F16},
+          {"out", Role::output, {s.batch, s.rows, features}, false, FOVEA_F32, 0, true}};
 }
 
-fovea_status cache(const CallSizes &s, const Tensors &t) {
-  const fovea_kv_cache_sizes sizes = {sizeof sizes, s.batch, s.kv_heads, s.keys, s.head_dim, s.value_dim, FOVEA_F32, 0};
-  fovea_kv_cache *made = nullptr;
-  fovea_status status = fovea_kv_cache_create(&sizes, &made);
-  const std::unique_ptr<fovea_kv_cache, Destroy> owner(made);
-  if (status == FOVEA_OK) status = fovea_kv_cache_append(s.context, made, t[0], t[1]);
-  if (status == FOVEA_OK) status = fovea_kv_cache_reorder(s.context, made, t[4]);
-  if (status == FOVEA_OK) status = fovea_kv_cache_attend(s.context, made, nullptr, t[2], t[3], nullptr);
-  if (status == FOVEA_OK) status = save_and_restore(made);
-  return status != FOVEA_OK ? status : fovea_kv_cache_truncate(made, s.keys / 2);
-}
-
-// ---- multi-head attention --------------------------------------------------------------------------------------------
-
-enum { kQuery, kKey, kValue, kOut, kLens, kPositions, kWq, kWk, kWv, kWo, kBq, kBo, kSigmas };
-
-bool with_cache(const CallSizes &s) { return s.choice(6); }
-
-// features: of an input. `role`: of the weights.
-Operands mha_operands(const CallSizes &s, int64_t features, Role role, bool cached) {
-  const bool rank3 = s.choice(0);
-  const int64_t batch = rank3 ? s.batch : 1, heads = 2 * s.few_heads, dim = s.head_dim + s.head_dim % 2;
-  const Role kept = cached ? Role::copied : Role::input;
-  const auto weight = [&](int64_t outputs, int64_t inputs) {
-    return s.choice(1) ? Shape{outputs, inputs} : Shape{inputs, outputs};
-  };
-  const Shape lens = s.choice(8) ? Shape{batch, s.queries} : Shape{batch};
-  Operands list = {{"query", Role::input, batched(rank3, batch, s.queries, features)},
-                   optional(s.choice(2) || cached, {"key", kept, batched(rank3, batch, s.keys, features)}),
-                   optional(s.choice(3), {"value", kept, batched(rank3, batch, s.keys, features)}),
-                   {"out", Role::output, batched(rank3, batch, s.queries, features)},
-                   optional(s.choice(4), {"valid_lens", Role::input, lens, true, FOVEA_I64,
-                                          s.choice(2) || cached ? s.keys : s.queries}),
-                   optional(s.choice(5) && s.choice(7), {"positions", Role::input, {s.queries}, true, FOVEA_I32, 1000}),
-                   {"query_weight", role, weight(heads * dim, features), true},
-                   {"key_weight", role, weight(s.few_heads * dim, features), true},
-                   {"value_weight", role, weight(s.few_heads * s.value_dim, features), true},
-                   {"out_weight", role, weight(features, heads * s.value_dim), true},
-                   optional(s.choice(9), {"query_bias", role, {heads * dim}, true}),
-                   optional(s.choice(10), {"out_bias", role, {features}, true}),
-                   optional(s.choice(11), {"sigmas", Role::input, {heads}, true})};
-  for (const int n : {kQuery, kKey, kValue, kOut, kWq, kWk, kWv, kWo, kBq, kBo})
-    list[static_cast<size_t>(n)].narrow = true;
-  return list;
-}
-
-fovea_mha_parameters parameters_of(const CallSizes &s, const Tensors &t) {
-  fovea_mha_parameters parameters{};
-  parameters.struct_size = sizeof parameters;
-  parameters.layout = s.choice(1) ? FOVEA_WEIGHT_OUT_IN : FOVEA_WEIGHT_IN_OUT;
-  parameters.heads = 2 * s.few_heads;
-  parameters.kv_heads = s.few_heads;
-  parameters.query_weight = t[kWq];
-  parameters.key_weight = t[kWk];
-  parameters.value_weight = t[kWv];
-  parameters.out_weight = t[kWo];
-  parameters.query_bias = t[kBq];
-  parameters.out_bias = t[kBo];
-  return parameters;
-}
-
-fovea_status multi_head(const CallSizes &s, const Tensors &t, fovea_mha_weights *weights, fovea_kv_cache *cache) {
-  fovea_attention_options attention{};
-  attention.struct_size = sizeof attention;
-  attention.valid_lens = t[kLens];
-  fovea_rotary_options rotary{};
-  rotary.struct_size = sizeof rotary;
-  rotary.positions = t[kPositions];
-  fovea_score gaussian{};
-  gaussian.struct_size = sizeof gaussian;
-  gaussian.kind = FOVEA_SCORE_GAUSSIAN;
-  gaussian.sigmas = t[kSigmas];
-  fovea_mha_options options{};
-  options.struct_size = sizeof options;
-  options.attention = &attention;
-  options.score = t[kSigmas] == nullptr ? nullptr : &gaussian;
-  options.rotary = s.choice(5) ? &rotary : nullptr;
-  options.cache = cache;
-  if (weights != nullptr) {
-    return fovea_multi_head_attention(s.context, weights, t[kQuery], t[kKey], t[kValue], t[kOut], &options);
-  }
-  const fovea_mha_parameters parameters = parameters_of(s, t);
-  return fovea_multi_head_attention_once(s.context, &parameters, t[kQuery], t[kKey], t[kValue], t[kOut], &options);
-}
-
-fovea_status mha(const CallSizes &s, const Tensors &t) {
-  const fovea_mha_parameters parameters = parameters_of(s, t);
-  fovea_mha_weights *made = nullptr;
-  fovea_status status = fovea_mha_weights_create(s.context, &parameters, &made);
-  const std::unique_ptr<fovea_mha_weights, Destroy> weights(made);
-  if (status != FOVEA_OK) return status;
-  fovea_kv_cache *cache = nullptr;
-  if (with_cache(s)) {
-    const int64_t dim = s.head_dim + s.head_dim % 2;
-    const fovea_kv_cache_sizes sizes = {
-        sizeof sizes, s.choice(0) ? s.batch : 1, s.few_heads, s.keys, dim, s.value_dim, FOVEA_F32, 0};
-    status = fovea_kv_cache_create(&sizes, &cache);
-  }
-  const std::unique_ptr<fovea_kv_cache, Destroy> owner(cache);
-  return status != FOVEA_OK ? status : multi_head(s, t, made, cache);
-}
-
-fovea_status mha_once(const CallSizes &s, const Tensors &t) { return multi_head(s, t, nullptr, nullptr); }
+fovea_status dequantize(const CallSizes &s, const Tensors &t) { return fovea_dequantize(s.context, t[0], t[1], t[2]); }
 
 }  // namespace
 
@@ -385,16 +271,14 @@ std::vector<Operation> layer_operations() {
           {"softmax", [](const CallSizes &s) { return like_x(s, true); }, softmax_over_axis},
           {"log_softmax", [](const CallSizes &s) { return like_x(s, true); }, log_softmax},
           {"activation", [](const CallSizes &s) { return like_x(s, true); }, activation},
-          {"kv_cache", cache_operands, cache},
-          {"multi_head_attention",
-           [](const CallSizes &s) { return mha_operands(s, s.units, Role::parameter, with_cache(s)); }, mha},
-          {"multi_head_attention_once", [](const CallSizes &s) { return mha_operands(s, s.depth, Role::input, false); },
-           mha_once}};
+          {"quantize", quantize_operands, quantize},
+          {"dequantize", dequantize_operands, dequantize}};
 }
 
 std::vector<Operation> all_operations() {
   std::vector<Operation> all = attention_operations();
   for (Operation &operation : layer_operations()) all.push_back(std::move(operation));
+  for (Operation &operation : serving_operations()) all.push_back(std::move(operation));
   return all;
 }
 

@@ -11,7 +11,11 @@
 
 namespace testing {
 
-inline size_t size_of(fovea_dtype dtype) { return dtype == FOVEA_I64 ? 8 : dtype == FOVEA_BOOL ? 1 : 4; }
+inline size_t size_of(fovea_dtype dtype) {
+  if (dtype == FOVEA_BOOL || dtype == FOVEA_I8) return 1;
+  if (dtype == FOVEA_F16 || dtype == FOVEA_BF16) return 2;
+  return dtype == FOVEA_I64 ? 8 : 4;
+}
 
 struct OperationCall {
   OperationCall(const Operands &given, uint64_t seed) : operands(given), tensors(given.size()) {
@@ -65,6 +69,9 @@ struct OperationCall {
       const auto narrow = static_cast<int32_t>(number);
       if (operand.dtype == FOVEA_I32) std::memcpy(bytes + 4 * i, &narrow, 4);
       if (operand.dtype == FOVEA_BOOL) bytes[i] = static_cast<unsigned char>(number);
+      if (operand.dtype == FOVEA_I8) bytes[i] = static_cast<unsigned char>(random.integer(0, 255));
+      const auto half = static_cast<uint16_t>(0x3c00 + random.integer(0, 255));  // 1 and more
+      if (operand.dtype == FOVEA_F16) std::memcpy(bytes + 2 * i, &half, 2);
       const float real = 0.1f + std::abs(random.normal());  // above 0: some are widths
       if (operand.dtype == FOVEA_F32) std::memcpy(bytes + 4 * i, &real, 4);
     }

@@ -43,6 +43,15 @@ struct Operand {
   bool narrow = false;  // F16 and BF16 are taken, too
 };
 
+inline Operand optional(bool given, Operand operand) {
+  if (!given) operand.name.clear();
+  return operand;
+}
+
+inline Shape batched(bool wanted, int64_t batch, int64_t rows, int64_t columns) {
+  return wanted ? Shape{batch, rows, columns} : Shape{rows, columns};
+}
+
 using Operands = std::vector<Operand>;
 using Tensors = std::vector<const fovea_tensor *>;  // one for each operand; null: not given
 
@@ -55,8 +64,11 @@ struct Operation {
 // Attention in all its forms.
 std::vector<Operation> attention_operations();
 
-// Building blocks, positions, linear layers, caches, multi-head attention.
+// Building blocks, positions, linear layers, 8-bit numbers.
 std::vector<Operation> layer_operations();
+
+// Pools, schedules and multi-head attention.
+std::vector<Operation> serving_operations();
 
 std::vector<Operation> all_operations();
 

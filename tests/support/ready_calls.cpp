@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "attention_problem.hpp"
-#include "kv_cache.hpp"
 #include "linear_layer.hpp"
 #include "multi_head.hpp"
+#include "paged_layer.hpp"
 #include "prepared_keys.hpp"
 
 namespace testing {
@@ -70,15 +70,105 @@ void add_attention(const ReadyCallSizes &sizes, Random &random, std::vector<Read
   }
 }
 
-fovea_status pass_through_bytes(const KvCache &cache) {
-  std::vector<unsigned char> bytes(fovea_kv_cache_saved_size(cache.get()));
-  const fovea_status status = fovea_kv_cache_save(cache.get(), bytes.data(), bytes.size());
-  if (status != FOVEA_OK) return status;
-  fovea_kv_cache *restored = nullptr;
-  const fovea_status result = fovea_kv_cache_restore(bytes.data(), bytes.size(), 0, &restored);
-  fovea_kv_cache_destroy(restored);
-  return result;
-}
+// One sequence in a pool, in pages too small to hold it: saved and restored, a position of it forked again, attended.
+struct Paged {
+  Paged(const ReadyCallSizes &sizes, Random &random)
+      : attention(make_problem(FOVEA_SCORE_DOT, sizes, false, random), false) {}
+  Attention attention;
+
+  // [1,H,L,D] as [L,H,D].
+  static fovea_tensor rows(const Tensor<float> &from) {
+    fovea_tensor view = from.view();
+    return {view.data,
+            view.dtype,
+            3,
+            {view.shape[2], view.shape[1], view.shape[3]},
+            {view.strides[2], view.strides[1], view.strides[3]}};
+  }
+
+  fovea_status create(const fovea_context *context, KvPool *pool, OwnSchedule *schedule) const {
+    const AttentionSizes &s = attention.problem.sizes;
+    const fovea_kv_pool_sizes sizes =
+        PoolSizes{1, s.kv_heads, s.head_dim, s.value_dim, s.key_len + 64, 32, 3, FOVEA_F32, FOVEA_F32}.sizes();
+    fovea_kv_pool *made = nullptr;
+    fovea_status status = fovea_kv_pool_create(&sizes, &made);
+    pool->reset(made);
+    if (status != FOVEA_OK) return status;
+    const int64_t query_shape[] = {s.key_len, s.heads, s.head_dim}, out_shape[] = {s.key_len, s.heads, s.value_dim};
+    const fovea_tensor query = fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, query_shape);
+    const fovea_tensor out = fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, out_shape);
+    const fovea_tensor keys = fovea_kv_pool_keys(made, 0), values = fovea_kv_pool_values(made, 0);
+    auto limits = sized_options<fovea_schedule_limits>();
+    limits.sequences = 1;
+    fovea_schedule *planned = nullptr;
+    status = fovea_schedule_create(context, nullptr, &query, &keys, &values, &out, nullptr, &limits, &planned);
+    schedule->reset(planned);
+    return status;
+  }
+
+  fovea_status set(const fovea_context *context, fovea_kv_pool *pool, const OwnSchedule &schedule, int64_t sequence,
+                   int64_t grows) const {
+    const int64_t one = 1;
+    const fovea_tensor sequences = fovea_tensor_contiguous(&sequence, FOVEA_I64, 1, &one);
+    const fovea_tensor growths = fovea_tensor_contiguous(&grows, FOVEA_I64, 1, &one);
+    fovea_step step;
+    const fovea_status status = fovea_kv_pool_step(context, pool, &sequences, &growths, &step);
+    return status != FOVEA_OK ? status : fovea_schedule_set(schedule.get(), &step);
+  }
+
+  fovea_status run(const fovea_context *context) const {
+    KvPool pool;
+    OwnSchedule schedule;
+    fovea_status status = create(context, &pool, &schedule);
+    int64_t first = -1, forked = -1, restored = -1;
+    const int64_t key_len = attention.problem.sizes.key_len;
+    if (status == FOVEA_OK) status = fovea_kv_pool_open(pool.get(), &first);
+    if (status == FOVEA_OK) status = set(context, pool.get(), schedule, first, key_len);
+    const fovea_tensor keys = fovea_kv_pool_keys(pool.get(), 0), values = fovea_kv_pool_values(pool.get(), 0);
+    const fovea_tensor key = rows(attention.problem.key), value = rows(attention.problem.value);
+    if (status == FOVEA_OK) status = fovea_schedule_append(schedule.get(), &key, &value, &keys, &values, nullptr);
+    // The last position again, behind the others in pages that are shared: these are copied.
+    if (status == FOVEA_OK) status = fovea_kv_pool_fork(pool.get(), first, key_len - 1, &forked);
+    if (status == FOVEA_OK) status = set(context, pool.get(), schedule, forked, 1);
+    const fovea_tensor last_key = last(key), last_value = last(value);
+    if (status == FOVEA_OK) {
+      status = fovea_schedule_append(schedule.get(), &last_key, &last_value, &keys, &values, nullptr);
+    }
+    if (status != FOVEA_OK) return status;
+    std::vector<unsigned char> bytes(fovea_kv_pool_saved_size(pool.get(), forked));
+    status = fovea_kv_pool_save(pool.get(), forked, bytes.data(), bytes.size());
+    if (status == FOVEA_OK) status = fovea_kv_pool_close(pool.get(), first);
+    if (status == FOVEA_OK) status = fovea_kv_pool_close(pool.get(), forked);
+    if (status == FOVEA_OK) status = fovea_kv_pool_restore(pool.get(), bytes.data(), bytes.size(), &restored);
+    return status != FOVEA_OK ? status : attend(context, pool.get(), schedule, restored);
+  }
+
+  // One query over all of it.
+  fovea_status attend(const fovea_context *context, fovea_kv_pool *pool, const OwnSchedule &schedule,
+                      int64_t sequence) const {
+    const int64_t none = 0, one = 1, starts[] = {0, 1}, two = 2;
+    const fovea_tensor sequences = fovea_tensor_contiguous(&sequence, FOVEA_I64, 1, &one);
+    const fovea_tensor growths = fovea_tensor_contiguous(&none, FOVEA_I64, 1, &one);
+    const fovea_tensor query_starts = fovea_tensor_contiguous(starts, FOVEA_I64, 1, &two);
+    fovea_step step;
+    fovea_status status = fovea_kv_pool_step(context, pool, &sequences, &growths, &step);
+    if (status != FOVEA_OK) return status;
+    step.query_starts = &query_starts;
+    status = fovea_schedule_set(schedule.get(), &step);
+    auto buffers = sized_options<fovea_attention_buffers>();
+    buffers.query = attention.problem.query.data();
+    buffers.key = fovea_kv_pool_keys(pool, 0).data;
+    buffers.value = fovea_kv_pool_values(pool, 0).data;
+    buffers.out = attention.result.out.data();
+    return status != FOVEA_OK ? status : fovea_schedule_run(schedule.get(), &buffers, nullptr, 0);
+  }
+
+  static fovea_tensor last(fovea_tensor rows) {
+    rows.data = static_cast<float *>(rows.data) + (rows.shape[0] - 1) * rows.strides[0];
+    rows.shape[0] = 1;
+    return rows;
+  }
+};
 
 // Made, filled and attended in one go: they belong to an instruction set.
 void add_kept_keys(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {
@@ -98,24 +188,9 @@ void add_kept_keys(const ReadyCallSizes &sizes, Random &random, std::vector<Read
                      },
                      call->outputs()});
   }
-  const auto call = std::make_shared<Attention>(make_problem(FOVEA_SCORE_DOT, sizes, false, random), false);
-  list->push_back({"cache",
-                   [call](const fovea_context *context) {
-                     const fovea_kv_cache_sizes wanted = cache_sizes(call->problem, call->problem.sizes.key_len);
-                     const fovea_tensor key = call->problem.key.view(), value = call->problem.value.view();
-                     fovea_kv_cache *cache = nullptr;
-                     fovea_status status = fovea_kv_cache_create(&wanted, &cache);
-                     if (status == FOVEA_OK) status = fovea_kv_cache_append(context, cache, &key, &value);
-                     const KvCache owned(cache);
-                     if (status == FOVEA_OK) status = pass_through_bytes(owned);
-                     if (status == FOVEA_OK) {
-                       const int64_t sequence = 0, shape[] = {1};
-                       const fovea_tensor source = fovea_tensor_contiguous(&sequence, FOVEA_I64, 1, shape);
-                       status = fovea_kv_cache_reorder(context, cache, &source);
-                     }
-                     return status != FOVEA_OK ? status : attend(context, call->problem, owned, call->result);
-                   },
-                   call->outputs()});
+  const auto paged = std::make_shared<Paged>(sizes, random);
+  list->push_back(
+      {"pages", [paged](const fovea_context *context) { return paged->run(context); }, {&paged->attention.result.out}});
 }
 
 void add_multi_head(const ReadyCallSizes &sizes, Random &random, std::vector<ReadyCall> *list) {

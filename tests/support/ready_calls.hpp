@@ -30,7 +30,7 @@ struct ReadyCallSizes {
   int64_t rows = 70, columns = 1024;  // of what is not attention
 };
 
-// Attention by every score function, with many queries and with one, bare and with every option; prepared keys, caches;
+// Attention by every score function, with many queries and with one, bare and with every option; prepared keys, pages;
 // multi-head attention; and what is not attention. The numbers are such that denormal ones come up.
 std::vector<ReadyCall> ready_calls(const ReadyCallSizes &sizes);
 

@@ -133,6 +133,10 @@ Status read_rotary(MultiHeadCall *call) {
           turns_rows ? "as query, with options.rotary.cosines of rank 3" : "as query, with options.rotary.positions"}});
   }
   if (call->options.schedule == nullptr) return FOVEA_OK;
+  if (call->rotary.offset != 0) {
+    return fail(FOVEA_BAD_VALUE, "options.rotary.offset is %" PRId64 ", expected 0 with options.schedule",
+                call->rotary.offset);
+  }
   call->positions = schedule_positions(*call->options.schedule);
   call->rotary.positions = &call->positions;
   return FOVEA_OK;

@@ -58,7 +58,8 @@ Status check_sizes(const MultiHeadCall &call) {
   const fovea_schedule &schedule = *call.options.schedule;
   const AttentionSizes &made = schedule.made.checked.sizes;
   const int64_t tokens = call.has_data ? schedule.step().tokens : call.query.length;
-  FOVEA_CHECK(expect_sizes({{"query", "positions", call.query.length, tokens, "the tokens of options.schedule's step"},
+  FOVEA_CHECK(expect_sizes({{"query", "batch entries", call.query.batch, 1, "with options.schedule"},
+                            {"query", "positions", call.query.length, tokens, "the tokens of options.schedule's step"},
                             {"query_weight", "heads", w.heads, made.heads, as_made},
                             {"key_weight", "heads", w.kv_heads, made.kv_heads, as_made},
                             {"query_weight", "features of a head", w.head_dim, made.head_dim, as_made},
@@ -76,8 +77,9 @@ Status check_pages_of(const MultiHeadCall &call) {
   if (schedule.made.pages.size == 0) {
     return refuse_pages(options, "the schedule was made for packed keys");
   }
-  const PageTensors pages = {options.key_pages, options.value_pages, options.key_scales, options.value_scales,
-                             call.has_data};
+  const TensorArgument keys = options.key_pages, values = options.value_pages, key_scales = options.key_scales,
+                       value_scales = options.value_scales;
+  const PageTensors pages = {keys, values, key_scales, value_scales, call.has_data};
   FOVEA_CHECK(within("options", check_page_memory(schedule, pages)));
   return call.projects_keys && call.has_data ? check_places(schedule.step()) : FOVEA_OK;
 }
