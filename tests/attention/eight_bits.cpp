@@ -236,7 +236,7 @@ TEST_SUITE("eight bits") {
       const int64_t queries = random.pick({1, 1, 1, 2});
       AttentionProblem problem =
           make_attention({.batch = 2,
-                          .heads = 2 * (queries == 1 ? random.integer(1, 8) : random.integer(1, 4)),
+                          .heads = 2 * (queries == 1 ? random.integer(1, 16) : random.integer(1, 8)),
                           .kv_heads = 2,
                           .query_len = queries,
                           .key_len = random.pick({1, 2, 3, 4, 5, 15, 16, 17, 95, 96, 97, 191, 192, 193, 200, 386}),
@@ -249,6 +249,7 @@ TEST_SUITE("eight bits") {
         problem.set_mask([&](int64_t, int64_t, int64_t, int64_t) { return random.chance(0.7); });
       }
       if (random.chance(0.2)) problem.softcap = 20;
+      if (random.chance(0.2)) problem.dropout = 0.5f;
       if (random.chance(0.1)) problem.query.fill([&] { return random.normal() * 1e-36f; });
       EightBits keys(problem.key, any_group(random, problem.sizes.head_dim), random);
       EightBits values(problem.value, any_group(random, problem.sizes.value_dim), random);
@@ -419,6 +420,31 @@ TEST_SUITE("eight bits") {
         CHECK(same_bits(planned, called));
         fovea_plan_destroy(plan);
       });
+    }
+  }
+
+  TEST_CASE("float32 queries at medium precision: what BF16 tensors give where products of those are taken") {
+    Random random(base_seed());
+    for (const int64_t queries : {1, 70}) {
+      AttentionProblem problem = make_attention(
+          {.heads = 2, .kv_heads = 2, .query_len = queries, .key_len = 200, .head_dim = 48, .value_dim = 40}, random);
+      const EightBits keys(problem.key, 16, random), values(problem.value, 40, random);
+      for (const std::string &isa : instruction_sets()) {
+        const OwnContext context = make_context(isa, FOVEA_PRECISION_MEDIUM);
+        const AttentionResult result = problem.make_result(false), expected = problem.make_result(false);
+        EightBitCall eight(problem, result, &keys, &values);
+        AttentionArguments call(problem, expected);
+        const NarrowTensor query = packed(problem.query, FOVEA_BF16), key = packed(problem.key, FOVEA_BF16),
+                           value = packed(problem.value, FOVEA_BF16);
+        if (multiplied(plan_text(eight.call, context.get())) == FOVEA_BF16) {
+          call.query = query.view();
+          call.key = key.view();
+          call.value = value.view();
+        }
+        REQUIRE_OK(eight.call.run(context.get()));
+        REQUIRE_OK(call.run(context.get()));
+        CHECK(same_bits(result, expected));
+      }
     }
   }
 

@@ -162,8 +162,8 @@ TEST_SUITE("kernels pages") {
         const bool here = (row.needs & ~(table.allowed & fovea::cpu_features())) == 0;
         if (!here || row.score != fovea::ScoreKind::dot || row.kernels->pack != nullptr) continue;
         const bool tile = row.path == fovea::AttentionPath::many_rows;
-        for (const int64_t query_len : {int64_t{1}, int64_t{4}, int64_t{tile ? 70 : 8}}) {
-          if (!tile && query_len > row.kernels->most_few_rows(64)) continue;
+        for (const int64_t query_len : {int64_t{1}, int64_t{4}, int64_t{tile ? 70 : 16}}) {
+          if (!tile && query_len > row.kernels->most_few_rows(128)) continue;
           const int64_t dim = random.pick({64, 128}), group = random.pick({16, 32});
           check_pages(*row.kernels, {query_len, random.pick({5, 97, 330}), dim, dim == 64 ? 16 : group}, tile, random);
         }

@@ -30,7 +30,7 @@ struct DotBytesFewRows : FewRowsValues {
   static constexpr int64_t block_features = 64;
   static constexpr int64_t asked_ahead = 96;  // keys
 
-  static constexpr int64_t most_rows_taken = 8;
+  static constexpr int64_t most_rows_taken = 16;
   // Several rows read a tile once, too.
   static constexpr int64_t keys_at_once(int64_t rows) { return rows == 1 ? line_keys : tile_keys; }
 
