@@ -369,6 +369,13 @@ typedef struct fovea_attention_options {
  * Log-sum-exp, returned weights and scores are float32's in any case.
  * With FOVEA_PRECISION_MEDIUM, F32 query, key and value are rounded to BF16 in the workspace where that row of kernels takes
  * them, and the result is that of such tensors.
+ * Key or value, or both, may be I8 with scales (options.key_scales, options.value_scales; fovea_quantize makes both): a number
+ * times its scale is what it stands for. They are read as F32 of these numbers, exactly, with the bits that such tensors give;
+ * but where query is BF16, or F16, and so are key and value or they are I8, as BF16 or F16 wherever the products above are
+ * taken: rounded once, for F16 past its largest number to that, and that is what such tensors give. For up to 16 queries that
+ * share a head, where both are I8, D and Dv are multiples of 64, scales are of a row, of half of it, or of groups of 16, 32 or a
+ * multiple of 64 whose number is a multiple of 4, and the processor has products of bytes (AVX-512-VNNI and VBMI), query is
+ * rounded to 2^-16 of its row's largest number, and weight times scale to 2^-16 of the largest of any 192 keys.
  * Scratch memory comes from the context; see fovea_plan for none. */
 FOVEA_API fovea_status fovea_sdpa(const fovea_context *context, const fovea_tensor *query, const fovea_tensor *key,
                                   const fovea_tensor *value, const fovea_tensor *out,

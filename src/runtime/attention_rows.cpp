@@ -24,6 +24,10 @@ Fit fits_few_rows(const AttentionRow &row, const AttentionWish &wish) {
   return wish.counts_rows && wish.rows <= row.kernels->most_few_rows(wish.compared_dim) ? Fit::yes : Fit::no;
 }
 
+Fit fits_few_bytes(const AttentionRow &row, const AttentionWish &wish) {
+  return wish.in_bytes ? fits_few_rows(row, wish) : Fit::no;
+}
+
 // Fewer rows are as quick when they are widened: memory bounds them. float32 is rounded, and keys are copied, only where
 // rows are many.
 Fit fits_few_pairs(const AttentionRow &row, const AttentionWish &wish) {

@@ -11,7 +11,7 @@ namespace fovea {
 enum class AttentionPath { few_rows, many_rows };
 
 // What kernels multiply: elements of any type, as float32, or those of one type by instructions for it.
-enum class Multiplied { floats, bfloat16, float16 };
+enum class Multiplied { floats, bfloat16, float16, bytes };
 
 // What a call asks of its kernels.
 struct AttentionWish {
@@ -19,6 +19,7 @@ struct AttentionWish {
   Dtype query, key, value;
   bool rounds;         // float32 may be rounded to bfloat16
   bool keys_in_pairs;  // of 16 bits, they can be read where they lie two features at a time
+  bool in_bytes;       // keys and values are of 8 bits with scales that products of bytes take
   bool drops_weights;  // dropout
   bool wants_passes;   // weights or scores
   bool counts_rows;    // the number of rows may choose the path
@@ -41,6 +42,7 @@ struct AttentionRow {
 };
 
 Fit fits_few_rows(const AttentionRow &row, const AttentionWish &wish);
+Fit fits_few_bytes(const AttentionRow &row, const AttentionWish &wish);
 Fit fits_few_pairs(const AttentionRow &row, const AttentionWish &wish);
 Fit fits_many_pairs(const AttentionRow &row, const AttentionWish &wish);
 Fit fits_tiles(const AttentionRow &row, const AttentionWish &wish);
@@ -50,6 +52,7 @@ FOVEA_OF_EACH_SET(AttentionKernels, dot);
 FOVEA_OF_EACH_SET(AttentionKernels, additive);
 FOVEA_OF_EACH_SET(AttentionKernels, gaussian);
 extern const AttentionKernels dot_avx512bf16, gaussian_avx512bf16;
+extern const AttentionKernels dot_avx512vnni;
 extern const AttentionKernels dot_amxbf16, dot_amxfp16;
 
 constexpr AttentionRow few_floats(ScoreKind score, Features needs, const AttentionKernels *kernels) {
@@ -57,6 +60,10 @@ constexpr AttentionRow few_floats(ScoreKind score, Features needs, const Attenti
 }
 constexpr AttentionRow many_floats(ScoreKind score, Features needs, const AttentionKernels *kernels) {
   return {score, AttentionPath::many_rows, Multiplied::floats, needs, kernels, fits_always};
+}
+constexpr AttentionRow few_bytes(ScoreKind score, const AttentionKernels *kernels) {
+  constexpr Features needs = feature::avx512 | feature::byte_products;
+  return {score, AttentionPath::few_rows, Multiplied::bytes, needs, kernels, fits_few_bytes};
 }
 constexpr AttentionRow few_pairs(ScoreKind score, const AttentionKernels *kernels) {
   return {score, AttentionPath::few_rows, Multiplied::bfloat16, feature::bfloat16_pairs, kernels, fits_few_pairs};
@@ -73,6 +80,7 @@ constexpr AttentionRow on_tiles(Multiplied multiplied, Features tiles, const Att
 inline constexpr AttentionRow attention_rows[] = {
     FOVEA_FLOAT16_TILES_ROW(on_tiles(Multiplied::float16, feature::tiles, &dot_amxfp16))
     FOVEA_BFLOAT16_TILES_ROW(on_tiles(Multiplied::bfloat16, feature::bfloat16_tiles, &dot_amxbf16))
+    FOVEA_AVX512_ROW(few_bytes(ScoreKind::dot, &dot_avx512vnni))
     FOVEA_PAIRS_ROW(few_pairs(ScoreKind::dot, &dot_avx512bf16))
     FOVEA_AVX512_ROW(few_floats(ScoreKind::dot, feature::avx512, &dot_avx512))
     FOVEA_PAIRS_ROW(many_pairs(ScoreKind::dot, &dot_avx512bf16))

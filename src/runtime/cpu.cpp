@@ -73,6 +73,8 @@ Features detect() {
   features |= feature::avx2;
   if (!all_bits(saved, zmm_state) || !all_bits(b7, leaf7)) return features;
   features |= feature::avx512;
+  constexpr uint32_t avx512_bytes = uint32_t{1} << 1 | uint32_t{1} << 11;  // VBMI, of which IFMA is part, and VNNI
+  if (all_bits(c7, avx512_bytes) && all_bits(b7, bit_AVX512IFMA)) features |= feature::byte_products;
   uint32_t a7 = 0;
   constexpr uint32_t avx512_bf16 = uint32_t{1} << 5;
   constexpr uint32_t amx_fp16 = uint32_t{1} << 21;

@@ -37,7 +37,7 @@ struct Set {
   Features allows;  // what it has of these
 };
 
-constexpr Features every_avx512 = feature::avx2 | feature::avx512 | feature::bfloat16_pairs;
+constexpr Features every_avx512 = feature::avx2 | feature::avx512 | feature::bfloat16_pairs | feature::byte_products;
 
 constexpr Set sets[isa_count] = {
     {"base", true, 0, 0},

@@ -31,6 +31,7 @@ struct FewRowsValues {
   static constexpr int64_t line_keys = 1536;  // of a single row whose scores are its logits
   static constexpr bool is_few_rows = true;
   static constexpr bool takes_pairs = false;
+  static constexpr bool takes_bytes = false;  // of 8 bits with scales, as they lie
   static constexpr int64_t max_bands = 1;
 
   // A single row reads a tile once; several do so in passes, which should find it in the caches.

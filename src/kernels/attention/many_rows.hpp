@@ -17,6 +17,7 @@ struct ManyRowsValues {
   static constexpr int64_t line_keys = tile_keys;
   static constexpr int64_t value_keys = tile_keys;
   static constexpr bool is_few_rows = false;
+  static constexpr bool takes_bytes = false;
   static constexpr bool takes_pairs = false;  // of bfloat16: keys as they lie, values as pairs of keys
   static constexpr int64_t max_bands = 4;
 

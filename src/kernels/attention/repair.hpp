@@ -42,7 +42,9 @@ FOVEA_INLINE RowSpan harmless_values(Worker &worker, int64_t first, int64_t coun
     worker.again.attends_finite =
         worker.again.attends_finite && (masked[j] || values.are_finite(first + j, first + j + 1));
   }
-  if constexpr (Path::takes_pairs) {
+  if constexpr (Path::takes_bytes) {
+    return worker.values.template span<true>(first, count);
+  } else if constexpr (Path::takes_pairs) {
     auto *rows = reinterpret_cast<uint16_t *>(worker.harmless);
     for (int64_t j = 0; j < count; ++j) {
       const size_t bytes = static_cast<size_t>(value_dim) * sizeof(uint16_t);
@@ -75,6 +77,7 @@ FOVEA_NOINLINE void add_harmless_values(Worker &worker, typename Worker::Band &b
     part.key += first;
     part.keys = min_of(Worker::harmless_keys - part.key % Worker::harmless_keys, tile.keys - first);
     const RowSpan values = harmless_values<Path>(worker, part.key, part.keys, masked + first);
+    if constexpr (Path::takes_bytes) Path::mark_masked(part, masked + first);
     Path::add_values(band.out, values, worker.problem.sizes.value_dim, 1, part, rescale);
     rescale[0] = 1.0f;
     first += part.keys;

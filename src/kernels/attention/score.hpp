@@ -36,6 +36,7 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   { Path::line_keys } -> Same<const int64_t &>;   // of a single row whose scores are its logits
   { Path::value_keys } -> Same<const int64_t &>;  // summed together
   { Path::is_few_rows } -> Same<const bool &>;
+  { Path::takes_bytes } -> Same<const bool &>;  // keys and values of 8 bits as they lie
   { Path::takes_pairs } -> Same<const bool &>;  // keys as they lie, values as RowForm::pairs
   { Path::max_bands } -> Same<const int64_t &>;
   { Path::keys_at_once(n) } -> Same<int64_t>;  // of a task of n rows

@@ -10,7 +10,7 @@
 // from where it lies, of whichever type, run by run: scores a run at a time (for_each_span), sums of values without an
 // interruption (value_runs). What nothing behind this needs to know, a layout may choose.
 //
-// Rows of 8-bit numbers with scales are never read where they lie: they become rows of `dtype` in scratch, a tile for many rows
+// Rows of 8-bit numbers with scales are read where they lie by kernels of bytes alone. For all others they become rows of `dtype` in scratch, a tile for many rows
 // of queries, a piece of a tile for few (attention/scaled_rows.hpp).
 #pragma once
 

@@ -123,6 +123,7 @@ AttentionWish wish_of(const AttentionPlan &plan, const AttentionCall &call, cons
           .value = read_as(score.values, score.queries.dtype),
           .rounds = medium && call.score.kind == FOVEA_SCORE_DOT && call.prepared == nullptr,
           .keys_in_pairs = keys_in_pairs(score.keys),
+          .in_bytes = in_bytes(score.keys, score.compared_dim) && in_bytes(score.values, checked.sizes.value_dim),
           .drops_weights = checked.dropout.threshold != 0,
           .wants_passes = wants_passes,
           .counts_rows = !wants_passes && !invariant,

@@ -22,6 +22,8 @@ AttentionWish wish_of(const fovea_schedule &schedule, const ScorePlan &score, in
           .value = read_as(score.values, score.queries.dtype),
           .rounds = false,
           .keys_in_pairs = in_pairs,
+          .in_bytes =
+              in_bytes(score.keys, score.compared_dim) && in_bytes(score.values, schedule.made.checked.sizes.value_dim),
           .drops_weights = false,
           .wants_passes = false,
           .counts_rows = !is_invariant(schedule.made.call),
