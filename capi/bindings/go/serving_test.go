@@ -94,6 +94,15 @@ func TestSequencesGetInStepsWhatTheyGetAlone(t *testing.T) {
 		t.Fatal(schedule.Describe())
 	}
 
+	third := fovea.Must(pool.Open())
+	step := fovea.Must(pool.Step(nil, fovea.Growth{Sequence: third, Tokens: 3})) // a copy: sequences may change
+	third.Close()
+	fovea.Must(first.Fork(9)).Close()
+	ok(t, schedule.Set(step))
+	if found := fmt.Sprint(schedule.Positions()); found != "[0 1 2]" {
+		t.Fatal(found)
+	}
+
 	free, forked := pool.FreePages(), fovea.Must(first.Fork(5)) // which shares pages
 	if forked.Len() != 5 || pool.FreePages() != free {
 		t.Fatal(forked.Len(), pool.FreePages(), free)

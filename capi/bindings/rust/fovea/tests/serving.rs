@@ -91,6 +91,14 @@ fn sequences_get_in_steps_what_they_get_alone() {
     near(&out[6 * ROW..10 * ROW], &all_one[5 * ROW..]);
     assert!(schedule.describe().contains("op=ragged") && schedule.describe().contains("sequences=2"));
 
+    // A step is a copy: sequences may change before a schedule is set to it.
+    let third = pool.open().unwrap();
+    let described = pool.step(&context, &[(&third, 3)]).unwrap();
+    (third.truncate(0).unwrap(), drop(first.fork(9).unwrap()));
+    schedule.set(&described).unwrap();
+    assert_eq!((schedule.positions(), third.len()), (&[0, 1, 2][..], 0));
+    drop(third);
+
     // A beginning is shared, and goes on by itself.
     let (free, forked) = (pool.free_pages(), first.fork(5).unwrap());
     assert_eq!((forked.len(), pool.free_pages()), (5, free));

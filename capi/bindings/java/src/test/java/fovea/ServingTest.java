@@ -96,6 +96,13 @@ final class ServingTest {
       that(schedule.describe().contains("op=ragged") && schedule.describe().contains("sequences=2"),
           schedule.describe());
 
+      KvSequence third = pool.open();
+      Step step = pool.step(List.of(third), 3); // a copy: sequences may change
+      third.close();
+      first.fork(9).close();
+      schedule.set(step);
+      same(Arrays.toString(schedule.positions()), "[0, 1, 2]");
+
       long free = pool.freePages();
       KvSequence forked = first.fork(5); // which shares pages
       same(pool.freePages(), free);
