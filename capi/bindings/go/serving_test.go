@@ -94,6 +94,15 @@ func TestSequencesGetInStepsWhatTheyGetAlone(t *testing.T) {
 		t.Fatal(schedule.Describe())
 	}
 
+	third := fovea.Must(pool.Open())
+	step := fovea.Must(pool.Step(nil, fovea.Growth{Sequence: third, Tokens: 3})) // a copy: sequences may change
+	third.Close()
+	fovea.Must(first.Fork(9)).Close()
+	ok(t, schedule.Set(step))
+	if found := fmt.Sprint(schedule.Positions()); found != "[0 1 2]" {
+		t.Fatal(found)
+	}
+
 	free, forked := pool.FreePages(), fovea.Must(first.Fork(5)) // which shares pages
 	if forked.Len() != 5 || pool.FreePages() != free {
 		t.Fatal(forked.Len(), pool.FreePages(), free)
@@ -211,6 +220,24 @@ func TestLayersTakeAScheduleAndPages(t *testing.T) {
 			&fovea.MhaOptions{Schedule: schedule, KeyPages: pages.Keys, ValuePages: pages.Values, Rotary: rotary}))
 	}
 	near(t, found, alone, 1e-5)
+}
+
+func TestPoolsOf8BitsHaveScales(t *testing.T) {
+	const dim = 32
+	sizes := fovea.KvPoolSizes{Layers: 1, KvHeads: 1, HeadDim: dim, Positions: 8, PageSize: 4, Sequences: 1,
+		KeyDtype: fovea.DtypeI8, ScaleGroup: 16}
+	pool := fovea.Must(fovea.NewKvPool(sizes))
+	pages, sequence := fovea.Must(pool.Pages(0)), fovea.Must(pool.Open())
+	rows := fovea.Must(fovea.ShapeOnly[float32](5, 1, dim))
+	schedule := fovea.Must(fovea.NewSchedule(nil, nil, rows, pages.Keys, pages.Values, rows,
+		&fovea.AttentionOptions{KeyScales: pages.KeyScales, ValueScales: pages.ValueScales}, fovea.ScheduleLimits{Sequences: 1}))
+	set(t, schedule, pool, fovea.Growth{Sequence: sequence, Tokens: 5})
+	x, found, expected := ramp(5*dim), make([]float32, 5*dim), make([]float32, 5*dim)
+	ok(t, schedule.Append(view(x, 5, 1, dim), view(x, 5, 1, dim), pages, nil))
+	ok(t, schedule.Run(&fovea.Buffers{Query: fovea.Slice(x), Key: fovea.DataOf(pages.Keys), Value: fovea.DataOf(pages.Values),
+		KeyScales: fovea.DataOf(pages.KeyScales), ValueScales: fovea.DataOf(pages.ValueScales), Out: fovea.Slice(found)}, nil))
+	ok(t, fovea.Sdpa(nil, view(x, 5, dim), view(x, 5, dim), view(x, 5, dim), view(expected, 5, dim), nil))
+	near(t, found, expected, 0.02)
 }
 
 // A server in small: requests that begin with the same prompt come and go while others are being answered. Every step takes

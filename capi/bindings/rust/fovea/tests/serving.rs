@@ -91,6 +91,14 @@ fn sequences_get_in_steps_what_they_get_alone() {
     near(&out[6 * ROW..10 * ROW], &all_one[5 * ROW..]);
     assert!(schedule.describe().contains("op=ragged") && schedule.describe().contains("sequences=2"));
 
+    // A step is a copy: sequences may change before a schedule is set to it.
+    let third = pool.open().unwrap();
+    let described = pool.step(&context, &[(&third, 3)]).unwrap();
+    (third.truncate(0).unwrap(), drop(first.fork(9).unwrap()));
+    schedule.set(&described).unwrap();
+    assert_eq!((schedule.positions(), third.len()), (&[0, 1, 2][..], 0));
+    drop(third);
+
     // A beginning is shared, and goes on by itself.
     let (free, forked) = (pool.free_pages(), first.fork(5).unwrap());
     assert_eq!((forked.len(), pool.free_pages()), (5, free));
@@ -273,4 +281,34 @@ fn what_is_quantized_reads_back() {
     context.dequantize(q, s, TensorMut::new(&mut back, [4, 32]).unwrap()).unwrap();
     assert!(x.iter().zip(&back).all(|(x, back)| (x - back).abs() <= 0.51 / 127.0 && back.abs() <= 1.001));
     assert_ne!(back, [0.0; 128]);
+}
+
+#[test]
+fn pools_of_8_bits_have_scales() {
+    let context = Context::default();
+    let sizes = KvPoolSizes::new().layers(1).kv_heads(H as i64).head_dim(32).positions(8).page_size(4).sequences(1);
+    let mut pool = KvPool::new(&sizes.key_dtype(Dtype::I8).scale_group(16)).unwrap();
+    assert_eq!(pool.key_scales(0).unwrap().shape(), [2, H as i64, 4, 2]);
+    let rows = Tensor::shape_only::<f32>([5, H, 32]).unwrap();
+    let options = AttentionOptions::new().key_scales(pool.key_scales(0).unwrap());
+    let options = options.value_scales(pool.value_scales(0).unwrap());
+    let limits = ScheduleLimits::new().sequences(1);
+    let (keys, values) = (pool.keys(0).unwrap(), pool.values(0).unwrap());
+    let mut schedule = Schedule::new(&context, &Score::dot(), &rows, &keys, &values, &rows, options, limits).unwrap();
+    let sequence = pool.open().unwrap();
+    schedule.set(&pool.step(&context, &[(&sequence, 5)]).unwrap()).unwrap();
+
+    let (query, key, value) = (ramp(5 * H * 32, 1), ramp(5 * H * 32, 2), ramp(5 * H * 32, 3));
+    let view = |x| Tensor::new(x, [5, H, 32]).unwrap();
+    schedule.append(view(&key), view(&value), pool.pages(0).unwrap(), AppendOptions::new()).unwrap();
+    let (mut found, mut expected) = (vec![0.0f32; 5 * H * 32], vec![0.0f32; 5 * H * 32]);
+    let buffers = Buffers::new(&query, pool.keys(0).unwrap(), pool.values(0).unwrap(), &mut found);
+    let buffers = buffers.key_scales(pool.key_scales(0).unwrap()).value_scales(pool.value_scales(0).unwrap());
+    schedule.run(buffers, &mut Workspace::new()).unwrap();
+
+    let strides = [0, 32, H as isize * 32, 1];
+    let heads = |x| Tensor::strided(x, 0, [1, H, 5, 32], strides).unwrap();
+    let out = TensorMut::strided(&mut expected, 0, [1, H, 5, 32], strides).unwrap();
+    context.sdpa(heads(&query), heads(&key), heads(&value), out, AttentionOptions::new()).unwrap();
+    assert!(found.iter().zip(&expected).all(|(found, expected)| (found - expected).abs() < 0.02));
 }

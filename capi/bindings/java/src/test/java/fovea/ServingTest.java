@@ -96,6 +96,13 @@ final class ServingTest {
       that(schedule.describe().contains("op=ragged") && schedule.describe().contains("sequences=2"),
           schedule.describe());
 
+      KvSequence third = pool.open();
+      Step step = pool.step(List.of(third), 3); // a copy: sequences may change
+      third.close();
+      first.fork(9).close();
+      schedule.set(step);
+      same(Arrays.toString(schedule.positions()), "[0, 1, 2]");
+
       long free = pool.freePages();
       KvSequence forked = first.fork(5); // which shares pages
       same(pool.freePages(), free);
@@ -265,6 +272,31 @@ final class ServingTest {
       Thread.sleep(10);
     }
     that(!pool.isKept(), "nothing needs it");
+  }
+
+  static void poolsOf8BitsHaveScales() {
+    KvPoolSizes sizes = new KvPoolSizes().layers(1).kvHeads(1).headDim(32).positions(8).pageSize(4).sequences(1);
+    try (KvPool pool = KvPool.of(sizes.keyDtype(Dtype.I8).scaleGroup(16)); KvSequence sequence = pool.open()) {
+      Pages pages = pool.pages(0);
+      Tensor rows = Tensor.shapeOnly(Dtype.F32, 5, 1, 32);
+      AttentionOptions options =
+          new AttentionOptions().keyScales(pages.keyScales()).valueScales(pages.valueScales());
+      float[] x = some(5 * 32, 4), found = new float[5 * 32];
+      try (Schedule schedule = Schedule.of(
+               rows, pages.keys(), pages.values(), rows, options, new ScheduleLimits().sequences(1))) {
+        schedule.set(pool.step(List.of(sequence), 5));
+        schedule.append(Tensor.of(x, 5, 1, 32), Tensor.of(x, 5, 1, 32), pages);
+        schedule.run(new Buffers()
+                         .query(x)
+                         .key(pages.keys().data())
+                         .value(pages.values().data())
+                         .keyScales(pages.keyScales().data())
+                         .valueScales(pages.valueScales().data())
+                         .out(found));
+      }
+      Tensor whole = Tensor.of(x, 5, 32);
+      near(found, Fovea.sdpa(whole, whole, whole).toFloats(), 0.02);
+    }
   }
 
   static void whatIsQuantizedReadsBack() {
