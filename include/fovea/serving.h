@@ -142,7 +142,8 @@ typedef struct fovea_kv_pool_sizes {
   int64_t head_dim;        /* D, 1 to 1024                                                                            */
   int64_t value_dim;       /* Dv, 1 to 1024; 0: head_dim                                                              */
   int64_t positions;       /* room for so many of all sequences together, 1 to 2^30; rounded up to whole pages        */
-  int64_t page_size;       /* positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more */
+  int64_t page_size;       /* positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more, *
+                            * but so many pages that each sequence can have one                                       */
   int64_t sequences;       /* most that are open at once, 1 to 2^20                                                   */
   fovea_dtype key_dtype;   /* FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32                              */
   fovea_dtype value_dtype; /* likewise; 0: key_dtype                                                                  */
@@ -150,7 +151,8 @@ typedef struct fovea_kv_pool_sizes {
                             * value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8              */
 } fovea_kv_pool_sizes;
 
-/* An empty pool. Where the system gives memory at its first use, pages that were never filled take none. */
+/* An empty pool. Where the system gives memory at its first use, pages that were never filled take none. What stands in a page
+ * before it was written may be anything. */
 FOVEA_API fovea_status fovea_kv_pool_create(const fovea_kv_pool_sizes *sizes, fovea_kv_pool **pool);
 
 /* NULL is allowed. No call may still be using it. */

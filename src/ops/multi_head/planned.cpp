@@ -21,6 +21,9 @@ struct Run {
 
   explicit Run(const fovea_mha_plan &plan) : call(plan.call), tensors(plan.tensors) {
     call.has_data = true;
+    for (int n = 0; n < rotary_tensor_count; ++n) {
+      if (call.rotary.*rotary_tensors[n] != nullptr) call.rotary.*rotary_tensors[n] = &plan.rotary[n];
+    }
     for (int n = 0; n < paged_operand_count; ++n) {
       const fovea_tensor *planned = plan.pages[n];
       if (planned != nullptr) pages[n] = *planned;
@@ -105,6 +108,10 @@ Status make_mha_plan(const Context *given, const fovea_mha_weights *weights, con
   for (int n = 0; n < paged_operand_count; ++n) made.pages[n] = TensorArgument(call.options.*page_options[n]);
   made.alibi_slopes = TensorArgument(call.attention.alibi_slopes);
   made.sinks = TensorArgument(call.attention.sinks);
+  for (int n = 0; n < rotary_tensor_count; ++n) {
+    const fovea_tensor *tensor = call.rotary.*rotary_tensors[n];
+    if (tensor != nullptr) made.rotary[n] = *tensor;
+  }
   made.turns_by_schedule = call.rotary.positions == &call.positions;
   auto *created = new (std::nothrow) fovea_mha_plan(made);
   if (created == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a plan");

@@ -3,12 +3,22 @@
 
 #include "ops/multi_head/call.hpp"
 
+namespace fovea {
+
+constexpr const fovea_tensor *fovea_rotary_options::*rotary_tensors[] = {
+    &fovea_rotary_options::positions, &fovea_rotary_options::frequencies, &fovea_rotary_options::sections,
+    &fovea_rotary_options::cosines, &fovea_rotary_options::sines};
+constexpr int rotary_tensor_count = 5;
+
+}  // namespace fovea
+
 struct fovea_mha_plan {
-  fovea::MultiHeadCall call;        // its tensors have no data, and its options' pointers are not used but rotary's
+  fovea::MultiHeadCall call;        // its tensors have no data, and its options' pointers are not used
   fovea::MultiHeadTensors tensors;  // likewise without data
   fovea::TensorArgument pages[fovea::paged_operand_count];  // those of a schedule
-  fovea::TensorArgument alibi_slopes, sinks;                // likewise
-  bool turns_by_schedule;                                   // rotary has the positions of its tokens
+  fovea_tensor rotary[fovea::rotary_tensor_count];
+  fovea::TensorArgument alibi_slopes, sinks;  // likewise
+  bool turns_by_schedule;                     // rotary has the positions of its tokens
 };
 
 namespace fovea {

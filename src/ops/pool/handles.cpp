@@ -13,12 +13,12 @@ namespace fovea {
 namespace {
 
 // Small enough that a short sequence wastes little, and large enough that what is said about a page is little beside
-// it. A page is no larger than the pool needs.
-int64_t choose_page_size(const fovea_kv_pool &pool, int64_t positions) {
+// it. Each sequence can have one.
+int64_t choose_page_size(const fovea_kv_pool &pool, int64_t positions, int64_t sequences) {
   constexpr int64_t least_size = 16, least_bytes = 131072;
   const int64_t position_bytes = pool.kv_heads * pool.head_dim * bytes_of(pool.key_dtype);
   int64_t size = least_size;
-  while (size * position_bytes < least_bytes && size < positions) size *= 2;
+  while (size * position_bytes < least_bytes && 2 * size <= positions / sequences) size *= 2;
   return size;
 }
 
@@ -105,7 +105,8 @@ Status create_kv_pool(const fovea_kv_pool_sizes *sizes, fovea_kv_pool **pool) {
   made->value_dtype = static_cast<Dtype>(wanted.value_dtype);
   made->scale_group = wanted.scale_group;
   set_stores(made.get());
-  made->page_size = wanted.page_size == 0 ? choose_page_size(*made, wanted.positions) : wanted.page_size;
+  made->page_size =
+      wanted.page_size == 0 ? choose_page_size(*made, wanted.positions, wanted.sequences) : wanted.page_size;
   const int64_t pages = ceil_div(wanted.positions, made->page_size);
   FOVEA_CHECK(allocate(pages, made.get()));
   made->pages = Pages(pages);
