@@ -342,8 +342,8 @@ FOVEA_API fovea_status fovea_multi_head_attention(const fovea_context *context, 
 typedef struct fovea_mha_plan fovea_mha_plan;
 
 /* Plans the call that fovea_multi_head_attention would make. The tensors' data pointers are not read and may be NULL, but for
- * those of options.rotary: these have to stay as long as the plan, and so have weights, the context and options.schedule. With a schedule query and out are for the most tokens that a step may have, and each run is of its
- * present step. */
+ * those of options.rotary: these have to stay as long as the plan, and so have weights, the context and options.schedule.
+ * With a schedule query and out are for the most tokens that a step may have, and each run is of its present step. */
 FOVEA_API fovea_status fovea_mha_plan_create(const fovea_context *context, const fovea_mha_weights *weights,
                                              const fovea_tensor *query, const fovea_tensor *key,
                                              const fovea_tensor *value, const fovea_tensor *out,
