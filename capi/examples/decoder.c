@@ -1,11 +1,11 @@
-/* decoder: one plan, made for the most keys there can be, run at every step with the lengths there are.
+/* decoder: sequences of different lengths decoded together, from one pool of keys and values.
  *
  *     cc decoder.c $(pkg-config --cflags --libs fovea) -lm -o decoder && ./decoder
  *
- * Two sequences begin with 3 and 5 tokens and grow by one token a step. Their keys and values lie in buffers with room for
- * CAPACITY; valid_lens says at each run how many count. So everything is checked, chosen and allocated once, and a run reads
- * no more than there is. The newest query attends to every key of its sequence, so nothing has to be causal. Each step is
- * compared with a call for each sequence alone. (What a model would compute is made up here.)
+ * A prompt of 12 tokens is read once; a second sequence begins as a fork of it, which shares its pages; a third joins with a
+ * prompt of its own while the others go on by a token a step; the second one ends. Each step is one call a layer for all of
+ * them: append what is new, attend. Nothing is padded, and a step is compared with a call for each sequence alone. (What a
+ * model would compute is made up here from the numbers of tokens.)
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -14,10 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH = 2, HEADS = 4, KV_HEADS = 2, CAPACITY = 16, DIM = 8, STEPS = 4 };
+enum { LAYERS = 2, HEADS = 4, KV_HEADS = 2, DIM = 8, SEQUENCES = 3, MOST_TOKENS = 16, LONGEST = 32 };
 
-static float query[BATCH][HEADS][1][DIM], key[BATCH][KV_HEADS][CAPACITY][DIM], value[BATCH][KV_HEADS][CAPACITY][DIM];
-static float out[BATCH][HEADS][1][DIM];
+typedef struct {
+  int64_t number, length; /* in the pool; -1: not there */
+  int tokens[LONGEST];
+  int64_t fresh; /* how many of them this step brings */
+} Sequence;
+
+static float query[MOST_TOKENS][HEADS][DIM], key[MOST_TOKENS][KV_HEADS][DIM], value[MOST_TOKENS][KV_HEADS][DIM];
+static float out[MOST_TOKENS][HEADS][DIM];
 
 static void check(fovea_status status) {
   if (status == FOVEA_OK) return;
@@ -25,73 +31,136 @@ static void check(fovea_status status) {
   exit(1);
 }
 
-static fovea_tensor tensor4(const float *data, int64_t batch, int64_t heads, int64_t length) {
-  const int64_t shape[] = {batch, heads, length, DIM};
-  return fovea_tensor_contiguous(data, FOVEA_F32, 4, shape);
+/* Stands for the model: a row of a token. */
+static void make_rows(int token, int layer, int heads, float turn, float *row) {
+  for (int n = 0; n < heads * DIM; ++n) row[n] = 2 * sinf(turn * (float)(7 * token + 3 * layer + n + 1));
 }
 
-/* Stands for the model: the key and the value of one token. */
-static void append(int b, int32_t *length) {
-  for (int h = 0; h < KV_HEADS; ++h)
-    for (int d = 0; d < DIM; ++d) {
-      key[b][h][*length][d] = sinf((float)(7 * b + 3 * h + 5 * *length + d));
-      value[b][h][*length][d] = cosf((float)(b + 2 * h + *length + 3 * d));
+static fovea_tensor rows_of(const float *data, int64_t tokens, int64_t heads) {
+  const int64_t shape[] = {tokens, heads, DIM};
+  return fovea_tensor_contiguous(data, FOVEA_F32, 3, shape);
+}
+
+static void add(Sequence *sequence, int token) {
+  sequence->tokens[sequence->length++] = token;
+  ++sequence->fresh;
+}
+
+/* The same for one sequence by itself. Returns the largest difference from its rows of out, which begin at `row`. */
+static double compare(const Sequence *s, int layer, int64_t row) {
+  static float q[LONGEST][HEADS][DIM], k[LONGEST][KV_HEADS][DIM], v[LONGEST][KV_HEADS][DIM], o[LONGEST][HEADS][DIM];
+  const int64_t first = s->length - s->fresh;
+  for (int64_t i = 0; i < s->length; ++i) {
+    make_rows(s->tokens[i], layer, HEADS, 0.5f, q[i][0]);
+    make_rows(s->tokens[i], layer, KV_HEADS, 0.3f, k[i][0]);
+    make_rows(s->tokens[i], layer, KV_HEADS, 0.7f, v[i][0]);
+  }
+  const int64_t q_shape[] = {1, HEADS, s->fresh, DIM}, q_strides[] = {0, DIM, HEADS * DIM, 1};
+  const int64_t k_shape[] = {1, KV_HEADS, s->length, DIM}, k_strides[] = {0, DIM, KV_HEADS * DIM, 1};
+  fovea_tensor t[4] = {{q[first][0], FOVEA_F32, 4, {0}, {0}},
+                       {k[0][0], FOVEA_F32, 4, {0}, {0}},
+                       {v[0][0], FOVEA_F32, 4, {0}, {0}},
+                       {o[0][0], FOVEA_F32, 4, {0}, {0}}};
+  for (int n = 0; n < 4; ++n)
+    for (int axis = 0; axis < 4; ++axis) {
+      t[n].shape[axis] = n == 0 || n == 3 ? q_shape[axis] : k_shape[axis];
+      t[n].strides[axis] = n == 0 || n == 3 ? q_strides[axis] : k_strides[axis];
     }
-  ++*length;
-}
-
-static void ask(int b, int step) {
-  for (int h = 0; h < HEADS; ++h)
-    for (int d = 0; d < DIM; ++d) query[b][h][0][d] = 2 * sinf((float)(b + h + d + 11 * step));
-}
-
-/* The same for one sequence by itself, on a view of as many keys as it has. Returns the largest difference. */
-static double compare_with_one_call(int b, int32_t length) {
-  float alone[HEADS][1][DIM];
-  fovea_tensor q = tensor4(query[b][0][0], 1, HEADS, 1), o = tensor4(alone[0][0], 1, HEADS, 1);
-  fovea_tensor k = tensor4(key[b][0][0], 1, KV_HEADS, CAPACITY), v = tensor4(value[b][0][0], 1, KV_HEADS, CAPACITY);
-  k.shape[2] = v.shape[2] = length; /* the strides stay */
-  check(fovea_sdpa(NULL, &q, &k, &v, &o, NULL));
+  const fovea_attention_options causal = {.struct_size = sizeof causal, .flags = FOVEA_CAUSAL};
+  check(fovea_sdpa(NULL, &t[0], &t[1], &t[2], &t[3], &causal));
+  const float *alone = o[0][0], *together = out[row][0];
   double largest = 0;
-  for (int h = 0; h < HEADS; ++h)
-    for (int d = 0; d < DIM; ++d) largest = fmax(largest, fabs(alone[h][0][d] - out[b][h][0][d]));
+  for (int64_t n = 0; n < s->fresh * HEADS * DIM; ++n) largest = fmax(largest, fabs(alone[n] - together[n]));
+  return largest;
+}
+
+/* One step of all sequences that are there. */
+static double step(fovea_kv_pool *pool, fovea_schedule *schedule, Sequence *sequences) {
+  int64_t numbers[SEQUENCES], fresh[SEQUENCES], starts[SEQUENCES], tokens = 0, count = 0;
+  for (int s = 0; s < SEQUENCES; ++s) {
+    if (sequences[s].number < 0) continue;
+    numbers[count] = sequences[s].number;
+    fresh[count++] = sequences[s].fresh;
+    starts[s] = tokens;
+    tokens += sequences[s].fresh;
+  }
+  fovea_tensor which = fovea_tensor_contiguous(numbers, FOVEA_I64, 1, &count);
+  fovea_tensor grow = fovea_tensor_contiguous(fresh, FOVEA_I64, 1, &count);
+  fovea_step plan;
+  check(fovea_kv_pool_step(NULL, pool, &which, &grow, &plan)); /* room, for all layers */
+  check(fovea_schedule_set(schedule, &plan));                  /* checked, and cut into tasks, once for all layers */
+  double largest = 0;
+  for (int layer = 0; layer < LAYERS; ++layer) {
+    int64_t row = 0;
+    for (int s = 0; s < SEQUENCES; ++s)
+      for (int64_t i = sequences[s].length - sequences[s].fresh; sequences[s].number >= 0 && i < sequences[s].length;
+           ++i) {
+        make_rows(sequences[s].tokens[i], layer, HEADS, 0.5f, query[row][0]);
+        make_rows(sequences[s].tokens[i], layer, KV_HEADS, 0.3f, key[row][0]);
+        make_rows(sequences[s].tokens[i], layer, KV_HEADS, 0.7f, value[row++][0]);
+      }
+    fovea_tensor k = rows_of(key[0][0], tokens, KV_HEADS), v = rows_of(value[0][0], tokens, KV_HEADS);
+    fovea_tensor keys = fovea_kv_pool_keys(pool, layer), values = fovea_kv_pool_values(pool, layer);
+    check(fovea_schedule_append(schedule, &k, &v, &keys, &values, NULL));
+    fovea_attention_buffers buffers = {.struct_size = sizeof buffers, .query = query, .out = out};
+    buffers.key = keys.data;
+    buffers.value = values.data;
+    check(fovea_schedule_run(schedule, &buffers, NULL, 0));
+    for (int s = 0; s < SEQUENCES; ++s)
+      if (sequences[s].number >= 0) largest = fmax(largest, compare(&sequences[s], layer, starts[s]));
+  }
+  printf("%2d tokens; lengths", (int)tokens);
+  for (int s = 0; s < SEQUENCES; ++s) {
+    if (sequences[s].number >= 0) printf(" %d", (int)sequences[s].length);
+    sequences[s].fresh = 0;
+  }
+  printf("; %d pages free; %.4f\n", (int)fovea_kv_pool_free_pages(pool), out[tokens - 1][0][0]);
   return largest;
 }
 
 int main(void) {
-  int32_t lengths[BATCH] = {0, 0};
-  for (int i = 0; i < 3; ++i) append(0, &lengths[0]);
-  for (int i = 0; i < 5; ++i) append(1, &lengths[1]);
+  const fovea_kv_pool_sizes sizes = {.struct_size = sizeof sizes,
+                                     .layers = LAYERS,
+                                     .kv_heads = KV_HEADS,
+                                     .head_dim = DIM,
+                                     .positions = 64,
+                                     .page_size = 8,
+                                     .sequences = SEQUENCES};
+  fovea_kv_pool *pool = NULL;
+  check(fovea_kv_pool_create(&sizes, &pool));
 
-  /* A plan is made without data: only shapes, strides and options count. */
-  const int64_t lengths_shape[] = {BATCH};
-  fovea_tensor q = tensor4(NULL, BATCH, HEADS, 1), k = tensor4(NULL, BATCH, KV_HEADS, CAPACITY);
-  fovea_tensor valid_lens = fovea_tensor_contiguous(NULL, FOVEA_I32, 1, lengths_shape);
-  fovea_attention_options options = {.struct_size = sizeof options, .valid_lens = &valid_lens};
-  fovea_plan *plan = NULL;
-  check(fovea_sdpa_plan_create(NULL, &q, &k, &k, &q, &options, &plan));
-  size_t size = fovea_plan_workspace_size(plan);
-  void *workspace = malloc(size ? size : 1);
+  /* A schedule is made without data, for the most that a step may bring. */
+  fovea_tensor rows = rows_of(NULL, MOST_TOKENS, HEADS), keys = fovea_kv_pool_keys(pool, 0),
+               values = fovea_kv_pool_values(pool, 0);
+  const fovea_attention_options causal = {.struct_size = sizeof causal, .flags = FOVEA_CAUSAL};
+  const fovea_schedule_limits limits = {.struct_size = sizeof limits, .sequences = SEQUENCES};
+  fovea_schedule *schedule = NULL;
+  check(fovea_schedule_create(NULL, NULL, &rows, &keys, &values, &rows, &causal, &limits, &schedule));
 
-  fovea_attention_buffers buffers = {.struct_size = sizeof buffers, .valid_lens = lengths};
-  buffers.query = query[0][0][0];
-  buffers.key = key[0][0][0];
-  buffers.value = value[0][0][0];
-  buffers.out = out[0][0][0];
-  double largest = 0;
-  for (int step = 0; workspace && step < STEPS; ++step) {
-    for (int b = 0; b < BATCH; ++b) {
-      append(b, &lengths[b]);
-      ask(b, step);
+  Sequence sequences[SEQUENCES] = {{.number = -1}, {.number = -1}, {.number = -1}};
+  check(fovea_kv_pool_open(pool, &sequences[0].number));
+  for (int n = 0; n < 12; ++n) add(&sequences[0], n);
+  double largest = step(pool, schedule, sequences);
+
+  sequences[1] = sequences[0]; /* begins alike, and goes on otherwise */
+  check(fovea_kv_pool_fork(pool, sequences[0].number, 12, &sequences[1].number));
+  for (int n = 0; n < 4; ++n) {
+    if (n == 1) { /* joins */
+      check(fovea_kv_pool_open(pool, &sequences[2].number));
+      for (int token = 50; token < 57; ++token) add(&sequences[2], token);
     }
-    check(fovea_attention_run(plan, &buffers, workspace, size));
-    printf("step %d, lengths %d and %d: %.4f and %.4f\n", step, lengths[0], lengths[1], out[0][0][0][0],
-           out[1][0][0][0]);
-    for (int b = 0; b < BATCH; ++b) largest = fmax(largest, compare_with_one_call(b, lengths[b]));
+    if (n == 3) { /* ends */
+      check(fovea_kv_pool_close(pool, sequences[1].number));
+      sequences[1].number = -1;
+    }
+    add(&sequences[0], 20 + n);
+    if (n < 3) add(&sequences[1], 30 + n);
+    if (n > 1) add(&sequences[2], 60 + n);
+    largest = fmax(largest, step(pool, schedule, sequences));
   }
-  free(workspace);
-  fovea_plan_destroy(plan);
-  if (!workspace || !(largest <= 1e-6)) {
+  fovea_schedule_destroy(schedule);
+  fovea_kv_pool_destroy(pool);
+  if (!(largest <= 1e-5)) {
     fprintf(stderr, "differs by %g from a call for each sequence\n", largest);
     return 1;
   }

@@ -1,5 +1,4 @@
 /* Every function of layers.h, called from strict C99, with results that can be told by hand. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -95,47 +94,6 @@ static void test_activation(void) {
   CHECK(out[0] == 0 && out[1] == 2);
 }
 
-static fovea_kv_cache *make_cache(void) {
-  fovea_kv_cache_sizes sizes;
-  fovea_kv_cache *cache = NULL;
-  memset(&sizes, 0, sizeof sizes);
-  sizes.struct_size = sizeof sizes;
-  sizes.batch = 1;
-  sizes.kv_heads = 1;
-  sizes.capacity = 4;
-  sizes.head_dim = 2;
-  CHECK(fovea_kv_cache_create(&sizes, &cache) == FOVEA_OK);
-  CHECK(fovea_kv_cache_length(cache) == 0 && fovea_kv_cache_size(cache) >= 4 * 2 * 2 * sizeof(float));
-  return cache;
-}
-
-static void test_cache(void) {
-  float key[4] = {1, 0, 1, 0}, value[4] = {2, 4, 6, 8}, query[2] = {3, 3}, out[2];
-  const fovea_tensor tk = tensor(key, 4, 1, 1, 2, 2), tv = tensor(value, 4, 1, 1, 2, 2);
-  const fovea_tensor tq = tensor(query, 4, 1, 1, 1, 2), to = tensor(out, 4, 1, 1, 1, 2);
-  const int32_t order[1] = {0};
-  const int64_t one[1] = {1};
-  const fovea_tensor source = fovea_tensor_contiguous(order, FOVEA_I32, 1, one);
-  fovea_kv_cache *cache = make_cache(), *copy = NULL;
-  size_t size;
-  void *bytes;
-  CHECK(fovea_kv_cache_append(NULL, cache, &tk, &tv) == FOVEA_OK);
-  CHECK(fovea_kv_cache_attend(NULL, cache, NULL, &tq, &to, NULL) == FOVEA_OK);
-  CHECK(near(out[0], 4) && near(out[1], 6));
-  CHECK(fovea_kv_cache_reorder(NULL, cache, &source) == FOVEA_OK);
-  size = fovea_kv_cache_saved_size(cache);
-  bytes = malloc(size);
-  CHECK(fovea_kv_cache_save(cache, bytes, size) == FOVEA_OK);
-  CHECK(fovea_kv_cache_truncate(cache, 1) == FOVEA_OK);
-  CHECK(fovea_kv_cache_attend(NULL, cache, NULL, &tq, &to, NULL) == FOVEA_OK);
-  CHECK(near(out[0], 2) && near(out[1], 4));
-  CHECK(fovea_kv_cache_restore(bytes, size, 0, &copy) == FOVEA_OK);
-  CHECK(fovea_kv_cache_length(copy) == 2);
-  free(bytes);
-  fovea_kv_cache_destroy(copy);
-  fovea_kv_cache_destroy(cache);
-}
-
 static fovea_mha_parameters identities(const fovea_tensor *identity) {
   fovea_mha_parameters parameters;
   memset(&parameters, 0, sizeof parameters);
@@ -150,9 +108,7 @@ static void test_multi_head(void) {
   const fovea_tensor ti = tensor(identity, 2, 0, 0, 2, 2), tx = tensor(x, 3, 0, 1, 2, 2),
                      to = tensor(out, 3, 0, 1, 2, 2);
   const fovea_mha_parameters parameters = identities(&ti);
-  fovea_kv_cache *cache = make_cache();
   fovea_mha_weights *weights = NULL;
-  fovea_mha_options options;
   CHECK(fovea_mha_weights_create(NULL, &parameters, &weights) == FOVEA_OK);
   CHECK(fovea_mha_weights_size(weights) > 0);
   CHECK(fovea_multi_head_attention(NULL, weights, &tx, NULL, NULL, &to, NULL) == FOVEA_OK);
@@ -160,16 +116,7 @@ static void test_multi_head(void) {
   memset(out, 0, sizeof out);
   CHECK(fovea_multi_head_attention_once(NULL, &parameters, &tx, &tx, &tx, &to, NULL) == FOVEA_OK);
   CHECK(near(out[0], 1) && near(out[3], 2));
-  memset(&options, 0, sizeof options);
-  options.struct_size = sizeof options;
-  options.cache = cache;
-  CHECK(fovea_multi_head_attention(NULL, weights, &tx, NULL, NULL, &to, &options) == FOVEA_OK);
-  CHECK(fovea_kv_cache_length(cache) == 2);
-  options.flags = FOVEA_MHA_KEEP_CACHE;
-  CHECK(fovea_multi_head_attention(NULL, weights, &tx, NULL, NULL, &to, &options) == FOVEA_OK);
-  CHECK(fovea_kv_cache_length(cache) == 2 && near(out[2], 1));
   fovea_mha_weights_destroy(weights);
-  fovea_kv_cache_destroy(cache);
 }
 
 int main(void) {
@@ -178,7 +125,6 @@ int main(void) {
   test_layer_norm();
   test_rms_norm();
   test_activation();
-  test_cache();
   test_multi_head();
   return finish();
 }
