@@ -351,6 +351,12 @@ def planned_buffers(described):
             raise ValueError(f"fovea_attention_buffers.{name} belongs to no tensor of the call")
 
 
+def mha_buffers(described):
+    """The members of fovea_mha_buffers but for those of attention."""
+    struct = next(s for s in described["structs"] if s["name"] == "fovea_mha_buffers")
+    return [(m["name"], m) for m in struct["members"] if m["name"] not in ("struct_size", "attention")]
+
+
 def buffers(described):
     out = [HEAD, "use crate::options::{AttentionOptions, Score};\nuse crate::sys;\n"
            "use crate::tensor::sealed::Raw;\n"
