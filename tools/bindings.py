@@ -115,7 +115,7 @@ JAVA = ("java/src/main/java/fovea", "java/src/generated/main/java/fovea")
 
 BINDINGS = {
     "rust": Binding(["rust/fovea/src/**/*.rs"], ["rust/fovea/src/**/*.rs"], lambda name: rf"sys::{name}\("),
-    "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/plan.go", "go/pools.go", "go/schedules.go",
+    "go": Binding(["go/fovea.go", "go/operations.go", "go/handles.go", "go/plan.go", "go/mha_plan.go", "go/pools.go", "go/schedules.go",
                    "go/generated_buffers.go", "go/generated_shim.c"],
                   ["go/generated_shim.c"], in_go),
     "java": Java([f"{folder}/[!N]*.java" for folder in JAVA], [f"{folder}/*.java" for folder in JAVA],

@@ -30,7 +30,7 @@ def value_name(enum, value):
 
 # Runs take tensors that are compared with what was planned; tasks are for threads, of which JavaScript has none to offer.
 BY_HAND = {"fovea_context_create", "fovea_attention_run", "fovea_tensor_from_dlpack", "fovea_schedule_run",
-           "fovea_schedule_run_tasks"}
+           "fovea_schedule_run_tasks", "fovea_mha_run"}
 # What keeps the layouts of what it was made with.
 PLANNED = {"fovea_plan": "layouts", "fovea_schedule": "planned"}
 

@@ -351,6 +351,12 @@ def planned_buffers(described):
             raise ValueError(f"fovea_attention_buffers.{name} belongs to no tensor of the call")
 
 
+def mha_buffers(described):
+    """The members of fovea_mha_buffers but for those of attention."""
+    struct = next(s for s in described["structs"] if s["name"] == "fovea_mha_buffers")
+    return [(m["name"], m) for m in struct["members"] if m["name"] not in ("struct_size", "attention")]
+
+
 def buffers(described):
     out = [HEAD, "use crate::options::{AttentionOptions, Score};\nuse crate::sys;\n"
            "use crate::tensor::sealed::Raw;\n"
@@ -361,15 +367,19 @@ def buffers(described):
     out.append("}\n\nimpl Layouts {\n    pub(crate) fn new(\n        query: &dyn View,\n        key: Option<&dyn View>,\n"
                "        value: &dyn View,\n        out: &dyn View,\n        score: Option<&Score<'_>>,\n"
                "        options: &AttentionOptions<'_>,\n    ) -> Self {\n        Layouts {")
+    out += [f"            {name}: " + (f"Some({name}.layout())," if name != "key" else "key.map(|key| key.layout()),")
+            for name, _, place in members if "." not in place]
+    out.append("            ..Layouts::of_options(score, options)\n        }\n    }\n\n"
+               "    /// Of the tensors in options and score alone.\n"
+               "    pub(crate) fn of_options(score: Option<&Score<'_>>, options: &AttentionOptions<'_>) -> Self {\n        Layouts {")
     for name, _, place in members:
         struct, _, member = place.rpartition(".")
         value = {"options": f"options.{member}.as_ref().map(|tensor| tensor.layout())",
-                 "score": f"score.and_then(|score| score.{member}.as_ref()).map(|tensor| tensor.layout())",
-                 "": f"Some({name}.layout())" if name != "key" else "key.map(|key| key.layout())"}[struct]
+                 "score": f"score.and_then(|score| score.{member}.as_ref()).map(|tensor| tensor.layout())", "": "None"}[struct]
         out.append(f"            {name}: {value},")
     out.append("        }\n    }\n}\n")
     out.append("/// The data of a planned run: a slice for every tensor that was planned, beginning with the first element of it in\n"
-               "/// memory.\npub struct Buffers<'a> {")
+               "/// memory. The default has none, for [`crate::MhaBuffers::attention`].\n#[derive(Default)]\npub struct Buffers<'a> {")
     out += [f"    {name}: Option<{'DataMut' if writes else 'Data'}<'a>>," for name, writes, _ in members]
     rest = "".join(f"            {name}: None,\n" for name, _, _ in members if name not in ("query", "key", "value", "out"))
     out.append("}\n\nimpl<'a> Buffers<'a> {\n    /// Of a call that was planned without optional tensors.\n    pub fn new(\n"

@@ -177,3 +177,71 @@ func (b *Buffers) runTasks(tasks taskRange, schedule *C.fovea_schedule, planned 
 	runtime.KeepAlive(b)
 	return finish(result)
 }
+
+// MhaBuffers are the data of a planned run of multi-head attention: a slice, made with Slice, for every tensor that was
+// planned, or what a tensor reaches, made with DataOf; Attention has those of its options and its score. In C:
+// fovea_mha_buffers.
+type MhaBuffers struct {
+	Query Data
+	Key Data
+	Value Data
+	Out Data
+	KeyPages Data
+	ValuePages Data
+	KeyScales Data
+	ValueScales Data
+	Attention *Buffers
+}
+
+type mhaLayouts struct {
+	query layout
+	key layout
+	value layout
+	out layout
+	keyPages layout
+	valuePages layout
+	keyScales layout
+	valueScales layout
+	attention layouts
+}
+
+func (b *MhaBuffers) check(planned *mhaLayouts) error {
+	if err := b.Query.check(&planned.query, "query"); err != nil {
+		return err
+	}
+	if err := b.Key.check(&planned.key, "key"); err != nil {
+		return err
+	}
+	if err := b.Value.check(&planned.value, "value"); err != nil {
+		return err
+	}
+	if err := b.Out.check(&planned.out, "out"); err != nil {
+		return err
+	}
+	if err := b.KeyPages.check(&planned.keyPages, "key_pages"); err != nil {
+		return err
+	}
+	if err := b.ValuePages.check(&planned.valuePages, "value_pages"); err != nil {
+		return err
+	}
+	if err := b.KeyScales.check(&planned.keyScales, "key_scales"); err != nil {
+		return err
+	}
+	if err := b.ValueScales.check(&planned.valueScales, "value_scales"); err != nil {
+		return err
+	}
+	if b.Attention == nil {
+		return nil
+	}
+	return b.Attention.check(&planned.attention)
+}
+
+func (b *MhaBuffers) run(plan *C.fovea_mha_plan, planned *mhaLayouts, workspace *C.uchar, size int) error {
+	attention := b.Attention
+	if attention == nil {
+		attention = &Buffers{}
+	}
+	result := C.go_fovea_mha_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.KeyPages.at(&planned.keyPages), b.ValuePages.at(&planned.valuePages), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), attention.Query.at(&planned.attention.query), attention.Key.at(&planned.attention.key), attention.Value.at(&planned.attention.value), attention.Out.at(&planned.attention.out), attention.ValidLens.at(&planned.attention.validLens), attention.Mask.at(&planned.attention.mask), attention.Bias.at(&planned.attention.bias), attention.AlibiSlopes.at(&planned.attention.alibiSlopes), attention.Sinks.at(&planned.attention.sinks), attention.LogSumExp.at(&planned.attention.logSumExp), attention.Weights.at(&planned.attention.weights), attention.QueryWeight.at(&planned.attention.queryWeight), attention.KeyWeight.at(&planned.attention.keyWeight), attention.Weight.at(&planned.attention.weight), attention.ScoreBias.at(&planned.attention.scoreBias), attention.ScoreVector.at(&planned.attention.scoreVector), attention.Sigmas.at(&planned.attention.sigmas), attention.QueryOffsets.at(&planned.attention.queryOffsets), attention.Scores.at(&planned.attention.scores), attention.KeyScales.at(&planned.attention.keyScales), attention.ValueScales.at(&planned.attention.valueScales), workspace, C.size_t(size))
+	runtime.KeepAlive(b)
+	return finish(result)
+}

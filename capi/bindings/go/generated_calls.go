@@ -589,6 +589,37 @@ func cMultiHeadAttention(context *Context, weights *MhaWeights, query *Tensor, k
 	return finish(result)
 }
 
+func cMhaPlanCreate(context *Context, weights *MhaWeights, query *Tensor, key *Tensor, value *Tensor, out *Tensor, options *MhaOptions) (*C.fovea_mha_plan, error) {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &MhaOptions{}
+	}
+	optionsAllAttentionAll := optionsAll.Attention
+	if optionsAllAttentionAll == nil {
+		optionsAllAttentionAll = &AttentionOptions{}
+	}
+	optionsAllScoreAll := optionsAll.Score
+	if optionsAllScoreAll == nil {
+		optionsAllScoreAll = &Score{}
+	}
+	optionsAllRotaryAll := optionsAll.Rotary
+	if optionsAllRotaryAll == nil {
+		optionsAllRotaryAll = &RotaryOptions{}
+	}
+	held := uses{{context.held(), false}, {weights.held(), false}, {optionsAll.Schedule.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
+	result := C.go_fovea_mha_plan_create(context.pointer(), weights.pointer(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.KeyPages.view(), optionsAll.KeyPages.bytes(), optionsAll.ValuePages.view(), optionsAll.ValuePages.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAllAttentionAll.KeyScales.view(), optionsAllAttentionAll.KeyScales.bytes(), optionsAllAttentionAll.ValueScales.view(), optionsAllAttentionAll.ValueScales.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes(), optionsAll.Schedule.pointer())
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
+	return (*C.fovea_mha_plan)(result.made), finish(result)
+}
+
 func cMultiHeadAttentionOnce(context *Context, parameters *MhaParameters, query *Tensor, key *Tensor, value *Tensor, out *Tensor, options *MhaOptions) error {
 	parametersAll := parameters
 	if parametersAll == nil {

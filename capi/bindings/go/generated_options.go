@@ -490,7 +490,7 @@ type ScheduleLimits struct {
 	Sequences int64
 	// positions of one sequence, 1 to 2^30; 0: as many as key has
 	KeyLen int64
-	// of all sequences together, up to 2^30; 0: as many as key has pages. Not for packed keys
+	// of all sequences together, each with those that it shares, up to 2^30; 0: what sequences of key_len have, but at most four times key's pages. 0 for packed keys
 	PageIds int64
 	// threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; 0: as many as fovea_context_threads
 	Workers int64
@@ -567,7 +567,7 @@ type KvPoolSizes struct {
 	ValueDim int64
 	// room for so many of all sequences together, 1 to 2^30; rounded up to whole pages
 	Positions int64
-	// positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more
+	// positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more, but so many pages that each sequence can have one
 	PageSize int64
 	// most that are open at once, 1 to 2^20
 	Sequences int64

@@ -988,6 +988,106 @@ go_result go_fovea_multi_head_attention(const fovea_context *context, const fove
   return go_finish(fovea_multi_head_attention(context, weights, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
+go_result go_fovea_mha_plan_create(const fovea_context *context, const fovea_mha_weights *weights, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_view *options_key_pages, unsigned char *options_key_pages_data, const go_view *options_value_pages, unsigned char *options_value_pages_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_view *options_attention_key_scales, unsigned char *options_attention_key_scales_data, const go_view *options_attention_value_scales, unsigned char *options_attention_value_scales_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_schedule *options_schedule) {
+  fovea_tensor made_query = go_tensor(query, query_data);
+  fovea_tensor made_key = go_tensor(key, key_data);
+  fovea_tensor made_value = go_tensor(value, value_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_key_pages = go_tensor(options_key_pages, options_key_pages_data);
+  fovea_tensor made_options_value_pages = go_tensor(options_value_pages, options_value_pages_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
+  fovea_tensor made_options_attention_valid_lens = go_tensor(options_attention_valid_lens, options_attention_valid_lens_data);
+  fovea_tensor made_options_attention_mask = go_tensor(options_attention_mask, options_attention_mask_data);
+  fovea_tensor made_options_attention_bias = go_tensor(options_attention_bias, options_attention_bias_data);
+  fovea_tensor made_options_attention_alibi_slopes = go_tensor(options_attention_alibi_slopes, options_attention_alibi_slopes_data);
+  fovea_tensor made_options_attention_sinks = go_tensor(options_attention_sinks, options_attention_sinks_data);
+  fovea_tensor made_options_attention_log_sum_exp = go_tensor(options_attention_log_sum_exp, options_attention_log_sum_exp_data);
+  fovea_tensor made_options_attention_weights = go_tensor(options_attention_weights, options_attention_weights_data);
+  fovea_tensor made_options_attention_query_offsets = go_tensor(options_attention_query_offsets, options_attention_query_offsets_data);
+  fovea_tensor made_options_attention_scores = go_tensor(options_attention_scores, options_attention_scores_data);
+  fovea_tensor made_options_attention_key_scales = go_tensor(options_attention_key_scales, options_attention_key_scales_data);
+  fovea_tensor made_options_attention_value_scales = go_tensor(options_attention_value_scales, options_attention_value_scales_data);
+  fovea_attention_options made_options_attention = {.struct_size = sizeof(made_options_attention)};
+  if (options_attention) {
+    made_options_attention.flags = options_attention->flags;
+    made_options_attention.empty_rows = options_attention->empty_rows;
+    made_options_attention.scale = options_attention->scale;
+    made_options_attention.softcap = options_attention->softcap;
+    made_options_attention.query_offset = options_attention->query_offset;
+    made_options_attention.window_left = options_attention->window_left;
+    made_options_attention.window_right = options_attention->window_right;
+    made_options_attention.dropout = options_attention->dropout;
+    made_options_attention.dropout_seed = options_attention->dropout_seed;
+    made_options_attention.scores_kind = options_attention->scores_kind;
+    made_options_attention.precision = options_attention->precision;
+    made_options_attention.valid_lens = (options_attention_valid_lens ? &made_options_attention_valid_lens : NULL);
+    made_options_attention.mask = (options_attention_mask ? &made_options_attention_mask : NULL);
+    made_options_attention.bias = (options_attention_bias ? &made_options_attention_bias : NULL);
+    made_options_attention.alibi_slopes = (options_attention_alibi_slopes ? &made_options_attention_alibi_slopes : NULL);
+    made_options_attention.sinks = (options_attention_sinks ? &made_options_attention_sinks : NULL);
+    made_options_attention.log_sum_exp = (options_attention_log_sum_exp ? &made_options_attention_log_sum_exp : NULL);
+    made_options_attention.weights = (options_attention_weights ? &made_options_attention_weights : NULL);
+    made_options_attention.query_offsets = (options_attention_query_offsets ? &made_options_attention_query_offsets : NULL);
+    made_options_attention.scores = (options_attention_scores ? &made_options_attention_scores : NULL);
+    made_options_attention.key_scales = (options_attention_key_scales ? &made_options_attention_key_scales : NULL);
+    made_options_attention.value_scales = (options_attention_value_scales ? &made_options_attention_value_scales : NULL);
+  }
+  fovea_tensor made_options_score_query_weight = go_tensor(options_score_query_weight, options_score_query_weight_data);
+  fovea_tensor made_options_score_key_weight = go_tensor(options_score_key_weight, options_score_key_weight_data);
+  fovea_tensor made_options_score_weight = go_tensor(options_score_weight, options_score_weight_data);
+  fovea_tensor made_options_score_bias = go_tensor(options_score_bias, options_score_bias_data);
+  fovea_tensor made_options_score_score_vector = go_tensor(options_score_score_vector, options_score_score_vector_data);
+  fovea_tensor made_options_score_sigmas = go_tensor(options_score_sigmas, options_score_sigmas_data);
+  fovea_score made_options_score = {.struct_size = sizeof(made_options_score)};
+  if (options_score) {
+    made_options_score.kind = options_score->kind;
+    made_options_score.sigma = options_score->sigma;
+    made_options_score.query_weight = (options_score_query_weight ? &made_options_score_query_weight : NULL);
+    made_options_score.key_weight = (options_score_key_weight ? &made_options_score_key_weight : NULL);
+    made_options_score.weight = (options_score_weight ? &made_options_score_weight : NULL);
+    made_options_score.bias = (options_score_bias ? &made_options_score_bias : NULL);
+    made_options_score.score_vector = (options_score_score_vector ? &made_options_score_score_vector : NULL);
+    made_options_score.sigmas = (options_score_sigmas ? &made_options_score_sigmas : NULL);
+  }
+  fovea_tensor made_options_rotary_positions = go_tensor(options_rotary_positions, options_rotary_positions_data);
+  fovea_tensor made_options_rotary_frequencies = go_tensor(options_rotary_frequencies, options_rotary_frequencies_data);
+  fovea_tensor made_options_rotary_sections = go_tensor(options_rotary_sections, options_rotary_sections_data);
+  fovea_tensor made_options_rotary_cosines = go_tensor(options_rotary_cosines, options_rotary_cosines_data);
+  fovea_tensor made_options_rotary_sines = go_tensor(options_rotary_sines, options_rotary_sines_data);
+  fovea_rotary_options made_options_rotary = {.struct_size = sizeof(made_options_rotary)};
+  if (options_rotary) {
+    made_options_rotary.flags = options_rotary->flags;
+    made_options_rotary.base = options_rotary->base;
+    made_options_rotary.position_scale = options_rotary->position_scale;
+    made_options_rotary.rotary_dim = options_rotary->rotary_dim;
+    made_options_rotary.offset = options_rotary->offset;
+    made_options_rotary.attention_factor = options_rotary->attention_factor;
+    made_options_rotary.positions = (options_rotary_positions ? &made_options_rotary_positions : NULL);
+    made_options_rotary.frequencies = (options_rotary_frequencies ? &made_options_rotary_frequencies : NULL);
+    made_options_rotary.sections = (options_rotary_sections ? &made_options_rotary_sections : NULL);
+    made_options_rotary.cosines = (options_rotary_cosines ? &made_options_rotary_cosines : NULL);
+    made_options_rotary.sines = (options_rotary_sines ? &made_options_rotary_sines : NULL);
+  }
+  fovea_mha_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.precision = options->precision;
+    made_options.key_pages = (options_key_pages ? &made_options_key_pages : NULL);
+    made_options.value_pages = (options_value_pages ? &made_options_value_pages : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
+    made_options.attention = (options_attention ? &made_options_attention : NULL);
+    made_options.score = (options_score ? &made_options_score : NULL);
+    made_options.rotary = (options_rotary ? &made_options_rotary : NULL);
+    made_options.schedule = options_schedule;
+  }
+  fovea_mha_plan *made = NULL;
+  go_result result = go_finish(fovea_mha_plan_create(context, weights, (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), &made));
+  result.made = made;
+  return result;
+}
+
 go_result go_fovea_multi_head_attention_once(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_mha_options *options, const go_view *options_key_pages, unsigned char *options_key_pages_data, const go_view *options_value_pages, unsigned char *options_value_pages_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_view *options_attention_key_scales, unsigned char *options_attention_key_scales_data, const go_view *options_attention_value_scales, unsigned char *options_attention_value_scales_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_schedule *options_schedule) {
   fovea_tensor made_parameters_query_weight = go_tensor(parameters_query_weight, parameters_query_weight_data);
   fovea_tensor made_parameters_key_weight = go_tensor(parameters_key_weight, parameters_key_weight_data);
@@ -1188,4 +1288,40 @@ go_result go_fovea_schedule_run_tasks(const fovea_schedule *schedule, unsigned c
   buffers.key_scales = (void *)key_scales;
   buffers.value_scales = (void *)value_scales;
   return go_finish(fovea_schedule_run_tasks(schedule, &buffers, workspace, size, phase, begin, end, worker));
+}
+
+go_result go_fovea_mha_run(const fovea_mha_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *key_pages, unsigned char *value_pages, unsigned char *key_scales, unsigned char *value_scales, unsigned char *attention_query, unsigned char *attention_key, unsigned char *attention_value, unsigned char *attention_out, unsigned char *attention_valid_lens, unsigned char *attention_mask, unsigned char *attention_bias, unsigned char *attention_alibi_slopes, unsigned char *attention_sinks, unsigned char *attention_log_sum_exp, unsigned char *attention_weights, unsigned char *attention_query_weight, unsigned char *attention_key_weight, unsigned char *attention_weight, unsigned char *attention_score_bias, unsigned char *attention_score_vector, unsigned char *attention_sigmas, unsigned char *attention_query_offsets, unsigned char *attention_scores, unsigned char *attention_key_scales, unsigned char *attention_value_scales, unsigned char *workspace, size_t size) {
+  fovea_attention_buffers attention = {.struct_size = sizeof(attention)};
+  attention.query = (void *)attention_query;
+  attention.key = (void *)attention_key;
+  attention.value = (void *)attention_value;
+  attention.out = (void *)attention_out;
+  attention.valid_lens = (void *)attention_valid_lens;
+  attention.mask = (void *)attention_mask;
+  attention.bias = (void *)attention_bias;
+  attention.alibi_slopes = (void *)attention_alibi_slopes;
+  attention.sinks = (void *)attention_sinks;
+  attention.log_sum_exp = (void *)attention_log_sum_exp;
+  attention.weights = (void *)attention_weights;
+  attention.query_weight = (void *)attention_query_weight;
+  attention.key_weight = (void *)attention_key_weight;
+  attention.weight = (void *)attention_weight;
+  attention.score_bias = (void *)attention_score_bias;
+  attention.score_vector = (void *)attention_score_vector;
+  attention.sigmas = (void *)attention_sigmas;
+  attention.query_offsets = (void *)attention_query_offsets;
+  attention.scores = (void *)attention_scores;
+  attention.key_scales = (void *)attention_key_scales;
+  attention.value_scales = (void *)attention_value_scales;
+  fovea_mha_buffers buffers = {.struct_size = sizeof(buffers)};
+  buffers.query = (void *)query;
+  buffers.key = (void *)key;
+  buffers.value = (void *)value;
+  buffers.out = (void *)out;
+  buffers.key_pages = (void *)key_pages;
+  buffers.value_pages = (void *)value_pages;
+  buffers.key_scales = (void *)key_scales;
+  buffers.value_scales = (void *)value_scales;
+  buffers.attention = &attention;
+  return go_finish(fovea_mha_run(plan, &buffers, workspace, size));
 }

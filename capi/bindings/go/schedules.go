@@ -53,7 +53,8 @@ func (s *Schedule) pointer() *C.fovea_schedule { return (*C.fovea_schedule)(s.he
 // Set sets a step, a copy of it: what KvPool.Step gives, or one of your own. After an error the schedule is as before.
 func (s *Schedule) Set(step *Step) error { return cScheduleSet(s, step) }
 
-// Append writes a layer's new keys [T,Hkv,D] and values [T,Hkv,Dv] into its pages.
+// Append writes a layer's new keys [T,Hkv,D] and values [T,Hkv,Dv] into its pages. value nil, in pages too, is for latent
+// attention, whose values are the first features of keys' rows, as a view of whose memory they were planned.
 func (s *Schedule) Append(key, value *Tensor, pages Pages, options *AppendOptions) error {
 	with := AppendOptions{}
 	if options != nil {

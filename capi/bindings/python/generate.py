@@ -12,7 +12,7 @@ import re
 import sys
 
 BY_HAND = {"fovea_last_error", "fovea_last_error_copy", "fovea_tensor_contiguous", "fovea_tensor_from_dlpack",
-           "fovea_attention_run", "fovea_schedule_run"}
+           "fovea_attention_run", "fovea_schedule_run", "fovea_mha_run"}
 # Python's threads take turns: a run shared among them is no quicker than one of the library's own.
 LEFT_OUT_FUNCTIONS = {"fovea_schedule_run_tasks"}
 # What is written to though the description does not say so, by whose argument or member it is.
@@ -23,10 +23,16 @@ WRITTEN = {"fovea_quantize": {"scales"}, "fovea_schedule_append": {"key_pages", 
 COPIED = {"fovea_schedule_positions"}
 # A Python callable would have to hold the interpreter's lock for every task; workers are those of fovea_schedule_run_tasks.
 LEFT_OUT = {"parallel_for", "parallel_for_user", "workers"}
+# Members of fovea_mha_options whose data a run is given in fovea_mha_buffers.
+MHA_PAGES = ("key_pages", "value_pages", "key_scales", "value_scales")
 NUMBERS = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "size", "float": "f32",
            "fovea_dtype": "i32", "fovea_status": "i32"}
 RESULTS = {"fovea_status": "status", "const char *": "text", "size_t": "size", "int64_t": "i64", "int32_t": "i32",
            "fovea_tensor": "tensor"}
+
+
+def place(struct, member, is_there):
+    return f"offsetof({struct}, {member['name']})" if is_there else "no_offset"
 
 
 class Tables:
@@ -59,6 +65,8 @@ class Tables:
 
     def buffer(self, name, struct=None):
         """In which buffer a run of a planned call takes a tensor, -1: in none."""
+        if struct == "fovea_mha_options":
+            return len(self.runs_take) + MHA_PAGES.index(name) if name in MHA_PAGES else -1
         name = "score_bias" if (struct, name) == ("fovea_score", "bias") else name
         return self.runs_take.index(name) if name in self.runs_take else -1
 
@@ -78,10 +86,15 @@ class Tables:
                 f'constexpr Struct {name}_table{{"{name}", sizeof({name}), {name}_members, {len(rows)}}};\n')
 
     def buffers(self):
-        """The members of fovea_attention_buffers, which runs of plans fill in."""
-        struct = self.options.pop("fovea_attention_buffers")
-        rows = [f'    {{"{m["name"]}", offsetof(fovea_attention_buffers, {m["name"]}), '
-                f'{"false" if m["type"]["const"] else "true"}}},' for m in struct["members"][1:]]
+        """The members of fovea_attention_buffers, which runs of plans fill in, and those of fovea_mha_buffers that it lacks."""
+        members = self.options.pop("fovea_attention_buffers")["members"][1:]
+        in_mha = {m["name"]: m for m in self.options.pop("fovea_mha_buffers")["members"][1:] if m["name"] != "attention"}
+        for name in in_mha.keys() - set(MHA_PAGES) - {m["name"] for m in members}:
+            raise SystemExit(f"generate.py: no table for fovea_mha_buffers.{name}")
+        listed = [(m, True, m["name"] in in_mha and m["name"] not in MHA_PAGES) for m in members]
+        listed += [(in_mha[name], False, True) for name in MHA_PAGES]
+        rows = [f'    {{"{m["name"]}", {place("fovea_attention_buffers", m, own)}, {place("fovea_mha_buffers", m, mha)}, '
+                f'{"false" if m["type"]["const"] else "true"}}},' for m, own, mha in listed]
         return "constexpr Buffer plan_buffers[] = {\n" + "\n".join(rows) + "\n};\n"
 
     def function(self, function):
@@ -138,7 +151,7 @@ class Tables:
         handles = [f'    {{"{name}", [](void *handle) {{ {name}_destroy(static_cast<{name} *>(handle)); }}}},'
                    for name in self.handles]
         parts.append("constexpr HandleKind handle_kinds[] = {\n" + "\n".join(handles) + "\n};\n")
-        parts += [f"constexpr int {name}_kind = {self.handles.index('fovea_' + name)};\n" for name in ("plan", "schedule")]
+        parts += [f"constexpr int {name}_kind = {self.handles.index('fovea_' + name)};\n" for name in ("plan", "schedule", "mha_plan")]
         constants = [f'    {{"{value["name"].removeprefix("FOVEA_")}", {value["name"]}}},'
                      for enum in self.interface["enums"] for value in enum["values"]]
         parts.append("constexpr Constant constants[] = {\n" + "\n".join(constants) + "\n};\n")

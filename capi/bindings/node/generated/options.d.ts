@@ -209,7 +209,7 @@ export interface ScheduleLimits {
   sequences?: number | bigint;
   /** positions of one sequence, 1 to 2^30; left out: as many as key has */
   keyLen?: number | bigint;
-  /** of all sequences together, up to 2^30; left out: as many as key has pages. Not for packed keys */
+  /** of all sequences together, each with those that it shares, up to 2^30; left out: what sequences of key_len have, but at most four times key's pages. 0 for packed keys */
   pageIds?: number | bigint;
   /** threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; left out: as many as fovea_context_threads */
   workers?: number | bigint;
@@ -251,13 +251,13 @@ export interface KVPoolSizes {
   valueDim?: number | bigint;
   /** room for so many of all sequences together, 1 to 2^30; rounded up to whole pages */
   positions: number | bigint;
-  /** positions of a page, 1 to 2^20; left out: so that a layer's keys of a page take 128 KB or more */
+  /** positions of a page, 1 to 2^20; left out: so that a layer's keys of a page take 128 KB or more, but so many pages that each sequence can have one */
   pageSize?: number | bigint;
   /** most that are open at once, 1 to 2^20 */
   sequences: number | bigint;
   /** FOVEA_F32, FOVEA_F16, FOVEA_BF16 or FOVEA_I8; 0: FOVEA_F32 */
   keyDtype?: Dtype;
-  /** likewise; left out: key_dtype */
+  /** likewise; 0: key_dtype */
   valueDtype?: Dtype;
   /** features that share a scale, of I8: a multiple of 16 that divides head_dim and value_dim, or 0: 32 where that divides them, else whole rows. 0 without I8 */
   scaleGroup?: number | bigint;

@@ -173,7 +173,7 @@ static const fovea_kv_pool_sizes *read_fovea_kv_pool_sizes(Reader &in, napi_valu
   made->page_size = in.given_size(in.get(from, "pageSize"), "pageSize");
   made->sequences = in.int64(in.get(from, "sequences"), "sequences");
   made->key_dtype = in.choice(in.get(from, "keyDtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i8", FOVEA_I8}}, "keyDtype");
-  made->value_dtype = in.choice(in.get(from, "valueDtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i32", FOVEA_I32}, {"i64", FOVEA_I64}, {"bool", FOVEA_BOOL}, {"i8", FOVEA_I8}, {"u8", FOVEA_U8}, {"f8E4m3", FOVEA_F8_E4M3}, {"f8E5m2", FOVEA_F8_E5M2}}, "valueDtype");
+  made->value_dtype = in.choice(in.get(from, "valueDtype"), {{"f32", FOVEA_F32}, {"f16", FOVEA_F16}, {"bf16", FOVEA_BF16}, {"i8", FOVEA_I8}}, "valueDtype");
   made->scale_group = in.given_size(in.get(from, "scaleGroup"), "scaleGroup");
   return made;
 }
@@ -717,6 +717,19 @@ static void parse_fovea_multi_head_attention(Reader &in, const napi_value *args)
   in.call.run = [=] { return fovea_multi_head_attention(context, weights, query, key, value, out, options); };
 }
 
+static void parse_fovea_mha_plan_create(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_mha_weights *weights = in.handle<fovea_mha_weights>(args[1], Kind::mha_weights, false, "weights");
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_tensor *out = in.tensor(args[5], "out");
+  const fovea_mha_options *options = read_fovea_mha_options(in, args[6]);
+  Call *call = &in.call;
+  call->made_kind = Kind::mha_plan;
+  in.call.run = [=] { return fovea_mha_plan_create(context, weights, query, key, value, out, options, reinterpret_cast<fovea_mha_plan **>(&call->made)); };
+}
+
 static void parse_fovea_multi_head_attention_once(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_mha_parameters *parameters = read_fovea_mha_parameters(in, args[1]);
@@ -775,6 +788,7 @@ const Operation operations[] = {
     {"rmsNorm", 4, parse_fovea_rms_norm},
     {"mhaWeightsCreate", 2, parse_fovea_mha_weights_create},
     {"multiHeadAttention", 7, parse_fovea_multi_head_attention},
+    {"mhaPlanCreate", 7, parse_fovea_mha_plan_create},
     {"multiHeadAttentionOnce", 7, parse_fovea_multi_head_attention_once},
 };
 const size_t operation_count = sizeof operations / sizeof operations[0];
@@ -810,6 +824,7 @@ void destroy(Kind kind, void *raw) {
   switch (kind) {
     case Kind::context: return fovea_context_destroy(static_cast<fovea_context *>(raw));
     case Kind::kv_pool: return fovea_kv_pool_destroy(static_cast<fovea_kv_pool *>(raw));
+    case Kind::mha_plan: return fovea_mha_plan_destroy(static_cast<fovea_mha_plan *>(raw));
     case Kind::mha_weights: return fovea_mha_weights_destroy(static_cast<fovea_mha_weights *>(raw));
     case Kind::packed_matrix: return fovea_packed_matrix_destroy(static_cast<fovea_packed_matrix *>(raw));
     case Kind::plan: return fovea_plan_destroy(static_cast<fovea_plan *>(raw));
@@ -819,7 +834,7 @@ void destroy(Kind kind, void *raw) {
 }
 
 const char *name_of(Kind kind) {
-  static const char *const names[] = {"Context", "KVPool", "MhaWeights", "PackedMatrix", "Plan", "PreparedKeys", "Schedule"};
+  static const char *const names[] = {"Context", "KVPool", "MhaPlan", "MhaWeights", "PackedMatrix", "Plan", "PreparedKeys", "Schedule"};
   return names[static_cast<int>(kind)];
 }
 

@@ -4,7 +4,7 @@
 
 #include <fovea/fovea.h>
 
-enum class Kind { context, kv_pool, mha_weights, packed_matrix, plan, prepared_keys, schedule };
+enum class Kind { context, kv_pool, mha_plan, mha_weights, packed_matrix, plan, prepared_keys, schedule };
 
 constexpr int buffer_count = 21;
 

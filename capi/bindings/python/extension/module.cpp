@@ -5,7 +5,7 @@
 #include "frame.hpp"
 #include "memory.hpp"
 #include "plan.hpp"
-#include "schedule.hpp"
+#include "runs.hpp"
 
 #include <cstring>
 
@@ -17,9 +17,10 @@ namespace {
 constexpr int most_arguments = 12;
 constexpr char capsule_name[] = "fovea._fovea function";
 
-// A new handle. That of a plan or a schedule keeps the handles that it was made with, and the layouts of its tensors.
+// A new handle. Those of plans and of schedules keep the handles that they were made with, and the layouts of their tensors.
 PyObject *handle_of(void *made, int kind, const Frame &frame) {
-  if (kind != plan_kind && kind != schedule_kind) return new_handle(made, handle_kinds[kind], nullptr, nullptr);
+  const bool is_planned = kind == plan_kind || kind == schedule_kind || kind == mha_plan_kind;
+  if (!is_planned) return new_handle(made, handle_kinds[kind], nullptr, nullptr);
   const Reference keeps(frame.handles_used());
   PlannedTensors *planned = keeps ? frame.planned() : nullptr;
   if (planned != nullptr) return new_handle(made, handle_kinds[kind], keeps.get(), planned);
@@ -179,7 +180,7 @@ int set_up(PyObject *module) {
   static_assert(buffer_count <= most_buffers);
   if (!find_numpy() || !add_handle_type(module) || !add_memory_type(module)) return -1;
   if (!add_plan_type(module, plan_buffers, buffer_count)) return -1;
-  set_schedule_buffers(plan_buffers);
+  set_run_buffers(plan_buffers);
   return add_functions(module) && add_constants(module) ? 0 : -1;
 }
 
@@ -188,6 +189,7 @@ PyMethodDef own_methods[] = {
     {"shape", shape, METH_VARARGS, "shape(array, name): the shape of anything that is an array"},
     {"layout", layout, METH_VARARGS, "layout(dtype, shape): a contiguous tensor without data"},
     {"schedule_run", schedule_run, METH_VARARGS, "schedule_run(schedule, {buffer: array}): a run of the present step"},
+    {"mha_run", mha_run, METH_VARARGS, "mha_run(plan, {buffer: array}, workspace): a run of planned multi-head attention"},
     {"members", members, METH_NOARGS, "members(): {struct: {member: kind}} of all options"},
     {nullptr, nullptr, 0, nullptr}};
 

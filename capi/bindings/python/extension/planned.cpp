@@ -1,5 +1,6 @@
 #include "planned.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "errors.hpp"
@@ -34,6 +35,10 @@ bool differ(const char *name, fovea_status status, const char *what, const Numbe
   return refuse(name, status, PyUnicode_FromFormat("%s %U, planned with %U", what, got.get(), wanted.get()));
 }
 
+bool is_empty(const fovea_tensor &tensor) {
+  return std::find(tensor.shape, tensor.shape + tensor.rank, 0) != tensor.shape + tensor.rank;
+}
+
 bool has_planned_shape(const fovea_tensor &given, const fovea_tensor &planned, int64_t rows) {
   if (given.rank != planned.rank) return false;
   for (int axis = 0; axis < given.rank; ++axis) {
@@ -59,7 +64,7 @@ bool as_planned(const char *name, const fovea_tensor &planned, const View &view,
                   PyUnicode_FromFormat("%lld rows, the step has %lld tokens", static_cast<long long>(given.shape[0]),
                                        static_cast<long long>(rows)));
   }
-  for (int axis = 0; axis < given.rank; ++axis) {
+  for (int axis = 0; axis < given.rank && !is_empty(given); ++axis) {
     if (given.strides[axis] != planned.strides[axis] && given.shape[axis] > 1) {
       return differ(name, FOVEA_BAD_STRIDE, "strides", {planned, planned.strides}, {given, given.strides});
     }

@@ -71,12 +71,14 @@ struct Function {
   void (*call)(Slot *arguments, Slot &result);
 };
 
-// A member of fovea_attention_buffers.
+// A member of fovea_attention_buffers, of fovea_mha_buffers, or of both.
 struct Buffer {
   const char *name;
-  size_t offset;
+  size_t offset, mha_offset;
   bool output;
 };
+
+constexpr size_t no_offset = SIZE_MAX;
 
 constexpr int most_buffers = 32;
 

@@ -17,6 +17,7 @@ from .errors import (BadArgument, BadDtype, BadOption, BadRank, BadShape, BadStr
 from .heatmaps import show_heatmaps
 from .layers import (PackedMatrix, activation, add_positional_encoding, alibi_slopes, exp, gemm, layer_norm, linear,
                      log_softmax, matmul, positional_encoding, rms_norm, rotary, rotary_frequencies, softmax, tanh)
+from .mha_plans import MultiHeadPlan
 from .multi_head import MultiHeadAttention
 from .options import AttentionOptions
 from .plans import Plan, plan
@@ -31,7 +32,7 @@ __version__ = _fovea.version()
 __all__ = [
     "Additive", "AttentionOptions", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape", "BadStride",
     "BadValue", "Bilinear", "Concat", "Context", "Dot", "Error", "Gaussian", "InternalError", "KVPool",
-    "MultiHeadAttention", "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan", "PoolExhausted",
+    "MultiHeadAttention", "MultiHeadPlan", "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan", "PoolExhausted",
     "PreparedKeys", "Schedule", "Score", "Sequence", "SizeOverflow", "Step", "UnknownISA", "WorkspaceTooSmall",
     "activation", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention", "bilinear_attention",
     "concat_attention", "dequantize", "exp", "gaussian_attention", "gemm", "isa_name", "isas_available",

@@ -11,10 +11,13 @@ from .contexts import Context
 from .contexts import handle_of as context_of
 from .copies import Packed
 from .layers import LAYOUTS, Layout, rotary_options
+from .mha_plans import MultiHeadPlan, owned, page_arrays
 from .options import PRECISIONS, AttentionOptions, choice, handle_of, read, size
 from .pools import Pages
 from .schedules import Schedule
 from .scores import Score, options_of
+
+ROTARY_ARRAYS = ("positions", "frequencies", "sections", "cosines", "sines")
 
 
 class MultiHeadAttention(Packed):
@@ -97,46 +100,67 @@ class MultiHeadAttention(Packed):
         (keys, values[, key scales, value scales]): projected keys and values are appended to them, then all is attended; with
         keep_pages nothing is appended. Rotary turns by each sequence's own positions.
         """
-        precision = choice("precision", options.pop("precision", "default"), PRECISIONS)
-        query, key, value = (None if x is None else self._rows_inside(as_array(x, name))
+        query, key, value = (self._rows_inside(as_array(x, name))
                              for name, x in (("query", query), ("key", key), ("value", value)))
+        out = self._out(query, out)
+        read_options, outputs = self._options(query, key, score=score, rotary=rotary, schedule=schedule, pages=pages,
+                                              keep_pages=keep_pages, given=options)
+        _fovea.multi_head_attention(context_of(self._context if context is None else context), self._handle, query, key, value,
+                                    out, read_options)
+        return results(query, self._rows_inside(out), outputs)
+
+    def plan(self, query: Array, key: Array | None = None, value: Array | None = None, *, score: Score | None = None,
+             rotary: dict | None = None, schedule: Schedule | None = None, pages: Pages | None = None, keep_pages: bool = False,
+             out: Array | None = None, context: Context | None = None, **options: Unpack[AttentionOptions]) -> MultiHeadPlan:
+        """Plans the call that the layer would make of such arrays: all is checked, and its scratch memory laid out, once.
+
+            run = layer.plan(query, schedule=schedule, pages=0, rotary={"base": 500000.0})
+            out = run(query[:schedule.tokens], pages=0)
+
+        A run takes arrays of the shapes, strides and element types that were planned with; what options and the score were
+        given again, unless it is given others by name. rotary's arrays are copied. With a schedule query is one for the most
+        tokens that a step may have, and each run is of its present step; pages are of any layer, which each run is given its
+        own of. Any number of threads may run one plan; a copy is the plan itself."""
+        query, key, value = (self._rows_inside(as_array(x, name))
+                             for name, x in (("query", query), ("key", key), ("value", value)))
+        if rotary is not None:
+            rotary = {name: owned(as_array(x, name)) if name in ROTARY_ARRAYS else x for name, x in rotary.items()}
+        read_options, _ = self._options(query, key, score=score, rotary=rotary, schedule=schedule, pages=pages,
+                                        keep_pages=keep_pages, given=options)
+        handle = _fovea.mha_plan_create(context_of(self._context if context is None else context), self._handle, query, key,
+                                        value, self._out(query, out), read_options)
+        return MultiHeadPlan(self, handle, read_options, schedule)
+
+    def _out(self, query, out):
+        """Of the rows that the query has, [B, L, E]."""
+        if out is not None:
+            return self._rows_inside(out)
+        return self._rows_inside(empty(self._turned(shape_of(query, "query")[:-1] + (self.out_features,)), query))
+
+    def _options(self, query, key, *, score, rotary, schedule, pages, keep_pages, given) -> tuple[dict, list]:
+        """(fovea_mha_options, the outputs beside out) of a call's keywords."""
+        given = dict(given)
+        precision = choice("precision", given.pop("precision", "default"), PRECISIONS)
         shape = shape_of(query, "query")
-        if out is None:
-            out = self._rows_inside(empty(self._turned(shape[:-1] + (self.out_features,)), query))
-        else:
-            out = self._rows_inside(out)
         heads = (shape[0], self.heads) + shape[1:] if len(shape) == 3 else (self.heads,) + shape
         key_len = ((shape if key is None else shape_of(key, "key"))[-2:-1] or (0,))[0]
         if schedule is not None:
-            options = {**getattr(schedule, "_shared", {}), **options}
-        attention, outputs = read(options, heads, key_len, query) if options else (None, [])
-        if len(shape) == 2 and options.get("return_weights") == "average":
+            given = {**getattr(schedule, "_shared", {}), **given}
+        attention, outputs = read(given, heads, key_len, query) if given else (None, [])
+        if len(shape) == 2 and given.get("return_weights") == "average":
             raise ValueError("return_weights: their average asks for queries of rank 3")
-        _fovea.multi_head_attention(
-            context_of(self._context if context is None else context), self._handle, query, key, value, out,
-            {"flags": _fovea.MHA_KEEP_PAGES if keep_pages else 0, "attention": attention, "score": options_of(score),
-             "rotary": None if rotary is None else rotary_options(**rotary), "precision": precision,
-             "schedule": handle_of("schedule", schedule, Schedule), **_arrays(schedule, pages)})
-        return results(query, self._rows_inside(out), outputs)
+        return {"flags": _fovea.MHA_KEEP_PAGES if keep_pages else 0, "attention": attention, "score": options_of(score),
+                "rotary": None if rotary is None else rotary_options(**rotary), "precision": precision,
+                "schedule": handle_of("schedule", schedule, Schedule), **page_arrays(schedule, pages)}, outputs
 
     def _turned(self, shape):
         return shape if self._batch_first or len(shape) < 3 else (shape[1], shape[0]) + tuple(shape[2:])
 
     def _rows_inside(self, x):
         """[L, B, E] as [B, L, E], or the other way round, where the module it came from is not batch_first."""
-        return x if self._batch_first or len(shape_of(x, "x")) < 3 else x.swapaxes(0, 1)
+        return x if x is None or self._batch_first or len(shape_of(x, "x")) < 3 else x.swapaxes(0, 1)
 
     @property
     def nbytes(self) -> int:
         """Bytes of packed weights."""
         return _fovea.mha_weights_size(self._handle)
-
-
-def _arrays(schedule: Schedule | None, pages: Pages | None) -> dict:
-    """The pages as the C interface has them."""
-    if pages is None:
-        return {}
-    if schedule is None:
-        raise TypeError("pages: None is expected without a schedule")
-    names = ("key_pages", "value_pages", "key_scales", "value_scales")
-    return dict(zip(names, schedule._arrays(pages)))

@@ -46,7 +46,11 @@ def plan(query: Array, key: Array | PreparedKeys, value: Array, *, score: Score 
     else:
         handle = _fovea.attention_plan_create(handle_of(context), score_options or None, query, as_array(key, "key"), value,
                                               model, read_options)
-    kept = {name: array for name, array in read_options.items() if MEMBERS[name] == "tensor"}
-    kept |= {"score_bias" if name == "bias" else name: array for name, array in score_options.items()
-             if SCORE_MEMBERS[name] == "tensor"}
-    return Plan(handle, kept, made, as_array)
+    return Plan(handle, taken_again(read_options, score_options), made, as_array)
+
+
+def taken_again(options: dict, score: dict) -> dict:
+    """The tensors of options and of a score, as the C interface has them, that runs take unless they are given others."""
+    kept = {name: array for name, array in options.items() if MEMBERS[name] == "tensor"}
+    return kept | {"score_bias" if name == "bias" else name: array for name, array in score.items()
+                   if SCORE_MEMBERS[name] == "tensor"}

@@ -20,8 +20,6 @@ from .scores import Score, options_of
 SHARED = ("alibi_slopes", "sinks")
 """Tensors of options that runs take, unless they are given others."""
 SCALES = ("key_scales", "value_scales")
-SHARING = 4
-"""How many sequences may hold each of a pool's pages on average, unless page_ids says so."""
 
 
 def _layout(argument: str, given, dtype):
@@ -44,8 +42,8 @@ class Schedule(NotCopied):
     whose layout and element type count. Keys and values are a `pool`'s; or key and value are given, as shapes or arrays:
     packed, [N, Hkv, D] and [N, Hkv, Dv], one sequence behind the other, or pages, [P, Hkv, page, D] and [P, Hkv, page, Dv].
     sequences: the most of a step, the pool's unless given. key_len: the most positions of one; None: as many as there are.
-    page_ids: the most pages of all together, where a shared page counts for each, and so does one that was dropped; None: as
-    many as there are, of a pool's four times that.
+    page_ids: the most pages of all together, where a shared page counts for each, and so does one that was dropped; None: what
+    sequences of key_len have, but at most four times as many as there are.
     options: of AttentionOptions is_causal, top_left, windows, scale, softcap, alibi_slopes, sinks, query_invariant, precision,
     empty_rows, key_scales, value_scales, leave_one_out and return_log_sum_exp. score: over packed keys any.
 
@@ -66,7 +64,6 @@ class Schedule(NotCopied):
             key, value, *scales = self._pages_of_pool(pool, key, value)
             given.update({name: one for name, one in zip(SCALES, scales) if one is not None})
             sequences = pool.sequences if sequences is None else sequences
-            page_ids = SHARING * pool.pages if page_ids is None else page_ids
         if key is None or value is None or sequences is None:
             raise TypeError("a schedule is made with a pool, or with key, value and sequences")
         key, value = _layout("key", key, dtype), _layout("value", value, dtype)
@@ -132,11 +129,14 @@ class Schedule(NotCopied):
         """How many the present step has."""
         return self._tokens
 
-    def append(self, layer: Pages, key: Array, value: Array, *, rotary: dict | None = None) -> None:
+    def append(self, layer: Pages, key: Array, value: Array | None = None, *, rotary: dict | None = None) -> None:
         """Writes one layer's new keys [tokens, Hkv, D] and values [tokens, Hkv, Dv] into its pages: the number of a pool's
         layer, or its (keys, values[, key scales, value scales]). rotary: keyword arguments of fovea.rotary, by which keys are
-        turned on the way, at `positions`."""
+        turned on the way, at `positions`. value None, and pages that are arrays: latent attention, whose values are the first
+        features of keys' rows, as views of which they were planned; keys alone are written."""
         key_pages, value_pages, *scales = self._arrays(layer)
+        if value is None and isinstance(layer, (tuple, list)):
+            value_pages = None
         options = dict(zip(SCALES, scales))
         if rotary is not None:
             options["rotary"] = rotary_options(**rotary)

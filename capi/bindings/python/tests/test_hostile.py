@@ -286,6 +286,7 @@ def test_handles_of_another_kind():
         for call in (lambda: _fovea.sdpa(other, Q, Q, Q, np.empty_like(Q), None) if "context" not in repr(other) else 1 / 0,
                      lambda: _fovea.kv_pool_length(other, 1) if "pool" not in repr(other) else 1 / 0,
                      lambda: _fovea.schedule_run(other, {}),
+                     lambda: _fovea.mha_run(other, {}, bytearray(8)),
                      lambda: _fovea.linear(None, Q, other, Q, None) if "matrix" not in repr(other) else 1 / 0):
             with pytest.raises((TypeError, ZeroDivisionError)):
                 call()

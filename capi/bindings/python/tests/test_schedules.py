@@ -178,9 +178,9 @@ def test_fewer_and_more_rows_than_tokens():
                          ((pool.keys(0)[:3], pool.values(0)), fovea.BadShape), ((pool.values(0), pool.keys(0)), fovea.BadShape)):
         with pytest.raises(error):
             schedule.run(q, layer)
-    with pytest.raises(TypeError, match="not made with"):
+    with pytest.raises(TypeError, match="not planned"):
         schedule.run(q, (pool.keys(0), pool.values(0), random(2, 2), random(2, 2)))
-    with pytest.raises(TypeError, match="not made with"):
+    with pytest.raises(TypeError, match="not planned"):
         schedule.run(q, 0, alibi_slopes=[0, 0, 0, 0])
 
 
@@ -306,3 +306,28 @@ def test_torch():
     schedule.set(pool.step({sequence: 11}))
     schedule.append(0, k[:11], v[:11])
     assert schedule.run(q.bfloat16(), 0).dtype == torch.bfloat16
+
+
+def test_latent_attention_appends_keys_alone():
+    rows, query = random(6, 1, 16, seed=8), random(6, 4, 16, seed=9)
+    pages = np.zeros((3, 1, 4, 16), np.float32)
+    layer = (pages, pages[..., :12])
+    schedule = fovea.Schedule(query=query, key=pages, value=layer[1], sequences=1, is_causal=True, query_invariant=True)
+    schedule.set(query_starts=[0, 6], key_lens=[6], page_ids=[[2, 0]])
+    schedule.append(layer, rows)
+    assert np.array_equal(pages[2, 0], rows[:4, 0]) and np.array_equal(pages[0, 0, :2], rows[4:, 0])
+    wanted = fovea.varlen_attention(query, rows, rows[..., :12], [0, 6], [0, 6], is_causal=True, query_invariant=True)
+    assert np.array_equal(schedule.run(query, layer), wanted)
+    with pytest.raises(fovea.NullPointer):
+        pool = fovea.KVPool(layers=1, kv_heads=1, head_dim=16, positions=8, sequences=1)
+        of_pool = fovea.Schedule(query=query, pool=pool)
+        of_pool.set(pool.step({pool.open(): 6}))
+        of_pool.append(0, rows)
+
+
+def test_packed_keys_of_8_bits():
+    key, value, starts = random(10, 2, 32, seed=8), random(10, 2, 32, seed=9), [0, 4, 10]
+    (k, key_scales), (v, value_scales) = fovea.quantize(key), fovea.quantize(value)
+    query = random(5, 4, 32)
+    out = fovea.varlen_attention(query, k, v, [0, 2, 5], starts, key_scales=key_scales, value_scales=value_scales)
+    close(out, fovea.varlen_attention(query, fovea.dequantize(k, key_scales), fovea.dequantize(v, value_scales), [0, 2, 5], starts))

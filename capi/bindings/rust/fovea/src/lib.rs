@@ -25,7 +25,7 @@
 //! - Options are set by name, all others are defaults: `AttentionOptions::new().causal().window_left(128)`. They hold the
 //!   tensors that are returned beside the output, so a call takes them by value.
 //! - Whatever fails is an [`Error`] with a [`Status`] and the library's line of text, and leaves outputs as they were.
-//! - [`Plan`], [`PackedMatrix`], [`MhaWeights`], [`PreparedKeys`], [`KvPool`], [`Sequence`], [`Schedule`] and
+//! - [`Plan`], [`MhaPlan`], [`PackedMatrix`], [`MhaWeights`], [`PreparedKeys`], [`KvPool`], [`Sequence`], [`Schedule`] and
 //!   [`Context`] are `Send` and `Sync`.
 //!
 //! Features: `rayon` runs the library's work on rayon's threads, `ndarray` makes tensors of its arrays, `half` of slices of
@@ -43,6 +43,7 @@ mod context;
 mod dtypes;
 mod error;
 mod layers;
+mod mha_plan;
 #[cfg(feature = "ndarray")]
 mod nd;
 mod operations;
@@ -65,6 +66,7 @@ mod weights;
 pub use buffers::Buffers;
 pub use context::{isa_available, version, Context, ContextOptions};
 pub use error::{Error, Result};
+pub use mha_plan::{MhaBuffers, MhaPlan};
 pub use operations::{alibi_slopes, rotary_frequencies};
 pub use options::*;
 pub use parallel::ParallelLoop;

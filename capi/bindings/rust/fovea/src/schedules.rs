@@ -7,8 +7,9 @@ use crate::*;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::raw::c_void;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
 
 /// A plan of attention whose sequences change from step to step. It is made once for one kind of layer, with room for the most
 /// that a step may bring; is set once a step; and runs once for each layer of that kind, on any number of threads at once.
@@ -16,6 +17,12 @@ pub struct Schedule {
     raw: *mut sys::fovea_schedule,
     layouts: Layouts,
     workers: usize,
+    held: Arc<Held>,
+}
+
+/// What plans of multi-head attention keep of a schedule: they run with it alone, so that nobody sets it meanwhile.
+pub(crate) struct Held {
+    raw: *mut sys::fovea_schedule,
     _context: Context, // which it keeps using
 }
 
@@ -23,7 +30,10 @@ pub struct Schedule {
 unsafe impl Send for Schedule {}
 unsafe impl Sync for Schedule {}
 
-impl Drop for Schedule {
+unsafe impl Send for Held {}
+unsafe impl Sync for Held {}
+
+impl Drop for Held {
     fn drop(&mut self) {
         unsafe { sys::fovea_schedule_destroy(self.raw) }
     }
@@ -51,7 +61,8 @@ impl Schedule {
             sys::fovea_schedule_create(context.raw(), &score, query, key, value, out, &options, &limits, &mut raw)
         })?;
         let workers = if limits.workers == 0 { context.threads() } else { limits.workers as usize };
-        Ok(Schedule { raw, layouts, workers, _context: context.clone() })
+        let held = Arc::new(Held { raw, _context: context.clone() });
+        Ok(Schedule { raw, layouts, workers, held })
     }
 
     /// Sets a step, a copy of it: what [`KvPool::step`] gives, or one of your own. After an error the schedule is as before.
@@ -83,6 +94,20 @@ impl Schedule {
         options.with_raw(|options| {
             let (key, value, keys, values) = (key.raw(), value.raw(), keys.raw(), values.raw());
             check(unsafe { sys::fovea_schedule_append(self.raw, key, value, keys, values, options) })
+        })
+    }
+
+    /// The same for latent attention, whose values are the first features of keys' rows, as a view of whose memory they were
+    /// planned: keys alone are written.
+    pub fn append_keys<'a>(
+        &self,
+        key: impl Into<Tensor<'a>>,
+        key_pages: impl Into<TensorMut<'a>>,
+        options: AppendOptions<'a>,
+    ) -> Result<()> {
+        let (key, pages) = (key.into(), key_pages.into());
+        options.with_raw(|options| {
+            check(unsafe { sys::fovea_schedule_append(self.raw, key.raw(), null(), pages.raw(), null(), options) })
         })
     }
 
@@ -125,6 +150,10 @@ impl Schedule {
 
     pub(crate) fn raw(&self) -> *const sys::fovea_schedule {
         self.raw
+    }
+
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 }
 

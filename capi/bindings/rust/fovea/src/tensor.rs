@@ -346,6 +346,29 @@ impl<'a> From<Tensor<'a>> for Data<'a> {
     }
 }
 
+/// All that a tensor reaches, as pages of a [`crate::KvPool`] are handed to a run that writes them.
+impl<'a> From<TensorMut<'a>> for DataMut<'a> {
+    fn from(tensor: TensorMut<'a>) -> Self {
+        DataMut(Tensor { raw: tensor.raw, _data: PhantomData }.into(), PhantomData)
+    }
+}
+
+impl Tensor<'_> {
+    /// A copy over memory of its own, which has to stay as long as the tensor is used.
+    pub(crate) fn copied(&self) -> (Vec<u64>, Tensor<'static>) {
+        let (data, layout) = (Data::from(*self), Layout::of(&self.raw));
+        let bytes = data.len * data.size;
+        let mut memory = vec![0u64; (bytes + 7) / 8 + 1];
+        let mut raw = self.raw;
+        if !raw.data.is_null() {
+            let base = memory.as_mut_ptr().cast::<u8>();
+            unsafe { std::ptr::copy_nonoverlapping(data.pointer.cast::<u8>(), base, bytes) };
+            raw.data = base.wrapping_add(layout.first * data.size).cast();
+        }
+        (memory, Tensor { raw, _data: PhantomData })
+    }
+}
+
 /// Slices, vectors and arrays.
 pub trait Slice {
     type Item;

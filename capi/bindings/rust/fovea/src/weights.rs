@@ -3,18 +3,22 @@ use crate::error::check;
 use crate::tensor::sealed::Raw;
 use crate::*;
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 /// A right-hand side of products, packed once.
 pub struct PackedMatrix(*mut sys::fovea_packed_matrix);
 
-/// The weights of a multi-head attention layer, packed once.
-pub struct MhaWeights(*mut sys::fovea_mha_weights);
+/// The weights of a multi-head attention layer, packed once. Clones are the same weights.
+#[derive(Clone)]
+pub struct MhaWeights(Arc<Packed>);
+
+struct Packed(*mut sys::fovea_mha_weights);
 
 // Immutable once made.
 unsafe impl Send for PackedMatrix {}
 unsafe impl Sync for PackedMatrix {}
-unsafe impl Send for MhaWeights {}
-unsafe impl Sync for MhaWeights {}
+unsafe impl Send for Packed {}
+unsafe impl Sync for Packed {}
 
 impl PackedMatrix {
     /// Packs b `[K, N]` for [`Context::matmul_packed`].
@@ -51,20 +55,20 @@ impl MhaWeights {
     pub fn new(context: &Context, parameters: &MhaParameters<'_>) -> Result<Self> {
         let mut weights = null_mut();
         check(unsafe { sys::fovea_mha_weights_create(context.raw(), &parameters.raw()?, &mut weights) })?;
-        Ok(MhaWeights(weights))
+        Ok(MhaWeights(Arc::new(Packed(weights))))
     }
 
     pub(crate) fn raw(&self) -> *const sys::fovea_mha_weights {
-        self.0
+        self.0 .0
     }
 
     /// Bytes held.
     pub fn size(&self) -> usize {
-        unsafe { sys::fovea_mha_weights_size(self.0) }
+        unsafe { sys::fovea_mha_weights_size(self.raw()) }
     }
 }
 
-impl Drop for MhaWeights {
+impl Drop for Packed {
     fn drop(&mut self) {
         unsafe { sys::fovea_mha_weights_destroy(self.0) }
     }

@@ -594,7 +594,7 @@ pub struct fovea_schedule_limits {
     pub sequences: i64,
     /// positions of one sequence, 1 to 2^30; 0: as many as key has
     pub key_len: i64,
-    /// of all sequences together, up to 2^30; 0: as many as key has pages. Not for packed keys
+    /// of all sequences together, each with those that it shares, up to 2^30; 0: what sequences of key_len have, but at most four times key's pages. 0 for packed keys
     pub page_ids: i64,
     /// threads of the caller's that share a run (fovea_schedule_run_tasks), up to 4096; 0: as many as fovea_context_threads
     pub workers: i64,
@@ -675,7 +675,7 @@ pub struct fovea_kv_pool_sizes {
     pub value_dim: i64,
     /// room for so many of all sequences together, 1 to 2^30; rounded up to whole pages
     pub positions: i64,
-    /// positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more
+    /// positions of a page, 1 to 2^20; 0: so that a layer's keys of a page take 128 KB or more, but so many pages that each sequence can have one
     pub page_size: i64,
     /// most that are open at once, 1 to 2^20
     pub sequences: i64,
@@ -1116,6 +1116,13 @@ extern "C" {
     /// Log-sum-exp, returned weights and scores are float32's in any case.
     /// With FOVEA_PRECISION_MEDIUM, F32 query, key and value are rounded to BF16 in the workspace where that row of kernels takes
     /// them, and the result is that of such tensors.
+    /// Key or value, or both, may be I8 with scales (options.key_scales, options.value_scales; fovea_quantize makes both): a number
+    /// times its scale is what it stands for. They are read as F32 of these numbers, exactly, with the bits that such tensors give;
+    /// but where query is BF16, or F16, and so are key and value or they are I8, as BF16 or F16 wherever the products above are
+    /// taken: rounded once, for F16 past its largest number to that, and that is what such tensors give. For up to 16 queries that
+    /// share a head, where both are I8, D and Dv are multiples of 64, scales are of a row, of half of it, or of groups of 16, 32 or a
+    /// multiple of 64 whose number is a multiple of 4, and the processor has products of bytes (AVX-512-VNNI and VBMI), query is
+    /// rounded to 2^-16 of its row's largest number, and weight times scale to 2^-16 of the largest of any 192 keys.
     /// Scratch memory comes from the context; see fovea_plan for none.
     /// ```
     pub fn fovea_sdpa(
@@ -1293,7 +1300,8 @@ extern "C" {
     /// [B,H,Q,Dq]. score NULL: the scaled dot product. A score function's parameters may as well be F16 or BF16, in any mix, but
     /// sigmas: the bits that F32 parameters of these numbers give (unless "amx" would project those on tiles). But where a weight
     /// and the rows it projects are BF16, of an even number of features, and the processor has products of that, their sums are
-    /// as exact as float32's in another order, and subnormal numbers count as 0 in them.
+    /// as exact as float32's in another order, and subnormal numbers count as 0 in them. Keys and values of I8 are for the scaled
+    /// dot product and BILINEAR, which then projects queries; its key_scales have the groups of Dk.
     pub fn fovea_attention(
         context: *const fovea_context,
         score: *const fovea_score,
@@ -1467,6 +1475,8 @@ extern "C" {
     /// key_len - (its tokens) + i.
     ///   key F [T,Hkv,D], value F [T,Hkv,Dv]: the step's tokens, T at least as many
     ///   key_pages, value_pages: the layer's pages, as the schedule was made with
+    ///   value and value_pages may both be NULL: latent attention, whose values are the first Dv features of keys' rows: value was
+    ///   planned as a view of key's memory, and a run has one pointer for both
     /// Kept bit by bit where the types are the same, rounded once to another F type, to nearest, ties to even; and to I8 as
     /// fovea_quantize does. A sequence must have as many keys as tokens, and two sequences must not write into one page:
     /// FOVEA_BAD_VALUE. options may be NULL. Scratch memory, for keys that are turned, comes from the context.
@@ -1479,7 +1489,8 @@ extern "C" {
         value_pages: *const fovea_tensor,
         options: *const fovea_append_options,
     ) -> fovea_status;
-    /// An empty pool. Where the system gives memory at its first use, pages that were never filled take none.
+    /// An empty pool. Where the system gives memory at its first use, pages that were never filled take none. What stands in a page
+    /// before it was written may be anything.
     pub fn fovea_kv_pool_create(
         sizes: *const fovea_kv_pool_sizes,
         pool: *mut *mut fovea_kv_pool,
@@ -1708,9 +1719,8 @@ extern "C" {
         options: *const fovea_mha_options,
     ) -> fovea_status;
     /// Plans the call that fovea_multi_head_attention would make. The tensors' data pointers are not read and may be NULL, but for
-    /// those of options.rotary: they, and what describes them, have to stay as long as the plan, and so have weights, the context
-    /// and options.schedule. With a schedule query and out are for the most tokens that a step may have, and each run is of its
-    /// present step.
+    /// those of options.rotary: these have to stay as long as the plan, and so have weights, the context and options.schedule.
+    /// With a schedule query and out are for the most tokens that a step may have, and each run is of its present step.
     pub fn fovea_mha_plan_create(
         context: *const fovea_context,
         weights: *const fovea_mha_weights,

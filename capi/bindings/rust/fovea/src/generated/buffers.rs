@@ -47,6 +47,17 @@ impl Layouts {
             key: key.map(|key| key.layout()),
             value: Some(value.layout()),
             out: Some(out.layout()),
+            ..Layouts::of_options(score, options)
+        }
+    }
+
+    /// Of the tensors in options and score alone.
+    pub(crate) fn of_options(score: Option<&Score<'_>>, options: &AttentionOptions<'_>) -> Self {
+        Layouts {
+            query: None,
+            key: None,
+            value: None,
+            out: None,
             valid_lens: options.valid_lens.as_ref().map(|tensor| tensor.layout()),
             mask: options.mask.as_ref().map(|tensor| tensor.layout()),
             bias: options.bias.as_ref().map(|tensor| tensor.layout()),
@@ -69,7 +80,8 @@ impl Layouts {
 }
 
 /// The data of a planned run: a slice for every tensor that was planned, beginning with the first element of it in
-/// memory.
+/// memory. The default has none, for [`crate::MhaBuffers::attention`].
+#[derive(Default)]
 pub struct Buffers<'a> {
     query: Option<Data<'a>>,
     key: Option<Data<'a>>,

@@ -750,7 +750,7 @@ impl ScheduleLimits {
         self
     }
 
-    /// of all sequences together, up to 2^30; left out: as many as key has pages. Not for packed keys
+    /// of all sequences together, each with those that it shares, up to 2^30; left out: what sequences of key_len have, but at most four times key's pages. 0 for packed keys
     pub fn page_ids(mut self, page_ids: i64) -> Self {
         self.page_ids = Some(page_ids);
         self
@@ -938,7 +938,7 @@ impl KvPoolSizes {
         self
     }
 
-    /// positions of a page, 1 to 2^20; left out: so that a layer's keys of a page take 128 KB or more
+    /// positions of a page, 1 to 2^20; left out: so that a layer's keys of a page take 128 KB or more, but so many pages that each sequence can have one
     pub fn page_size(mut self, page_size: i64) -> Self {
         self.page_size = Some(page_size);
         self

@@ -52,7 +52,10 @@ public final class KvPoolSizes {
     return this;
   }
 
-  /** positions of a page, 1 to 2^20; left out: so that a layer's keys of a page take 128 KB or more */
+  /**
+   * positions of a page, 1 to 2^20; left out: so that a layer's keys of a page take 128 KB or more, but so many
+   * pages that each sequence can have one
+   */
   public KvPoolSizes pageSize(long pageSize) {
     if (pageSize == 0) throw new FoveaException(Status.BAD_VALUE, "pageSize is 0, expected at least 1");
     this.pageSize = pageSize;

@@ -31,7 +31,10 @@ public final class ScheduleLimits {
     return this;
   }
 
-  /** of all sequences together, up to 2^30; left out: as many as key has pages. Not for packed keys */
+  /**
+   * of all sequences together, each with those that it shares, up to 2^30; left out: what sequences of key_len
+   * have, but at most four times key's pages. 0 for packed keys
+   */
   public ScheduleLimits pageIds(long pageIds) {
     if (pageIds == 0) throw new FoveaException(Status.BAD_VALUE, "pageIds is 0, expected at least 1");
     this.pageIds = pageIds;
