@@ -24,6 +24,7 @@ class Library:
         self.calls.fovea_isa_name.restype = ctypes.c_char_p
         self.calls.fovea_isa_available.restype = ctypes.c_char_p
         self.calls.fovea_plan_workspace_size.restype = ctypes.c_size_t
+        self.calls.fovea_kv_pool_keys.restype = self.calls.fovea_kv_pool_values.restype = self.structs["fovea_tensor"]
 
     def check(self, status):
         if status == self.constants["FOVEA_BAD_DTYPE"]:
@@ -95,7 +96,7 @@ class Calls:
         return handle
 
     def tensor(self, array, dtype=None):
-        names = {np.int32: "FOVEA_I32", np.bool_: "FOVEA_BOOL"}
+        names = {np.int32: "FOVEA_I32", np.int64: "FOVEA_I64", np.bool_: "FOVEA_BOOL"}
         number = self._library.constants.get(names.get(array.dtype.type)) or self._library.dtype(dtype or "f32")
         view = self._library.structs["fovea_tensor"](data=array.ctypes.data, dtype=number, rank=array.ndim)
         view.shape[: array.ndim] = array.shape
@@ -277,10 +278,10 @@ class Calls:
                              ctypes.byref(values), ctypes.byref(rows), attention.pointer, limits.pointer)
         sequence, step = ctypes.c_int64(), self._library.structs["fovea_step"]()
         self._library.check(calls.fovea_kv_pool_open(pool, ctypes.byref(sequence)))
-        which = self.tensor(np.array([sequence.value], np.int64), "i64")
+        which = self.tensor(np.array([sequence.value], np.int64))
 
         def grow(tokens):
-            by = self.tensor(np.array([tokens], np.int64), "i64")
+            by = self.tensor(np.array([tokens], np.int64))
             self._library.check(calls.fovea_kv_pool_step(self._context, pool, ctypes.byref(which), ctypes.byref(by),
                                                          ctypes.byref(step)))
             self._library.check(calls.fovea_schedule_set(schedule, ctypes.byref(step)))

@@ -127,13 +127,31 @@ out = fovea.gemm(value.T, value, np.ones(2, np.float32), alpha=0.5, beta=-1)  # 
 # [end]
 assert np.allclose(out, value.T @ value / 2 - 1)
 
-# [kv_cache]
-cache = fovea.KVCache(batch=1, kv_heads=1, capacity=8, head_dim=2)
-cache.append(key[None, None], value[None, None])           # [B, Hkv, n, D]
-out = cache.attend(query[None, None], is_causal=True)
-cache.truncate(1)
+# [schedule]
+starts = np.array([0, 1, 3])                               # sequences of 1 and 2 queries, and as many keys
+three = np.ones((3, 1, 2), np.float32)                     # [tokens, H, D]
+schedule = fovea.Schedule(query=three, key=three, value=three, sequences=2, is_causal=True)
+schedule.set(query_starts=starts, key_starts=starts)
+out = schedule.run(three, (three, three))
 # [end]
-assert out.shape == (1, 1, 2, 2) and len(cache) == 1
+assert np.allclose(out, 1) and schedule.positions.tolist() == [0, 0, 1]
+
+# [kv_pool]
+pool = fovea.KVPool(layers=1, kv_heads=1, head_dim=2, positions=64, sequences=4)
+schedule = fovea.Schedule(query=(8, 1, 2), pool=pool, is_causal=True)
+with pool.open() as sequence:
+    schedule.set(pool.step({sequence: 3}))                 # room for 3 more positions
+    schedule.append(0, key[:, None], value[:, None])       # layer, [tokens, Hkv, D]
+    out = schedule.run(key[:, None], 0)
+    other = sequence.fork(2)                               # shares its pages
+# [end]
+assert out.shape == (3, 1, 2) and len(other) == 2 and sequence.is_closed
+
+# [quantize]
+q, scales = fovea.quantize(value)                          # int8, and float16 for each group of features
+out = fovea.attention(query, q, q, key_scales=scales, value_scales=scales)
+# [end]
+assert np.allclose(fovea.dequantize(q, scales), value, rtol=1e-2) and out.shape == query.shape
 
 # [multi_head_attention]
 square = np.eye(4, dtype=np.float32)
