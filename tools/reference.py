@@ -155,10 +155,12 @@ class Reference:
                     found |= {"FOVEA_BAD_VALUE", "FOVEA_BAD_OPTION"}
                 if base == "fovea_context":
                     found |= {"FOVEA_UNKNOWN_ISA"}
-                if pointers == 0 or base.endswith("_kv_cache") or base.endswith("_keys"):
+                if pointers == 0 or base.endswith("_kv_pool") or base.endswith("_schedule") or base.endswith("_keys"):
                     found |= {"FOVEA_BAD_VALUE"}
                 if argument["name"] in ("workspace", "bytes"):
                     found |= {"FOVEA_WORKSPACE_TOO_SMALL"}
+                if base == "fovea_kv_pool" and not argument["type"]["const"]:
+                    found |= {"FOVEA_POOL_EXHAUSTED"}
         statuses = next(e["values"] for e in self.interface["enums"] if e["of"] == "fovea_status")
         rows = "".join(f"<tr><td><code>{self.linked(s['name'], '')}</code></td><td>{html.escape(s['doc'])}</td></tr>"
                        for s in statuses if s["name"] in found)

@@ -121,7 +121,7 @@ void add_scores(Cases *list);
 void add_merge_states(Cases *list);
 void add_masked_softmax(Cases *list);
 void add_softmax(Cases *list);
-void add_kv_cache(Cases *list);
+void add_kv_pool(Cases *list);
 void add_ragged(Cases *list);
 void add_matmul(Cases *list);
 void add_linear(Cases *list);

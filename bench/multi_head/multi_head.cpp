@@ -95,8 +95,11 @@ int64_t cache_floats(const MultiHeadShape &s) { return 2 * s.batch * s.cached * 
 struct MhaDeleter {
   void operator()(fovea_mha_weights *weights) const { fovea_mha_weights_destroy(weights); }
 };
-struct CacheDeleter {
-  void operator()(fovea_kv_cache *cache) const { fovea_kv_cache_destroy(cache); }
+struct PoolDeleter {
+  void operator()(fovea_kv_pool *pool) const { fovea_kv_pool_destroy(pool); }
+};
+struct ScheduleDeleter {
+  void operator()(fovea_schedule *schedule) const { fovea_schedule_destroy(schedule); }
 };
 
 // One shape on one context.
@@ -112,19 +115,21 @@ class MultiHeadCall {
         y_view_(tensor(y_.data(), {s.batch, s.key_len, s.hidden}, s.dtype)),
         out_view_(tensor(out_.data(), {s.batch, s.length, s.hidden}, s.dtype)) {
     make_weights();
-    if (s.cached > 0) make_cache();
     attention_.struct_size = sizeof attention_;
     if (s.causal) attention_.flags = FOVEA_CAUSAL;
     rotary_.struct_size = sizeof rotary_;
     options_.struct_size = sizeof options_;
-    options_.attention = &attention_;
     if (s.rotary) options_.rotary = &rotary_;
-    options_.cache = cache_.get();
+    if (s.cached == 0) options_.attention = &attention_;
+    if (s.cached > 0) make_pages();
   }
   MultiHeadCall(const MultiHeadCall &) = delete;  // options_ points into the object
 
   void run() {
-    if (cache_) check(fovea_kv_cache_truncate(cache_.get(), shape_.cached - 1));
+    if (pool_) {  // one position again
+      check(fovea_kv_pool_truncate(pool_.get(), sequence_, shape_.cached - 1));
+      grow(1);
+    }
     check(fovea_multi_head_attention(context_.get(), weights_.get(), &x_view_, shape_.key_len > 0 ? &y_view_ : nullptr,
                                      nullptr, &out_view_, &options_));
   }
@@ -168,20 +173,45 @@ class MultiHeadCall {
     weights_.reset(weights);
   }
 
-  void make_cache() {
+  // A sequence of `cached` positions, of which the last is each run's.
+  void make_pages() {
     const int64_t dim = shape_.hidden / shape_.heads;
-    fovea_kv_cache_sizes sizes{};
+    fovea_kv_pool_sizes sizes{};
     sizes.struct_size = sizeof sizes;
-    sizes.batch = shape_.batch;
+    sizes.layers = sizes.sequences = 1;
     sizes.kv_heads = shape_.kv_heads;
-    sizes.capacity = shape_.cached;
+    sizes.positions = shape_.cached;
     sizes.head_dim = dim;
-    fovea_kv_cache *cache = nullptr;
-    check(fovea_kv_cache_create(&sizes, &cache));
-    cache_.reset(cache);
-    const Buffer rows = normals(shape_.batch * kv_width(shape_) * shape_.cached);
-    const fovea_tensor view = tensor(rows.floats(), {shape_.batch, shape_.kv_heads, shape_.cached, dim});
-    check(fovea_kv_cache_append(context_.get(), cache, &view, &view));
+    fovea_kv_pool *pool = nullptr;
+    check(fovea_kv_pool_create(&sizes, &pool));
+    pool_.reset(pool);
+    keys_ = fovea_kv_pool_keys(pool, 0);
+    values_ = fovea_kv_pool_values(pool, 0);
+    const fovea_tensor query = tensor(nullptr, {shape_.cached, shape_.heads, dim});
+    fovea_schedule_limits limits{};
+    limits.struct_size = sizeof limits;
+    limits.sequences = 1;
+    fovea_schedule *schedule = nullptr;
+    check(fovea_schedule_create(context_.get(), nullptr, &query, &keys_, &values_, &query, &attention_, &limits,
+                                &schedule));
+    schedule_.reset(schedule);
+    check(fovea_kv_pool_open(pool, &sequence_));
+    grow(shape_.cached);
+    const Buffer rows = normals(kv_width(shape_) * shape_.cached);
+    const fovea_tensor view = tensor(rows.floats(), {shape_.cached, shape_.kv_heads, dim});
+    check(fovea_schedule_append(schedule, &view, &view, &keys_, &values_, nullptr));
+    for (fovea_tensor *rows_of : {&x_view_, &out_view_})
+      *rows_of = tensor(rows_of->data, {1, shape_.hidden}, shape_.dtype);
+    options_.schedule = schedule;
+    options_.key_pages = &keys_;
+    options_.value_pages = &values_;
+  }
+
+  void grow(int64_t tokens) {
+    const fovea_tensor which = tensor(&sequence_, {1}, FOVEA_I64), by = tensor(&tokens, {1}, FOVEA_I64);
+    fovea_step step;
+    check(fovea_kv_pool_step(context_.get(), pool_.get(), &which, &by, &step));
+    check(fovea_schedule_set(schedule_.get(), &step));
   }
 
   const MultiHeadShape &shape_;
@@ -189,7 +219,10 @@ class MultiHeadCall {
   Buffer x_, y_, out_;
   fovea_tensor x_view_, y_view_, out_view_;
   std::unique_ptr<fovea_mha_weights, MhaDeleter> weights_;
-  std::unique_ptr<fovea_kv_cache, CacheDeleter> cache_;
+  std::unique_ptr<fovea_kv_pool, PoolDeleter> pool_;
+  std::unique_ptr<fovea_schedule, ScheduleDeleter> schedule_;
+  fovea_tensor keys_{}, values_{};
+  int64_t sequence_ = -1;
   fovea_attention_options attention_{};
   fovea_rotary_options rotary_{};
   fovea_mha_options options_{};

@@ -24,7 +24,7 @@ def constants(text):
 
 def field(declaration, types, numbers):
     """(name, ctypes type) of one member."""
-    words = re.fullmatch(r"(?:const\s+)?(\w+)\s*(\**)\s*(\w+)\s*(?:\[(\w+)\])?", declaration.strip())
+    words = re.fullmatch(r"(?:const\s+)?(?:struct\s+)?(\w+)\s*(\**)\s*(\w+)\s*(?:\[(\w+)\])?", declaration.strip())
     if not words:
         raise ValueError(f"not understood: {declaration.strip()}")
     kind, stars, name, count = words.groups()

@@ -24,6 +24,7 @@ class Library:
         self.calls.fovea_isa_name.restype = ctypes.c_char_p
         self.calls.fovea_isa_available.restype = ctypes.c_char_p
         self.calls.fovea_plan_workspace_size.restype = ctypes.c_size_t
+        self.calls.fovea_kv_pool_keys.restype = self.calls.fovea_kv_pool_values.restype = self.structs["fovea_tensor"]
 
     def check(self, status):
         if status == self.constants["FOVEA_BAD_DTYPE"]:
@@ -64,8 +65,9 @@ class Struct:
 
 
 DESTROYERS = {"fovea_context_create": "fovea_context_destroy", "fovea_matmul_pack": "fovea_packed_matrix_destroy",
-              "fovea_mha_weights_create": "fovea_mha_weights_destroy", "fovea_kv_cache_create": "fovea_kv_cache_destroy",
-              "fovea_prepared_keys_create": "fovea_prepared_keys_destroy"}
+              "fovea_mha_weights_create": "fovea_mha_weights_destroy", "fovea_kv_pool_create": "fovea_kv_pool_destroy",
+              "fovea_prepared_keys_create": "fovea_prepared_keys_destroy",
+              "fovea_schedule_create": "fovea_schedule_destroy"}
 
 
 class Calls:
@@ -94,7 +96,7 @@ class Calls:
         return handle
 
     def tensor(self, array, dtype=None):
-        names = {np.int32: "FOVEA_I32", np.bool_: "FOVEA_BOOL"}
+        names = {np.int32: "FOVEA_I32", np.int64: "FOVEA_I64", np.bool_: "FOVEA_BOOL"}
         number = self._library.constants.get(names.get(array.dtype.type)) or self._library.dtype(dtype or "f32")
         view = self._library.structs["fovea_tensor"](data=array.ctypes.data, dtype=number, rank=array.ndim)
         view.shape[: array.ndim] = array.shape
@@ -257,33 +259,57 @@ class Calls:
         weights = self.make("fovea_mha_weights_create", self._context, parameters.pointer)
         attention, options = Struct(self._library, "fovea_attention_options"), Struct(self._library, "fovea_mha_options")
         attention.set("flags", self._library.constants["FOVEA_CAUSAL"] if case.causal else 0)
-        options.set("attention", attention)
         if case.rotary:
             options.set("rotary", Struct(self._library, "fovea_rotary_options"))
-        cache = self.filled_cache(case, given) if case.cached else None
-        if cache:
-            options.set("cache", cache)
         other = given["y"][1] if case.cross else None
-        run = self.call("fovea_multi_head_attention", out, weights, given["x"][1], other, None, out_view, options)
-        if not cache:
-            return run
-        truncate, length = self._library.calls.fovea_kv_cache_truncate, ctypes.c_int64(case.cached - 1)
+        if case.cached:
+            return self.decoding_step(case, given, weights, attention, options)
+        options.set("attention", attention)
+        return self.call("fovea_multi_head_attention", out, weights, given["x"][1], other, None, out_view, options)
 
-        def step():
-            truncate(cache, length)
+    def decoding_step(self, case, given, weights, attention, options):
+        """One position again, over pages that hold all positions but that one."""
+        calls, pool = self._library.calls, self.pool(case)
+        keys, values = calls.fovea_kv_pool_keys(pool, ctypes.c_int64(0)), calls.fovea_kv_pool_values(pool, ctypes.c_int64(0))
+        rows = self.tensor(np.empty((case.cached, case.heads, case.head_dim), np.float32))
+        limits = Struct(self._library, "fovea_schedule_limits")
+        limits.set("sequences", 1)
+        schedule = self.make("fovea_schedule_create", self._context, None, ctypes.byref(rows), ctypes.byref(keys),
+                             ctypes.byref(values), ctypes.byref(rows), attention.pointer, limits.pointer)
+        sequence, step = ctypes.c_int64(), self._library.structs["fovea_step"]()
+        self._library.check(calls.fovea_kv_pool_open(pool, ctypes.byref(sequence)))
+        which = self.tensor(np.array([sequence.value], np.int64))
+
+        def grow(tokens):
+            by = self.tensor(np.array([tokens], np.int64))
+            self._library.check(calls.fovea_kv_pool_step(self._context, pool, ctypes.byref(which), ctypes.byref(by),
+                                                         ctypes.byref(step)))
+            self._library.check(calls.fovea_schedule_set(schedule, ctypes.byref(step)))
+
+        grow(case.cached - 1)
+        # [B,Hkv,L,D] as [L,Hkv,D]
+        views = [self.tensor(np.ascontiguousarray(given[name][0][0].swapaxes(0, 1))) for name in ("cached_key", "cached_value")]
+        self._library.check(calls.fovea_schedule_append(schedule, *(ctypes.byref(view) for view in views), ctypes.byref(keys),
+                                                        ctypes.byref(values), None))
+        options.set("schedule", schedule)
+        options.set("key_pages", keys)
+        options.set("value_pages", values)
+        x, (out, _) = given["x"][0][0], self.out(case)
+        run = self.call("fovea_multi_head_attention", out, weights, self.tensor(x), None, None, self.tensor(out[0]), options)
+
+        def run_step():
+            calls.fovea_kv_pool_truncate(pool, sequence, ctypes.c_int64(case.cached - 1))
+            grow(1)
             return run()
 
-        return step
+        return run_step
 
-    def filled_cache(self, case, given):
-        sizes = Struct(self._library, "fovea_kv_cache_sizes")
-        for name, size in (("batch", case.batch), ("kv_heads", case.kv_heads), ("capacity", case.cached),
-                           ("head_dim", case.head_dim)):
+    def pool(self, case):
+        sizes = Struct(self._library, "fovea_kv_pool_sizes")
+        for name, size in (("layers", 1), ("kv_heads", case.kv_heads), ("head_dim", case.head_dim),
+                           ("positions", case.cached), ("sequences", 1)):
             sizes.set(name, size)
-        cache = self.make("fovea_kv_cache_create", sizes.pointer)
-        views = [ctypes.byref(given[name][1]) for name in ("cached_key", "cached_value")]
-        self._library.check(self._library.calls.fovea_kv_cache_append(self._context, cache, *views))
-        return cache
+        return self.make("fovea_kv_pool_create", sizes.pointer)
 
     def layer_norm(self, case):
         given, (out, out_view) = self.given(case), self.out(case)

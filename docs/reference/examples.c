@@ -238,16 +238,74 @@ static void gemm(void) {
   MUST(status == FOVEA_OK && out[0][0] == 1.5F && out[0][1] == 0);
 }
 
-static void kv_cache(void) {
-  // [kv_cache]
-  fovea_kv_cache_sizes sizes = {.struct_size = sizeof sizes, .batch = 1, .kv_heads = 1, .capacity = 8, .head_dim = 2};
-  fovea_kv_cache *cache = NULL;
-  status = fovea_kv_cache_create(&sizes, &cache);
-  if (status == FOVEA_OK) status = fovea_kv_cache_append(NULL, cache, &k, &v);
-  if (status == FOVEA_OK) status = fovea_kv_cache_attend(NULL, cache, NULL, &q, &o, NULL);
-  fovea_kv_cache_destroy(cache);
+static const int64_t tokens_shape[] = {3, 1, 2};  // [tokens, H, D]
+
+static void schedule(void) {
+  // [schedule]
+  static float results[3][2];
+  const int64_t starts[] = {0, 1, 3}, count = 3;  // sequences of 1 and 2 tokens, one behind the other
+  fovea_tensor rows = fovea_tensor_contiguous(NULL, FOVEA_F32, 3, tokens_shape);
+  fovea_tensor where = fovea_tensor_contiguous(starts, FOVEA_I64, 1, &count);
+  fovea_schedule_limits limits = {.struct_size = sizeof limits, .sequences = 2};
+  fovea_step step = {.struct_size = sizeof step, .query_starts = &where, .key_starts = &where};
+  fovea_attention_buffers buffers = {
+      .struct_size = sizeof buffers, .query = key, .key = key, .value = value, .out = results};
+  fovea_schedule *schedule = NULL;
+  status = fovea_schedule_create(NULL, NULL, &rows, &rows, &rows, &rows, NULL, &limits, &schedule);
+  if (status == FOVEA_OK) status = fovea_schedule_set(schedule, &step);
+  if (status == FOVEA_OK) status = fovea_schedule_run(schedule, &buffers, NULL, 0);
+  fovea_schedule_destroy(schedule);
   // [end]
-  MUST(status == FOVEA_OK && fabsf(out[1][0] - 38.3036F) < 1e-3F);
+  MUST(status == FOVEA_OK && results[0][0] == 10 && results[1][0] > 30 && results[2][0] < 50);
+}
+
+static void kv_pool(void) {
+  // [kv_pool]
+  static float results[3][2];
+  fovea_kv_pool_sizes sizes = {
+      .struct_size = sizeof sizes, .layers = 1, .kv_heads = 1, .head_dim = 2, .positions = 64, .sequences = 4};
+  fovea_attention_options causal = {.struct_size = sizeof causal, .flags = FOVEA_CAUSAL};
+  fovea_schedule_limits limits = {.struct_size = sizeof limits, .sequences = 4};
+  fovea_tensor rows = fovea_tensor_contiguous(NULL, FOVEA_F32, 3, tokens_shape);
+  fovea_kv_pool *pool = NULL;
+  fovea_schedule *schedule = NULL;
+  int64_t sequence = -1, other = -1, one = 1, three_more = 3;
+  fovea_tensor which = fovea_tensor_contiguous(&sequence, FOVEA_I64, 1, &one);
+  fovea_tensor tokens = fovea_tensor_contiguous(&three_more, FOVEA_I64, 1, &one);
+  fovea_step step;
+  status = fovea_kv_pool_create(&sizes, &pool);
+  fovea_tensor keys = fovea_kv_pool_keys(pool, 0), values = fovea_kv_pool_values(pool, 0);  // of layer 0
+  if (status == FOVEA_OK)
+    status = fovea_schedule_create(NULL, NULL, &rows, &keys, &values, &rows, &causal, &limits, &schedule);
+  if (status == FOVEA_OK) status = fovea_kv_pool_open(pool, &sequence);
+  if (status == FOVEA_OK) status = fovea_kv_pool_step(NULL, pool, &which, &tokens, &step);  // room for 3 more positions
+  if (status == FOVEA_OK) status = fovea_schedule_set(schedule, &step);
+  const fovea_tensor k3 = fovea_tensor_contiguous(key, FOVEA_F32, 3, tokens_shape);
+  const fovea_tensor v3 = fovea_tensor_contiguous(value, FOVEA_F32, 3, tokens_shape);
+  if (status == FOVEA_OK) status = fovea_schedule_append(schedule, &k3, &v3, &keys, &values, NULL);
+  fovea_attention_buffers buffers = {
+      .struct_size = sizeof buffers, .query = key, .key = keys.data, .value = values.data, .out = results};
+  if (status == FOVEA_OK) status = fovea_schedule_run(schedule, &buffers, NULL, 0);
+  if (status == FOVEA_OK) status = fovea_kv_pool_fork(pool, sequence, 2, &other);  // shares its pages
+  const int64_t length = fovea_kv_pool_length(pool, other);
+  fovea_schedule_destroy(schedule);
+  fovea_kv_pool_destroy(pool);
+  // [end]
+  MUST(status == FOVEA_OK && length == 2 && results[0][0] == 10 && results[2][0] > 30);
+}
+
+static void quantize(void) {
+  // [quantize]
+  static int8_t rows[3][2];
+  static uint16_t scales[3];  // float16, one for each row
+  const int64_t column[] = {3, 1};
+  const fovea_tensor r = fovea_tensor_contiguous(rows, FOVEA_I8, 2, three);
+  const fovea_tensor s = fovea_tensor_contiguous(scales, FOVEA_F16, 2, column);
+  status = fovea_quantize(NULL, &v, &r, &s);
+  fovea_attention_options options = {.struct_size = sizeof options, .value_scales = &s};
+  if (status == FOVEA_OK) status = fovea_sdpa(NULL, &q, &k, &r, &o, &options);
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(out[1][0] - 38.3036F) < 0.3F);
 }
 
 static void multi_head_attention(void) {
@@ -303,7 +361,7 @@ int main(void) {
   attention(), score_function(), plan(), prepared_keys(), kernel_regression(), merge_states(), masked_softmax(),
       matmul();
   elementwise(), positional_encoding(), rotary(), rotary_frequencies(), alibi_slopes(), linear(), layer_norm(),
-      kv_cache();
+      schedule(), kv_pool(), quantize();
   rms_norm(), softmax(), activation(), gemm();
   tensor(), context(), failure(), multi_head_attention();
   return 0;

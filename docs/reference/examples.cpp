@@ -56,13 +56,39 @@ void attend() {
   fovea::attention(q, keys, v, Tensor(out, {2, 2}));
   // [end]
   must(keys.length() == 3, __LINE__);
-  // [kv_cache]
-  fovea::KvCache cache({.capacity = 8, .head_dim = 2});
-  cache.append(k, v);
-  cache.attend(q, Tensor(out, {2, 2}));
-  cache.truncate(1);
+  // [schedule]
+  const std::vector<std::int64_t> starts = {0, 1, 3};  // sequences of 1 and 2 tokens, one behind the other
+  std::vector<float> results(6);
+  const auto rows = fovea::Input::at(nullptr, {3, 1, 2});  // [tokens, H, D]
+  fovea::Schedule schedule(rows, rows, rows, fovea::Output::at(nullptr, {3, 1, 2}), {.sequences = 2});
+  schedule.set({.query_starts = starts, .key_starts = starts});
+  fovea::AttentionBuffers packed;
+  packed.query = packed.key = key.data();
+  packed.value = value.data();
+  packed.out = results.data();
+  schedule.run(packed);
   // [end]
-  must(near(out[2], 38.3036F), __LINE__);
+  must(near(results[0], 10) && results[2] > 30, __LINE__);
+  // [kv_pool]
+  fovea::KvPool pool({.layers = 1, .kv_heads = 1, .head_dim = 2, .positions = 64, .sequences = 4});
+  fovea::Schedule paged(rows, pool.keys(0), pool.values(0), fovea::Output::at(nullptr, {3, 1, 2}), {.sequences = 4},
+                        {.causal = true});
+  const fovea::Sequence sequence = pool.open();
+  paged.set(pool.step({{&sequence, 3}}));  // room for 3 more positions
+  paged.append(Tensor(key, {3, 1, 2}), Tensor(value, {3, 1, 2}), pool.keys(0), pool.values(0));
+  packed.key = pool.keys(0).data();
+  packed.value = pool.values(0).data();
+  paged.run(packed);
+  const fovea::Sequence other = sequence.fork(2);  // shares its pages
+  // [end]
+  must(near(results[0], 10) && other.length() == 2, __LINE__);
+  // [quantize]
+  std::vector<std::int8_t> small(6);
+  std::vector<fovea::Float16> scales(3);  // one for each row
+  fovea::quantize(v, Tensor(small, {3, 2}), Tensor(scales, {3, 1}));
+  fovea::sdpa(q, k, Tensor(small, {3, 2}), Tensor(out, {2, 2}), {.value_scales = Tensor(scales, {3, 1})});
+  // [end]
+  must(out[2] > 38 && out[2] < 38.6F, __LINE__);
   // [context]
   const fovea::Context one({.max_threads = 1, .max_isa = "base"});
   fovea::sdpa(q, k, v, Tensor(out, {2, 2}), {}, one);

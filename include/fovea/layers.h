@@ -306,7 +306,7 @@ typedef struct fovea_mha_options {
                                              * at offset + i; or at positions[i], which needs as many queries as keys,  *
                                              * as cosines of rows do. With a schedule, unless positions or cosines of   *
                                              * rows are given, at fovea_schedule_positions, and offset is 0. NULL: none */
-  const fovea_schedule *schedule;           /* rows are the tokens of its present step: query [T,Eq], out [T,Eo]. NULL:  *
+  const struct fovea_schedule *schedule;    /* rows are the tokens of its present step: query [T,Eq], out [T,Eo]. NULL:  *
                                              * none. See below                                                          */
   const fovea_tensor *key_pages;            /* this layer's pages, of a schedule that was made for pages: projected keys  *
                                              * and values are appended to them as fovea_schedule_append does, then      *

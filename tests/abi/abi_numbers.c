@@ -84,7 +84,7 @@ OFFSET(fovea_context_options, max_isa, 16);
 OFFSET(fovea_context_options, parallel_for, 24);
 OFFSET(fovea_context_options, parallel_for_user, 32);
 
-SIZE(fovea_attention_options, 144);
+SIZE(fovea_attention_options, 160);
 OFFSET(fovea_attention_options, struct_size, 0);
 OFFSET(fovea_attention_options, flags, 8);
 OFFSET(fovea_attention_options, empty_rows, 12);
@@ -107,6 +107,8 @@ OFFSET(fovea_attention_options, query_offsets, 120);
 OFFSET(fovea_attention_options, scores, 128);
 OFFSET(fovea_attention_options, scores_kind, 136);
 OFFSET(fovea_attention_options, precision, 140);
+OFFSET(fovea_attention_options, key_scales, 144);
+OFFSET(fovea_attention_options, value_scales, 152);
 
 SIZE(fovea_score, 64);
 OFFSET(fovea_score, struct_size, 0);
@@ -129,7 +131,7 @@ OFFSET(fovea_prepared_keys_sizes, key_dim, 40);
 OFFSET(fovea_prepared_keys_sizes, dtype, 48);
 OFFSET(fovea_prepared_keys_sizes, reserved, 52);
 
-SIZE(fovea_kv_pool_sizes, 72);
+SIZE(fovea_kv_pool_sizes, 80);
 OFFSET(fovea_kv_pool_sizes, struct_size, 0);
 OFFSET(fovea_kv_pool_sizes, layers, 8);
 OFFSET(fovea_kv_pool_sizes, kv_heads, 16);
@@ -140,14 +142,16 @@ OFFSET(fovea_kv_pool_sizes, page_size, 48);
 OFFSET(fovea_kv_pool_sizes, sequences, 56);
 OFFSET(fovea_kv_pool_sizes, key_dtype, 64);
 OFFSET(fovea_kv_pool_sizes, value_dtype, 68);
+OFFSET(fovea_kv_pool_sizes, scale_group, 72);
 
-SIZE(fovea_step, 48);
+SIZE(fovea_step, 56);
 OFFSET(fovea_step, struct_size, 0);
 OFFSET(fovea_step, query_starts, 8);
 OFFSET(fovea_step, key_starts, 16);
 OFFSET(fovea_step, key_lens, 24);
 OFFSET(fovea_step, page_ids, 32);
 OFFSET(fovea_step, page_starts, 40);
+OFFSET(fovea_step, tree, 48);
 
 SIZE(fovea_matmul_pack_options, 16);
 OFFSET(fovea_matmul_pack_options, struct_size, 0);
@@ -203,7 +207,35 @@ OFFSET(fovea_rotary_frequencies_options, mscale_all_dim, 60);
 OFFSET(fovea_rotary_frequencies_options, short_factors, 64);
 OFFSET(fovea_rotary_frequencies_options, long_factors, 72);
 
-SIZE(fovea_attention_buffers, 160);
+SIZE(fovea_schedule_limits, 40);
+OFFSET(fovea_schedule_limits, struct_size, 0);
+OFFSET(fovea_schedule_limits, sequences, 8);
+OFFSET(fovea_schedule_limits, key_len, 16);
+OFFSET(fovea_schedule_limits, page_ids, 24);
+OFFSET(fovea_schedule_limits, workers, 32);
+
+SIZE(fovea_append_options, 32);
+OFFSET(fovea_append_options, struct_size, 0);
+OFFSET(fovea_append_options, rotary, 8);
+OFFSET(fovea_append_options, key_scales, 16);
+OFFSET(fovea_append_options, value_scales, 24);
+
+SIZE(fovea_mha_options, 80);
+OFFSET(fovea_mha_options, struct_size, 0);
+OFFSET(fovea_mha_options, flags, 8);
+OFFSET(fovea_mha_options, precision, 12);
+OFFSET(fovea_mha_options, attention, 16);
+OFFSET(fovea_mha_options, score, 24);
+OFFSET(fovea_mha_options, rotary, 32);
+OFFSET(fovea_mha_options, schedule, 40);
+OFFSET(fovea_mha_options, key_pages, 48);
+OFFSET(fovea_mha_options, value_pages, 56);
+OFFSET(fovea_mha_options, key_scales, 64);
+OFFSET(fovea_mha_options, value_scales, 72);
+
+VALUE(FOVEA_MHA_KEEP_PAGES, 1);
+
+SIZE(fovea_attention_buffers, 176);
 OFFSET(fovea_attention_buffers, struct_size, 0);
 OFFSET(fovea_attention_buffers, query, 8);
 OFFSET(fovea_attention_buffers, key, 16);
@@ -224,6 +256,8 @@ OFFSET(fovea_attention_buffers, score_vector, 128);
 OFFSET(fovea_attention_buffers, sigmas, 136);
 OFFSET(fovea_attention_buffers, query_offsets, 144);
 OFFSET(fovea_attention_buffers, scores, 152);
+OFFSET(fovea_attention_buffers, key_scales, 160);
+OFFSET(fovea_attention_buffers, value_scales, 168);
 
 SIZE(fovea_masked_softmax_options, 16);
 OFFSET(fovea_masked_softmax_options, struct_size, 0);

@@ -66,15 +66,66 @@ fovea_prepared_keys *prepared_keys(OperandCall &call) {
   return keep<fovea_prepared_keys, fovea_prepared_keys_destroy>(call, keys);
 }
 
-fovea_kv_cache *cache(OperandCall &call) {
-  const Tensor<float> key(kKey), value(kValue);
-  for (const Tensor<float> *tensor : {&key, &value}) std::fill_n(tensor->data(), tensor->count(), 0.25f);
-  const fovea_tensor k = key.view(), v = value.view();
-  const fovea_kv_cache_sizes sizes = {sizeof sizes, 2, 2, 64, 6, 8, FOVEA_F32, 0};
-  fovea_kv_cache *made = nullptr;
-  REQUIRE(fovea_kv_cache_create(&sizes, &made) == FOVEA_OK);
-  REQUIRE(fovea_kv_cache_append(nullptr, made, &k, &v) == FOVEA_OK);
-  return keep<fovea_kv_cache, fovea_kv_cache_destroy>(call, made);
+constexpr int64_t kTokens = 5, kPage = 4;  // two sequences of 2 and 3 tokens, a page for each
+
+// Pages of keys and of values, of so many features; of 8 bits with a scale for each row.
+struct Pages {
+  int64_t value_dim = 8;
+  bool eight_bits = false;
+  Shape keys() const { return {3, 2, kPage, 6}; }
+  Shape values() const { return {3, 2, kPage, value_dim}; }
+  Shape scales() const { return {3, 2, kPage, 1}; }
+  fovea_dtype dtype() const { return eight_bits ? FOVEA_I8 : FOVEA_F32; }
+};
+
+// Into the places of a call that begin so.
+void give_pages(OperandCall &call, const Pages &pages, const std::string &path, const std::string &scales_path) {
+  call.give(path + "key_pages", pages.keys(), pages.dtype());
+  call.give(path + "value_pages", pages.values(), pages.dtype());
+  if (!pages.eight_bits) return;
+  call.give(scales_path + "key_scales", pages.scales(), FOVEA_F16);
+  call.give(scales_path + "value_scales", pages.scales(), FOVEA_F16);
+}
+
+// A schedule whose step is set. per_head: with alibi_slopes and sinks.
+fovea_schedule *schedule(OperandCall &call, const Pages &pages, bool per_head = true) {
+  const auto described = [](const Shape &shape, fovea_dtype dtype = FOVEA_F32) {
+    return fovea_tensor_contiguous(nullptr, dtype, static_cast<int32_t>(shape.size()), shape.data());
+  };
+  const fovea_tensor query = described({kTokens, 4, 6}), out = described({kTokens, 4, pages.value_dim});
+  const fovea_tensor key = described(pages.keys(), pages.dtype()), value = described(pages.values(), pages.dtype());
+  const fovea_tensor heads = described({4}), scales = described(pages.scales(), FOVEA_F16);
+  fovea_attention_options options{};
+  options.struct_size = sizeof options;
+  options.alibi_slopes = options.sinks = per_head ? &heads : nullptr;
+  options.key_scales = options.value_scales = pages.eight_bits ? &scales : nullptr;
+  fovea_schedule_limits limits{};
+  limits.struct_size = sizeof limits;
+  limits.sequences = 2;
+  fovea_schedule *made = nullptr;
+  REQUIRE(fovea_schedule_create(nullptr, nullptr, &query, &key, &value, &out, &options, &limits, &made) == FOVEA_OK);
+  const int64_t starts[] = {0, 2, kTokens}, lens[] = {2, 3}, ids[] = {2, 0}, three = 3, two = 2, table[] = {2, 1};
+  const fovea_tensor starts_view = fovea_tensor_contiguous(starts, FOVEA_I64, 1, &three);
+  const fovea_tensor lens_view = fovea_tensor_contiguous(lens, FOVEA_I64, 1, &two);
+  const fovea_tensor ids_view = fovea_tensor_contiguous(ids, FOVEA_I64, 2, table);
+  fovea_step step{};
+  step.struct_size = sizeof step;
+  step.query_starts = &starts_view;
+  step.key_lens = &lens_view;
+  step.page_ids = &ids_view;
+  REQUIRE(fovea_schedule_set(made, &step) == FOVEA_OK);
+  return keep<fovea_schedule, fovea_schedule_destroy>(call, made);
+}
+
+fovea_schedule *packed_schedule(OperandCall &call) {
+  const int64_t shape[] = {kTokens, 4, 6};
+  const fovea_tensor rows = fovea_tensor_contiguous(nullptr, FOVEA_F32, 3, shape);
+  fovea_schedule_limits limits{};
+  limits.struct_size = sizeof limits;
+  limits.sequences = 2;
+  fovea_schedule *made = nullptr;
+  REQUIRE(fovea_schedule_create(nullptr, nullptr, &rows, &rows, &rows, &rows, nullptr, &limits, &made) == FOVEA_OK);
+  return keep<fovea_schedule, fovea_schedule_destroy>(call, made);
 }
 
 fovea_packed_matrix *packed(OperandCall &call) {  // [5,8]
@@ -119,6 +170,20 @@ void give_parameters(OperandCall &call, bool in_one) {
   call.give("parameters.value_weight", {12, 10});
 }
 
+// A layer over two sequences in pages.
+void give_scheduled(OperandCall &call, bool eight_bits) {
+  const Pages pages = {.value_dim = 6, .eight_bits = eight_bits};
+  call.leave_out("options.score");
+  for (const char *name : {"query", "key", "value", "out"}) call.give(name, {kTokens, 10});
+  give_pages(call, pages, "options.", "options.");
+  call.give("options.attention.alibi_slopes", {4});
+  call.give("options.attention.sinks", {4});
+  auto &options = call.options<fovea_mha_options>("options");
+  options.schedule = schedule(call, pages);
+  options.score = nullptr;
+  call.sizes.insert(4);  // heads
+}
+
 // What rotary takes together only: cosines and sines, and sections beside positions of as many; of three rows of `pairs`.
 void give_rotary(OperandCall &call, const std::string &path, int64_t pairs) {
   call.give(path + ".cosines", {16, pairs});
@@ -138,20 +203,25 @@ std::vector<Setup> setups_of(const std::string &function) {
     call.give("b", {5, 8});
     call.give("out", {3, 8});
   };
-  const auto attend_cache = [](OperandCall &call) {
-    call.give("query", kQuery);
-    call.give("out", kOut);
-    call.argument("cache").pointer = cache(call);
-    call.sizes.insert(kKey[2]);
-  };
   const auto once = [](OperandCall &call) {
     give_sequences(call);
     give_parameters(call, false);
   };
-  if (function == "fovea_sdpa" || function == "fovea_sdpa_plan_create") return {heads};
-  if (function == "fovea_attention" || function == "fovea_attention_plan_create") return scored("score", heads);
+  const auto eight_bits = [](OperandCall &call) {
+    call.give("query", kQuery);
+    call.give("key", kKey, FOVEA_I8);
+    call.give("value", kValue, FOVEA_I8);
+    call.give("out", kOut);
+    call.give("options.key_scales", {2, 2, 5, 1}, FOVEA_F16);
+    call.give("options.value_scales", {2, 2, 5, 1}, FOVEA_F16);
+  };
+  if (function == "fovea_sdpa" || function == "fovea_sdpa_plan_create") return {heads, eight_bits};
+  if (function == "fovea_attention" || function == "fovea_attention_plan_create") {
+    std::vector<Setup> all = scored("score", heads);
+    all.emplace_back(eight_bits);
+    return all;
+  }
   if (function == "fovea_attention_prepared" || function == "fovea_attention_prepared_plan_create") return {prepared};
-  if (function == "fovea_kv_cache_attend") return scored("score", attend_cache);
   if (function == "fovea_matmul" || function == "fovea_gemm") return {product};
   if (function == "fovea_matmul_pack") return {[](OperandCall &call) { call.give("b", {5, 8}); }};
   if (function == "fovea_linear_pack") return {[](OperandCall &call) { call.give("weight", {5, 8}); }};
@@ -163,6 +233,12 @@ std::vector<Setup> setups_of(const std::string &function) {
       call.argument("weights").pointer = mha_weights(call);
     };
     std::vector<Setup> all = scored("options.score", packed_once);
+    for (const bool eight_bits : {false, true}) {
+      all.emplace_back([=](OperandCall &call) {
+        give_scheduled(call, eight_bits);
+        call.argument("weights").pointer = mha_weights(call);
+      });
+    }
     all.emplace_back([=](OperandCall &call) {
       packed_once(call);
       give_rotary(call, "options.rotary", 3);
@@ -171,6 +247,12 @@ std::vector<Setup> setups_of(const std::string &function) {
   }
   if (function == "fovea_multi_head_attention_once") {
     std::vector<Setup> all = scored("options.score", once);
+    for (const bool eight_bits : {false, true}) {
+      all.emplace_back([=](OperandCall &call) {
+        give_scheduled(call, eight_bits);
+        give_parameters(call, false);
+      });
+    }
     all.emplace_back([](OperandCall &call) {
       give_sequences(call);
       give_parameters(call, true);
@@ -256,19 +338,97 @@ std::vector<Setup> setups_of(const std::string &function) {
       call.before = [=] { static_cast<void>(fovea_prepared_keys_truncate(keys, 0)); };
     }};
   }
-  if (function == "fovea_kv_cache_append") {
+  if (function == "fovea_schedule_append") {
+    std::vector<Setup> all;
+    for (const bool eight_bits : {false, true}) {
+      all.emplace_back([=](OperandCall &call) {
+        const Pages pages = {.eight_bits = eight_bits};
+        call.give("key", {kTokens, 2, 6});
+        call.give("value", {kTokens, 2, 8});
+        give_pages(call, pages, "", "options.");
+        call.argument("schedule").pointer = schedule(call, pages);
+        call.options<fovea_append_options>("options");
+        call.give("options.rotary.cosines", {16, 3});
+        call.give("options.rotary.sines", {16, 3});
+        call.give("options.rotary.sections", {3}, FOVEA_I32);
+        call.give("options.rotary.positions", {2, kTokens}, FOVEA_I32);
+      });
+      all.emplace_back([=](OperandCall &call) {
+        const Pages pages = {.eight_bits = eight_bits};
+        call.give("key", {kTokens, 2, 6});
+        call.give("value", {kTokens, 2, 8});
+        give_pages(call, pages, "", "options.");
+        call.argument("schedule").pointer = schedule(call, pages);
+        call.options<fovea_append_options>("options");
+      });
+    }
+    return all;
+  }
+  if (function == "fovea_schedule_create") {
+    std::vector<Setup> all;
+    for (const bool eight_bits : {false, true}) {
+      all.emplace_back([=](OperandCall &call) {
+        const Pages pages = {.eight_bits = eight_bits};
+        call.give("query", {kTokens, 4, 6});
+        call.give("key", pages.keys(), pages.dtype());
+        call.give("value", pages.values(), pages.dtype());
+        call.give("out", {kTokens, 4, 8});
+        if (eight_bits) call.give("options.key_scales", pages.scales(), FOVEA_F16);
+        if (eight_bits) call.give("options.value_scales", pages.scales(), FOVEA_F16);
+        call.options<fovea_schedule_limits>("limits").sequences = 2;
+      });
+    }
+    const auto packed_keys = [](OperandCall &call) {
+      call.give("query", {kTokens, 4, 6});
+      call.give("key", {kTokens, 2, 6});
+      call.give("value", {kTokens, 2, 8});
+      call.give("out", {kTokens, 4, 8});
+      call.options<fovea_schedule_limits>("limits").sequences = 2;
+    };
+    for (Setup &setup : scored("score", packed_keys)) all.push_back(std::move(setup));
+    return all;
+  }
+  if (function == "fovea_schedule_set") {
+    const auto in_pages = [](OperandCall &call, bool starts) {
+      call.argument("schedule").pointer = schedule(call, {}, false);
+      const auto give = [&](const char *path, const Shape &shape, const std::vector<int32_t> &numbers) {
+        call.give(path, shape, FOVEA_I32);
+        std::copy(numbers.begin(), numbers.end(), static_cast<int32_t *>(call.slot(path).tensor.data));
+      };
+      give("step.query_starts", {3}, {0, 1, 2});
+      give("step.key_lens", {2}, {1, 1});
+      give("step.page_ids", starts ? Shape{2} : Shape{2, 1}, {2, 0});
+      if (starts) give("step.page_starts", {3}, {0, 1, 2});
+      call.give(call.slot("step.tree"), {2}, FOVEA_I64, 0);
+    };
+    const auto packed_keys = [](OperandCall &call) {
+      call.argument("schedule").pointer = packed_schedule(call);
+      for (const char *path : {"step.query_starts", "step.key_starts"}) call.give(call.slot(path), {3}, FOVEA_I32, 0);
+    };
+    return {[=](OperandCall &call) { in_pages(call, false); }, [=](OperandCall &call) { in_pages(call, true); },
+            packed_keys};
+  }
+  if (function == "fovea_kv_pool_step") {
     return {[](OperandCall &call) {
-      call.give("key", kKey);
-      call.give("value", kValue);
-      fovea_kv_cache *held = cache(call);
-      call.argument("cache").pointer = held;
-      call.before = [=] { static_cast<void>(fovea_kv_cache_truncate(held, 0)); };
+      const fovea_kv_pool_sizes sizes = {sizeof sizes, 1, 1, 2, 2, 8, 4, 2, FOVEA_F32, FOVEA_F32, 0};
+      fovea_kv_pool *pool = nullptr;
+      int64_t sequence = -1;
+      REQUIRE(fovea_kv_pool_create(&sizes, &pool) == FOVEA_OK);
+      call.argument("pool").pointer = keep<fovea_kv_pool, fovea_kv_pool_destroy>(call, pool);
+      REQUIRE(fovea_kv_pool_open(pool, &sequence) == FOVEA_OK);
+      call.give(call.slot("sequences"), {1}, FOVEA_I64, sequence);
+      call.give(call.slot("tokens"), {1}, FOVEA_I64, 1);
+      static fovea_step step;
+      call.argument("step").pointer = &step;
+      call.before = [=] { static_cast<void>(fovea_kv_pool_truncate(pool, sequence, 0)); };
     }};
   }
-  if (function == "fovea_kv_cache_reorder") {
-    return {[](OperandCall &call) {
-      call.give("source", {2}, FOVEA_I32);
-      call.argument("cache").pointer = cache(call);
+  if (function == "fovea_quantize" || function == "fovea_dequantize") {
+    return {[=](OperandCall &call) {
+      const bool packs = function == "fovea_quantize";
+      call.give(packs ? "x" : "q", {2, 3, 8}, packs ? FOVEA_F32 : FOVEA_I8);
+      call.give("out", {2, 3, 8}, packs ? FOVEA_I8 : FOVEA_F32);
+      call.give("scales", {2, 3, 1}, FOVEA_F16);
     }};
   }
   return {[](OperandCall &call) {

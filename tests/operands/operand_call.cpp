@@ -9,7 +9,10 @@ namespace {
 constexpr size_t room = 8192;  // of a slot, its tensor in the middle
 constexpr int64_t most_elements = room / 2 / sizeof(int64_t);
 
-size_t element_size(fovea_dtype dtype) { return dtype == FOVEA_I64 ? 8 : dtype == FOVEA_BOOL ? 1 : 4; }
+size_t element_size(fovea_dtype dtype) {
+  if (dtype == FOVEA_BOOL || dtype == FOVEA_I8) return 1;
+  return dtype == FOVEA_I64 ? 8 : dtype == FOVEA_F16 ? 2 : 4;
+}
 
 void fill(const fovea_tensor &tensor, size_t count, int64_t number) {
   for (size_t n = 0; n < count; ++n) {
@@ -17,6 +20,8 @@ void fill(const fovea_tensor &tensor, size_t count, int64_t number) {
     if (tensor.dtype == FOVEA_I32) static_cast<int32_t *>(tensor.data)[n] = static_cast<int32_t>(number);
     if (tensor.dtype == FOVEA_I64) static_cast<int64_t *>(tensor.data)[n] = number;
     if (tensor.dtype == FOVEA_BOOL) static_cast<uint8_t *>(tensor.data)[n] = static_cast<uint8_t>(number);
+    if (tensor.dtype == FOVEA_F16) static_cast<uint16_t *>(tensor.data)[n] = 0x3c00;  // 1
+    if (tensor.dtype == FOVEA_I8) static_cast<int8_t *>(tensor.data)[n] = static_cast<int8_t>(n % 16 + 1);
   }
 }
 

@@ -51,6 +51,10 @@ class OperandCall {
     give(slot(path), shape, dtype);
   }
   void take(Slot &slot);
+  // No tensors in the struct at this path, which the caller takes away. Before any is given.
+  void leave_out(const std::string &path) {
+    std::erase_if(slots_, [&](const Slot &slot) { return slot.path.starts_with(path + "."); });
+  }
 
   // A function that makes a plan: makes and runs it.
   fovea_status run();

@@ -14,7 +14,7 @@ def holds(thing, structs, handles):
     kind = thing["type"]
     if kind["base"] == "fovea_tensor" and kind["pointers"] == 1 and kind["const"]:
         return ("output" if thing.get("output") else "input"), -1
-    if kind["base"] in structs and kind["pointers"] == 1:
+    if kind["base"] in structs and kind["pointers"] == 1 and kind["const"]:
         return "options", list(structs).index(kind["base"])
     if kind["base"] in handles and kind["pointers"] == 2:
         return "made", -1

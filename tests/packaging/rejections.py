@@ -23,7 +23,6 @@ ELSEWHERE = {
     "src/runtime/dispatch.cpp": "names of instruction sets",
     "capi/guard.hpp": "exceptions that were not expected",
     "capi/tensor.cpp": "another library's descriptors are refused while they are translated",
-    "src/ops/cache/bytes.cpp": "bytes are refused while they are read",
 }
 
 

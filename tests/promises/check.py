@@ -19,7 +19,8 @@ TABLES = {
     "fovea.md": ["fovea.h"],
     "scores.md": ["scores.h"],
     "layers.md": ["layers.h"],
-    "cpp.md": ["fovea.hpp", "layers.hpp", "tensor.hpp"],
+    "serving.md": ["serving.h"],
+    "cpp.md": ["fovea.hpp", "layers.hpp", "serving.hpp", "tensor.hpp"],
 }
 SCORES = {"all", "dot", "bilinear", "additive", "concat", "Gaussian"}
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*", re.S)

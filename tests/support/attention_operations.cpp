@@ -23,6 +23,8 @@ enum {
   kLogSumExp,
   kWeights,
   kScores,
+  kKeyScales,
+  kValueScales,
   kScoreOperands
 };
 
@@ -45,11 +47,6 @@ CallSizes for_rank(CallSizes s) {
 
 int32_t kind_of(const CallSizes &s) { return static_cast<int32_t>((s.choices >> 2 & 7) % 5); }
 bool averages(const CallSizes &s) { return s.choice(14); }
-
-Operand optional(bool given, Operand operand) {
-  if (!given) operand.name.clear();
-  return operand;
-}
 
 Operands attention_operands(const CallSizes &given, int64_t key_dim) {
   const CallSizes s = for_rank(given);
@@ -76,6 +73,13 @@ Operands attention_operands(const CallSizes &given, int64_t key_dim) {
   if (averages(s) && rank_of(s) == 4) weights.erase(weights.begin() + 1);
   list.push_back(optional(s.choice(13), {"weights", Role::output, weights}));
   list.push_back(optional(s.choice(25), {"scores", Role::output, of_rank(s, s.batch, heads, {s.queries, s.keys})}));
+  // Keys and values of 8 bits, a scale for each row: not taken by every score function.
+  const bool eight_bits = s.choice(26) && s.choice(27);
+  for (const char *name : {"key_scales", "value_scales"}) {
+    list.push_back(
+        optional(eight_bits, {name, Role::input, of_rank(s, s.batch, s.kv_heads, {s.keys, 1}), false, FOVEA_F16}));
+  }
+  if (eight_bits) list[kKey].dtype = list[kValue].dtype = FOVEA_I8;
   for (Operand &operand : list) {
     const bool averaged = operand.name == "weights" && averages(s);
     for (const char *name : {"query", "key", "value", "out", "bias", "weights", "scores"}) {
@@ -101,6 +105,8 @@ fovea_attention_options options_of(const CallSizes &s, const Tensors &t) {
   options.log_sum_exp = t[kLogSumExp];
   options.weights = t[kWeights];
   options.scores = t[kScores];
+  options.key_scales = t[kKeyScales];
+  options.value_scales = t[kValueScales];
   return options;
 }
 
@@ -172,6 +178,8 @@ fovea_status run_plan(fovea_plan *made, const Tensors &t, bool has_key) {
   buffers.log_sum_exp = data_of(t[kLogSumExp]);
   buffers.weights = data_of(t[kWeights]);
   buffers.scores = data_of(t[kScores]);
+  buffers.key_scales = data_of(t[kKeyScales]);
+  buffers.value_scales = data_of(t[kValueScales]);
   if (t.size() > kScoreOperands && has_key) {
     buffers.query_weight = data_of(t[kScoreOperands]);
     buffers.key_weight = data_of(t[kScoreOperands + 1]);

@@ -95,4 +95,18 @@ Status check_appended(const fovea_schedule &schedule, const AppendedTensors &ten
   return check_places(step);
 }
 
+Status check_turning_overlaps(const AppendedTensors &tensors, const fovea_rotary_options &rotary) {
+  const TensorArgument positions = rotary.positions, frequencies = rotary.frequencies, sections = rotary.sections,
+                       cosines = rotary.cosines, sines = rotary.sines;
+  return check_overlaps({{"key_pages", tensors.key_pages},
+                         {"value_pages", tensors.value_pages},
+                         {"key_scales", tensors.key_scales},
+                         {"value_scales", tensors.value_scales}},
+                        {{"options.rotary.positions", positions},
+                         {"options.rotary.frequencies", frequencies},
+                         {"options.rotary.sections", sections},
+                         {"options.rotary.cosines", cosines},
+                         {"options.rotary.sines", sines}});
+}
+
 }  // namespace fovea
