@@ -80,6 +80,10 @@ class Binding:
                     yield f"{name}.{member['name']}"
 
 
+# What runs are given, and Java's classes of it.
+RUNS = {"fovea_attention_buffers": "Buffers", "fovea_mha_buffers": "MhaBuffers"}
+
+
 class Java(Binding):
     """A member is set where the class of its struct puts it into the layout; what of that a user can call, the compiler knows."""
 
@@ -88,12 +92,12 @@ class Java(Binding):
         for struct in filter(lambda struct: struct["options"], described["structs"]):
             for member in generate_rust.settable(struct):
                 if not re.search(rf"raw\.set\(\w+, Layouts\.{struct['name']}\.{member['name']},", text) and \
-                        struct["name"] != "fovea_attention_buffers":
+                        struct["name"] not in RUNS:
                     yield f"{struct['name']}.{member['name']}"
-        runs = struct_named(described, "fovea_attention_buffers")
-        for member in generate_rust.settable(runs):
-            if not re.search(rf"public Buffers {generate_node.js(member['name'])}\(", text):
-                yield f"fovea_attention_buffers.{member['name']}"
+        for name, java in RUNS.items():
+            for member in generate_rust.settable(struct_named(described, name)):
+                if not re.search(rf"public {java} {generate_node.js(member['name'])}\(", text):
+                    yield f"{name}.{member['name']}"
 
 
 def struct_named(described, name):

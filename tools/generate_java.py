@@ -5,7 +5,8 @@ import re
 import textwrap
 
 from generate_node import js
-from generate_rust import about, camel, cannot_be_zero, enum_name, given, is_output, plain, planned_buffers, settable
+from generate_rust import (about, camel, cannot_be_zero, enum_name, given, is_output, mha_buffers, plain, planned_buffers,
+                           settable)
 
 HEAD = "// Written by tools/bindings.py from include/fovea/fovea.h and layers.h.\n// SPDX-License-Identifier: Apache-2.0\npackage fovea;\n"
 SOURCES = "java/src/generated/main/java/fovea/"
@@ -221,7 +222,7 @@ class Java:
                 "options": f"raw.set(ADDRESS, {place}, {java}.raw({value}, call));",
                 "handle": f"raw.set(ADDRESS, {place}, call.{'reads' if member['type']['const'] else 'changes'}({value}));"}[kind] + "\n"
         getters = "".join(f"\n  {self.kind(struct, m)[1]} {js(m['name'])}() {{\n    return {js(m['name'])};\n  }}\n"
-                          for m in members if self.kind(struct, m)[0] in ("tensor", "output", "both", "handle", "enum"))
+                          for m in members if self.kind(struct, m)[0] in ("tensor", "output", "both", "handle", "enum", "options"))
         return name, (f"{HEAD}\nimport static java.lang.foreign.ValueLayout.*;\n\nimport java.lang.foreign.MemorySegment;\n\n"
                       f"{doc(struct['doc'], note='Whatever is left out has its default. In C: {@code ' + c_name + '}.')}"
                       f"public final class {name} {{\n{fields}\n  public {name}() {{}}\n{setters}{getters}\n"
@@ -260,6 +261,30 @@ class Java:
                 "  static Tensor[] planned(Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {\n"
                 f"    return new Tensor[] {{\n{listed}}};\n  }}\n}}\n")
 
+    def mha_buffers(self):
+        """The data of a planned run of multi-head attention; its attention's is that of other runs."""
+        members, setters = mha_buffers(self.described), ""
+        for at, (name, _) in enumerate(members):
+            arrays = {"short[]"} if name.endswith("scales") else {"float[]", "short[]"} | ({"byte[]"} if "pages" in name else set())
+            for java in ("MemorySegment", *sorted(arrays)):
+                one = js(name) if java == "MemorySegment" else f"MemorySegment.ofArray({js(name)})"
+                setters += (f"\n  /** The data of {{@code {js(name)}}}. */\n  public MhaBuffers {js(name)}({java} {js(name)}) {{\n"
+                            f"    data[{at}] = {one};\n    return this;\n  }}\n")
+        names = ", ".join(f'"{js(name)}"' for name, _ in members)
+        writes = ", ".join("false" if m["type"]["const"] else "true" for _, m in members)
+        return (f"{HEAD}\nimport java.lang.foreign.MemorySegment;\n\n"
+                "/**\n * The data of a planned run of multi-head attention: for every tensor that was planned a segment or an array that begins\n"
+                " * with the first element of it in memory. In C: {@code fovea_mha_buffers}.\n */\npublic final class MhaBuffers {\n"
+                f"  static final String[] NAMES = {{{names}}};\n  static final boolean[] WRITES = {{{writes}}};\n\n"
+                "  final MemorySegment[] data = new MemorySegment[NAMES.length];\n  Buffers attention = new Buffers();\n\n"
+                f"  public MhaBuffers() {{}}\n{setters}\n"
+                "  /** A layer's pages, with its scales if it has any. */\n  public MhaBuffers pages(Pages pages) {\n"
+                "    Tensor[] all = {pages.keys(), pages.values(), pages.keyScales(), pages.valueScales()};\n"
+                f"    for (int i = 0; i < all.length; ++i) data[{len(members) - 4} + i] = all[i] == null ? null : all[i].data();\n"
+                "    return this;\n  }\n\n"
+                "  /** The data of the tensors in {@code options.attention} and {@code options.score}. */\n"
+                "  public MhaBuffers attention(Buffers attention) {\n    this.attention = attention;\n    return this;\n  }\n}\n")
+
     def arrays(self, name, place):
         """Which arrays hold such a tensor's elements."""
         if name in ("valid_lens", "query_offsets"):
@@ -269,7 +294,7 @@ class Java:
         return {"byte[]"} if name == "mask" else {"float[]", "short[]"}
 
     def all(self):
-        out = {"Native": self.functions(), "Layouts": self.layouts(), "Buffers": self.buffers()}
+        out = {"Native": self.functions(), "Layouts": self.layouts(), "Buffers": self.buffers(), "MhaBuffers": self.mha_buffers()}
         out.update(self.enum(enum) for enum in self.described["enums"] if not enum["bits"])
         out.update(self.option(struct) for struct in self.options.values())
         return out

@@ -4,7 +4,7 @@ arguments from JavaScript, the names of options, and their types for TypeScript.
 import re
 
 from generate_go import Shape
-from generate_rust import about, camel, cannot_be_zero, enum_name, given, plain, planned_buffers
+from generate_rust import about, camel, cannot_be_zero, enum_name, given, mha_buffers, plain, planned_buffers
 
 HEAD = "// Written by tools/bindings.py from the headers in include/fovea.\n// SPDX-License-Identifier: Apache-2.0\n"
 READERS = {"int32_t": "int32", "int64_t": "int64", "uint64_t": "uint64", "float": "float32", "size_t": "size"}
@@ -32,7 +32,9 @@ def value_name(enum, value):
 BY_HAND = {"fovea_context_create", "fovea_attention_run", "fovea_tensor_from_dlpack", "fovea_schedule_run",
            "fovea_schedule_run_tasks", "fovea_mha_run"}
 # What keeps the layouts of what it was made with.
-PLANNED = {"fovea_plan": "layouts", "fovea_schedule": "planned"}
+PLANNED = {"fovea_plan": "layouts", "fovea_schedule": "planned", "fovea_mha_plan": "planned"}
+# Whose data the library reads in every run of what it made.
+LASTING = ("positions", "frequencies", "sections", "cosines", "sines")
 
 
 class Addon(Shape):
@@ -145,11 +147,23 @@ class Addon(Shape):
         out = []
         for _, _, place in planned_buffers(self.described):
             struct, _, member = place.rpartition(".")
-            if struct:
+            if struct and function["name"] == "fovea_mha_plan_create":
+                held = "attention" if struct == "options" else struct
+                out.append(f"options && options->{held} ? options->{held}->{member} : nullptr")
+            elif struct:
                 out.append(f"{struct} ? {place.replace('.', '->')} : nullptr" if struct in names else "nullptr")
             else:
                 out.append(member if member in names else "nullptr")
-        return f"  call->{kept} = {kept}_of({{{', '.join(out)}}});\n"
+        if function["name"] != "fovea_mha_plan_create":
+            return f"  call->{kept} = {kept}_of({{{', '.join(out)}}});\n"
+        out += [f"options ? options->{name} : nullptr" for name in self.mha_pages()]
+        lasting = ", ".join(f"options->rotary->{name}" for name in LASTING)
+        return (f"  call->{kept} = {kept}_of({{{', '.join(out)}}});\n"
+                f"  if (options && options->rotary) call->lasting = {{{lasting}}};\n")
+
+    def mha_pages(self):
+        """The members of fovea_mha_buffers but for the rows, which stand first among those of attention, too."""
+        return [name for name, _ in mha_buffers(self.described)][4:]
 
     def source(self):
         kinds = ", ".join(sorted(plain(handle) for handle in self.handles))
@@ -162,11 +176,19 @@ class Addon(Shape):
                            for handle in sorted(self.handles))
         header = (f"{HEAD}#pragma once\n\n#include <fovea/fovea.h>\n\nenum class Kind {{ {kinds} }};\n\n"
                   f"constexpr int buffer_count = {len(buffers)};\n\n"
+                  "/* Those of multi-head attention come after them. */\n"
+                  f"constexpr int mha_buffer_count = buffer_count + {len(self.mha_pages())};\n\n"
                   "/* Of a planned run: the pointers in the order of fovea_attention_buffers. */\n"
-                  "fovea_attention_buffers buffers_of(void *const *data);\nvoid destroy(Kind kind, void *raw);\n"
+                  "fovea_attention_buffers buffers_of(void *const *data);\n\n"
+                  "/* Of a run of multi-head attention, whose attention has all but the rows. */\n"
+                  "fovea_mha_buffers mha_buffers_of(void *const *data, fovea_attention_buffers &attention);\nvoid destroy(Kind kind, void *raw);\n"
                   "const char *name_of(Kind kind);\nextern const char *const buffer_names[];\n")
         sets = "".join(f"  buffers.{name} = static_cast<decltype(buffers.{name})>(data[{n}]);\n"
                        for n, (name, _, _) in enumerate(buffers))
+        rows = [name for name, _ in mha_buffers(self.described)]
+        mha_sets = "".join(f"  buffers.{name} = static_cast<decltype(buffers.{name})>(data[{n if n < 4 else len(buffers) + n - 4}]);\n"
+                           for n, name in enumerate(rows))
+        taken += "".join(f', "{js(name)}"' for name in self.mha_pages())
         declared = "".join(f"static const {name} *read_{name}(Reader &in, napi_value from);\n" for name in self.structs)
         readers = declared + "\n" + "\n".join(self.reader(struct) for struct in self.structs.values())
         parses = "\n".join(text for _, text, _ in parsed)
@@ -174,6 +196,10 @@ class Addon(Shape):
                   "const size_t operation_count = sizeof operations / sizeof operations[0];\n\n"
                   "fovea_attention_buffers buffers_of(void *const *data) {\n  fovea_attention_buffers buffers = {};\n"
                   f"  buffers.struct_size = sizeof buffers;\n{sets}  return buffers;\n}}\n\n"
+                  "fovea_mha_buffers mha_buffers_of(void *const *data, fovea_attention_buffers &attention) {\n"
+                  "  attention = buffers_of(data);\n  attention.query = attention.key = attention.value = nullptr;\n"
+                  "  attention.out = nullptr;\n  fovea_mha_buffers buffers = {};\n  buffers.struct_size = sizeof buffers;\n"
+                  f"  buffers.attention = &attention;\n{mha_sets}  return buffers;\n}}\n\n"
                   f"void destroy(Kind kind, void *raw) {{\n  switch (kind) {{\n{destroys}  }}\n}}\n\n"
                   f"const char *name_of(Kind kind) {{\n  static const char *const names[] = {{{names}}};\n"
                   "  return names[static_cast<int>(kind)];\n}\n\n"

@@ -134,6 +134,9 @@ func (p *MhaPlan) Run(buffers *MhaBuffers, workspace *Workspace) error {
 		if err := buffers.check(&p.planned); err != nil {
 			return err
 		}
+		if err := buffers.havePages(&p.planned); err != nil {
+			return err
+		}
 		if workspace == nil {
 			workspace = &Workspace{}
 		}
@@ -146,6 +149,23 @@ func (p *MhaPlan) Run(buffers *MhaBuffers, workspace *Workspace) error {
 		}
 		return buffers.run(p.pointer(), &p.planned, workspace.pointer(), len(workspace.memory))
 	})
+}
+
+// havePages refuses a run without the pages that were planned.
+func (b *MhaBuffers) havePages(planned *mhaLayouts) error {
+	for _, one := range []struct {
+		name    string
+		given   *Data
+		planned *layout
+	}{
+		{"key_pages", &b.KeyPages, &planned.keyPages}, {"value_pages", &b.ValuePages, &planned.valuePages},
+		{"key_scales", &b.KeyScales, &planned.keyScales}, {"value_scales", &b.ValueScales, &planned.valueScales},
+	} {
+		if one.given.pointer == nil && one.planned.dtype != 0 {
+			return refuse(NullPointer, "buffers.%s is missing, and was planned with", one.name)
+		}
+	}
+	return nil
 }
 
 // Close frees the plan, when no run uses it any more.

@@ -110,6 +110,7 @@ func TestAPlanOfALayerRunsOverAScheduleSSteps(t *testing.T) {
 		ok(t, plan.Run(buffers, workspace))
 		near(t, found[:count*embed], expected, 0)
 	}
+	planned.step(t, 1, 0)
 	planned.schedule.Close() // the plan keeps it
 	runtime.GC()
 	ok(t, plan.Run(buffers, nil))

@@ -108,7 +108,24 @@ export class MhaWeights implements Owner {
   /** key left out is query, value left out is key, out left out has query's shape. */
   attendSync<Q extends Input>(query: Q, options?: MhaCall): Like<Q>;
   attend<Q extends Input>(query: Q, options?: MhaCall): Promise<Like<Q>>;
+  /** Plans the call that attend would make. No data is read, but what rotary is given is copied; with a schedule query and out are
+   * for the most tokens that a step may have. */
+  plan(query: Input, options?: MhaCall): MhaPlan;
   readonly size: number;
+  close(): void;
+}
+
+/** The data of a planned run: tensors laid out as those that were planned, with a schedule of as many tokens as its step, or more. */
+export type MhaRun = Omit<AttentionTensors, 'keyScales' | 'valueScales'> & { key?: Input; value?: Input; out?: Input; pages?: Pages };
+type AttentionTensors = { [name in keyof Buffers]: Input };
+
+/** A checked call of multi-head attention with everything but the data decided. */
+export class MhaPlan implements Owner {
+  private constructor();
+  runSync<Q extends Input>(query: Q, options?: MhaRun): Like<Q>;
+  run<Q extends Input>(query: Q, options?: MhaRun): Promise<Like<Q>>;
+  /** Bytes of scratch memory that a run needs, with a schedule one of its present step. */
+  readonly workspaceSize: number;
   close(): void;
 }
 export function multiHeadAttentionOnceSync<Q extends Input>(parameters: MhaParameters, query: Q, options?: MhaCall): Like<Q>;
@@ -182,9 +199,10 @@ export class Schedule implements Owner {
   constructor(options: ScheduleOptions);
   /** Of a pool; or of tensors of whole numbers. */
   set(step: Step | StepTensors): void;
-  /** Writes a layer's new keys and values [tokens, Hkv, D] into its pages. */
-  appendSync(layer: Pages, key: Input, value: Input, options?: { rotary?: RotaryOptions }): void;
-  append(layer: Pages, key: Input, value: Input, options?: { rotary?: RotaryOptions }): Promise<void>;
+  /** Writes a layer's new keys and values [tokens, Hkv, D] into its pages. value undefined and pages that are arrays: latent
+   * attention, whose values are the first features of keys' rows, as views of which they were planned; keys alone are written. */
+  appendSync(layer: Pages, key: Input, value?: Input, options?: { rotary?: RotaryOptions }): void;
+  append(layer: Pages, key: Input, value?: Input, options?: { rotary?: RotaryOptions }): Promise<void>;
   /** query [n, H, D], n at least the tokens of the step; rows past these are not written. */
   runSync<Q extends Input>(query: Q, layer: Pages, options?: RunOptions): Like<Q>;
   run<Q extends Input>(query: Q, layer: Pages, options?: RunOptions): Promise<Like<Q>>;

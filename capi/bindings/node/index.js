@@ -8,7 +8,8 @@
 const {
   native, bufferNames, Tensor, Owner, asTensor, both, inTurn, like, memoryOf, productShape, read, withLast, zerosOf,
 } = require('./base.js');
-const { Schedule, ...serving } = require('./serving.js');
+const { Schedule, laidOut, ...serving } = require('./serving.js');
+const { MhaPlan } = require('./mha_plan.js');
 
 // Of x in place, or into options.out: most operations have this form.
 function elementwise(name, kind) {
@@ -164,6 +165,12 @@ both(MhaWeights.prototype, 'attend', 'multiHeadAttention', function (query, opti
   const rest = mhaOptions(options);
   return { args: [options.context, this, ...inputs, result, rest], result, users: [options.schedule] };
 });
+// Plans the call that attend would make. No data is read, Tensor.shapeOnly will do; but what rotary is given is copied.
+MhaWeights.prototype.plan = function (query, options = {}) {
+  const [q, key, value] = [query, options.key, options.value].map(asTensor);
+  const out = asTensor(options.out) ?? laidOut([...q.shape], q.dtype);
+  return new MhaPlan(native.mhaPlanCreate(false, options.context, this, q, key, value, out, mhaOptions(options)), options.schedule);
+};
 both(exports, 'multiHeadAttentionOnce', 'multiHeadAttentionOnce', (parameters, query, options = {}) => {
   const result = asTensor(options.out) ?? like(query);
   const inputs = [query, options.key, options.value].map(asTensor);
@@ -258,6 +265,6 @@ class Plan extends Owner {
 }
 
 Object.assign(exports, {
-  ...serving, Schedule, Tensor, Context, Plan, PackedMatrix, MhaWeights, PreparedKeys, alibiSlopes, rotaryFrequencies,
+  ...serving, Schedule, Tensor, Context, Plan, PackedMatrix, MhaPlan, MhaWeights, PreparedKeys, alibiSlopes, rotaryFrequencies,
   version: native.version, isaAvailable: native.isaAvailable,
 });

@@ -169,7 +169,6 @@ class Step {
 
 const scheduleExtras = ['query', 'pool', 'key', 'value', 'out', 'sequences', 'keyLen', 'pageIds', 'dtype', 'score', 'context'];
 const shared = ['alibiSlopes', 'sinks']; // what runs take of those that the schedule was made with
-const sharing = 4; // how many sequences hold each of a pool's pages on average, unless pageIds says so
 
 // A shape as a tensor without data.
 function laidOut(given, dtype) {
@@ -188,7 +187,7 @@ class Schedule extends Owner {
     const out = options.out ? laidOut(options.out, dtype) : laidOut([...query.shape.slice(0, -1), valueDim], dtype ?? query.dtype);
     const rest = { ...read('AttentionOptions', options, scheduleExtras) };
     if (keyScales) Object.assign(rest, { keyScales, valueScales });
-    const limits = { sequences: options.sequences ?? pool?.sequences, keyLen, pageIds: options.pageIds ?? (pool && sharing * pool.pages) };
+    const limits = { sequences: options.sequences ?? pool?.sequences, keyLen, pageIds: options.pageIds };
     super(native.scheduleCreate(false, context, read('Score', score), query, key, value, out, rest, limits));
     this.pool = pool;
     this.valueDim = valueDim;
@@ -249,7 +248,9 @@ function expectCurrent(step) {
 }
 
 both(Schedule.prototype, 'append', 'scheduleAppend', function (layer, key, value, { rotary } = {}) {
-  const [keyPages, valuePages, keyScales, valueScales] = this.pagesOf(layer);
+  const [keyPages, pagesOfValues, keyScales, valueScales] = this.pagesOf(layer);
+  const isLatent = (value === undefined || value === null) && Array.isArray(layer); // values are features of the keys
+  const valuePages = isLatent ? undefined : pagesOfValues;
   const rest = { rotary: read('RotaryOptions', rotary), keyScales, valueScales };
   return { args: [this, asTensor(key), asTensor(value), keyPages, valuePages, rest], result: undefined, users: [this] };
 });
@@ -300,4 +301,4 @@ both(exports, 'dequantize', 'dequantize', (q, scales, options = {}) => {
   return { args: [options.context, given, asTensor(scales), result], result };
 });
 
-Object.assign(exports, { KVPool, Sequence, Step, Schedule });
+Object.assign(exports, { KVPool, Sequence, Step, Schedule, laidOut });

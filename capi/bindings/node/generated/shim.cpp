@@ -727,6 +727,8 @@ static void parse_fovea_mha_plan_create(Reader &in, const napi_value *args) {
   const fovea_mha_options *options = read_fovea_mha_options(in, args[6]);
   Call *call = &in.call;
   call->made_kind = Kind::mha_plan;
+  call->planned = planned_of({query, key, value, out, options && options->attention ? options->attention->valid_lens : nullptr, options && options->attention ? options->attention->mask : nullptr, options && options->attention ? options->attention->bias : nullptr, options && options->attention ? options->attention->alibi_slopes : nullptr, options && options->attention ? options->attention->sinks : nullptr, options && options->attention ? options->attention->log_sum_exp : nullptr, options && options->attention ? options->attention->weights : nullptr, options && options->score ? options->score->query_weight : nullptr, options && options->score ? options->score->key_weight : nullptr, options && options->score ? options->score->weight : nullptr, options && options->score ? options->score->bias : nullptr, options && options->score ? options->score->score_vector : nullptr, options && options->score ? options->score->sigmas : nullptr, options && options->attention ? options->attention->query_offsets : nullptr, options && options->attention ? options->attention->scores : nullptr, options && options->attention ? options->attention->key_scales : nullptr, options && options->attention ? options->attention->value_scales : nullptr, options ? options->key_pages : nullptr, options ? options->value_pages : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
+  if (options && options->rotary) call->lasting = {options->rotary->positions, options->rotary->frequencies, options->rotary->sections, options->rotary->cosines, options->rotary->sines};
   in.call.run = [=] { return fovea_mha_plan_create(context, weights, query, key, value, out, options, reinterpret_cast<fovea_mha_plan **>(&call->made)); };
 }
 
@@ -820,6 +822,24 @@ fovea_attention_buffers buffers_of(void *const *data) {
   return buffers;
 }
 
+fovea_mha_buffers mha_buffers_of(void *const *data, fovea_attention_buffers &attention) {
+  attention = buffers_of(data);
+  attention.query = attention.key = attention.value = nullptr;
+  attention.out = nullptr;
+  fovea_mha_buffers buffers = {};
+  buffers.struct_size = sizeof buffers;
+  buffers.attention = &attention;
+  buffers.query = static_cast<decltype(buffers.query)>(data[0]);
+  buffers.key = static_cast<decltype(buffers.key)>(data[1]);
+  buffers.value = static_cast<decltype(buffers.value)>(data[2]);
+  buffers.out = static_cast<decltype(buffers.out)>(data[3]);
+  buffers.key_pages = static_cast<decltype(buffers.key_pages)>(data[21]);
+  buffers.value_pages = static_cast<decltype(buffers.value_pages)>(data[22]);
+  buffers.key_scales = static_cast<decltype(buffers.key_scales)>(data[23]);
+  buffers.value_scales = static_cast<decltype(buffers.value_scales)>(data[24]);
+  return buffers;
+}
+
 void destroy(Kind kind, void *raw) {
   switch (kind) {
     case Kind::context: return fovea_context_destroy(static_cast<fovea_context *>(raw));
@@ -838,4 +858,4 @@ const char *name_of(Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-const char *const buffer_names[] = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales"};
+const char *const buffer_names[] = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales", "keyPages", "valuePages", "keyScales", "valueScales"};

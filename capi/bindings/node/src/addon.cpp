@@ -30,6 +30,7 @@ napi_value wrap(napi_env env, const Call &call, const std::vector<Handle *> &hel
   handle->raw = call.made;
   handle->layouts = call.layouts;
   handle->planned = call.planned;
+  handle->kept = call.kept;
   for (Handle *other : held) {
     ++other->holders;
     handle->held.push_back(other);
@@ -42,8 +43,8 @@ napi_value wrap(napi_env env, const Call &call, const std::vector<Handle *> &hel
   return object;
 }
 
-// What a call that went well gives: a number, a step, or the handle it made, if it makes one. A plan and a schedule keep using
-// their context and keys.
+// What a call that went well gives: a number, a step, or the handle it made, if it makes one. Plans and schedules keep using
+// their context, keys, weights and schedule.
 napi_value result_of(napi_env env, const Call &call) {
   if (call.gives_number) {
     napi_value number;
@@ -53,7 +54,7 @@ napi_value result_of(napi_env env, const Call &call) {
   if (call.step != nullptr) return step_of(env, *call.step);
   if (call.made == nullptr) return undefined(env);
   std::vector<Handle *> held;
-  if (call.made_kind == Kind::plan || call.made_kind == Kind::schedule)
+  if (call.made_kind == Kind::plan || call.made_kind == Kind::schedule || call.made_kind == Kind::mha_plan)
     for (const auto &[handle, changes] : call.handles) held.push_back(handle);
   return wrap(env, call, held);
 }
@@ -218,6 +219,22 @@ napi_value schedule_run(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
+// mhaRun(asynchronous, plan, workspace, tensors): likewise, those of multi-head attention behind them.
+napi_value mha_run(napi_env env, napi_callback_info info) {
+  napi_value args[4];
+  size_t count = 4;
+  napi_get_cb_info(env, info, &count, args, nullptr, nullptr);
+  bool asynchronous = false;
+  napi_get_value_bool(env, args[0], &asynchronous);
+  auto call = std::make_unique<Call>(asynchronous);
+  Reader in(env, *call);
+  if (!read_mha_run(in, args[1], args[2], args[3])) return nullptr;
+  if (asynchronous) return start(env, std::move(call), args, 4);
+  call->execute();
+  if (call->status != FOVEA_OK) napi_throw(env, error_of(env, call->status, call->message));
+  return nullptr;
+}
+
 napi_value close(napi_env env, napi_callback_info info) {
   napi_value arg;
   size_t count = 1;
@@ -271,7 +288,10 @@ napi_value about(napi_env env, napi_callback_info info) {
   if (name == "threads") return number(env, fovea_context_threads(context));
   if (name == "isaName") return string(env, fovea_isa_name(context));
   if (name == "workspaceSize") {
-    const size_t size = schedule != nullptr ? fovea_schedule_workspace_size(schedule) : fovea_plan_workspace_size(plan);
+    const auto *layer = static_cast<const fovea_mha_plan *>(kind == Kind::mha_plan ? raw : nullptr);
+    const size_t size = schedule != nullptr ? fovea_schedule_workspace_size(schedule)
+                        : layer != nullptr  ? fovea_mha_plan_workspace_size(layer)
+                                            : fovea_plan_workspace_size(plan);
     return number(env, static_cast<double>(size));
   }
   if (name == "savedSize") return number(env, static_cast<double>(fovea_kv_pool_saved_size(pool, sequence)));
@@ -317,6 +337,7 @@ napi_value init(napi_env env, napi_value exports) {
   add("contextCreate", context_create, nullptr);
   add("run", run, nullptr);
   add("scheduleRun", schedule_run, nullptr);
+  add("mhaRun", mha_run, nullptr);
   add("poolMemory", pool_memory, nullptr);
   add("close", close, nullptr);
   add("about", about, nullptr);

@@ -285,7 +285,31 @@ std::string last_message() {
   return message;
 }
 
+size_t bytes_of(int32_t dtype) {
+  switch (dtype) {
+    case FOVEA_F16:
+    case FOVEA_BF16: return 2;
+    case FOVEA_I64: return 8;
+    case FOVEA_I8: return 1;
+    default: return 4;
+  }
+}
+
+void Call::own_lasting() {
+  for (const fovea_tensor *tensor : lasting) {
+    int64_t lowest, highest;
+    if (tensor == nullptr || tensor->data == nullptr || is_empty(*tensor) || !reach(*tensor, lowest, highest)) continue;
+    const auto element = static_cast<int64_t>(bytes_of(tensor->dtype));
+    const auto size = static_cast<size_t>((highest - lowest + 1) * element);
+    const std::shared_ptr<void> copy(operator new(size), [](void *memory) { operator delete(memory); });
+    std::memcpy(copy.get(), static_cast<const char *>(tensor->data) + lowest * element, size);
+    const_cast<fovea_tensor *>(tensor)->data = static_cast<char *>(copy.get()) - lowest * element;
+    kept.push_back(copy);
+  }
+}
+
 void Call::execute() {
+  own_lasting();
   status = run();
   if (status != FOVEA_OK) message = last_message();
 }

@@ -23,7 +23,10 @@ using Layouts = std::array<Layout, buffer_count>;
 
 Layouts layouts_of(std::initializer_list<const fovea_tensor *> tensors);
 
-// What a schedule was made with, in the order of fovea_attention_buffers; of rank -1 where there was nothing.
+// Bytes of an element.
+size_t bytes_of(int32_t dtype);
+
+// What a schedule or a plan of multi-head attention was made with, in the order of fovea_attention_buffers; of rank -1 where there was nothing.
 using Planned = std::vector<fovea_tensor>;
 
 Planned planned_of(std::initializer_list<const fovea_tensor *> tensors);
@@ -37,8 +40,9 @@ struct Handle {
   int holders = 0;        // plans and schedules that keep using it, arrays over its memory
   bool closed = false;
   std::vector<Handle *> held;
-  Layouts layouts = {};  // of a plan
-  Planned planned;       // of a schedule
+  std::vector<std::shared_ptr<void>> kept;  // memory that it goes on reading
+  Layouts layouts = {};                     // of a plan
+  Planned planned;                          // of a schedule, of a plan of multi-head attention
 
   void close();
   void dispose_if_unused();
@@ -70,6 +74,8 @@ struct Call {
   void *made = nullptr;
   Layouts layouts = {};
   Planned planned;
+  std::vector<const fovea_tensor *> lasting;  // whose data what is made goes on reading, as copies in
+  std::vector<std::shared_ptr<void>> kept;
 
   bool gives_number = false;
   int64_t number = 0;                // what the call gives instead of a handle, or
@@ -95,6 +101,8 @@ struct Call {
     return made_here;
   }
 
+  // Gives the lasting tensors memory of their own.
+  void own_lasting();
   // Makes the call and copies the message on the thread that failed.
   void execute();
   // Uses the handle until the call is gone: one that is closed meanwhile lives on till then.

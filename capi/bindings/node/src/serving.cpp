@@ -12,16 +12,6 @@ napi_value undefined(napi_env env) {
   return value;
 }
 
-size_t bytes_of(int32_t dtype) {
-  switch (dtype) {
-    case FOVEA_F16:
-    case FOVEA_BF16: return 2;
-    case FOVEA_I64: return 8;
-    case FOVEA_I8: return 1;
-    default: return 4;
-  }
-}
-
 size_t count_of(const fovea_tensor &tensor) {
   size_t count = 1;
   for (int axis = 0; axis < tensor.rank; ++axis) count *= static_cast<size_t>(tensor.shape[axis]);
@@ -34,10 +24,11 @@ std::string text_of(const int64_t *numbers, int count) {
   return text + "]";
 }
 
-// Query, out and log-sum-exp may have fewer tokens than the schedule has room for, but no fewer than the step.
-bool has_tokens(int buffer) {
+// Query, out and log-sum-exp may have fewer tokens than the schedule has room for, but no fewer than the step. So may query, key,
+// value and out of multi-head attention.
+bool has_tokens(int buffer, bool is_mha) {
   const std::string name = buffer_names[buffer];
-  return name == "query" || name == "out" || name == "logSumExp";
+  return is_mha ? buffer < 4 : name == "query" || name == "out" || name == "logSumExp";
 }
 
 bool has_planned_shape(const fovea_tensor &given, const fovea_tensor &planned, bool may_be_fewer) {
@@ -49,21 +40,22 @@ bool has_planned_shape(const fovea_tensor &given, const fovea_tensor &planned, b
   return true;
 }
 
-void expect_planned(Reader &in, int buffer, const fovea_tensor &given, const fovea_tensor &planned, int64_t tokens) {
+// rows: how many there are at least, -1: as many as were planned.
+void expect_planned(Reader &in, int buffer, const fovea_tensor &given, const fovea_tensor &planned, int64_t rows) {
   const std::string name = buffer_names[buffer];
   if (given.dtype != planned.dtype) {
-    in.refuse("FOVEA_BAD_DTYPE", name + " holds elements of another type than the schedule was made with");
-  } else if (!has_planned_shape(given, planned, has_tokens(buffer))) {
-    in.refuse("FOVEA_BAD_SHAPE", name + " has shape " + text_of(given.shape, given.rank) +
-                                     ", the schedule was made with " + text_of(planned.shape, planned.rank));
-  } else if (has_tokens(buffer) && given.shape[0] < tokens) {
-    in.refuse("FOVEA_BAD_SHAPE", name + " has " + std::to_string(given.shape[0]) + " rows, the step " +
-                                     std::to_string(tokens) + " tokens");
+    in.refuse("FOVEA_BAD_DTYPE", name + " holds elements of another type than was planned");
+  } else if (!has_planned_shape(given, planned, rows >= 0)) {
+    in.refuse("FOVEA_BAD_SHAPE", name + " has shape " + text_of(given.shape, given.rank) + ", planned was " +
+                                     text_of(planned.shape, planned.rank));
+  } else if (rows >= 0 && given.shape[0] < rows) {
+    in.refuse("FOVEA_BAD_SHAPE",
+              name + " has " + std::to_string(given.shape[0]) + " rows, the step " + std::to_string(rows) + " tokens");
   }
   for (int axis = 0; axis < given.rank && in.ok(); ++axis) {
     if (given.strides[axis] == planned.strides[axis] || given.shape[axis] < 2) continue;
-    in.refuse("FOVEA_BAD_STRIDE", name + " has strides " + text_of(given.strides, given.rank) +
-                                      ", the schedule was made with " + text_of(planned.strides, planned.rank));
+    in.refuse("FOVEA_BAD_STRIDE", name + " has strides " + text_of(given.strides, given.rank) + ", planned was " +
+                                      text_of(planned.strides, planned.rank));
   }
 }
 
@@ -117,32 +109,84 @@ napi_value tasks_of(napi_env env, const fovea_schedule *schedule) {
   return tasks;
 }
 
-bool read_schedule_run(Reader &in, napi_value given, napi_value tensors) {
-  const auto *schedule = in.handle<fovea_schedule>(given, Kind::schedule, false, "schedule");
-  std::array<const fovea_tensor *, buffer_count> read = {};
-  for (int i = 0; i < buffer_count && in.ok(); ++i) {
+namespace {
+
+using ReadTensors = std::array<const fovea_tensor *, mha_buffer_count>;
+
+bool read_tensors(Reader &in, napi_value tensors, int count, ReadTensors &read) {
+  for (int i = 0; i < count && in.ok(); ++i) {
     napi_value tensor;
     if (napi_get_element(in.env(), tensors, static_cast<uint32_t>(i), &tensor) != napi_ok) return false;
     read[static_cast<size_t>(i)] = in.tensor(tensor, buffer_names[i]);
   }
-  in.place();
-  if (!in.ok() || schedule == nullptr) return false;
-  const Planned &planned = in.call.handles.front().first->planned;
-  const int64_t tokens = fovea_schedule_positions(schedule).shape[0];
-  void *data[buffer_count] = {};
-  for (int i = 0; i < buffer_count && in.ok(); ++i) {
-    const auto at = static_cast<size_t>(i);
+  return in.ok();
+}
+
+// The tensors' data, if they are what was planned. tokens: of the present step, -1: there is none.
+using RunData = std::array<void *, mha_buffer_count>;
+
+RunData data_of(Reader &in, const Planned &planned, const ReadTensors &read, int64_t tokens) {
+  RunData data = {};
+  const bool is_mha = planned.size() > buffer_count;
+  for (size_t at = 0; at < planned.size() && in.ok(); ++at) {
+    const int buffer = static_cast<int>(at);
     const bool wanted = planned[at].rank >= 0;
     if (wanted != (read[at] != nullptr && read[at]->data != nullptr)) {
       in.refuse(wanted ? "FOVEA_NULL_POINTER" : "FOVEA_BAD_VALUE",
-                std::string(buffer_names[i]) + (wanted ? " is missing" : " was not there when the schedule was made"));
+                std::string(buffer_names[buffer]) + (wanted ? " is missing" : " was not planned"));
     } else if (wanted) {
-      expect_planned(in, i, *read[at], planned[at], tokens);
-      data[i] = read[at]->data;
+      expect_planned(in, buffer, *read[at], planned[at], has_tokens(buffer, is_mha) ? tokens : -1);
+      data[at] = read[at]->data;
     }
   }
-  const fovea_attention_buffers buffers = buffers_of(data);
+  return data;
+}
+
+int64_t tokens_of(const void *schedule) {
+  return fovea_schedule_positions(static_cast<const fovea_schedule *>(schedule)).shape[0];
+}
+
+// Uses all that the plan keeps, and gives the tokens of its schedule's present step.
+int64_t use_held(Reader &in, const Handle &plan) {
+  int64_t tokens = -1;
+  for (Handle *held : plan.held) {
+    if (held->changing) in.refuse("FOVEA_BAD_VALUE", "the plan's schedule is in use by an asynchronous call");
+    if (!in.ok()) return tokens;
+    in.call.use(held, false);
+    if (held->kind == Kind::schedule) tokens = tokens_of(held->raw);
+  }
+  return tokens;
+}
+
+}  // namespace
+
+bool read_schedule_run(Reader &in, napi_value given, napi_value tensors) {
+  const auto *schedule = in.handle<fovea_schedule>(given, Kind::schedule, false, "schedule");
+  ReadTensors read = {};
+  if (!read_tensors(in, tensors, buffer_count, read)) return false;
+  in.place();
+  if (!in.ok() || schedule == nullptr) return false;
+  const RunData data = data_of(in, in.call.handles.front().first->planned, read, tokens_of(schedule));
+  const fovea_attention_buffers buffers = buffers_of(data.data());
   in.call.run = [=] { return fovea_schedule_run(schedule, &buffers, nullptr, 0); };
+  return in.ok();
+}
+
+bool read_mha_run(Reader &in, napi_value given, napi_value workspace, napi_value tensors) {
+  const auto *plan = in.handle<fovea_mha_plan>(given, Kind::mha_plan, false, "plan");
+  const Bytes *memory = in.bytes(workspace, "workspace");
+  ReadTensors read = {};
+  if (!read_tensors(in, tensors, mha_buffer_count, read)) return false;
+  in.place();
+  if (!in.ok() || plan == nullptr) return false;
+  const Handle &handle = *in.call.handles.front().first;
+  const int64_t tokens = use_held(in, handle);
+  const RunData data = data_of(in, handle.planned, read, tokens);
+  in.call.run = [=] {
+    fovea_attention_buffers attention;
+    const fovea_mha_buffers buffers = mha_buffers_of(data.data(), attention);
+    return fovea_mha_run(plan, &buffers, memory->data, memory->size);
+  };
   return in.ok();
 }
 

@@ -16,6 +16,8 @@ napi_value tasks_of(napi_env env, const fovea_schedule *schedule);
 // Reads what a run takes into in.call. False with an exception.
 bool read_schedule_run(Reader &in, napi_value schedule, napi_value tensors);
 
+bool read_mha_run(Reader &in, napi_value plan, napi_value workspace, napi_value tensors);
+
 // poolMemory(pool, layer, what): { buffer, shape, dtype } of its 'keys', 'values', 'keyScales' or 'valueScales', or undefined.
 // The buffer lies over the pool's own memory, and keeps it.
 napi_value pool_memory(napi_env env, napi_callback_info info);

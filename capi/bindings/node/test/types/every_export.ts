@@ -6,14 +6,14 @@ import * as fovea from 'fovea';
 import {
   Activation, AppendOptions, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, FrequenciesKind, GemmOptions, Half,
   Input, KernelRegressionOptions, KVPool, KVPoolSizes, LayerNormOptions, LinearOptions, LinearPackOptions,
-  MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, MhaWeights, PackedMatrix, Pages, Plan,
+  MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, MhaPlan, MhaRun, MhaWeights, PackedMatrix, Pages, Plan,
   PositionalEncodingOptions, Precision, PreparedKeys, PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions,
   RotaryOptions, Quantized, RunOptions, Schedule, ScheduleLimits, ScheduleOptions, Score, ScoreKind, ScoresKind, Sequence, Status, Step,
   StepTensors, Tensor, WeightLayout,
 } from 'fovea';
 
 const names: { [Name in keyof typeof fovea]: true } = {
-  Context: true, KVPool: true, MhaWeights: true, PackedMatrix: true, Plan: true, PreparedKeys: true, Schedule: true, Sequence: true,
+  Context: true, KVPool: true, MhaPlan: true, MhaWeights: true, PackedMatrix: true, Plan: true, PreparedKeys: true, Schedule: true, Sequence: true,
   Step: true, Tensor: true, dequantize: true, dequantizeSync: true, quantize: true, quantizeSync: true, varlenAttention: true,
   varlenAttentionSync: true,
   activation: true, activationSync: true, addPositionalEncoding: true, addPositionalEncodingSync: true, gemm: true,
@@ -178,6 +178,10 @@ async function owners(context: Context): Promise<void> {
     is<typeof attended, Floats>();
     same((await layer.attend(pair, { key: pair, value: pair, out: Tensor.zeros([1, 2]), context })).shape, [1, 2]);
     same(layer.attendSync(pair, { schedule, keepPages: true, pages }).shape, [1, 2]);
+    const plan: MhaPlan = layer.plan(Tensor.shapeOnly([1, 2]), call), data: MhaRun = { pages: 0, out: Tensor.zeros([1, 2]) };
+    same([plan.runSync(pair, { pages }).data[0], plan.workspaceSize > 0], [attended.data[0], true]);
+    same((await plan.run(pair, data)).shape, [1, 2]);
+    plan.close();
     same(layer.size > 0, true);
     layer.close();
   }

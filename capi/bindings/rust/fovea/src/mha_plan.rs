@@ -81,6 +81,8 @@ impl<'a> MhaBuffers<'a> {
     }
 }
 
+const PAGES: [&str; 4] = ["key_pages", "value_pages", "key_scales", "value_scales"];
+
 /// Has a tensor stay as long as the plan.
 fn own(tensor: &mut Option<Tensor<'_>>, kept: &mut Vec<Vec<u64>>) {
     if let Some(given) = tensor {
@@ -152,6 +154,11 @@ impl MhaPlan {
     pub fn run(&self, buffers: MhaBuffers<'_>, workspace: &mut Workspace) -> Result<()> {
         self.expect(buffers.schedule)?;
         let attention = buffers.attention.map(|attention| attention.raw(&self.attention)).transpose()?;
+        for ((page, planned), name) in buffers.pages.iter().zip(&self.pages).zip(PAGES) {
+            if page.is_none() && planned.is_some() {
+                return Err(Error::new(Status::NullPointer, format!("buffers.{name} is missing, and was planned with")));
+            }
+        }
         let [keys, values, key_scales, value_scales] = buffers.pages;
         let data = sys::fovea_mha_buffers {
             struct_size: std::mem::size_of::<sys::fovea_mha_buffers>(),

@@ -104,6 +104,9 @@ fn over_a_schedule_s_steps() {
     let (x, mut out) = (ramp(TOKENS * EMBED, 1), vec![0.0f32; TOKENS * EMBED]);
     let refused = plan.run(MhaBuffers::new(&x, &mut out), &mut workspace).err().unwrap();
     assert_eq!(refused.message(), "buffers.schedule is missing, and was planned with");
+    let buffers = MhaBuffers::new(&x, &mut out).schedule(&planned, None);
+    let refused = plan.run(buffers, &mut workspace).err().unwrap();
+    assert_eq!(refused.message(), "buffers.key_pages is missing, and was planned with");
     let buffers = MhaBuffers::new(&x, &mut out).schedule(&called, Some(pool.pages(0).unwrap()));
     assert_eq!(plan.run(buffers, &mut workspace).err().unwrap().status(), Status::BadValue);
     assert_eq!((plan.workspace_size(None), plan.workspace_size(Some(&called))), (0, 0));

@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicInteger;
  * collector does. A call on one that was closed is refused with an IllegalStateException.
  */
 public abstract sealed class Handle
-    implements AutoCloseable permits Context, KvPool, KvSequence, MhaWeights, PackedMatrix, Plan, PreparedKeys, Schedule {
+    implements AutoCloseable permits Context, KvPool, KvSequence, MhaPlan, MhaWeights, PackedMatrix, Plan, PreparedKeys, Schedule {
   private static final Cleaner CLEANER = Cleaner.create();
 
   interface Destroy {

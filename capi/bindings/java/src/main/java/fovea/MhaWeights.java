@@ -41,6 +41,19 @@ public final class MhaWeights extends Handle {
     }
   }
 
+  /** Plans the call that attend(query, null, null, options) would make. */
+  public MhaPlan plan(Tensor query, Tensor out, MhaOptions options) {
+    return plan(null, query, null, null, out, options);
+  }
+
+  /**
+   * Plans the call that attend would make. No data is read, Tensor.shapeOnly will do; but what rotary is given is copied. With a
+   * schedule, query and out are for the most tokens that a step may have, and each run is of its present step.
+   */
+  public MhaPlan plan(Context context, Tensor query, Tensor key, Tensor value, Tensor out, MhaOptions options) {
+    return MhaPlan.of(context, this, new Tensor[] {query, key, value, out}, options);
+  }
+
   /** With weights that are used once. */
   public static void attendOnce(Context context, MhaParameters parameters, Tensor query, Tensor key, Tensor value,
       Tensor out, MhaOptions options) {

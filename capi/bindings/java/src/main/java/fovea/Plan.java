@@ -87,10 +87,10 @@ public final class Plan extends Handle {
       if (keys != null) keys.begin(false);
       began = true;
       if (scratch == null) scratch = new Scratch(workspaceSize);
-      scratch.place(planned, buffers, false);
+      scratch.place(planned, buffers.data, false);
       MemorySegment[] pins = Pins.of(buffers.data);
       FoveaException.check(Native.fovea_attention_run(plan, scratch.buffers, scratch.workspace, workspaceSize, pins));
-      scratch.giveBack(planned, buffers);
+      scratch.giveBack(planned, buffers.data);
     } finally {
       Reference.reachabilityFence(buffers); // whose memory an arena may free with it
       if (scratch != null) spare.set(scratch);

@@ -53,7 +53,10 @@ public final class Schedule extends Handle {
     }
   }
 
-  /** Writes a layer's new keys [T,Hkv,D] and values [T,Hkv,Dv] into its pages. */
+  /**
+   * Writes a layer's new keys [T,Hkv,D] and values [T,Hkv,Dv] into its pages. value null, in pages too, is for latent attention,
+   * whose values are the first features of keys' rows, as a view of whose memory they were planned.
+   */
   public void append(Tensor key, Tensor value, Pages pages) {
     append(key, value, pages, null);
   }
@@ -81,12 +84,12 @@ public final class Schedule extends Handle {
       MemorySegment self = call.reads(this);
       long size = Native.fovea_schedule_workspace_size(self);
       scratch = scratch == null ? new Scratch(size) : scratch.atLeast(size);
-      scratch.place(planned, buffers, true);
+      scratch.place(planned, buffers.data, true);
       MemorySegment[] pins = Pins.of(buffers.data);
       MemorySegment workspace = scratch.workspace;
       FoveaException.check(
           Native.fovea_schedule_run(self, scratch.buffers, workspace, workspace.byteSize(), pins));
-      scratch.giveBack(planned, buffers);
+      scratch.giveBack(planned, buffers.data);
     } finally {
       Reference.reachabilityFence(buffers); // whose memory an arena may free with it
       if (scratch != null) spare.set(scratch);
@@ -97,7 +100,7 @@ public final class Schedule extends Handle {
   public SharedRun share(Buffers buffers) {
     try (Call call = new Call()) {
       Scratch scratch = new Scratch(Native.fovea_schedule_workspace_size(call.reads(this)));
-      scratch.place(planned, buffers, true);
+      scratch.place(planned, buffers.data, true);
       return new SharedRun(buffers, scratch);
     }
   }
@@ -134,7 +137,7 @@ public final class Schedule extends Handle {
 
     @Override
     public void close() {
-      if (!closed.getAndSet(true)) scratch.giveBack(planned, buffers);
+      if (!closed.getAndSet(true)) scratch.giveBack(planned, buffers.data);
     }
   }
 

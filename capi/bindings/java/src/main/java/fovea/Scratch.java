@@ -11,12 +11,24 @@ final class Scratch {
   private static final long FIRST = Layouts.fovea_attention_buffers.query; // of pointers one after the other
 
   private final Arena arena = Arena.ofAuto();
-  private final MemorySegment[] copies = new MemorySegment[Buffers.COUNT];
-  final MemorySegment buffers = arena.allocate(Layouts.fovea_attention_buffers.LAYOUT);
+  private final String[] names;
+  private final boolean[] writes;
+  private final MemorySegment[] copies;
+  final MemorySegment buffers;
   MemorySegment workspace;
 
+  /** Of attention. */
   Scratch(long size) {
-    buffers.set(JAVA_LONG, Layouts.fovea_attention_buffers.struct_size, Layouts.fovea_attention_buffers.SIZE);
+    this(Buffers.NAMES, Buffers.WRITES, Layouts.fovea_attention_buffers.SIZE, size);
+  }
+
+  /** Of a struct of addresses that have these names. */
+  Scratch(String[] names, boolean[] writes, long structSize, long size) {
+    this.names = names;
+    this.writes = writes;
+    copies = new MemorySegment[names.length];
+    buffers = arena.allocate(structSize, 8);
+    buffers.set(JAVA_LONG, 0, structSize);
     atLeast(size);
   }
 
@@ -27,18 +39,18 @@ final class Scratch {
   }
 
   /** Notes where data lies, and copies what lies in arrays; those that are written in part as well. */
-  void place(Tensor[] planned, Buffers data, boolean writtenInPart) {
-    for (int i = 0; i < Buffers.COUNT; ++i) {
-      long address = data.data[i] == null ? 0 : place(i, planned[i], data.data[i], writtenInPart);
+  void place(Tensor[] planned, MemorySegment[] data, boolean writtenInPart) {
+    for (int i = 0; i < names.length; ++i) {
+      long address = data[i] == null ? 0 : place(i, planned[i], data[i], writtenInPart);
       buffers.set(JAVA_LONG, FIRST + 8L * i, address);
     }
   }
 
   /** Copies into arrays what was written. */
-  void giveBack(Tensor[] planned, Buffers buffers) {
-    for (int i = 0; i < Buffers.COUNT; ++i) {
-      MemorySegment data = buffers.data[i];
-      if (data != null && Buffers.WRITES[i] && !data.isNative()) planned[i].copyElements(copies[i], 0, data, 0);
+  void giveBack(Tensor[] planned, MemorySegment[] data) {
+    for (int i = 0; i < names.length; ++i) {
+      if (data[i] == null || !writes[i] || data[i].isNative()) continue;
+      planned[i].copyElements(copies[i], 0, data[i], 0);
     }
   }
 
@@ -48,16 +60,16 @@ final class Scratch {
     Object array = data.heapBase().orElse(null);
     if (array != null && !holds(array, tensor.dtype))
       throw new FoveaException(Status.BAD_DTYPE,
-          Buffers.NAMES[i] + " is a " + array.getClass().getSimpleName() + ", the plan's is of " + tensor.dtype);
+          names[i] + " is a " + array.getClass().getSimpleName() + ", the plan's is of " + tensor.dtype);
     if (data.byteSize() < tensor.bytes)
       throw new FoveaException(
-          Status.BAD_SHAPE, Buffers.NAMES[i] + " has " + data.byteSize() + " bytes, the plan needs " + tensor.bytes);
-    if (Buffers.WRITES[i] && data.isReadOnly())
-      throw new IllegalArgumentException(Buffers.NAMES[i] + " lies in a read-only segment");
+          Status.BAD_SHAPE, names[i] + " has " + data.byteSize() + " bytes, the plan needs " + tensor.bytes);
+    if (writes[i] && data.isReadOnly())
+      throw new IllegalArgumentException(names[i] + " lies in a read-only segment");
     long origin = tensor.origin - tensor.first;
     if (data.isNative()) return Call.addressOf(data) + origin;
     if (copies[i] == null) copies[i] = arena.allocate(Math.max(tensor.bytes, 1), 64);
-    if (!Buffers.WRITES[i] || writtenInPart) MemorySegment.copy(data, 0, copies[i], 0, tensor.bytes);
+    if (!writes[i] || writtenInPart) MemorySegment.copy(data, 0, copies[i], 0, tensor.bytes);
     return copies[i].address() + origin;
   }
 

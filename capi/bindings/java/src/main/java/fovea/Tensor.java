@@ -292,6 +292,14 @@ public final class Tensor {
     });
   }
 
+  /** A copy of all that it reaches, outside the heap. */
+  Tensor copied(Arena arena) {
+    if (data == null) return this;
+    MemorySegment copy = arena.allocate(Math.max(bytes, 1), 64);
+    MemorySegment.copy(data, first, copy, 0, bytes);
+    return new Tensor(copy, dtype, shape, strides, (origin - first) / dtype.size);
+  }
+
   private long elements() {
     long count = 1;
     for (long size : shape) count *= size;

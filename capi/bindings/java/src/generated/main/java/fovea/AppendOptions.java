@@ -35,6 +35,10 @@ public final class AppendOptions {
     return this;
   }
 
+  RotaryOptions rotary() {
+    return rotary;
+  }
+
   Tensor keyScales() {
     return keyScales;
   }

@@ -90,6 +90,18 @@ public final class MhaOptions {
     return precision;
   }
 
+  AttentionOptions attention() {
+    return attention;
+  }
+
+  Score score() {
+    return score;
+  }
+
+  RotaryOptions rotary() {
+    return rotary;
+  }
+
   Schedule schedule() {
     return schedule;
   }
