@@ -189,7 +189,8 @@ PyMethodDef own_methods[] = {
     {"shape", shape, METH_VARARGS, "shape(array, name): the shape of anything that is an array"},
     {"layout", layout, METH_VARARGS, "layout(dtype, shape): a contiguous tensor without data"},
     {"schedule_run", schedule_run, METH_VARARGS, "schedule_run(schedule, {buffer: array}): a run of the present step"},
-    {"mha_run", mha_run, METH_VARARGS, "mha_run(plan, {buffer: array}, workspace): a run of planned multi-head attention"},
+    {"mha_run", mha_run, METH_VARARGS,
+     "mha_run(plan, {buffer: array}, workspace): a run of planned multi-head attention"},
     {"members", members, METH_NOARGS, "members(): {struct: {member: kind}} of all options"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -156,7 +156,10 @@ impl MhaPlan {
         let attention = buffers.attention.map(|attention| attention.raw(&self.attention)).transpose()?;
         for ((page, planned), name) in buffers.pages.iter().zip(&self.pages).zip(PAGES) {
             if page.is_none() && planned.is_some() {
-                return Err(Error::new(Status::NullPointer, format!("buffers.{name} is missing, and was planned with")));
+                return Err(Error::new(
+                    Status::NullPointer,
+                    format!("buffers.{name} is missing, and was planned with"),
+                ));
             }
         }
         let [keys, values, key_scales, value_scales] = buffers.pages;
