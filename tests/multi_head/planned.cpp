@@ -246,6 +246,16 @@ TEST_SUITE("multi head") {
     const OwnPlan small(made);
     decoder.step({open_sequence(decoder.pool)}, {4});
     fovea_mha_buffers its = tensors.buffers();
+    check_refusal(run_plan(small, its), FOVEA_BAD_SHAPE, {"4 tokens", "3"});
+    decoder.step({open_sequence(decoder.pool)}, {2});
+    its.key_pages = decoder.keys.data;
+    check_refusal(run_plan(small, its), FOVEA_NULL_POINTER, {"buffers.value_pages"});
+    its.value_pages = decoder.keys.data;
+    its.key_pages = nullptr;
+    check_refusal(run_plan(small, its), FOVEA_NULL_POINTER, {"buffers.key_pages"});
+    its.key_pages = decoder.keys.data;
+    check_refusal(run_plan(small, its), FOVEA_OVERLAP, {"key_pages", "value_pages"});
+    decoder.step({open_sequence(decoder.pool)}, {4});
     its.key_pages = decoder.keys.data;
     its.value_pages = decoder.values.data;
     check_refusal(run_plan(small, its), FOVEA_BAD_SHAPE, {"4 tokens", "3"});

@@ -131,11 +131,13 @@ TEST_SUITE("ragged append") {
     };
     const RaggedRows key(new_rows(sequences, &AttentionProblem::key, 4, 0), FOVEA_F32);
     const RaggedRows value(new_rows(sequences, &AttentionProblem::value, 4, 0), FOVEA_F32);
+    const Call no_values = {key.view(), value.view(), step.keys(), step.values()};
     const auto refuse = [&](fovea_status status, std::initializer_list<std::string> words, auto spoil) {
       Call call = {key.view(), value.view(), step.keys(), step.values()};
       spoil(call);
-      check_refusal(fovea_schedule_append(schedule.get(), &call.key, &call.value, &call.key_pages, &call.value_pages, nullptr),
-                    status, words);
+      check_refusal(
+          fovea_schedule_append(schedule.get(), &call.key, &call.value, &call.key_pages, &call.value_pages, nullptr),
+          status, words);
       CHECK(std::memcmp(before.data(), numbers(step.keys()).data(), before.size() * sizeof(float)) == 0);
     };
     refuse(FOVEA_BAD_SHAPE, {"key has 3 tokens", "4"}, [](Call &call) { call.key.shape[0] = 3; });
@@ -148,9 +150,13 @@ TEST_SUITE("ragged append") {
     refuse(FOVEA_BAD_DTYPE, {"key_pages", "FOVEA_F16", "FOVEA_F32"},
            [](Call &call) { call.key_pages.dtype = FOVEA_F16; });
     refuse(FOVEA_NULL_POINTER, {"key_pages"}, [](Call &call) { call.key_pages.data = nullptr; });
+    check_refusal(
+        fovea_schedule_append(schedule.get(), &no_values.key, nullptr, &no_values.key_pages, nullptr, nullptr),
+        FOVEA_NULL_POINTER, {"value is NULL", "view"});
     refuse(FOVEA_OVERLAP, {"key_pages", "value_pages"},
            [](Call &call) { call.value_pages.data = call.key_pages.data; });
-    check_refusal(fovea_schedule_append(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), FOVEA_NULL_POINTER, {"schedule"});
+    check_refusal(fovea_schedule_append(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr), FOVEA_NULL_POINTER,
+                  {"schedule"});
   }
 
   TEST_CASE("two sequences must not write into one page, and each needs as many keys as tokens") {

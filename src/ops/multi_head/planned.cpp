@@ -140,6 +140,7 @@ Status run_mha_plan(const fovea_mha_plan *plan, const fovea_mha_buffers *given, 
   bind_rows(buffers, &run);
   if (run.call.options.schedule != nullptr) {
     bind_schedule(buffers, attention, &run);
+    FOVEA_CHECK(check_bound_pages(run.call));
   } else {
     FOVEA_CHECK(within("buffers.attention", bind_buffers(&attention, &run.call.plan.call)));
   }

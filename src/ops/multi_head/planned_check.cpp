@@ -44,6 +44,23 @@ Status check_bound_tensors(const MultiHeadTensors &tensors) {
   return FOVEA_OK;
 }
 
+Status check_bound_pages(const MultiHeadCall &call) {
+  const fovea_mha_options &options = call.options;
+  const NamedTensor named[] = {{"buffers.key_pages", options.key_pages},
+                               {"buffers.value_pages", options.value_pages},
+                               {"buffers.key_scales", options.key_scales},
+                               {"buffers.value_scales", options.value_scales}};
+  for (const NamedTensor &pages : named) {
+    if (pages.tensor == nullptr) continue;
+    FOVEA_CHECK(expect_given(pages.tensor->data, pages.name, "memory of the layer's pages"));
+  }
+  if (options.key_pages == nullptr) return FOVEA_OK;
+  return within("buffers", check_page_memory(*options.schedule, {.key = options.key_pages,
+                                                                 .value = options.value_pages,
+                                                                 .key_scales = options.key_scales,
+                                                                 .value_scales = options.value_scales}));
+}
+
 Status check_planned_tokens(const MultiHeadCall &call, int64_t tokens) {
   if (tokens > call.query.length) {
     return fail(FOVEA_BAD_SHAPE,

@@ -12,6 +12,9 @@ namespace fovea {
 // Data that must be there, aligned and inside the address space.
 [[nodiscard]] Status check_bound_tensors(const MultiHeadTensors &tensors);
 
+// The pages of a schedule that has them.
+[[nodiscard]] Status check_bound_pages(const MultiHeadCall &call);
+
 // A step has no more tokens than were planned.
 [[nodiscard]] Status check_planned_tokens(const MultiHeadCall &call, int64_t tokens);
 

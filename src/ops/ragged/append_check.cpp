@@ -38,6 +38,16 @@ Status check_pages(const fovea_tensor *tensor, const char *name, const fovea_ten
   return FOVEA_OK;
 }
 
+// Values that are the first features of keys' rows lie as those do.
+Status check_view_of_keys(const RaggedCall &made) {
+  const HeadStrides &key = made.pages.key, &value = made.pages.value;
+  const bool same = key.batch == value.batch && key.head == value.head && key.position == value.position &&
+                    made.checked.key.dtype == made.checked.value.dtype &&
+                    made.checked.sizes.value_dim <= made.checked.sizes.key_dim;
+  if (same) return FOVEA_OK;
+  return fail(FOVEA_NULL_POINTER, "value is NULL, expected a tensor: the schedule's values are no view of its keys");
+}
+
 }  // namespace
 
 Status check_places(const RaggedStep &step) {
@@ -81,6 +91,7 @@ Status check_appended(const fovea_schedule &schedule, const AppendedTensors &ten
   const AttentionSizes &sizes = schedule.made.checked.sizes;
   FOVEA_CHECK(check_rows(tensors.key, "key", step.tokens, sizes.kv_heads, sizes.key_dim));
   const bool keys_alone = tensors.value == nullptr && tensors.value_pages == nullptr;
+  if (keys_alone) FOVEA_CHECK(check_view_of_keys(schedule.made));
   if (!keys_alone) FOVEA_CHECK(check_rows(tensors.value, "value", step.tokens, sizes.kv_heads, sizes.value_dim));
   FOVEA_CHECK(check_page_memory(schedule, {.key = tensors.key_pages,
                                            .value = tensors.value_pages,
