@@ -1,32 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "encoder.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace minilm {
 
 using fovea::Tensor;
 
-// Sentences padded to one length, [sentences, length, hidden], and the memory that a layer works in.
+// Sentences of any lengths one behind the other, [tokens, hidden], and the memory that a layer works in.
 struct Encoder::Batch {
-  Batch(const EncoderSizes &sizes, Type type, std::int64_t sentences, std::int64_t longest)
-      : count(sentences),
-        length(longest),
-        x(type, static_cast<std::size_t>(sentences * longest * sizes.hidden)),
+  Batch(const EncoderSizes &sizes, Type type, const std::vector<const Tokens *> &sentences)
+      : starts(starts_of(sentences)),
+        x(type, static_cast<std::size_t>(tokens() * sizes.hidden)),
         y(type, x.size()),
-        hidden(type, static_cast<std::size_t>(sentences * longest * sizes.intermediate)) {}
+        hidden(type, static_cast<std::size_t>(tokens() * sizes.intermediate)),
+        schedule(make_schedule(sizes, type)) {
+    schedule.set({.query_starts = starts, .key_starts = starts});
+  }
 
-  std::int64_t rows() const { return count * length; }
+  static std::vector<std::int32_t> starts_of(const std::vector<const Tokens *> &sentences) {
+    std::vector<std::int32_t> starts = {0};
+    for (const Tokens *sentence : sentences)
+      starts.push_back(starts.back() + static_cast<std::int32_t>(sentence->size()));
+    return starts;
+  }
 
-  std::int64_t count, length;
-  std::vector<std::int32_t> lengths;
+  // Each sentence attends itself. Between projections and attention numbers are bfloat16 where the model is, else float32.
+  fovea::Schedule make_schedule(const EncoderSizes &sizes, Type type) {
+    const fovea::Shape shape = {tokens(), sizes.heads, sizes.hidden / sizes.heads};
+    const fovea::Output rows = type == Type::bf16 ? x.view(shape) : fovea::Output(Tensor<float>::at(nullptr, shape));
+    return {rows, rows, rows, rows, {.sequences = static_cast<std::int64_t>(starts.size()) - 1}};
+  }
+
+  std::int64_t tokens() const { return starts.back(); }
+
+  std::vector<std::int32_t> starts;
   Numbers x, y, hidden;
+  fovea::Schedule schedule;
 };
 
 Encoder::Encoder(Safetensors &file, Type type, const EncoderSizes &sizes)
@@ -101,27 +115,26 @@ void Encoder::normalise(const Norm &norm, const fovea::Input &y, const fovea::In
 
 void Encoder::embed_tokens(const std::vector<const Tokens *> &sentences, Batch &batch) const {
   const std::int64_t e = sizes_.hidden;
-  for (std::int64_t b = 0; b < batch.count; ++b) {
-    const Tokens &tokens = *sentences[static_cast<std::size_t>(b)];
-    batch.lengths.push_back(static_cast<std::int32_t>(tokens.size()));
-    auto row = static_cast<std::size_t>(b * batch.length * e);
-    for (const std::int32_t token : tokens) {
-      batch.y.assign(row, words_, static_cast<std::size_t>(token * e), static_cast<std::size_t>(e));
-      row += static_cast<std::size_t>(e);
+  const auto size = static_cast<std::size_t>(e);
+  std::vector<float> positions;
+  positions.reserve(batch.y.size());
+  std::size_t row = 0;
+  for (const Tokens *sentence : sentences) {
+    for (const std::int32_t token : *sentence) {
+      batch.y.assign(row, words_, static_cast<std::size_t>(token * e), size);
+      row += size;
     }
+    positions.insert(positions.end(), positions_.begin(), positions_.begin() + std::ssize(*sentence) * e);
   }
-  // Every sentence has the same positions: a stride of 0.
-  const fovea::Shape shape = {batch.count, batch.length, e};
-  normalise(embedding_norm_, batch.y.view(shape), Tensor(positions_, shape, {0, e, 1}), batch.x.view(shape));
+  const fovea::Shape shape = {batch.tokens(), e};
+  normalise(embedding_norm_, batch.y.view(shape), Tensor(positions, shape), batch.x.view(shape));
 }
 
 void Encoder::run_layer(const Layer &layer, Batch &batch) const {
   const std::int64_t e = sizes_.hidden;
-  const fovea::Shape sequences = {batch.count, batch.length, e};
-  const fovea::Output x = batch.x.view({batch.rows(), e}), y = batch.y.view({batch.rows(), e}),
-                      hidden = batch.hidden.view({batch.rows(), sizes_.intermediate});
-  fovea::self_attention(layer.attention, batch.x.view(sequences), batch.y.view(sequences),
-                        {.attention = {.valid_lens = batch.lengths}});
+  const fovea::Output x = batch.x.view({batch.tokens(), e}), y = batch.y.view({batch.tokens(), e}),
+                      hidden = batch.hidden.view({batch.tokens(), sizes_.intermediate});
+  fovea::self_attention(layer.attention, x, y, {.schedule = &batch.schedule});
   normalise(layer.attention_norm, y, x, x);
   fovea::linear(x, layer.up.weight, hidden, {.activation = fovea::Activation::gelu, .bias = layer.up.bias});
   fovea::linear(hidden, layer.down.weight, y, {.bias = layer.down.bias});
@@ -129,32 +142,30 @@ void Encoder::run_layer(const Layer &layer, Batch &batch) const {
 }
 
 std::vector<float> Encoder::embed(const std::vector<Tokens> &sentences) const {
-  constexpr std::size_t batch_rows = 2048;  // whose intermediate layer is 12 MB
+  constexpr std::size_t batch_tokens = 2048;  // whose intermediate layer is 12 MB
   const auto e = static_cast<std::size_t>(sizes_.hidden);
   for (const Tokens &sentence : sentences) check(sentence);
-  // Neighbours in a batch are of about one length, so that little is padding.
-  std::vector<std::size_t> order(sentences.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t n) { return std::pair(-std::ssize(sentences[n]), n); });
-
   std::vector<float> embeddings(sentences.size() * e);
-  for (std::size_t first = 0; first < order.size();) {
-    const std::size_t longest = sentences[order[first]].size();
-    const std::size_t count = std::min(order.size() - first, std::max(batch_rows / longest, std::size_t{1}));
+  for (std::size_t first = 0; first < sentences.size();) {
     std::vector<const Tokens *> members;
-    for (std::size_t n = first; n < first + count; ++n) members.push_back(&sentences[order[n]]);
-    Batch batch(sizes_, type_, static_cast<std::int64_t>(count), static_cast<std::int64_t>(longest));
+    std::size_t tokens = 0;
+    for (std::size_t n = first; n < sentences.size() && (tokens == 0 || tokens + sentences[n].size() <= batch_tokens);
+         ++n) {
+      members.push_back(&sentences[n]);
+      tokens += sentences[n].size();
+    }
+    Batch batch(sizes_, type_, members);
     embed_tokens(members, batch);
     for (const Layer &layer : layers_) run_layer(layer, batch);
-    for (std::size_t b = 0; b < count; ++b) {
-      float *mean = embeddings.data() + order[first + b] * e;
-      for (std::size_t token = 0; token < members[b]->size(); ++token) {
-        batch.x.add_to(mean, (b * longest + token) * e, e);
+    for (std::size_t b = 0; b < members.size(); ++b) {
+      float *mean = embeddings.data() + (first + b) * e;
+      for (std::int64_t token = batch.starts[b]; token < batch.starts[b + 1]; ++token) {
+        batch.x.add_to(mean, static_cast<std::size_t>(token) * e, e);
       }
       const float norm = std::sqrt(std::inner_product(mean, mean + e, mean, 0.0f));
       for (std::size_t i = 0; i < e; ++i) mean[i] /= norm;
     }
-    first += count;
+    first += members.size();
   }
   return embeddings;
 }
