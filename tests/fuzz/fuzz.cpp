@@ -38,17 +38,11 @@ bool takes_tensors(const FunctionRow &function) {
 
 // What a changed handle holds, to be compared after an error.
 std::vector<uint8_t> contents(const Handle &handle) {
-  static const int caches = handle_kind("fovea_kv_cache_destroy"), keys = handle_kind("fovea_prepared_keys_destroy");
+  static const int keys = handle_kind("fovea_prepared_keys_destroy");
   std::vector<uint8_t> bytes;
-  if (handle.destroyed) return bytes;
-  if (handle.kind == caches) {
-    const auto *cache = static_cast<const fovea_kv_cache *>(handle.pointer);
-    bytes.resize(fovea_kv_cache_saved_size(cache));
-    static_cast<void>(fovea_kv_cache_save(cache, bytes.data(), bytes.size()));
-  } else if (handle.kind == keys) {
-    bytes.push_back(
-        static_cast<uint8_t>(fovea_prepared_keys_length(static_cast<const fovea_prepared_keys *>(handle.pointer))));
-  }
+  if (handle.destroyed || handle.kind != keys) return bytes;
+  bytes.push_back(
+      static_cast<uint8_t>(fovea_prepared_keys_length(static_cast<const fovea_prepared_keys *>(handle.pointer))));
   return bytes;
 }
 
@@ -276,6 +270,8 @@ class Interpreter {
     if (plan != nullptr) {
       frame.dropout = frame.dropout || plan->dropout;
       frame.medium = frame.medium || plan->medium;
+      // A run has no context of its own.
+      if (std::strstr(plan->function->name, "_plan_create") != nullptr) frame.set = plan->set;
     }
     return fits;
   }

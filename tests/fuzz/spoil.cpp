@@ -93,7 +93,7 @@ void spoil_number(Choices &choices, Node &node) {
   node.integer = choices.chance(64) ? node.integer ^ value : value;
 }
 
-// The checksum that a cache's bytes carry, made to fit: else nothing behind it would ever be looked at.
+// The checksum that saved bytes carry, made to fit: else nothing behind it would ever be looked at.
 void mend_checksum(std::vector<uint8_t> &bytes) {
   constexpr size_t place = 60, header = 64;
   if (bytes.size() < header) return;
@@ -115,6 +115,13 @@ void spoil_bytes(Choices &choices, std::vector<uint8_t> &bytes) {
   }
   if (choices.chance(64)) bytes.resize(choices.below(bytes.size() + 1));
   if (!choices.chance(64)) mend_checksum(bytes);
+}
+
+void take_default_context(Frame &frame) {
+  frame.context = nullptr;
+  for (size_t n = 0; n < sets().names.size(); ++n) {
+    if (sets().names[n] == fovea_isa_name(nullptr)) frame.set = static_cast<int>(n);
+  }
 }
 
 void spoil_node(Choices &choices, Frame &frame, Node &node) {
@@ -141,7 +148,7 @@ void spoil_node(Choices &choices, Frame &frame, Node &node) {
     case Kind::integers:
     case Kind::dl_tensor:
       node.given = false;
-      if (node.slot->handle == handle_kind("fovea_context_destroy")) frame.context = nullptr;
+      if (node.slot->handle == handle_kind("fovea_context_destroy")) take_default_context(frame);
       break;
     case Kind::text: node.text = choices.chance(128) ? "no such set\n\x01" : ""; break;
     case Kind::bytes: spoil_bytes(choices, node.bytes); break;
