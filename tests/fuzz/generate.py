@@ -22,7 +22,8 @@ HINTS = {"fovea_mha_parameters": [["query_weight", "key_weight", "value_weight"]
 # other, and rows of 8 bits need scales beside them. tests/pool/walk.cpp walks at random through pools, tests/ragged spoils steps.
 LEFT_OUT_HEADERS = {"serving.h"}
 LEFT_OUT_FUNCTIONS = {"fovea_quantize", "fovea_dequantize"}
-LEFT_OUT_MEMBERS = {"schedule", "key_pages", "value_pages", "key_scales", "value_scales", "fovea_mha_options.flags"}
+LEFT_OUT_MEMBERS = {"schedule", "key_pages", "value_pages", "key_scales", "value_scales", "fovea_mha_options.flags",
+                    "fovea_mha_buffers.attention"}
 LEFT_OUT_VALUES = {"FOVEA_MHA_KEEP_PAGES"}
 
 NUMBERS = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "size", "float": "f32"}

@@ -227,7 +227,7 @@ std::vector<Setup> setups_of(const std::string &function) {
   if (function == "fovea_linear_pack") return {[](OperandCall &call) { call.give("weight", {5, 8}); }};
   if (function == "fovea_alibi_slopes") return {[](OperandCall &call) { call.give("out", {4}); }};
   if (function == "fovea_positional_encoding") return {[](OperandCall &call) { call.give("out", {3, 8}); }};
-  if (function == "fovea_multi_head_attention") {
+  if (function == "fovea_multi_head_attention" || function == "fovea_mha_plan_create") {
     const auto packed_once = [](OperandCall &call) {
       give_sequences(call);
       call.argument("weights").pointer = mha_weights(call);

@@ -81,6 +81,7 @@ int for_each_of_integers(const Body &body) {
   for (const TableFunction &function : table_functions) {
     const std::string name = function.name;
     CAPTURE(name);
+    if (name == "fovea_mha_plan_create") continue;  // does not look at data
     for (const auto &call : good_calls(function)) {
       for (Slot &slot : call->slots()) {
         if (slot.given) call->guard(slot);

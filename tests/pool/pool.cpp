@@ -311,11 +311,13 @@ TEST_SUITE("kv pool") {
     CHECK(chosen({.kv_heads = 8, .head_dim = 128, .positions = 1000, .key_dtype = FOVEA_BF16}) == 64);
     CHECK(chosen({.kv_heads = 8, .head_dim = 127, .positions = 1000}) == 64);
     CHECK(chosen({.kv_heads = 64, .head_dim = 128, .positions = 1000}) == 16);
-    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 100000}) == 32768);
-    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 1000}) == 1024);
-    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 1024}) == 1024);
-    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 1025}) == 2048);
+    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 100000, .sequences = 1}) == 32768);
+    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 1000, .sequences = 1}) == 512);
+    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 1024, .sequences = 1}) == 1024);
+    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 1025, .sequences = 1}) == 1024);
     CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 1}) == 16);
+    // Each of 8 sequences can have one.
+    CHECK(chosen({.kv_heads = 1, .head_dim = 1, .positions = 1000}) == 64);
   }
 
   TEST_CASE("sizes, types, and where layers lie") {

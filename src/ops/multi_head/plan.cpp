@@ -182,7 +182,7 @@ Status plan_multi_head(MultiHeadCall *call) {
   call->between = between_steps(*call);
   FOVEA_CHECK(lay_out(call));
   plan_projections(call);
-  if (call->options.rotary != nullptr) {
+  if (call->options.rotary != nullptr && (call->attends || call->needs_keys)) {
     const size_t size = most_rotary_memory(*call->context, call->weights->head_dim);
     call->rotary_memory = call->layout.add<char>(static_cast<int64_t>(size));
   }
