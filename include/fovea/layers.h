@@ -62,7 +62,7 @@ typedef struct fovea_rotary_options {
   int32_t reserved;     /* 0                                                                                                 */
   int64_t rotary_dim;   /* the first features, an even number up to D, are rotated, the others copied; 0: D (even);          *
                          * unless FOVEA_ROTARY_DIM_GIVEN                                                                     */
-  int64_t offset;       /* position of the first row: the length of the cache; 0 to 2^30. position_scale times the       *
+  int64_t offset;       /* position of the first row: how many came before it; 0 to 2^30. position_scale times the       *
                          * largest position must not pass 2^34                                                               */
   const fovea_tensor *positions;   /* [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's      *
                                     * first axis. With sections [S,L] or [S,B,L]                                             */

@@ -285,7 +285,7 @@ export interface RotaryOptions {
   positionScale?: number;
   /** the first features, an even number up to D, are rotated, the others copied; left out: D (even) */
   rotaryDim?: number | bigint;
-  /** position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34 */
+  /** position of the first row: how many came before it; 0 to 2^30. position_scale times the largest position must not pass 2^34 */
   offset?: number | bigint;
   /** [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L] */
   positions?: Input;

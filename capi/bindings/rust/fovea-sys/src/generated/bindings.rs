@@ -738,7 +738,7 @@ pub struct fovea_rotary_options {
     pub reserved: i32,
     /// the first features, an even number up to D, are rotated, the others copied; 0: D (even); unless FOVEA_ROTARY_DIM_GIVEN
     pub rotary_dim: i64,
-    /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
+    /// position of the first row: how many came before it; 0 to 2^30. position_scale times the largest position must not pass 2^34
     pub offset: i64,
     /// [L] or [B,L], I32 or I64, 0 to 2^30, any strides: instead of offset + i; B is x's first axis. With sections [S,L] or [S,B,L]
     pub positions: *const fovea_tensor,

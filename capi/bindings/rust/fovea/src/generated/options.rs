@@ -1084,7 +1084,7 @@ impl<'a> RotaryOptions<'a> {
         self
     }
 
-    /// position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must not pass 2^34
+    /// position of the first row: how many came before it; 0 to 2^30. position_scale times the largest position must not pass 2^34
     pub fn offset(mut self, offset: i64) -> Self {
         self.offset = offset;
         self

@@ -56,7 +56,7 @@ public final class RotaryOptions {
   }
 
   /**
-   * position of the first row: the length of the cache; 0 to 2^30. position_scale times the largest position must
+   * position of the first row: how many came before it; 0 to 2^30. position_scale times the largest position must
    * not pass 2^34
    */
   public RotaryOptions offset(long offset) {
