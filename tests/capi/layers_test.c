@@ -103,6 +103,21 @@ static fovea_mha_parameters identities(const fovea_tensor *identity) {
   return parameters;
 }
 
+static void test_planned_multi_head(const fovea_mha_weights *weights, const fovea_tensor *x, const fovea_tensor *out) {
+  unsigned char workspace[65536];
+  fovea_mha_buffers buffers;
+  fovea_mha_plan *plan = NULL;
+  memset(out->data, 0, 4 * sizeof(float));
+  CHECK(fovea_mha_plan_create(NULL, weights, x, NULL, NULL, out, NULL, &plan) == FOVEA_OK);
+  CHECK(fovea_mha_plan_workspace_size(plan) <= sizeof workspace);
+  memset(&buffers, 0, sizeof buffers);
+  buffers.struct_size = sizeof buffers;
+  buffers.query = x->data;
+  buffers.out = out->data;
+  CHECK(fovea_mha_run(plan, &buffers, workspace, sizeof workspace) == FOVEA_OK);
+  fovea_mha_plan_destroy(plan);
+}
+
 static void test_multi_head(void) {
   float identity[4] = {1, 0, 0, 1}, x[4] = {1, 2, 1, 2}, out[4];
   const fovea_tensor ti = tensor(identity, 2, 0, 0, 2, 2), tx = tensor(x, 3, 0, 1, 2, 2),
@@ -112,6 +127,8 @@ static void test_multi_head(void) {
   CHECK(fovea_mha_weights_create(NULL, &parameters, &weights) == FOVEA_OK);
   CHECK(fovea_mha_weights_size(weights) > 0);
   CHECK(fovea_multi_head_attention(NULL, weights, &tx, NULL, NULL, &to, NULL) == FOVEA_OK);
+  CHECK(near(out[0], 1) && near(out[1], 2) && near(out[2], 1) && near(out[3], 2));
+  test_planned_multi_head(weights, &tx, &to);
   CHECK(near(out[0], 1) && near(out[1], 2) && near(out[2], 1) && near(out[3], 2));
   memset(out, 0, sizeof out);
   CHECK(fovea_multi_head_attention_once(NULL, &parameters, &tx, &tx, &tx, &to, NULL) == FOVEA_OK);

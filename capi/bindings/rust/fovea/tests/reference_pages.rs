@@ -206,3 +206,19 @@ fn positions() -> Result<()> {
     assert_eq!(inside[0], 0.0);
     Ok(())
 }
+
+#[cfg(feature = "half")]
+#[test]
+fn quantizing() -> Result<()> {
+    let context = Context::default();
+    // [quantize]
+    let (mut rows, mut scales) = ([0i8; 6], [half::f16::ZERO; 3]);
+    let (v, s) = (Tensor::new(&VALUE, [3, 2])?, TensorMut::new(&mut scales, [3, 1])?);
+    context.quantize(v, TensorMut::new(&mut rows, [3, 2])?, s)?; // a scale for each row
+    let mut back = [0.0f32; 6];
+    let (q, s) = (Tensor::new(&rows, [3, 2])?, Tensor::new(&scales, [3, 1])?);
+    context.dequantize(q, s, TensorMut::new(&mut back, [3, 2])?)?;
+    // [end]
+    assert!(back.iter().zip(&VALUE).all(|(found, value)| (found - value).abs() < 0.3));
+    Ok(())
+}
