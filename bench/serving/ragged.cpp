@@ -65,8 +65,9 @@ double causal_flops(const RaggedCase &what) {
 // All memory of a case, and the step that describes it.
 struct RaggedData {
   const RaggedCase what;
-  int64_t tokens = 0, page_count = 0;
   std::vector<int32_t> query_starts = {0}, key_lens, page_starts = {0}, page_ids;
+  int64_t page_count = 0;
+  int64_t tokens;  // behind what is filled in while they are counted
   Buffer query, out, key, value, key_scales, value_scales;
   ReadRegion region;
 
