@@ -165,7 +165,7 @@ class Schedule {
   struct Limits {
     std::int64_t sequences = 1;
     std::int64_t key_len = 0;   // 0: as many as key has
-    std::int64_t page_ids = 0;  // 0: as many as key has pages
+    std::int64_t page_ids = 0;  // 0: see serving.h
     std::int64_t workers = 0;   // 0: the context's threads
   };
 

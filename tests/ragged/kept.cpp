@@ -181,6 +181,10 @@ TEST_SUITE("ragged append") {
     rotary.base = 0.5f;
     check_refusal(turned.append(&rotary, Turned::tokens), FOVEA_BAD_VALUE, {"options.rotary", "base"});
     CHECK(before == held());
+    rotary.base = 0;
+    rotary.offset = 3;
+    check_refusal(turned.append(&rotary, Turned::tokens), FOVEA_BAD_VALUE, {"options.rotary.offset is 3", "0"});
+    CHECK(before == held());
   }
 }
 

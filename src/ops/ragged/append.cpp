@@ -106,7 +106,7 @@ Status append_turned(const fovea_schedule &schedule, const AppendedTensors &tens
   const fovea_tensor turned = contiguous_tensor(part.in(workspace.data()), FOVEA_F32, 3, shape);
   const fovea_tensor out = heads_of_tokens(turned);
   FOVEA_CHECK(within("options.rotary", rotary(&context, &given, &out, &rotary_options)));
-  FOVEA_CHECK(check_turning_overlaps(tensors, rotary_options));
+  FOVEA_CHECK(check_turning(tensors, rotary_options));
   AppendedTensors then = tensors;
   then.key = &turned;
   write_to_pages(schedule, then);

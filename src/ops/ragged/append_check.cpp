@@ -106,7 +106,11 @@ Status check_appended(const fovea_schedule &schedule, const AppendedTensors &ten
   return check_places(step);
 }
 
-Status check_turning_overlaps(const AppendedTensors &tensors, const fovea_rotary_options &rotary) {
+Status check_turning(const AppendedTensors &tensors, const fovea_rotary_options &rotary) {
+  if (rotary.offset != 0) {
+    return fail(FOVEA_BAD_VALUE, "options.rotary.offset is %" PRId64 ", expected 0: positions are the schedule's",
+                rotary.offset);
+  }
   const TensorArgument positions = rotary.positions, frequencies = rotary.frequencies, sections = rotary.sections,
                        cosines = rotary.cosines, sines = rotary.sines;
   return check_overlaps({{"key_pages", tensors.key_pages},
