@@ -14,41 +14,42 @@ inline namespace face {
 
 // ---- key/value pools ------------------------------------------------------------------------------------------------
 
-// A sequence of a pool, which must outlive it: closed when this object goes.
+// A sequence of a pool, whose memory stays as long as one of its sequences does: closed when this object goes.
 class Sequence {
  public:
-  Sequence(Sequence &&other) noexcept : pool_(std::exchange(other.pool_, nullptr)), number_(other.number_) {}
+  Sequence(Sequence &&other) noexcept = default;
   Sequence &operator=(Sequence &&other) noexcept {
     std::swap(pool_, other.pool_);
     std::swap(number_, other.number_);
     return *this;
   }
   ~Sequence() {
-    if (pool_ != nullptr) static_cast<void>(fovea_kv_pool_close(pool_, number_));
+    if (pool_ != nullptr) static_cast<void>(fovea_kv_pool_close(pool_.get(), number_));
   }
 
   // A new sequence that begins as this one's first `length` positions; as all of it.
   Sequence fork(std::int64_t length) const {
     std::int64_t forked = 0;
-    check(fovea_kv_pool_fork(pool_, number_, length, &forked));
+    check(fovea_kv_pool_fork(pool_.get(), number_, length, &forked));
     return {pool_, forked};
   }
   Sequence fork() const { return fork(length()); }
 
-  void truncate(std::int64_t length) { check(fovea_kv_pool_truncate(pool_, number_, length)); }
-  void drop(std::int64_t first) { check(fovea_kv_pool_drop(pool_, number_, first)); }
+  void truncate(std::int64_t length) { check(fovea_kv_pool_truncate(pool_.get(), number_, length)); }
+  void drop(std::int64_t first) { check(fovea_kv_pool_drop(pool_.get(), number_, first)); }
   std::vector<std::byte> save() const {
-    std::vector<std::byte> bytes(fovea_kv_pool_saved_size(pool_, number_));
-    check(fovea_kv_pool_save(pool_, number_, bytes.data(), bytes.size()));
+    std::vector<std::byte> bytes(fovea_kv_pool_saved_size(pool_.get(), number_));
+    check(fovea_kv_pool_save(pool_.get(), number_, bytes.data(), bytes.size()));
     return bytes;
   }
-  std::int64_t length() const noexcept { return fovea_kv_pool_length(pool_, number_); }
+  std::int64_t length() const noexcept { return fovea_kv_pool_length(pool_.get(), number_); }
   std::int64_t number() const noexcept { return number_; }  // as the C functions have it
 
  private:
   friend class KvPool;
-  Sequence(fovea_kv_pool *pool, std::int64_t number) noexcept : pool_(pool), number_(number) {}
-  fovea_kv_pool *pool_;
+  using Pool = std::shared_ptr<fovea_kv_pool>;
+  Sequence(Pool pool, std::int64_t number) noexcept : pool_(std::move(pool)), number_(number) {}
+  Pool pool_;
   std::int64_t number_;
 };
 
@@ -85,19 +86,21 @@ class KvPool {
     c.scale_group = sizes.scale_group;
     fovea_kv_pool *created = nullptr;
     check(fovea_kv_pool_create(&c, &created));
-    pool_.reset(created);
+    pool_.reset(created, fovea_kv_pool_destroy);
   }
+  KvPool(KvPool &&) noexcept = default;
+  KvPool &operator=(KvPool &&) noexcept = default;
 
   Sequence open() {
     std::int64_t number = 0;
     check(fovea_kv_pool_open(get(), &number));
-    return {get(), number};
+    return {pool_, number};
   }
   // From what a sequence's save() gave.
   Sequence restore(std::span<const std::byte> bytes) {
     std::int64_t number = 0;
     check(fovea_kv_pool_restore(get(), bytes.data(), bytes.size(), &number));
-    return {get(), number};
+    return {pool_, number};
   }
 
   // For Schedule::set; its tensors are valid until the next call that changes the pool.
@@ -126,7 +129,7 @@ class KvPool {
   fovea_kv_pool *get() const noexcept { return pool_.get(); }
 
  private:
-  detail::Owner<fovea_kv_pool, fovea_kv_pool_destroy> pool_;
+  Sequence::Pool pool_;
 };
 
 // ---- schedules ------------------------------------------------------------------------------------------------------

@@ -126,7 +126,12 @@ bool promises_float32(const Frame &frame) {
   if (lacks_twin) return false;
   const bool one_type = others == 0 && (counts[0] == 0 || counts[1] == 0);
   if (frame.function->inexact_narrow && one_type) return false;
-  return !sets().has_pairs(frame.set) || (!holds && !frame.medium && counts[0] < 2 && counts[1] < 2);
+  if (!sets().has_pairs(frame.set)) return true;
+  // A layer's query may be its key and value as well.
+  const std::string name = frame.function->name;
+  const bool meets_itself = name.find("_mha_") != std::string::npos || name.find("multi_head") != std::string::npos;
+  const int fewest = meets_itself ? 1 : 2;
+  return !holds && !frame.medium && counts[0] < fewest && counts[1] < fewest;
 }
 
 bool is_narrow_frame(const Frame &frame) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fovea/layers.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -165,6 +166,17 @@ TEST_CASE("owners that were moved from hold nothing") {
       {.heads = 1, .query_weight = square, .key_weight = square, .value_weight = square, .out_weight = square});
   const fovea::MultiHeadWeights kept_layer = std::move(layer);
   refused([&] { fovea::self_attention(layer, x, fovea::Tensor(out, {1, 4})); });  // NOLINT(bugprone-use-after-move)
+}
+
+TEST_CASE("a sequence may outlive its pool's owner") {
+  std::optional<fovea::Sequence> sequence;
+  {
+    fovea::KvPool pool({.head_dim = 4, .positions = 3, .sequences = 2});
+    sequence = pool.open();
+  }
+  CHECK_EQ(sequence->length(), 0);
+  const fovea::Sequence forked = sequence->fork();
+  CHECK_NE(forked.number(), sequence->number());
 }
 
 TEST_SUITE_END();

@@ -194,6 +194,38 @@ TEST_SUITE("multi head") {
     });
   }
 
+  TEST_CASE("planned: a rotation that does not fit the heads is refused with the plan, a position with the run") {
+    const MultiHead layer = make_decoder(4);
+    const MhaWeights weights = layer.make_weights(nullptr);
+    const Tensor<float> out = layer.make_out();
+    Tensors tensors(layer, out);
+    int32_t numbers[] = {0, 1, -2, 3};
+    const int64_t three = 3, four = 4;
+    fovea_tensor positions = fovea_tensor_contiguous(numbers, FOVEA_I32, 1, &three);
+    auto rotary = sized_options<fovea_rotary_options>();
+    auto options = sized_options<fovea_mha_options>();
+    options.rotary = &rotary;
+    fovea_mha_plan *made = nullptr;
+    const auto refuse = [&](fovea_status status, std::initializer_list<std::string> words) {
+      check_refusal(fovea_mha_plan_create(nullptr, weights.get(), &tensors.query, nullptr, nullptr, &tensors.out,
+                                          &options, &made),
+                    status, words);
+      CHECK_EQ(made, nullptr);
+    };
+    rotary.rotary_dim = 3;
+    refuse(FOVEA_BAD_VALUE, {"options.rotary", "rotary_dim is 3"});
+    rotary.rotary_dim = 0;
+    rotary.positions = &positions;
+    refuse(FOVEA_BAD_SHAPE, {"options.rotary", "positions.shape[0] is 3"});
+    positions = fovea_tensor_contiguous(numbers, FOVEA_I32, 1, &four);
+    const OwnPlan plan = make_plan(nullptr, weights, tensors, &options);
+    const fovea_mha_buffers buffers = tensors.buffers();
+    check_refusal(run_plan(plan, buffers), FOVEA_BAD_VALUE, {"plan's options.rotary", "positions[2] is -2"});
+    CHECK(out.untouched());
+    numbers[2] = 2;
+    REQUIRE_OK(run_plan(plan, buffers));
+  }
+
   TEST_CASE("planned: what is refused") {
     const MultiHead layer = make_decoder(4);
     const MhaWeights weights = layer.make_weights(nullptr);

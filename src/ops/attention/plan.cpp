@@ -107,7 +107,9 @@ Status plan_memory(AttentionPlan *plan) {
         {heads, plan->pack_blocks(), grid.kernels->packed_block_bytes(sizes.compared_dim, sizes.value_dim)});
   }
   plan->score_memory = layout.add<char>(static_cast<int64_t>(plan->score.layout.size()));
-  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
+  if (!layout.fits())
+    return fail(FOVEA_SIZE_OVERFLOW,
+                "query and key are too long: the workspace of this call would exceed the address space");
   plan->workspace_size = layout.size() + cache_line;
   return FOVEA_OK;
 }

@@ -13,7 +13,9 @@ HeadStrides packed_strides(int64_t heads, int64_t length, int64_t row) {
 
 bool is_additive(int32_t kind) { return kind == FOVEA_SCORE_ADDITIVE || kind == FOVEA_SCORE_CONCAT; }
 
-Status too_large() { return fail(FOVEA_SIZE_OVERFLOW, "the projections of this call would exceed the address space"); }
+Status too_large() {
+  return fail(FOVEA_SIZE_OVERFLOW, "query and key are too long: their projections would exceed the address space");
+}
 
 Status check_fits(const ScorePlan &plan) { return plan.layout.fits() ? FOVEA_OK : too_large(); }
 

@@ -44,6 +44,7 @@ struct MultiHeadCall {
   fovea_rotary_options rotary;
   Sequences query, key, value, out;
   bool has_data;                      // else it is being planned
+  bool planned;                       // a plan's run
   bool one_input;                     // of all three projections
   bool one_memory;                    // of keys and values
   bool attends;                       // there are queries

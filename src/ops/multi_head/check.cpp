@@ -160,10 +160,10 @@ Status check_heads_data(void *memory, MultiHeadCall *call) {
 Status check_heads_rotary(void *memory, const MultiHeadCall &call) {
   if (call.options.rotary == nullptr) return FOVEA_OK;
   const HeadTensors t = head_tensors(call, memory);
+  const char *const name = call.planned ? "plan's options.rotary" : "options.rotary";
   RotaryArguments unused = {};
-  FOVEA_CHECK(within("options.rotary", check_rotary(&call.rotary, &t.query, &t.query, &unused)));
-  if (!call.needs_keys) return FOVEA_OK;
-  return within("options.rotary", check_rotary(&call.rotary, &t.key, &t.key, &unused));
+  FOVEA_CHECK(within(name, check_rotary(&call.rotary, &t.query, &t.query, &unused)));
+  return call.needs_keys ? within(name, check_rotary(&call.rotary, &t.key, &t.key, &unused)) : FOVEA_OK;
 }
 
 }  // namespace

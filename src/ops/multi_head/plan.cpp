@@ -50,7 +50,7 @@ Status lay_out(MultiHeadCall *call) {
   }
   call->concat_rows = take(call->query.batch, w.out.inputs > 0 ? query_len : 0, w.heads * w.value_dim);
   if (call->layout.fits()) return FOVEA_OK;
-  return fail(FOVEA_SIZE_OVERFLOW, "the projections of this call would exceed the address space");
+  return fail(FOVEA_SIZE_OVERFLOW, "query and key are too long: their projections would exceed the address space");
 }
 
 // Rows seen as [B,H,L,D].
@@ -142,7 +142,8 @@ Status attention_options(const MultiHeadCall &call, fovea_attention_options *opt
 Status plan_scheduled_heads(MultiHeadCall *call) {
   call->attention_memory = call->layout.add<char>(static_cast<int64_t>(call->options.schedule->plan.workspace_size));
   if (call->layout.fits()) return FOVEA_OK;
-  return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
+  return fail(FOVEA_SIZE_OVERFLOW,
+              "query and key are too long: the workspace of this call would exceed the address space");
 }
 
 // Everything else about attention itself, and its part of the workspace.
@@ -156,7 +157,8 @@ Status plan_heads(MultiHeadCall *call) {
   FOVEA_CHECK(within("options.attention", status));
   call->attention_memory = call->layout.add<char>(static_cast<int64_t>(call->plan.attention.workspace_size));
   if (call->layout.fits()) return FOVEA_OK;
-  return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this call would exceed the address space");
+  return fail(FOVEA_SIZE_OVERFLOW,
+              "query and key are too long: the workspace of this call would exceed the address space");
 }
 
 }  // namespace

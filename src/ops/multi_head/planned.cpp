@@ -20,7 +20,7 @@ struct Run {
   fovea_tensor pages[paged_operand_count], alibi_slopes, sinks;
 
   explicit Run(const fovea_mha_plan &plan) : call(plan.call), tensors(plan.tensors) {
-    call.has_data = true;
+    call.has_data = call.planned = true;
     for (int n = 0; n < rotary_tensor_count; ++n) {
       if (call.rotary.*rotary_tensors[n] != nullptr) call.rotary.*rotary_tensors[n] = &plan.rotary[n];
     }
@@ -104,6 +104,7 @@ Status make_mha_plan(const Context *given, const fovea_mha_weights *weights, con
   MultiHeadCall &call = made.call;
   FOVEA_CHECK(check_multi_head(given, weights, tensors, options, &call));
   FOVEA_CHECK(plan_multi_head(&call));
+  FOVEA_CHECK(check_planned_rotary(call));
   made.tensors = tensors;
   for (int n = 0; n < paged_operand_count; ++n) made.pages[n] = TensorArgument(call.options.*page_options[n]);
   made.alibi_slopes = TensorArgument(call.attention.alibi_slopes);

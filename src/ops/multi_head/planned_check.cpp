@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 
+#include "ops/positions/rotary_check.hpp"
 #include "ops/ragged/check.hpp"
 
 namespace fovea {
@@ -13,6 +14,17 @@ Status check_presence(const char *name, bool planned, const void *data) {
 }
 
 }  // namespace
+
+Status check_planned_rotary(const MultiHeadCall &call) {
+  if (call.options.rotary == nullptr) return FOVEA_OK;
+  fovea_rotary_options rotary = call.rotary;
+  if (rotary.positions == &call.positions) rotary.positions = nullptr;  // the step's, whose tokens are a run's
+  const HeadTensors t = head_tensors(call, nullptr);
+  RotaryArguments unused = {};
+  FOVEA_CHECK(within("options.rotary", check_rotary_options(&rotary, t.query, &unused)));
+  if (!call.needs_keys) return FOVEA_OK;
+  return within("options.rotary", check_rotary_options(&rotary, t.key, &unused));
+}
 
 Status check_mha_buffers(const fovea_mha_plan &plan, const fovea_mha_buffers &buffers,
                          const fovea_attention_buffers &attention) {
@@ -64,12 +76,12 @@ Status check_bound_pages(const MultiHeadCall &call) {
 Status check_planned_tokens(const MultiHeadCall &call, int64_t tokens) {
   if (tokens > call.query.length) {
     return fail(FOVEA_BAD_SHAPE,
-                "options.schedule's step has %" PRId64 " tokens, expected at most the %" PRId64 " that were planned",
+                "plan's schedule has a step of %" PRId64 " tokens, expected at most the %" PRId64 " that were planned",
                 tokens, call.query.length);
   }
   const fovea_schedule &schedule = *call.options.schedule;
   if (schedule.made.pages.size > 0) return call.projects_keys ? check_places(schedule.step()) : FOVEA_OK;
-  return expect_sizes({{"options.schedule", "packed keys", schedule.step().keys, tokens, "as tokens"}});
+  return expect_sizes({{"plan's schedule", "packed keys", schedule.step().keys, tokens, "as tokens"}});
 }
 
 Status check_mha_workspace(const MultiHeadCall &call, const void *workspace, size_t size) {

@@ -5,6 +5,9 @@
 
 namespace fovea {
 
+// Options of a rotation that do not fit the heads are the plan's fault, not its runs'.
+[[nodiscard]] Status check_planned_rotary(const MultiHeadCall &call);
+
 // A buffer is there exactly if its tensor was planned; of attention's rows, which are the plan's own, none.
 [[nodiscard]] Status check_mha_buffers(const fovea_mha_plan &plan, const fovea_mha_buffers &buffers,
                                        const fovea_attention_buffers &attention);

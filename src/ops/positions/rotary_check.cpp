@@ -149,7 +149,7 @@ Status check_table(const fovea_tensor &x, RotaryArguments *call) {
   return FOVEA_OK;
 }
 
-Status check_tensors(const fovea_tensor &x, const fovea_tensor *out, RotaryArguments *call) {
+Status check_tensors(const fovea_tensor &x, RotaryArguments *call) {
   if (call->positions != nullptr) {
     FOVEA_CHECK(check_positions_tensor(x, call));
   }
@@ -162,14 +162,15 @@ Status check_tensors(const fovea_tensor &x, const fovea_tensor *out, RotaryArgum
     FOVEA_CHECK(check_tensor(call->frequencies, rule));
     FOVEA_CHECK(check_pairs(*call->frequencies, "frequencies", *call));
   }
-  if (call->cosines != nullptr) {
-    FOVEA_CHECK(check_table(x, call));
-  }
-  return check_overlaps({{"out", out}}, {{"positions", call->positions},
-                                         {"frequencies", call->frequencies},
-                                         {"sections", call->sections},
-                                         {"cosines", call->cosines},
-                                         {"sines", call->sines}});
+  return call->cosines == nullptr ? FOVEA_OK : check_table(x, call);
+}
+
+Status check_overlaps_with(const fovea_tensor *out, const RotaryArguments &call) {
+  return check_overlaps({{"out", out}}, {{"positions", call.positions},
+                                         {"frequencies", call.frequencies},
+                                         {"sections", call.sections},
+                                         {"cosines", call.cosines},
+                                         {"sines", call.sines}});
 }
 
 // Every position is in range; the largest of them.
@@ -239,19 +240,22 @@ Status check_values(const RotaryArguments &call, int64_t length) {
 
 }  // namespace
 
-Status check_rotary(const fovea_rotary_options *options, const fovea_tensor *x, const fovea_tensor *out,
-                    RotaryArguments *call) {
+Status check_rotary_options(const fovea_rotary_options *options, const fovea_tensor &x, RotaryArguments *call) {
   FOVEA_CHECK(read_options("options", options, &call->options));
   const bool tensors_given = take_tensors(call);
   FOVEA_CHECK(check_numbers(call));
   if (tensors_given) {
     FOVEA_CHECK(check_one_way(*call));
   }
+  FOVEA_CHECK(check_rotary_dim(x, call));
+  return tensors_given ? check_tensors(x, call) : FOVEA_OK;
+}
+
+Status check_rotary(const fovea_rotary_options *options, const fovea_tensor *x, const fovea_tensor *out,
+                    RotaryArguments *call) {
   FOVEA_CHECK(check_position_tensors(x, out));
-  FOVEA_CHECK(check_rotary_dim(*x, call));
-  if (tensors_given) {
-    FOVEA_CHECK(check_tensors(*x, out, call));
-  }
+  FOVEA_CHECK(check_rotary_options(options, *x, call));
+  FOVEA_CHECK(check_overlaps_with(out, *call));
   return element_count(*x) == 0 ? FOVEA_OK : check_values(*call, x->shape[x->rank - 2]);
 }
 

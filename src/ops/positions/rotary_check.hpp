@@ -24,6 +24,10 @@ struct RotaryArguments {
   bool rows_given() const { return cosines != nullptr && cosines->rank == 3; }  // not by position
 };
 
+// All but the data: x's, and what the options' tensors hold.
+[[nodiscard]] Status check_rotary_options(const fovea_rotary_options *options, const fovea_tensor &x,
+                                          RotaryArguments *call);
+
 [[nodiscard]] Status check_rotary(const fovea_rotary_options *options, const fovea_tensor *x, const fovea_tensor *out,
                                   RotaryArguments *call);
 

@@ -98,7 +98,8 @@ Status append_turned(const fovea_schedule &schedule, const AppendedTensors &tens
   given.shape[2] = tokens;
   MemoryLayout layout;
   const auto part = layout.add<float>({tokens, given.shape[1], given.shape[3]});
-  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "the turned keys of this call would exceed the address space");
+  if (!layout.fits())
+    return fail(FOVEA_SIZE_OVERFLOW, "key is too long: its turned rows would exceed the address space");
   const Context &context = *schedule.plan.context;
   const Workspace workspace(context, layout);
   FOVEA_CHECK(workspace.status());

@@ -110,7 +110,8 @@ Status plan_memory(const fovea_schedule &schedule, const RaggedStep &step, Atten
   plan->own_partials = layout.add_copies<float>(workers, max_of(step.task_partial_rows, step.most_parts) * row_floats);
   if (step.packed_bytes > 0) plan->packed = layout.add<char>(step.packed_bytes);
   plan->score_memory = layout.add<char>(static_cast<int64_t>(plan->score.layout.size()));
-  if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "the workspace of this step would exceed the address space");
+  if (!layout.fits())
+    return fail(FOVEA_SIZE_OVERFLOW, "step is too long: its workspace would exceed the address space");
   plan->workspace_size = layout.size() + cache_line;
   return FOVEA_OK;
 }
