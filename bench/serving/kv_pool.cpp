@@ -1,6 +1,6 @@
 // Benchmarks of key/value pools, kv_append/f32/<shape>/<instruction set>/t<threads> and kv_fork/f32/..., of a model with 8
 // key/value heads of 128 features (Llama 3 8B); a few of them in bfloat16, kv_append/bf16/... (given as such), and one whose
-// float32 keys and values are kept as float16.
+// float32 keys and values are kept as float16. kv_append_i8/bf16/... keeps bfloat16 in 8 bits, a scale for 32 features.
 //
 // kv_append is a step: room in the pool, the schedule set, one layer's keys and values written. What bounds it: memory. A step
 // of decoding writes a row of each head to a place of its own, far from the next, and waits for each; the limit shown is memcpy
@@ -18,10 +18,14 @@ namespace fovea_bench {
 namespace {
 
 constexpr int64_t kv_heads = 8, head_dim = 128, row_elements = 2 * kv_heads * head_dim, probe_bytes = 64 << 20;
+constexpr int64_t scale_group = 32;
 constexpr int64_t append_capacity = 4096, fork_length = 2040, page_size = 64;
 
 // A position's, of all heads.
-int64_t row_bytes(fovea_dtype dtype) { return row_elements * static_cast<int64_t>(element_bytes(dtype)); }
+int64_t row_bytes(fovea_dtype dtype) {
+  if (dtype == FOVEA_I8) return row_elements + row_elements / scale_group * 2;
+  return row_elements * static_cast<int64_t>(element_bytes(dtype));
+}
 
 struct PoolDeleter {
   void operator()(fovea_kv_pool *pool) const { fovea_kv_pool_destroy(pool); }
@@ -52,11 +56,14 @@ class PoolCall {
     sizes.page_size = page_size;
     sizes.sequences = 2 * s.sequences;
     sizes.key_dtype = s.kept;
+    if (s.kept == FOVEA_I8) sizes.scale_group = scale_group;
     fovea_kv_pool *pool = nullptr;
     check(fovea_kv_pool_create(&sizes, &pool));
     pool_.reset(pool);
     keys_ = fovea_kv_pool_keys(pool, 0);
     values_ = fovea_kv_pool_values(pool, 0);
+    key_scales_ = fovea_kv_pool_key_scales(pool, 0);
+    value_scales_ = fovea_kv_pool_value_scales(pool, 0);
     sequences_.resize(static_cast<size_t>(s.sequences));
     for (int64_t &sequence : sequences_) check(fovea_kv_pool_open(pool, &sequence));
     make_schedule();
@@ -71,7 +78,10 @@ class PoolCall {
     fovea_step step;
     check(fovea_kv_pool_step(context_.get(), pool_.get(), &which, &grow, &step));
     check(fovea_schedule_set(schedule_.get(), &step));
-    check(fovea_schedule_append(schedule_.get(), &rows, &rows, &keys_, &values_, nullptr));
+    auto options = fovea_append_options{};
+    options.struct_size = sizeof options;
+    if (scaled()) options.key_scales = &key_scales_, options.value_scales = &value_scales_;
+    check(fovea_schedule_append(schedule_.get(), &rows, &rows, &keys_, &values_, &options));
   }
 
   // Fills sequences over and over.
@@ -99,6 +109,7 @@ class PoolCall {
   }
 
  private:
+  bool scaled() const { return shape_.kept == FOVEA_I8; }
   fovea_tensor rows() const {
     return tensor(rows_.data(), {shape_.sequences * shape_.count, kv_heads, head_dim}, shape_.given);
   }
@@ -107,12 +118,15 @@ class PoolCall {
   }
 
   void make_schedule() {
-    const fovea_tensor query = tensor(nullptr, {shape_.sequences * shape_.capacity, kv_heads, head_dim}, FOVEA_F32);
+    const fovea_tensor query = tensor(nullptr, {shape_.sequences * shape_.capacity, kv_heads, head_dim}, shape_.given);
+    auto options = fovea_attention_options{};
+    options.struct_size = sizeof options;
+    if (scaled()) options.key_scales = &key_scales_, options.value_scales = &value_scales_;
     auto limits = fovea_schedule_limits{};
     limits.struct_size = sizeof limits;
     limits.sequences = shape_.sequences;
     fovea_schedule *made = nullptr;
-    check(fovea_schedule_create(context_.get(), nullptr, &query, &keys_, &values_, &query, nullptr, &limits, &made));
+    check(fovea_schedule_create(context_.get(), nullptr, &query, &keys_, &values_, &query, &options, &limits, &made));
     schedule_.reset(made);
   }
 
@@ -121,7 +135,7 @@ class PoolCall {
   Buffer rows_;
   std::unique_ptr<fovea_kv_pool, PoolDeleter> pool_;
   std::unique_ptr<fovea_schedule, ScheduleDeleter> schedule_;
-  fovea_tensor keys_{}, values_{};
+  fovea_tensor keys_{}, values_{}, key_scales_{}, value_scales_{};
   std::vector<int64_t> sequences_;
 };
 
@@ -139,16 +153,18 @@ Prepared prepare(double bytes, int64_t region, const Variant &variant) {
 struct AppendCase {
   const char *name;
   int64_t batch, count;
-  fovea_dtype dtype = FOVEA_F32;  // of what is kept
+  fovea_dtype dtype = FOVEA_F32;  // as which it is named
   bool narrows = false;           // given as float32
+  bool scaled = false;            // kept in 8 bits
   fovea_dtype given() const { return narrows ? FOVEA_F32 : dtype; }
+  fovea_dtype kept() const { return scaled ? FOVEA_I8 : dtype; }
   // Read and written.
-  double bytes() const { return static_cast<double>(batch * count * (row_bytes(given()) + row_bytes(dtype))); }
+  double bytes() const { return static_cast<double>(batch * count * (row_bytes(given()) + row_bytes(kept()))); }
 };
 
 Prepared prepare_append(const AppendCase &what, const Variant &variant) {
-  const PoolShape shape = {what.batch, append_capacity, what.count, what.given(), what.dtype};
-  Prepared prepared = prepare(what.bytes(), what.batch * append_capacity * row_bytes(what.dtype), variant);
+  const PoolShape shape = {what.batch, append_capacity, what.count, what.given(), what.kept()};
+  Prepared prepared = prepare(what.bytes(), what.batch * append_capacity * row_bytes(what.kept()), variant);
   const auto call = [&](int threads) -> std::function<void()> {
     const auto pool = std::make_shared<PoolCall>(shape, Variant{variant.isa, threads});
     return [pool] { pool->run_append(); };
@@ -189,7 +205,8 @@ void add_kv_pool(Cases *list) {
                                        {"llama8b_prompt", 1, 1024},
                                        {"llama8b_batch_step", 16, 1, FOVEA_BF16},
                                        {"llama8b_prompt", 1, 1024, FOVEA_BF16},
-                                       {"llama8b_prompt_of_f32", 1, 1024, FOVEA_F16, true}};
+                                       {"llama8b_prompt_of_f32", 1, 1024, FOVEA_F16, true},
+                                       {"llama8b_prompt", 1, 1024, FOVEA_BF16, false, true}};
   static const ForkCase forks[] = {{"llama8b_4_beams_from_1", {2, 2, 2, 2}, 3},
                                    {"llama8b_4_beams_from_2", {1, 1, 2, 2}, 2},
                                    {"llama8b_4_beams_from_1", {2, 2, 2, 2}, 3, FOVEA_BF16}};
@@ -206,8 +223,8 @@ void add_kv_pool(Cases *list) {
                      .prepare = [&what, prepare_it](const Variant &variant) { return prepare_it(what, variant); }});
   };
   for (const AppendCase &what : appends)
-    add("kv_append", what, {{"batch", what.batch}, {"count", what.count}, {"capacity", append_capacity}},
-        prepare_append);
+    add(what.scaled ? "kv_append_i8" : "kv_append", what,
+        {{"batch", what.batch}, {"count", what.count}, {"capacity", append_capacity}}, prepare_append);
   for (const ForkCase &what : forks)
     add("kv_fork", what, {{"source", what.source}, {"length", fork_length}}, prepare_fork);
 }

@@ -269,6 +269,7 @@ BitsRows all_bits_rows() {
   add_row_wise_rows(rows);
   add_position_rows(rows);
   add_multi_head_rows(rows);
+  add_ragged_rows(rows);
   return rows;
 }
 

@@ -155,6 +155,7 @@ void add_product_rows(BitsRows &rows);
 void add_row_wise_rows(BitsRows &rows);  // what works row by row or element by element
 void add_position_rows(BitsRows &rows);
 void add_multi_head_rows(BitsRows &rows);
+void add_ragged_rows(BitsRows &rows);
 
 BitsRows all_bits_rows();
 
