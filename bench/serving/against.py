@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "compare"))
 from server import Refused, Server  # noqa: E402
 
-CASES = ["step_4096", "steps_16x1024", "steps_32", "drafts_4x4", "prompt_2048", "mixed", "prompts_64", "shared_16"]
+CASES = ["step_4096", "steps_16x1024", "steps_32", "drafts_4x4", "steps_one_row", "prompt_2048", "mixed", "prompts_64", "shared_16"]
 SECONDS, TURNS = 0.15, 9
 
 

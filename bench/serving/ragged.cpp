@@ -232,7 +232,7 @@ std::vector<Sequence> mixed() {
   return sequences;
 }
 
-// The shapes of a layer of Llama 3 8B, but for the prompts of an encoder of 12 heads of 64.
+// The shapes of a layer of Llama 3 8B, but for steps of one head of queries for each of keys and for the prompts of an encoder of 12 heads of 64.
 std::vector<RaggedCase> make_cases() {
   const std::vector<std::pair<const char *, std::vector<Sequence>>> steps = {
       {"step_4096", {{1, 4096}}},
@@ -244,6 +244,7 @@ std::vector<RaggedCase> make_cases() {
        {std::pair<fovea_dtype, fovea_dtype>{FOVEA_F32, FOVEA_F32}, {FOVEA_BF16, FOVEA_BF16}, {FOVEA_BF16, FOVEA_I8}}) {
     for (const auto &[name, sequences] : steps)
       cases.push_back({name, sequences, 32, 8, 128, query, kept, Bound::bytes});
+    cases.push_back({"steps_one_row", steps[1].second, 8, 8, 128, query, kept, Bound::bytes});
     cases.push_back({"prompt_2048", {{2048, 2048}}, 32, 8, 128, query, kept, Bound::flops});
     cases.push_back({"mixed", mixed(), 32, 8, 128, query, kept, Bound::flops});
     cases.push_back({"prompts_64", prompts(64, 16, 2048), 12, 12, 64, query, kept, Bound::flops});

@@ -42,29 +42,75 @@ FOVEA_BYTES void store_quads(int32_t *to, __m512i numbers) {
                       _mm512_castsi512_si256(_mm512_permutex2var_epi8(numbers, places, raised)));
 }
 
-// 16 bytes of four rows as 16 times four neighbours.
-FOVEA_BYTES __m512i join_four_keys(const int8_t *a, const int8_t *b, const int8_t *c, const int8_t *d) {
-  const auto load = [](const int8_t *from) __attribute__((always_inline)) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
-  };
-  __m512i rows = _mm512_castsi128_si512(load(a));
-  rows = _mm512_inserti32x4(rows, load(b), 1);
-  rows = _mm512_inserti32x4(rows, load(c), 2);
-  rows = _mm512_inserti32x4(rows, load(d), 3);
-  const __m512i places =
-      _mm512_setr_epi32(0x30201000, 0x31211101, 0x32221202, 0x33231303, 0x34241404, 0x35251505, 0x36261606, 0x37271707,
-                        0x38281808, 0x39291909, 0x3a2a1a0a, 0x3b2b1b0b, 0x3c2c1c0c, 0x3d2d1d0d, 0x3e2e1e0e, 0x3f2f1f0f);
-  return _mm512_permutexvar_epi8(places, rows);
+// Places that are so many bytes apart, eight at a time: up to seven more than `count` are written.
+template <class Element>
+FOVEA_BYTES void fill_places(const Element **to, const Element *first, int64_t bytes_apart, int64_t count) {
+  const __m512i step = _mm512_set1_epi64(8 * bytes_apart);
+  __m512i at =
+      _mm512_add_epi64(_mm512_set1_epi64(reinterpret_cast<long long>(first)),
+                       _mm512_mullo_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(bytes_apart)));
+  for (int64_t n = 0; n < count; n += 8, at = _mm512_add_epi64(at, step)) _mm512_storeu_si512(to + n, at);
 }
 
-// 16 rows of 16 numbers of 32 bits.
-FOVEA_BYTES void transpose_quads(__m512i *rows) {
-  __m512 floats[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) floats[i] = _mm512_castsi512_ps(rows[i]);
-  transpose_16x16(floats);
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) rows[i] = _mm512_castps_si512(floats[i]);
+// 16 or 32 (registers 1 or 2) bytes from `feature` on of four rows, as unsigned ones, [feature][row].
+template <int registers>
+FOVEA_BYTES void join_four_keys(const int8_t *const *row, int64_t feature, __m512i *to) {
+  const auto some = [&](int n, int64_t d) __attribute__((always_inline)) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(row[n] + d));
+  };
+  const auto all = [&](int n) __attribute__((always_inline)) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(row[n] + feature));
+  };
+  if constexpr (registers == 1) {
+    __m512i rows = _mm512_castsi128_si512(some(0, feature));
+    rows = _mm512_inserti32x4(rows, some(1, feature), 1);
+    rows = _mm512_inserti32x4(rows, some(2, feature), 2);
+    rows = _mm512_inserti32x4(rows, some(3, feature), 3);
+    const __m512i places = _mm512_setr_epi32(0x30201000, 0x31211101, 0x32221202, 0x33231303, 0x34241404, 0x35251505,
+                                             0x36261606, 0x37271707, 0x38281808, 0x39291909, 0x3a2a1a0a, 0x3b2b1b0b,
+                                             0x3c2c1c0c, 0x3d2d1d0d, 0x3e2e1e0e, 0x3f2f1f0f);
+    to[0] = unsigned_bytes(_mm512_permutexvar_epi8(places, rows));
+  } else {
+    const __m512i first = unsigned_bytes(_mm512_inserti64x4(_mm512_castsi256_si512(all(0)), all(1), 1));
+    const __m512i last = unsigned_bytes(_mm512_inserti64x4(_mm512_castsi256_si512(all(2)), all(3), 1));
+    const __m512i low = _mm512_setr_epi32(0x60402000, 0x61412101, 0x62422202, 0x63432303, 0x64442404, 0x65452505,
+                                          0x66462606, 0x67472707, 0x68482808, 0x69492909, 0x6a4a2a0a, 0x6b4b2b0b,
+                                          0x6c4c2c0c, 0x6d4d2d0d, 0x6e4e2e0e, 0x6f4f2f0f);
+    const __m512i high = _mm512_or_si512(low, _mm512_set1_epi32(0x10101010));
+    to[0] = _mm512_permutex2var_epi8(first, low, last);
+    to[1] = _mm512_permutex2var_epi8(first, high, last);
+  }
+}
+
+// 32 bytes from `feature` on of 16 rows, as unsigned ones, [four features][row]. Rows 8 m + i and 8 m + 4 + i share a register, so
+// that shuffles within quarters of registers, of which a processor has most, do most of it.
+FOVEA_BYTES void load_quads(const int8_t *const *row, int64_t feature, __m512i *to) {
+  const auto load = [&](int n) __attribute__((always_inline)) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(row[n] + feature));
+  };
+  __m512i turned
+      [2]
+      [4];  // [half of the rows][four features]: of rows 0 to 3 and of rows 4 to 7 of that half, quads 0 to 3 and 4 to 7
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; ++half) {
+    __m512i two[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      two[i] =
+          unsigned_bytes(_mm512_inserti64x4(_mm512_castsi256_si512(load(8 * half + i)), load(8 * half + 4 + i), 1));
+    }
+    const __m512i first_low = _mm512_unpacklo_epi32(two[0], two[1]), first_high = _mm512_unpackhi_epi32(two[0], two[1]);
+    const __m512i last_low = _mm512_unpacklo_epi32(two[2], two[3]), last_high = _mm512_unpackhi_epi32(two[2], two[3]);
+    turned[half][0] = _mm512_unpacklo_epi64(first_low, last_low);
+    turned[half][1] = _mm512_unpackhi_epi64(first_low, last_low);
+    turned[half][2] = _mm512_unpacklo_epi64(first_high, last_high);
+    turned[half][3] = _mm512_unpackhi_epi64(first_high, last_high);
+  }
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; ++q) {
+    to[q] = _mm512_shuffle_i32x4(turned[0][q], turned[1][q], 0x88);
+    to[4 + q] = _mm512_shuffle_i32x4(turned[0][q], turned[1][q], 0xdd);
+  }
 }
 
 // Four registers [row][group] of four rows each as four of 16 rows.

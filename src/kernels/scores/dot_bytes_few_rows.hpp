@@ -12,7 +12,9 @@
 //
 // Errors: 2^-16 of the largest number of a query, 2^-16 of a piece's largest weight times scale.
 //
-// Bound: bytes of keys and values. For each key of 64 features 4 shuffles and 2 or 3 products for each row, the same for values.
+// Bound: bytes of keys and values, or products: for each key of 64 features two for each row, and two for its value, of which a
+// Zen 5 does two a cycle; beside them go as many loads. With four rows that is 16 cycles for a key of 128 features and its value
+// of 26 that memory takes from one core; measured, with factors, softmax and transposes, 40.
 #pragma once
 
 #include "beyond_xsimd/bytes_vnni.hpp"
@@ -27,8 +29,9 @@ constexpr float most_16_bits = 127 * 256;
 struct DotBytesFewRows : FewRowsValues {
   static constexpr bool takes_bytes = true;
   static constexpr int64_t block_keys = 16;
-  static constexpr int64_t block_features = 64;
-  static constexpr int64_t asked_ahead = 96;  // keys
+  static constexpr int64_t block_features = 32;
+  static constexpr int64_t most_scales = largest_value_dim / 16 * lanes;  // of a block of keys
+  static constexpr int64_t values_ahead = 32;
 
   static constexpr int64_t most_rows_taken = 16;
   // Several rows read a tile once, too.
@@ -103,10 +106,8 @@ struct DotBytesFewRows : FewRowsValues {
   // Where keys or values lie, and their scales. Behind the last of `count` it is found again.
   template <int64_t most>
   struct Places {
-    const int8_t *row[most];
-    const Float16 *scales[most];
-    int64_t packed;  // so many rows' scales, four of each, lie one after the other
-
+    const int8_t *row[most + 8];  // places are written eight at a time
+    const Float16 *scales[most + 8];
     FOVEA_INLINE void find(const HeadSource &source, int64_t first, int64_t count, int64_t padded) {
       int64_t n = 0;
       source.rows.for_each_run(source.batch, source.head, first, count,
@@ -114,22 +115,23 @@ struct DotBytesFewRows : FewRowsValues {
                                  const auto *its = static_cast<const int8_t *>(run.first);
                                  const Float16 *its_scales = run.scales;
                                  const int64_t apart = source.rows.scales.strides.position;
-                                 for (int64_t j = 0; j < run.count; ++j, ++n, its += run.stride, its_scales += apart) {
-                                   row[n] = its;
-                                   scales[n] = its_scales;
-                                 }
+                                 fill_places(row + n, its, run.stride, run.count);
+                                 fill_places(scales + n, its_scales, apart * 2, run.count);
+                                 n += run.count;
                                });
-      const bool of_four = source.dim == 4 * source.rows.scales.features;
-      packed = source.evenly_spaced() && of_four && source.rows.scales.strides.position == 4 ? count / 4 * 4 : 0;
       for (; n < padded; ++n) {
         row[n] = row[n - 1];
         scales[n] = scales[n - 1];
       }
     }
 
+    FOVEA_INLINE static bool side_by_side(const Float16 *const *row) {
+      return row[1] == row[0] + 4 && row[2] == row[0] + 8 && row[3] == row[0] + 12;
+    }
+
     // Scales of four groups from `group` on, of four rows: [row][group].
     FOVEA_INLINE Float scales_of_four(int64_t j, int64_t group, int64_t groups) const {
-      if (j < packed) return load(scales[j]);
+      if (groups == 4 && side_by_side(scales + j)) return load(scales[j]);
       uint64_t four[4];
       for (int64_t i = 0; i < 4; ++i) {
         const Float16 *at = scales[j + i];
@@ -146,35 +148,41 @@ struct DotBytesFewRows : FewRowsValues {
     }
   };
 
-  // sums[row][16 keys] += products of 64 features; T: of 16 keys, four features each.
+  // sums[row][two blocks of 16 keys] += products of 32 features, of one or two blocks that share scales; turned: of each block of
+  // keys, [four features][key]. Two blocks of keys, as each number of the query that is loaded then serves two products.
   template <int blocks>
-  FOVEA_INLINE static void add_features(const __m512i *turned, const Query &query, int64_t feature, const float *scales,
-                                        float *sum) {
-    constexpr int quads = 16 / blocks;
-    Float total = load(sum);
-    const int32_t *high_bytes = query.high + feature / 4, *low_bytes = query.low + feature / 4;
+  FOVEA_INLINE static void add_features(const __m512i (*turned)[8], const Query &query, int64_t feature,
+                                        const float *scales, float *sums) {
+    constexpr int quads = 8 / blocks;
     const int64_t block = feature * blocks / block_features;
-    unroll<blocks>([&](auto b) FOVEA_INLINE_BODY {
-      __m512i high = _mm512_set1_epi32(query.start_high[block + b]);
-      __m512i low = _mm512_set1_epi32(query.start_low[block + b]);
-      unroll<quads>([&](auto i) FOVEA_INLINE_BODY {
-        constexpr int at = decltype(b)::value * quads + decltype(i)::value;
-        high = _mm512_dpbusd_epi32(high, turned[at], _mm512_set1_epi32(high_bytes[at]));
-        low = _mm512_dpbusd_epi32(low, turned[at], _mm512_set1_epi32(low_bytes[at]));
-      });
-      const Float dot(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low)));
-      total = multiply_add(dot, load(scales + b * lanes), total);
+    __m512i high[2 * blocks], low[2 * blocks];
+    unroll<2 * blocks>([&](auto n) FOVEA_INLINE_BODY {
+      high[n] = _mm512_set1_epi32(query.start_high[block + n / 2]);
+      low[n] = _mm512_set1_epi32(query.start_low[block + n / 2]);
     });
-    store(sum, total);
+    unroll<8>([&](auto at) FOVEA_INLINE_BODY {
+      const __m512i high_bytes = _mm512_set1_epi32(query.high[feature / 4 + at]);
+      const __m512i low_bytes = _mm512_set1_epi32(query.low[feature / 4 + at]);
+      unroll<2>([&](auto k) FOVEA_INLINE_BODY {
+        constexpr int n = decltype(at)::value / quads * 2 + decltype(k)::value;
+        high[n] = _mm512_dpbusd_epi32(high[n], turned[k][at], high_bytes);
+        low[n] = _mm512_dpbusd_epi32(low[n], turned[k][at], low_bytes);
+      });
+    });
+    unroll<2>([&](auto k) FOVEA_INLINE_BODY {
+      Float total = load(sums + k * lanes);
+      unroll<blocks>([&](auto b) FOVEA_INLINE_BODY {
+        constexpr int n = decltype(b)::value * 2 + decltype(k)::value;
+        const Float dot(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high[n], 8), low[n])));
+        total = multiply_add(dot, load(scales + k * most_scales + b * lanes), total);
+      });
+      store(sums + k * lanes, total);
+    });
   }
 
   FOVEA_NOINLINE static void score(const ScoreJob<tile_rows> &job) {
-    const RowScales &scales = job.problem.key.scales;
-    switch (block_features / block_of(scales, job.problem.sizes.compared_dim)) {
-      case 1: return score_blocks<1>(job);
-      case 2: return score_blocks<2>(job);
-      default: return score_blocks<4>(job);
-    }
+    if (block_of(job.problem.key.scales, job.problem.sizes.compared_dim) < block_features) return score_blocks<2>(job);
+    score_blocks<1>(job);
   }
 
   // Scales of the block's keys, [group][key], of at least four groups.
@@ -190,38 +198,51 @@ struct DotBytesFewRows : FewRowsValues {
   template <int blocks>
   FOVEA_NOINLINE static void score_blocks(const ScoreJob<tile_rows> &job) {
     const HeadSource &source = *job.keys.source;
-    const int64_t dim = job.problem.sizes.compared_dim, rows = job.table.count;
+    const int64_t dim = job.problem.sizes.compared_dim, rows = job.table.count, keys = job.tile.keys;
     const int64_t groups = dim / job.problem.key.scales.features;
-    // Columns of 64 features that share scales: more than one only where a column is one block.
-    const int64_t columns = blocks > 1 ? 1 : dim / max_of(groups, 4) / block_features;
-    const int64_t far = source.evenly_spaced() ? asked_ahead * source.stride : 0;
-    alignas(64) float sums[most_rows_taken * lanes];
-    alignas(64) float scales[largest_value_dim / 16 * lanes];
+    const int64_t group_features = dim / max_of(groups, 4);
+    alignas(64) float sums[most_rows_taken * 2 * lanes];
+    alignas(64) float scales[2 * most_scales];
     Query queries[most_rows_taken];
     for (int64_t r = 0; r < rows; ++r) queries[r] = query_of(job.query, dim, r);
-    Places<block_keys> places;
-    for (int64_t j = 0; j < job.tile.keys; j += block_keys) {
-      const int64_t count = min_of(block_keys, job.tile.keys - j);
-      places.find(source, job.tile.key + j, count, block_keys);
-      for (int64_t r = 0; r < rows; ++r) store(sums + r * lanes, zero());
-      turn_scales(places, groups, scales);
-      const float *its = scales;
-      int64_t left = columns;
-      for (int64_t d = 0; d < dim; d += block_features) {
-        __m512i turned[16];
-        unroll<16>([&](auto i) FOVEA_INLINE_BODY {
-          const int8_t *at = places.row[i] + d;
-          __builtin_prefetch(at + far, 0, 2);
-          turned[i] = unsigned_bytes(_mm512_loadu_si512(at));
-        });
-        transpose_quads(turned);
-        for (int64_t r = 0; r < rows; ++r) add_features<blocks>(turned, queries[r], d, its, sums + r * lanes);
-        if (--left > 0) continue;
-        left = columns;
-        its += blocks * lanes;
+    // Two blocks of keys, and the two behind them, which are asked for.
+    Places<block_keys> places[2][2];
+    const auto find = [&](int64_t j) FOVEA_INLINE_BODY {
+      for (int64_t k = 0; k < 2; ++k) {  // a block that is not there is the one before
+        const int64_t first = k > 0 && j + block_keys < keys ? j + block_keys : j;
+        places[j / (2 * block_keys) % 2][k].find(source, job.tile.key + first, min_of(block_keys, keys - first),
+                                                 block_keys);
       }
-      for (int64_t r = 0; r < rows; ++r) store(sums + r * lanes, load(sums + r * lanes) * Float(*queries[r].unit));
-      put_scores(sums, rows, job.tile, j, count);
+    };
+    find(0);
+    for (int64_t j = 0; j < keys; j += 2 * block_keys) {
+      const int64_t turn = j / (2 * block_keys) % 2;
+      const bool goes_on = j + 2 * block_keys < keys;
+      if (goes_on) find(j + 2 * block_keys);
+      const Places<block_keys> *now = places[turn], *next = places[goes_on ? 1 - turn : turn];
+      for (int64_t r = 0; r < 2 * rows; ++r) store(sums + r * lanes, zero());
+      for (int64_t k = 0; k < 2; ++k) turn_scales(now[k], groups, scales + k * most_scales);
+      for (int64_t d = 0; d < dim; d += block_features) {
+        __m512i turned[2][8];
+        unroll<2>([&](auto k) FOVEA_INLINE_BODY {
+          if (d % line_bytes == 0) {
+            unroll<16>([&](auto i) FOVEA_INLINE_BODY { __builtin_prefetch(next[k].row[i] + d, 0, 2); });
+          }
+          load_quads(now[k].row, d, turned[k]);
+        });
+        const float *its = scales + d / group_features * lanes;
+        for (int64_t r = 0; r < rows; ++r) add_features<blocks>(turned, queries[r], d, its, sums + 2 * r * lanes);
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        const Float unit(*queries[r].unit);
+        for (int64_t k = 0; k < 2; ++k) {
+          float *sum = sums + (2 * r + k) * lanes;
+          store(sum, load(sum) * unit);
+        }
+      }
+      for (int64_t k = 0, at = j; k < 2 && at < keys; ++k, at += block_keys) {
+        put_scores(sums + k * lanes, rows, job.tile, at, min_of(block_keys, keys - at));
+      }
     }
   }
 
@@ -230,8 +251,8 @@ struct DotBytesFewRows : FewRowsValues {
     float *to = tile.scores + j * tile.stride;
     if (tile.stride == 1) return store_partial(to, load(sums), count);
     if (tile.stride == 4) {  // four keys' scores in a register, and what stands beside them stays
-      Float four[4] = {load(sums), load(sums + min_of(1, rows - 1) * lanes), load(sums + min_of(2, rows - 1) * lanes),
-                       load(sums + (rows - 1) * lanes)};
+      Float four[4] = {load(sums), load(sums + min_of(1, rows - 1) * 2 * lanes),
+                       load(sums + min_of(2, rows - 1) * 2 * lanes), load(sums + (rows - 1) * 2 * lanes)};
       turn_to_fours(four);
       const auto rows_there = static_cast<__mmask16>(0x1111 * ((1 << rows) - 1));
       unroll<4>([&](auto i) FOVEA_INLINE_BODY {
@@ -241,9 +262,11 @@ struct DotBytesFewRows : FewRowsValues {
       return;
     }
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t k = 0; k < count; ++k) to[k * tile.stride + r] = sums[r * lanes + k];
+      for (int64_t k = 0; k < count; ++k) to[k * tile.stride + r] = sums[r * 2 * lanes + k];
     }
   }
+
+  using ValuePlaces = Places<value_keys + values_ahead>;
 
   // The weights of a piece's keys times the scales of four groups, as bytes.
   struct Factors {
@@ -254,41 +277,50 @@ struct DotBytesFewRows : FewRowsValues {
     alignas(16) int32_t start[most_rows_taken][4];
   };
 
-  // Weights of keys j to j + 3 of a row in lanes [key][group]; from the piece's end on -0, which marks keys that are not there.
-  FOVEA_INLINE static Float four_weights(const ScoreTile &tile, int64_t j, int64_t row, const __m512i &places) {
-    const int64_t left = tile.keys - j;
-    const __mmask16 there = left >= 4 ? __mmask16{0xffff} : static_cast<__mmask16>((1 << 4 * left) - 1);
-    const float *from = tile.scores + j * tile.stride;
-    const __m512 none = _mm512_set1_ps(-0.0f);
-    if (tile.stride <= 4) return Float(_mm512_mask_permutexvar_ps(none, there, places, _mm512_loadu_ps(from)));
-    alignas(16) float four[4] = {};
-    for (int64_t i = 0; i < min_of(left, 4); ++i) four[i] = from[i * tile.stride + row];
-    return Float(_mm512_mask_permutexvar_ps(none, there, places, _mm512_castps128_ps512(_mm_load_ps(four))));
-  }
+  // The weights of a row of a piece, four keys at a time in lanes [key][group].
+  struct RowWeights {
+    const float *at;
+    int64_t stride, row, keys;
+    __m512i places;
 
-  FOVEA_NOINLINE static void make_factors(const ScoreTile &tile, int64_t rows, const Places<value_keys> &places,
-                                          int64_t group, int64_t groups, Factors *to) {
-    alignas(64) float scales[value_keys * 4], products[value_keys * 4];
-    for (int64_t j = 0; j < tile.keys; j += 4) store(scales + 4 * j, places.scales_of_four(j, group, groups));
-    for (int64_t r = 0; r < rows; ++r) {
+    FOVEA_INLINE RowWeights(const ScoreTile &tile, int64_t r)
+        : at(tile.scores), stride(tile.stride), row(r), keys(tile.keys) {
       const __m512i key_of_lane = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-      const auto stride = static_cast<int>(tile.stride);
-      const __m512i at = tile.stride > 4 ? key_of_lane
-                                         : _mm512_add_epi32(_mm512_mullo_epi32(key_of_lane, _mm512_set1_epi32(stride)),
-                                                            _mm512_set1_epi32(static_cast<int>(r)));
-      const auto factor_of = [&](int64_t j) FOVEA_INLINE_BODY {
-        const __m512 weight = four_weights(tile, j, r, at).data;
-        const __mmask16 counts =
-            _mm512_cmpneq_epi32_mask(_mm512_castps_si512(weight), _mm512_castps_si512(_mm512_set1_ps(-0.0f)));
-        return _mm512_maskz_mul_ps(counts, weight, load(scales + 4 * j).data);
-      };
+      places = stride > 4
+                   ? key_of_lane
+                   : _mm512_add_epi32(_mm512_mullo_epi32(key_of_lane, _mm512_set1_epi32(static_cast<int>(stride))),
+                                      _mm512_set1_epi32(static_cast<int>(r)));
+    }
+    FOVEA_INLINE __m512 of_four(int64_t j) const {
+      const float *from = at + j * stride;
+      if (stride <= 4) return _mm512_permutexvar_ps(places, _mm512_loadu_ps(from));
+      const __m128 four = _mm_setr_ps(from[row], from[stride + row], from[2 * stride + row], from[3 * stride + row]);
+      return _mm512_permutexvar_ps(places, _mm512_castps128_ps512(four));
+    }
+    // Times their scales: 0 for a key that is marked, whose scales may be anything.
+    FOVEA_INLINE __m512 with_scales(int64_t j, const float *scales) const {
+      const __m512 weight = of_four(j);
+      const __mmask16 counts =
+          _mm512_cmpneq_epi32_mask(_mm512_castps_si512(weight), _mm512_castps_si512(_mm512_set1_ps(-0.0f)));
+      return _mm512_maskz_mul_ps(counts, weight, load(scales).data);
+    }
+  };
+
+  FOVEA_NOINLINE static void make_factors(const ScoreTile &tile, int64_t rows, const ValuePlaces &places, int64_t group,
+                                          int64_t groups, Factors *to) {
+    alignas(64) float scales[value_keys * 4], products[value_keys * 4];
+    const int64_t whole = tile.keys / 4 * 4, end = round_up(tile.keys, 4);
+    for (int64_t j = 0; j < end; j += 4) store(scales + 4 * j, places.scales_of_four(j, group, groups));
+    for (int64_t r = 0; r < rows; ++r) {
+      const RowWeights weights(tile, r);
       // As bits, numbers that are not finite are the largest.
       __m512i most = _mm512_setzero_si512();
-      for (int64_t j = 0; j < tile.keys; j += 4) {
-        const __m512 factor = factor_of(j);
+      const auto take = [&](int64_t j, __m512 factor) FOVEA_INLINE_BODY {
         _mm512_store_ps(products + 4 * j, factor);
         most = _mm512_max_epi32(most, _mm512_castps_si512(_mm512_abs_ps(factor)));
-      }
+      };
+      for (int64_t j = 0; j < whole; j += 4) take(j, weights.with_scales(j, scales + 4 * j));
+      if (whole < end) take(whole, last_factors(tile, r, scales + 4 * whole));
       const __m512 largest = over_keys(_mm512_castsi512_ps(most), [](__m512 a, __m512 b) FOVEA_INLINE_BODY {
         return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
       });
@@ -300,10 +332,11 @@ struct DotBytesFewRows : FewRowsValues {
       const __m512 unit = _mm512_add_ps(_mm512_maskz_mul_ps(some, largest, _mm512_set1_ps(1 / most_16_bits)), check);
       _mm_store_ps(to->unit[r], _mm512_castps512_ps128(unit));
       __m512i sum = _mm512_setzero_si512();
-      for (int64_t j = 0; j < tile.keys; j += 4) {
+      int32_t *bytes = to->bytes + r * 8;
+      for (int64_t j = 0; j < end; j += 4, bytes += rows * 8) {
         const __m512i number = _mm512_maskz_cvtps_epi32(some, _mm512_mul_ps(_mm512_load_ps(products + 4 * j), inverse));
         sum = _mm512_add_epi32(sum, number);
-        store_quads(to->bytes + (j / 4 * rows + r) * 8, number);
+        store_quads(bytes, number);
       }
       const __m512 all = over_keys(_mm512_castsi512_ps(sum), [](__m512 a, __m512 b) FOVEA_INLINE_BODY {
         return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
@@ -313,11 +346,25 @@ struct DotBytesFewRows : FewRowsValues {
     }
   }
 
+  // Of the keys behind the last whole four; those that are not there are marked.
+  FOVEA_NOINLINE static __m512 last_factors(const ScoreTile &tile, int64_t row, const float *scales) {
+    const int64_t first = tile.keys / 4 * 4;
+    alignas(64) float four[4 * tile_rows];
+    ScoreTile last = tile;
+    last.scores = four;
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int64_t r = 0; r < tile.stride; ++r) {
+        four[i * tile.stride + r] = first + i < tile.keys ? tile.scores[(first + i) * tile.stride + r] : -0.0f;
+      }
+    }
+    return RowWeights(last, row).with_scales(0, scales);
+  }
+
   // `group` rows by `vectors` registers of features, all of one group of features.
   template <int count, int vectors>
-  FOVEA_INLINE static void add_columns(float *out, int64_t padded, const Places<value_keys> &places, int64_t feature,
+  FOVEA_INLINE static void add_columns(float *out, int64_t padded, const ValuePlaces &places, int64_t feature,
                                        int64_t keys, const Factors &factors, int64_t group, int64_t row, int64_t rows,
-                                       int64_t far, const float *rescale) {
+                                       const float *rescale) {
     __m512i high[count * vectors], low[count * vectors];
     unroll<count * vectors>([&](auto i) FOVEA_INLINE_BODY {
       high[i] = _mm512_setzero_si512();
@@ -327,17 +374,17 @@ struct DotBytesFewRows : FewRowsValues {
     const bool asks = row == 0 && feature % line_bytes == 0;
     for (int64_t j = 0; j < keys; j += 4, bytes += rows * 8) {
       if (asks) {
-        unroll<4>([&](auto i) FOVEA_INLINE_BODY { __builtin_prefetch(places.row[j + i] + feature + far, 0, 2); });
+        unroll<4>([&](auto i)
+                      FOVEA_INLINE_BODY { __builtin_prefetch(places.row[j + i + values_ahead] + feature, 0, 2); });
       }
-      unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
-        constexpr int v_index = decltype(v)::value;
-        const int64_t d = feature + v_index * lanes;
-        const __m512i value = unsigned_bytes(
-            join_four_keys(places.row[j] + d, places.row[j + 1] + d, places.row[j + 2] + d, places.row[j + 3] + d));
-        unroll<count>([&](auto r) FOVEA_INLINE_BODY {
-          constexpr int at = decltype(r)::value * vectors + v_index;
-          high[at] = _mm512_dpbusd_epi32(high[at], value, _mm512_set1_epi32(bytes[r * 8]));
-          low[at] = _mm512_dpbusd_epi32(low[at], value, _mm512_set1_epi32(bytes[r * 8 + 4]));
+      __m512i value[vectors];
+      join_four_keys<vectors>(places.row + j, feature, value);
+      unroll<count>([&](auto r) FOVEA_INLINE_BODY {
+        const __m512i high_bytes = _mm512_set1_epi32(bytes[r * 8]), low_bytes = _mm512_set1_epi32(bytes[r * 8 + 4]);
+        unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
+          constexpr int at = decltype(r)::value * vectors + decltype(v)::value;
+          high[at] = _mm512_dpbusd_epi32(high[at], value[v], high_bytes);
+          low[at] = _mm512_dpbusd_epi32(low[at], value[v], low_bytes);
         });
       });
     }
@@ -359,20 +406,21 @@ struct DotBytesFewRows : FewRowsValues {
     }
   }
 
+  // last: where the tile's keys end.
   FOVEA_NOINLINE static void add_piece(float *out, const HeadSource &source, int64_t row_count, const ScoreTile &piece,
-                                       const float *rescale) {
+                                       int64_t last, const float *rescale) {
     const int64_t dim = source.dim, given = source.rows.scales.features, groups = dim / given;
     const int64_t features = groups >= 4 ? given : dim / 4;  // of one of at least four groups
-    Places<value_keys> places;
-    places.find(source, piece.key, piece.keys, round_up(piece.keys, 4));
-    const int64_t far = source.evenly_spaced() ? value_keys * source.stride : 0;
+    ValuePlaces places;
+    places.find(source, piece.key, min_of(piece.keys + values_ahead, last - piece.key),
+                round_up(piece.keys, 4) + values_ahead);
     Factors factors;
     for (int64_t d = 0; d < dim; d += features) {
       const int64_t group = d / features;
       if (group % 4 == 0) make_factors(piece, row_count, places, group, groups, &factors);
       const auto add = [&](auto count, auto vectors, int64_t at, int64_t row) FOVEA_INLINE_BODY {
         add_columns<decltype(count)::value, decltype(vectors)::value>(out, dim, places, at, piece.keys, factors,
-                                                                      group % 4, row, row_count, far, rescale);
+                                                                      group % 4, row, row_count, rescale);
       };
       for_each_row_group<4>(row_count, [&](auto count, int64_t row) FOVEA_INLINE_BODY {
         int64_t at = d;
@@ -385,8 +433,9 @@ struct DotBytesFewRows : FewRowsValues {
   FOVEA_INLINE static void add_values(float *out, const RowSpan &values, int64_t value_dim, int64_t row_count,
                                       const ScoreTile &tile, const float *rescale) {
     for_each_piece<1>(value_dim, tile, rescale,
-                      [&](int64_t, int64_t, const ScoreTile &piece, const float *factors)
-                          FOVEA_INLINE_BODY { add_piece(out, *values.source, row_count, piece, factors); });
+                      [&](int64_t, int64_t, const ScoreTile &piece, const float *factors) FOVEA_INLINE_BODY {
+                        add_piece(out, *values.source, row_count, piece, tile.key + tile.keys, factors);
+                      });
   }
 };
 
