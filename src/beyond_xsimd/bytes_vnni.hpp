@@ -88,9 +88,8 @@ FOVEA_BYTES void load_quads(const int8_t *const *row, int64_t feature, __m512i *
   const auto load = [&](int n) __attribute__((always_inline)) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(row[n] + feature));
   };
-  __m512i turned
-      [2]
-      [4];  // [half of the rows][four features]: of rows 0 to 3 and of rows 4 to 7 of that half, quads 0 to 3 and 4 to 7
+  // [half of the rows][quad q]: quarters hold quads q and 4 + q of its rows 0 to 3, then of its rows 4 to 7.
+  __m512i turned[2][4];
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
     __m512i two[4];
