@@ -19,6 +19,7 @@
 #include "wordpiece.hpp"
 
 using namespace minilm;
+using namespace model_files;
 
 namespace {
 

@@ -18,6 +18,7 @@
 #include "wordpiece.hpp"
 
 using namespace minilm;
+using namespace model_files;
 
 namespace {
 

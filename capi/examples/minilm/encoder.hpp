@@ -15,10 +15,14 @@
 #include <fovea/fovea.hpp>
 #include <vector>
 
-#include "numbers.hpp"
-#include "safetensors.hpp"
+#include "../model_files/numbers.hpp"
+#include "../model_files/safetensors.hpp"
 
 namespace minilm {
+
+using model_files::Numbers;
+using model_files::Safetensors;
+using model_files::Type;
 
 // Those of all-MiniLM-L6-v2.
 struct EncoderSizes {

@@ -36,6 +36,7 @@ extern "C" {
 namespace {
 
 using namespace minilm;
+using namespace model_files;
 
 // The least cosine between an embedding in 16 bits and that in float32, which limits how far the unit vectors may be apart.
 constexpr double smallest_cosine = 0.9999;

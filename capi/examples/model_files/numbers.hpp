@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-namespace minilm {
+namespace model_files {
 
 enum class Type { f32, f16, bf16 };
 
@@ -29,7 +29,10 @@ class Numbers {
   fovea::Output view(const fovea::Shape &shape);
   fovea::Input view(const fovea::Shape &shape) const;
 
-  // Copies count numbers of the same type.
+  // Multiplies the first count numbers by others of the same type.
+  void multiply(const Numbers &by, std::size_t count);
+
+  // Copies count numbers, of the same type or to float32.
   void assign(std::size_t at, const Numbers &from, std::size_t first, std::size_t count);
 
   // Adds count numbers from first on to as many sums.
@@ -39,4 +42,4 @@ class Numbers {
   std::variant<std::vector<float>, std::vector<fovea::Float16>, std::vector<fovea::Bfloat16>> elements_;
 };
 
-}  // namespace minilm
+}  // namespace model_files

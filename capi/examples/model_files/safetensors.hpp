@@ -14,14 +14,17 @@
 #include <string>
 #include <vector>
 
-namespace minilm {
+namespace model_files {
 
 class Safetensors {
  public:
   // Reads the header. Throws std::runtime_error, whose text names the file and what is wrong, as floats() does.
   explicit Safetensors(const std::string &path);
 
-  // The tensor of that name, which must have that shape.
+  // The tensor of that name; it must be there.
+  const std::vector<std::int64_t> &shape(const std::string &name) const { return entry(name).shape; }
+
+  // Its numbers; it must have that shape.
   std::vector<float> floats(const std::string &name, std::span<const std::int64_t> shape);
   std::vector<float> floats(const std::string &name, std::initializer_list<std::int64_t> shape) {
     return floats(name, std::span(shape.begin(), shape.size()));
@@ -35,6 +38,7 @@ class Safetensors {
   };
 
   [[noreturn]] void fail(const std::string &what) const;
+  const Entry &entry(const std::string &name) const;
   void parse(const std::string &header);
 
   std::string path_;
@@ -43,4 +47,4 @@ class Safetensors {
   std::map<std::string, Entry> entries_;
 };
 
-}  // namespace minilm
+}  // namespace model_files

@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-namespace minilm {
+namespace model_files {
 namespace {
 
 constexpr Type types[] = {Type::f32, Type::f16, Type::bf16};
@@ -75,9 +75,28 @@ fovea::Input Numbers::view(const fovea::Shape &shape) const {
 
 void Numbers::assign(std::size_t at, const Numbers &from, std::size_t first, std::size_t count) {
   std::visit(
+      [&](auto &elements, const auto &source) {
+        using Element = typename std::remove_reference_t<decltype(elements)>::value_type;
+        using Source = typename std::remove_cvref_t<decltype(source)>::value_type;
+        if constexpr (std::is_same_v<Element, Source>) {
+          std::copy_n(source.data() + first, count, elements.data() + at);
+        } else if constexpr (std::is_same_v<Element, float>) {
+          for (std::size_t n = 0; n < count; ++n) elements[at + n] = static_cast<float>(source[first + n]);
+        } else {
+          throw std::invalid_argument("numbers of another type");
+        }
+      },
+      elements_, from.elements_);
+}
+
+void Numbers::multiply(const Numbers &by, std::size_t count) {
+  std::visit(
       [&](auto &elements) {
-        const auto &source = std::get<std::remove_reference_t<decltype(elements)>>(from.elements_);
-        std::copy_n(source.data() + first, count, elements.data() + at);
+        using Element = typename std::remove_reference_t<decltype(elements)>::value_type;
+        const auto &others = std::get<std::remove_reference_t<decltype(elements)>>(by.elements_);
+        for (std::size_t n = 0; n < count; ++n) {
+          elements[n] = rounded<Element>(static_cast<float>(elements[n]) * static_cast<float>(others[n]));
+        }
       },
       elements_);
 }
@@ -90,4 +109,4 @@ void Numbers::add_to(float *sums, std::size_t first, std::size_t count) const {
       elements_);
 }
 
-}  // namespace minilm
+}  // namespace model_files

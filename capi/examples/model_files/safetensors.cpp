@@ -7,7 +7,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace minilm {
+namespace model_files {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the file's numbers are little-endian");
@@ -79,10 +79,14 @@ void Safetensors::parse(const std::string &header) {
   }
 }
 
-std::vector<float> Safetensors::floats(const std::string &name, std::span<const std::int64_t> shape) {
+const Safetensors::Entry &Safetensors::entry(const std::string &name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) fail("has no tensor '" + name + "'");
-  const Entry &entry = found->second;
+  return found->second;
+}
+
+std::vector<float> Safetensors::floats(const std::string &name, std::span<const std::int64_t> shape) {
+  const Entry &entry = this->entry(name);
   if (entry.dtype != "F32") fail("'" + name + "' is of type '" + entry.dtype + "', expected 'F32'");
   if (!std::ranges::equal(entry.shape, shape)) {
     fail("'" + name + "' has shape " + text_of(entry.shape) + ", expected " + text_of(shape));
@@ -100,4 +104,4 @@ std::vector<float> Safetensors::floats(const std::string &name, std::span<const 
   return values;
 }
 
-}  // namespace minilm
+}  // namespace model_files

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <thread>
+
+namespace smollm2 {
+namespace {
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+template <typename Body>
+double best_of(int times, const Body &body) {
+  double best = 1e9;
+  for (int n = 0; n < times; ++n) {
+    const double start = seconds();
+    body();
+    best = std::min(best, seconds() - start);
+  }
+  return best;
+}
+
+// Bytes per second that all threads together read from memory.
+double read_rate() {
+  const std::size_t threads = std::max(1u, std::thread::hardware_concurrency()), count = 96u << 20 >> 3;
+  std::vector<std::uint64_t> memory(threads * count, 1);
+  std::atomic<std::uint64_t> total = 0;
+  const double time = best_of(3, [&] {
+    std::vector<std::jthread> all;
+    for (std::size_t t = 0; t < threads; ++t) {
+      all.emplace_back([&, t] {
+        total += std::accumulate(memory.begin() + static_cast<std::ptrdiff_t>(t * count),
+                                 memory.begin() + static_cast<std::ptrdiff_t>((t + 1) * count), std::uint64_t{0});
+      });
+    }
+  });
+  return static_cast<double>(memory.size() * 8) / time;
+}
+
+// Operations per second of a large product of the model's type.
+double product_rate(Type type) {
+  constexpr std::int64_t size = 1536;
+  const Numbers weight(type, size * size), x(type, size * size);
+  Numbers out(Type::f32, size * size);
+  const fovea::PackedMatrix packed = fovea::linear_pack(weight.view({size, size}));
+  const double time = best_of(5, [&] { fovea::linear(x.view({size, size}), packed, out.view({size, size})); });
+  return 2.0 * size * size * size / time;
+}
+
+class Bench {
+ public:
+  Bench(const Model &model, fovea_dtype cache)
+      : model_(model), cache_(cache), reads_(read_rate()), operations_(product_rate(model.type())) {
+    std::printf(
+        "weights %.0f MB, as much is read for a token; memory is read at %.1f GB/s, products reach %.0f GFLOP/s\n\n",
+        static_cast<double>(model.weight_bytes()) / 1e6, reads_ / 1e9, operations_ / 1e9);
+    std::printf("%-38s %9s %9s  %s\n", "", "tokens/s", "bound", "attention, products, the rest");
+  }
+
+  void prompt(std::int64_t length) const {
+    Decoder decoder(model_, {.sequences = 1, .tokens = length, .positions = length + 64}, cache_);
+    const std::vector<std::int32_t> tokens = some_tokens(length);
+    const auto run = [&] {
+      const fovea::Sequence sequence = decoder.open();
+      decoder.step({{&sequence, tokens}});
+    };
+    run();
+    const Times before = decoder.times();
+    const double time = best_of(7, run);
+    const ModelSizes &s = model_.sizes();
+    const double products = 2.0 * static_cast<double>(length) * static_cast<double>(matrix_elements()) +
+                            2.0 * static_cast<double>(s.vocabulary * s.hidden);
+    const double attention = 2.0 * static_cast<double>(length * length * s.layers * s.hidden);  // half of all pairs
+    print("prompt of " + std::to_string(length), static_cast<double>(length) / time,
+          static_cast<double>(length) * operations_ / (products + attention), before, decoder.times());
+    std::printf("  first token after %.0f ms\n", time * 1e3);
+  }
+
+  void decoding(std::int64_t sequences, std::int64_t depth) const {
+    constexpr int steps = 32;
+    Decoder decoder(model_, {.sequences = sequences, .tokens = 512, .positions = sequences * (depth + 1024)},
+                    cache_);
+    std::vector<fovea::Sequence> open;
+    const std::vector<std::int32_t> tokens = some_tokens(512);
+    for (std::int64_t n = 0; n < sequences; ++n) {
+      open.push_back(decoder.open());
+      for (std::int64_t at = 0; at < depth; at += 512) decoder.step({{&open.back(), tokens}});
+    }
+    std::vector<Continuation> one;
+    for (const fovea::Sequence &sequence : open) one.push_back({&sequence, std::span(tokens).first(1)});
+    decoder.step(one);
+    const Times before = decoder.times();
+    const double time = best_of(5, [&] {
+      for (int n = 0; n < steps; ++n) decoder.step(one);
+    });
+    const auto count = static_cast<double>(sequences);
+    const double bytes = static_cast<double>(model_.weight_bytes()) + count * decoder.cache_bytes(depth);
+    const double work = 2.0 * count * static_cast<double>(matrix_elements());
+    print(std::to_string(sequences) + (sequences == 1 ? " sequence" : " sequences") + " at depth " +
+              std::to_string(depth),
+          count * steps / time, count / std::max(bytes / reads_, work / operations_), before, decoder.times());
+    std::printf("  cache %.1f MB of %.1f MB held\n", count * decoder.cache_bytes(depth) / 1e6,
+                static_cast<double>(decoder.pool_bytes()) / 1e6);
+  }
+
+ private:
+  std::vector<std::int32_t> some_tokens(std::int64_t count) const {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+    for (std::size_t n = 0; n < tokens.size(); ++n) {
+      tokens[n] = static_cast<std::int32_t>((1000 + 37 * n) % static_cast<std::size_t>(model_.sizes().vocabulary));
+    }
+    return tokens;
+  }
+
+  std::int64_t matrix_elements() const {
+    const ModelSizes &s = model_.sizes();
+    return s.layers * (s.hidden * (s.columns() + s.hidden) + 3 * s.hidden * s.intermediate);
+  }
+
+  static void print(const std::string &what, double rate, double bound, const Times &before, const Times &after) {
+    const double attention = after.attention - before.attention, products = after.products - before.products,
+                 rest = after.rest - before.rest, all = attention + products + rest;
+    std::printf("%-38s %9.1f %9.1f  %2.0f %%, %2.0f %%, %2.0f %%", what.c_str(), rate, bound, 100 * attention / all,
+                100 * products / all, 100 * rest / all);
+  }
+
+  const Model &model_;
+  fovea_dtype cache_;
+  double reads_, operations_;
+};
+
+}  // namespace
+
+void bench(const Model &model, fovea_dtype cache) {
+  const Bench run(model, cache);
+  run.prompt(512);
+  run.decoding(1, 512);
+  run.decoding(8, 512);
+  run.decoding(1, 4096);
+}
+
+}  // namespace smollm2

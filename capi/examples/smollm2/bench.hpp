@@ -1,0 +1,12 @@
+// What a model takes on this machine: tokens per second of a prompt and of decoding, where the time goes, and what bounds it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "decoder.hpp"
+
+namespace smollm2 {
+
+void bench(const Model &model, fovea_dtype cache);
+
+}  // namespace smollm2
