@@ -1,13 +1,9 @@
 // The parts of the example minilm, on a model made here: two layers of random weights, written to a file as models are
 // published, against the formula in float64.
 #include <doctest/doctest.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <stdexcept>
@@ -15,11 +11,14 @@
 #include <vector>
 
 #include "encoder.hpp"
-#include "support/random.hpp"
+#include "model_file.hpp"
 #include "wordpiece.hpp"
 
 using namespace minilm;
 using namespace model_files;
+using testing::file_of;
+using testing::ModelFile;
+using testing::TemporaryFile;
 
 namespace {
 
@@ -29,44 +28,7 @@ using Matrix = std::vector<Vector>;
 const EncoderSizes kSizes = {
     .vocabulary = 50, .positions = 20, .layers = 2, .hidden = 32, .heads = 4, .intermediate = 72, .epsilon = 1e-12f};
 
-// A file that lasts as long as this object.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string &content)
-      : path_(std::filesystem::temp_directory_path() /
-              ("fovea-" + std::to_string(getpid()) + "-" + std::to_string(count_++))) {
-    std::ofstream(path_, std::ios::binary) << content;
-  }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  TemporaryFile(const TemporaryFile &) = delete;
-  TemporaryFile &operator=(const TemporaryFile &) = delete;
-  std::string path() const { return path_.string(); }
-
- private:
-  static inline int count_ = 0;
-  std::filesystem::path path_;
-};
-
-std::string file_of(const std::string &header, const std::string &data) {
-  const auto size = static_cast<int64_t>(header.size());
-  return std::string(reinterpret_cast<const char *>(&size), sizeof size) + header + data;
-}
-
-struct Model {
-  struct Parameter {
-    std::vector<int64_t> shape;
-    std::vector<float> values;
-  };
-  std::map<std::string, Parameter> parameters;
-
-  void add(const std::string &name, const std::vector<int64_t> &shape, float scale, float mean,
-           testing::Random &random) {
-    Parameter &parameter = parameters[name];
-    parameter.shape = shape;
-    int64_t count = 1;
-    for (const int64_t size : shape) count *= size;
-    for (int64_t i = 0; i < count; ++i) parameter.values.push_back(mean + scale * random.normal());
-  }
+struct Model : ModelFile {
   void add_dense(const std::string &name, int64_t outputs, int64_t inputs, testing::Random &random) {
     add(name + ".weight", {outputs, inputs}, 1.5f / std::sqrt(static_cast<float>(inputs)), 0, random);
     add(name + ".bias", {outputs}, 0.5f, 0, random);
@@ -74,25 +36,6 @@ struct Model {
   void add_norm(const std::string &name, testing::Random &random) {
     add(name + ".weight", {kSizes.hidden}, 0.2f, 1, random);
     add(name + ".bias", {kSizes.hidden}, 0.2f, 0, random);
-  }
-
-  std::string content() const {
-    std::string header = "{\"__metadata__\":{\"format\":\"pt\"}", data;
-    for (const auto &[name, parameter] : parameters) {
-      header += ",\"" + name + "\":{\"dtype\":\"F32\",\"shape\":[";
-      for (size_t axis = 0; axis < parameter.shape.size(); ++axis) {
-        if (axis > 0) header += ',';
-        header += std::to_string(parameter.shape[axis]);
-      }
-      const size_t begin = data.size();
-      data.append(reinterpret_cast<const char *>(parameter.values.data()), parameter.values.size() * sizeof(float));
-      header += "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
-    }
-    return file_of(header + "}  ", data);
-  }
-
-  double at(const std::string &name, int64_t n) const {
-    return static_cast<double>(parameters.at(name).values.at(static_cast<size_t>(n)));
   }
 };
 

@@ -20,7 +20,8 @@ import tokenizers
 LAYERS, HIDDEN, HEADS, KV_HEADS, BASE, EPSILON = 30, 576, 9, 3, 100000.0, 1e-5
 DIM = HIDDEN // HEADS
 TEXT = ("The history of the lighthouse begins long before electricity. Fires were lit on hills, and later on towers of stone, so "
-        "that ships could find the harbour at night; keepers carried wood, then oil, up hundreds of steps every evening.")
+        "that ships could find the harbour at night; keepers carried wood, then oil, up hundreds of steps every evening. A lens of "
+        "glass, ground by hand, gathered the light into a beam that could be seen from twenty miles away in clear weather.")
 QUESTION = "<|im_start|>user\nTell me a long story about a lighthouse keeper.<|im_end|>\n<|im_start|>assistant\n"
 
 
