@@ -537,8 +537,8 @@ FOVEA_API fovea_status fovea_tanh(const fovea_context *context, const fovea_tens
 
 /* Rows of numbers as 8-bit numbers with a scale for each group of features, as fovea_attention takes keys and values:
  *   x F [...,D], rank 1 to 6   out I8 of x's shape   scales F16 [...,D/group], last axes contiguous, D >= 1
- *   scales = max |x| of the group / 127, rounded up to F16;  out = x / scale, rounded to nearest, ties to even
- * group, which the size of scales' last axis says, is a multiple of 16, or D. A number is off by at most half its group's
+ *   scales = max |x| of the group / 127, rounded up to F16;  out = x (1 / scale), rounded to nearest, ties to even
+ * group, which the size of scales' last axis says, is a multiple of 16, or D. A number is off by at most 0.5001 of its group's
  * scale. A group of zeros has scale 0. One with NaN or infinity has scale NaN and numbers 0, so that all of it reads back as
  * NaN. Numbers beyond 127 times F16's largest number, 8.3e6, are cut to that. All instruction sets give the same bits. */
 FOVEA_API fovea_status fovea_quantize(const fovea_context *context, const fovea_tensor *x, const fovea_tensor *out,

@@ -19,8 +19,11 @@ FOVEA_BYTES Floats load_bytes(const int8_t *from) {
 FOVEA_BYTES Floats load_first_bytes(const int8_t *from, int64_t count) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_halves(count), from)));
 }
+// Whole registers without a mask: some processors take long for narrowing stores with one.
 FOVEA_BYTES void store_first_bytes(int8_t *to, Floats floats, int64_t count) {
-  _mm_mask_storeu_epi8(to, first_halves(count), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(floats)));
+  const __m128i bytes = _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(floats));
+  if (count == 16) return _mm_storeu_si128(reinterpret_cast<__m128i *>(to), bytes);
+  _mm_mask_storeu_epi8(to, first_halves(count), bytes);
 }
 
 #elif defined(__AVX2__)

@@ -48,7 +48,7 @@ Expected expect(const std::vector<float> &x, int64_t group) {
     const uint16_t scale = !finite ? 0x7e00 : largest == 0 ? 0 : rounded_up(quotient);
     expected.scales.push_back(scale);
     for (int64_t i = 0; i < group; ++i) {
-      const float of = finite && largest > 0 ? from[i] / widened(scale, FOVEA_F16) : 0;
+      const float of = finite && largest > 0 ? from[i] * (1 / widened(scale, FOVEA_F16)) : 0;
       expected.numbers.push_back(static_cast<int>(std::nearbyint(std::clamp(of, -127.0f, 127.0f))));
     }
   }
