@@ -52,12 +52,12 @@ struct Reference {
   const ModelFile &model;
 
   Vector product(const std::string &name, const Vector &x, int64_t outputs) const {
-    Vector y(static_cast<size_t>(outputs));
+    const float *weight = model.parameters.at(name + ".weight").values.data();
+    Vector y;
     for (int64_t o = 0; o < outputs; ++o) {
-      for (size_t i = 0; i < x.size(); ++i) {
-        y[static_cast<size_t>(o)] +=
-            x[i] * model.at(name + ".weight", o * static_cast<int64_t>(x.size()) + static_cast<int64_t>(i));
-      }
+      double sum = 0;
+      for (const double value : x) sum += value * static_cast<double>(*weight++);
+      y.push_back(sum);
     }
     return y;
   }
