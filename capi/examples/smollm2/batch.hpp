@@ -1,5 +1,5 @@
-// Answers requests together, as a server does: new ones join while others decode, finished ones leave, and what all of them begin
-// with is computed once and forked.
+// Answers requests together, as a server does: new ones join while others decode, finished ones leave, and what all of them
+// begin with is computed once and forked.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -23,7 +23,7 @@ class Batch {
  public:
   using Told = std::function<void(std::size_t request, std::int32_t token)>;  // also of the token that ends an answer
 
-  // At most `together` requests at a time, whose steps have at most `tokens` tokens: the rest of a long prompt waits for the next.
+  // At most `together` requests at a time, whose steps have at most `tokens` tokens: the rest of a long prompt waits.
   Batch(Decoder &decoder, std::int64_t together, std::int64_t tokens, std::int32_t end)
       : decoder_(decoder), together_(static_cast<std::size_t>(together)), tokens_(tokens), end_(end) {}
 

@@ -1,4 +1,5 @@
-// What a model takes on this machine: tokens per second of a prompt and of decoding, where the time goes, and what bounds it.
+// What a model takes on this machine: tokens per second of a prompt and of decoding, where the time goes and what bounds
+// it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -13,6 +13,7 @@
 //   --cache TYPE          what keys and values are kept as: bf16 (else f32, f16, i8)
 //   --together N          requests that are answered at a time: 8
 //   --most N              tokens of an answer: 256
+//   --more N              of logits: so many likeliest tokens more: 0
 //   --temperature T       0 (the likeliest token)
 //   --top-p P             0.95
 //   --seed N              1
@@ -46,7 +47,7 @@ double seconds() { return std::chrono::duration<double>(std::chrono::steady_cloc
 struct Arguments {
   Type weights = Type::bf16;
   fovea_dtype cache = FOVEA_BF16;
-  std::int64_t together = 8, most = 256;
+  std::int64_t together = 8, most = 256, more = 0;
   SamplerOptions sampling;
   std::string model, command, file;
 };
@@ -88,6 +89,8 @@ Arguments read_arguments(int argc, char **argv) {
       its.together = whole(name, value, 64);
     } else if (name == "--most") {
       its.most = whole(name, value, 4096);
+    } else if (name == "--more") {
+      its.more = whole(name, value, 4096);
     } else if (name == "--temperature") {
       its.sampling.temperature = std::stof(value);
     } else if (name == "--top-p") {
@@ -196,13 +199,16 @@ void chat(const Model &model, const Vocabulary &vocabulary, const Arguments &its
 }
 
 void write_logits(const Model &model, const Arguments &its) {
-  const std::vector<std::int32_t> tokens = read_tokens().value_or(std::vector<std::int32_t>());
+  std::vector<std::int32_t> tokens = read_tokens().value_or(std::vector<std::int32_t>());
+  const std::size_t all = tokens.empty() ? 0 : tokens.size() + static_cast<std::size_t>(its.more);
   Decoder decoder(model, {.sequences = 1, .tokens = step_tokens, .positions = chat_positions}, its.cache);
   const fovea::Sequence sequence = decoder.open();
+  Sampler likeliest({});
   std::FILE *file = std::fopen(its.file.c_str(), "wb");
   if (file == nullptr) throw std::runtime_error(its.file + ": cannot be opened");
-  for (const std::int32_t &token : tokens) {
-    const std::span<const float> logits = decoder.step({{&sequence, std::span(&token, 1)}});
+  for (std::size_t n = 0; n < all; ++n) {
+    const std::span<const float> logits = decoder.step({{&sequence, std::span(tokens).subspan(n, 1)}});
+    if (n + 1 == tokens.size() && n + 1 < all) tokens.push_back(likeliest(logits));
     if (std::fwrite(logits.data(), sizeof(float), logits.size(), file) != logits.size()) {
       std::fclose(file);
       throw std::runtime_error(its.file + ": cannot be written");
