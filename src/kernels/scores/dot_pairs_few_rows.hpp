@@ -1,4 +1,4 @@
-// Dot product of bfloat16 queries and keys, 4 to 16 rows, by products of pairs (AVX-512-BF16): like DotFewRows, but an
+// Dot product of bfloat16 queries and keys, 3 to 16 rows, by products of pairs (AVX-512-BF16): like DotFewRows, but an
 // instruction takes two features of a key, and two keys of the values. Nothing is widened, so that the arithmetic of several
 // rows keeps up with half the bytes.
 //
