@@ -62,7 +62,8 @@ std::function<void()> call(const LinearShape &s, const std::shared_ptr<LinearDat
     const fovea_tensor x = tensor(data->x.floats(), {s.m, s.k}), out = tensor(data->out.floats(), {s.m, s.n});
     const fovea_tensor bias = tensor(data->bias.floats(), {s.n}),
                        residual = tensor(data->residual.floats(), {s.m, s.n});
-    const fovea_linear_options options = {sizeof options, s.activation, 0, &bias, s.residual ? &residual : nullptr};
+    const fovea_linear_options options = {sizeof options, s.activation, 0, &bias, s.residual ? &residual : nullptr,
+                                          nullptr};
     check(fovea_linear(context.get(), &x, packed.get(), &out, &options));
   };
 }

@@ -1,7 +1,7 @@
 // Benchmarks of the matrix product [M,K] x [K,N], matmul/f32/<M>x<N>x<K>/... (one call) and matmul_packed/f32/...
 // (right-hand side packed once, outside the timing); the same with bf16, all three in bfloat16, one call of few rows
 // alone; matmul_packed/bf16 and <M>x<N>x<K>_weights with b alone in it, _rows with a and out;
-// matmul_packed/f32/<M>x<N>x<K>_medium with b packed at medium precision.
+// matmul_packed/f32/<M>x<N>x<K>_medium and _int8 with b packed at that precision.
 //
 // What bounds it: arithmetic, 2 M N K flops at the multiply-add peak, of which a register tile gets all but the loads
 // that do not pair with a multiply-add and the edges. One call also packs, but for few rows: K N floats read and written,
@@ -49,7 +49,8 @@ const std::vector<MatmulShape> &matmul_shapes() {
 }
 
 // bfloat16 cuts numbers off here. Its products may use twice float32's multiply-add rate, so that their share may exceed 1.
-enum class Mix { all, weights, rows, medium };
+// So may those of 8 bits, four times with VNNI (kernels/products/byte_panel.hpp).
+enum class Mix { all, weights, rows, medium, int8 };
 
 struct MixedShape : ProductSizes {
   Mix mix;
@@ -57,14 +58,25 @@ struct MixedShape : ProductSizes {
   fovea_dtype rows_type() const { return mix == Mix::all || mix == Mix::rows ? FOVEA_BF16 : FOVEA_F32; }
   fovea_dtype weights_type() const { return mix == Mix::all || mix == Mix::weights ? FOVEA_BF16 : FOVEA_F32; }
   const char *suffix() const {
-    return mix == Mix::all ? "" : mix == Mix::weights ? "_weights" : mix == Mix::rows ? "_rows" : "_medium";
+    switch (mix) {
+      case Mix::all: return "";
+      case Mix::weights: return "_weights";
+      case Mix::rows: return "_rows";
+      case Mix::medium: return "_medium";
+      case Mix::int8: return "_int8";
+    }
+    return "";
   }
+  size_t weight_size() const {  // as it is read
+    return mix == Mix::rows ? sizeof(float) : mix == Mix::int8 ? sizeof(int8_t) : sizeof(uint16_t);
+  }
+  bool is_given_as_floats() const { return mix == Mix::medium || mix == Mix::int8; }
 };
 
 const std::vector<MixedShape> &mixed_shapes() {
   static const std::vector<MixedShape> list = [] {
     std::vector<MixedShape> shapes;
-    for (const Mix mix : {Mix::all, Mix::weights, Mix::rows, Mix::medium}) {
+    for (const Mix mix : {Mix::all, Mix::weights, Mix::rows, Mix::medium, Mix::int8}) {
       for (const ProductSizes &sizes : std::vector<ProductSizes>{{1, 768, 768},
                                                                  {1, 4096, 4096},
                                                                  {16, 4096, 4096},
@@ -91,7 +103,10 @@ struct MatmulData {
   explicit MatmulData(const MatmulShape &s) : MatmulData(s, FOVEA_F32, FOVEA_F32) {}
   explicit MatmulData(const MixedShape &s) : MatmulData(s, s.rows_type(), s.weights_type()) {
     if (s.mix == Mix::medium) precision = FOVEA_PRECISION_MEDIUM;
+    if (s.mix == Mix::int8) precision = FOVEA_PRECISION_INT8;
   }
+  // What a product reads of the matrix.
+  size_t weight_bytes() const { return precision == FOVEA_PRECISION_INT8 ? b.bytes() / 4 : b.bytes(); }
 
  private:
   template <class Shape>
@@ -129,7 +144,7 @@ Prepared prepare(const Shape &shape, const Variant &variant, bool packed) {
     const double arithmetic = flops / multiply_add_rate(variant.isa, variant.threads, probe_seconds());
     if (product_bound(shape) == Bound::flops) return arithmetic;
     const double rate = data->b_region.rate(variant.isa, variant.threads, probe_seconds());
-    return std::max(arithmetic, static_cast<double>(data->b.bytes()) / rate);
+    return std::max(arithmetic, static_cast<double>(data->weight_bytes()) / rate);
   };
   return prepared;
 }
@@ -157,9 +172,9 @@ void add_matmul(Cases *list) {
       parameters.push_back({"packed", packed});
       list->push_back({.operation = packed ? "matmul_packed" : "matmul",
                        .model = product_name(shape) + shape.suffix(),
-                       .dtype = shape.mix == Mix::medium ? FOVEA_F32 : FOVEA_BF16,
+                       .dtype = shape.is_given_as_floats() ? FOVEA_F32 : FOVEA_BF16,
                        .bound = product_bound(shape),
-                       .work = product_work(shape, shape.mix == Mix::rows ? sizeof(float) : sizeof(uint16_t)),
+                       .work = product_work(shape, shape.weight_size()),
                        .parameters = parameters,
                        .prepare = [&shape, packed](const Variant &v) { return prepare(shape, v, packed); }});
     }

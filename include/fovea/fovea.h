@@ -191,11 +191,23 @@ enum {
   FOVEA_PRECISION_HIGHEST = 1, /* float32                                                                             */
   FOVEA_PRECISION_HIGH = 2,    /* at least as three products of bfloat16, an error of about 2^-16 |a| |b|: float32,    *
                                 * until a processor is known on which that is quicker                                 */
-  FOVEA_PRECISION_MEDIUM = 3   /* factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or *
+  FOVEA_PRECISION_MEDIUM = 3,  /* factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or *
                                 * products below 2^-126 may count as 0: 2^-127 times 2^127 is then 0, not 1. So it is *
                                 * for more than a few queries in the scaled dot product, and in products of matrices  *
                                 * and layers, on processors with AVX-512-BF16                                         */
+  FOVEA_PRECISION_INT8 = 4     /* weights of any type may be rounded to 8 bits, in products of matrices and layers     *
+                                * (below); of all else medium                                                         */
 };
+
+/* At FOVEA_PRECISION_INT8 a product a b, of matrices or of a layer's rows with its weight, is one of whole numbers, of 8 bits for
+ * b with a scale for each 64 rows g of a column, and of 16 bits for a with one for each row:
+ *   b_kn = B_gn / 127 * j_kn,    B_gn = max over k in g of |b_kn|,  j_kn in [-127, 127], rounded to nearest, ties to even
+ *   a_mk = A_m / 32767 * i_mk,   A_m = max over k of |a_mk|,        likewise in [-32767, 32767]
+ *   a b = A_m / 32767 * sum_g B_gn / 127 * sum_(k in g) i_mk j_kn
+ * A b_kn is off by at most 0.5001 / 127 of B_gn, an a_mk by 0.503 / 32767 of A_m; of these 2^-100 is the least that counts. Sums
+ * over k in g are exact, those over g float32's in their order: rows depend on nothing else, and all instruction sets give
+ * the same bits, but for an activation's. A row of a or a column of b with NaN or infinity gives NaN. Packed, a matrix takes
+ * 17/64 of float32's memory. */
 
 typedef struct fovea_context_options {
   size_t struct_size;
@@ -509,8 +521,9 @@ typedef struct fovea_matmul_pack_options {
 } fovea_matmul_pack_options;
 
 /* b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. But with
- * FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that. options may be
- * NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY. */
+ * FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that, and with
+ * FOVEA_PRECISION_INT8 b of any type to 8 bits, everywhere. options may be NULL. Errors as fovea_matmul, and
+ * FOVEA_OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_matmul_pack(const fovea_context *context, const fovea_tensor *b,
                                          const fovea_matmul_pack_options *options, fovea_packed_matrix **packed);
 

@@ -70,7 +70,8 @@ enum class Precision : std::int32_t {
   unset = FOVEA_PRECISION_DEFAULT,  // the packing's or the context's
   highest = FOVEA_PRECISION_HIGHEST,
   high = FOVEA_PRECISION_HIGH,
-  medium = FOVEA_PRECISION_MEDIUM
+  medium = FOVEA_PRECISION_MEDIUM,
+  int8 = FOVEA_PRECISION_INT8
 };
 
 struct ContextOptions {

@@ -190,13 +190,16 @@ typedef struct fovea_linear_options {
   const fovea_tensor *bias;     /* F32 [N], any stride                                                                 */
   const fovea_tensor *residual; /* F32, out's shape, last axis contiguous, added last. May be out itself (same data,   *
                                  * type, shape and strides): the layer is then added to it                             */
+  const fovea_tensor *multiplier; /* F32, out's shape, last axis contiguous: of what the activation gave, as in a gated  *
+                                   * pair silu(x W) * (x V) (Shazeer 2020, GLU Variants Improve Transformer). May be  *
+                                   * out itself likewise                                                               */
 } fovea_linear_options;
 
-/* out = activation(x W + bias) + residual, in one pass over out and without allocating, but for a bias that is not
+/* out = activation(x W + bias) * multiplier + residual, in one pass over out and without allocating, but for a bias that is not
  * contiguous and rows of x that fovea_matmul_packed would copy.
  *   x F32 [M,K] or [B,M,K], any strides   W [K,N], packed   out F32 [M,N] or [B,M,N], last axis contiguous
  * options may be NULL: out = x W, with the bits of fovea_matmul. The context must run the instruction set that weight
- * was packed for. Each of x, bias, residual and out may as well be F16 or BF16, in any mix with W, as in fovea_matmul:
+ * was packed for. Each of x, bias, multiplier, residual and out may as well be F16 or BF16, in any mix with W, as in fovea_matmul:
  * everything after the product, too, is computed in float32. */
 FOVEA_API fovea_status fovea_linear(const fovea_context *context, const fovea_tensor *x,
                                     const fovea_packed_matrix *weight, const fovea_tensor *out,

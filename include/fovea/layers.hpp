@@ -129,6 +129,7 @@ struct LinearOptions {
   Input bias = {};
   Input residual = {};
   Precision precision = Precision::unset;
+  Input multiplier = {};  // of what the activation gave
 };
 
 inline void linear(const Input &x, const PackedMatrix &weight, const Output &out, const LinearOptions &options = {},
@@ -137,6 +138,7 @@ inline void linear(const Input &x, const PackedMatrix &weight, const Output &out
   c.activation = static_cast<std::int32_t>(options.activation);
   c.precision = static_cast<std::int32_t>(options.precision);
   c.bias = options.bias.get();
+  c.multiplier = options.multiplier.get();
   c.residual = options.residual.get();
   check(fovea_linear(context.get(), x.get(), weight.get(), out.get(), &c));
 }

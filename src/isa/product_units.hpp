@@ -5,9 +5,11 @@
 #include "kernels/kernel_table.hpp"
 #include "kernels/products/few_rows.hpp"
 
-// The set whose code finishes sums: processors with pairs or tiles have AVX-512.
+// The set whose code finishes sums: that on which the unit's set is built.
 #if defined(__AVX512F__)
 #define FOVEA_FINISH finish_avx512
+#elif defined(__AVX2__)
+#define FOVEA_FINISH finish_avx2
 #else
 #define FOVEA_FINISH FOVEA_KERNELS(finish)
 #endif

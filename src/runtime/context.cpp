@@ -60,9 +60,9 @@ Status create_context(const fovea_context_options *options, Context **context) {
 }
 
 Status check_precision(const char *owner, int32_t precision) {
-  if (precision >= FOVEA_PRECISION_DEFAULT && precision <= FOVEA_PRECISION_MEDIUM) return FOVEA_OK;
+  if (precision >= FOVEA_PRECISION_DEFAULT && precision <= FOVEA_PRECISION_INT8) return FOVEA_OK;
   return fail(FOVEA_BAD_VALUE, "%s.precision is %d, expected %d to %d", owner, precision, FOVEA_PRECISION_DEFAULT,
-              FOVEA_PRECISION_MEDIUM);
+              FOVEA_PRECISION_INT8);
 }
 
 int32_t precision_of(const Context &context, int32_t asked) {

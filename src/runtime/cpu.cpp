@@ -71,14 +71,17 @@ Features detect() {
   if (!all_bits(saved, ymm_state) || !all_bits(b7, bit_AVX2 | bit_BMI | bit_BMI2)) return features;
   if (!all_bits(c_extended, bit_ABM)) return features;
   features |= feature::avx2;
+  uint32_t a7 = 0;
+  if (__get_cpuid_count(7, 1, &a7, &b, &c1, &d) == 0) a7 = 0;
+  constexpr uint32_t avx_vnni = uint32_t{1} << 4;
+  if (all_bits(a7, avx_vnni)) features |= feature::avx_half_products;
   if (!all_bits(saved, zmm_state) || !all_bits(b7, leaf7)) return features;
   features |= feature::avx512;
-  constexpr uint32_t avx512_bytes = uint32_t{1} << 1 | uint32_t{1} << 11;  // VBMI, of which IFMA is part, and VNNI
-  if (all_bits(c7, avx512_bytes) && all_bits(b7, bit_AVX512IFMA)) features |= feature::byte_products;
-  uint32_t a7 = 0;
+  constexpr uint32_t vnni = uint32_t{1} << 11, vbmi = uint32_t{1} << 1;  // the latter with IFMA
+  if (all_bits(c7, vnni)) features |= feature::half_products;
+  if (all_bits(c7, vnni | vbmi) && all_bits(b7, bit_AVX512IFMA)) features |= feature::byte_products;
   constexpr uint32_t avx512_bf16 = uint32_t{1} << 5;
   constexpr uint32_t amx_fp16 = uint32_t{1} << 21;
-  if (__get_cpuid_count(7, 1, &a7, &b, &c1, &d) == 0) a7 = 0;
   if (all_bits(a7, avx512_bf16)) features |= feature::bfloat16_pairs;
   if (has_tiles(saved, d7)) features |= all_bits(a7, amx_fp16) ? feature::tiles : feature::bfloat16_tiles;
   return features;

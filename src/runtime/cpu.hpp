@@ -15,7 +15,9 @@ constexpr Features float16_tiles = 16;  // and of binary16
 constexpr Features tiles = bfloat16_tiles | float16_tiles;
 // What a limit allows and no processor lacks: kernels that are taken only where the set amx is named.
 constexpr Features amx_by_name = 32;
-constexpr Features byte_products = 64;  // AVX-512's products of bytes, with permutations of them (VNNI and VBMI)
+constexpr Features byte_products = 64;       // AVX-512's products of bytes, with permutations of them (VNNI and VBMI)
+constexpr Features half_products = 128;      // AVX-512's products of pairs of 16-bit whole numbers (VNNI)
+constexpr Features avx_half_products = 256;  // AVX2's (AVX-VNNI)
 }  // namespace feature
 
 // Those of the processor whose registers the operating system saves. Asks the system for nothing.

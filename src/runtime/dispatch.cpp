@@ -37,11 +37,13 @@ struct Set {
   Features allows;  // what it has of these
 };
 
-constexpr Features every_avx512 = feature::avx2 | feature::avx512 | feature::bfloat16_pairs | feature::byte_products;
+constexpr Features every_avx2 = feature::avx2 | feature::avx_half_products;
+constexpr Features every_avx512 =
+    every_avx2 | feature::avx512 | feature::bfloat16_pairs | feature::byte_products | feature::half_products;
 
 constexpr Set sets[isa_count] = {
     {"base", true, 0, 0},
-    {"avx2", FOVEA_HAS_AVX2 != 0, feature::avx2, feature::avx2},
+    {"avx2", FOVEA_HAS_AVX2 != 0, feature::avx2, every_avx2},
     {"avx512", FOVEA_HAS_AVX512 != 0, feature::avx512, every_avx512},
     {"amx", FOVEA_HAS_AMX != 0, feature::bfloat16_tiles, every_avx512 | feature::tiles | feature::amx_by_name}};
 

@@ -12,6 +12,8 @@ bool fits_bfloat16(const ProductWish &wish) {
 
 bool fits_float16_matrix(const ProductWish &wish) { return wish.use == ProductUse::any && wish.matrix == Dtype::f16; }
 
+bool fits_bytes(const ProductWish &wish) { return wish.matrix == Dtype::i8; }
+
 bool fits_parts(const ProductWish &wish) { return wish.use == ProductUse::own_projection; }
 
 const MatmulKernels &choose_product(Features allowed, const ProductWish &wish) {

@@ -30,13 +30,16 @@ struct ProductRow {
 
 bool fits_bfloat16(const ProductWish &wish);
 bool fits_float16_matrix(const ProductWish &wish);
+bool fits_bytes(const ProductWish &wish);
 bool fits_parts(const ProductWish &wish);
 constexpr bool fits_any_product(const ProductWish &) { return true; }
 
 FOVEA_OF_EACH_SET(MatmulKernels, products);
+FOVEA_OF_EACH_SET(MatmulKernels, byte_products);
+extern const MatmulKernels byte_products_avx512halves, byte_products_avxvnni;
 extern const MatmulKernels products_avx512bf16, products_amxbf16, products_amxfp16, parts_amx;
 
-// Panels of all but float16_tiles and parts are the same, so what one row's kernels packed another's multiply. AMX has to be
+// Panels of all but float16_tiles, parts and bytes are the same, so what one row's kernels packed another's multiply. AMX has to be
 // named for parts: they are worth half of a projection's time or cost a fifth more, as the machine's cores are shared or not
 // (kernels/products/amx_matmul.hpp).
 // clang-format off
@@ -45,6 +48,11 @@ inline constexpr ProductRow product_rows[] = {
     FOVEA_BFLOAT16_TILES_ROW({feature::bfloat16_pairs | feature::bfloat16_tiles, &products_amxbf16, fits_bfloat16})
     FOVEA_PAIRS_ROW({feature::bfloat16_pairs, &products_avx512bf16, fits_bfloat16})
     FOVEA_FLOAT16_TILES_ROW({feature::bfloat16_pairs | feature::tiles, &products_amxfp16, fits_float16_matrix})
+    FOVEA_AVX512_ROW({feature::avx512 | feature::half_products, &byte_products_avx512halves, fits_bytes})
+    FOVEA_AVX512_ROW({feature::avx512, &byte_products_avx512, fits_bytes})
+    FOVEA_AVX2_ROW({feature::avx2 | feature::avx_half_products, &byte_products_avxvnni, fits_bytes})
+    FOVEA_AVX2_ROW({feature::avx2, &byte_products_avx2, fits_bytes})
+    {0, &byte_products_base, fits_bytes},
     FOVEA_AVX512_ROW({feature::avx512, &products_avx512, fits_any_product})
     FOVEA_AVX2_ROW({feature::avx2, &products_avx2, fits_any_product})
     {0, &products_base, fits_any_product},

@@ -219,7 +219,7 @@ TEST_SUITE("allocations") {
       CHECK(runs_that_allocate([&] { status = fovea_matmul_packed(shared_context(isa, 1), &x, packed, &z); }, 2, 50) ==
             0);
       CHECK(status == FOVEA_OK);
-      const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_GELU, 0, &bias, &z};
+      const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_GELU, 0, &bias, &z, nullptr};
       CHECK(runs_that_allocate([&] { status = fovea_linear(shared_context(isa, 1), &x, packed, &z, &options); }, 2,
                                50) == 0);
       CHECK(status == FOVEA_OK);

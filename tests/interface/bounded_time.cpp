@@ -178,7 +178,7 @@ TEST_SUITE("bounded time") {
         CHECK(fovea_packed_matrix_size(packed) == 0);
         const fovea_tensor x = tensor_of(no_page(), {0, inputs}, {}), out = tensor_of(no_page(), {0, outputs}, {});
         const fovea_tensor bias = tensor_of(no_page(), {outputs}, {0});
-        const fovea_linear_options options = {sizeof options, 0, 0, &bias, nullptr};
+        const fovea_linear_options options = {sizeof options, 0, 0, &bias, nullptr, nullptr};
         REQUIRE_OK(fovea_linear(nullptr, &x, packed, &out, &options));
         fovea_packed_matrix_destroy(packed);
       }

@@ -37,6 +37,16 @@ TEST_CASE("linear and layer_norm with their options") {
   check_near(out, {1, -1});
 }
 
+TEST_CASE("a gated pair") {
+  const Floats x = {1, -2}, weight = {1, 0, 0, 1};
+  Floats up = {3, 5}, added = {10, 20};
+  const fovea::PackedMatrix packed = fovea::linear_pack(Tensor(weight, {2, 2}));
+  const Tensor out(up, {1, 2}), residual(added, {1, 2});
+  fovea::linear(Tensor(x, {1, 2}), packed, out,
+                {.activation = fovea::Activation::relu, .residual = residual, .multiplier = out});
+  check_near(up, {13, 20});
+}
+
 TEST_CASE("normalisation with its outputs, activations alone") {
   const Floats x = {1, 2}, residual = {2, 2}, weight = {1, 2};
   Floats out(2), sum(2), mean(1), inverse(1);

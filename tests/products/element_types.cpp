@@ -65,6 +65,7 @@ void round_operands(Layer &layer, const Types &types) {
   round_all(layer.weight, types.weight);
   round_all(layer.bias, types.bias);
   round_all(layer.residual, layer.in_place ? types.out : types.residual);
+  round_all(layer.multiplier, layer.multiplies_out() ? types.out : types.residual);
 }
 
 Packed pack_as(const fovea_context *context, const Layer &layer, fovea_dtype dtype) {
@@ -75,15 +76,16 @@ Packed pack_as(const fovea_context *context, const Layer &layer, fovea_dtype dty
   return Packed(packed);
 }
 
-// What the layer gives in these types, widened.
+// What the layer gives in these types, widened. The multiplier has the residual's.
 std::vector<float> run_layer(const fovea_context *context, const Layer &layer, const Types &types) {
   const Packed packed = pack_as(context, layer, types.weight);
   const Tensor<float> floats = layer.make_out();
   const Given x(layer.x, types.x), bias(layer.bias, types.bias), residual(layer.residual, types.residual),
-      out(floats, types.out);
-  fovea_linear_options options = {sizeof options, layer.activation, 0, nullptr, nullptr};
+      multiplier(layer.multiplier, types.residual), out(floats, types.out);
+  fovea_linear_options options = {sizeof options, layer.activation, 0, nullptr, nullptr, nullptr};
   if (layer.has_bias) options.bias = bias.get();
   if (layer.has_residual) options.residual = layer.in_place ? out.get() : residual.get();
+  if (layer.has_multiplier) options.multiplier = layer.multiplies_out() ? out.get() : multiplier.get();
   REQUIRE_OK(fovea_linear(context, x.get(), packed.get(), out.get(), &options));
   CHECK(out.gaps_untouched());
   CHECK(floats.gaps_untouched());
@@ -106,7 +108,7 @@ void check_near(const Layer &layer, const std::vector<float> &out, fovea_dtype d
       plain.out[i] = rounded_to(static_cast<float>(truth.out[i]), dtype);
       truth.out[i] = plain.out[i];
     }
-    const double results = 12 * std::abs(truth.activated[i]) + 2 * std::abs(truth.out[i]);
+    const double results = 14 * std::abs(truth.activated[i]) + 2 * std::abs(truth.out[i]);
     bounds.push_back(kEpsilon * (2.26 * (2 + static_cast<double>(inputs.depth)) * truth.magnitude[i] + results) +
                      rounding * std::abs(truth.out[i]) + (dtype == FOVEA_F16 ? 0x1p-25 : 0x1p-120));
   }
@@ -313,7 +315,7 @@ TEST_SUITE("products of 16 bits") {
          {std::array<int64_t, 3>{130, 800, 300}, {3, 1601, 700}, {200, 70, 65}, {1, 500, 3000}}) {
       for (const Types &types : {kAllBfloat16, any_types(random)}) {
         Layer layer = make_layer(random, {rows, depth}, columns);
-        layer.in_place = false;
+        layer.in_place = layer.has_multiplier = false;
         round_operands(layer, types);
         for (const std::string &isa : instruction_sets()) {
           CAPTURE(isa);
@@ -332,7 +334,7 @@ TEST_SUITE("products of 16 bits") {
               tensor->data = static_cast<char *>(tensor->data) + row * tensor->strides[0] * size;
               tensor->shape[0] = 1;
             }
-            fovea_linear_options options = {sizeof options, layer.activation, 0, nullptr, nullptr};
+            fovea_linear_options options = {sizeof options, layer.activation, 0, nullptr, nullptr, nullptr};
             if (layer.has_bias) options.bias = bias.get();
             if (layer.has_residual) options.residual = &one_residual;
             REQUIRE_OK(fovea_linear(shared_context(isa), &one_x, packed.get(), &one_out, &options));
@@ -351,6 +353,7 @@ TEST_SUITE("products of 16 bits") {
         Layer layer = make_layer(random, {20, depth}, 40);
         layer.activation = FOVEA_ACTIVATION_NONE;
         layer.has_bias = layer.has_residual = true;
+        layer.has_multiplier = false;
         layer.x(7, 3) = kNan;
         layer.x(9, depth - 1) = kInfinity;
         (layer.out_in ? layer.weight(8, depth - 1) : layer.weight(depth - 1, 8)) = kInfinity;
@@ -371,7 +374,7 @@ TEST_SUITE("products of 16 bits") {
       for (const fovea_dtype weight : {fovea_dtype{FOVEA_F32}, dtype}) {
         Layer layer = make_layer(random, {9, 20}, 40);
         layer.activation = FOVEA_ACTIVATION_NONE;
-        layer.has_residual = layer.has_bias = false;
+        layer.has_residual = layer.has_bias = layer.has_multiplier = false;
         layer.x.fill([&] { return random.pick({most, -most, widened(1, dtype), widened(0x8003, dtype), 1.0f, 0.0f}); });
         layer.weight.fill([&] { return random.pick({0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 1.0f, -2.0f}); });
         Types types = {dtype, weight, FOVEA_F32, FOVEA_F32, dtype};
@@ -384,7 +387,7 @@ TEST_SUITE("products of 16 bits") {
     for (const fovea_dtype out : kTypes) {
       Layer layer = make_layer(random, {3, 1}, 3);
       layer.activation = FOVEA_ACTIVATION_NONE;
-      layer.has_residual = layer.has_bias = layer.out_in = false;
+      layer.has_residual = layer.has_bias = layer.has_multiplier = layer.out_in = false;
       layer.weight = Tensor<float>({1, 3});
       layer.x.assign({1, 3, 0x1.ff8p0f});
       layer.weight.assign({0x1p-24f, 65500, 0x1.fep127f});
@@ -409,7 +412,7 @@ struct Call {
     x.emplace(floats, FOVEA_BF16);
     out.emplace(out_floats, FOVEA_BF16);
     x_view = x->view(), bias_view = bias.view(), out_view = residual_view = out->view();
-    options = {sizeof options, FOVEA_ACTIVATION_NONE, 0, &bias_view, &residual_view};
+    options = {sizeof options, FOVEA_ACTIVATION_NONE, 0, &bias_view, &residual_view, nullptr};
     packed = pack(nullptr, weight, FOVEA_WEIGHT_OUT_IN);
   }
   fovea_status operator()() const { return fovea_linear(nullptr, &x_view, packed.get(), &out_view, &options); }

@@ -54,7 +54,8 @@ TEST_SUITE("linear") {
       const fovea_tensor out_view = out.view();
       REQUIRE_OK(fovea_linear(context, &x_view, packed.get(), &out_view, nullptr));
       CHECK(out.dense() == std::vector<float>{1, 2, -1, 3, 4, -1});
-      const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_RELU, 0, &bias_view, &residual_view};
+      const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_RELU, 0,
+                                            &bias_view,     &residual_view,        nullptr};
       REQUIRE_OK(fovea_linear(context, &x_view, packed.get(), &out_view, &options));
       CHECK(out.dense() == std::vector<float>{11.5f, 20, 30, 43.5f, 51, 60});
     });
@@ -108,13 +109,15 @@ TEST_SUITE("linear") {
   TEST_CASE("every activation with every set of options") {
     Random random(base_seed());
     for (int32_t activation : kActivations) {
-      for (int options = 0; options < 16; ++options) {
+      for (int options = 0; options < 64; ++options) {
         Layer layer = make_layer(random, {7, 33}, 83);
         layer.activation = activation;
         layer.has_bias = (options & 1) != 0;
         layer.has_residual = (options & 2) != 0;
         layer.in_place = options % 8 >= 6;
-        if (options >= 8) layer.weight = normal(random, layer.weight.shape());
+        layer.has_multiplier = (options & 16) != 0;
+        layer.multiplies_in_place = (options & 32) != 0;
+        if ((options & 8) != 0) layer.weight = normal(random, layer.weight.shape());
         check_layer(layer);
       }
     }
@@ -152,7 +155,7 @@ TEST_SUITE("linear") {
     check_layer(make_layer(random, {2, 800}, 1100));
   }
 
-  TEST_CASE("x, weight, bias, residual and out with strides") {
+  TEST_CASE("x, weight, bias, multiplier, residual and out with strides") {
     Random random(base_seed());
     const std::vector<Shape> x_strides = {{810, 1}, {1, 25}, {0, 1}, {-800, 1}, {1600, 2}, {801, -1}};
     for (const Shape &strides : x_strides) {
@@ -162,6 +165,8 @@ TEST_SUITE("linear") {
       layer.bias = normal(random, {600}, {random.pick({-1, 0, 2, 7})});
       layer.out_strides = {random.pick({600, 611, -640}), 1};
       if (!layer.in_place) layer.residual = normal(random, {21, 600}, {random.pick({0, 600, -603}), 1});
+      layer.has_multiplier = true;
+      if (!layer.multiplies_out()) layer.multiplier = normal(random, {21, 600}, {random.pick({0, 600, -605}), 1});
       const Shape weight = layer.weight.shape();
       layer.weight = normal(random, weight, random.chance(0.5) ? Shape{1, weight[0] + 3} : Shape{2 * weight[1], 2});
       check_layer(layer);
@@ -197,8 +202,9 @@ TEST_SUITE("linear") {
         }
         Layer layer = make_layer(random, shape, 20);
         layer.residual = normal(random, out_shape, {0, 20, 1});
-        layer.has_residual = true;
-        layer.in_place = false;
+        layer.multiplier = normal(random, out_shape, {20, 0, 1});
+        layer.has_residual = layer.has_multiplier = true;
+        layer.in_place = layer.multiplies_in_place = false;
         check_layer(layer);
       }
     }
@@ -237,15 +243,19 @@ TEST_SUITE("linear") {
           CHECK(same_bits(out, expected));
         }
         const Tensor<float> out = layer.make_out();
-        fovea_tensor x = layer.x.view(), z = out.view(), bias = layer.bias.view(), residual = layer.residual.view();
-        fovea_linear_options options = {sizeof options, layer.activation, 0, layer.has_bias ? &bias : nullptr, nullptr};
+        fovea_tensor x = layer.x.view(), z = out.view(), bias = layer.bias.view(), residual = layer.residual.view(),
+                     multiplier = layer.multiplier.view();
+        fovea_linear_options options = {sizeof options, layer.activation, 0, layer.has_bias ? &bias : nullptr,
+                                        nullptr,        nullptr};
         if (layer.has_residual) options.residual = layer.in_place ? &z : &residual;
-        x.shape[0] = z.shape[0] = residual.shape[0] = 1;
+        if (layer.has_multiplier) options.multiplier = layer.multiplies_out() ? &z : &multiplier;
+        x.shape[0] = z.shape[0] = residual.shape[0] = multiplier.shape[0] = 1;
         for (int64_t row = 0; row < rows; ++row) {
           REQUIRE_OK(fovea_linear(shared_context(isa), &x, packed.get(), &z, &options));
           x.data = static_cast<float *>(x.data) + depth;
           z.data = static_cast<float *>(z.data) + columns;
           residual.data = static_cast<float *>(residual.data) + columns;
+          multiplier.data = static_cast<float *>(multiplier.data) + columns;
         }
         CHECK(same_bits(out, expected));
       }
@@ -284,15 +294,17 @@ namespace {
 
 // A call that is right until a test spoils it.
 struct Call {
-  Tensor<float> x{Shape{2, 3, 4}}, weight{Shape{5, 4}}, bias{Shape{5}}, residual{Shape{2, 3, 5}}, out{Shape{2, 3, 5}};
-  fovea_tensor x_view, bias_view, residual_view, out_view;
+  Tensor<float> x{Shape{2, 3, 4}}, weight{Shape{5, 4}}, bias{Shape{5}}, residual{Shape{2, 3, 5}},
+      multiplier{Shape{2, 3, 5}}, out{Shape{2, 3, 5}};
+  fovea_tensor x_view, bias_view, residual_view, multiplier_view, out_view;
   fovea_linear_options options = {};
   Packed packed;
 
   Call() {
-    for (Tensor<float> *tensor : {&x, &weight, &bias, &residual}) tensor->fill([] { return 0.5f; });
+    for (Tensor<float> *tensor : {&x, &weight, &bias, &residual, &multiplier}) tensor->fill([] { return 0.5f; });
     x_view = x.view(), bias_view = bias.view(), residual_view = residual.view(), out_view = out.view();
-    options = {sizeof options, FOVEA_ACTIVATION_GELU, 0, &bias_view, &residual_view};
+    multiplier_view = multiplier.view();
+    options = {sizeof options, FOVEA_ACTIVATION_GELU, 0, &bias_view, &residual_view, &multiplier_view};
     packed = pack(nullptr, weight, FOVEA_WEIGHT_OUT_IN);
   }
   fovea_status operator()() const { return fovea_linear(nullptr, &x_view, packed.get(), &out_view, &options); }
@@ -316,8 +328,11 @@ TEST_SUITE("linear") {
 
   TEST_CASE("tensors: NULL, rank, dtype, sizes") {
     using View = fovea_tensor Call::*;
-    const std::vector<std::pair<std::string, View>> views = {
-        {"x", &Call::x_view}, {"out", &Call::out_view}, {"bias", &Call::bias_view}, {"residual", &Call::residual_view}};
+    const std::vector<std::pair<std::string, View>> views = {{"x", &Call::x_view},
+                                                             {"out", &Call::out_view},
+                                                             {"bias", &Call::bias_view},
+                                                             {"multiplier", &Call::multiplier_view},
+                                                             {"residual", &Call::residual_view}};
     for (const auto &entry : views) {
       const std::string &name = entry.first;
       const View view = entry.second;
@@ -416,6 +431,8 @@ TEST_SUITE("linear") {
     }
     refuse(FOVEA_BAD_RANK, {"residual", "2", "3"}, [](Call &call) { call.residual_view.rank = 2; });
     refuse(FOVEA_BAD_STRIDE, {"residual.strides[2]", "2"}, [](Call &call) { call.residual_view.strides[2] = 2; });
+    refuse(FOVEA_BAD_RANK, {"multiplier", "2", "3"}, [](Call &call) { call.multiplier_view.rank = 2; });
+    refuse(FOVEA_BAD_STRIDE, {"multiplier.strides[2]", "2"}, [](Call &call) { call.multiplier_view.strides[2] = 2; });
     refuse(FOVEA_BAD_STRIDE, {"out.strides[2]", "2"}, [](Call &call) { call.out_view.strides[2] = 2; });
     refuse(FOVEA_BAD_STRIDE, {"out"}, [](Call &call) { call.out_view.strides[1] = 0; });
     refuse(FOVEA_BAD_RANK, {"out has rank 2"}, [](Call &call) {
@@ -429,6 +446,10 @@ TEST_SUITE("linear") {
   TEST_CASE("memory that overlaps out") {
     refuse(FOVEA_OVERLAP, {"out", "x"}, [](Call &call) { call.x_view.data = call.out_view.data; });
     refuse(FOVEA_OVERLAP, {"out", "bias"}, [](Call &call) { call.bias_view.data = call.out.data() + 25; });
+    refuse(FOVEA_OVERLAP, {"out", "multiplier"}, [](Call &call) {
+      call.multiplier_view.data = call.out_view.data;
+      call.multiplier_view.strides[0] = 0;
+    });
     refuse(FOVEA_OVERLAP, {"out", "residual"}, [](Call &call) {
       call.residual_view.data = call.out_view.data;
       call.residual_view.strides[0] = 0;

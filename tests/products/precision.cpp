@@ -40,9 +40,14 @@ std::vector<float> run_views(const fovea_context *context, const Layer &layer, c
                              const fovea_packed_matrix *packed, int32_t precision = FOVEA_PRECISION_DEFAULT) {
   const Tensor<float> out = layer.make_out();
   const fovea_tensor out_view = out.view(), bias = layer.bias.view(),
-                     residual = layer.in_place ? out_view : layer.residual.view();
-  const fovea_linear_options options = {sizeof options, layer.activation, precision, layer.has_bias ? &bias : nullptr,
-                                        layer.has_residual ? &residual : nullptr};
+                     residual = layer.in_place ? out_view : layer.residual.view(),
+                     multiplier = layer.multiplies_out() ? out_view : layer.multiplier.view();
+  const fovea_linear_options options = {sizeof options,
+                                        layer.activation,
+                                        precision,
+                                        layer.has_bias ? &bias : nullptr,
+                                        layer.has_residual ? &residual : nullptr,
+                                        layer.has_multiplier ? &multiplier : nullptr};
   REQUIRE_OK(fovea_linear(context, &x, packed, &out_view, &options));
   CHECK(out.gaps_untouched());
   return out.dense();
@@ -98,7 +103,7 @@ void check_bound(const Layer &layer, const std::vector<float> &out) {
 Layer plain_layer(Random &random, const Shape &x, int64_t columns) {
   Layer layer = make_layer(random, x, columns);
   layer.activation = FOVEA_ACTIVATION_NONE;
-  layer.has_bias = layer.has_residual = layer.in_place = false;
+  layer.has_bias = layer.has_multiplier = layer.has_residual = layer.in_place = false;
   return layer;
 }
 
@@ -298,9 +303,9 @@ TEST_SUITE("precision of products") {
     const Packed packed = pack_view(nullptr, weight, layer.out_in, FOVEA_PRECISION_DEFAULT);
     const Tensor<float> out = layer.make_out();
     const fovea_tensor out_view = out.view();
-    for (const int32_t bad : {-1, 4, INT32_MAX}) {
-      const std::string said = "options.precision is " + std::to_string(bad) + ", expected 0 to 3";
-      const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_NONE, bad, nullptr, nullptr};
+    for (const int32_t bad : {-1, 5, INT32_MAX}) {
+      const std::string said = "options.precision is " + std::to_string(bad) + ", expected 0 to 4";
+      const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_NONE, bad, nullptr, nullptr, nullptr};
       check_refusal(fovea_linear(nullptr, &x, packed.get(), &out_view, &options), FOVEA_BAD_VALUE, {said});
       CHECK(out.untouched());
       fovea_packed_matrix *none = nullptr;

@@ -76,6 +76,10 @@ Linear<Real> linear(const LinearInputs &inputs) {
       result.magnitude[i] += std::abs(bias);
     }
     out = activate(inputs.activation, out);
+    if (!inputs.multiplier.empty()) {
+      out *= inputs.multiplier[i];
+      result.magnitude[i] *= std::abs(Real(inputs.multiplier[i]));
+    }
     result.activated.push_back(out);
     if (!inputs.residual.empty()) out += inputs.residual[i];
   }

@@ -127,15 +127,16 @@ struct LinearInputs {
   std::vector<float> x;       // [M,K]
   std::vector<float> weight;  // [K,N]
   Activation activation = Activation::kNone;
-  std::vector<float> bias;      // [N] or empty
-  std::vector<float> residual;  // [M,N] or empty
+  std::vector<float> bias;        // [N] or empty
+  std::vector<float> multiplier;  // [M,N] or empty
+  std::vector<float> residual;    // [M,N] or empty
 };
 
 template <typename Real>
 struct Linear {
   std::vector<Real> out;        // [M,N]
-  std::vector<Real> activated;  // [M,N]: before the residual
-  std::vector<Real> magnitude;  // [M,N]: sum_k |x_k| |w_k|, and |bias|
+  std::vector<Real> activated;  // [M,N]: before the residual, multiplied
+  std::vector<Real> magnitude;  // [M,N]: sum_k |x_k| |w_k|, and |bias|, multiplied
 };
 
 template <typename Real>

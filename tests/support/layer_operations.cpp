@@ -74,7 +74,7 @@ fovea_status linear(const CallSizes &s, const Tensors &t) {
   const std::unique_ptr<fovea_packed_matrix, Destroy> packed(made);
   if (status != FOVEA_OK) return status;
   if (multiplies_plainly(s)) return fovea_matmul_packed(s.context, t[0], made, t[2]);
-  const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_GELU, 0, t[3], t[4]};
+  const fovea_linear_options options = {sizeof options, FOVEA_ACTIVATION_GELU, 0, t[3], t[4], nullptr};
   return fovea_linear(s.context, t[0], made, t[2], &options);
 }
 

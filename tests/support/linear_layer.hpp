@@ -39,11 +39,14 @@ inline Tensor<float> normal(Random &random, const Shape &shape) {
 
 // A layer and its operands. The weight is [K,N], or [N,K] with `out_in`.
 struct Layer {
-  Tensor<float> x, weight, bias, residual;
+  Tensor<float> x, weight, bias, multiplier, residual;
   Shape out_strides;
   int32_t activation = FOVEA_ACTIVATION_NONE;
-  bool out_in = false, has_bias = false, has_residual = false, in_place = false;
+  bool out_in = false, has_bias = false, has_multiplier = false, has_residual = false;
+  bool in_place = false;             // out is the residual
+  bool multiplies_in_place = false;  // out is the multiplier, unless it is the residual
 
+  bool multiplies_out() const { return has_multiplier && multiplies_in_place && !in_place; }
   int64_t depth() const { return x.shape().back(); }
   int64_t columns() const { return weight.shape()[out_in ? 0 : 1]; }
   Shape out_shape() const {
@@ -51,20 +54,23 @@ struct Layer {
     shape.back() = columns();
     return shape;
   }
-  // A fresh output; where the layer is added to it, it holds the residual.
+  // A fresh output; where the layer is added to it, or multiplied by it, it holds that.
   Tensor<float> make_out() const {
     Tensor<float> out(out_shape(), out_strides.empty() ? contiguous_strides(out_shape()) : out_strides);
     if (in_place) out.assign(residual.dense());
+    if (multiplies_out()) out.assign(multiplier.dense());
     return out;
   }
   fovea_status run(const fovea_context *context, const fovea_packed_matrix *packed, const Tensor<float> &out) const {
     const fovea_tensor x_view = x.view(), out_view = out.view(), bias_view = bias.view();
     const fovea_tensor residual_view = in_place ? out_view : residual.view();
+    const fovea_tensor multiplier_view = multiplies_out() ? out_view : multiplier.view();
     fovea_linear_options options = {};
     options.struct_size = sizeof options;
     options.activation = activation;
     options.bias = has_bias ? &bias_view : nullptr;
     options.residual = has_residual ? &residual_view : nullptr;
+    options.multiplier = has_multiplier ? &multiplier_view : nullptr;
     return fovea_linear(context, &x_view, packed, &out_view, &options);
   }
 };
@@ -89,11 +95,12 @@ inline reference::LinearInputs inputs_of(const Layer &layer) {
           .weight = layer.out_in ? transposed(weight, columns, depth) : weight,
           .activation = static_cast<reference::Activation>(layer.activation),
           .bias = layer.has_bias ? layer.bias.dense() : std::vector<float>{},
+          .multiplier = layer.has_multiplier ? layer.multiplier.dense() : std::vector<float>{},
           .residual = layer.has_residual ? layer.residual.dense() : std::vector<float>{}};
 }
 
 // As for a product: of the terms' magnitudes 2 (K + 2) roundings, which no activation enlarges by more than 1.13; of
-// the activation's result 6, of the sum with the residual 1.
+// the activation's result 6, of its product with the multiplier, which enlarges all that, and of the sum with the residual 1.
 inline void check_values(const Layer &layer, const std::vector<float> &out) {
   const reference::LinearInputs inputs = inputs_of(layer);
   const auto truth = reference::linear<double>(inputs);
@@ -102,7 +109,7 @@ inline void check_values(const Layer &layer, const std::vector<float> &out) {
   std::vector<double> bounds;
   for (size_t i = 0; i < truth.out.size(); ++i) {
     const double magnitude = truth.magnitude[i];
-    const double results = 12 * std::abs(truth.activated[i]) + 2 * std::abs(truth.out[i]);
+    const double results = 14 * std::abs(truth.activated[i]) + 2 * std::abs(truth.out[i]);
     bounds.push_back(kEpsilon * (2.26 * (2 + static_cast<double>(inputs.depth)) * magnitude + results));
     if (std::isfinite(magnitude + results)) largest = std::max(largest, magnitude + std::abs(truth.out[i]));
   }
@@ -111,14 +118,17 @@ inline void check_values(const Layer &layer, const std::vector<float> &out) {
 }
 
 inline void check_layer(const Layer &layer) {
-  for (const Tensor<float> *input : {&layer.x, &layer.weight, &layer.bias, &layer.residual}) input->memory().freeze();
+  for (const Tensor<float> *input : {&layer.x, &layer.weight, &layer.bias, &layer.multiplier, &layer.residual})
+    input->memory().freeze();
   CAPTURE(layer.x.shape());
   CAPTURE(layer.columns());
   CAPTURE(layer.activation);
   CAPTURE(layer.out_in);
   CAPTURE(layer.has_bias);
+  CAPTURE(layer.has_multiplier);
   CAPTURE(layer.has_residual);
   CAPTURE(layer.in_place);
+  CAPTURE(layer.multiplies_in_place);
   for_each_isa([&](const fovea_context *context) {
     const Packed packed =
         pack(context, layer.weight, layer.out_in ? int{FOVEA_WEIGHT_OUT_IN} : int{FOVEA_WEIGHT_IN_OUT});
@@ -137,11 +147,14 @@ inline Layer make_layer(Random &random, const Shape &x_shape, int64_t columns) {
   const int64_t depth = x_shape.back();
   layer.weight = normal(random, layer.out_in ? Shape{columns, depth} : Shape{depth, columns});
   layer.bias = normal(random, {columns});
+  layer.multiplier = normal(random, layer.out_shape());
   layer.residual = normal(random, layer.out_shape());
   layer.activation = random.pick({0, 1, 2, 3, 4});
   layer.has_bias = random.chance(0.6);
   layer.has_residual = random.chance(0.6);
   layer.in_place = layer.has_residual && random.chance(0.5);
+  layer.has_multiplier = random.chance(0.3);
+  layer.multiplies_in_place = random.chance(0.5);
   return layer;
 }
 

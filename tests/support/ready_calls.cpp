@@ -392,7 +392,7 @@ void add_products(const ReadyCallSizes &sizes, Random &random, std::vector<Ready
                        fovea_packed_matrix *packed = nullptr;
                        const fovea_status status = linear_pack(context, &y, FOVEA_WEIGHT_IN_OUT, &packed);
                        const Packed owned(packed);
-                       const fovea_linear_options options = {sizeof options, activation, 0, &c, nullptr};
+                       const fovea_linear_options options = {sizeof options, activation, 0, &c, nullptr, nullptr};
                        return status != FOVEA_OK ? status : fovea_linear(context, &x, packed, &to, &options);
                      },
                      {layer_out.get()}});

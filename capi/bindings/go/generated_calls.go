@@ -502,7 +502,7 @@ func cLinear(context *Context, x *Tensor, weight *PackedMatrix, out *Tensor, opt
 		return err
 	}
 	defer held.end()
-	result := C.go_fovea_linear(context.pointer(), x.view(), x.bytes(), weight.pointer(), out.view(), out.bytes(), options.raw(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes())
+	result := C.go_fovea_linear(context.pointer(), x.view(), x.bytes(), weight.pointer(), out.view(), out.bytes(), options.raw(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Multiplier.view(), optionsAll.Multiplier.bytes())
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(out)
 	runtime.KeepAlive(options)

@@ -83,6 +83,8 @@ const (
 	PrecisionHigh Precision = C.FOVEA_PRECISION_HIGH
 	// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or products below 2^-126 may count as 0: 2^-127 times 2^127 is then 0, not 1. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
 	PrecisionMedium Precision = C.FOVEA_PRECISION_MEDIUM
+	// weights of any type may be rounded to 8 bits, in products of matrices and layers (below); of all else medium
+	PrecisionInt8 Precision = C.FOVEA_PRECISION_INT8
 )
 
 // EmptyRows:
@@ -782,6 +784,8 @@ type LinearOptions struct {
 	Bias *Tensor
 	// F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it
 	Residual *Tensor
+	// F32, out's shape, last axis contiguous: of what the activation gave, as in a gated pair silu(x W) * (x V) (Shazeer 2020, GLU Variants Improve Transformer). May be out itself likewise
+	Multiplier *Tensor
 }
 
 func (o *LinearOptions) raw() *C.go_fovea_linear_options {

@@ -800,17 +800,19 @@ go_result go_fovea_linear_pack(const fovea_context *context, const go_view *weig
   return result;
 }
 
-go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsigned char *x_data, const fovea_packed_matrix *weight, const go_view *out, unsigned char *out_data, const go_fovea_linear_options *options, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data) {
+go_result go_fovea_linear(const fovea_context *context, const go_view *x, unsigned char *x_data, const fovea_packed_matrix *weight, const go_view *out, unsigned char *out_data, const go_fovea_linear_options *options, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_multiplier, unsigned char *options_multiplier_data) {
   fovea_tensor made_x = go_tensor(x, x_data);
   fovea_tensor made_out = go_tensor(out, out_data);
   fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
   fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_multiplier = go_tensor(options_multiplier, options_multiplier_data);
   fovea_linear_options made_options = {.struct_size = sizeof(made_options)};
   if (options) {
     made_options.activation = options->activation;
     made_options.precision = options->precision;
     made_options.bias = (options_bias ? &made_options_bias : NULL);
     made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.multiplier = (options_multiplier ? &made_options_multiplier : NULL);
   }
   return go_finish(fovea_linear(context, (x ? &made_x : NULL), weight, (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }

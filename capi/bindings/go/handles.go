@@ -51,7 +51,7 @@ func (p *PackedMatrix) Multiply(context *Context, a, out *Tensor) error {
 	return cMatmulPacked(context, a, p, out)
 }
 
-// Linear is out = activation(x W + bias) + residual.
+// Linear is out = activation(x W + bias) * multiplier + residual.
 func (p *PackedMatrix) Linear(context *Context, x, out *Tensor, options *LinearOptions) error {
 	return cLinear(context, x, p, out, options)
 }

@@ -113,9 +113,9 @@ FOVEA_INLINE void add_group(Block<rows, vectors> &block, const MatmulTask &task,
 template <class Right, bool whole, int rows, int vectors>
 FOVEA_NOINLINE void multiply_group_block(const MatmulTask &task, const MatmulStep &step, int64_t row,
                                          const Group<Right> &group) {
-  multiply_sums<rows, vectors>(task, step, row, group.last, [&](auto &block, const SumRows &) FOVEA_INLINE_BODY {
-    add_group<Right, whole>(block, task, step, row, group);
-  });
+  const auto sum = [&](auto &block, const SumRows &)
+                       FOVEA_INLINE_BODY { add_group<Right, whole>(block, task, step, row, group); };
+  multiply_sums<rows, vectors>(task, step, row, group.last, sum, [](auto &) FOVEA_INLINE_BODY {});
 }
 
 // Like for_each_block, in small blocks: most products have few columns in a part of a panel. Two registers of columns and

@@ -1,5 +1,5 @@
-// From sums to results: out = activation(scale sums + bias) + residual_scale residual, each operand of its own type. Kernels of
-// every element type share this code.
+// From sums to results: out = activation(scale sums + bias) multiplier + residual_scale residual, each operand of its own type.
+// Kernels of every element type share this code.
 #pragma once
 
 #include "kernels/products/activation.hpp"
@@ -8,42 +8,52 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// `columns` elements of a row: from sums to out. bias and residual may be null.
+// What a row of sums meets, its elements as floats; null: nothing.
+struct RowOperands {
+  const float *bias, *multiplier, *residual;
+};
+
+// `columns` elements of a row: from sums to out.
 template <class Element, class Activate>
-FOVEA_INLINE void finish_row(const MatmulTask &task, const float *sums, const float *bias, const float *residual,
-                             Element *out, int64_t columns, const Activate &activate) {
+FOVEA_INLINE void finish_row(const MatmulTask &task, const float *sums, const RowOperands &with, Element *out,
+                             int64_t columns, const Activate &activate) {
   const Float scale = splat(task.scale), residual_scale = splat(task.residual_scale);
   int64_t c = 0;
   for (; c + lanes <= columns; c += lanes) {
     Float value = load(sums + c) * scale;
-    if (bias != nullptr) value = value + load(bias + c);
+    if (with.bias != nullptr) value = value + load(with.bias + c);
     value = activate(value);
-    if (residual != nullptr) value = value + load(residual + c) * residual_scale;
+    if (with.multiplier != nullptr) value = value * load(with.multiplier + c);
+    if (with.residual != nullptr) value = value + load(with.residual + c) * residual_scale;
     store(out + c, value);
   }
   if (c == columns) return;
   const int64_t width = columns - c;
   Float value = load(sums + c) * scale;
-  if (bias != nullptr) value = value + load_partial(bias + c, width);
+  if (with.bias != nullptr) value = value + load_partial(with.bias + c, width);
   value = activate(value);
-  if (residual != nullptr) value = value + load_partial(residual + c, width) * residual_scale;
+  if (with.multiplier != nullptr) value = value * load_partial(with.multiplier + c, width);
+  if (with.residual != nullptr) value = value + load_partial(with.residual + c, width) * residual_scale;
   store_partial(out + c, value, width);
 }
 
 template <class Activate>
 FOVEA_INLINE void finish_rows(const MatmulFinish &finish, const Activate &activate) {
   const MatmulTask &task = finish.task;
-  FloatsOf bias, residual;
-  const float *added = bias(task.bias, task.bias_dtype, finish.column, finish.columns);
+  FloatsOf bias, multiplier, residual;
+  RowOperands with = {};
+  with.bias = bias(task.bias, task.bias_dtype, finish.column, finish.columns);
   const float *sums = finish.sums;
   with_element(task.out_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     for (int64_t r = finish.row; r < finish.row + finish.rows; ++r, sums += finish.sums_stride) {
-      const int64_t at = r * task.residual_row_stride + finish.column;
-      const float *from = task.residual_is_column ? residual.repeated(task.residual, task.residual_dtype,
-                                                                      r * task.residual_row_stride, finish.columns)
-                                                  : residual(task.residual, task.residual_dtype, at, finish.columns);
+      const int64_t at = r * task.residual_row_stride, column = finish.column;
+      with.multiplier =
+          multiplier(task.multiplier, task.multiplier_dtype, r * task.multiplier_row_stride + column, finish.columns);
+      with.residual = task.residual_is_column
+                          ? residual.repeated(task.residual, task.residual_dtype, at, finish.columns)
+                          : residual(task.residual, task.residual_dtype, at + column, finish.columns);
       auto *out = static_cast<typename T::Element *>(task.out) + r * task.out_row_stride + finish.column;
-      finish_row(task, sums, added, from, out, finish.columns, activate);
+      finish_row(task, sums, with, out, finish.columns, activate);
     }
   });
 }

@@ -90,9 +90,9 @@ FOVEA_INLINE void store_rows(const Block<rows, vectors> &block, const SumRows &t
   });
 }
 
-// One register block, which sum(block) fills.
-template <int rows, int vectors, class Sum>
-FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum) {
+// One register block, which sum(block) fills and end(block) ends.
+template <int rows, int vectors, class Sum, class End>
+FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum, const End &end) {
   Block<rows, vectors> block;
   sum(block);
   if (to.before != nullptr) {
@@ -100,6 +100,7 @@ FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum) {
       block.at[i] = load(to.before + i / vectors * to.before_stride + i % vectors * lanes) + block.at[i];
     });
   }
+  end(block);
   if (to.bias != nullptr) {
     unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
       const Float bias = load_partial(to.bias + v * lanes, min_of(to.columns - v * lanes, lanes));
@@ -111,17 +112,17 @@ FOVEA_INLINE void multiply_block(const SumRows &to, const Sum &sum) {
 
 template <int rows, int vectors>
 FOVEA_INLINE bool finishes(const MatmulTask &task) {
-  return task.activation != Activation::none || task.residual != nullptr || task.scale != 1.0f ||
-         (!rounds_in_registers<rows, vectors> && is_widened(task.out_dtype));
+  return task.activation != Activation::none || task.multiplier != nullptr || task.residual != nullptr ||
+         task.scale != 1.0f || (!rounds_in_registers<rows, vectors> && is_widened(task.out_dtype));
 }
 
 // Finishes sums to which nothing more is added; each unit says whose code does that (products/finish.hpp).
 void finish_sums(const MatmulFinish &finish);
 
-// One register block over one k block, which may be the `last` of all: sum(block, to) sums it.
-template <int rows, int vectors, class Sum>
-FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, int64_t row, bool last,
-                                const Sum &sum) {
+// One register block over one k block, which may be the `last` of all: sum(block, to) sums it, end(block) ends it.
+template <int rows, int vectors, class Sum, class End>
+FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, int64_t row, bool last, const Sum &sum,
+                                const End &end) {
   const bool finish = last && finishes<rows, vectors>(task);
   const bool alone = last && step.k == 0;  // nothing is kept: one register block after the other uses the same memory
   float *sums = step.sums + (alone ? 0 : row * step.sums_stride);
@@ -141,7 +142,11 @@ FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, 
     to.bias = bias(task.bias, task.bias_dtype, step.column, step.columns);
     to.columns = step.columns;
   }
-  multiply_block<rows, vectors>(to, [&](auto &block) FOVEA_INLINE_BODY { sum(block, to); });
+  const auto end_last = [&](auto &block) FOVEA_INLINE_BODY {
+    if (last) end(block);
+  };
+  multiply_block<rows, vectors>(
+      to, [&](auto &block) FOVEA_INLINE_BODY { sum(block, to); }, end_last);
   if (finish) {
     finish_sums({.task = task,
                  .sums = sums,
@@ -157,10 +162,13 @@ FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, 
 template <class Panel, int rows, int vectors>
 FOVEA_INLINE void multiply_panel(const MatmulTask &task, const MatmulStep &step, int64_t row) {
   const bool last = step.k + step.depth == Panel::left_depth(task.depth);
-  multiply_sums<rows, vectors>(task, step, row, last, [&](auto &block, const SumRows &to) FOVEA_INLINE_BODY {
+  const float *left = step.a + row * step.a_row_stride;
+  const auto sum = [&](auto &block, const SumRows &to) FOVEA_INLINE_BODY {
     prefetch_rows<rows, vectors>(to);
-    Panel::sum(block, step.a + row * step.a_row_stride, step.a_row_stride, step.b, task.b_panel_stride, step.depth,
-               task.chain);
+    Panel::sum(block, left, step.a_row_stride, step.b, task.b_panel_stride, step.depth, task.chain);
+  };
+  multiply_sums<rows, vectors>(task, step, row, last, sum, [&](auto &block) FOVEA_INLINE_BODY {
+    Panel::end(block, left + step.depth, step.a_row_stride);
   });
 }
 
@@ -233,7 +241,7 @@ constexpr int64_t rows_words = 12 * depth_block;
 
 template <class Panel>
 inline void copy_rows(const MatmulRows &rows) {
-  const int64_t words = Panel::left_depth(rows.depth);
+  const int64_t words = Panel::copy_words(rows.depth);
   for (int64_t r = 0; r < rows.rows; ++r) Panel::copy_row(rows, r, rows.to + r * words);
 }
 
@@ -248,7 +256,7 @@ FOVEA_NOINLINE void multiply_copied_rows(const MatmulTask &task, const Multiply 
                    .rows = task.rows,
                    .depth = task.depth,
                    .to = copy});
-  multiply(copy, Left::left_depth(task.depth));
+  multiply(copy, Left::copy_words(task.depth));
 }
 
 // Likewise, of the rows where they lie if they can be read there.

@@ -1,5 +1,5 @@
 // What a matmul kernel is told.
-//   out[m,n] = activation(scale sum_k a[m,k] b[k,n] + bias[n]) + residual_scale residual[m,n]
+//   out[m,n] = activation(scale sum_k a[m,k] b[k,n] + bias[n]) multiplier[m,n] + residual_scale residual[m,n]
 // Each operand is float32, binary16 or bfloat16; strides count its elements.
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace fovea {
 
-// Stores columns [0, columns) of b, at most one panel, as a panel of its own type (panels.hpp), the missing columns zero.
+// Stores columns [0, columns) of b, at most one panel, as a panel (panels.hpp, byte_panel.hpp), the missing columns zero.
 struct MatmulPack {
   const void *b;
   Dtype dtype = Dtype::f32;
-  bool narrows = false;  // float32 becomes a panel of bfloat16
+  Dtype panel_dtype = Dtype::f32;  // its own, of float32 also bfloat16; or 8 bits, which other kernels pack
   int64_t b_row_stride;
   int64_t b_column_stride;
   int64_t depth;
@@ -44,7 +44,10 @@ struct MatmulTask {
   const void *bias = nullptr;  // [columns]; null: none
   Dtype bias_dtype = Dtype::f32;
   Activation activation = Activation::none;
-  const void *residual = nullptr;  // null: none; may be out
+  const void *multiplier = nullptr;  // null: none; may be out
+  Dtype multiplier_dtype = Dtype::f32;
+  int64_t multiplier_row_stride = 0;
+  const void *residual = nullptr;  // likewise
   Dtype residual_dtype = Dtype::f32;
   int64_t residual_row_stride = 0;
   bool residual_is_column = false;  // one number for each row, that all of its columns get
@@ -59,7 +62,7 @@ struct MatmulRows {
   int64_t a_column_stride;
   int64_t rows;
   int64_t depth;
-  float *to;  // MatmulKernels::copied_depth(depth) elements to a row
+  float *to;  // MatmulKernels::copy_words(depth) to a row
 };
 
 // The kernels of a product and the blocking they want. b is read in panels of panel_columns columns.
@@ -80,10 +83,15 @@ struct MatmulKernels {
   bool (*reads_in_place)(const MatmulTask &task) = nullptr;
   int64_t rows_words = 0;
   void (*copy_rows)(const MatmulRows &rows) = nullptr;
-  Dtype rows_dtype = Dtype::f32;  // of copies
+  Dtype rows_dtype = Dtype::f32;  // of copies; i8: rounded rows with what undoes it, counted in bytes
+  int64_t (*rounded_words)(int64_t depth) = nullptr;  // of such a row
 
   // Elements of a row's copy: bfloat16 in pairs, the last one with a zero.
   int64_t copied_depth(int64_t depth) const { return bytes_of(rows_dtype) == 2 ? round_up(depth, 2) : depth; }
+  // 32-bit words of it.
+  int64_t copy_words(int64_t depth) const {
+    return rounded_words != nullptr ? rounded_words(depth) : copied_depth(depth) * bytes_of(rows_dtype) / 4;
+  }
 };
 
 // Deeper ones do not fit the address space, and sizes below it can be computed with.

@@ -11,7 +11,7 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-struct PairRows {
+struct PairRows : FloatSums {
   // A row is whole words, wherever they begin.
   static bool reads_in_place(const MatmulTask &task) {
     const bool whole_words = task.depth % 2 == 0 && (task.a_row_stride % 2 == 0 || task.rows == 1);
@@ -19,6 +19,7 @@ struct PairRows {
   }
   static int64_t left_stride(const MatmulTask &task) { return task.a_row_stride / 2; }
   static int64_t left_depth(int64_t depth) { return ceil_div(depth, 2); }
+  static int64_t copy_words(int64_t depth) { return left_depth(depth); }
 
   // Float32 is rounded to nearest, ties to even.
   static void copy_row(const MatmulRows &rows, int64_t row, float *to) {

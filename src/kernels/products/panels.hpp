@@ -44,14 +44,21 @@ struct FloatsOf {
 // What a panel is multiplied by: rows of the left side as floats, one for each row of the panel.
 //   reads_in_place(task)    they lie so in memory, left_stride(task) apart
 //   copy_row(rows, r, to)   else become so
-//   left_depth(depth)       how many they are
+//   left_depth(depth)       how many they are, of copy_words(depth) words that a copy takes
+//   end(block, a, stride)   what is done to sums to which nothing more is added, a where the rows end
 // The panel itself tells
 //   offset(k)               32-bit words before what element k of a row meets, k even
 //   sum(block, ...)         block = sum_k a(r, k) b[k][v]; where block has more registers than a panel, of several panels
-struct FloatRows {
+struct FloatSums {
+  template <int rows, int vectors>
+  FOVEA_INLINE static void end(Block<rows, vectors> &, const float *, int64_t) {}
+};
+
+struct FloatRows : FloatSums {
   static bool reads_in_place(const MatmulTask &task) { return !is_widened(task.a_dtype) && task.a_column_stride == 1; }
   static int64_t left_stride(const MatmulTask &task) { return task.a_row_stride; }
   static int64_t left_depth(int64_t depth) { return depth; }
+  static int64_t copy_words(int64_t depth) { return depth; }
 
   static void copy_row(const MatmulRows &rows, int64_t row, float *to) {
     const int64_t stride = rows.a_column_stride;
@@ -257,7 +264,7 @@ inline void pack_narrowed(const MatmulPack &pack) {
   const bool columns_contiguous = pack.b_row_stride == 1 && pack.b_column_stride != 1;
   MatmulPack part = pack;
   part.b = room;
-  part.dtype = Dtype::bf16;
+  part.dtype = part.panel_dtype = Dtype::bf16;
   part.b_row_stride = columns_contiguous ? 1 : panel_columns;
   part.b_column_stride = columns_contiguous ? together : 1;
   for (int64_t k = 0; k < pack.depth; k += together) {
@@ -283,7 +290,7 @@ inline void pack_narrowed(const MatmulPack &pack) {
 }
 
 inline void matmul_pack(const MatmulPack &pack) {
-  if (pack.narrows) return pack_narrowed(pack);
+  if (pack.panel_dtype != pack.dtype) return pack_narrowed(pack);
   bytes_of(pack.dtype) == 2 ? pack_halves(pack) : pack_floats(pack);
 }
 

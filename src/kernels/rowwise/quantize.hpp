@@ -12,6 +12,7 @@
 
 #include "kernels/attention/scaled_rows.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/quantized.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -31,6 +32,7 @@ FOVEA_NOINLINE Float16 round_up_to_half(float x) {
 }
 
 FOVEA_INLINE GroupScale scale_for(float most) {
+  if (most != most) return {{0x7e00}, 0.0f};
   const float least = most / 127.0f;
   if (least >= 0x1p-14f && least <= 65504.0f) {  // as a float it is rounded up to binary16's digits
     uint32_t bits;
@@ -45,40 +47,14 @@ FOVEA_INLINE GroupScale scale_for(float most) {
   return {scale, 1.0f / scale_as_float(scale)};
 }
 
-template <class X>
-FOVEA_INLINE GroupScale scale_of_group(const X *x, int64_t count) {
-  Float largest = zero(), check = zero();  // NaN from the first number that is not finite
-  const auto add = [&](const Float &value) FOVEA_INLINE_BODY {
-    largest = larger(largest, xsimd::abs(value));
-    check = multiply_add(value, zero(), check);
-  };
-  int64_t d = 0;
-  for (; d + lanes <= count; d += lanes) add(load(x + d));
-  if (d < count) add(load_partial(x + d, count - d));
-  if (xsimd::any(xsimd::isnan(check))) return {{0x7e00}, 0.0f};
-  return scale_for(horizontal_max(largest));
-}
-
-template <class X>
-FOVEA_INLINE void quantize_group(const X *x, float inverse, int64_t count, int8_t *numbers) {
-  if (inverse == 0.0f) {  // NaN times 0 is none
-    memset(numbers, 0, static_cast<size_t>(count));
-    return;
-  }
-  const auto quantized = [&](const Float &value) FOVEA_INLINE_BODY {
-    return at_most(at_least(value * splat(inverse), -127.0f), 127.0f).data;
-  };
-  int64_t d = 0;
-  for (; d + lanes <= count; d += lanes) store_first_bytes(numbers + d, quantized(load(x + d)), lanes);
-  if (d < count) store_first_bytes(numbers + d, quantized(load_partial(x + d, count - d)), count - d);
-}
-
 void quantize_row(const ScaledRow &row) {
   with_element(row.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
     const auto *x = static_cast<const typename T::Element *>(row.floats);
     for (int64_t g = 0; g < row.groups; ++g) {
       const int64_t at = g * row.group;
-      const GroupScale its = scale_of_group(x + at, row.group);
+      Largest largest;
+      largest.meet(x + at, row.group);
+      const GroupScale its = scale_for(largest.magnitude());
       row.scales[g] = its.scale;
       quantize_group(x + at, its.inverse, row.group, row.numbers + at);
     }

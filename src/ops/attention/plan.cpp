@@ -118,7 +118,7 @@ AttentionWish wish_of(const AttentionPlan &plan, const AttentionCall &call, cons
   const ScorePlan &score = plan.score;
   const bool wants_passes = checked.outputs.weights_wanted || checked.outputs.scores_wanted;
   const bool invariant = (call.options.flags & FOVEA_QUERY_INVARIANT) != 0;  // then few rows are as many
-  const bool medium = precision_of(*plan.context, call.options.precision) == FOVEA_PRECISION_MEDIUM;
+  const bool medium = precision_of(*plan.context, call.options.precision) >= FOVEA_PRECISION_MEDIUM;
   return {.score = score.compares,
           .query = score.queries.dtype,
           .key = read_as(score.keys, score.queries.dtype),

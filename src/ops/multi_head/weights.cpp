@@ -24,8 +24,7 @@ struct Parts {
 
 // The sizes of the packed weights, and where they lie.
 Parts lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
-  const MatmulKernels &kernels = *weights->kernels->matmul;
-  const int64_t width = kernels.panel_columns;
+  const int64_t width = weights->kernels->matmul->panel_columns;
   const WeightSource *all[] = {&sources.query, &sources.key, &sources.value, &sources.out};
   PackedLinear *packed[] = {&weights->query, &weights->key, &weights->value, &weights->out};
   const bool in_bias = sources.query.bias != nullptr || sources.key.bias != nullptr || sources.value.bias != nullptr;
@@ -37,6 +36,7 @@ Parts lay_out(const WeightSources &sources, fovea_mha_weights *weights) {
     packed[i]->padded = round_up(min_of(all[i]->matrix.columns, INT64_MAX - width), width);
     packed[i]->dtype = all[i]->matrix.panel_dtype();
     // Deeper ones do not fit either.
+    const MatmulKernels &kernels = matrix_kernels(*weights->kernels, packed[i]->dtype);
     const int64_t words = kernels.panel_floats(min_of(packed[i]->inputs, deepest_product), packed[i]->dtype);
     parts.panels[i] = parts.layout.add_behind<float>({packed[i]->padded / width, words});
   }
@@ -61,7 +61,8 @@ Status allocate(const Parts &parts, fovea_mha_weights *weights) {
 
 void pack(const Context &context, const WeightSource &source, const PackedLinear &part) {
   if (part.outputs == 0) return;
-  pack_panels(context, matrix_kernels(*context.kernels, source.matrix.dtype), source.matrix, source.data, part.panels);
+  pack_panels(context, matrix_kernels(*context.kernels, source.matrix.panel_dtype()), source.matrix, source.data,
+              part.panels);
   if (part.bias == nullptr) return;
   std::fill(part.bias, part.bias + part.padded, 0.0f);
   if (source.bias_data == nullptr) return;

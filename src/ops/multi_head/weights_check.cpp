@@ -155,7 +155,8 @@ Status read_parameters(const Context &context, const fovea_mha_parameters &given
   FOVEA_CHECK(read_out(p, weights->heads * weights->value_dim, sources));
   weights->medium = narrows_products(context, p.precision);
   for (WeightSource *source : {&sources->query, &sources->key, &sources->value, &sources->out}) {
-    source->matrix.narrows = weights->medium && source->matrix.dtype == Dtype::f32;
+    ProductMatrix &matrix = source->matrix;
+    matrix.packed_as = packed_dtype(context, p.precision, matrix.dtype, matrix.depth);
   }
   return FOVEA_OK;
 }

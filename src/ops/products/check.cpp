@@ -36,6 +36,16 @@ Status check_batches(const fovea_tensor &operand, const char *name, const fovea_
   return FOVEA_OK;
 }
 
+// An operand of out's shape, or null, that may be out itself.
+Status check_like_out(const fovea_tensor *operand, const char *name, const fovea_tensor &out) {
+  if (operand == nullptr) return FOVEA_OK;
+  FOVEA_CHECK(check_tensor(operand, {.name = name, .min_rank = out.rank, .max_rank = out.rank, .narrow = true}));
+  for (int axis = 0; axis < out.rank; ++axis) {
+    FOVEA_CHECK(check_size(*operand, name, axis, out.shape[axis], "out's shape"));
+  }
+  return check_overlaps({{"out", &out}}, {{name, same_memory(*operand, out) ? nullptr : operand}});
+}
+
 Status check_factor(const char *name, float *factor, uint32_t flags, uint32_t given) {
   if (is_default(*factor, flags, given)) *factor = 1;
   if (std::isfinite(*factor)) return FOVEA_OK;
@@ -109,14 +119,8 @@ Status check_linear_options(const fovea_linear_options &options, const fovea_ten
     FOVEA_CHECK(check_size(*options.bias, "bias", 0, out.shape[out.rank - 1], "weight's outputs"));
   }
   FOVEA_CHECK(check_overlaps({{"out", &out}}, {{"bias", options.bias}}));
-  if (options.residual == nullptr) return FOVEA_OK;
-  const TensorRule rule = {.name = "residual", .min_rank = out.rank, .max_rank = out.rank, .narrow = true};
-  FOVEA_CHECK(check_tensor(options.residual, rule));
-  for (int axis = 0; axis < out.rank; ++axis) {
-    FOVEA_CHECK(check_size(*options.residual, "residual", axis, out.shape[axis], "out's shape"));
-  }
-  const fovea_tensor *other = same_memory(*options.residual, out) ? nullptr : options.residual;
-  return check_overlaps({{"out", &out}}, {{"residual", other}});
+  FOVEA_CHECK(check_like_out(options.multiplier, "multiplier", out));
+  return check_like_out(options.residual, "residual", out);
 }
 
 }  // namespace fovea

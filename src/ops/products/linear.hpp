@@ -1,5 +1,5 @@
-// The product of rows with a packed matrix and what comes right after it: bias, activation, residual.
-//   out[b][m][n] = activation(sum_k x[b][m][k] w[k][n] + bias[n]) + residual[b][m][n]
+// The product of rows with a packed matrix and what comes right after it: bias, activation, multiplier, residual.
+//   out[b][m][n] = activation(sum_k x[b][m][k] w[k][n] + bias[n]) multiplier[b][m][n] + residual[b][m][n]
 #pragma once
 
 #include "ops/products/matmul.hpp"
@@ -10,11 +10,15 @@
 
 namespace fovea {
 
-// A product of tensors that are known to fit, from TensorArguments. residual may be null. `medium` as in product_kernels.
-Product tensor_product(const Kernels &kernels, const ProductMatrix &matrix, const fovea_tensor &x,
-                       const fovea_tensor &out, const fovea_tensor *residual, bool medium);
-Product packed_product(const fovea_packed_matrix &matrix, const fovea_tensor &x, const fovea_tensor &out,
-                       const fovea_tensor *residual, bool medium);
+// Tensors of a product that are known to fit, from TensorArguments. multiplier and residual may be null.
+struct ProductTensors {
+  const fovea_tensor &x, &out;
+  const fovea_tensor *multiplier = nullptr, *residual = nullptr;
+};
+
+// `medium` as in product_kernels.
+Product tensor_product(const Kernels &kernels, const ProductMatrix &matrix, const ProductTensors &tensors, bool medium);
+Product packed_product(const fovea_packed_matrix &matrix, const ProductTensors &tensors, bool medium);
 
 [[nodiscard]] Status linear_pack(const Context *given, const TensorArgument &weight,
                                  const fovea_linear_pack_options *given_options, fovea_packed_matrix **packed);

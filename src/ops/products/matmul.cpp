@@ -66,8 +66,9 @@ bool reads_in_place(const Product &product) {
   constexpr int64_t deepest_in_place = int64_t{1} << 32;
   const ProductMatrix &b = product.matrix;
   const MatmulKernels &kernels = *product.kernels;
-  return kernels.few_rows != nullptr && b.column_stride == 1 && b.depth <= deepest_in_place && !b.narrows &&
-         product.axes == (b.count == 1 ? 1 : 2) && product.axis[product.axes - 1].size <= kernels.most_few_rows;
+  return kernels.few_rows != nullptr && b.column_stride == 1 && b.depth <= deepest_in_place &&
+         b.panel_dtype() == b.dtype && product.axes == (b.count == 1 ? 1 : 2) &&
+         product.axis[product.axes - 1].size <= kernels.most_few_rows;
 }
 
 // What a product's sums become.
@@ -85,15 +86,16 @@ struct Ending {
 // a, out and ending.added are of rank 3.
 Status multiply(const Context &context, const fovea_tensor &a, const fovea_tensor &b, const fovea_tensor &out,
                 const Ending &ending) {
-  const MatmulKernels &kernels = *context.kernels->matmul;
   const bool medium = narrows_products(context, FOVEA_PRECISION_DEFAULT);
   ProductMatrix right = as_matrix(b);
-  right.narrows = medium && right.dtype == Dtype::f32 && static_cast<Dtype>(a.dtype) != Dtype::f16;
+  right.packed_as = packed_dtype(context, FOVEA_PRECISION_DEFAULT, right.dtype, right.depth);
+  if (right.packed_as == Dtype::bf16 && static_cast<Dtype>(a.dtype) == Dtype::f16) right.packed_as = right.dtype;
+  const MatmulKernels &kernels = matrix_kernels(*context.kernels, right.panel_dtype());
   const auto out_dtype = static_cast<Dtype>(out.dtype);
   const int64_t batch = out.shape[0];
   right.count = batch == 1 || right.next == 0 ? 1 : batch;
   const auto describe = [&](const ProductMatrix &matrix, const fovea_tensor &x, const fovea_tensor &to) {
-    Product product = tensor_product(*context.kernels, matrix, x, to, ending.added, medium);
+    Product product = tensor_product(*context.kernels, matrix, {.x = x, .out = to, .residual = ending.added}, medium);
     product.scale = ending.scale;
     product.residual_scale = ending.added_scale;
     product.residual_is_column = ending.added_is_column;
@@ -177,14 +179,13 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   FOVEA_CHECK(expect_given(packed, "packed", "where to store the packed matrix"));
   const TensorRule rule = {.name = from.name, .min_rank = 2, .max_rank = 2, .contiguous_last = false, .narrow = true};
   FOVEA_CHECK(check_tensor(from.matrix, rule));
-  const MatmulKernels &kernels = *context->kernels->matmul;
   ProductMatrix b = as_matrix(*from.matrix);
-  const bool medium = narrows_products(*context, from.precision);
-  b.narrows = medium && b.dtype == Dtype::f32;
   if (from.transposed) {
     std::swap(b.depth, b.columns);
     std::swap(b.depth_stride, b.column_stride);
   }
+  b.packed_as = packed_dtype(*context, from.precision, b.dtype, b.depth);
+  const MatmulKernels &kernels = matrix_kernels(*context->kernels, b.panel_dtype());
   MemoryLayout layout;
   const auto panels = add_panels(kernels, b, &layout);
   if (!layout.fits()) {
@@ -196,12 +197,12 @@ Status pack_matrix(const Context *given, const MatrixToPack &from, fovea_packed_
   made->depth = b.depth;
   made->columns = b.columns;
   made->dtype = b.panel_dtype();
-  made->medium = medium;
+  made->medium = narrows_products(*context, from.precision);
   made->size = layout.size();
   made->memory = allocate_large(made->size);
   if (made->memory == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for %zu bytes of weights", made->size);
   made->panels = panels.in(made->memory);
-  pack_panels(*context, matrix_kernels(*context->kernels, b.dtype), b, from.matrix->data, made->panels);
+  pack_panels(*context, kernels, b, from.matrix->data, made->panels);
   *packed = made.release();
   return FOVEA_OK;
 }
@@ -221,7 +222,7 @@ Status matmul_packed(const Context *given, const TensorArgument &a, const fovea_
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_packed_product(*context, matmul_names, a, b, out));
   if (element_count(*out) == 0) return FOVEA_OK;
-  const Product product = packed_product(*b, *a, *out, nullptr, b->medium);
+  const Product product = packed_product(*b, {.x = *a, .out = *out}, b->medium);
   MemoryLayout layout;
   const auto copies = layout.add<float>(row_copy_words(product));
   if (!layout.fits()) return fail(FOVEA_SIZE_OVERFLOW, "a's shape is too large to copy");

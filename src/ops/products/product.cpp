@@ -14,7 +14,8 @@ int64_t even_part(int64_t count, int64_t most, int64_t step) {
 
 bool even(const RowAxis &outer, const RowAxis &inner) {
   return outer.x_stride == inner.x_stride * inner.size && outer.out_stride == inner.out_stride * inner.size &&
-         outer.residual_stride == inner.residual_stride * inner.size;
+         outer.residual_stride == inner.residual_stride * inner.size &&
+         outer.multiplier_stride == inner.multiplier_stride * inner.size;
 }
 
 // Packing takes a cycle for each float.
@@ -30,7 +31,7 @@ void pack_panel(const MatmulKernels &kernels, const ProductMatrix &matrix, int64
   const int64_t first = panel / panels_each * matrix.next + column * matrix.column_stride;
   kernels.pack({.b = element_at(b, matrix.dtype, first),
                 .dtype = matrix.dtype,
-                .narrows = matrix.narrows,
+                .panel_dtype = matrix.panel_dtype(),
                 .b_row_stride = matrix.depth_stride,
                 .b_column_stride = matrix.column_stride,
                 .depth = matrix.depth,
@@ -53,7 +54,12 @@ const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matr
 }
 
 bool narrows_products(const Context &context, int32_t precision) {
-  return precision_of(context, precision) == FOVEA_PRECISION_MEDIUM && multiplies_bfloat16(*context.kernels);
+  return precision_of(context, precision) >= FOVEA_PRECISION_MEDIUM && multiplies_bfloat16(*context.kernels);
+}
+
+Dtype packed_dtype(const Context &context, int32_t precision, Dtype matrix, int64_t depth) {
+  if (depth > 0 && precision_of(context, precision) == FOVEA_PRECISION_INT8) return Dtype::i8;
+  return matrix == Dtype::f32 && narrows_products(context, precision) ? Dtype::bf16 : matrix;
 }
 
 void set_rows(std::initializer_list<RowAxis> axes, Product *product) {
@@ -194,6 +200,9 @@ void ProductTasks::multiply(int64_t task) const {
                       .bias = from(data_.bias, types.bias, part.first_column),
                       .bias_dtype = types.bias,
                       .activation = data_.activation,
+                      .multiplier = from(data_.multiplier, types.multiplier, part.multiplier + part.first_column),
+                      .multiplier_dtype = types.multiplier,
+                      .multiplier_row_stride = rows.multiplier_stride,
                       .residual = from(data_.residual, types.residual,
                                        part.residual + (product_.residual_is_column ? 0 : part.first_column)),
                       .residual_dtype = types.residual,
@@ -233,6 +242,7 @@ ProductTasks::Piece ProductTasks::piece(int64_t index) const {
   Piece piece = {.x = begin * product_.axis[last].x_stride,
                  .out = begin * product_.axis[last].out_stride,
                  .residual = begin * product_.axis[last].residual_stride,
+                 .multiplier = begin * product_.axis[last].multiplier_stride,
                  .matrix = first_panel * product_.kernels->panel_columns,
                  .panel = first_panel * panel_floats_,
                  .rows = std::min(rows_per_task_, inner_ - begin),
@@ -246,6 +256,7 @@ ProductTasks::Piece ProductTasks::piece(int64_t index) const {
     piece.x += at * axis.x_stride;
     piece.out += at * axis.out_stride;
     piece.residual += at * axis.residual_stride;
+    piece.multiplier += at * axis.multiplier_stride;
     if (n == 0 && product_.matrix.count > 1) {
       piece.matrix += at * product_.matrix.next;
       piece.panel += at * panels_ * panel_floats_;
@@ -280,7 +291,7 @@ void run_product(const Context &context, const Product &product, const ProductDa
   const ProductMatrix &matrix = product.matrix;
   const double words =
       static_cast<double>(matrix.depth) * static_cast<double>(matrix.columns) * static_cast<double>(matrix.count);
-  const double reading = words / (bytes_of(matrix.panel_dtype()) == 2 ? 4.0 : 2.0);
+  const double reading = words * static_cast<double>(bytes_of(matrix.panel_dtype())) / 8.0;
   const double packing = data.matrix == nullptr || matrix.in_place ? 0.0 : packing_cycles(*product.kernels, matrix);
   const int workers = workers_for(context, std::max(product_cycles(product), reading) + packing);
   ProductData part = data;

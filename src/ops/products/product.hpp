@@ -5,6 +5,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 
 #include "kernels/kernel_table.hpp"
 #include "runtime/context.hpp"
@@ -20,15 +21,15 @@ struct ProductMatrix {
   int64_t count = 1;  // more: the rows' first axis has a matrix for each index
   int64_t next = 0;   // from one matrix to the next
   Dtype dtype = Dtype::f32;
-  bool in_place = false;  // never packed: kernels read it where it lies
-  bool narrows = false;   // of float32, which is rounded to bfloat16 when it is packed
+  bool in_place = false;                // never packed: kernels read it where it lies
+  std::optional<Dtype> packed_as = {};  // if not as it is: rounded
 
-  Dtype panel_dtype() const { return narrows ? Dtype::bf16 : dtype; }
+  Dtype panel_dtype() const { return packed_as.value_or(dtype); }
 };
 
 // The element types of the operands beside the matrix.
 struct ProductTypes {
-  Dtype x = Dtype::f32, out = Dtype::f32, bias = Dtype::f32, residual = Dtype::f32;
+  Dtype x = Dtype::f32, out = Dtype::f32, bias = Dtype::f32, multiplier = Dtype::f32, residual = Dtype::f32;
 };
 
 // The kernels that pack a matrix of that type.
@@ -42,14 +43,17 @@ const MatmulKernels &product_kernels(const Kernels &kernels, Dtype x, Dtype matr
 // them: this asks the system for tiles.
 bool multiplies_bfloat16(const Kernels &kernels);
 
-// Whether float32 may be rounded to bfloat16 to be multiplied more quickly: a precision of medium, where that is so.
+// Whether float32 may be rounded to bfloat16 to be multiplied more quickly: a precision of medium or less, where that is so.
 bool narrows_products(const Context &context, int32_t precision);
+
+// What a matrix of that type and depth is rounded to when it is packed at that precision.
+Dtype packed_dtype(const Context &context, int32_t precision, Dtype matrix, int64_t depth);
 
 // Strides are in elements.
 struct RowAxis {
   int64_t size;
   int64_t x_stride, out_stride;
-  int64_t residual_stride = 0;
+  int64_t residual_stride = 0, multiplier_stride = 0;
 };
 
 // How a product becomes tasks.
@@ -103,10 +107,11 @@ struct ProductData {
   const void *matrix = nullptr;  // null: the panels are packed already; or what is read in place
   float *panels = nullptr;       // written only where they are to be packed
   void *out = nullptr;
-  // What the kernel adds as it stores.
+  // What the kernel does as it stores.
   const void *bias = nullptr;
   Activation activation = Activation::none;
-  const void *residual = nullptr;  // may be out
+  const void *multiplier = nullptr;  // may be out
+  const void *residual = nullptr;    // likewise
   // What is done when all columns of a row are there.
   UnitFinish finish = {};
   const AttentionProblem *problem = nullptr;  // whose valid lengths they are, if not all rows are wanted
@@ -128,8 +133,8 @@ class ProductTasks {
  private:
   // A block of rows and a run of panels: one task.
   struct Piece {
-    int64_t x, out, residual;  // where it begins: elements
-    int64_t matrix, panel;     // elements of the matrix, 32-bit words of its panels
+    int64_t x, out, residual, multiplier;  // where it begins: elements
+    int64_t matrix, panel;                 // elements of the matrix, 32-bit words of its panels
     int64_t rows, columns;
     int64_t first_column;
   };

@@ -13,10 +13,7 @@ int64_t product_or_most(int64_t a, int64_t b) {
   return checked_multiply(a, b, &result) ? result : INT64_MAX;
 }
 
-int64_t row_words(const Product &product) {
-  const int64_t elements = product.kernels->copied_depth(product.matrix.depth);
-  return elements * bytes_of(product.kernels->rows_dtype) / static_cast<int64_t>(sizeof(float));
-}
+int64_t row_words(const Product &product) { return product.kernels->copy_words(product.matrix.depth); }
 
 // Rows along an axis that are not one row again and again.
 int64_t different_rows(const RowAxis &axis) { return axis.x_stride == 0 ? 1 : axis.size; }
@@ -70,6 +67,7 @@ bool RowSlices::next(ProductData *data) {
   };
   data->x = move(data->x, whole_.types.x, axis.x_stride);
   data->out = move(data->out, whole_.types.out, axis.out_stride);
+  data->multiplier = move(data->multiplier, whole_.types.multiplier, axis.multiplier_stride);
   data->residual = move(data->residual, whole_.types.residual, axis.residual_stride);
   begin_ = end_;
   end_ = std::min(begin_ + together_, axis.size);
@@ -84,7 +82,7 @@ RowCopies::RowCopies(const Product &product, const ProductData &data)
   row_words_ = row_words(product);
   rows_ = 1;
   const MatmulKernels &kernels = *product.kernels;
-  const int64_t elements = kernels.copied_depth(product.matrix.depth);
+  const int64_t elements = row_words_ * static_cast<int64_t>(sizeof(float)) / bytes_of(kernels.rows_dtype);
   for (int n = product.axes - 1; n >= 0; --n) {
     RowAxis &axis = copied_.axis[n];
     if (axis.x_stride == 0) continue;
@@ -93,7 +91,7 @@ RowCopies::RowCopies(const Product &product, const ProductData &data)
   }
   copied_.types.x = kernels.rows_dtype;
   copied_.x_column_stride = 1;
-  copied_.x_depth = elements;
+  copied_.x_depth = kernels.copied_depth(product.matrix.depth);
   data_.x = data.copies;
   rows_per_task_ = std::max<int64_t>(task_words / row_words_, 1);
 }

@@ -16,7 +16,7 @@ export type Dtype = 'f32' | 'f16' | 'bf16' | 'i8';
  * How exactly products of F32 tensors are computed; sums are float32 always. Where a processor has no quick way, or the
  * shape does not gain by it, the result is that of a higher precision.
  */
-export type Precision = 'default' | 'highest' | 'high' | 'medium';
+export type Precision = 'default' | 'highest' | 'high' | 'medium' | 'int8';
 
 /**
  * What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
@@ -349,6 +349,8 @@ export interface LinearOptions {
   bias?: Input;
   /** F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it */
   residual?: Input;
+  /** F32, out's shape, last axis contiguous: of what the activation gave, as in a gated pair silu(x W) * (x V) (Shazeer 2020, GLU Variants Improve Transformer). May be out itself likewise */
+  multiplier?: Input;
 }
 
 export interface LayerNormOptions {

@@ -22,7 +22,7 @@ exports.options = {
   RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions', 'frequencies', 'sections', 'cosines', 'sines', 'attentionFactor'],
   RotaryFrequenciesOptions: ['unrounded', 'kind', 'base', 'factor', 'originalLength', 'length', 'lowFrequencyFactor', 'highFrequencyFactor', 'fastRotations', 'slowRotations', 'mscale', 'mscaleAllDim', 'shortFactors', 'longFactors'],
   LinearPackOptions: ['layout', 'precision'],
-  LinearOptions: ['activation', 'precision', 'bias', 'residual'],
+  LinearOptions: ['activation', 'precision', 'bias', 'residual', 'multiplier'],
   LayerNormOptions: ['epsilon', 'weight', 'bias', 'residual', 'sum', 'mean', 'inverseDeviation'],
   RmsNormOptions: ['epsilon', 'weightFromOne', 'weight', 'residual', 'sum', 'inverseDeviation'],
   MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],

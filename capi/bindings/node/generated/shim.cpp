@@ -54,7 +54,7 @@ static const fovea_attention_options *read_fovea_attention_options(Reader &in, n
   made->query_offsets = in.tensor(in.get(from, "queryOffsets"), "queryOffsets");
   made->scores = in.tensor(in.get(from, "scores"), "scores");
   made->scores_kind = in.choice(in.get(from, "scoresKind"), {{"raw", FOVEA_SCORES_RAW}, {"capped", FOVEA_SCORES_CAPPED}, {"logits", FOVEA_SCORES_LOGITS}}, "scoresKind");
-  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
+  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}, {"int8", FOVEA_PRECISION_INT8}}, "precision");
   made->key_scales = in.tensor(in.get(from, "keyScales"), "keyScales");
   made->value_scales = in.tensor(in.get(from, "valueScales"), "valueScales");
   return made;
@@ -84,7 +84,7 @@ static const fovea_matmul_pack_options *read_fovea_matmul_pack_options(Reader &i
   if (in.is_none(from)) return nullptr;
   fovea_matmul_pack_options *made = in.call.make<fovea_matmul_pack_options>();
   made->struct_size = sizeof(fovea_matmul_pack_options);
-  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
+  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}, {"int8", FOVEA_PRECISION_INT8}}, "precision");
   return made;
 }
 
@@ -239,7 +239,7 @@ static const fovea_linear_pack_options *read_fovea_linear_pack_options(Reader &i
   fovea_linear_pack_options *made = in.call.make<fovea_linear_pack_options>();
   made->struct_size = sizeof(fovea_linear_pack_options);
   made->layout = in.choice(in.get(from, "layout"), {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
-  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
+  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}, {"int8", FOVEA_PRECISION_INT8}}, "precision");
   return made;
 }
 
@@ -248,9 +248,10 @@ static const fovea_linear_options *read_fovea_linear_options(Reader &in, napi_va
   fovea_linear_options *made = in.call.make<fovea_linear_options>();
   made->struct_size = sizeof(fovea_linear_options);
   made->activation = in.choice(in.get(from, "activation"), {{"none", FOVEA_ACTIVATION_NONE}, {"relu", FOVEA_ACTIVATION_RELU}, {"gelu", FOVEA_ACTIVATION_GELU}, {"geluTanh", FOVEA_ACTIVATION_GELU_TANH}, {"silu", FOVEA_ACTIVATION_SILU}}, "activation");
-  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
+  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}, {"int8", FOVEA_PRECISION_INT8}}, "precision");
   made->bias = in.tensor(in.get(from, "bias"), "bias");
   made->residual = in.tensor(in.get(from, "residual"), "residual");
+  made->multiplier = in.tensor(in.get(from, "multiplier"), "multiplier");
   return made;
 }
 
@@ -288,7 +289,7 @@ static const fovea_mha_parameters *read_fovea_mha_parameters(Reader &in, napi_va
   fovea_mha_parameters *made = in.call.make<fovea_mha_parameters>();
   made->struct_size = sizeof(fovea_mha_parameters);
   made->layout = in.choice(in.get(from, "layout"), {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
-  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
+  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}, {"int8", FOVEA_PRECISION_INT8}}, "precision");
   made->heads = in.int64(in.get(from, "heads"), "heads");
   made->kv_heads = in.given_size(in.get(from, "kvHeads"), "kvHeads");
   made->query_weight = in.tensor(in.get(from, "queryWeight"), "queryWeight");
@@ -309,7 +310,7 @@ static const fovea_mha_options *read_fovea_mha_options(Reader &in, napi_value fr
   fovea_mha_options *made = in.call.make<fovea_mha_options>();
   made->struct_size = sizeof(fovea_mha_options);
   if (in.flag(in.get(from, "keepPages"), false, "keepPages")) made->flags |= FOVEA_MHA_KEEP_PAGES;
-  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}}, "precision");
+  made->precision = in.choice(in.get(from, "precision"), {{"default", FOVEA_PRECISION_DEFAULT}, {"highest", FOVEA_PRECISION_HIGHEST}, {"high", FOVEA_PRECISION_HIGH}, {"medium", FOVEA_PRECISION_MEDIUM}, {"int8", FOVEA_PRECISION_INT8}}, "precision");
   made->attention = read_fovea_attention_options(in, in.get(from, "attention"));
   made->score = read_fovea_score(in, in.get(from, "score"));
   made->rotary = read_fovea_rotary_options(in, in.get(from, "rotary"));

@@ -132,7 +132,8 @@ napi_value context_create(napi_env env, napi_callback_info info) {
                                 {{"default", FOVEA_PRECISION_DEFAULT},
                                  {"highest", FOVEA_PRECISION_HIGHEST},
                                  {"high", FOVEA_PRECISION_HIGH},
-                                 {"medium", FOVEA_PRECISION_MEDIUM}},
+                                 {"medium", FOVEA_PRECISION_MEDIUM},
+                                 {"int8", FOVEA_PRECISION_INT8}},
                                 "precision");
   if (!in.ok()) return nullptr;
   call.made_kind = Kind::context;

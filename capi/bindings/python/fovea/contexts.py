@@ -12,7 +12,8 @@ class Context(Shared):
 
     max_threads: at most this many at once; None: as many as there are.
     max_isa: "base", "avx2", "avx512" or "amx"; None: the environment variable FOVEA_ISA, else the best but "amx".
-    precision: of calls that do not say their own, as torch.set_float32_matmul_precision: "highest", "high" or "medium".
+    precision: of calls that do not say their own, as torch.set_float32_matmul_precision: "highest", "high" or "medium";
+    or "int8", of weights.
 
     Every function takes one as `context`; without, it uses the default: all threads, the best instruction set. Immutable;
     any number of threads may share one, and a copy is the context itself. One that was pickled is made anew, of what was

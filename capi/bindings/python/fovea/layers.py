@@ -27,8 +27,9 @@ class PackedMatrix(Packed):
     """A right-hand side [K, N] stored once in the order the kernel reads it, for `matmul` and `linear`.
 
     layout "in_out": matrix is [K, N]; "out_in": [N, K], as torch.nn.Linear has its weight. Holds a copy. precision "medium":
-    float32 becomes bfloat16, half the memory, where the processor multiplies that; "default": the context's. It never
-    changes: a copy is the matrix itself.
+    float32 becomes bfloat16, half the memory, where the processor multiplies that; "int8": any type becomes 8-bit numbers
+    with a scale for each 64 of a column, 17/64 of float32's memory; "default": the context's. It never changes: a copy is the
+    matrix itself.
     """
 
     __slots__ = ("_handle", "shape")
@@ -83,13 +84,13 @@ def gemm(a: Array, b: Array, c: Array | None = None, *, alpha: float = 1.0, beta
 
 
 def linear(x: Array, weight: Array | PackedMatrix, bias: Array | None = None, *, activation: Activation | None = None,
-           residual: Array | None = None, layout: Layout = "out_in", precision: str = "default",
-           out: Array | None = None, context: Context | None = None):
-    """activation(x W + bias) + residual, in one pass.
+           multiplier: Array | None = None, residual: Array | None = None, layout: Layout = "out_in",
+           precision: str = "default", out: Array | None = None, context: Context | None = None):
+    """activation(x W + bias) * multiplier + residual, in one pass.
 
     x [M, K] or [B, M, K]; weight [N, K], or [K, N] with layout "in_out", or a PackedMatrix, which is quicker where it
-    serves again; bias [N]; residual of out's shape [M, N] or [B, M, N], which may be out itself. precision: of float32 x,
-    and of a weight that is not packed yet; "default": that of the packing.
+    serves again; bias [N]; multiplier (of a gated pair) and residual of out's shape [M, N] or [B, M, N]; either may be out
+    itself. precision: of float32 x, and of a weight that is not packed yet; "default": that of the packing.
     """
     x = as_array(x, "x")
     if not isinstance(weight, PackedMatrix):
@@ -98,7 +99,8 @@ def linear(x: Array, weight: Array | PackedMatrix, bias: Array | None = None, *,
         out = empty(shape_of(x, "x")[:-1] + weight.shape[1:], x)
     _fovea.linear(handle_of(context), x, weight._handle, out,
                   {"activation": choice("activation", activation, ACTIVATIONS), "bias": as_array(bias, "bias"),
-                   "residual": as_array(residual, "residual"), "precision": choice("precision", precision, PRECISIONS)})
+                   "multiplier": as_array(multiplier, "multiplier"), "residual": as_array(residual, "residual"),
+                   "precision": choice("precision", precision, PRECISIONS)})
     return finished(out, x)
 
 

@@ -53,8 +53,9 @@ class AttentionOptions(TypedDict, total=False):
     """The same weights are dropped for the same seed, whatever the threads or the instruction set."""
     query_invariant: bool
     """A query's result has the same bits however many queries the call has."""
-    precision: Literal["default", "highest", "high", "medium"]
-    """How exactly float32 arrays are multiplied; "medium": their numbers may be rounded to bfloat16. Default: the context's."""
+    precision: Literal["default", "highest", "high", "medium", "int8"]
+    """How exactly float32 arrays are multiplied; "medium" or "int8": their numbers may be rounded to bfloat16. Default: the
+    context's."""
     return_log_sum_exp: bool
     """Return log sum_j exp(score) [B, H, Q], too."""
     return_weights: bool | Literal["average"]
@@ -69,7 +70,7 @@ SET_BY_VALUE = {"scale": _fovea.SCALE_GIVEN, "query_offset": _fovea.QUERY_OFFSET
                 "window_right": _fovea.WINDOW_RIGHT}
 EMPTY_ROWS = {"zero": _fovea.EMPTY_ROWS_ZERO, "uniform": _fovea.EMPTY_ROWS_UNIFORM, "nan": _fovea.EMPTY_ROWS_NAN}
 PRECISIONS = {"default": _fovea.PRECISION_DEFAULT, "highest": _fovea.PRECISION_HIGHEST, "high": _fovea.PRECISION_HIGH,
-              "medium": _fovea.PRECISION_MEDIUM}
+              "medium": _fovea.PRECISION_MEDIUM, "int8": _fovea.PRECISION_INT8}
 SCORES = {True: _fovea.SCORES_RAW, "raw": _fovea.SCORES_RAW, "capped": _fovea.SCORES_CAPPED,
           "logits": _fovea.SCORES_LOGITS}
 MEMBERS = _fovea.members()["fovea_attention_options"]

@@ -77,7 +77,7 @@ def test_precision():
     close(medium, fovea.attention(Q, K, V), 0.05)
     context = fovea.Context(precision="medium")
     np.testing.assert_array_equal(fovea.attention(Q, K, V, context=context), medium)
-    with pytest.raises(ValueError, match="precision: 'low' is none of 'default', 'highest', 'high', 'medium'"):
+    with pytest.raises(ValueError, match="precision: 'low' is none of 'default', 'highest', 'high', 'medium', 'int8'"):
         fovea.attention(Q, K, V, precision="low")
 
 

@@ -29,6 +29,11 @@ def test_linear(activation, formula):
     added = residual.copy()
     fovea.linear(x, fovea.PackedMatrix(weight, layout="out_in"), bias, activation=activation, residual=added, out=added)
     close(added, wanted)
+    gated = random(3, 6, seed=5)
+    wanted = formula(x.astype(np.float64) @ weight.T + bias) * gated + residual
+    close(fovea.linear(x, weight, bias, activation=activation, multiplier=gated, residual=residual), wanted)
+    fovea.linear(x, weight, bias, activation=activation, multiplier=gated, residual=residual, out=gated)
+    close(gated, wanted)
 
 
 def test_precision():
@@ -41,6 +46,10 @@ def test_precision():
     np.testing.assert_array_equal(fovea.linear(x, weight, layout="in_out", precision="medium"), medium)
     np.testing.assert_array_equal(fovea.linear(x, packed, precision="medium"), medium)
     assert packed.nbytes in (fovea.PackedMatrix(weight).nbytes, fovea.PackedMatrix(weight).nbytes // 2)
+    eight = fovea.PackedMatrix(weight, precision="int8")
+    assert eight.nbytes == fovea.PackedMatrix(weight).nbytes * 17 // 64
+    close(fovea.matmul(x, eight), x.astype(np.float64) @ weight, 0.5)
+    np.testing.assert_array_equal(fovea.matmul(x, weight, context=fovea.Context(precision="int8")), fovea.matmul(x, eight))
     square = random(64, 64) / 8
     layers = [fovea.MultiHeadAttention(2, query_weight=square, key_weight=square, value_weight=square, out_weight=square,
                                        precision=precision) for precision in ("medium", "highest")]

@@ -53,7 +53,7 @@ impl Context {
         check(unsafe { sys::fovea_rotary(self.raw(), x.raw(), x.raw(), &options.raw()) })
     }
 
-    /// `out = activation(x W + bias) + residual`.
+    /// `out = activation(x W + bias) * multiplier + residual`.
     pub fn linear<'a>(
         &self,
         x: impl Into<Tensor<'a>>,
@@ -76,6 +76,21 @@ impl Context {
         let (x, out) = (x.into(), out.into());
         let mut options = options.raw();
         options.residual = out.raw();
+        check(unsafe { sys::fovea_linear(self.raw(), x.raw(), weight.raw(), out.raw(), &options) })
+    }
+
+    /// `out = activation(x W + bias) * out + residual`: [`Context::linear`] with the output itself as multiplier, as in a
+    /// gated pair.
+    pub fn linear_multiply<'a>(
+        &self,
+        x: impl Into<Tensor<'a>>,
+        weight: &PackedMatrix,
+        out: impl Into<TensorMut<'a>>,
+        options: LinearOptions<'_>,
+    ) -> Result<()> {
+        let (x, out) = (x.into(), out.into());
+        let mut options = options.raw();
+        options.multiplier = out.raw();
         check(unsafe { sys::fovea_linear(self.raw(), x.raw(), weight.raw(), out.raw(), &options) })
     }
 

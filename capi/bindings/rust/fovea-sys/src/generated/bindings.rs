@@ -80,6 +80,8 @@ pub const FOVEA_PRECISION_HIGHEST: i32 = 1;
 pub const FOVEA_PRECISION_HIGH: i32 = 2;
 /// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or products below 2^-126 may count as 0: 2^-127 times 2^127 is then 0, not 1. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
 pub const FOVEA_PRECISION_MEDIUM: i32 = 3;
+/// weights of any type may be rounded to 8 bits, in products of matrices and layers (below); of all else medium
+pub const FOVEA_PRECISION_INT8: i32 = 4;
 
 /// output 0, weights 0, log-sum-exp -infinity
 pub const FOVEA_EMPTY_ROWS_ZERO: i32 = 0;
@@ -843,6 +845,8 @@ pub struct fovea_linear_options {
     pub bias: *const fovea_tensor,
     /// F32, out's shape, last axis contiguous, added last. May be out itself (same data, type, shape and strides): the layer is then added to it
     pub residual: *const fovea_tensor,
+    /// F32, out's shape, last axis contiguous: of what the activation gave, as in a gated pair silu(x W) * (x V) (Shazeer 2020, GLU Variants Improve Transformer). May be out itself likewise
+    pub multiplier: *const fovea_tensor,
 }
 
 impl Default for fovea_linear_options {
@@ -1238,8 +1242,9 @@ extern "C" {
         options: *const fovea_gemm_options,
     ) -> fovea_status;
     /// b F32, F16 or BF16 [K,N], any strides; packed it keeps its type, so that 16 bits take half the memory. But with
-    /// FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that. options may be
-    /// NULL. Errors as fovea_matmul, and FOVEA_OUT_OF_MEMORY.
+    /// FOVEA_PRECISION_MEDIUM, F32 b is rounded to BF16 for good, where the processor has products of that, and with
+    /// FOVEA_PRECISION_INT8 b of any type to 8 bits, everywhere. options may be NULL. Errors as fovea_matmul, and
+    /// FOVEA_OUT_OF_MEMORY.
     pub fn fovea_matmul_pack(
         context: *const fovea_context,
         b: *const fovea_tensor,
@@ -1641,11 +1646,11 @@ extern "C" {
         packed: *mut *mut fovea_packed_matrix,
     ) -> fovea_status;
     /// ```text
-    /// out = activation(x W + bias) + residual, in one pass over out and without allocating, but for a bias that is not
+    /// out = activation(x W + bias) * multiplier + residual, in one pass over out and without allocating, but for a bias that is not
     /// contiguous and rows of x that fovea_matmul_packed would copy.
     ///   x F32 [M,K] or [B,M,K], any strides   W [K,N], packed   out F32 [M,N] or [B,M,N], last axis contiguous
     /// options may be NULL: out = x W, with the bits of fovea_matmul. The context must run the instruction set that weight
-    /// was packed for. Each of x, bias, residual and out may as well be F16 or BF16, in any mix with W, as in fovea_matmul:
+    /// was packed for. Each of x, bias, multiplier, residual and out may as well be F16 or BF16, in any mix with W, as in fovea_matmul:
     /// everything after the product, too, is computed in float32.
     /// ```
     pub fn fovea_linear(

@@ -192,12 +192,13 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(fovea_linear_pack_options, struct_size), 0);
     assert_eq!(offset!(fovea_linear_pack_options, layout), 8);
     assert_eq!(offset!(fovea_linear_pack_options, precision), 12);
-    assert_eq!((size_of::<fovea_linear_options>(), align_of::<fovea_linear_options>()), (32, 8));
+    assert_eq!((size_of::<fovea_linear_options>(), align_of::<fovea_linear_options>()), (40, 8));
     assert_eq!(offset!(fovea_linear_options, struct_size), 0);
     assert_eq!(offset!(fovea_linear_options, activation), 8);
     assert_eq!(offset!(fovea_linear_options, precision), 12);
     assert_eq!(offset!(fovea_linear_options, bias), 16);
     assert_eq!(offset!(fovea_linear_options, residual), 24);
+    assert_eq!(offset!(fovea_linear_options, multiplier), 32);
     assert_eq!((size_of::<fovea_layer_norm_options>(), align_of::<fovea_layer_norm_options>()), (64, 8));
     assert_eq!(offset!(fovea_layer_norm_options, struct_size), 0);
     assert_eq!(offset!(fovea_layer_norm_options, epsilon), 8);

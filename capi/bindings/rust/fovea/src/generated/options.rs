@@ -56,6 +56,8 @@ pub enum Precision {
     High = sys::FOVEA_PRECISION_HIGH,
     /// factors may be rounded to bfloat16, an error of at most 2^-7 |a| |b|, and factors or products below 2^-126 may count as 0: 2^-127 times 2^127 is then 0, not 1. So it is for more than a few queries in the scaled dot product, and in products of matrices and layers, on processors with AVX-512-BF16
     Medium = sys::FOVEA_PRECISION_MEDIUM,
+    /// weights of any type may be rounded to 8 bits, in products of matrices and layers (below); of all else medium
+    Int8 = sys::FOVEA_PRECISION_INT8,
 }
 
 /// What a row (a query) with nothing to attend gives: no key passes the masks, or every score is -infinity. A row with
@@ -1335,6 +1337,7 @@ pub struct LinearOptions<'a> {
     pub(crate) precision: Precision,
     pub(crate) bias: Option<Tensor<'a>>,
     pub(crate) residual: Option<Tensor<'a>>,
+    pub(crate) multiplier: Option<Tensor<'a>>,
 }
 
 impl<'a> LinearOptions<'a> {
@@ -1367,6 +1370,12 @@ impl<'a> LinearOptions<'a> {
         self
     }
 
+    /// F32, out's shape, last axis contiguous: of what the activation gave, as in a gated pair silu(x W) * (x V) (Shazeer 2020, GLU Variants Improve Transformer). May be out itself likewise
+    pub fn multiplier(mut self, multiplier: impl Into<Tensor<'a>>) -> Self {
+        self.multiplier = Some(multiplier.into());
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_linear_options {
         sys::fovea_linear_options {
@@ -1375,6 +1384,7 @@ impl<'a> LinearOptions<'a> {
             precision: self.precision as i32,
             bias: tensor_pointer(&self.bias),
             residual: tensor_pointer(&self.residual),
+            multiplier: tensor_pointer(&self.multiplier),
         }
     }
 }

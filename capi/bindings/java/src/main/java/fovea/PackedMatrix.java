@@ -54,7 +54,7 @@ public final class PackedMatrix extends Handle {
     }
   }
 
-  /** activation(x W + bias) + residual. */
+  /** activation(x W + bias) * multiplier + residual. */
   public Tensor linear(Tensor x, LinearOptions options) {
     Tensor out = Tensor.zeros(x.dtype, x.withLast(columns));
     linear(null, x, out, options);

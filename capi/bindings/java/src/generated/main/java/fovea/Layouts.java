@@ -494,13 +494,15 @@ final class Layouts {
         JAVA_INT.withName("activation"),
         JAVA_INT.withName("precision"),
         ADDRESS.withName("bias"),
-        ADDRESS.withName("residual"));
+        ADDRESS.withName("residual"),
+        ADDRESS.withName("multiplier"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long activation = place("activation");
     static final long precision = place("precision");
     static final long bias = place("bias");
     static final long residual = place("residual");
+    static final long multiplier = place("multiplier");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

@@ -12,6 +12,7 @@ public final class LinearOptions {
   private Precision precision;
   private Tensor bias;
   private Tensor residual;
+  private Tensor multiplier;
 
   public LinearOptions() {}
 
@@ -45,6 +46,15 @@ public final class LinearOptions {
     return this;
   }
 
+  /**
+   * F32, out's shape, last axis contiguous: of what the activation gave, as in a gated pair silu(x W) * (x V)
+   * (Shazeer 2020, GLU Variants Improve Transformer). May be out itself likewise
+   */
+  public LinearOptions multiplier(Tensor multiplier) {
+    this.multiplier = multiplier;
+    return this;
+  }
+
   Activation activation() {
     return activation;
   }
@@ -61,6 +71,10 @@ public final class LinearOptions {
     return residual;
   }
 
+  Tensor multiplier() {
+    return multiplier;
+  }
+
   static MemorySegment raw(LinearOptions options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_linear_options.SIZE);
@@ -69,6 +83,7 @@ public final class LinearOptions {
     if (options.precision != null) raw.set(JAVA_INT, Layouts.fovea_linear_options.precision, options.precision.number);
     raw.set(ADDRESS, Layouts.fovea_linear_options.bias, call.in(options.bias));
     raw.set(ADDRESS, Layouts.fovea_linear_options.residual, call.in(options.residual));
+    raw.set(ADDRESS, Layouts.fovea_linear_options.multiplier, call.in(options.multiplier));
     return raw;
   }
 }

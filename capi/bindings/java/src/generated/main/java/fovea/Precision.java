@@ -24,7 +24,9 @@ public enum Precision {
    * count as 0: 2^-127 times 2^127 is then 0, not 1. So it is for more than a few queries in the scaled dot
    * product, and in products of matrices and layers, on processors with AVX-512-BF16
    */
-  MEDIUM(3);
+  MEDIUM(3),
+  /** weights of any type may be rounded to 8 bits, in products of matrices and layers (below); of all else medium */
+  INT8(4);
 
   final int number;
 

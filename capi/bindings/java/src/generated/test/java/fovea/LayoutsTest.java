@@ -199,13 +199,14 @@ final class LayoutsTest {
     check("fovea_linear_pack_options.struct_size", Layouts.fovea_linear_pack_options.struct_size, 0);
     check("fovea_linear_pack_options.layout", Layouts.fovea_linear_pack_options.layout, 8);
     check("fovea_linear_pack_options.precision", Layouts.fovea_linear_pack_options.precision, 12);
-    check("fovea_linear_options", Layouts.fovea_linear_options.SIZE, 32);
+    check("fovea_linear_options", Layouts.fovea_linear_options.SIZE, 40);
     check("alignment of fovea_linear_options", Layouts.fovea_linear_options.LAYOUT.byteAlignment(), 8);
     check("fovea_linear_options.struct_size", Layouts.fovea_linear_options.struct_size, 0);
     check("fovea_linear_options.activation", Layouts.fovea_linear_options.activation, 8);
     check("fovea_linear_options.precision", Layouts.fovea_linear_options.precision, 12);
     check("fovea_linear_options.bias", Layouts.fovea_linear_options.bias, 16);
     check("fovea_linear_options.residual", Layouts.fovea_linear_options.residual, 24);
+    check("fovea_linear_options.multiplier", Layouts.fovea_linear_options.multiplier, 32);
     check("fovea_layer_norm_options", Layouts.fovea_layer_norm_options.SIZE, 64);
     check("alignment of fovea_layer_norm_options", Layouts.fovea_layer_norm_options.LAYOUT.byteAlignment(), 8);
     check("fovea_layer_norm_options.struct_size", Layouts.fovea_layer_norm_options.struct_size, 0);
