@@ -158,16 +158,18 @@ TEST_SUITE("smollm2 example") {
     Safetensors reader(stored.path());
     const Reference reference{file};
     struct Way {
-      Type weights;
+      Weights weights;
       fovea_dtype cache;
       double limit;  // of logits, which are about 3 in size
     };
-    for (const Way &way : {Way{Type::f32, FOVEA_F32, 2e-5},
-                           {Type::f32, FOVEA_F16, 1.5e-2},
-                           {Type::f32, FOVEA_BF16, 0.12},
-                           {Type::f32, FOVEA_I8, 0.25},
-                           {Type::bf16, FOVEA_BF16, 0.3},
-                           {Type::bf16, FOVEA_I8, 0.4}}) {
+    for (const Way &way : {Way{Weights::f32, FOVEA_F32, 2e-5},
+                           {Weights::f32, FOVEA_F16, 1.5e-2},
+                           {Weights::f32, FOVEA_BF16, 0.12},
+                           {Weights::f32, FOVEA_I8, 0.25},
+                           {Weights::bf16, FOVEA_BF16, 0.3},
+                           {Weights::bf16, FOVEA_I8, 0.4},
+                           {Weights::i8, FOVEA_BF16, 0.6},
+                           {Weights::i8, FOVEA_I8, 0.6}}) {
       CAPTURE(static_cast<int>(way.weights));
       CAPTURE(way.cache);
       const Model model(reader, way.weights, kSizes);
@@ -205,7 +207,7 @@ TEST_SUITE("smollm2 example") {
     const ModelFile file = random_model();
     const TemporaryFile stored(file.content());
     Safetensors reader(stored.path());
-    const Model model(reader, Type::f32, kSizes);
+    const Model model(reader, Weights::f32, kSizes);
     const Tokens common = some_tokens(9, 10);
     constexpr std::int32_t end = 3;
     const auto answers = [&](std::int64_t together, std::int64_t tokens, float temperature) {

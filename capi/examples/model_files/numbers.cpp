@@ -89,18 +89,6 @@ void Numbers::assign(std::size_t at, const Numbers &from, std::size_t first, std
       elements_, from.elements_);
 }
 
-void Numbers::multiply(const Numbers &by, std::size_t count) {
-  std::visit(
-      [&](auto &elements) {
-        using Element = typename std::remove_reference_t<decltype(elements)>::value_type;
-        const auto &others = std::get<std::remove_reference_t<decltype(elements)>>(by.elements_);
-        for (std::size_t n = 0; n < count; ++n) {
-          elements[n] = rounded<Element>(static_cast<float>(elements[n]) * static_cast<float>(others[n]));
-        }
-      },
-      elements_);
-}
-
 void Numbers::add_to(float *sums, std::size_t first, std::size_t count) const {
   std::visit(
       [&](const auto &elements) {

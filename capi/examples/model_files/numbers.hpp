@@ -29,9 +29,6 @@ class Numbers {
   fovea::Output view(const fovea::Shape &shape);
   fovea::Input view(const fovea::Shape &shape) const;
 
-  // Multiplies the first count numbers by others of the same type.
-  void multiply(const Numbers &by, std::size_t count);
-
   // Copies count numbers, of the same type or to float32.
   void assign(std::size_t at, const Numbers &from, std::size_t first, std::size_t count);
 

@@ -41,12 +41,13 @@ double read_rate() {
   return static_cast<double>(memory.size() * 8) / time;
 }
 
-// Operations per second of a large product of the model's type.
-double product_rate(Type type) {
+// Operations per second of a large product of the model's types.
+double product_rate(const Model &model) {
   constexpr std::int64_t size = 1536;
-  const Numbers weight(type, size * size), x(type, size * size);
+  const Numbers weight(model.type(), size * size), x(model.type(), size * size);
   Numbers out(Type::f32, size * size);
-  const fovea::PackedMatrix packed = fovea::linear_pack(weight.view({size, size}));
+  const fovea::PackedMatrix packed =
+      fovea::linear_pack(weight.view({size, size}), fovea::WeightLayout::out_in, {}, model.precision());
   const double time = best_of(5, [&] { fovea::linear(x.view({size, size}), packed, out.view({size, size})); });
   return 2.0 * size * size * size / time;
 }
@@ -54,7 +55,7 @@ double product_rate(Type type) {
 class Bench {
  public:
   Bench(const Model &model, fovea_dtype cache)
-      : model_(model), cache_(cache), reads_(read_rate()), operations_(product_rate(model.type())) {
+      : model_(model), cache_(cache), reads_(read_rate()), operations_(product_rate(model)) {
     std::printf(
         "weights %.0f MB, as much is read for a token; memory is read at %.1f GB/s, products reach %.0f GFLOP/s\n\n",
         static_cast<double>(model.weight_bytes()) / 1e6, reads_ / 1e9, operations_ / 1e9);
@@ -82,8 +83,7 @@ class Bench {
 
   void decoding(std::int64_t sequences, std::int64_t depth) const {
     constexpr int steps = 32;
-    Decoder decoder(model_, {.sequences = sequences, .tokens = 512, .positions = sequences * (depth + 1024)},
-                    cache_);
+    Decoder decoder(model_, {.sequences = sequences, .tokens = 512, .positions = sequences * (depth + 1024)}, cache_);
     std::vector<fovea::Sequence> open;
     const std::vector<std::int32_t> tokens = some_tokens(512);
     for (std::int64_t n = 0; n < sequences; ++n) {

@@ -4,7 +4,7 @@
 
     check.py PROGRAM MODEL
 
-Logits behind each of 64 tokens, with weights in float32 and in bfloat16 and caches of every type: the largest difference, and
+Logits behind each of 64 tokens, with weights in float32, in bfloat16 and in 8 bits and caches of every type: the largest difference, and
 the Kullback-Leibler divergence of the next token's distribution. Then 200 tokens of a greedy answer in float32, each of which has to
 be what float64 would choose there, unless its two likeliest tokens are nearer to each other than that difference allows to tell.
 """
@@ -98,7 +98,7 @@ def check_logits(program, model, reference, tokens):
     expected = log_softmax(truth)
     print(f"logits behind {len(tokens)} tokens against float64; they span {truth.min():.1f} to {truth.max():.1f}")
     for weights, cache, most in (("f32", "f32", 1e-3), ("f32", "bf16", 1.0), ("f32", "i8", 2.0), ("bf16", "bf16", 3.0),
-                                 ("bf16", "i8", 3.0)):
+                                 ("bf16", "i8", 3.0), ("i8", "bf16", 9.0), ("i8", "i8", 9.0)):
         found = logits_of(program, model, tokens, "--weights", weights, "--cache", cache)
         differences.append(np.abs(found - truth).max())
         divergence = (np.exp(expected) * (expected - log_softmax(found))).sum(-1).mean()

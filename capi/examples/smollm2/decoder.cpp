@@ -58,7 +58,7 @@ Decoder::Decoder(const Model &model, const DecoderLimits &limits, fovea_dtype ca
       y_(model.type(), area(limits.tokens, model.sizes().hidden)),
       query_key_value_(model.type(), area(limits.tokens, model.sizes().columns())),
       attended_(model.type(), area(limits.tokens, model.sizes().hidden)),
-      gate_(Type::f32, area(limits.tokens, model.sizes().intermediate)),
+      gate_(model.type(), area(limits.tokens, model.sizes().intermediate)),
       up_(Type::f32, area(limits.tokens, model.sizes().intermediate)),
       last_(Type::f32, area(limits.sequences, model.sizes().hidden)),
       logits_(area(limits.sequences, model.sizes().vocabulary)),
@@ -166,16 +166,10 @@ void Decoder::feed_forward(const Model::Layer &layer, std::int64_t tokens) {
   }
   {
     const Timer timer(times_.products);
-    fovea::linear(y, layer.gate, gate, {.activation = fovea::Activation::silu});
     fovea::linear(y, layer.up, up);
+    fovea::linear(y, layer.gate, gate, {.activation = fovea::Activation::silu, .multiplier = up});
+    fovea::linear(gate, layer.down, x, {.residual = x});
   }
-  {
-    const Timer timer(times_.rest);
-    gate_.multiply(up_, area(tokens, s.intermediate));
-  }
-  const Timer timer(times_.products);
-  const auto precision = model_.type() == Type::f32 ? fovea::Precision::highest : fovea::Precision::medium;
-  fovea::linear(gate, layer.down, x, {.residual = x, .precision = precision});
 }
 
 void Decoder::make_logits(const std::vector<Continuation> &continuations) {

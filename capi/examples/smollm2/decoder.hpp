@@ -52,9 +52,9 @@ class Decoder {
   const Model &model_;
   fovea_dtype cache_;
   fovea::KvPool pool_;
-  Numbers x_;                               // the stream
-  Numbers y_, query_key_value_, attended_;  // of the model's type
-  Numbers gate_, up_;
+  Numbers x_;                                      // the stream
+  Numbers y_, query_key_value_, attended_, gate_;  // of the model's type
+  Numbers up_;
   Numbers last_;  // the last tokens' rows of the stream
   std::vector<float> logits_;
   fovea::Schedule schedule_;

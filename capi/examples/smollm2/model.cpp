@@ -2,15 +2,15 @@
 #include "model.hpp"
 
 #include <string>
-#include <utility>
 
 namespace smollm2 {
 
-Model::Model(Safetensors &file, Type type, const ModelSizes &sizes)
+Model::Model(Safetensors &file, Weights weights, const ModelSizes &sizes)
     : sizes_(sizes),
-      type_(type),
-      embedding_(type, file.floats("token_embd.weight", {sizes.vocabulary, sizes.hidden})),
-      to_logits_(fovea::linear_pack(std::as_const(embedding_).view({sizes.vocabulary, sizes.hidden}))),
+      type_(weights == Weights::f32 ? Type::f32 : Type::bf16),
+      precision_(weights == Weights::i8 ? fovea::Precision::int8 : fovea::Precision::unset),
+      embedding_(type_, file.floats("token_embd.weight", {sizes.vocabulary, sizes.hidden})),
+      to_logits_(pack(file.floats("token_embd.weight", {sizes.vocabulary, sizes.hidden}), sizes.hidden)),
       last_norm_(Type::f32, file.floats("output_norm.weight", {sizes.hidden})) {
   for (std::int64_t n = 0; n < sizes.layers; ++n) layers_.push_back(read_layer(file, n));
 }
@@ -26,6 +26,12 @@ std::size_t Model::weight_bytes() const {
   return bytes;
 }
 
+fovea::PackedMatrix Model::pack(const std::vector<float> &weight, std::int64_t inputs) const {
+  const Numbers numbers(precision_ == fovea::Precision::int8 ? Type::f32 : type_, weight);
+  return fovea::linear_pack(numbers.view({static_cast<std::int64_t>(weight.size()) / inputs, inputs}),
+                            fovea::WeightLayout::out_in, {}, precision_);
+}
+
 // Matrices with the same inputs, one below the other.
 fovea::PackedMatrix Model::pack(Safetensors &file, const std::vector<std::string> &names, std::int64_t inputs) const {
   std::vector<float> all;
@@ -33,8 +39,7 @@ fovea::PackedMatrix Model::pack(Safetensors &file, const std::vector<std::string
     const std::vector<float> one = file.floats(name, {file.shape(name).at(0), inputs});
     all.insert(all.end(), one.begin(), one.end());
   }
-  const Numbers weight(type_, all);
-  return fovea::linear_pack(weight.view({static_cast<std::int64_t>(all.size()) / inputs, inputs}));
+  return pack(all, inputs);
 }
 
 Model::Layer Model::read_layer(Safetensors &file, std::int64_t number) const {

@@ -6,8 +6,8 @@
 //                  h = rms_norm(x);  x += (silu(h Wg) * (h Wu)) Wd
 //     logits = rms_norm(x) embedding^T                    of each sequence's last token
 //
-// Weights and what goes from one operation to the next are of the model's type, bfloat16 or float32; the stream x and logits are
-// float32.
+// What goes from one operation to the next is of the model's type, bfloat16 or float32; the stream x and logits are float32.
+// Weights have that type or are rounded to 8 bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -49,13 +49,16 @@ struct Times {
   double rest = 0;
 };
 
+enum class Weights { f32, bf16, i8 };
+
 class Model {
  public:
-  explicit Model(Safetensors &file, Type type = Type::bf16, const ModelSizes &sizes = {});
+  explicit Model(Safetensors &file, Weights weights = Weights::bf16, const ModelSizes &sizes = {});
 
   const ModelSizes &sizes() const { return sizes_; }
   Type type() const { return type_; }
-  std::size_t weight_bytes() const;  // that a step reads
+  fovea::Precision precision() const { return precision_; }  // of packing
+  std::size_t weight_bytes() const;                          // that a step reads
 
  private:
   friend class Decoder;
@@ -66,11 +69,13 @@ class Model {
     fovea::PackedMatrix gate, up, down;
   };
 
+  fovea::PackedMatrix pack(const std::vector<float> &weight, std::int64_t inputs) const;
   fovea::PackedMatrix pack(Safetensors &file, const std::vector<std::string> &names, std::int64_t inputs) const;
   Layer read_layer(Safetensors &file, std::int64_t number) const;
 
   ModelSizes sizes_;
   Type type_;
+  fovea::Precision precision_;
   Numbers embedding_;  // [vocabulary, hidden]
   fovea::PackedMatrix to_logits_;
   Numbers last_norm_;

