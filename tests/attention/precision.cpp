@@ -151,8 +151,8 @@ TEST_SUITE("precision") {
   TEST_CASE("numbers that are no precision are refused") {
     Random random(base_seed());
     const AttentionProblem problem = make_attention({.query_len = 3, .key_len = 5}, random);
-    for (const int32_t bad : {-1, 4, INT32_MAX}) {
-      const std::string said = "options.precision is " + std::to_string(bad) + ", expected 0 to 3";
+    for (const int32_t bad : {-1, 5, INT32_MAX}) {
+      const std::string said = "options.precision is " + std::to_string(bad) + ", expected 0 to 4";
       const AttentionResult result = problem.make_result(false);
       AttentionArguments call(problem, result);
       call.options.precision = bad;

@@ -173,7 +173,7 @@ TEST_SUITE("context") {
     options.max_threads = -3;
     check_refused(options, FOVEA_BAD_VALUE, "max_threads is -3");
     options = context_options();
-    options.precision = 4;
+    options.precision = 5;
     check_refused(options, FOVEA_BAD_VALUE, "precision");
     for (size_t size : {size_t{0}, size_t{7}, sizeof options - 1, SIZE_MAX}) {
       options = context_options();

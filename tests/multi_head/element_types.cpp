@@ -169,7 +169,7 @@ struct Narrowed {
 
   // Whether the steps hand on bfloat16.
   bool keeps_bfloat16(const fovea_context *context) const {
-    const bool medium = given.parameters.precision == FOVEA_PRECISION_MEDIUM;
+    const bool medium = given.parameters.precision >= FOVEA_PRECISION_MEDIUM;
     const auto keeps = [&](fovea_dtype dtype) { return dtype == FOVEA_BF16 || (medium && dtype == FOVEA_F32); };
     const bool keys = layer.inputs == Inputs::kOne || keeps(types.key);
     return keeps(types.query) && keys && (layer.inputs != Inputs::kThree || keeps(types.value)) &&
@@ -301,6 +301,25 @@ TEST_SUITE("multi head of 16 bits") {
           check_types(make_multi_head(sizes, inputs, random), types, nullptr, FOVEA_PRECISION_MEDIUM);
           options.rotary = sizes.head_dim % 2 == 0 && sizes.key_size() == sizes.head_dim ? &rotary : nullptr;
           check_types(make_multi_head(sizes, inputs, random), types, &options, FOVEA_PRECISION_MEDIUM);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("weights of 8 bits: the bits of layers and attention one after the other") {
+    Random random(base_seed());
+    Types mixed;
+    mixed.query = mixed.weight[2] = FOVEA_BF16;
+    for (const MultiHeadSizes &sizes : multi_head_sizes()) {
+      for (const Inputs inputs : kInputs) {
+        for (const Types &types : {Types{}, mixed, all_of(FOVEA_BF16)}) {
+          const Narrowed narrowed(make_multi_head(sizes, inputs, random), types, FOVEA_PRECISION_INT8);
+          for_each_isa([&](const fovea_context *context) {
+            const std::vector<float> expected = narrowed.keeps_bfloat16(context)
+                                                    ? narrowed.compose<NarrowTensor>(context, nullptr)
+                                                    : narrowed.compose<Tensor<float>>(context, nullptr);
+            for (const bool once : {false, true}) CHECK(same_bits(narrowed.run(context, nullptr, once), expected));
+          });
         }
       }
     }

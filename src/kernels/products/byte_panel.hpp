@@ -75,6 +75,8 @@ inline void pack_bytes(const MatmulPack &pack) {
 }
 
 struct BytePanel : FloatSums {
+  static constexpr bool always_whole = true;
+
   static bool reads_in_place(const MatmulTask &task) { return task.a_dtype == Dtype::i8; }
   static int64_t left_stride(const MatmulTask &task) { return task.a_row_stride / 4; }
   static int64_t left_depth(int64_t depth) { return ceil_div(depth, 2); }

@@ -123,7 +123,8 @@ void finish_sums(const MatmulFinish &finish);
 template <int rows, int vectors, class Sum, class End>
 FOVEA_INLINE void multiply_sums(const MatmulTask &task, const MatmulStep &step, int64_t row, bool last, const Sum &sum,
                                 const End &end) {
-  const bool finish = last && finishes<rows, vectors>(task);
+  const bool empty_registers = step.columns <= (vectors - 1) * lanes;  // which store_rows does not expect
+  const bool finish = last && (empty_registers || finishes<rows, vectors>(task));
   const bool alone = last && step.k == 0;  // nothing is kept: one register block after the other uses the same memory
   float *sums = step.sums + (alone ? 0 : row * step.sums_stride);
   FloatsOf bias;
@@ -172,8 +173,8 @@ FOVEA_INLINE void multiply_panel(const MatmulTask &task, const MatmulStep &step,
   });
 }
 
-// A panel that is not full takes only the registers that it needs. A row is multiplied by row_panels panels at a
-// time, where there are as many.
+// A panel that is not full takes only the registers that it needs, unless Panel::always_whole says that code for that is not worth
+// its size. A row is multiplied by row_panels panels at a time, where there are as many.
 template <class Panel>
 FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step) {
   if constexpr (row_panels > 1) {
@@ -181,12 +182,17 @@ FOVEA_NOINLINE void multiply_step(const MatmulTask &task, const MatmulStep &step
       return multiply_panel<Panel, 1, row_panels * block_vectors>(task, step, 0);
     }
   }
-  for_each_vector_group(ceil_div(step.columns, lanes), [&](auto vectors, int64_t) FOVEA_INLINE_BODY {
+  const auto multiply = [&](auto vectors, int64_t) FOVEA_INLINE_BODY {
     constexpr int count = decltype(vectors)::value;
     for_each_block<count>(step.rows, [&](auto rows, int64_t r) FOVEA_INLINE_BODY {
       multiply_panel<Panel, decltype(rows)::value, count>(task, step, r);
     });
-  });
+  };
+  if constexpr (Panel::always_whole) {
+    multiply(Index<block_vectors>{}, 0);
+  } else {
+    for_each_vector_group(ceil_div(step.columns, lanes), multiply);
+  }
 }
 
 // The sums of a piece are this many rows times panel_columns: 24 kB with AVX-512.

@@ -45,11 +45,13 @@ struct FloatsOf {
 //   reads_in_place(task)    they lie so in memory, left_stride(task) apart
 //   copy_row(rows, r, to)   else become so
 //   left_depth(depth)       how many they are, of copy_words(depth) words that a copy takes
+//   always_whole            a panel that is not full is multiplied as if it were
 //   end(block, a, stride)   what is done to sums to which nothing more is added, a where the rows end
 // The panel itself tells
 //   offset(k)               32-bit words before what element k of a row meets, k even
 //   sum(block, ...)         block = sum_k a(r, k) b[k][v]; where block has more registers than a panel, of several panels
 struct FloatSums {
+  static constexpr bool always_whole = false;
   template <int rows, int vectors>
   FOVEA_INLINE static void end(Block<rows, vectors> &, const float *, int64_t) {}
 };
