@@ -121,7 +121,7 @@ def main():
     parser.add_argument("--cache", choices=["float32", "bfloat16", "int8"], default="bfloat16")
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=1)
-    its = parser.parse_args()
+    its = parser.parse_intermixed_args()
     if not (its.model / "model.safetensors").exists():
         sys.exit(f"{its.model} has no model.safetensors: ./dev example smollm2 makes it")
     tokenizer = tokenizers.Tokenizer.from_file(str(its.model / "tokenizer.json"))
