@@ -62,14 +62,15 @@ constexpr const AttentionKernels *attention_of(ScoreKind score, Features set) {
   });
 }
 
+constexpr ProductWish floats = {.x = Dtype::f32, .matrix = Dtype::f32};
+
 // `set`: what every processor has that has the set. A machine that has one has those below it.
 constexpr Kernels limit(const char *name, Features set, Features allowed) {
   return {.name = name,
           .allowed = allowed,
           .attention = {attention_of(ScoreKind::dot, set), attention_of(ScoreKind::additive, set),
                         attention_of(ScoreKind::gaussian, set)},
-          .matmul = first<MatmulKernels>(product_rows, set,
-                                         [](const ProductRow &row) { return row.fits == fits_any_product; }),
+          .matmul = first<MatmulKernels>(product_rows, set, [](const ProductRow &row) { return row.fits(floats); }),
           .rowwise = first<RowwiseKernels>(rowwise_rows, set, [](const RowwiseRow &) { return true; })};
 }
 

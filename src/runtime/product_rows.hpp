@@ -28,10 +28,17 @@ struct ProductRow {
   bool (*fits)(const ProductWish &wish);
 };
 
-bool fits_bfloat16(const ProductWish &wish);
-bool fits_float16_matrix(const ProductWish &wish);
-bool fits_bytes(const ProductWish &wish);
-bool fits_parts(const ProductWish &wish);
+// A projection reads its rows as whole pairs.
+constexpr bool fits_bfloat16(const ProductWish &wish) {
+  if (wish.matrix != Dtype::bf16) return false;
+  if (wish.use != ProductUse::any) return wish.x == Dtype::bf16 && wish.depth % 2 == 0;
+  return wish.x == Dtype::bf16 || (wish.rounds && wish.x == Dtype::f32);
+}
+constexpr bool fits_float16_matrix(const ProductWish &wish) {
+  return wish.use == ProductUse::any && wish.matrix == Dtype::f16;
+}
+constexpr bool fits_bytes(const ProductWish &wish) { return wish.matrix == Dtype::i8; }
+constexpr bool fits_parts(const ProductWish &wish) { return wish.use == ProductUse::own_projection; }
 constexpr bool fits_any_product(const ProductWish &) { return true; }
 
 FOVEA_OF_EACH_SET(MatmulKernels, products);
