@@ -49,7 +49,7 @@ const std::vector<MatmulShape> &matmul_shapes() {
 }
 
 // bfloat16 cuts numbers off here. Its products may use twice float32's multiply-add rate, so that their share may exceed 1.
-// So may those of 8 bits, four times with VNNI (kernels/products/byte_panel.hpp).
+// So may those with weights of 8 bits (kernels/products/byte_panel.hpp).
 enum class Mix { all, weights, rows, medium, int8 };
 
 struct MixedShape : ProductSizes {
@@ -105,8 +105,8 @@ struct MatmulData {
     if (s.mix == Mix::medium) precision = FOVEA_PRECISION_MEDIUM;
     if (s.mix == Mix::int8) precision = FOVEA_PRECISION_INT8;
   }
-  // What a product reads of the matrix.
-  size_t weight_bytes() const { return precision == FOVEA_PRECISION_INT8 ? b.bytes() / 4 : b.bytes(); }
+  // What a product reads of the matrix: of 8 bits with scales 17 bytes for 16 numbers.
+  size_t weight_bytes() const { return precision == FOVEA_PRECISION_INT8 ? b.bytes() / 64 * 17 : b.bytes(); }
 
  private:
   template <class Shape>

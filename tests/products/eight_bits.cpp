@@ -72,15 +72,8 @@ std::vector<float> formula(const reference::LinearInputs &in) {
   return out;
 }
 
-Packed pack_at(const fovea_context *context, const fovea_tensor &weight, bool out_in,
-               int32_t precision = FOVEA_PRECISION_INT8) {
-  fovea_linear_pack_options options{};
-  options.struct_size = sizeof options;
-  options.layout = out_in ? int{FOVEA_WEIGHT_OUT_IN} : int{FOVEA_WEIGHT_IN_OUT};
-  options.precision = precision;
-  fovea_packed_matrix *packed = nullptr;
-  REQUIRE_OK(fovea_linear_pack(context, &weight, &options, &packed));
-  return Packed(packed);
+Packed pack_at(const fovea_context *context, const fovea_tensor &weight, bool out_in) {
+  return pack_view(context, weight, out_in, FOVEA_PRECISION_INT8);
 }
 
 std::vector<float> run(const fovea_context *context, const Layer &layer, const fovea_tensor &x, const Packed &packed) {
@@ -93,21 +86,6 @@ std::vector<float> run(const fovea_context *context, const Layer &layer, const f
 
 std::vector<float> run(const fovea_context *context, const Layer &layer) {
   return run(context, layer, layer.x.view(), pack_at(context, layer.weight.view(), layer.out_in));
-}
-
-bool same_but_nan(const std::vector<float> &a, const std::vector<float> &b) {
-  bool same = a.size() == b.size();
-  for (size_t n = 0; same && n < a.size(); ++n) {
-    same = (std::isnan(a[n]) && std::isnan(b[n])) || a[n] == b[n];
-  }
-  return same;
-}
-
-Layer plain_layer(Random &random, const Shape &x, int64_t columns) {
-  Layer layer = make_layer(random, x, columns);
-  layer.activation = FOVEA_ACTIVATION_NONE;
-  layer.has_bias = layer.has_multiplier = layer.has_residual = layer.in_place = false;
-  return layer;
 }
 
 void check_formula(const Layer &layer) {
@@ -361,7 +339,7 @@ TEST_SUITE("products of 8 bits") {
     Random random(base_seed());
     const Tensor<float> weight = normal(random, {512, 768});
     for_each_isa([&](const fovea_context *context) {
-      const Packed floats = pack_at(context, weight.view(), false, FOVEA_PRECISION_HIGHEST),
+      const Packed floats = pack_view(context, weight.view(), false, FOVEA_PRECISION_HIGHEST),
                    bytes = pack_at(context, weight.view(), false);
       CHECK_EQ(fovea_packed_matrix_size(bytes.get()), fovea_packed_matrix_size(floats.get()) / 64 * 17);
     });
@@ -371,7 +349,7 @@ TEST_SUITE("products of 8 bits") {
     Random random(base_seed());
     const Layer layer = plain_layer(random, {20, 60}, 50);
     for_each_isa([&](const fovea_context *context) {
-      const Packed packed = pack_at(context, layer.weight.view(), layer.out_in, FOVEA_PRECISION_HIGHEST);
+      const Packed packed = pack_view(context, layer.weight.view(), layer.out_in, FOVEA_PRECISION_HIGHEST);
       const fovea_tensor x = layer.x.view();
       std::vector<float> out[2];
       for (const int32_t precision : {FOVEA_PRECISION_MEDIUM, FOVEA_PRECISION_INT8}) {

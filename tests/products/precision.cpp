@@ -25,16 +25,6 @@ bool multiplies_bfloat16(const fovea_context *context) {
 #endif
 }
 
-Packed pack_view(const fovea_context *context, const fovea_tensor &weight, bool out_in, int32_t precision) {
-  fovea_linear_pack_options options{};
-  options.struct_size = sizeof options;
-  options.layout = out_in ? int{FOVEA_WEIGHT_OUT_IN} : int{FOVEA_WEIGHT_IN_OUT};
-  options.precision = precision;
-  fovea_packed_matrix *packed = nullptr;
-  REQUIRE_OK(fovea_linear_pack(context, &weight, &options, &packed));
-  return Packed(packed);
-}
-
 // The layer with an input and a weight that need not be its own floats.
 std::vector<float> run_views(const fovea_context *context, const Layer &layer, const fovea_tensor &x,
                              const fovea_packed_matrix *packed, int32_t precision = FOVEA_PRECISION_DEFAULT) {
@@ -56,14 +46,6 @@ std::vector<float> run_views(const fovea_context *context, const Layer &layer, c
 std::vector<float> run_packed_at(const fovea_context *context, const Layer &layer, int32_t precision) {
   const Packed packed = pack_view(context, layer.weight.view(), layer.out_in, precision);
   return run_views(context, layer, layer.x.view(), packed.get());
-}
-
-bool same_but_nan(const std::vector<float> &a, const std::vector<float> &b) {
-  bool same = a.size() == b.size();
-  for (size_t n = 0; same && n < a.size(); ++n) {
-    same = (std::isnan(a[n]) && std::isnan(b[n])) || std::memcmp(&a[n], &b[n], sizeof(float)) == 0;
-  }
-  return same;
 }
 
 // Medium precision against tensors of bfloat16, in each mix of the two, or else against highest.
@@ -98,13 +80,6 @@ void check_bound(const Layer &layer, const std::vector<float> &out) {
     worst = std::max(worst, std::abs(static_cast<double>(out[i]) - truth.out[i]) / allowed);
   }
   CHECK(worst <= 1);
-}
-
-Layer plain_layer(Random &random, const Shape &x, int64_t columns) {
-  Layer layer = make_layer(random, x, columns);
-  layer.activation = FOVEA_ACTIVATION_NONE;
-  layer.has_bias = layer.has_multiplier = layer.has_residual = layer.in_place = false;
-  return layer;
 }
 
 // A product by fovea_matmul.

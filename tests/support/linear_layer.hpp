@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <memory>
 
 #include "accuracy.hpp"
@@ -156,6 +157,34 @@ inline Layer make_layer(Random &random, const Shape &x_shape, int64_t columns) {
   layer.has_multiplier = random.chance(0.3);
   layer.multiplies_in_place = random.chance(0.5);
   return layer;
+}
+
+// Packed at that precision.
+inline Packed pack_view(const fovea_context *context, const fovea_tensor &weight, bool out_in, int32_t precision) {
+  fovea_linear_pack_options options{};
+  options.struct_size = sizeof options;
+  options.layout = out_in ? int{FOVEA_WEIGHT_OUT_IN} : int{FOVEA_WEIGHT_IN_OUT};
+  options.precision = precision;
+  fovea_packed_matrix *packed = nullptr;
+  REQUIRE_OK(fovea_linear_pack(context, &weight, &options, &packed));
+  return Packed(packed);
+}
+
+// With nothing behind the product.
+inline Layer plain_layer(Random &random, const Shape &x, int64_t columns) {
+  Layer layer = make_layer(random, x, columns);
+  layer.activation = FOVEA_ACTIVATION_NONE;
+  layer.has_bias = layer.has_multiplier = layer.has_residual = layer.in_place = false;
+  return layer;
+}
+
+// NaNs are alike, all else has the same bits.
+inline bool same_but_nan(const std::vector<float> &a, const std::vector<float> &b) {
+  bool same = a.size() == b.size();
+  for (size_t n = 0; same && n < a.size(); ++n) {
+    same = (std::isnan(a[n]) && std::isnan(b[n])) || std::memcmp(&a[n], &b[n], sizeof(float)) == 0;
+  }
+  return same;
 }
 
 }  // namespace testing

@@ -46,7 +46,8 @@ bool multiplies_bfloat16(const Kernels &kernels);
 // Whether float32 may be rounded to bfloat16 to be multiplied more quickly: a precision of medium or less, where that is so.
 bool narrows_products(const Context &context, int32_t precision);
 
-// What a matrix of that type and depth is rounded to when it is packed at that precision.
+// What a matrix of that type and depth is rounded to when it is packed at that precision. Without rows it has no panels, which
+// would hold the scales of 8 bits.
 Dtype packed_dtype(const Context &context, int32_t precision, Dtype matrix, int64_t depth);
 
 // Strides are in elements.

@@ -27,7 +27,8 @@ class MultiHeadAttention(Packed):
       query_weight [H D, Eq], key_weight [Hkv Dk, Ek], value_weight [Hkv Dv, Ev], or all three in one, in_weight
       [(H + 2 Hkv) D, E]; out_weight [Eo, H Dv], None: the heads side by side. Biases are as long as their weight's out.
     precision "medium": float32 weights become bfloat16, half the memory, where the processor multiplies that, and calls
-    round what else is float32, too; "int8": weights of any type become 8-bit numbers; "default": the context's. It never changes: a copy is the layer itself.
+    round what else is float32, too; "int8": weights of any type become 8-bit numbers; "default": the context's.
+    It never changes: a copy is the layer itself.
     """
 
     _packed_from = "what it was made of"
