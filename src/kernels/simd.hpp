@@ -31,6 +31,23 @@ using Mask = xsimd::batch_bool<float, Arch>;
 
 constexpr int64_t lanes = static_cast<int64_t>(Float::size);
 
+// The same bits as whole numbers, and back. On AArch64 xsimd looks a cast up in a tuple of functions, which takes a
+// compiler minutes in units of many register blocks.
+FOVEA_INLINE Int bits_of(const Float &value) {
+#if defined(__aarch64__)
+  return Int(vreinterpretq_s32_f32(value.data));
+#else
+  return xsimd::bitwise_cast<int32_t>(value);
+#endif
+}
+FOVEA_INLINE Float float_of(const Int &bits) {
+#if defined(__aarch64__)
+  return Float(vreinterpretq_f32_s32(bits.data));
+#else
+  return xsimd::bitwise_cast<float>(bits);
+#endif
+}
+
 // Vector registers: 32, or 16 before AVX-512.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr bool has_32_registers = true;

@@ -26,7 +26,7 @@ constexpr float ln_2_high = 0x1.62e4p-1f;
 constexpr float ln_2_low = 1.42860682e-06f;
 
 // The float whose bits are those of `value` moved left by 23: what makes a biased integer an exponent.
-FOVEA_INLINE Float exponent_from(const Int &value) { return xsimd::bitwise_cast<float>(value << 23); }
+FOVEA_INLINE Float exponent_from(const Int &value) { return float_of(value << 23); }
 
 // 2^(factor * d) for d <= 0 and a positive factor: the inner loop of softmax. With t = factor * d: relative error below
 // 6.8e-8 (9.2e-8 without FMA) beside that of t; exactly 1 at 0; 0 for t <= -125.5 and for -infinity, so that no
@@ -65,7 +65,7 @@ struct LiftedExp2 {
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(magic) - exponent[i]; });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = multiply_add(d[i], splat(factor), power[i]); });
     unroll<count>([&](auto i)
-                      FOVEA_INLINE_BODY { exponent[i] = exponent_from(xsimd::bitwise_cast<int32_t>(exponent[i])); });
+                      FOVEA_INLINE_BODY { exponent[i] = exponent_from(bits_of(exponent[i])); });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(2 * 0x1.416b4cp-13f); });
     unroll<6>([&](auto k) FOVEA_INLINE_BODY {
       unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = multiply_add(power[i], d[i], splat(coefficients[k])); });
@@ -108,7 +108,7 @@ FOVEA_INLINE Float exp_register(const Float &x) {
   const Float n = biased - magic;
   const Float r = multiply_add(n, splat(-ln_2_low), multiply_add(n, splat(-ln_2_high), clamped));
   const Float p = multiply_add(r, exp_slope(r), splat(1.0f));
-  const Int bits = xsimd::bitwise_cast<int32_t>(biased);  // n + 254 in the low bits, 9 zeros before them
+  const Int bits = bits_of(biased);  // n + 254 in the low bits, 9 zeros before them
   const Int half = bits >> 1;
   return p * exponent_from(half) * exponent_from(bits - half);
 #endif

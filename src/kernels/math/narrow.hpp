@@ -113,7 +113,7 @@ FOVEA_INLINE Float narrow_exp2_of_negative(const Float &t) {
   const Float bounded = at_least(t, -octaves);
   const Float biased = bounded + magic;
   const Float f = bounded - (biased - magic);
-  return narrow_exp2_of_fraction<2>(f) * exponent_from(xsimd::bitwise_cast<int32_t>(biased));
+  return narrow_exp2_of_fraction<2>(f) * exponent_from(bits_of(biased));
 }
 
 // 2^t as a factor p and an integer n; t is within +-200.
@@ -125,11 +125,11 @@ struct NarrowPower {
     const Float biased = multiply_add(x, splat(log2_of_e), splat(round_magic));
     const Float f = multiply_add(x, splat(log2_of_e), splat(round_magic) - biased);
     p = narrow_exp2_of_fraction(f);
-    n = xsimd::bitwise_cast<int32_t>(biased);
+    n = bits_of(biased);
   }
   // p 2^n, which is no subnormal number, infinity or NaN.
   FOVEA_INLINE Float ordinary() const {
-    return xsimd::bitwise_cast<float>(xsimd::bitwise_cast<int32_t>(p) + (n << 23));
+    return float_of(bits_of(p) + (n << 23));
   }
   // As exp_register's.
   FOVEA_INLINE Float any() const {

@@ -50,7 +50,7 @@ FOVEA_INLINE Float cosine_of_turns(const Float &square) {
 
 // Turned round where bit 1 of `quadrant` is set.
 FOVEA_INLINE Float with_sign(const Float &value, const Int &quadrant) {
-  return xsimd::bitwise_cast<float>(xsimd::bitwise_cast<int32_t>(value) ^ ((quadrant & Int(2)) << 30));
+  return float_of(bits_of(value) ^ ((quadrant & Int(2)) << 30));
 }
 
 // Sines and cosines of frequencies[0 .. lanes - 1] times positions, given for the first half of the lanes and for the second.

@@ -30,7 +30,7 @@ FOVEA_INLINE Float tanh_large(const Float &x) {
   const Float biased = multiply_add(doubled, splat(log2_of_e), splat(magic));
   const Float n = biased - magic;
   const Float r = multiply_add(n, splat(-ln_2_low), multiply_add(n, splat(-ln_2_high), doubled));
-  const Float power = exponent_from(xsimd::bitwise_cast<int32_t>(biased));
+  const Float power = exponent_from(bits_of(biased));
   const Float denominator = multiply_add(power, r * exp_slope(r), power + 1.0f);
   return 1.0f - quotient(splat(2.0f), denominator);
 }

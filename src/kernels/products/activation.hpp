@@ -22,7 +22,7 @@ namespace {
 #if !defined(__FMA__) && !defined(__aarch64__)
 // The first 12 bits: products of two such halves are exact.
 FOVEA_INLINE Float leading_half(const Float &value) {
-  return xsimd::bitwise_cast<float>(xsimd::bitwise_cast<int32_t>(value) & Int(-0x1000));
+  return float_of(bits_of(value) & Int(-0x1000));
 }
 #endif
 
@@ -49,7 +49,7 @@ FOVEA_INLINE Float exp_flushed(const Float &exponent, const Float &rest) {
   const Float n = biased - magic;
   const Float r = multiply_add(n, splat(-ln_2_low), multiply_add(n, splat(-ln_2_high), exponent) + rest);
   const Float p = multiply_add(r * 8.0f, exp_slope(r), splat(8.0f));
-  return p * exponent_from(xsimd::bitwise_cast<int32_t>(biased));
+  return p * exponent_from(bits_of(biased));
 }
 
 FOVEA_INLINE Float relu(const Float &x) { return at_least(x, 0.0f); }

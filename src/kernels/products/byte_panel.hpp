@@ -116,11 +116,8 @@ struct BytePanel : FloatSums {
     if (i < count) store_halves(numbers + i, rounded(load_partial(x + i, count - i)), count - i);
   }
 
-  FOVEA_INLINE static Int as_whole(const Float &sum) { return xsimd::bitwise_cast<int32_t>(sum); }
-  FOVEA_INLINE static Float as_bits(const Int &sum) { return xsimd::bitwise_cast<float>(sum); }
-
   FOVEA_INLINE static Float add(const Float &a, const Float &b, const Float &sum) {
-    return as_bits(Int(add_pair_products(as_whole(sum).data, as_whole(a).data, as_whole(b).data)));
+    return float_of(Int(add_pair_products(bits_of(sum).data, bits_of(a).data, bits_of(b).data)));
   }
 
   // Whole numbers: the products of some words of a group. Apart from the loops around it, which would take its registers.
@@ -135,7 +132,7 @@ struct BytePanel : FloatSums {
       Float row_of_b[vectors];
       unroll<vectors>([&](auto v) FOVEA_INLINE_BODY {
         const char *panel = words + v / block_vectors * panel_stride * static_cast<int64_t>(sizeof(float));
-        row_of_b[v] = as_bits(Int(load_right(panel + step * row_bytes + v % block_vectors * register_bytes)));
+        row_of_b[v] = float_of(Int(load_right(panel + step * row_bytes + v % block_vectors * register_bytes)));
       });
       add_row_of_b<BytePanel, decltype(step)::value>(block, left, row_of_b);
     };
@@ -165,7 +162,7 @@ struct BytePanel : FloatSums {
         const Float factor = load(factors + v / block_vectors * panel_stride + v % block_vectors * lanes);
         unroll<rows>([&](auto r) FOVEA_INLINE_BODY {
           constexpr int i = decltype(r)::value * vectors + decltype(v)::value;
-          const Float group = xsimd::to_float(as_whole(block.at[i])) * factor;
+          const Float group = xsimd::to_float(bits_of(block.at[i])) * factor;
           block.at[i] = k == 0 ? group : load(before + i * lanes) + group;
         });
       });

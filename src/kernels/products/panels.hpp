@@ -156,8 +156,8 @@ struct NarrowPanel : FloatRows {
 struct Bfloat16Rows {
   template <int row>
   FOVEA_INLINE static Float load(const float *b, int64_t v) {
-    const Int words = xsimd::bitwise_cast<int32_t>(FOVEA_ISA::load(b + v * lanes));
-    return xsimd::bitwise_cast<float>(row == 0 ? words << 16 : words & Int(-0x10000));
+    const Int words = bits_of(FOVEA_ISA::load(b + v * lanes));
+    return float_of(row == 0 ? words << 16 : words & Int(-0x10000));
   }
 };
 

@@ -147,7 +147,7 @@ FOVEA_INLINE Float unit_exponential(const Float &unit, float factor) {
   const Float biased = multiply_add(x, splat(log2_of_e), splat(magic));
   const Float n = biased - splat(magic);
   const Float r = multiply_add(n, splat(-ln_2_low), multiply_add(n, splat(-ln_2_high), x));
-  const Float power = exponent_from(xsimd::bitwise_cast<int32_t>(biased));
+  const Float power = exponent_from(bits_of(biased));
   return multiply_add(r, exp_slope(r), splat(1.0f)) * power;
 }
 
