@@ -4,12 +4,12 @@
 //   out[k] = e^{x[k] - max} / sum,  or (x[k] - max) - log sum,  sum = sum_k e^{x[k] - max}
 //
 // Three passes over a few registers of columns: the maximum; the exponentials and their sum; the division, as a
-// multiplication by 1 / sum. With up to some hundred keys the numbers wait on the stack as floats, so that x is read once
-// and out is written once: the lines of a column often lie a multiple of 4 kB apart, where a cache keeps eight of them.
-// Longer columns are read anew in each pass, and exponentials that float32 results do not keep in out are made twice.
+// multiplication by 1 / sum. Numbers are floats on the stack meanwhile, a piece of some hundred keys at a time, whatever types
+// the tensors have. A column of one piece is read once and written once: its lines often lie a multiple of 4 kB apart, where a
+// cache keeps eight of them. Of longer columns pieces are read anew in each pass, and exponentials that float32 results do not
+// keep in out are made twice.
 //
-// Short chains of keys are summed, then their sums. Which columns stand beside a column does not change its bits, nor
-// which of the two ways it goes.
+// Short chains of keys are summed, then their sums. Neither a column's neighbours nor its pieces change its bits.
 #pragma once
 
 #include "kernels/elements.hpp"
@@ -22,57 +22,56 @@ namespace {
 
 constexpr int64_t keys_in_a_chain = 64;
 constexpr int64_t most_waiting_floats = 8192;               // 32 kB
-constexpr int summed_registers = has_32_registers ? 4 : 2;  // of columns whose sums, maxima and powers fit registers
+constexpr int summed_registers = has_32_registers ? 4 : 2;  // of columns whose sums and powers fit registers
 
-// Some registers of columns; of a single one perhaps not all lanes.
-template <class X, class Out, int registers_>
-struct ColumnBlock {
-  static constexpr int registers = registers_;
-  static constexpr bool keeps_powers = same_type<Out, float>;
+// Keys of some registers of columns as floats; of a single register perhaps not all lanes are columns.
+template <int registers>
+struct ColumnPiece {
+  static constexpr int64_t stride = registers * lanes;
+  static constexpr int64_t most_keys = most_waiting_floats / stride;
+  static_assert(most_keys % keys_in_a_chain == 0);
+  alignas(64) float at[most_waiting_floats];
+  int64_t width;  // columns
 
-  const X *x;
-  Out *out;
-  int64_t x_stride, out_stride, key_len;
-  int64_t width;  // columns, of one register
-
-  FOVEA_INLINE void read(int64_t k, Float (&value)[registers]) const { read_from(x + k * x_stride, value); }
-  FOVEA_INLINE void read_out(int64_t k, Float (&value)[registers]) const { read_from(out + k * out_stride, value); }
-  FOVEA_INLINE void write(int64_t k, const Float (&value)[registers]) const {
-    Out *to = out + k * out_stride;
-    if constexpr (registers == 1) {
-      store_partial(to, value[0], width);
-    } else {
-      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(to + v * lanes, value[v]); });
-    }
+  // maxima: of each column what was largest so far.
+  FOVEA_NOINLINE void read(const void *from, Dtype dtype, int64_t from_stride, int64_t keys, float *maxima) {
+    Float most[registers];
+    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { most[v] = load(maxima + v * lanes); });
+    with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      const auto *x = static_cast<const typename T::Element *>(from);
+      for (int64_t k = 0; k < keys; ++k, x += from_stride) {
+        unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+          const Float value = registers == 1 ? load_partial(x, width) : load(x + v * lanes);
+          store(at + k * stride + v * lanes, value);
+          most[v] = larger(most[v], value);
+        });
+      }
+    });
+    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(maxima + v * lanes, most[v]); });
   }
-
- private:
-  template <class Element>
-  FOVEA_INLINE void read_from(const Element *from, Float (&value)[registers]) const {
-    if constexpr (registers == 1) {
-      value[0] = load_partial(from, width);
-    } else {
-      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(from + v * lanes); });
-    }
+  // Times their columns' endings, or less maxima and endings (ending_of).
+  FOVEA_NOINLINE void write(void *to, Dtype dtype, int64_t to_stride, int64_t keys, const float *endings,
+                            const float *maxima, bool is_log) const {
+    Float most[registers], ending[registers];
+    unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+      most[v] = load(maxima + v * lanes);
+      ending[v] = load(endings + v * lanes);
+    });
+    with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      const auto put_all = [&](const auto &end) FOVEA_INLINE_BODY {
+        auto *out = static_cast<typename T::Element *>(to);
+        for (int64_t k = 0; k < keys; ++k, out += to_stride) {
+          unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
+            const Float value = end(load(at + k * stride + v * lanes), v);
+            registers == 1 ? store_partial(out, value, width) : store(out + v * lanes, value);
+          });
+        }
+      };
+      is_log ? put_all([&](const Float &x, auto v) FOVEA_INLINE_BODY { return (x - most[v]) - ending[v]; })
+             : put_all([&](const Float &power, auto v) FOVEA_INLINE_BODY { return power * ending[v]; });
+    });
   }
 };
-
-// sum_k of power(k, registers), in chains.
-template <int registers, class Power>
-FOVEA_INLINE void sum_in_chains_of_keys(int64_t key_len, Float (&total)[registers], const Power &power) {
-  unroll<registers>([&](auto v) FOVEA_INLINE_BODY { total[v] = zero(); });
-  for (int64_t first = 0; first < key_len; first += keys_in_a_chain) {
-    Float sum[registers];
-    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { sum[v] = zero(); });
-    const int64_t end = min_of(key_len, first + keys_in_a_chain);
-    for (int64_t k = first; k < end; ++k) {
-      Float value[registers];
-      power(k, value);
-      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { sum[v] = sum[v] + value[v]; });
-    }
-    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { total[v] = total[v] + sum[v]; });
-  }
-}
 
 // What each of a register's columns is multiplied by, or what is taken from it.
 FOVEA_INLINE Float ending_of(const Float &sum, bool is_log) {
@@ -83,121 +82,88 @@ FOVEA_INLINE Float ending_of(const Float &sum, bool is_log) {
   return load(logs);
 }
 
-// The last step of columns that wait, keys `stride` apart, from their maxima. Without a logarithm powers take their place.
+// Adds the exponentials of some registers' keys, `stride` apart, to sums, chain by chain; `keeps`: they take the keys' places.
 template <int registers>
-FOVEA_NOINLINE void exponentiate_waiting(float *waiting, int64_t stride, int64_t key_len, const float *maxima,
-                                         float *endings, bool is_log) {
+FOVEA_NOINLINE void exponentiate(float *at, int64_t stride, int64_t keys, const float *maxima, float *sums,
+                                 bool keeps) {
   const ScaledExp2 exp(log2_of_e);
-  Float most[registers], total[registers];
+  Float most[registers];
   unroll<registers>([&](auto v) FOVEA_INLINE_BODY { most[v] = load(maxima + v * lanes); });
-  sum_in_chains_of_keys<registers>(key_len, total, [&](int64_t k, Float(&value)[registers]) FOVEA_INLINE_BODY {
-    float *at = waiting + k * stride;
-    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(at + v * lanes) - most[v]; });
-    exp.apply(value);
-    if (!is_log) unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(at + v * lanes, value[v]); });
-  });
-  unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(endings + v * lanes, ending_of(total[v], is_log)); });
+  for (int64_t first = 0; first < keys; first += keys_in_a_chain) {
+    Float sum[registers], value[registers];
+    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { sum[v] = zero(); });
+    const int64_t end = min_of(keys, first + keys_in_a_chain);
+    for (int64_t k = first; k < end; ++k, at += stride) {
+      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = load(at + v * lanes) - most[v]; });
+      exp.apply(value);
+      if (keeps) unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(at + v * lanes, value[v]); });
+      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { sum[v] = sum[v] + value[v]; });
+    }
+    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(sums + v * lanes, load(sums + v * lanes) + sum[v]); });
+  }
 }
 
-template <class Block>
-FOVEA_NOINLINE void softmax_of_waiting_columns(const Block &block, bool is_log) {
-  constexpr int registers = Block::registers;
+template <int registers>
+FOVEA_NOINLINE void softmax_of_some_columns(const SoftmaxColumns &columns, int64_t first, int64_t width) {
+  using Piece = ColumnPiece<registers>;
+  constexpr int64_t stride = Piece::stride;
   constexpr int at_once = registers < summed_registers ? registers : summed_registers;
-  constexpr int64_t stride = registers * lanes;
-  alignas(64) float waiting[most_waiting_floats];
-  alignas(64) float maxima[stride], endings[stride];
-  Float most[registers], value[registers];
-  unroll<registers>([&](auto v) FOVEA_INLINE_BODY { most[v] = splat(-__builtin_inff()); });
-  for (int64_t k = 0; k < block.key_len; ++k) {
-    block.read(k, value);
-    unroll<registers>([&](auto v) FOVEA_INLINE_BODY {
-      store(waiting + k * stride + v * lanes, value[v]);
-      most[v] = larger(most[v], value[v]);
-    });
-  }
-  unroll<registers>([&](auto v) FOVEA_INLINE_BODY { store(maxima + v * lanes, most[v]); });
-  for (int64_t first = 0; first < stride; first += at_once * lanes) {
-    exponentiate_waiting<at_once>(waiting + first, stride, block.key_len, maxima + first, endings + first, is_log);
-  }
-  const auto put_all = [&](const auto &end) FOVEA_INLINE_BODY {
-    for (int64_t k = 0; k < block.key_len; ++k) {
-      unroll<registers>([&](auto v)
-                            FOVEA_INLINE_BODY { value[v] = end(load(waiting + k * stride + v * lanes), v * lanes); });
-      block.write(k, value);
+  const bool is_one = columns.key_len <= Piece::most_keys, is_log = columns.log;
+  const bool keeps_powers = columns.out_type == Dtype::f32 && !is_log;
+  Piece piece;
+  piece.width = width;
+  alignas(64) float maxima[stride], sums[stride] = {}, again[stride] = {}, ones[stride];
+  for (float &number : maxima) number = -__builtin_inff();
+  for (float &number : ones) number = 1.0f;
+
+  const auto for_each_piece = [&](const auto &body) FOVEA_INLINE_BODY {
+    for (int64_t k = 0; k < columns.key_len; k += Piece::most_keys) {
+      body(k, min_of(columns.key_len - k, Piece::most_keys));
     }
   };
-  if (is_log) {
-    put_all([&](const Float &x, int64_t at) FOVEA_INLINE_BODY { return (x - load(maxima + at)) - load(endings + at); });
-  } else {
-    put_all([&](const Float &power, int64_t at) FOVEA_INLINE_BODY { return power * load(endings + at); });
-  }
-}
-
-template <class Block>
-FOVEA_NOINLINE void softmax_of_long_columns(const Block &block, bool is_log) {
-  constexpr int registers = Block::registers;
-  const ScaledExp2 exp(log2_of_e);
-  Float most[registers], ending[registers], value[registers];
-  unroll<registers>([&](auto v) FOVEA_INLINE_BODY { most[v] = splat(-__builtin_inff()); });
-  for (int64_t k = 0; k < block.key_len; ++k) {
-    block.read(k, value);
-    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { most[v] = larger(most[v], value[v]); });
-  }
-  const auto read_powers = [&](int64_t k, Float(&power)[registers]) FOVEA_INLINE_BODY {
-    block.read(k, power);
-    unroll<registers>([&](auto v) FOVEA_INLINE_BODY { power[v] = power[v] - most[v]; });
-    exp.apply(power);
+  const auto read = [&](int64_t k, int64_t keys) FOVEA_INLINE_BODY {
+    const void *from = element_at(columns.x, columns.x_type, first + k * columns.x_stride);
+    piece.read(from, columns.x_type, columns.x_stride, keys, maxima);
   };
-  sum_in_chains_of_keys<registers>(block.key_len, ending, [&](int64_t k, Float(&power)[registers]) FOVEA_INLINE_BODY {
-    read_powers(k, power);
-    if (Block::keeps_powers && !is_log) block.write(k, power);
+  const auto out_at = [&](int64_t k) FOVEA_INLINE_BODY {
+    return element_at(columns.out, columns.out_type, first + k * columns.out_stride);
+  };
+  const auto write = [&](int64_t k, int64_t keys, const float *endings) FOVEA_INLINE_BODY {
+    piece.write(out_at(k), columns.out_type, columns.out_stride, keys, endings, maxima, is_log);
+  };
+  const auto add_to = [&](float *its_sums, int64_t keys) FOVEA_INLINE_BODY {
+    for (int64_t c = 0; c < stride; c += at_once * lanes) {
+      exponentiate<at_once>(piece.at + c, stride, keys, maxima + c, its_sums + c, !is_log);
+    }
+  };
+
+  for_each_piece(read);
+  for_each_piece([&](int64_t k, int64_t keys) FOVEA_INLINE_BODY {
+    if (!is_one) read(k, keys);
+    add_to(sums, keys);
+    if (!is_one && keeps_powers) write(k, keys, ones);
   });
-  unroll<registers>([&](auto v) FOVEA_INLINE_BODY { ending[v] = ending_of(ending[v], is_log); });
-  for (int64_t k = 0; k < block.key_len; ++k) {
-    if (is_log) {
-      block.read(k, value);
-      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = (value[v] - most[v]) - ending[v]; });
-    } else {
-      if constexpr (Block::keeps_powers) {
-        block.read_out(k, value);
-      } else {
-        read_powers(k, value);
-      }
-      unroll<registers>([&](auto v) FOVEA_INLINE_BODY { value[v] = value[v] * ending[v]; });
+  for (int64_t c = 0; c < stride; c += lanes) store(sums + c, ending_of(load(sums + c), is_log));
+  for_each_piece([&](int64_t k, int64_t keys) FOVEA_INLINE_BODY {
+    if (!is_one && keeps_powers) {
+      piece.read(out_at(k), columns.out_type, columns.out_stride, keys, again);
+    } else if (!is_one) {
+      read(k, keys);
+      if (!is_log) add_to(again, keys);
     }
-    block.write(k, value);
-  }
-}
-
-template <class X, class Out>
-FOVEA_INLINE void softmax_columns_of(const SoftmaxColumns &columns) {
-  constexpr int waiting_registers = 4;
-  const auto *x = static_cast<const X *>(columns.x);
-  auto *out = static_cast<Out *>(columns.out);
-  int64_t c = 0;
-  const auto run = [&]<class Block>(Type<Block>, int64_t step) FOVEA_INLINE_BODY {
-    constexpr int64_t longest_waiting = most_waiting_floats / (Block::registers * lanes);
-    for (; c + step <= columns.columns; c += Block::registers * lanes) {
-      const int64_t width = min_of(columns.columns - c, lanes);
-      const Block block = {x + c, out + c, columns.x_stride, columns.out_stride, columns.key_len, width};
-      columns.key_len <= longest_waiting ? softmax_of_waiting_columns(block, columns.log)
-                                         : softmax_of_long_columns(block, columns.log);
-    }
-  };
-  if (columns.key_len <= most_waiting_floats / (waiting_registers * lanes)) {
-    run(Type<ColumnBlock<X, Out, waiting_registers>>{}, waiting_registers * lanes);
-  } else {
-    run(Type<ColumnBlock<X, Out, summed_registers>>{}, summed_registers * lanes);
-  }
-  run(Type<ColumnBlock<X, Out, 1>>{}, 1);
+    write(k, keys, sums);
+  });
 }
 
 void softmax_columns(const SoftmaxColumns &columns) {
-  with_element(columns.x_type, [&]<class X>(X) FOVEA_INLINE_BODY {
-    with_element(columns.out_type, [&]<class Out>(Out) FOVEA_INLINE_BODY {
-      softmax_columns_of<typename X::Element, typename Out::Element>(columns);
-    });
-  });
+  constexpr int together = 4;
+  int64_t c = 0;
+  for (; c + together * lanes <= columns.columns; c += together * lanes) {
+    softmax_of_some_columns<together>(columns, c, together * lanes);
+  }
+  for (; c < columns.columns; c += lanes) {
+    softmax_of_some_columns<1>(columns, c, min_of(columns.columns - c, lanes));
+  }
 }
 
 }  // namespace
