@@ -5,7 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <iostream>
 #include <numeric>
+#include <sstream>
+#include <stdexcept>
 #include <thread>
 
 namespace smollm2 {
@@ -69,6 +72,7 @@ struct Shares {
 struct Figures {
   double rate, bound;
   Shares shares;
+  double cache_bytes = 0, held_bytes = 0;
 };
 
 class Bench {
@@ -83,7 +87,7 @@ class Bench {
     std::printf("%-38s %9s %9s  %s\n", "", "tokens/s", "bound", "attention, products, the rest");
   }
 
-  void prompt(std::int64_t length) const {
+  Figures prompt(std::int64_t length) const {
     Decoder decoder(model_, {.sequences = 1, .tokens = length, .positions = length + 64}, cache_);
     const std::vector<std::int32_t> tokens = some_tokens(length);
     const auto run = [&] {
@@ -97,28 +101,14 @@ class Bench {
     const double products = 2.0 * static_cast<double>(length) * static_cast<double>(matrix_elements()) +
                             2.0 * static_cast<double>(s.vocabulary * s.hidden);
     const double attention = 2.0 * static_cast<double>(length * length * s.layers * s.hidden);  // half of all pairs
-    print("prompt of " + std::to_string(length),
-          {static_cast<double>(length) / time, static_cast<double>(length) * operations_ / (products + attention),
-           Shares(before, decoder.times())});
-    std::printf("  first token after %.0f ms\n", time * 1e3);
-  }
-
-  void decoding(std::int64_t sequences, std::int64_t depth) const {
-    Decoder decoder(model_, limits(sequences, depth), cache_);
-    print(std::to_string(sequences) + (sequences == 1 ? " sequence" : " sequences") + " at depth " +
-              std::to_string(depth),
-          decode(decoder, sequences, depth));
-    std::printf("  cache %.1f MB of %.1f MB held\n", static_cast<double>(sequences) * decoder.cache_bytes(depth) / 1e6,
-                static_cast<double>(decoder.pool_bytes()) / 1e6);
-  }
-
-  static DecoderLimits limits(std::int64_t sequences, std::int64_t depth) {
-    return {.sequences = sequences, .tokens = 512, .positions = sequences * (depth + 512)};
+    const auto count = static_cast<double>(length);
+    return {count / time, count * operations_ / (products + attention), Shares(before, decoder.times())};
   }
 
   // One new token for each sequence in every step.
-  Figures decode(Decoder &decoder, std::int64_t sequences, std::int64_t depth) const {
+  Figures decode(std::int64_t sequences, std::int64_t depth) const {
     constexpr int steps = 32;
+    Decoder decoder(model_, {.sequences = sequences, .tokens = 512, .positions = sequences * (depth + 512)}, cache_);
     std::vector<fovea::Sequence> open;
     const std::vector<std::int32_t> tokens = some_tokens(512);
     for (std::int64_t n = 0; n < sequences; ++n) {
@@ -133,10 +123,11 @@ class Bench {
       for (int n = 0; n < steps; ++n) decoder.step(one);
     });
     const auto count = static_cast<double>(sequences);
-    const double bytes = static_cast<double>(model_.weight_bytes()) + count * decoder.cache_bytes(depth);
+    const double cache = count * decoder.cache_bytes(depth);
+    const double bytes = static_cast<double>(model_.weight_bytes()) + cache;
     const double work = 2.0 * count * static_cast<double>(matrix_elements());
-    return {count * steps / time, count / std::max(bytes / reads_, work / operations_),
-            Shares(before, decoder.times())};
+    return {count * steps / time, count / std::max(bytes / reads_, work / operations_), Shares(before, decoder.times()),
+            cache, static_cast<double>(decoder.pool_bytes())};
   }
 
  private:
@@ -153,35 +144,52 @@ class Bench {
     return s.layers * (s.hidden * (s.columns() + s.hidden) + 3 * s.hidden * s.intermediate);
   }
 
-  static void print(const std::string &what, const Figures &of) {
-    std::printf("%-38s %9.1f %9.1f  %2.0f %%, %2.0f %%, %2.0f %%", what.c_str(), of.rate, of.bound,
-                100 * of.shares.attention, 100 * of.shares.products, 100 * of.shares.rest);
-  }
-
   const Model &model_;
   fovea_dtype cache_;
   double reads_, operations_;
 };
+
+void print(const std::string &what, const Figures &of) {
+  std::printf("%-38s %9.1f %9.1f  %2.0f %%, %2.0f %%, %2.0f %%", what.c_str(), of.rate, of.bound,
+              100 * of.shares.attention, 100 * of.shares.products, 100 * of.shares.rest);
+}
+
+void print_decoding(const Bench &run, std::int64_t sequences, std::int64_t depth) {
+  const Figures of = run.decode(sequences, depth);
+  print(
+      std::to_string(sequences) + (sequences == 1 ? " sequence" : " sequences") + " at depth " + std::to_string(depth),
+      of);
+  std::printf("  cache %.1f MB of %.1f MB held\n", of.cache_bytes / 1e6, of.held_bytes / 1e6);
+}
 
 }  // namespace
 
 void bench(const Model &model, fovea_dtype cache) {
   const Bench run(model, cache);
   run.print_head();
-  run.prompt(512);
-  run.decoding(1, 512);
-  run.decoding(8, 512);
-  run.decoding(1, 4096);
+  const Figures prompt = run.prompt(512);
+  print("prompt of 512", prompt);
+  std::printf("  first token after %.0f ms\n", 512e3 / prompt.rate);
+  print_decoding(run, 1, 512);
+  print_decoding(run, 8, 512);
+  print_decoding(run, 1, 4096);
 }
 
-void scaling(const Model &model, fovea_dtype cache) {
+void measure(const Model &model, fovea_dtype cache) {
   const Bench run(model, cache);
-  std::printf("sequences\trate\tbound\tattention\tproducts\trest\n");
-  for (const std::int64_t sequences : {1, 2, 4, 8, 16, 32}) {
-    Decoder decoder(model, Bench::limits(sequences, 512), cache);
-    const Figures of = run.decode(decoder, sequences, 512);
-    std::printf("%d\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\n", static_cast<int>(sequences), of.rate, of.bound,
-                of.shares.attention, of.shares.products, of.shares.rest);
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string what;
+    std::int64_t sequences = 0, depth = 0;
+    words >> what >> sequences >> depth;
+    const bool prompt = what == "prompt" && sequences == 1;
+    if ((!prompt && what != "decode") || sequences < 1 || sequences > 64 || depth < 1 || depth > 8192) {
+      throw std::invalid_argument("case '" + line + "', expected 'prompt 1 LENGTH' or 'decode SEQUENCES DEPTH'");
+    }
+    const Figures of = prompt ? run.prompt(depth) : run.decode(sequences, depth);
+    std::printf("%.1f\t%.1f\t%.3f\t%.3f\t%.3f\n", of.rate, of.bound, of.shares.attention, of.shares.products,
+                of.shares.rest);
     std::fflush(stdout);
   }
 }

@@ -10,7 +10,8 @@ namespace smollm2 {
 
 void bench(const Model &model, fovea_dtype cache);
 
-// A table for picture.py: tokens per second of 1 to 32 sequences at depth 512.
-void scaling(const Model &model, fovea_dtype cache);
+// For each line on standard input, 'prompt 1 LENGTH' or 'decode SEQUENCES DEPTH', a line of tokens per second, their bound and
+// the shares of attention, products and the rest. picture.py and peers.py read them.
+void measure(const Model &model, fovea_dtype cache);
 
 }  // namespace smollm2

@@ -7,7 +7,6 @@
 With weights in bfloat16 and in 8 bits, a cache in bfloat16, sequences at depth 512; dashed what the rates of memory and of
 products allow. FILE is a PNG or SVG.
 """
-import csv
 import subprocess
 import sys
 
@@ -18,24 +17,27 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FixedLocator, FormatStrFormatter  # noqa: E402
 
 WEIGHTS = {"bf16": ("weights in bfloat16", "#7a7a7a"), "i8": ("weights in 8 bits", "#1f5fa8")}
-PARTS = {"products": "#1f5fa8", "attention": "#e08a1e", "rest": "#b8b8b8"}
+PARTS = {"attention": "#e08a1e", "products": "#1f5fa8", "rest": "#b8b8b8"}
+SEQUENCES = [1, 2, 4, 8, 16, 32]
 
 
 def measured(program, model, weights):
     print(f"      measuring with {WEIGHTS[weights][0]}", flush=True)
-    table = subprocess.run([program, "--weights", weights, model, "scaling"], capture_output=True, text=True, check=True).stdout
-    rows = list(csv.DictReader(table.splitlines(), delimiter="\t"))
-    return {name: [float(row[name]) for row in rows] for name in rows[0]}
+    cases = "".join(f"decode {count} 512\n" for count in SEQUENCES)
+    table = subprocess.run([program, "--weights", weights, model, "measure"], input=cases, stdout=subprocess.PIPE, text=True,
+                           check=True).stdout
+    columns = zip(*(map(float, line.split()) for line in table.splitlines()))
+    return dict(zip(("rate", "bound", *PARTS), columns))
 
 
 def draw_rates(axes, tables):
     for weights, table in tables.items():
         name, color = WEIGHTS[weights]
-        axes.plot(table["sequences"], table["rate"], "o-", color=color, label=name)
-        axes.plot(table["sequences"], table["bound"], "--", color=color, linewidth=1, label="their bound")
+        axes.plot(SEQUENCES, table["rate"], "o-", color=color, label=name)
+        axes.plot(SEQUENCES, table["bound"], "--", color=color, linewidth=1, label="their bound")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    for axis, numbers in ((axes.xaxis, table["sequences"]), (axes.yaxis, [2**n for n in range(4, 14)])):
+    for axis, numbers in ((axes.xaxis, SEQUENCES), (axes.yaxis, [2**n for n in range(4, 14)])):
         axis.set_major_locator(FixedLocator(numbers))
         axis.set_major_formatter(FormatStrFormatter("%g"))
     axes.set_xlabel("sequences, each at depth 512")
@@ -45,11 +47,11 @@ def draw_rates(axes, tables):
 
 
 def draw_shares(axes, table, name):
-    places, below = range(len(table["sequences"])), [0.0] * len(table["sequences"])
+    places, below = range(len(SEQUENCES)), [0.0] * len(SEQUENCES)
     for part, color in PARTS.items():
         axes.bar(places, table[part], bottom=below, color=color, label=part, width=0.7)
         below = [a + b for a, b in zip(below, table[part])]
-    axes.set_xticks(places, [f"{count:g}" for count in table["sequences"]])
+    axes.set_xticks(places, [f"{count:g}" for count in SEQUENCES])
     axes.set_xlabel(f"sequences, {name}")
     axes.set_ylabel("share of a step's time")
     axes.set_ylim(0, 1)

