@@ -100,6 +100,37 @@ ReadyCall large_softmax() {
           {}};
 }
 
+// Rows whose squares float32 cannot hold are computed again, and in float64 where that does not help.
+ReadyCall unusual_norm(fovea_dtype dtype, bool constant) {
+  constexpr int64_t rows = 4, columns = 5000;
+  const auto in = std::make_shared<std::vector<float>>(rows * columns);
+  const auto out = std::make_shared<std::vector<float>>(rows * columns);
+  for (size_t n = 0; n < in->size(); ++n) (*in)[n] = constant ? 0x1p30f : n % 2 == 0 ? 0x1p100f : -0x1p90f;
+  if (dtype == FOVEA_BF16) {
+    for (float &number : *in) {
+      uint32_t bits;
+      std::memcpy(&bits, &number, sizeof bits);
+      bits |= bits >> 16;  // in both halves
+      std::memcpy(&number, &bits, sizeof bits);
+    }
+  }
+  return {constant ? "norm of constant rows" : "norm of large rows",
+          [=](const fovea_context *context) {
+            const int64_t shape[] = {rows, columns}, last[] = {columns};
+            const fovea_tensor x = fovea_tensor_contiguous(in->data(), dtype, 2, shape);
+            const fovea_tensor y = fovea_tensor_contiguous(out->data(), dtype, 2, shape);
+            const fovea_tensor weight = fovea_tensor_contiguous(in->data(), dtype, 1, last);
+            fovea_layer_norm_options options{};
+            options.struct_size = sizeof options;
+            options.weight = &weight;
+            options.bias = &weight;
+            options.residual = &x;
+            options.epsilon = 1e-38f;
+            return fovea_layer_norm(context, &x, &y, &options);
+          },
+          {}};
+}
+
 }  // namespace
 
 TEST_SUITE("stacks") {
@@ -120,6 +151,9 @@ TEST_SUITE("stacks") {
          .rows = 20},
         {.head_dim = 64, .value_dim = 64, .hidden = 64, .columns = 5000}};
     std::vector<ReadyCall> operations = {large_softmax()};
+    for (const fovea_dtype dtype : {FOVEA_F32, FOVEA_BF16}) {
+      for (const bool constant : {false, true}) operations.push_back(unusual_norm(dtype, constant));
+    }
     for (const ReadyCallSizes &sizes : all_sizes) {
       for (ReadyCall &operation : ready_calls(sizes)) operations.push_back(std::move(operation));
     }

@@ -1,6 +1,7 @@
 // RMS normalisation against float64, and what layer normalisation and it give beside their result: the sum with the residual,
 // the mean, the inverse deviation.
 #include <cstring>
+#include <numeric>
 
 #include "rowwise/norm_problem.hpp"
 #include "support/narrow.hpp"
@@ -274,6 +275,40 @@ TEST_SUITE("rms norm") {
             });
             CHECK_EQ(wrong, 0);
           }
+        });
+      }
+    }
+  }
+
+  // Odd ones of a last pair of registers are easily forgotten: they lie in the second one.
+  TEST_CASE("weights from one of 16 bits are weights that have 1 added") {
+    for (const fovea_dtype dtype : {FOVEA_F16, FOVEA_BF16}) {
+      std::vector<int64_t> dims(140);
+      std::iota(dims.begin(), dims.end(), 1);
+      for (const int64_t dim : {2049, 4097, 5003}) dims.push_back(dim);
+      for (const int64_t dim : dims) {
+        CAPTURE(dtype);
+        CAPTURE(dim);
+        Random random(base_seed());
+        Tensor<float> x({2, dim}), weight({dim}), raised({dim});
+        x.fill_normal(random);
+        weight.fill([&] { return static_cast<float>(random.integer(-8, 8)) / 8; });
+        for (int64_t d = 0; d < dim; ++d) raised(d) = weight(d) + 1;
+        const NarrowTensor from(x, dtype), from_one(weight, dtype), as_it_is(raised, dtype);
+        for_each_isa([&](const fovea_context *context) {
+          const auto run = [&](const NarrowTensor &its_weight, uint32_t flags) {
+            const NarrowTensor out(Tensor<float>(x.shape()), dtype);
+            const fovea_tensor in = from.view(), weights = its_weight.view(), to = out.view();
+            fovea_rms_norm_options options{};
+            options.struct_size = sizeof options;
+            options.weight = &weights;
+            options.flags = flags;
+            REQUIRE_OK(fovea_rms_norm(context, &in, &to, &options));
+            std::vector<uint16_t> bits;
+            for_each_index(x.shape(), [&](const Shape &index) { bits.push_back(out.at(index)); });
+            return bits;
+          };
+          CHECK(run(from_one, FOVEA_NORM_WEIGHT_FROM_ONE) == run(as_it_is, 0));
         });
       }
     }

@@ -158,12 +158,17 @@ FOVEA_NOINLINE void softmax_of_some_columns(const SoftmaxColumns &columns, int64
 void softmax_columns(const SoftmaxColumns &columns) {
   constexpr int together = 4;
   int64_t c = 0;
-  for (; c + together * lanes <= columns.columns; c += together * lanes) {
-    softmax_of_some_columns<together>(columns, c, together * lanes);
-  }
-  for (; c < columns.columns; c += lanes) {
-    softmax_of_some_columns<1>(columns, c, min_of(columns.columns - c, lanes));
-  }
+  const auto run = [&](auto registers, int64_t least) FOVEA_INLINE_BODY {
+    constexpr int64_t step = registers * lanes;
+    for (; c + least <= columns.columns; c += step) {
+      softmax_of_some_columns<registers>(columns, c, min_of(columns.columns - c, step));
+    }
+  };
+  // Half as many where their keys are one piece and those of all are not.
+  const bool halved =
+      columns.key_len > ColumnPiece<together>::most_keys && columns.key_len <= ColumnPiece<together / 2>::most_keys;
+  halved ? run(Index<together / 2>{}, together / 2 * lanes) : run(Index<together>{}, together * lanes);
+  run(Index<1>{}, 1);
 }
 
 }  // namespace
