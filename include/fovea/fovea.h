@@ -569,5 +569,6 @@ FOVEA_API fovea_status fovea_dequantize(const fovea_context *context, const fove
 #include <fovea/scores.h>
 #include <fovea/serving.h>
 #include <fovea/layers.h>
+#include <fovea/training.h>
 
 #endif /* FOVEA_FOVEA_H */

@@ -34,7 +34,10 @@ constexpr AttentionKernels byte_kernels = {.set = FOVEA_SET_NAME,
                                            .finish_units = nullptr,
                                            .squared_norms = nullptr,
                                            .packed_block_bytes = nullptr,
-                                           .pack = nullptr};
+                                           .pack = nullptr,
+                                           .gradients = nullptr,
+                                           .gradient_floats = nullptr,
+                                           .gradient_key_floats = nullptr};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

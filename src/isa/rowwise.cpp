@@ -3,6 +3,7 @@
 #include "kernels/attention/empty_rows.hpp"
 #include "kernels/attention/merge.hpp"
 #include "kernels/rowwise/quantize.hpp"
+#include "kernels/rowwise/sum_row.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -17,6 +18,7 @@ constexpr RowwiseKernels rowwise_kernels = {
     .log_softmax_rows = [](const SoftmaxRows &rows) { FOVEA_KERNELS(softmax).log_rows(rows); },
     .softmax_columns = [](const SoftmaxColumns &columns) { FOVEA_KERNELS(columns).softmax(columns); },
     .merge_row = merge_row,
+    .sum_row = sum_row,
     .norm_rows = [](const NormRows &rows) { FOVEA_KERNELS(norm).rows(rows); },
     .fill_empty_row = fill_empty_row,
     .empty_log_sum_exp = empty_log_sum_exp,

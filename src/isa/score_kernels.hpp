@@ -8,6 +8,8 @@
 
 namespace fovea {
 extern const PathKernels FOVEA_KERNELS(many_rows), FOVEA_KERNELS(few_rows);
+extern const GradientKernels FOVEA_KERNELS(gradients);
+extern const ScoreFunction FOVEA_KERNELS(dot_products);
 }
 
 namespace fovea::FOVEA_ISA {
@@ -49,6 +51,20 @@ void write_scores(const AttentionTask &task) {
 
 inline int64_t kept_bytes(int64_t key_len) { return many_rows.kept_bytes(key_len); }
 
+template <class Score>
+void pass_gradients(const GradientTask &task) {
+  FOVEA_KERNELS(gradients).run(score_function<Score>, FOVEA_KERNELS(dot_products), task);
+}
+
+template <class Score>
+int64_t gradient_scratch(int64_t head_dim, int64_t value_dim) {
+  return FOVEA_KERNELS(gradients).scratch_floats(score_function<Score>, head_dim, value_dim);
+}
+
+inline int64_t gradient_key_floats(int64_t head_dim, int64_t value_dim) {
+  return FOVEA_KERNELS(gradients).key_floats(head_dim, value_dim);
+}
+
 // Rows: void if few rows take other kernels.
 template <class Tile, class Rows>
 constexpr AttentionKernels attention_kernels() {
@@ -70,11 +86,19 @@ constexpr AttentionKernels attention_kernels() {
                               .finish_units = nullptr,
                               .squared_norms = nullptr,
                               .packed_block_bytes = nullptr,
-                              .pack = nullptr};
+                              .pack = nullptr,
+                              .gradients = nullptr,
+                              .gradient_floats = nullptr,
+                              .gradient_key_floats = nullptr};
   if constexpr (!same_type<Rows, void>) {
     kernels.few_rows_keys = Rows::keys_at_once;
     kernels.most_few_rows = Rows::few_rows_of;
     kernels.rows = attend_few<Rows>;
+  }
+  if constexpr (HasGradient<Tile>) {
+    kernels.gradients = pass_gradients<Tile>;
+    kernels.gradient_floats = gradient_scratch<Tile>;
+    kernels.gradient_key_floats = gradient_key_floats;
   }
   return kernels;
 }

@@ -3,7 +3,7 @@
 // does not allocate, start threads or fail.
 #pragma once
 
-#include "kernels/attention/problem.hpp"
+#include "kernels/attention/gradient_problem.hpp"
 #include "kernels/positions/problem.hpp"
 #include "kernels/products/matmul_problem.hpp"
 #include "kernels/rowwise/layer_norm_problem.hpp"
@@ -135,6 +135,21 @@ struct AttentionKernels {
   // they lie.
   int64_t (*packed_block_bytes)(int64_t head_dim, int64_t value_dim);
   void (*pack)(const AttentionPack &pack);
+  // The backward pass, of tasks of any rows and keys; all null: not by these kernels. Floats of scratch memory for a task, to
+  // which come those for each key of a task without a part of its own.
+  void (*gradients)(const GradientTask &task);
+  int64_t (*gradient_floats)(int64_t head_dim, int64_t value_dim);
+  int64_t (*gradient_key_floats)(int64_t head_dim, int64_t value_dim);
+};
+
+// Rows of floats that become one: out = sum over parts, in their order.
+struct SumRow {
+  const float *parts;
+  int64_t count;
+  int64_t stride;  // from part to part
+  int64_t dim;
+  void *out;
+  Dtype out_type;
 };
 
 // Operations that take elements and rows one by one.
@@ -148,6 +163,7 @@ struct RowwiseKernels {
   void (*log_softmax_rows)(const SoftmaxRows &rows);  // of all keys
   void (*softmax_columns)(const SoftmaxColumns &columns);
   void (*merge_row)(const MergeRow &row);
+  void (*sum_row)(const SumRow &row);
   void (*norm_rows)(const NormRows &rows);  // at least one
   // What a row with nothing to attend gives, by the problem's policy.
   void (*fill_empty_row)(const AttentionProblem &problem, int64_t batch, int64_t kv_head, void *out);

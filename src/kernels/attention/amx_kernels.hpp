@@ -40,7 +40,10 @@ constexpr AttentionKernels tile_kernels() {
           .finish_units = nullptr,
           .squared_norms = nullptr,
           .packed_block_bytes = packed_block_bytes,
-          .pack = pack_block};
+          .pack = pack_block,
+          .gradients = nullptr,
+          .gradient_floats = nullptr,
+          .gradient_key_floats = nullptr};
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // compiled apart, a tile of keys at a time.
 #pragma once
 
-#include "kernels/attention/problem.hpp"
+#include "kernels/attention/gradient_problem.hpp"
 
 namespace fovea {
 
@@ -12,6 +12,7 @@ struct ScoreFunction {
   // Puts them there, in whatever form it likes.
   void (*load_queries)(const AttentionProblem &problem, const void *table, float *query);
   void (*score)(const void *job);
+  void (*gradient)(const void *job);  // scores/gradient.hpp; null: not of this path
 };
 
 // The workers of a path: many rows or few, of floats or of pairs.
@@ -24,6 +25,13 @@ struct PathKernels {
   void (*weights)(const ScoreFunction &score, const AttentionTask &task);
   void (*scores)(const ScoreFunction &score, const AttentionTask &task);
   int64_t (*kept_bytes)(int64_t key_len);
+};
+
+// The backward pass of many rows, of floats. `dot`: the scores of the dot product.
+struct GradientKernels {
+  void (*run)(const ScoreFunction &score, const ScoreFunction &dot, const GradientTask &task);
+  int64_t (*scratch_floats)(const ScoreFunction &score, int64_t head_dim, int64_t value_dim);
+  int64_t (*key_floats)(int64_t head_dim, int64_t value_dim);
 };
 
 }  // namespace fovea

@@ -24,6 +24,17 @@ struct ScoreJob {
   FOVEA_INLINE float key_scalar(int64_t j) const { return key_scalars[tile.key + j]; }
 };
 
+// Gradients of a tile of raw scores, in place of the scores, to be passed on: added to the sums of queries and of keys.
+template <int64_t rows>
+struct GradientJob {
+  ScoreJob<rows> score;
+  const float *query_rows;  // [row][stride], of what the kernel compares
+  int64_t stride;           // whole registers
+  float *query_sums;        // [d][row]; null: not wanted
+  float *key_sums;          // [key][stride]; null: not wanted
+  float *vector_sums;       // [unit], of the vector v of additive scores; null: not wanted
+};
+
 template <class A, class B>
 concept Same = same_type<A, B>;
 
@@ -48,6 +59,19 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   Path::store_out(factors, n, factors, rows, Dtype::f32, n, sums);
 };
 
+// A struct in scores/ whose gradients are there, too.
+template <class Score>
+concept HasGradient = requires { &Score::gradient; };
+
+template <class Score>
+constexpr auto gradient_of() -> void (*)(const void *) {
+  if constexpr (HasGradient<Score>) {
+    return [](const void *job) { Score::gradient(*static_cast<const GradientJob<Score::tile_rows> *>(job)); };
+  } else {
+    return nullptr;
+  }
+}
+
 template <class Score>
 inline constexpr ScoreFunction score_function = {
     .query_floats = Score::query_floats,
@@ -55,7 +79,8 @@ inline constexpr ScoreFunction score_function = {
         [](const AttentionProblem &problem, const void *table, float *query) {
           Score::load_queries(problem, *static_cast<const RowTable<Score::tile_rows> *>(table), query);
         },
-    .score = [](const void *job) { Score::score(*static_cast<const ScoreJob<Score::tile_rows> *>(job)); }};
+    .score = [](const void *job) { Score::score(*static_cast<const ScoreJob<Score::tile_rows> *>(job)); },
+    .gradient = gradient_of<Score>()};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "kernels/attention/many_rows.hpp"
-#include "kernels/scores/additive_units.hpp"
+#include "kernels/scores/additive_gradients.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -90,6 +90,12 @@ struct AdditiveManyRows : ManyRowsValues {
       job.tile.for_each([&](const Float &score, int64_t j, int64_t r)
                             FOVEA_INLINE_BODY { return score + load(sums.scores + j * tile_rows + r); });
     }
+  }
+
+  FOVEA_NOINLINE static void gradient(const GradientJob<tile_rows> &job) {
+    const Layout layout(padded_units(job.score.problem.sizes.compared_dim));
+    float *query = job.score.query;
+    AdditiveGradients(job, {query, query + layout.first, query + layout.row_copies, query + layout.key_copies}).run();
   }
 
  private:

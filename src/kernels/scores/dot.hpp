@@ -7,6 +7,7 @@
 
 #include "kernels/attention/few_rows.hpp"
 #include "kernels/attention/many_rows.hpp"
+#include "kernels/attention/weighted_rows.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
@@ -96,6 +97,18 @@ struct DotManyRows : ManyRowsValues {
       sum<Products>(scores, block, job.query);
       scores.for_each([&](auto, auto, auto i, float *at) FOVEA_INLINE_BODY { store(at, block.at[i]); });
     });
+  }
+
+  // dq += ds k, dk += ds q
+  FOVEA_NOINLINE static void gradient(const GradientJob<tile_rows> &job) {
+    const ScoreTile &tile = job.score.tile;
+    const int64_t row_count = job.score.table.count;
+    if (job.query_sums != nullptr) {
+      alignas(64) float once[tile_rows];
+      for (int64_t r = 0; r < tile_rows; r += lanes) store(once + r, splat(1.0f));
+      add_values(job.query_sums, job.score.keys, job.score.problem.sizes.compared_dim, row_count, tile, once);
+    }
+    if (job.key_sums != nullptr) add_weighted_rows(job.key_sums, tile, job.query_rows, job.stride, row_count);
   }
 };
 

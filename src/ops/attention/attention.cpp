@@ -49,7 +49,7 @@ Status make_attention_plan(const fovea_context *context, const AttentionArgument
 
 Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
                           size_t workspace_size) {
-  FOVEA_CHECK(expect_given(plan, "plan", "a plan"));
+  FOVEA_CHECK(expect_plan(plan, false));
   AttentionCall call = plan->call;
   FOVEA_CHECK(check_attention_run(plan->attention, buffers, {workspace, workspace_size}, &call));
   run_attention(plan->attention, call, workspace);

@@ -63,8 +63,14 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size);
 
 }  // namespace fovea
 
-// What the C API calls a plan: the call it was made for and how it will be carried out.
+// What the C API calls a plan: the call it was made for and how it will be carried out. That of a backward pass derives from this
+// (ops/gradients/gradients.cpp) and uses the call alone.
 struct fovea_plan {
-  fovea::AttentionCall call;
-  fovea::AttentionPlan attention;
+  fovea::AttentionCall call = {};
+  fovea::AttentionPlan attention = {};
+  bool backward = false;
+
+  virtual ~fovea_plan() = default;
+  virtual size_t workspace_size() const { return attention.workspace_size; }
+  virtual size_t describe(char *text, size_t size) const { return describe_attention(attention, text, size); }
 };

@@ -30,15 +30,21 @@ Status bind_buffers(const fovea_attention_buffers *given, AttentionCall *call) {
   return FOVEA_OK;
 }
 
-Status check_workspace(const AttentionPlan &plan, const GivenWorkspace &workspace) {
-  if (workspace.size < plan.workspace_size) {
-    return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", workspace.size,
-                plan.workspace_size);
+Status check_workspace(size_t needed, const GivenWorkspace &workspace) {
+  if (workspace.size < needed) {
+    return fail(FOVEA_WORKSPACE_TOO_SMALL, "workspace_size is %zu, expected at least %zu", workspace.size, needed);
   }
-  if (workspace.data == nullptr && plan.workspace_size > 0) {
-    return fail(FOVEA_NULL_POINTER, "workspace is NULL, expected %zu bytes", plan.workspace_size);
+  if (workspace.data == nullptr && needed > 0) {
+    return fail(FOVEA_NULL_POINTER, "workspace is NULL, expected %zu bytes", needed);
   }
   return FOVEA_OK;
+}
+
+Status expect_plan(const fovea_plan *plan, bool backward) {
+  FOVEA_CHECK(expect_given(plan, "plan", "a plan"));
+  if (plan->backward == backward) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, backward ? "plan is one of attention, expected one of its backward pass"
+                                        : "plan is one of a backward pass, expected one of attention");
 }
 
 Status check_attention_run(const AttentionPlan &plan, const fovea_attention_buffers *buffers,
@@ -47,7 +53,7 @@ Status check_attention_run(const AttentionPlan &plan, const fovea_attention_buff
   FOVEA_CHECK(bind_buffers(buffers, call));
   FOVEA_CHECK(check_attention_data(*call, plan.problem));
   FOVEA_CHECK(check_attention_overlaps(*call));
-  return check_workspace(plan, workspace);
+  return check_workspace(plan.workspace_size, workspace);
 }
 
 }  // namespace fovea

@@ -13,7 +13,11 @@ struct GivenWorkspace {
 // Gives the call of a plan the run's data: a buffer must be there exactly if its tensor was planned.
 [[nodiscard]] Status bind_buffers(const fovea_attention_buffers *given, AttentionCall *call);
 
-[[nodiscard]] Status check_workspace(const AttentionPlan &plan, const GivenWorkspace &workspace);
+// needed: bytes.
+[[nodiscard]] Status check_workspace(size_t needed, const GivenWorkspace &workspace);
+
+// A plan, of a backward pass or not.
+[[nodiscard]] Status expect_plan(const fovea_plan *plan, bool backward);
 
 // All of it. call: the plan's; gets the run's data.
 [[nodiscard]] Status check_attention_run(const AttentionPlan &plan, const fovea_attention_buffers *buffers,

@@ -144,7 +144,7 @@ Status check_schedule_run(const fovea_schedule &schedule, const fovea_attention_
 }
 
 Status check_schedule_workspace(const fovea_schedule &schedule, const void *workspace, size_t size) {
-  return check_workspace(schedule.plan, {const_cast<void *>(workspace), size});
+  return check_workspace(schedule.plan.workspace_size, {const_cast<void *>(workspace), size});
 }
 
 Status check_share(const fovea_schedule &schedule, const RaggedShare &share) {

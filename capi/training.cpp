@@ -1,0 +1,28 @@
+// The C functions of gradients.
+#include "guard.hpp"
+#include "ops/gradients/gradients.hpp"
+
+using namespace fovea;
+
+fovea_status fovea_attention_backward(const fovea_context *context, const fovea_score *score, const fovea_tensor *query,
+                                      const fovea_tensor *key, const fovea_tensor *value, const fovea_tensor *out,
+                                      const fovea_attention_options *options,
+                                      const fovea_attention_gradients *gradients) {
+  return guarded(
+      [&] { return attend_backward(context, {score, query, key, nullptr, value, out, options}, gradients); });
+}
+
+fovea_status fovea_attention_backward_plan_create(const fovea_context *context, const fovea_score *score,
+                                                  const fovea_tensor *query, const fovea_tensor *key,
+                                                  const fovea_tensor *value, const fovea_tensor *out,
+                                                  const fovea_attention_options *options,
+                                                  const fovea_attention_gradients *gradients, fovea_plan **plan) {
+  return guarded(
+      [&] { return make_gradient_plan(context, {score, query, key, nullptr, value, out, options}, gradients, plan); });
+}
+
+fovea_status fovea_attention_backward_run(const fovea_plan *plan, const fovea_attention_buffers *buffers,
+                                          const fovea_gradient_buffers *gradients, void *workspace,
+                                          size_t workspace_size) {
+  return guarded([&] { return run_gradient_plan(plan, buffers, gradients, {workspace, workspace_size}); });
+}

@@ -1,0 +1,105 @@
+/* fovea: gradients, for training. Part of fovea.h, whose conventions hold here too; include that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <fovea/fovea.h> /* before the guard: it includes this one where scores.h can use it */
+#ifndef FOVEA_TRAINING_H
+#define FOVEA_TRAINING_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- gradients of attention ---------------------------------------------------------------------------------------- */
+
+/* What a loss changes by, for each element of what a call to attention gave, and for each of what it took. Layouts are those
+ * of the tensors themselves, element types and strides each its own. A gradient that is NULL is not wanted, and what only it
+ * needs is not computed. Gradients are written, not added to.
+ *
+ * With p the weights before dropout, d the factor of dropout (0 or 1 / (1 - dropout)) and s the score times the scale:
+ *   dp = d (out . value + weights)          m = sum_j p_j dp_j
+ *   dl = p (dp - m + log_sum_exp)           of a logit
+ *   value = sum_q d p out                   bias = dl
+ *   alibi_slopes = -sum dl |position - j|   sinks = -sum_q p_sink (m - log_sum_exp)
+ *   ds = dl (1 - tanh^2(s / softcap))       query, key and the score's parameters: scale ds times the score's derivative
+ * in float32, with m taken from the forward call's out. */
+typedef struct fovea_attention_gradients {
+  size_t struct_size;
+  /* inputs: of what the forward call gave */
+  const fovea_tensor *out;         /* F, as out; must be given                                                          */
+  const fovea_tensor *log_sum_exp; /* F32, as options.log_sum_exp; NULL: 0                                              */
+  const fovea_tensor *weights;     /* F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0 */
+  /* outputs: of what it took */
+  const fovea_tensor *query;        /* F */
+  const fovea_tensor *key;          /* F; heads of queries that share it are added up */
+  const fovea_tensor *value;        /* F, likewise */
+  const fovea_tensor *bias;         /* F, as options.bias: added up over axes of size 1. Keys that it leaves out have none */
+  const fovea_tensor *alibi_slopes; /* F32 [H], any stride */
+  const fovea_tensor *sinks;        /* F32 [H], any stride */
+  const fovea_tensor *query_weight; /* F, any strides, as the score's parameters of these names: ADDITIVE */
+  const fovea_tensor *key_weight;
+  const fovea_tensor *weight;       /* F, any strides: BILINEAR, CONCAT */
+  const fovea_tensor *score_bias;   /* F, any stride: CONCAT */
+  const fovea_tensor *score_vector; /* F, any stride: ADDITIVE, CONCAT */
+  const fovea_tensor *sigmas;       /* F32, any stride: [H] if score.sigmas is given, [1] of score.sigma */
+} fovea_attention_gradients;
+
+/* The backward pass of fovea_attention (score NULL: of fovea_sdpa): from its arguments, out and options.log_sum_exp as it left
+ * them, and the gradients of its results, to those of its arguments. out and options.log_sum_exp, which must be given, are
+ * inputs here; options.weights and scores are not looked at. All else is to be as it was.
+ *
+ * Weights are computed again from log-sum-exp, a tile at a time (Dao 2023): memory grows with Q (D + Dv) + K (D + Dv), never
+ * with Q x K. The same bits for any number of threads, from call to call, and for a batch entry wherever it stands; with
+ * FOVEA_QUERY_INVARIANT a query's own gradient has the same bits however many queries there are. All is float32, sums too, and
+ * rounded once at the end; on all processors vectors compute it, products of 16 bits are not used.
+ *
+ * A key that a query does not attend gets nothing from it, and the other way round, whatever they hold; rows with nothing to
+ * attend have no gradient, under any policy of empty rows. NaN that is attended reaches the gradients that depend on it.
+ * Keys and values of I8 have none: FOVEA_BAD_DTYPE. */
+FOVEA_API fovea_status fovea_attention_backward(const fovea_context *context, const fovea_score *score,
+                                                const fovea_tensor *query, const fovea_tensor *key,
+                                                const fovea_tensor *value, const fovea_tensor *out,
+                                                const fovea_attention_options *options,
+                                                const fovea_attention_gradients *gradients);
+
+/* Plans the call that fovea_attention_backward would make; no data pointer is read. The plan is for
+ * fovea_attention_backward_run, and all else that takes a plan: its workspace, description and end. */
+FOVEA_API fovea_status fovea_attention_backward_plan_create(const fovea_context *context, const fovea_score *score,
+                                                            const fovea_tensor *query, const fovea_tensor *key,
+                                                            const fovea_tensor *value, const fovea_tensor *out,
+                                                            const fovea_attention_options *options,
+                                                            const fovea_attention_gradients *gradients,
+                                                            fovea_plan **plan);
+
+/* The data pointers of the gradients, in the layouts that were planned. A pointer whose tensor was not in the plan must be
+ * NULL. */
+typedef struct fovea_gradient_buffers {
+  size_t struct_size;
+  const void *out;
+  const void *log_sum_exp;
+  const void *weights;
+  void *query;
+  void *key;
+  void *value;
+  void *bias;
+  void *alibi_slopes;
+  void *sinks;
+  void *query_weight;
+  void *key_weight;
+  void *weight;
+  void *score_bias;
+  void *score_vector;
+  void *sigmas;
+} fovea_gradient_buffers;
+
+/* Runs a plan of a backward pass without allocating. buffers: those of fovea_attention_run, of which out and log_sum_exp are
+ * read. workspace as there. Another plan than one of a backward pass, here or there: FOVEA_BAD_VALUE. */
+FOVEA_API fovea_status fovea_attention_backward_run(const fovea_plan *plan, const fovea_attention_buffers *buffers,
+                                                    const fovea_gradient_buffers *gradients, void *workspace,
+                                                    size_t workspace_size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FOVEA_TRAINING_H */

@@ -1,0 +1,554 @@
+// Runs one task of attention's backward pass. With the weights p = e^(logit - log_sum_exp) made again tile by tile, d a factor of
+// dropout, and the row's mean m = sum_j p_j dp_j = grad_out . out:
+//
+//   dp = d (grad_out . v)            gradient of a weight before dropout; plus that of the returned weight
+//   dl = p (dp - m + grad_lse)       of a logit
+//   ds = dl (1 - tanh^2) scale       of a raw score
+//   dv += d p grad_out               dq, dk: what the score function makes of ds (ScoreFunction::gradient)
+//
+// Lanes are rows of queries, as in the forward pass, whose sources, scores and logits are used as they are. A task has several
+// bands of rows, so that a tile of keys and what has been summed up for it stay in the second-level cache for all of them; sums
+// for queries stay with their band. One pass: five products of the size of the scores (dot product), of which two are made
+// again, where passes of their own for queries and keys would take seven. All sums are taken in an order that shapes alone
+// decide.
+//
+// The bias's gradient is a pass of its own: it may be summed up over the axes along which tasks are cut, and without those sums
+// nobody would have to wait. So are the sums of returned weights times their gradients, which the mean needs beforehand.
+//
+// A masked key has p = 0 and dl = 0 by choice, not by multiplication, but 0 * NaN is NaN where such a zero meets a row of a
+// query or of a key. Where a mask meets what is not finite, each row goes by itself through the runs of keys that it attends.
+#pragma once
+
+#include "kernels/attention/drop_weights.hpp"
+#include "kernels/attention/gradient_problem.hpp"
+#include "kernels/attention/logits.hpp"
+#include "kernels/attention/many_rows.hpp"
+#include "kernels/attention/online_softmax.hpp"
+#include "kernels/attention/weighted_rows.hpp"
+
+namespace fovea::FOVEA_ISA {
+namespace {
+
+// Floats of a row that is read in whole registers.
+FOVEA_INLINE int64_t whole_registers(int64_t dim) { return round_up(dim, lanes); }
+
+// a . b of rows of any type and of floats.
+FOVEA_NOINLINE float row_product(const void *a, Dtype dtype, const float *b, int64_t dim) {
+  Float sum[2] = {zero(), zero()};
+  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+    const auto *row = static_cast<const typename T::Element *>(a);
+    int64_t d = 0;
+    for (; d + 2 * lanes <= dim; d += 2 * lanes) {
+      sum[0] = multiply_add(load(row + d), load(b + d), sum[0]);
+      sum[1] = multiply_add(load(row + d + lanes), load(b + d + lanes), sum[1]);
+    }
+    for (; d < dim; d += lanes) {
+      const int64_t width = min_of(lanes, dim - d);
+      sum[0] = multiply_add(load_partial(row + d, width), load_partial(b + d, width), sum[0]);
+    }
+  });
+  return horizontal_sum(sum[0] + sum[1]);
+}
+
+// tile[key][row] += rows[row][key] * factor
+template <class Element>
+FOVEA_NOINLINE void add_transposed(const ScoreTile &tile, const void *const *from, int64_t count, float factor) {
+  Square square;
+  for (int64_t r = 0; r < count; r += lanes) {
+    for (int64_t j = 0; j < tile.keys; j += lanes) {
+      const int64_t width = min_of(lanes, tile.keys - j);
+      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+        square.row[i] = r + i < count
+                            ? load_partial(static_cast<const Element *>(from[r + i]) + tile.key + j, width)
+                            : zero();
+      });
+      transpose(square);
+      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
+        float *at = tile.scores + (j + i) * tile.stride + r;
+        if (i < width) store(at, multiply_add(square.row[i], splat(factor), load(at)));
+      });
+    }
+  }
+}
+
+struct GradientWorker {
+  using Path = ManyRowsValues;
+  static constexpr int64_t rows = Path::tile_rows;
+  static constexpr int64_t keys = Path::tile_keys;
+  static constexpr int64_t most_bands = 4;
+  static constexpr int64_t bias_keys = gradient_bias_keys;
+
+  struct Band {
+    RowTable<rows> table;
+    int64_t row_begin;
+    bool finite;        // its queries and rows of grad_out; known if some of its keys are masked
+    float *query;       // as the score function wants them
+    float *query_rows;  // [row][key_stride]
+    float *query_sums;  // [d][row]
+    float *grads;       // grad_out, [d][row]
+    float *grad_rows;   // [row][value_stride]
+    alignas(64) float log_sum_exp[rows];
+    alignas(64) float mean[rows];
+    alignas(64) float slope_sum[rows];
+    alignas(64) float width_sum[rows];
+    const void *grad_weights[rows];
+  };
+
+  const ScoreFunction &score;
+  const ScoreFunction &dot;
+  const GradientTask &task;
+  const GradientProblem &gradients;
+  const AttentionProblem &problem;
+  Logits<Path> logits;
+  HeadSource values;
+  ScaledExp2 exponent;
+  int64_t key_stride, value_stride;
+  float *scores;  // [key][row] of a tile, three times
+  float *grads;
+  float *raw;
+  float *key_sums;    // [key of the task][key_stride]
+  float *value_sums;  // [key of the task][value_stride]
+  Band bands[most_bands + 1];  // the last: a row by itself
+  int64_t band_count = 0;
+  bool keeps_raw, has_extras;
+  bool tile_is_known = false, tile_is_finite = false;
+
+  static constexpr int64_t bands_of(int64_t head_dim, int64_t value_dim) {
+    return max_of(1, min_of(most_bands, 512 / (head_dim + value_dim)));
+  }
+  static int64_t band_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim) {
+    return score.query_floats(head_dim) +
+           rows * (whole_registers(head_dim) + whole_registers(value_dim) + head_dim + value_dim);
+  }
+  // Of a key's sums.
+  static int64_t key_floats(int64_t head_dim, int64_t value_dim) {
+    return whole_registers(head_dim) + whole_registers(value_dim);
+  }
+  // Without the sums of the task's keys, which stand behind.
+  static int64_t scratch_floats(const ScoreFunction &score, int64_t head_dim, int64_t value_dim) {
+    return 3 * keys * rows + keys * (padded_units(head_dim) + value_dim) +
+           (bands_of(head_dim, value_dim) + 1) * band_floats(score, head_dim, value_dim);
+  }
+
+  FOVEA_INLINE static float *copy_room(const GradientTask &task) {
+    return static_cast<float *>(task.scores.scratch) + 3 * keys * rows;
+  }
+
+  FOVEA_INLINE GradientWorker(const ScoreFunction &its, const ScoreFunction &products, const GradientTask &t)
+      : score(its),
+        dot(products),
+        task(t),
+        gradients(*t.problem),
+        problem(gradients.scores),
+        logits(its, t.scores, copy_room(t)),
+        values(gradients.values.key, t.scores.batch, t.scores.kv_head, problem.sizes.value_dim, RowForm::widened,
+               copy_room(t) + keys * padded_units(problem.sizes.compared_dim)),
+        exponent(1.44269504088896340736f) {
+    const int64_t head_dim = problem.sizes.compared_dim, value_dim = problem.sizes.value_dim;
+    key_stride = whole_registers(head_dim);
+    value_stride = whole_registers(value_dim);
+    scores = static_cast<float *>(t.scores.scratch);
+    grads = scores + keys * rows;
+    raw = grads + keys * rows;
+    float *at = copy_room(t) + keys * (padded_units(head_dim) + value_dim);
+    for (int64_t b = 0; b < bands_of(head_dim, value_dim); ++b) at = lay_out(bands[b], at);
+    at = lay_out(bands[most_bands], at);
+    key_sums = t.key_part != nullptr ? t.key_part : at;
+    value_sums = key_sums + key_count() * key_stride;
+    has_extras = task.part == GradientPart::gradients &&
+                 (problem.logits.softcap != 0.0f || problem.score.inverse_squares != nullptr ||
+                 gradients.wants_slopes || gradients.wants_widths);
+    keeps_raw = problem.logits.softcap != 0.0f || gradients.wants_widths;
+  }
+
+  // Gives the band its arrays; returns where the next begin.
+  FOVEA_INLINE float *lay_out(Band &band, float *at) const {
+    band.query = at;
+    band.query_rows = band.query + score.query_floats(problem.sizes.compared_dim);
+    band.query_sums = band.query_rows + rows * key_stride;
+    band.grads = band.query_sums + rows * problem.sizes.compared_dim;
+    band.grad_rows = band.grads + rows * problem.sizes.value_dim;
+    return band.grad_rows + rows * value_stride;
+  }
+
+  FOVEA_INLINE int64_t key_count() const { return task.scores.key_end - task.scores.key_begin; }
+
+  // Whether a row of the band may see other keys of a tile than its neighbours do.
+  FOVEA_INLINE bool has_masks(const Band &band) const {
+    return problem.pattern.mask != nullptr || problem.logits.bias != nullptr || problem.pattern.leave_one_out ||
+           band.table.all.first > band.table.any.first || band.table.all.last < band.table.any.last;
+  }
+
+  FOVEA_INLINE void copy_row(const void *from, Dtype dtype, int64_t dim, float *to, int64_t stride) const {
+    for (int64_t d = dim; d < stride; ++d) to[d] = 0.0f;
+    widen_rows(from, dtype, 0, 1, dim, to, 0);
+  }
+
+  FOVEA_NOINLINE void load_rows(Band &band, int64_t row_begin, int64_t row_count) {
+    band.row_begin = row_begin;
+    band.table.fill(task.scores, row_begin, row_count);
+    Path::clear_out(band.query_sums, problem.sizes.compared_dim, row_count);
+    memset(band.slope_sum, 0, sizeof band.slope_sum);
+    memset(band.width_sum, 0, sizeof band.width_sum);
+    if (band.table.any.first < band.table.any.last || gradients.wants_sinks) copy_rows(band);
+  }
+
+  FOVEA_NOINLINE void copy_rows(Band &band) {
+    const int64_t row_count = band.table.count;
+    logits.load_queries(band.table, band.query);
+    const AttentionOutputs &outputs = problem.outputs;
+    const HeadRows &grad_out = gradients.values.query;
+    const int64_t value_dim = problem.sizes.value_dim;
+    RowTable<rows> grad_table;
+    grad_table.count = row_count;
+    QueryCursor row(problem, task.scores.batch, task.scores.kv_head, band.row_begin);
+    for (int64_t r = 0; r < row_count; ++r, row.advance()) {
+      copy_row(band.table.query[r], problem.query.dtype, problem.sizes.compared_dim, band.query_rows + r * key_stride,
+               key_stride);
+      grad_table.query[r] = element_at(grad_out.data, grad_out.dtype, row.at(grad_out.strides));
+      float *grad = band.grad_rows + r * value_stride;
+      copy_row(grad_table.query[r], grad_out.dtype, value_dim, grad, value_stride);
+      band.log_sum_exp[r] = outputs.log_sum_exp[row.at(outputs.log_sum_exp_strides)];
+      band.mean[r] = row_product(element_at(outputs.out, outputs.out_dtype, row.at(outputs.out_strides)),
+                                 outputs.out_dtype, grad, value_dim);
+      if (gradients.grad_weights != nullptr) {
+        const int64_t at = row.at(gradients.grad_weights_strides);
+        band.grad_weights[r] = element_at(gradients.grad_weights, gradients.grad_weights_dtype, at);
+        if (task.part != GradientPart::weight_sums) band.mean[r] += *weight_sum(row);
+      }
+      if (gradients.grad_log_sum_exp.data != nullptr) {
+        band.mean[r] -= gradients.grad_log_sum_exp.data[row.at(gradients.grad_log_sum_exp.strides)];
+      }
+    }
+    if (task.part == GradientPart::weight_sums) memset(band.mean, 0, sizeof band.mean);
+    for (int64_t r = row_count; r < band.table.vectors * lanes; ++r) {
+      band.log_sum_exp[r] = INFINITY;
+      band.mean[r] = 0.0f;
+    }
+    Path::transpose_queries(grad_table, grad_out.dtype, value_dim, band.grads);
+    band.finite = !has_masks(band) ||
+                  (rows_are_finite(band.query_rows, Dtype::f32, key_stride, row_count, key_stride) &&
+                   rows_are_finite(band.grad_rows, Dtype::f32, value_stride, row_count, value_stride));
+  }
+
+  // Logits and gradients of weights become weights and gradients of logits; of raw scores where nothing comes between.
+  FOVEA_NOINLINE void weigh(const Band &band, const ScoreTile &tile) const {
+    constexpr int count = 4;
+    const Float natural(logits.scale.natural);
+    const bool to_scores = task.part == GradientPart::gradients && !has_extras;
+    const Float factor(to_scores ? problem.logits.scale : 1.0f);
+    for (int64_t v = 0; v < tile.vectors; ++v) {
+      const Float lse = load(band.log_sum_exp + v * lanes);
+      const Float mean = load(band.mean + v * lanes);
+      const auto some = [&](auto number, int64_t j) FOVEA_INLINE_BODY {
+        constexpr int n = decltype(number)::value;
+        Float weight[n];
+        Mask masked[n];
+        unroll<n>([&](auto i) FOVEA_INLINE_BODY {
+          const Float logit = load(tile.scores + (j + i) * rows + v * lanes);
+          masked[i] = logit == minus_infinity();
+          weight[i] = multiply_add(logit, natural, -lse);
+        });
+        exponent.apply(weight);
+        unroll<n>([&](auto i) FOVEA_INLINE_BODY {
+          float *grad = grads + (j + i) * rows + v * lanes;
+          const Float slope = weight[i] * (load(grad) - mean) * factor;
+          store(tile.scores + (j + i) * rows + v * lanes, choose(masked[i], zero(), weight[i]));
+          store(grad, choose(masked[i], zero(), slope));
+        });
+      };
+      int64_t j = 0;
+      for (; j + count <= tile.keys; j += count) some(Index<count>{}, j);
+      for (; j < tile.keys; ++j) some(Index<1>{}, j);
+    }
+  }
+
+  // From gradients of logits to those of raw scores where the soft-cap or a width for each head comes between, and the sums of
+  // each row that are wanted.
+  FOVEA_NOINLINE void pass_extras(Band &band, const ScoreTile &tile) const {
+    const bool caps = problem.logits.softcap != 0.0f, has_widths = problem.score.inverse_squares != nullptr;
+    const Float inverse_cap(!caps ? 0.0f : min_of_floats(1.0f / problem.logits.softcap, __FLT_MAX__));
+    for (int64_t v = 0; v < tile.vectors; ++v) {
+      const int64_t r = v * lanes;
+      Float slope_sum = load(band.slope_sum + r);
+      Float width_sum = load(band.width_sum + r);
+      Float scale(problem.logits.scale);
+      if (has_widths) scale = scale * load(band.table.inverse_square + r);
+      for (int64_t j = 0; j < tile.keys; ++j) {
+        float *at = grads + j * rows + r;
+        Float grad = load(at);
+        const Mask none = grad == zero();
+        if (gradients.wants_slopes) {
+          const Int ahead = Int::load_aligned(band.table.position + r) - Int(static_cast<int32_t>(tile.key + j));
+          slope_sum = slope_sum - grad * xsimd::to_float(xsimd::abs(ahead));
+        }
+        if (caps) {
+          const Float t = tanh_register(load(raw + j * rows + r) * scale * inverse_cap);
+          grad = grad * xsimd::fnma(t, t, splat(1.0f));
+        }
+        grad = grad * scale;
+        if (caps) grad = choose(none, zero(), grad);  // a masked score may be anything
+        if (gradients.wants_widths) width_sum = width_sum + choose(none, zero(), grad * load(raw + j * rows + r));
+        store(at, grad);
+      }
+      store(band.slope_sum + r, slope_sum);
+      store(band.width_sum + r, width_sum);
+    }
+  }
+  FOVEA_INLINE static float min_of_floats(float a, float b) { return a < b ? a : b; }
+
+  // Weights and gradients of logits of keys [first, last), which are of one tile. Returns the tile of weights.
+  FOVEA_NOINLINE ScoreTile weigh_tile(const Band &band, int64_t first, int64_t last) {
+    const ScoreTile tile = make_tile(scores, band.table, first, last - first);
+    const ScoreTile grad_tile = gradients_of(tile);
+    if (task.part == GradientPart::weight_sums) {
+      grad_tile.for_each([](const Float &, int64_t, int64_t) FOVEA_INLINE_BODY { return zero(); });
+    } else if (gradients.wants_scores() || task.part == GradientPart::bias) {
+      const ScoreJob<rows> products = {gradients.values, band.table, band.grads, values.span<false>(first, last - first),
+                                       nullptr,          grad_tile,  nothing_next};
+      dot.score(&products);
+    }
+    if (gradients.grad_weights != nullptr) {
+      with_element(gradients.grad_weights_dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+        add_transposed<typename T::Element>(grad_tile, band.grad_weights, band.table.count,
+                                            gradients.grad_weights_factor);
+      });
+    }
+    if (problem.dropout.threshold != 0) apply_dropout(grad_tile, band.table, problem.dropout, task.scores.batch);
+    logits.score(band.table, band.query, tile, nothing_next);
+    if (keeps_raw) memcpy(raw, scores, static_cast<size_t>(tile.keys * rows) * sizeof(float));
+    logits.finish(band.table, tile);
+    weigh(band, tile);
+    return tile;
+  }
+
+  FOVEA_INLINE ScoreTile gradients_of(ScoreTile tile) const {
+    tile.scores = grads;
+    return tile;
+  }
+
+  FOVEA_NOINLINE void attend_tile(Band &band, int64_t first, int64_t last) {
+    const ScoreTile tile = weigh_tile(band, first, last);
+    if (task.part == GradientPart::weight_sums) return add_weight_sums(band, tile);
+    const int64_t key = first - task.scores.key_begin;
+    if (gradients.value.wanted) {
+      if (problem.dropout.threshold != 0) apply_dropout(tile, band.table, problem.dropout, task.scores.batch);
+      add_weighted_rows(value_sums + key * value_stride, tile, band.grad_rows, value_stride, band.table.count);
+    }
+    if (!gradients.wants_scores()) return;
+    const ScoreTile grad_tile = gradients_of(tile);
+    if (has_extras) pass_extras(band, grad_tile);
+    const GradientJob<rows> job = {
+        .score = {problem, band.table, band.query, logits.keys.span<false>(first, last - first), logits.key_scalars,
+                  grad_tile, nothing_next},
+        .query_rows = band.query_rows,
+        .stride = key_stride,
+        .query_sums = gradients.query.wanted ? band.query_sums : nullptr,
+        .key_sums = gradients.key.wanted ? key_sums + key * key_stride : nullptr,
+        .vector_sums = task.vector_part};
+    score.gradient(&job);
+  }
+
+  FOVEA_INLINE float *weight_sum(const QueryCursor &row) const {
+    const int64_t head = task.scores.batch * problem.sizes.heads + row.head;
+    return task.weight_sums + head * problem.sizes.query_len + row.query;
+  }
+
+  FOVEA_NOINLINE void add_weight_sums(const Band &band, const ScoreTile &tile) const {
+    QueryCursor row(problem, task.scores.batch, task.scores.kv_head, band.row_begin);
+    for (int64_t r = 0; r < band.table.count; ++r, row.advance()) {
+      float sum = 0.0f;
+      for (int64_t j = 0; j < tile.keys; ++j) sum += grads[j * rows + r];
+      *weight_sum(row) += sum;
+    }
+  }
+
+  // The same where a mask meets what is not finite: a row at a time, a run of attended keys at a time.
+  FOVEA_NOINLINE void attend_runs(Band &band, int64_t first, int64_t last) {
+    Band &single = bands[most_bands];
+    const int64_t row_count = band.table.count;
+    for (int64_t r = 0; r < row_count; ++r) {
+      load_rows(single, band.row_begin + r, 1);
+      const ScoreTile tile = make_tile(scores, single.table, first, last - first);
+      bool attended[keys];
+      tile.for_each([](const Float &, int64_t, int64_t) FOVEA_INLINE_BODY { return zero(); });
+      logits.finish(single.table, tile);
+      for (int64_t j = 0; j < tile.keys; ++j) {
+        const bool in_range = first + j >= single.table.first_key[0] && first + j < single.table.last_key[0];
+        attended[j] = in_range && scores[j * rows] != -INFINITY;
+      }
+      for (int64_t j = 0, end = 0; j < tile.keys; j = end) {
+        for (end = j; end < tile.keys && attended[end] == attended[j];) ++end;
+        if (attended[j]) attend_tile(single, first + j, first + end);
+      }
+      for (int64_t d = 0; d < problem.sizes.compared_dim; ++d) {
+        band.query_sums[d * rows + r] += single.query_sums[d * rows];
+      }
+      band.slope_sum[r] += single.slope_sum[0];
+      band.width_sum[r] += single.width_sum[0];
+    }
+  }
+
+  FOVEA_INLINE bool meets_nan(const Band &band, int64_t first, int64_t last) {
+    if (!has_masks(band)) return false;
+    if (!band.finite) return true;
+    if (!tile_is_known) tile_is_finite = logits.keys.are_finite(first, last) && values.are_finite(first, last);
+    tile_is_known = true;
+    return !tile_is_finite;
+  }
+
+  // Tiles lie on one grid for all bands.
+  FOVEA_NOINLINE void attend(int64_t row_begin, int64_t row_count) {
+    band_count = ceil_div(row_count, rows);
+    KeyRange any = {task.scores.key_end, task.scores.key_begin};
+    for (int64_t b = 0; b < band_count; ++b) {
+      load_rows(bands[b], row_begin + b * rows, min_of(rows, row_count - b * rows));
+      if (bands[b].table.any.first < bands[b].table.any.last) any = cover(any, bands[b].table.any);
+    }
+    logits.keys.end = values.end = any.last;
+    const bool wants_tiles = gradients.wants_scores() || gradients.value.wanted || task.part == GradientPart::weight_sums;
+    for (int64_t key = any.first / keys * keys; wants_tiles && key < any.last; key += keys) {
+      const KeyRange tile = {max_of(key, any.first), min_of(key + keys, any.last)};
+      tile_is_known = false;
+      logits.keys.span<false>(tile.first, tile.last - tile.first);  // copied once for all bands, if at all
+      values.span<false>(tile.first, tile.last - tile.first);
+      for (int64_t b = 0; b < band_count; ++b) {
+        const int64_t first = max_of(tile.first, bands[b].table.any.first);
+        const int64_t last = min_of(tile.last, bands[b].table.any.last);
+        if (first >= last) continue;
+        if (meets_nan(bands[b], tile.first, tile.last)) {
+          attend_runs(bands[b], first, last);
+        } else {
+          attend_tile(bands[b], first, last);
+        }
+      }
+    }
+    if (task.part == GradientPart::weight_sums) return;
+    for (int64_t b = 0; b < band_count; ++b) store_rows(bands[b]);
+  }
+
+  FOVEA_NOINLINE void store_rows(const Band &band) const {
+    const int64_t row_count = band.table.count;
+    const int64_t row_of_task = band.row_begin - task.scores.row_begin;
+    const GradientRows &query = gradients.query;
+    QueryCursor row(problem, task.scores.batch, task.scores.kv_head, band.row_begin);
+    void *pointers[rows];
+    alignas(64) float factor[rows], finite[rows];
+    for (int64_t r = 0; r < row_count; ++r, row.advance()) {
+      const int64_t of_head = band.row_begin + r;
+      pointers[r] = task.query_part != nullptr ? task.query_part + (row_of_task + r) * problem.sizes.compared_dim
+                                               : element_at(query.data, query.dtype, row.at(query.strides));
+      if (task.sums.slope != nullptr) task.sums.slope[of_head] = band.slope_sum[r];
+      if (task.sums.width != nullptr) task.sums.width[of_head] = band.width_sum[r];
+      if (task.sums.sink != nullptr && task.scores.first_split) {
+        const float sink = problem.logits.sinks[row.head * problem.logits.sinks_stride];
+        const float weight = expf(sink - band.log_sum_exp[r]);
+        task.sums.sink[of_head] = weight == 0.0f ? 0.0f : -weight * band.mean[r];
+      }
+    }
+    for (int64_t r = 0; r < rows; r += lanes) store(factor + r, splat(gradients.point_factor));
+    if (!query.wanted) return;
+    const Dtype dtype = task.query_part != nullptr ? Dtype::f32 : query.dtype;
+    Path::store_out(band.query_sums, problem.sizes.compared_dim, factor, pointers, dtype, row_count, finite);
+  }
+
+  FOVEA_NOINLINE void store_keys(const GradientRows &to, const float *sums, int64_t stride, int64_t dim) const {
+    if (!to.wanted) return;
+    const AttentionTask &its = task.scores;
+    for (int64_t j = 0; j < key_count(); ++j) {
+      const int64_t at =
+          its.batch * to.strides.batch + its.kv_head * to.strides.head + (its.key_begin + j) * to.strides.position;
+      narrow_row(sums + j * stride, dim, element_at(to.data, to.dtype, at), to.dtype);
+    }
+  }
+
+  // Adds to sums[key of the task][row], of at most bias_keys keys.
+  void add_bias(float *sums) {
+    Band &band = bands[0];
+    load_rows(band, task.scores.row_begin, task.scores.row_count);
+    logits.keys.end = values.end = band.table.any.last;
+    for (int64_t key = band.table.any.first / keys * keys; key < band.table.any.last; key += keys) {
+      const int64_t first = max_of(key, band.table.any.first);
+      const ScoreTile tile = weigh_tile(band, first, min_of(key + keys, band.table.any.last));
+      float *to = sums + (first - task.scores.key_begin) * rows;
+      for (int64_t at = 0; at < tile.keys * rows; at += rows) {
+        for (int64_t r = 0; r < tile.vectors * lanes; r += lanes) {
+          store(to + at + r, load(to + at + r) + load(grads + at + r));
+        }
+      }
+    }
+  }
+
+  // sums[key of the task][row] become elements of the bias's gradient.
+  static void store_bias(const GradientTask &task, const float *sums, int64_t row_count) {
+    const BiasBlock &block = task.bias;
+    const int64_t count = task.scores.key_end - task.scores.key_begin;
+    with_element(block.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
+      auto *out = static_cast<typename T::Element *>(block.out) + task.scores.key_begin;
+      if (block.sums_queries) {
+        alignas(64) float line[bias_keys];
+        for (int64_t j = 0; j < count; ++j) {
+          Float sum = zero();
+          for (int64_t r = 0; r < rows; r += lanes) sum = sum + load(sums + j * rows + r);
+          line[j] = horizontal_sum(sum);
+        }
+        return narrow_row(line, count, out, block.dtype);
+      }
+      typename T::Element *to[rows];
+      for (int64_t r = 0; r < row_count; ++r) to[r] = out + r * block.row_stride;
+      for (int64_t r = 0; r < row_count; r += lanes) {
+        lanes_to_rows(sums + r, rows, splat(1.0f), to + r, min_of(lanes, row_count - r), count);
+      }
+    });
+  }
+
+  // One block of the bias's gradient: all that is added up for it, in order.
+  static void run_bias(const ScoreFunction &score, const ScoreFunction &dot, GradientTask task) {
+    const AttentionSizes &sizes = task.problem->scores.sizes;
+    const BiasBlock &block = task.bias;
+    float *sums = static_cast<float *>(task.scores.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim);
+    const int64_t count = task.scores.key_end - task.scores.key_begin;
+    memset(sums, 0, static_cast<size_t>(count * rows) * sizeof(float));
+    for (int64_t batch = block.batch; batch < block.batch_end; ++batch) {
+      for (int64_t head = block.head; head < block.head_end; ++head) {
+        for (int64_t query = block.query; query < block.query_end; query += rows) {
+          task.scores.batch = batch;
+          task.scores.kv_head = head / sizes.group;
+          task.scores.row_begin = head % sizes.group * sizes.query_len + query;
+          task.scores.row_count = min_of(rows, block.query_end - query);
+          GradientWorker(score, dot, task).add_bias(sums);
+        }
+      }
+    }
+    store_bias(task, sums, min_of(rows, block.query_end - block.query));
+  }
+
+  // The sums of a task's rows begin with nothing.
+  void clear_weight_sums() const {
+    QueryCursor row(problem, task.scores.batch, task.scores.kv_head, task.scores.row_begin);
+    for (int64_t r = 0; r < task.scores.row_count; ++r, row.advance()) *weight_sum(row) = 0.0f;
+  }
+
+  void run() {
+    const bool sums_weights = task.part == GradientPart::weight_sums;
+    if (sums_weights) clear_weight_sums();
+    const int64_t key_floats = key_count() * key_stride;
+    if (!sums_weights) memset(key_sums, 0, static_cast<size_t>(key_count() * (key_stride + value_stride)) * sizeof(float));
+    if (task.vector_part != nullptr) {
+      memset(task.vector_part, 0, static_cast<size_t>(problem.sizes.compared_dim) * sizeof(float));
+    }
+    const int64_t at_once = bands_of(problem.sizes.compared_dim, problem.sizes.value_dim) * rows;
+    const int64_t end = task.scores.row_begin + task.scores.row_count;
+    for (int64_t row = task.scores.row_begin; row < end; row += at_once) attend(row, min_of(at_once, end - row));
+    if (sums_weights) return;
+    if (gradients.point_factor != 1.0f) {
+      for (int64_t i = 0; i < key_floats; ++i) key_sums[i] *= gradients.point_factor;
+    }
+    if (task.key_part != nullptr) return;
+    store_keys(gradients.key, key_sums, key_stride, problem.sizes.compared_dim);
+    store_keys(gradients.value, value_sums, value_stride, problem.sizes.value_dim);
+  }
+};
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA

@@ -1,0 +1,72 @@
+#include "ops/gradients/gradients.hpp"
+
+#include <new>
+
+#include "runtime/workspace.hpp"
+
+namespace fovea {
+namespace {
+
+// What the C API calls a plan, of a backward pass.
+struct BackwardPlan : fovea_plan {
+  GradientCall gradient_call = {};
+  AttentionProblem checked = {};
+  GradientPlan gradients = {};
+
+  size_t workspace_size() const override { return gradients.workspace_size; }
+  size_t describe(char *text, size_t size) const override { return describe_gradients(gradients, text, size); }
+};
+
+Status prepare(const fovea_context *given, const AttentionArguments &arguments,
+               const fovea_attention_gradients *gradients, BackwardPlan *plan) {
+  const Context *context = nullptr;
+  FOVEA_CHECK(resolve_context(given, &context));
+  plan->backward = true;
+  FOVEA_CHECK(read_gradient_call(arguments, gradients, &plan->call, &plan->gradient_call));
+  FOVEA_CHECK(check_attention_call(plan->call, &plan->checked));
+  GradientProblem problem;
+  FOVEA_CHECK(check_gradient_call(plan->call, plan->gradient_call, plan->checked, &problem));
+  return plan_gradients(*context, plan->call, plan->checked, plan->gradient_call, problem, &plan->gradients);
+}
+
+}  // namespace
+
+Status attend_backward(const fovea_context *context, const AttentionArguments &arguments,
+                       const fovea_attention_gradients *gradients) {
+  BackwardPlan plan;
+  FOVEA_CHECK(prepare(context, arguments, gradients, &plan));
+  FOVEA_CHECK(check_gradient_data(plan.call, plan.gradient_call, plan.checked));
+  const Workspace workspace(*plan.gradients.scores.context, plan.gradients.workspace_size);
+  if (workspace.data() == nullptr) {
+    return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", plan.gradients.workspace_size);
+  }
+  run_gradients(plan.gradients, plan.call, plan.gradient_call, workspace.data());
+  return FOVEA_OK;
+}
+
+Status make_gradient_plan(const fovea_context *context, const AttentionArguments &arguments,
+                          const fovea_attention_gradients *gradients, fovea_plan **plan) {
+  FOVEA_CHECK(expect_given(plan, "plan", "where to store the plan"));
+  BackwardPlan made;
+  FOVEA_CHECK(prepare(context, arguments, gradients, &made));
+  auto *created = new (std::nothrow) BackwardPlan(made);
+  if (created == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a plan");
+  *plan = created;
+  return FOVEA_OK;
+}
+
+Status run_gradient_plan(const fovea_plan *plan, const fovea_attention_buffers *buffers,
+                         const fovea_gradient_buffers *gradients, const GivenWorkspace &workspace) {
+  FOVEA_CHECK(expect_plan(plan, true));
+  const auto &its = static_cast<const BackwardPlan &>(*plan);
+  AttentionCall call = its.call;
+  GradientCall gradient_call = its.gradient_call;
+  FOVEA_CHECK(bind_buffers(buffers, &call));
+  FOVEA_CHECK(bind_gradient_buffers(gradients, &gradient_call));
+  FOVEA_CHECK(check_gradient_data(call, gradient_call, its.checked));
+  FOVEA_CHECK(check_workspace(its.gradients.workspace_size, workspace));
+  run_gradients(its.gradients, call, gradient_call, workspace.data);
+  return FOVEA_OK;
+}
+
+}  // namespace fovea

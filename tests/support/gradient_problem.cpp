@@ -1,0 +1,234 @@
+#include "gradient_problem.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "accuracy.hpp"
+
+namespace testing {
+namespace {
+
+Tensor<float> like(const Tensor<float> &tensor) { return Tensor<float>(tensor.shape(), tensor.strides()); }
+
+Tensor<float> copy_of(const Tensor<float> &tensor) {
+  Tensor<float> copy = like(tensor);
+  copy.assign(tensor.dense());
+  return copy;
+}
+
+Tensor<float> normal_like(const Tensor<float> &tensor, Random &random) {
+  Tensor<float> filled = like(tensor);
+  filled.fill_normal(random);
+  return filled;
+}
+
+std::optional<Tensor<float>> like(const std::optional<Tensor<float>> &tensor) {
+  return tensor ? std::optional(like(*tensor)) : std::nullopt;
+}
+
+const fovea_tensor *describe(const std::optional<Tensor<float>> &tensor, fovea_tensor &view) {
+  if (!tensor) return nullptr;
+  view = tensor->view();
+  return &view;
+}
+
+// A gradient of [B,H,Q,K] summed over the axes along which the bias has size 1, cut to its keys.
+template <typename Number>
+std::vector<Number> reduce(const AttentionProblem &problem, const std::vector<Number> &full, const Shape &to) {
+  const Shape from = problem.shape_of(problem.score_shape());
+  const size_t missing = from.size() - to.size();
+  std::vector<Number> sums(static_cast<size_t>(element_count(to)), Number{});
+  size_t next = 0;
+  for_each_index(from, [&](const Shape &at) {
+    const Number term = full[next++];
+    if (at.back() >= to.back()) return;
+    int64_t place = 0;
+    for (size_t axis = 0; axis < to.size(); ++axis) {
+      place = place * to[axis] + (to[axis] == 1 && axis + 1 < to.size() ? 0 : at[missing + axis]);
+    }
+    sums[static_cast<size_t>(place)] += term;
+  });
+  return sums;
+}
+
+template <typename Number>
+std::vector<Number> total(const std::vector<Number> &values) {
+  Number sum{};
+  for (const Number value : values) sum += value;
+  return {sum};
+}
+
+struct Expected {
+  std::vector<double> truth;
+  std::vector<float> plain;
+  std::vector<double> magnitudes;
+};
+
+void judge_gradient(const char *name, const Tensor<float> &actual, const Expected &expected, double roundings) {
+  CAPTURE(name);
+  double largest = 0;
+  for (const double magnitude : expected.magnitudes) {
+    if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+  }
+  CHECK_ACCURATE(actual.dense(), expected.truth, expected.plain, roundings * kEpsilon * largest);
+  CHECK(actual.gaps_untouched());
+}
+
+}  // namespace
+
+GradientTensors make_gradients(AttentionProblem &problem, Random &random, bool of_log_sum_exp, bool of_weights) {
+  problem.want_log_sum_exp = true;
+  const AttentionResult result = problem.make_result(of_weights);
+  GradientTensors gradients;
+  gradients.out = normal_like(result.out, random);
+  if (of_log_sum_exp) gradients.log_sum_exp = normal_like(*result.log_sum_exp, random);
+  if (of_weights) gradients.weights = normal_like(*result.weights, random);
+  gradients.query = like(problem.query);
+  gradients.key = like(problem.key);
+  gradients.value = like(problem.value);
+  if (problem.bias) gradients.bias.emplace(problem.bias->shape());
+  gradients.alibi_slopes = like(problem.alibi_slopes);
+  gradients.sinks = like(problem.sinks);
+  if (problem.score) {
+    gradients.query_weight = like(problem.score->query_weight);
+    gradients.key_weight = like(problem.score->key_weight);
+    gradients.weight = like(problem.score->weight);
+    gradients.score_bias = like(problem.score->bias);
+    gradients.score_vector = like(problem.score->score_vector);
+  }
+  if (problem.score && problem.score->kind == FOVEA_SCORE_GAUSSIAN) {
+    gradients.sigmas.emplace(Shape{problem.score->sigmas ? problem.sizes.heads : 1});
+  }
+  return gradients;
+}
+
+GradientTensors unwritten(const GradientTensors &gradients) {
+  GradientTensors fresh;
+  fresh.out = copy_of(gradients.out);
+  if (gradients.log_sum_exp) fresh.log_sum_exp = copy_of(*gradients.log_sum_exp);
+  if (gradients.weights) fresh.weights = copy_of(*gradients.weights);
+  fresh.query = like(gradients.query);
+  fresh.key = like(gradients.key);
+  fresh.value = like(gradients.value);
+  fresh.bias = like(gradients.bias);
+  fresh.alibi_slopes = like(gradients.alibi_slopes);
+  fresh.sinks = like(gradients.sinks);
+  fresh.query_weight = like(gradients.query_weight);
+  fresh.key_weight = like(gradients.key_weight);
+  fresh.weight = like(gradients.weight);
+  fresh.score_bias = like(gradients.score_bias);
+  fresh.score_vector = like(gradients.score_vector);
+  fresh.sigmas = like(gradients.sigmas);
+  return fresh;
+}
+
+GradientArguments::GradientArguments(const GradientTensors &tensors)
+    : out(tensors.out.view()), query(tensors.query.view()), key(tensors.key.view()), value(tensors.value.view()) {
+  gradients.struct_size = sizeof gradients;
+  gradients.out = &out;
+  gradients.log_sum_exp = describe(tensors.log_sum_exp, log_sum_exp);
+  gradients.weights = describe(tensors.weights, weights);
+  gradients.query = &query;
+  gradients.key = &key;
+  gradients.value = &value;
+  gradients.bias = describe(tensors.bias, bias);
+  gradients.alibi_slopes = describe(tensors.alibi_slopes, alibi_slopes);
+  gradients.sinks = describe(tensors.sinks, sinks);
+  gradients.query_weight = describe(tensors.query_weight, query_weight);
+  gradients.key_weight = describe(tensors.key_weight, key_weight);
+  gradients.weight = describe(tensors.weight, weight);
+  gradients.score_bias = describe(tensors.score_bias, score_bias);
+  gradients.score_vector = describe(tensors.score_vector, score_vector);
+  gradients.sigmas = describe(tensors.sigmas, sigmas);
+}
+
+fovea_gradient_buffers buffers_of(const GradientArguments &arguments) {
+  fovea_gradient_buffers buffers{};
+  buffers.struct_size = sizeof buffers;
+  buffers.out = arguments.out.data;
+  buffers.log_sum_exp = arguments.log_sum_exp.data;
+  buffers.weights = arguments.weights.data;
+  buffers.query = arguments.query.data;
+  buffers.key = arguments.key.data;
+  buffers.value = arguments.value.data;
+  buffers.bias = arguments.bias.data;
+  buffers.alibi_slopes = arguments.alibi_slopes.data;
+  buffers.sinks = arguments.sinks.data;
+  buffers.query_weight = arguments.query_weight.data;
+  buffers.key_weight = arguments.key_weight.data;
+  buffers.weight = arguments.weight.data;
+  buffers.score_bias = arguments.score_bias.data;
+  buffers.score_vector = arguments.score_vector.data;
+  buffers.sigmas = arguments.sigmas.data;
+  return buffers;
+}
+
+fovea_status run_backward(const fovea_context *context, const AttentionProblem &problem, const AttentionResult &result,
+                          const GradientTensors &gradients) {
+  const AttentionArguments forward(problem, result);
+  const GradientArguments backward(gradients);
+  return fovea_attention_backward(context, forward.score ? &forward.score->score : nullptr, &forward.query, &forward.key,
+                                  &forward.value, &forward.out, &forward.options, &backward.gradients);
+}
+
+bool same_bits(const GradientTensors &a, const GradientTensors &b) {
+  const auto same = [](const std::optional<Tensor<float>> &x, const std::optional<Tensor<float>> &y) {
+    return !x || same_bits(*x, *y);
+  };
+  return same_bits(a.query, b.query) && same_bits(a.key, b.key) && same_bits(a.value, b.value) && same(a.bias, b.bias) &&
+         same(a.alibi_slopes, b.alibi_slopes) && same(a.sinks, b.sinks) && same(a.query_weight, b.query_weight) &&
+         same(a.key_weight, b.key_weight) &&
+         same(a.weight, b.weight) &&
+         same(a.score_bias, b.score_bias) &&
+         same(a.score_vector, b.score_vector) &&
+         same(a.sigmas, b.sigmas);
+}
+
+void check_gradients(AttentionProblem &problem, const GradientTensors &gradients) {
+  const std::string what = problem.describe();
+  CAPTURE(what);
+  const reference::AttentionInputs inputs = problem.reference_inputs();
+  reference::OutputGradients reaching;
+  reaching.out = gradients.out.dense();
+  if (gradients.log_sum_exp) reaching.log_sum_exp = gradients.log_sum_exp->dense();
+  if (gradients.weights) reaching.weights = gradients.weights->dense();
+  reaching.averaged = (problem.flags & FOVEA_AVERAGE_WEIGHTS) != 0;
+  const auto truth = reference::attention_gradients<double>(inputs, reaching);
+  const auto plain = reference::attention_gradients<float>(inputs, reaching);
+  const double largest = reference::attention<double>(inputs).largest_score;
+  const double roundings = 16 + 8 * largest;  // of a weight, from a score and a log-sum-exp, and of the mean
+  const auto whole = [](const auto &t, const auto &p) { return Expected{t.values, p.values, t.magnitudes}; };
+  for_each_isa([&](const fovea_context *context) {
+    const AttentionResult result = problem.make_result(false);
+    REQUIRE_OK(problem.run(context, result));
+    const GradientTensors actual = unwritten(gradients);
+    REQUIRE_OK(run_backward(context, problem, result, actual));
+    judge_gradient("query", actual.query, whole(truth.query, plain.query), roundings);
+    judge_gradient("key", actual.key, whole(truth.key, plain.key), roundings);
+    judge_gradient("value", actual.value, whole(truth.value, plain.value), roundings);
+    if (actual.bias) {
+      const Shape &shape = actual.bias->shape();
+      judge_gradient("bias", *actual.bias,
+                     {reduce(problem, truth.bias.values, shape), reduce(problem, plain.bias.values, shape),
+                      reduce(problem, truth.bias.magnitudes, shape)},
+                     roundings);
+    }
+    if (actual.alibi_slopes) {
+      judge_gradient("slopes", *actual.alibi_slopes, whole(truth.alibi_slopes, plain.alibi_slopes), roundings);
+    }
+    if (actual.query_weight) judge_gradient("query_weight", *actual.query_weight, whole(truth.query_weight, plain.query_weight), roundings);
+    if (actual.key_weight) judge_gradient("key_weight", *actual.key_weight, whole(truth.key_weight, plain.key_weight), roundings);
+    if (actual.weight) judge_gradient("weight", *actual.weight, whole(truth.weight, plain.weight), roundings);
+    if (actual.score_bias) judge_gradient("score_bias", *actual.score_bias, whole(truth.score_bias, plain.score_bias), roundings);
+    if (actual.score_vector) judge_gradient("score_vector", *actual.score_vector, whole(truth.score_vector, plain.score_vector), roundings);
+    if (actual.sinks) judge_gradient("sinks", *actual.sinks, whole(truth.sinks, plain.sinks), roundings);
+    if (actual.sigmas && problem.score->sigmas) {
+      judge_gradient("sigmas", *actual.sigmas, whole(truth.sigmas, plain.sigmas), roundings);
+    } else if (actual.sigmas) {
+      judge_gradient("sigma", *actual.sigmas,
+                     {total(truth.sigmas.values), total(plain.sigmas.values), total(truth.sigmas.magnitudes)}, roundings);
+    }
+  });
+}
+
+}  // namespace testing
