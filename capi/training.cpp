@@ -20,9 +20,3 @@ fovea_status fovea_attention_backward_plan_create(const fovea_context *context, 
   return guarded(
       [&] { return make_gradient_plan(context, {score, query, key, nullptr, value, out, options}, gradients, plan); });
 }
-
-fovea_status fovea_attention_backward_run(const fovea_plan *plan, const fovea_attention_buffers *buffers,
-                                          const fovea_gradient_buffers *gradients, void *workspace,
-                                          size_t workspace_size) {
-  return guarded([&] { return run_gradient_plan(plan, buffers, gradients, {workspace, workspace_size}); });
-}

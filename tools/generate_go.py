@@ -338,8 +338,14 @@ class Shape:
                    "\treturn layouts{")
         for name, _, place in members:
             struct, _, member = place.rpartition(".")
+            if struct == "gradients":
+                continue
             out.append(f"\t\t{go_name(name)}: {struct + '.' + camel(member) if struct else name}.layout(),")
-        out.append("\t}\n}\n\nfunc (b *Buffers) check(planned *layouts) error {")
+        out.append("\t}\n}\n\n// And those of a backward pass.\n"
+                   "func (l layouts) withGradients(gradients *AttentionGradients) layouts {")
+        out += [f"\tl.{go_name(name)} = {place.split('.')[0]}.{camel(place.split('.')[1])}.layout()"
+                for name, _, place in members if place.startswith("gradients.")]
+        out.append("\treturn l\n}\n\nfunc (b *Buffers) check(planned *layouts) error {")
         out += [f'\tif err := b.{camel(name)}.check(&planned.{go_name(name)}, "{name}"); err != nil {{\n\t\treturn err\n\t}}'
                 for name, _, _ in members]
         arguments = ", ".join(f"b.{camel(name)}.at(&planned.{go_name(name)})" for name, _, _ in members)

@@ -259,6 +259,10 @@ class Java:
                 f"  final MemorySegment[] data = new MemorySegment[COUNT];\n\n  public Buffers() {{}}\n{setters}\n"
                 "  /** The tensors of a planned call, in the order of their data here. */\n"
                 "  static Tensor[] planned(Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {\n"
+                "    return planned(score, query, key, value, out, options, null);\n  }\n\n"
+                "  /** And of a backward pass. */\n"
+                "  static Tensor[] planned(Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options,\n"
+                "      AttentionGradients gradients) {\n"
                 f"    return new Tensor[] {{\n{listed}}};\n  }}\n}}\n")
 
     def mha_buffers(self):

@@ -147,7 +147,9 @@ class Addon(Shape):
         out = []
         for _, _, place in planned_buffers(self.described):
             struct, _, member = place.rpartition(".")
-            if struct and function["name"] == "fovea_mha_plan_create":
+            if struct == "gradients" and function["name"] == "fovea_mha_plan_create":
+                out.append("nullptr")
+            elif struct and function["name"] == "fovea_mha_plan_create":
                 held = "attention" if struct == "options" else struct
                 out.append(f"options && options->{held} ? options->{held}->{member} : nullptr")
             elif struct:

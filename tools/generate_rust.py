@@ -341,6 +341,8 @@ def planned_buffers(described):
             continue
         if name in ("query", "key", "value", "out"):
             yield name, member, name
+        elif name.startswith("grad_") and name[len("grad_"):] in structs["fovea_attention_gradients"]:
+            yield name, member, f"gradients.{name[len('grad_'):]}"
         elif name in options:
             yield name, member, f"options.{name}"
         elif name in score:
@@ -358,7 +360,7 @@ def mha_buffers(described):
 
 
 def buffers(described):
-    out = [HEAD, "use crate::options::{AttentionOptions, Score};\nuse crate::sys;\n"
+    out = [HEAD, "use crate::options::{AttentionGradients, AttentionOptions, Score};\nuse crate::sys;\n"
            "use crate::tensor::sealed::Raw;\n"
            "use crate::tensor::{Data, DataMut, Layout, View};\nuse crate::Result;\n"]
     members = [(name, not m["type"]["const"], place) for name, m, place in planned_buffers(described)]
@@ -375,9 +377,14 @@ def buffers(described):
     for name, _, place in members:
         struct, _, member = place.rpartition(".")
         value = {"options": f"options.{member}.as_ref().map(|tensor| tensor.layout())",
-                 "score": f"score.and_then(|score| score.{member}.as_ref()).map(|tensor| tensor.layout())", "": "None"}[struct]
+                 "score": f"score.and_then(|score| score.{member}.as_ref()).map(|tensor| tensor.layout())",
+                 "gradients": "None", "": "None"}[struct]
         out.append(f"            {name}: {value},")
-    out.append("        }\n    }\n}\n")
+    out.append("        }\n    }\n\n    /// And of a backward pass.\n"
+               "    pub(crate) fn add_gradients(mut self, gradients: &AttentionGradients<'_>) -> Self {")
+    out += [f"        self.{name} = gradients.{place.split('.')[1]}.as_ref().map(|tensor| tensor.layout());"
+            for name, _, place in members if place.startswith("gradients.")]
+    out.append("        self\n    }\n}\n")
     out.append("/// The data of a planned run: a slice for every tensor that was planned, beginning with the first element of it in\n"
                "/// memory. The default has none, for [`crate::MhaBuffers::attention`].\n#[derive(Default)]\npub struct Buffers<'a> {")
     out += [f"    {name}: Option<{'DataMut' if writes else 'Data'}<'a>>," for name, writes, _ in members]

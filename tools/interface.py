@@ -30,7 +30,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["fovea.h", "scores.h", "serving.h", "layers.h"]
+HEADERS = ["fovea.h", "scores.h", "serving.h", "layers.h", "training.h"]
 OUTPUT = ROOT / "capi" / "bindings" / "interface.json"
 SIZES = {"char": 1, "uint8_t": 1, "int32_t": 4, "uint32_t": 4, "float": 4, "int64_t": 8, "uint64_t": 8, "size_t": 8}
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
@@ -182,7 +182,8 @@ class Interface:
     def function(self, _item, doc, result, name, arguments):
         function = {"name": name, "returns": read_type(result + "x")[1], "arguments": read_arguments(arguments), "doc": doc}
         for argument in function["arguments"]:
-            written = argument["name"] in ("out", "log_sum_exp") or re.search(rf"\b{argument['name']} output\b", doc)
+            reads_out = re.search(r"\bout and [\w.]+, which must be given, are\s+inputs here", doc)
+            written = (argument["name"] in ("out", "log_sum_exp") and not reads_out) or re.search(rf"\b{argument['name']} output\b", doc)
             if argument["type"]["base"] == "fovea_tensor" and written:
                 argument["output"] = True
         self.functions.append(function)

@@ -400,7 +400,7 @@ FOVEA_API fovea_status fovea_sdpa_plan_create(const fovea_context *context, cons
                                               fovea_plan **plan);
 
 /* The data pointers of a planned run, in the layouts that were planned. A pointer whose tensor was not in the plan must
- * be NULL. */
+ * be NULL. A plan of a backward pass reads out and log_sum_exp. */
 typedef struct fovea_attention_buffers {
   size_t struct_size;
   const void *query;
@@ -424,6 +424,21 @@ typedef struct fovea_attention_buffers {
   void *scores;
   const void *key_scales;
   const void *value_scales;
+  const void *grad_out; /* of a backward pass: what training.h calls gradients.out, and so on */
+  const void *grad_log_sum_exp;
+  const void *grad_weights;
+  void *grad_query;
+  void *grad_key;
+  void *grad_value;
+  void *grad_bias;
+  void *grad_alibi_slopes;
+  void *grad_sinks;
+  void *grad_query_weight;
+  void *grad_key_weight;
+  void *grad_weight;
+  void *grad_score_bias;
+  void *grad_score_vector;
+  void *grad_sigmas;
 } fovea_attention_buffers;
 
 /* Runs a plan without allocating. workspace: fovea_plan_workspace_size(plan) bytes, any alignment, not shared with a

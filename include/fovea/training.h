@@ -25,23 +25,22 @@ extern "C" {
  * in float32, with m taken from the forward call's out. */
 typedef struct fovea_attention_gradients {
   size_t struct_size;
-  /* inputs: of what the forward call gave */
-  const fovea_tensor *out;         /* F, as out; must be given                                                          */
-  const fovea_tensor *log_sum_exp; /* F32, as options.log_sum_exp; NULL: 0                                              */
-  const fovea_tensor *weights;     /* F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0 */
-  /* outputs: of what it took */
-  const fovea_tensor *query;        /* F */
-  const fovea_tensor *key;          /* F; heads of queries that share it are added up */
-  const fovea_tensor *value;        /* F, likewise */
-  const fovea_tensor *bias;         /* F, as options.bias: added up over axes of size 1. Keys that it leaves out have none */
-  const fovea_tensor *alibi_slopes; /* F32 [H], any stride */
-  const fovea_tensor *sinks;        /* F32 [H], any stride */
-  const fovea_tensor *query_weight; /* F, any strides, as the score's parameters of these names: ADDITIVE */
-  const fovea_tensor *key_weight;
-  const fovea_tensor *weight;       /* F, any strides: BILINEAR, CONCAT */
-  const fovea_tensor *score_bias;   /* F, any stride: CONCAT */
-  const fovea_tensor *score_vector; /* F, any stride: ADDITIVE, CONCAT */
-  const fovea_tensor *sigmas;       /* F32, any stride: [H] if score.sigmas is given, [1] of score.sigma */
+  const fovea_tensor *out;          /* F, as out: what the loss changes by for each of its elements. Must be given        */
+  const fovea_tensor *log_sum_exp;  /* F32, as options.log_sum_exp, any strides; NULL: 0                                  */
+  const fovea_tensor *weights;      /* F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS;        *
+                                     * NULL: 0                                                                            */
+  const fovea_tensor *query;        /* output F, as query                                                                 */
+  const fovea_tensor *key;          /* output F, as key; query heads that share one are added up                          */
+  const fovea_tensor *value;        /* output F, as value; likewise                                                       */
+  const fovea_tensor *bias;         /* output F, as options.bias; added up over axes of size 1                            */
+  const fovea_tensor *alibi_slopes; /* output F32 [H], any stride                                                         */
+  const fovea_tensor *sinks;        /* output F32 [H], any stride                                                         */
+  const fovea_tensor *query_weight; /* output F, as score.query_weight, any strides: ADDITIVE                             */
+  const fovea_tensor *key_weight;   /* output F, as score.key_weight, any strides: ADDITIVE                               */
+  const fovea_tensor *weight;       /* output F, as score.weight, any strides: BILINEAR, CONCAT                           */
+  const fovea_tensor *score_bias;   /* output F, as score.bias, any stride: CONCAT                                        */
+  const fovea_tensor *score_vector; /* output F, as score.score_vector, any stride: ADDITIVE, CONCAT                      */
+  const fovea_tensor *sigmas;       /* output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma        */
 } fovea_attention_gradients;
 
 /* The backward pass of fovea_attention (score NULL: of fovea_sdpa): from its arguments, out and options.log_sum_exp as it left
@@ -62,41 +61,17 @@ FOVEA_API fovea_status fovea_attention_backward(const fovea_context *context, co
                                                 const fovea_attention_options *options,
                                                 const fovea_attention_gradients *gradients);
 
-/* Plans the call that fovea_attention_backward would make; no data pointer is read. The plan is for
- * fovea_attention_backward_run, and all else that takes a plan: its workspace, description and end. */
+/* Plans the call that fovea_attention_backward would make; no data pointer is read. fovea_attention_run runs it, with the
+ * gradients' data in the members of its buffers that begin with grad_; it reads buffers.out and buffers.log_sum_exp. The
+ * workspace grows with threads x tile; where one head's work is shared, with up to 16 B H Q x D or, for few keys, B Hkv K (D + Dv);
+ * for score functions with weights it also holds the gradients of projected queries and keys, and copies of what these were
+ * made of; never with Q x K. */
 FOVEA_API fovea_status fovea_attention_backward_plan_create(const fovea_context *context, const fovea_score *score,
                                                             const fovea_tensor *query, const fovea_tensor *key,
                                                             const fovea_tensor *value, const fovea_tensor *out,
                                                             const fovea_attention_options *options,
                                                             const fovea_attention_gradients *gradients,
                                                             fovea_plan **plan);
-
-/* The data pointers of the gradients, in the layouts that were planned. A pointer whose tensor was not in the plan must be
- * NULL. */
-typedef struct fovea_gradient_buffers {
-  size_t struct_size;
-  const void *out;
-  const void *log_sum_exp;
-  const void *weights;
-  void *query;
-  void *key;
-  void *value;
-  void *bias;
-  void *alibi_slopes;
-  void *sinks;
-  void *query_weight;
-  void *key_weight;
-  void *weight;
-  void *score_bias;
-  void *score_vector;
-  void *sigmas;
-} fovea_gradient_buffers;
-
-/* Runs a plan of a backward pass without allocating. buffers: those of fovea_attention_run, of which out and log_sum_exp are
- * read. workspace as there. Another plan than one of a backward pass, here or there: FOVEA_BAD_VALUE. */
-FOVEA_API fovea_status fovea_attention_backward_run(const fovea_plan *plan, const fovea_attention_buffers *buffers,
-                                                    const fovea_gradient_buffers *gradients, void *workspace,
-                                                    size_t workspace_size);
 
 #ifdef __cplusplus
 }

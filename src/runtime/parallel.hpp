@@ -70,7 +70,7 @@ class TaskList {
 
  private:
   Sharing sharing_;
-  std::array<Group, 12> groups_;
+  std::array<Group, 16> groups_;  // a backward pass of additive scores has 15
   size_t count_ = 0;
   int64_t total_ = 0;
   int64_t stage_begin_ = 0;

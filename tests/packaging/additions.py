@@ -81,7 +81,7 @@ def instruction_sets():
 
 def operations():
     """Functions that compute: they take a context and return a status."""
-    headers = text("include/fovea/fovea.h", "include/fovea/scores.h", "include/fovea/serving.h", "include/fovea/layers.h")
+    headers = text("include/fovea/fovea.h", "include/fovea/scores.h", "include/fovea/serving.h", "include/fovea/layers.h", "include/fovea/training.h")
     names = re.findall(r"FOVEA_API fovea_status\s+(fovea_\w+)\(\s*const fovea_context", headers)
     capi = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "capi").glob("*.cpp")))
     yield from missing(names, "capi/", lambda name: f"{name}(" in capi)

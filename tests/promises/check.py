@@ -20,6 +20,7 @@ TABLES = {
     "scores.md": ["scores.h"],
     "layers.md": ["layers.h"],
     "serving.md": ["serving.h"],
+    "training.md": ["training.h"],
     "cpp.md": ["fovea.hpp", "layers.hpp", "serving.hpp", "tensor.hpp"],
 }
 SCORES = {"all", "dot", "bilinear", "additive", "concat", "Gaussian"}

@@ -142,24 +142,23 @@ GradientArguments::GradientArguments(const GradientTensors &tensors)
   gradients.sigmas = describe(tensors.sigmas, sigmas);
 }
 
-fovea_gradient_buffers buffers_of(const GradientArguments &arguments) {
-  fovea_gradient_buffers buffers{};
-  buffers.struct_size = sizeof buffers;
-  buffers.out = arguments.out.data;
-  buffers.log_sum_exp = arguments.log_sum_exp.data;
-  buffers.weights = arguments.weights.data;
-  buffers.query = arguments.query.data;
-  buffers.key = arguments.key.data;
-  buffers.value = arguments.value.data;
-  buffers.bias = arguments.bias.data;
-  buffers.alibi_slopes = arguments.alibi_slopes.data;
-  buffers.sinks = arguments.sinks.data;
-  buffers.query_weight = arguments.query_weight.data;
-  buffers.key_weight = arguments.key_weight.data;
-  buffers.weight = arguments.weight.data;
-  buffers.score_bias = arguments.score_bias.data;
-  buffers.score_vector = arguments.score_vector.data;
-  buffers.sigmas = arguments.sigmas.data;
+fovea_attention_buffers buffers_of(const AttentionArguments &forward, const GradientArguments &backward) {
+  fovea_attention_buffers buffers = buffers_of(forward);
+  buffers.grad_out = backward.out.data;
+  buffers.grad_log_sum_exp = backward.log_sum_exp.data;
+  buffers.grad_weights = backward.weights.data;
+  buffers.grad_query = backward.query.data;
+  buffers.grad_key = backward.key.data;
+  buffers.grad_value = backward.value.data;
+  buffers.grad_bias = backward.bias.data;
+  buffers.grad_alibi_slopes = backward.alibi_slopes.data;
+  buffers.grad_sinks = backward.sinks.data;
+  buffers.grad_query_weight = backward.query_weight.data;
+  buffers.grad_key_weight = backward.key_weight.data;
+  buffers.grad_weight = backward.weight.data;
+  buffers.grad_score_bias = backward.score_bias.data;
+  buffers.grad_score_vector = backward.score_vector.data;
+  buffers.grad_sigmas = backward.sigmas.data;
   return buffers;
 }
 

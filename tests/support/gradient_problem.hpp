@@ -34,7 +34,8 @@ struct GradientArguments {
   fovea_attention_gradients gradients{};
 };
 
-fovea_gradient_buffers buffers_of(const GradientArguments &arguments);
+// The data pointers of a planned run, forward's and gradients'.
+fovea_attention_buffers buffers_of(const AttentionArguments &forward, const GradientArguments &backward);
 
 // fovea_attention_backward of the problem, whose forward result is `result`.
 fovea_status run_backward(const fovea_context *context, const AttentionProblem &problem, const AttentionResult &result,

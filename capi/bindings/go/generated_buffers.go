@@ -34,6 +34,21 @@ type Buffers struct {
 	Scores Data
 	KeyScales Data
 	ValueScales Data
+	GradOut Data
+	GradLogSumExp Data
+	GradWeights Data
+	GradQuery Data
+	GradKey Data
+	GradValue Data
+	GradBias Data
+	GradAlibiSlopes Data
+	GradSinks Data
+	GradQueryWeight Data
+	GradKeyWeight Data
+	GradWeight Data
+	GradScoreBias Data
+	GradScoreVector Data
+	GradSigmas Data
 }
 
 // Where the planned tensors lie in the slices of a run.
@@ -59,6 +74,21 @@ type layouts struct {
 	scores layout
 	keyScales layout
 	valueScales layout
+	gradOut layout
+	gradLogSumExp layout
+	gradWeights layout
+	gradQuery layout
+	gradKey layout
+	gradValue layout
+	gradBias layout
+	gradAlibiSlopes layout
+	gradSinks layout
+	gradQueryWeight layout
+	gradKeyWeight layout
+	gradWeight layout
+	gradScoreBias layout
+	gradScoreVector layout
+	gradSigmas layout
 }
 
 func layoutsOf(score *Score, query, key, value, out *Tensor, options *AttentionOptions) layouts {
@@ -91,6 +121,26 @@ func layoutsOf(score *Score, query, key, value, out *Tensor, options *AttentionO
 		keyScales: options.KeyScales.layout(),
 		valueScales: options.ValueScales.layout(),
 	}
+}
+
+// And those of a backward pass.
+func (l layouts) withGradients(gradients *AttentionGradients) layouts {
+	l.gradOut = gradients.Out.layout()
+	l.gradLogSumExp = gradients.LogSumExp.layout()
+	l.gradWeights = gradients.Weights.layout()
+	l.gradQuery = gradients.Query.layout()
+	l.gradKey = gradients.Key.layout()
+	l.gradValue = gradients.Value.layout()
+	l.gradBias = gradients.Bias.layout()
+	l.gradAlibiSlopes = gradients.AlibiSlopes.layout()
+	l.gradSinks = gradients.Sinks.layout()
+	l.gradQueryWeight = gradients.QueryWeight.layout()
+	l.gradKeyWeight = gradients.KeyWeight.layout()
+	l.gradWeight = gradients.Weight.layout()
+	l.gradScoreBias = gradients.ScoreBias.layout()
+	l.gradScoreVector = gradients.ScoreVector.layout()
+	l.gradSigmas = gradients.Sigmas.layout()
+	return l
 }
 
 func (b *Buffers) check(planned *layouts) error {
@@ -157,23 +207,68 @@ func (b *Buffers) check(planned *layouts) error {
 	if err := b.ValueScales.check(&planned.valueScales, "value_scales"); err != nil {
 		return err
 	}
+	if err := b.GradOut.check(&planned.gradOut, "grad_out"); err != nil {
+		return err
+	}
+	if err := b.GradLogSumExp.check(&planned.gradLogSumExp, "grad_log_sum_exp"); err != nil {
+		return err
+	}
+	if err := b.GradWeights.check(&planned.gradWeights, "grad_weights"); err != nil {
+		return err
+	}
+	if err := b.GradQuery.check(&planned.gradQuery, "grad_query"); err != nil {
+		return err
+	}
+	if err := b.GradKey.check(&planned.gradKey, "grad_key"); err != nil {
+		return err
+	}
+	if err := b.GradValue.check(&planned.gradValue, "grad_value"); err != nil {
+		return err
+	}
+	if err := b.GradBias.check(&planned.gradBias, "grad_bias"); err != nil {
+		return err
+	}
+	if err := b.GradAlibiSlopes.check(&planned.gradAlibiSlopes, "grad_alibi_slopes"); err != nil {
+		return err
+	}
+	if err := b.GradSinks.check(&planned.gradSinks, "grad_sinks"); err != nil {
+		return err
+	}
+	if err := b.GradQueryWeight.check(&planned.gradQueryWeight, "grad_query_weight"); err != nil {
+		return err
+	}
+	if err := b.GradKeyWeight.check(&planned.gradKeyWeight, "grad_key_weight"); err != nil {
+		return err
+	}
+	if err := b.GradWeight.check(&planned.gradWeight, "grad_weight"); err != nil {
+		return err
+	}
+	if err := b.GradScoreBias.check(&planned.gradScoreBias, "grad_score_bias"); err != nil {
+		return err
+	}
+	if err := b.GradScoreVector.check(&planned.gradScoreVector, "grad_score_vector"); err != nil {
+		return err
+	}
+	if err := b.GradSigmas.check(&planned.gradSigmas, "grad_sigmas"); err != nil {
+		return err
+	}
 	return nil
 }
 
 func (b *Buffers) run(plan *C.fovea_plan, planned *layouts, workspace *C.uchar, size int) error {
-	result := C.go_fovea_attention_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), workspace, C.size_t(size))
+	result := C.go_fovea_attention_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), b.GradOut.at(&planned.gradOut), b.GradLogSumExp.at(&planned.gradLogSumExp), b.GradWeights.at(&planned.gradWeights), b.GradQuery.at(&planned.gradQuery), b.GradKey.at(&planned.gradKey), b.GradValue.at(&planned.gradValue), b.GradBias.at(&planned.gradBias), b.GradAlibiSlopes.at(&planned.gradAlibiSlopes), b.GradSinks.at(&planned.gradSinks), b.GradQueryWeight.at(&planned.gradQueryWeight), b.GradKeyWeight.at(&planned.gradKeyWeight), b.GradWeight.at(&planned.gradWeight), b.GradScoreBias.at(&planned.gradScoreBias), b.GradScoreVector.at(&planned.gradScoreVector), b.GradSigmas.at(&planned.gradSigmas), workspace, C.size_t(size))
 	runtime.KeepAlive(b)
 	return finish(result)
 }
 
 func (b *Buffers) runSchedule(schedule *C.fovea_schedule, planned *layouts, workspace *C.uchar, size int) error {
-	result := C.go_fovea_schedule_run(schedule, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), workspace, C.size_t(size))
+	result := C.go_fovea_schedule_run(schedule, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), b.GradOut.at(&planned.gradOut), b.GradLogSumExp.at(&planned.gradLogSumExp), b.GradWeights.at(&planned.gradWeights), b.GradQuery.at(&planned.gradQuery), b.GradKey.at(&planned.gradKey), b.GradValue.at(&planned.gradValue), b.GradBias.at(&planned.gradBias), b.GradAlibiSlopes.at(&planned.gradAlibiSlopes), b.GradSinks.at(&planned.gradSinks), b.GradQueryWeight.at(&planned.gradQueryWeight), b.GradKeyWeight.at(&planned.gradKeyWeight), b.GradWeight.at(&planned.gradWeight), b.GradScoreBias.at(&planned.gradScoreBias), b.GradScoreVector.at(&planned.gradScoreVector), b.GradSigmas.at(&planned.gradSigmas), workspace, C.size_t(size))
 	runtime.KeepAlive(b)
 	return finish(result)
 }
 
 func (b *Buffers) runTasks(tasks taskRange, schedule *C.fovea_schedule, planned *layouts, workspace *C.uchar, size int) error {
-	result := C.go_fovea_schedule_run_tasks(schedule, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), workspace, C.size_t(size), tasks.phase, tasks.begin, tasks.end, tasks.worker)
+	result := C.go_fovea_schedule_run_tasks(schedule, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.ValidLens.at(&planned.validLens), b.Mask.at(&planned.mask), b.Bias.at(&planned.bias), b.AlibiSlopes.at(&planned.alibiSlopes), b.Sinks.at(&planned.sinks), b.LogSumExp.at(&planned.logSumExp), b.Weights.at(&planned.weights), b.QueryWeight.at(&planned.queryWeight), b.KeyWeight.at(&planned.keyWeight), b.Weight.at(&planned.weight), b.ScoreBias.at(&planned.scoreBias), b.ScoreVector.at(&planned.scoreVector), b.Sigmas.at(&planned.sigmas), b.QueryOffsets.at(&planned.queryOffsets), b.Scores.at(&planned.scores), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), b.GradOut.at(&planned.gradOut), b.GradLogSumExp.at(&planned.gradLogSumExp), b.GradWeights.at(&planned.gradWeights), b.GradQuery.at(&planned.gradQuery), b.GradKey.at(&planned.gradKey), b.GradValue.at(&planned.gradValue), b.GradBias.at(&planned.gradBias), b.GradAlibiSlopes.at(&planned.gradAlibiSlopes), b.GradSinks.at(&planned.gradSinks), b.GradQueryWeight.at(&planned.gradQueryWeight), b.GradKeyWeight.at(&planned.gradKeyWeight), b.GradWeight.at(&planned.gradWeight), b.GradScoreBias.at(&planned.gradScoreBias), b.GradScoreVector.at(&planned.gradScoreVector), b.GradSigmas.at(&planned.gradSigmas), workspace, C.size_t(size), tasks.phase, tasks.begin, tasks.end, tasks.worker)
 	runtime.KeepAlive(b)
 	return finish(result)
 }
@@ -241,7 +336,7 @@ func (b *MhaBuffers) run(plan *C.fovea_mha_plan, planned *mhaLayouts, workspace 
 	if attention == nil {
 		attention = &Buffers{}
 	}
-	result := C.go_fovea_mha_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.KeyPages.at(&planned.keyPages), b.ValuePages.at(&planned.valuePages), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), attention.Query.at(&planned.attention.query), attention.Key.at(&planned.attention.key), attention.Value.at(&planned.attention.value), attention.Out.at(&planned.attention.out), attention.ValidLens.at(&planned.attention.validLens), attention.Mask.at(&planned.attention.mask), attention.Bias.at(&planned.attention.bias), attention.AlibiSlopes.at(&planned.attention.alibiSlopes), attention.Sinks.at(&planned.attention.sinks), attention.LogSumExp.at(&planned.attention.logSumExp), attention.Weights.at(&planned.attention.weights), attention.QueryWeight.at(&planned.attention.queryWeight), attention.KeyWeight.at(&planned.attention.keyWeight), attention.Weight.at(&planned.attention.weight), attention.ScoreBias.at(&planned.attention.scoreBias), attention.ScoreVector.at(&planned.attention.scoreVector), attention.Sigmas.at(&planned.attention.sigmas), attention.QueryOffsets.at(&planned.attention.queryOffsets), attention.Scores.at(&planned.attention.scores), attention.KeyScales.at(&planned.attention.keyScales), attention.ValueScales.at(&planned.attention.valueScales), workspace, C.size_t(size))
+	result := C.go_fovea_mha_run(plan, b.Query.at(&planned.query), b.Key.at(&planned.key), b.Value.at(&planned.value), b.Out.at(&planned.out), b.KeyPages.at(&planned.keyPages), b.ValuePages.at(&planned.valuePages), b.KeyScales.at(&planned.keyScales), b.ValueScales.at(&planned.valueScales), attention.Query.at(&planned.attention.query), attention.Key.at(&planned.attention.key), attention.Value.at(&planned.attention.value), attention.Out.at(&planned.attention.out), attention.ValidLens.at(&planned.attention.validLens), attention.Mask.at(&planned.attention.mask), attention.Bias.at(&planned.attention.bias), attention.AlibiSlopes.at(&planned.attention.alibiSlopes), attention.Sinks.at(&planned.attention.sinks), attention.LogSumExp.at(&planned.attention.logSumExp), attention.Weights.at(&planned.attention.weights), attention.QueryWeight.at(&planned.attention.queryWeight), attention.KeyWeight.at(&planned.attention.keyWeight), attention.Weight.at(&planned.attention.weight), attention.ScoreBias.at(&planned.attention.scoreBias), attention.ScoreVector.at(&planned.attention.scoreVector), attention.Sigmas.at(&planned.attention.sigmas), attention.QueryOffsets.at(&planned.attention.queryOffsets), attention.Scores.at(&planned.attention.scores), attention.KeyScales.at(&planned.attention.keyScales), attention.ValueScales.at(&planned.attention.valueScales), attention.GradOut.at(&planned.attention.gradOut), attention.GradLogSumExp.at(&planned.attention.gradLogSumExp), attention.GradWeights.at(&planned.attention.gradWeights), attention.GradQuery.at(&planned.attention.gradQuery), attention.GradKey.at(&planned.attention.gradKey), attention.GradValue.at(&planned.attention.gradValue), attention.GradBias.at(&planned.attention.gradBias), attention.GradAlibiSlopes.at(&planned.attention.gradAlibiSlopes), attention.GradSinks.at(&planned.attention.gradSinks), attention.GradQueryWeight.at(&planned.attention.gradQueryWeight), attention.GradKeyWeight.at(&planned.attention.gradKeyWeight), attention.GradWeight.at(&planned.attention.gradWeight), attention.GradScoreBias.at(&planned.attention.gradScoreBias), attention.GradScoreVector.at(&planned.attention.gradScoreVector), attention.GradSigmas.at(&planned.attention.gradSigmas), workspace, C.size_t(size))
 	runtime.KeepAlive(b)
 	return finish(result)
 }

@@ -655,3 +655,61 @@ func cMultiHeadAttentionOnce(context *Context, parameters *MhaParameters, query 
 	runtime.KeepAlive(options)
 	return finish(result)
 }
+
+func cAttentionBackward(context *Context, score *Score, query *Tensor, key *Tensor, value *Tensor, out *Tensor, options *AttentionOptions, gradients *AttentionGradients) error {
+	scoreAll := score
+	if scoreAll == nil {
+		scoreAll = &Score{}
+	}
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &AttentionOptions{}
+	}
+	gradientsAll := gradients
+	if gradientsAll == nil {
+		gradientsAll = &AttentionGradients{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_attention_backward(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes(), gradients.raw(), gradientsAll.Out.view(), gradientsAll.Out.bytes(), gradientsAll.LogSumExp.view(), gradientsAll.LogSumExp.bytes(), gradientsAll.Weights.view(), gradientsAll.Weights.bytes(), gradientsAll.Query.view(), gradientsAll.Query.bytes(), gradientsAll.Key.view(), gradientsAll.Key.bytes(), gradientsAll.Value.view(), gradientsAll.Value.bytes(), gradientsAll.Bias.view(), gradientsAll.Bias.bytes(), gradientsAll.AlibiSlopes.view(), gradientsAll.AlibiSlopes.bytes(), gradientsAll.Sinks.view(), gradientsAll.Sinks.bytes(), gradientsAll.QueryWeight.view(), gradientsAll.QueryWeight.bytes(), gradientsAll.KeyWeight.view(), gradientsAll.KeyWeight.bytes(), gradientsAll.Weight.view(), gradientsAll.Weight.bytes(), gradientsAll.ScoreBias.view(), gradientsAll.ScoreBias.bytes(), gradientsAll.ScoreVector.view(), gradientsAll.ScoreVector.bytes(), gradientsAll.Sigmas.view(), gradientsAll.Sigmas.bytes())
+	runtime.KeepAlive(score)
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
+	runtime.KeepAlive(gradients)
+	return finish(result)
+}
+
+func cAttentionBackwardPlanCreate(context *Context, score *Score, query *Tensor, key *Tensor, value *Tensor, out *Tensor, options *AttentionOptions, gradients *AttentionGradients) (*C.fovea_plan, error) {
+	scoreAll := score
+	if scoreAll == nil {
+		scoreAll = &Score{}
+	}
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &AttentionOptions{}
+	}
+	gradientsAll := gradients
+	if gradientsAll == nil {
+		gradientsAll = &AttentionGradients{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return nil, err
+	}
+	defer held.end()
+	result := C.go_fovea_attention_backward_plan_create(context.pointer(), score.raw(), scoreAll.QueryWeight.view(), scoreAll.QueryWeight.bytes(), scoreAll.KeyWeight.view(), scoreAll.KeyWeight.bytes(), scoreAll.Weight.view(), scoreAll.Weight.bytes(), scoreAll.Bias.view(), scoreAll.Bias.bytes(), scoreAll.ScoreVector.view(), scoreAll.ScoreVector.bytes(), scoreAll.Sigmas.view(), scoreAll.Sigmas.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), out.view(), out.bytes(), options.raw(), optionsAll.ValidLens.view(), optionsAll.ValidLens.bytes(), optionsAll.Mask.view(), optionsAll.Mask.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.AlibiSlopes.view(), optionsAll.AlibiSlopes.bytes(), optionsAll.Sinks.view(), optionsAll.Sinks.bytes(), optionsAll.LogSumExp.view(), optionsAll.LogSumExp.bytes(), optionsAll.Weights.view(), optionsAll.Weights.bytes(), optionsAll.QueryOffsets.view(), optionsAll.QueryOffsets.bytes(), optionsAll.Scores.view(), optionsAll.Scores.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes(), gradients.raw(), gradientsAll.Out.view(), gradientsAll.Out.bytes(), gradientsAll.LogSumExp.view(), gradientsAll.LogSumExp.bytes(), gradientsAll.Weights.view(), gradientsAll.Weights.bytes(), gradientsAll.Query.view(), gradientsAll.Query.bytes(), gradientsAll.Key.view(), gradientsAll.Key.bytes(), gradientsAll.Value.view(), gradientsAll.Value.bytes(), gradientsAll.Bias.view(), gradientsAll.Bias.bytes(), gradientsAll.AlibiSlopes.view(), gradientsAll.AlibiSlopes.bytes(), gradientsAll.Sinks.view(), gradientsAll.Sinks.bytes(), gradientsAll.QueryWeight.view(), gradientsAll.QueryWeight.bytes(), gradientsAll.KeyWeight.view(), gradientsAll.KeyWeight.bytes(), gradientsAll.Weight.view(), gradientsAll.Weight.bytes(), gradientsAll.ScoreBias.view(), gradientsAll.ScoreBias.bytes(), gradientsAll.ScoreVector.view(), gradientsAll.ScoreVector.bytes(), gradientsAll.Sigmas.view(), gradientsAll.Sigmas.bytes())
+	runtime.KeepAlive(score)
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(options)
+	runtime.KeepAlive(gradients)
+	return (*C.fovea_plan)(result.made), finish(result)
+}

@@ -948,3 +948,58 @@ func (o *MhaOptions) raw() *C.go_fovea_mha_options {
 	raw.precision = C.int32_t(o.Precision)
 	return raw
 }
+
+// AttentionGradients:
+// What a loss changes by, for each element of what a call to attention gave, and for each of what it took. Layouts are those
+// of the tensors themselves, element types and strides each its own. A gradient that is NULL is not wanted, and what only it
+// needs is not computed. Gradients are written, not added to.
+//
+// With p the weights before dropout, d the factor of dropout (0 or 1 / (1 - dropout)) and s the score times the scale:
+//   dp = d (out . value + weights)          m = sum_j p_j dp_j
+//   dl = p (dp - m + log_sum_exp)           of a logit
+//   value = sum_q d p out                   bias = dl
+//   alibi_slopes = -sum dl |position - j|   sinks = -sum_q p_sink (m - log_sum_exp)
+//   ds = dl (1 - tanh^2(s / softcap))       query, key and the score's parameters: scale ds times the score's derivative
+// in float32, with m taken from the forward call's out.
+//
+// The zero value is the default. In C: fovea_attention_gradients.
+type AttentionGradients struct {
+	// F, as out: what the loss changes by for each of its elements. Must be given
+	Out *Tensor
+	// F32, as options.log_sum_exp, any strides; NULL: 0
+	LogSumExp *Tensor
+	// F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0
+	Weights *Tensor
+	// output F, as query
+	Query *Tensor
+	// output F, as key; query heads that share one are added up
+	Key *Tensor
+	// output F, as value; likewise
+	Value *Tensor
+	// output F, as options.bias; added up over axes of size 1
+	Bias *Tensor
+	// output F32 [H], any stride
+	AlibiSlopes *Tensor
+	// output F32 [H], any stride
+	Sinks *Tensor
+	// output F, as score.query_weight, any strides: ADDITIVE
+	QueryWeight *Tensor
+	// output F, as score.key_weight, any strides: ADDITIVE
+	KeyWeight *Tensor
+	// output F, as score.weight, any strides: BILINEAR, CONCAT
+	Weight *Tensor
+	// output F, as score.bias, any stride: CONCAT
+	ScoreBias *Tensor
+	// output F, as score.score_vector, any stride: ADDITIVE, CONCAT
+	ScoreVector *Tensor
+	// output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma
+	Sigmas *Tensor
+}
+
+func (o *AttentionGradients) raw() *C.go_fovea_attention_gradients {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_attention_gradients)
+	return raw
+}

@@ -1214,7 +1214,198 @@ go_result go_fovea_multi_head_attention_once(const fovea_context *context, const
   return go_finish(fovea_multi_head_attention_once(context, (parameters ? &made_parameters : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL)));
 }
 
-go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *workspace, size_t size) {
+go_result go_fovea_attention_backward(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_attention_gradients *gradients, const go_view *gradients_out, unsigned char *gradients_out_data, const go_view *gradients_log_sum_exp, unsigned char *gradients_log_sum_exp_data, const go_view *gradients_weights, unsigned char *gradients_weights_data, const go_view *gradients_query, unsigned char *gradients_query_data, const go_view *gradients_key, unsigned char *gradients_key_data, const go_view *gradients_value, unsigned char *gradients_value_data, const go_view *gradients_bias, unsigned char *gradients_bias_data, const go_view *gradients_alibi_slopes, unsigned char *gradients_alibi_slopes_data, const go_view *gradients_sinks, unsigned char *gradients_sinks_data, const go_view *gradients_query_weight, unsigned char *gradients_query_weight_data, const go_view *gradients_key_weight, unsigned char *gradients_key_weight_data, const go_view *gradients_weight, unsigned char *gradients_weight_data, const go_view *gradients_score_bias, unsigned char *gradients_score_bias_data, const go_view *gradients_score_vector, unsigned char *gradients_score_vector_data, const go_view *gradients_sigmas, unsigned char *gradients_sigmas_data) {
+  fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
+  fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
+  fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
+  fovea_tensor made_score_bias = go_tensor(score_bias, score_bias_data);
+  fovea_tensor made_score_score_vector = go_tensor(score_score_vector, score_score_vector_data);
+  fovea_tensor made_score_sigmas = go_tensor(score_sigmas, score_sigmas_data);
+  fovea_score made_score = {.struct_size = sizeof(made_score)};
+  if (score) {
+    made_score.kind = score->kind;
+    made_score.sigma = score->sigma;
+    made_score.query_weight = (score_query_weight ? &made_score_query_weight : NULL);
+    made_score.key_weight = (score_key_weight ? &made_score_key_weight : NULL);
+    made_score.weight = (score_weight ? &made_score_weight : NULL);
+    made_score.bias = (score_bias ? &made_score_bias : NULL);
+    made_score.score_vector = (score_score_vector ? &made_score_score_vector : NULL);
+    made_score.sigmas = (score_sigmas ? &made_score_sigmas : NULL);
+  }
+  fovea_tensor made_query = go_tensor(query, query_data);
+  fovea_tensor made_key = go_tensor(key, key_data);
+  fovea_tensor made_value = go_tensor(value, value_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_valid_lens = go_tensor(options_valid_lens, options_valid_lens_data);
+  fovea_tensor made_options_mask = go_tensor(options_mask, options_mask_data);
+  fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
+  fovea_tensor made_options_alibi_slopes = go_tensor(options_alibi_slopes, options_alibi_slopes_data);
+  fovea_tensor made_options_sinks = go_tensor(options_sinks, options_sinks_data);
+  fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
+  fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
+  fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
+  fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.empty_rows = options->empty_rows;
+    made_options.scale = options->scale;
+    made_options.softcap = options->softcap;
+    made_options.query_offset = options->query_offset;
+    made_options.window_left = options->window_left;
+    made_options.window_right = options->window_right;
+    made_options.dropout = options->dropout;
+    made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
+    made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
+    made_options.mask = (options_mask ? &made_options_mask : NULL);
+    made_options.bias = (options_bias ? &made_options_bias : NULL);
+    made_options.alibi_slopes = (options_alibi_slopes ? &made_options_alibi_slopes : NULL);
+    made_options.sinks = (options_sinks ? &made_options_sinks : NULL);
+    made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
+    made_options.weights = (options_weights ? &made_options_weights : NULL);
+    made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
+  }
+  fovea_tensor made_gradients_out = go_tensor(gradients_out, gradients_out_data);
+  fovea_tensor made_gradients_log_sum_exp = go_tensor(gradients_log_sum_exp, gradients_log_sum_exp_data);
+  fovea_tensor made_gradients_weights = go_tensor(gradients_weights, gradients_weights_data);
+  fovea_tensor made_gradients_query = go_tensor(gradients_query, gradients_query_data);
+  fovea_tensor made_gradients_key = go_tensor(gradients_key, gradients_key_data);
+  fovea_tensor made_gradients_value = go_tensor(gradients_value, gradients_value_data);
+  fovea_tensor made_gradients_bias = go_tensor(gradients_bias, gradients_bias_data);
+  fovea_tensor made_gradients_alibi_slopes = go_tensor(gradients_alibi_slopes, gradients_alibi_slopes_data);
+  fovea_tensor made_gradients_sinks = go_tensor(gradients_sinks, gradients_sinks_data);
+  fovea_tensor made_gradients_query_weight = go_tensor(gradients_query_weight, gradients_query_weight_data);
+  fovea_tensor made_gradients_key_weight = go_tensor(gradients_key_weight, gradients_key_weight_data);
+  fovea_tensor made_gradients_weight = go_tensor(gradients_weight, gradients_weight_data);
+  fovea_tensor made_gradients_score_bias = go_tensor(gradients_score_bias, gradients_score_bias_data);
+  fovea_tensor made_gradients_score_vector = go_tensor(gradients_score_vector, gradients_score_vector_data);
+  fovea_tensor made_gradients_sigmas = go_tensor(gradients_sigmas, gradients_sigmas_data);
+  fovea_attention_gradients made_gradients = {.struct_size = sizeof(made_gradients)};
+  if (gradients) {
+    made_gradients.out = (gradients_out ? &made_gradients_out : NULL);
+    made_gradients.log_sum_exp = (gradients_log_sum_exp ? &made_gradients_log_sum_exp : NULL);
+    made_gradients.weights = (gradients_weights ? &made_gradients_weights : NULL);
+    made_gradients.query = (gradients_query ? &made_gradients_query : NULL);
+    made_gradients.key = (gradients_key ? &made_gradients_key : NULL);
+    made_gradients.value = (gradients_value ? &made_gradients_value : NULL);
+    made_gradients.bias = (gradients_bias ? &made_gradients_bias : NULL);
+    made_gradients.alibi_slopes = (gradients_alibi_slopes ? &made_gradients_alibi_slopes : NULL);
+    made_gradients.sinks = (gradients_sinks ? &made_gradients_sinks : NULL);
+    made_gradients.query_weight = (gradients_query_weight ? &made_gradients_query_weight : NULL);
+    made_gradients.key_weight = (gradients_key_weight ? &made_gradients_key_weight : NULL);
+    made_gradients.weight = (gradients_weight ? &made_gradients_weight : NULL);
+    made_gradients.score_bias = (gradients_score_bias ? &made_gradients_score_bias : NULL);
+    made_gradients.score_vector = (gradients_score_vector ? &made_gradients_score_vector : NULL);
+    made_gradients.sigmas = (gradients_sigmas ? &made_gradients_sigmas : NULL);
+  }
+  return go_finish(fovea_attention_backward(context, (score ? &made_score : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), (gradients ? &made_gradients : NULL)));
+}
+
+go_result go_fovea_attention_backward_plan_create(const fovea_context *context, const go_fovea_score *score, const go_view *score_query_weight, unsigned char *score_query_weight_data, const go_view *score_key_weight, unsigned char *score_key_weight_data, const go_view *score_weight, unsigned char *score_weight_data, const go_view *score_bias, unsigned char *score_bias_data, const go_view *score_score_vector, unsigned char *score_score_vector_data, const go_view *score_sigmas, unsigned char *score_sigmas_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_view *out, unsigned char *out_data, const go_fovea_attention_options *options, const go_view *options_valid_lens, unsigned char *options_valid_lens_data, const go_view *options_mask, unsigned char *options_mask_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_alibi_slopes, unsigned char *options_alibi_slopes_data, const go_view *options_sinks, unsigned char *options_sinks_data, const go_view *options_log_sum_exp, unsigned char *options_log_sum_exp_data, const go_view *options_weights, unsigned char *options_weights_data, const go_view *options_query_offsets, unsigned char *options_query_offsets_data, const go_view *options_scores, unsigned char *options_scores_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_attention_gradients *gradients, const go_view *gradients_out, unsigned char *gradients_out_data, const go_view *gradients_log_sum_exp, unsigned char *gradients_log_sum_exp_data, const go_view *gradients_weights, unsigned char *gradients_weights_data, const go_view *gradients_query, unsigned char *gradients_query_data, const go_view *gradients_key, unsigned char *gradients_key_data, const go_view *gradients_value, unsigned char *gradients_value_data, const go_view *gradients_bias, unsigned char *gradients_bias_data, const go_view *gradients_alibi_slopes, unsigned char *gradients_alibi_slopes_data, const go_view *gradients_sinks, unsigned char *gradients_sinks_data, const go_view *gradients_query_weight, unsigned char *gradients_query_weight_data, const go_view *gradients_key_weight, unsigned char *gradients_key_weight_data, const go_view *gradients_weight, unsigned char *gradients_weight_data, const go_view *gradients_score_bias, unsigned char *gradients_score_bias_data, const go_view *gradients_score_vector, unsigned char *gradients_score_vector_data, const go_view *gradients_sigmas, unsigned char *gradients_sigmas_data) {
+  fovea_tensor made_score_query_weight = go_tensor(score_query_weight, score_query_weight_data);
+  fovea_tensor made_score_key_weight = go_tensor(score_key_weight, score_key_weight_data);
+  fovea_tensor made_score_weight = go_tensor(score_weight, score_weight_data);
+  fovea_tensor made_score_bias = go_tensor(score_bias, score_bias_data);
+  fovea_tensor made_score_score_vector = go_tensor(score_score_vector, score_score_vector_data);
+  fovea_tensor made_score_sigmas = go_tensor(score_sigmas, score_sigmas_data);
+  fovea_score made_score = {.struct_size = sizeof(made_score)};
+  if (score) {
+    made_score.kind = score->kind;
+    made_score.sigma = score->sigma;
+    made_score.query_weight = (score_query_weight ? &made_score_query_weight : NULL);
+    made_score.key_weight = (score_key_weight ? &made_score_key_weight : NULL);
+    made_score.weight = (score_weight ? &made_score_weight : NULL);
+    made_score.bias = (score_bias ? &made_score_bias : NULL);
+    made_score.score_vector = (score_score_vector ? &made_score_score_vector : NULL);
+    made_score.sigmas = (score_sigmas ? &made_score_sigmas : NULL);
+  }
+  fovea_tensor made_query = go_tensor(query, query_data);
+  fovea_tensor made_key = go_tensor(key, key_data);
+  fovea_tensor made_value = go_tensor(value, value_data);
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_options_valid_lens = go_tensor(options_valid_lens, options_valid_lens_data);
+  fovea_tensor made_options_mask = go_tensor(options_mask, options_mask_data);
+  fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
+  fovea_tensor made_options_alibi_slopes = go_tensor(options_alibi_slopes, options_alibi_slopes_data);
+  fovea_tensor made_options_sinks = go_tensor(options_sinks, options_sinks_data);
+  fovea_tensor made_options_log_sum_exp = go_tensor(options_log_sum_exp, options_log_sum_exp_data);
+  fovea_tensor made_options_weights = go_tensor(options_weights, options_weights_data);
+  fovea_tensor made_options_query_offsets = go_tensor(options_query_offsets, options_query_offsets_data);
+  fovea_tensor made_options_scores = go_tensor(options_scores, options_scores_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
+  fovea_attention_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.empty_rows = options->empty_rows;
+    made_options.scale = options->scale;
+    made_options.softcap = options->softcap;
+    made_options.query_offset = options->query_offset;
+    made_options.window_left = options->window_left;
+    made_options.window_right = options->window_right;
+    made_options.dropout = options->dropout;
+    made_options.dropout_seed = options->dropout_seed;
+    made_options.scores_kind = options->scores_kind;
+    made_options.precision = options->precision;
+    made_options.valid_lens = (options_valid_lens ? &made_options_valid_lens : NULL);
+    made_options.mask = (options_mask ? &made_options_mask : NULL);
+    made_options.bias = (options_bias ? &made_options_bias : NULL);
+    made_options.alibi_slopes = (options_alibi_slopes ? &made_options_alibi_slopes : NULL);
+    made_options.sinks = (options_sinks ? &made_options_sinks : NULL);
+    made_options.log_sum_exp = (options_log_sum_exp ? &made_options_log_sum_exp : NULL);
+    made_options.weights = (options_weights ? &made_options_weights : NULL);
+    made_options.query_offsets = (options_query_offsets ? &made_options_query_offsets : NULL);
+    made_options.scores = (options_scores ? &made_options_scores : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
+  }
+  fovea_tensor made_gradients_out = go_tensor(gradients_out, gradients_out_data);
+  fovea_tensor made_gradients_log_sum_exp = go_tensor(gradients_log_sum_exp, gradients_log_sum_exp_data);
+  fovea_tensor made_gradients_weights = go_tensor(gradients_weights, gradients_weights_data);
+  fovea_tensor made_gradients_query = go_tensor(gradients_query, gradients_query_data);
+  fovea_tensor made_gradients_key = go_tensor(gradients_key, gradients_key_data);
+  fovea_tensor made_gradients_value = go_tensor(gradients_value, gradients_value_data);
+  fovea_tensor made_gradients_bias = go_tensor(gradients_bias, gradients_bias_data);
+  fovea_tensor made_gradients_alibi_slopes = go_tensor(gradients_alibi_slopes, gradients_alibi_slopes_data);
+  fovea_tensor made_gradients_sinks = go_tensor(gradients_sinks, gradients_sinks_data);
+  fovea_tensor made_gradients_query_weight = go_tensor(gradients_query_weight, gradients_query_weight_data);
+  fovea_tensor made_gradients_key_weight = go_tensor(gradients_key_weight, gradients_key_weight_data);
+  fovea_tensor made_gradients_weight = go_tensor(gradients_weight, gradients_weight_data);
+  fovea_tensor made_gradients_score_bias = go_tensor(gradients_score_bias, gradients_score_bias_data);
+  fovea_tensor made_gradients_score_vector = go_tensor(gradients_score_vector, gradients_score_vector_data);
+  fovea_tensor made_gradients_sigmas = go_tensor(gradients_sigmas, gradients_sigmas_data);
+  fovea_attention_gradients made_gradients = {.struct_size = sizeof(made_gradients)};
+  if (gradients) {
+    made_gradients.out = (gradients_out ? &made_gradients_out : NULL);
+    made_gradients.log_sum_exp = (gradients_log_sum_exp ? &made_gradients_log_sum_exp : NULL);
+    made_gradients.weights = (gradients_weights ? &made_gradients_weights : NULL);
+    made_gradients.query = (gradients_query ? &made_gradients_query : NULL);
+    made_gradients.key = (gradients_key ? &made_gradients_key : NULL);
+    made_gradients.value = (gradients_value ? &made_gradients_value : NULL);
+    made_gradients.bias = (gradients_bias ? &made_gradients_bias : NULL);
+    made_gradients.alibi_slopes = (gradients_alibi_slopes ? &made_gradients_alibi_slopes : NULL);
+    made_gradients.sinks = (gradients_sinks ? &made_gradients_sinks : NULL);
+    made_gradients.query_weight = (gradients_query_weight ? &made_gradients_query_weight : NULL);
+    made_gradients.key_weight = (gradients_key_weight ? &made_gradients_key_weight : NULL);
+    made_gradients.weight = (gradients_weight ? &made_gradients_weight : NULL);
+    made_gradients.score_bias = (gradients_score_bias ? &made_gradients_score_bias : NULL);
+    made_gradients.score_vector = (gradients_score_vector ? &made_gradients_score_vector : NULL);
+    made_gradients.sigmas = (gradients_sigmas ? &made_gradients_sigmas : NULL);
+  }
+  fovea_plan *made = NULL;
+  go_result result = go_finish(fovea_attention_backward_plan_create(context, (score ? &made_score : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (out ? &made_out : NULL), (options ? &made_options : NULL), (gradients ? &made_gradients : NULL), &made));
+  result.made = made;
+  return result;
+}
+
+go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *grad_out, unsigned char *grad_log_sum_exp, unsigned char *grad_weights, unsigned char *grad_query, unsigned char *grad_key, unsigned char *grad_value, unsigned char *grad_bias, unsigned char *grad_alibi_slopes, unsigned char *grad_sinks, unsigned char *grad_query_weight, unsigned char *grad_key_weight, unsigned char *grad_weight, unsigned char *grad_score_bias, unsigned char *grad_score_vector, unsigned char *grad_sigmas, unsigned char *workspace, size_t size) {
   fovea_attention_buffers buffers = {.struct_size = sizeof(buffers)};
   buffers.query = (void *)query;
   buffers.key = (void *)key;
@@ -1237,10 +1428,25 @@ go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, u
   buffers.scores = (void *)scores;
   buffers.key_scales = (void *)key_scales;
   buffers.value_scales = (void *)value_scales;
+  buffers.grad_out = (void *)grad_out;
+  buffers.grad_log_sum_exp = (void *)grad_log_sum_exp;
+  buffers.grad_weights = (void *)grad_weights;
+  buffers.grad_query = (void *)grad_query;
+  buffers.grad_key = (void *)grad_key;
+  buffers.grad_value = (void *)grad_value;
+  buffers.grad_bias = (void *)grad_bias;
+  buffers.grad_alibi_slopes = (void *)grad_alibi_slopes;
+  buffers.grad_sinks = (void *)grad_sinks;
+  buffers.grad_query_weight = (void *)grad_query_weight;
+  buffers.grad_key_weight = (void *)grad_key_weight;
+  buffers.grad_weight = (void *)grad_weight;
+  buffers.grad_score_bias = (void *)grad_score_bias;
+  buffers.grad_score_vector = (void *)grad_score_vector;
+  buffers.grad_sigmas = (void *)grad_sigmas;
   return go_finish(fovea_attention_run(plan, &buffers, workspace, size));
 }
 
-go_result go_fovea_schedule_run(const fovea_schedule *schedule, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *workspace, size_t size) {
+go_result go_fovea_schedule_run(const fovea_schedule *schedule, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *grad_out, unsigned char *grad_log_sum_exp, unsigned char *grad_weights, unsigned char *grad_query, unsigned char *grad_key, unsigned char *grad_value, unsigned char *grad_bias, unsigned char *grad_alibi_slopes, unsigned char *grad_sinks, unsigned char *grad_query_weight, unsigned char *grad_key_weight, unsigned char *grad_weight, unsigned char *grad_score_bias, unsigned char *grad_score_vector, unsigned char *grad_sigmas, unsigned char *workspace, size_t size) {
   fovea_attention_buffers buffers = {.struct_size = sizeof(buffers)};
   buffers.query = (void *)query;
   buffers.key = (void *)key;
@@ -1263,10 +1469,25 @@ go_result go_fovea_schedule_run(const fovea_schedule *schedule, unsigned char *q
   buffers.scores = (void *)scores;
   buffers.key_scales = (void *)key_scales;
   buffers.value_scales = (void *)value_scales;
+  buffers.grad_out = (void *)grad_out;
+  buffers.grad_log_sum_exp = (void *)grad_log_sum_exp;
+  buffers.grad_weights = (void *)grad_weights;
+  buffers.grad_query = (void *)grad_query;
+  buffers.grad_key = (void *)grad_key;
+  buffers.grad_value = (void *)grad_value;
+  buffers.grad_bias = (void *)grad_bias;
+  buffers.grad_alibi_slopes = (void *)grad_alibi_slopes;
+  buffers.grad_sinks = (void *)grad_sinks;
+  buffers.grad_query_weight = (void *)grad_query_weight;
+  buffers.grad_key_weight = (void *)grad_key_weight;
+  buffers.grad_weight = (void *)grad_weight;
+  buffers.grad_score_bias = (void *)grad_score_bias;
+  buffers.grad_score_vector = (void *)grad_score_vector;
+  buffers.grad_sigmas = (void *)grad_sigmas;
   return go_finish(fovea_schedule_run(schedule, &buffers, workspace, size));
 }
 
-go_result go_fovea_schedule_run_tasks(const fovea_schedule *schedule, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *workspace, size_t size, int64_t phase, int64_t begin, int64_t end, int64_t worker) {
+go_result go_fovea_schedule_run_tasks(const fovea_schedule *schedule, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *grad_out, unsigned char *grad_log_sum_exp, unsigned char *grad_weights, unsigned char *grad_query, unsigned char *grad_key, unsigned char *grad_value, unsigned char *grad_bias, unsigned char *grad_alibi_slopes, unsigned char *grad_sinks, unsigned char *grad_query_weight, unsigned char *grad_key_weight, unsigned char *grad_weight, unsigned char *grad_score_bias, unsigned char *grad_score_vector, unsigned char *grad_sigmas, unsigned char *workspace, size_t size, int64_t phase, int64_t begin, int64_t end, int64_t worker) {
   fovea_attention_buffers buffers = {.struct_size = sizeof(buffers)};
   buffers.query = (void *)query;
   buffers.key = (void *)key;
@@ -1289,10 +1510,25 @@ go_result go_fovea_schedule_run_tasks(const fovea_schedule *schedule, unsigned c
   buffers.scores = (void *)scores;
   buffers.key_scales = (void *)key_scales;
   buffers.value_scales = (void *)value_scales;
+  buffers.grad_out = (void *)grad_out;
+  buffers.grad_log_sum_exp = (void *)grad_log_sum_exp;
+  buffers.grad_weights = (void *)grad_weights;
+  buffers.grad_query = (void *)grad_query;
+  buffers.grad_key = (void *)grad_key;
+  buffers.grad_value = (void *)grad_value;
+  buffers.grad_bias = (void *)grad_bias;
+  buffers.grad_alibi_slopes = (void *)grad_alibi_slopes;
+  buffers.grad_sinks = (void *)grad_sinks;
+  buffers.grad_query_weight = (void *)grad_query_weight;
+  buffers.grad_key_weight = (void *)grad_key_weight;
+  buffers.grad_weight = (void *)grad_weight;
+  buffers.grad_score_bias = (void *)grad_score_bias;
+  buffers.grad_score_vector = (void *)grad_score_vector;
+  buffers.grad_sigmas = (void *)grad_sigmas;
   return go_finish(fovea_schedule_run_tasks(schedule, &buffers, workspace, size, phase, begin, end, worker));
 }
 
-go_result go_fovea_mha_run(const fovea_mha_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *key_pages, unsigned char *value_pages, unsigned char *key_scales, unsigned char *value_scales, unsigned char *attention_query, unsigned char *attention_key, unsigned char *attention_value, unsigned char *attention_out, unsigned char *attention_valid_lens, unsigned char *attention_mask, unsigned char *attention_bias, unsigned char *attention_alibi_slopes, unsigned char *attention_sinks, unsigned char *attention_log_sum_exp, unsigned char *attention_weights, unsigned char *attention_query_weight, unsigned char *attention_key_weight, unsigned char *attention_weight, unsigned char *attention_score_bias, unsigned char *attention_score_vector, unsigned char *attention_sigmas, unsigned char *attention_query_offsets, unsigned char *attention_scores, unsigned char *attention_key_scales, unsigned char *attention_value_scales, unsigned char *workspace, size_t size) {
+go_result go_fovea_mha_run(const fovea_mha_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *key_pages, unsigned char *value_pages, unsigned char *key_scales, unsigned char *value_scales, unsigned char *attention_query, unsigned char *attention_key, unsigned char *attention_value, unsigned char *attention_out, unsigned char *attention_valid_lens, unsigned char *attention_mask, unsigned char *attention_bias, unsigned char *attention_alibi_slopes, unsigned char *attention_sinks, unsigned char *attention_log_sum_exp, unsigned char *attention_weights, unsigned char *attention_query_weight, unsigned char *attention_key_weight, unsigned char *attention_weight, unsigned char *attention_score_bias, unsigned char *attention_score_vector, unsigned char *attention_sigmas, unsigned char *attention_query_offsets, unsigned char *attention_scores, unsigned char *attention_key_scales, unsigned char *attention_value_scales, unsigned char *attention_grad_out, unsigned char *attention_grad_log_sum_exp, unsigned char *attention_grad_weights, unsigned char *attention_grad_query, unsigned char *attention_grad_key, unsigned char *attention_grad_value, unsigned char *attention_grad_bias, unsigned char *attention_grad_alibi_slopes, unsigned char *attention_grad_sinks, unsigned char *attention_grad_query_weight, unsigned char *attention_grad_key_weight, unsigned char *attention_grad_weight, unsigned char *attention_grad_score_bias, unsigned char *attention_grad_score_vector, unsigned char *attention_grad_sigmas, unsigned char *workspace, size_t size) {
   fovea_attention_buffers attention = {.struct_size = sizeof(attention)};
   attention.query = (void *)attention_query;
   attention.key = (void *)attention_key;
@@ -1315,6 +1551,21 @@ go_result go_fovea_mha_run(const fovea_mha_plan *plan, unsigned char *query, uns
   attention.scores = (void *)attention_scores;
   attention.key_scales = (void *)attention_key_scales;
   attention.value_scales = (void *)attention_value_scales;
+  attention.grad_out = (void *)attention_grad_out;
+  attention.grad_log_sum_exp = (void *)attention_grad_log_sum_exp;
+  attention.grad_weights = (void *)attention_grad_weights;
+  attention.grad_query = (void *)attention_grad_query;
+  attention.grad_key = (void *)attention_grad_key;
+  attention.grad_value = (void *)attention_grad_value;
+  attention.grad_bias = (void *)attention_grad_bias;
+  attention.grad_alibi_slopes = (void *)attention_grad_alibi_slopes;
+  attention.grad_sinks = (void *)attention_grad_sinks;
+  attention.grad_query_weight = (void *)attention_grad_query_weight;
+  attention.grad_key_weight = (void *)attention_grad_key_weight;
+  attention.grad_weight = (void *)attention_grad_weight;
+  attention.grad_score_bias = (void *)attention_grad_score_bias;
+  attention.grad_score_vector = (void *)attention_grad_score_vector;
+  attention.grad_sigmas = (void *)attention_grad_sigmas;
   fovea_mha_buffers buffers = {.struct_size = sizeof(buffers)};
   buffers.query = (void *)query;
   buffers.key = (void *)key;

@@ -10,6 +10,13 @@ func Attention(context *Context, score *Score, query, key, value, out *Tensor, o
 	return cAttention(context, score, query, key, value, out, options)
 }
 
+// AttentionBackward is the backward pass of Attention: out and options.LogSumExp are what that call gave, and stay as they are;
+// gradients has what the loss changes by for each element of out, and what is wanted.
+func AttentionBackward(context *Context, score *Score, query, key, value, out *Tensor, options *AttentionOptions,
+	gradients *AttentionGradients) error {
+	return cAttentionBackward(context, score, query, key, value, out, options, gradients)
+}
+
 // KernelRegression is Nadaraya-Watson regression with a Gaussian kernel.
 func KernelRegression(context *Context, queries, inputs, targets, out *Tensor, options *KernelRegressionOptions) error {
 	return cKernelRegression(context, queries, inputs, targets, out, options)

@@ -75,6 +75,18 @@ func PlanAttention(context *Context, score *Score, query, key, value, out *Tenso
 	})
 }
 
+// PlanAttentionBackward plans the call that AttentionBackward would make. Runs take the gradients' data too, and read Out.
+func PlanAttentionBackward(context *Context, score *Score, query, key, value, out *Tensor, options *AttentionOptions,
+	gradients *AttentionGradients) (*Plan, error) {
+	if gradients == nil {
+		gradients = &AttentionGradients{}
+	}
+	planned := layoutsOf(score, query, key, value, out, options).withGradients(gradients)
+	return newPlan(context, nil, planned, func() (*C.fovea_plan, error) {
+		return cAttentionBackwardPlanCreate(context, score, query, key, value, out, options, gradients)
+	})
+}
+
 // PlanPrepared plans the call that PreparedKeys.Attend would make. Runs attend what the keys hold then, but for as many
 // keys as now.
 func PlanPrepared(context *Context, query *Tensor, keys *PreparedKeys, value, out *Tensor,

@@ -1,7 +1,7 @@
 // Types of fovea for Node. Those of options are in generated/options.d.ts, made from the C headers.
 // SPDX-License-Identifier: Apache-2.0
 import {
-  Activation, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KVPoolSizes, LayerNormOptions, LinearOptions,
+  Activation, AttentionGradients, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KVPoolSizes, LayerNormOptions, LinearOptions,
   LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, Precision,
   PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions, RotaryOptions, Score, StepTensors,
 } from './generated/options';
@@ -35,6 +35,10 @@ export function sdpaSync<Q extends Input>(query: Q, key: Input, value: Input, op
 export function sdpa<Q extends Input>(query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Like<Q>>;
 export function attentionSync<Q extends Input>(score: Score | undefined, query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Like<Q>;
 export function attention<Q extends Input>(score: Score | undefined, query: Q, key: Input, value: Input, options?: AttentionOptions & Extras): Promise<Like<Q>>;
+/** The backward pass of attention: out and options.logSumExp are what that call gave; gradients has the gradient of out, and the
+ * tensors that are wanted, which are written. */
+export function attentionBackwardSync(score: Score | undefined, query: Input, key: Input, value: Input, out: Input, gradients: AttentionGradients, options?: AttentionOptions & { context?: Context }): void;
+export function attentionBackward(score: Score | undefined, query: Input, key: Input, value: Input, out: Input, gradients: AttentionGradients, options?: AttentionOptions & { context?: Context }): Promise<void>;
 export function kernelRegressionSync<Q extends Input>(queries: Q, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Like<Q>;
 export function kernelRegression<Q extends Input>(queries: Q, inputs: Input, targets: Input, options?: KernelRegressionOptions & Extras): Promise<Like<Q>>;
 export function mergeStatesSync<Q extends Input>(outs: Q, lses: Input, options?: Extras & { logSumExp?: Input }): Like<Q>;
@@ -251,6 +255,7 @@ type PlanOptions = AttentionOptions & { context?: Context };
 export class Plan implements Owner {
   static sdpa(query: Input, key: Input, value: Input, out: Input, options?: PlanOptions): Plan;
   static attention(score: Score | undefined, query: Input, key: Input, value: Input, out: Input, options?: PlanOptions): Plan;
+  static attentionBackward(score: Score | undefined, query: Input, key: Input, value: Input, out: Input, gradients: AttentionGradients, options?: PlanOptions): Plan;
   static prepared(query: Input, keys: PreparedKeys, value: Input, out: Input, options?: PlanOptions): Plan;
   /** Runs the call on arrays that begin with their tensor's first element in memory; key undefined over prepared keys. */
   runSync(query: Data, key: Data | undefined, value: Data, out: Data, buffers?: Buffers): void;

@@ -35,6 +35,16 @@ both(exports, 'attention', 'attention', (score, query, key, value, options = {})
   return { args: [options.context, scores, q, k, v, result, rest], result };
 });
 
+// Of a call whose out and options.logSumExp these are. gradients has the gradient of out, and the tensors that are wanted.
+function backward(score, query, key, value, out, gradients, options, extras) {
+  const tensors = [query, key, value, out].map(asTensor);
+  const rest = [read('AttentionOptions', options, extras), read('AttentionGradients', gradients)];
+  return [options.context, read('Score', score), ...tensors, ...rest];
+}
+
+both(exports, 'attentionBackward', 'attentionBackward', (score, query, key, value, out, gradients, options = {}) => (
+  { args: backward(score, query, key, value, out, gradients, options, ['context']), result: undefined }));
+
 both(exports, 'kernelRegression', 'kernelRegression', (queries, inputs, targets, options = {}) => {
   const [q, x, y] = [queries, inputs, targets].map(asTensor);
   const result = asTensor(options.out) ?? zerosOf(q, [q.shape[0], ...y.shape.slice(1)]);
@@ -238,6 +248,12 @@ class Plan extends Owner {
     const tensors = [query, key, value, out].map(asTensor);
     const given = [read('Score', score), ...tensors, read('AttentionOptions', options, ['context'])];
     return new Plan(native.attentionPlanCreate(false, options.context, ...given));
+  }
+
+  /** Plans the call that attentionBackward would make: runs read out, and take the gradients' data as gradQuery and so on. */
+  static attentionBackward(score, query, key, value, out, gradients, options = {}) {
+    const given = backward(score, query, key, value, out, gradients, options, ['context']);
+    return new Plan(native.attentionBackwardPlanCreate(false, ...given));
   }
 
   static prepared(query, keys, value, out, options = {}) {

@@ -67,6 +67,8 @@ class Tables:
         """In which buffer a run of a planned call takes a tensor, -1: in none."""
         if struct == "fovea_mha_options":
             return len(self.runs_take) + MHA_PAGES.index(name) if name in MHA_PAGES else -1
+        if struct == "fovea_attention_gradients":
+            name = "grad_" + name
         name = "score_bias" if (struct, name) == ("fovea_score", "bias") else name
         return self.runs_take.index(name) if name in self.runs_take else -1
 

@@ -59,9 +59,9 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
   Path::store_out(factors, n, factors, rows, Dtype::f32, n, sums);
 };
 
-// A struct in scores/ whose gradients are there, too.
+// A struct in scores/ whose gradients are there, too: those of floats.
 template <class Score>
-concept HasGradient = requires { &Score::gradient; };
+concept HasGradient = !Score::takes_pairs && requires { &Score::gradient; };
 
 template <class Score>
 constexpr auto gradient_of() -> void (*)(const void *) {

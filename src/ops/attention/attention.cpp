@@ -49,11 +49,15 @@ Status make_attention_plan(const fovea_context *context, const AttentionArgument
 
 Status run_attention_plan(const fovea_plan *plan, const fovea_attention_buffers *buffers, void *workspace,
                           size_t workspace_size) {
-  FOVEA_CHECK(expect_plan(plan, false));
-  AttentionCall call = plan->call;
-  FOVEA_CHECK(check_attention_run(plan->attention, buffers, {workspace, workspace_size}, &call));
-  run_attention(plan->attention, call, workspace);
-  return FOVEA_OK;
+  FOVEA_CHECK(expect_given(plan, "plan", "a plan"));
+  return plan->run(buffers, workspace, workspace_size);
 }
 
 }  // namespace fovea
+
+fovea::Status fovea_plan::run(const fovea_attention_buffers *buffers, void *workspace, size_t size) const {
+  fovea::AttentionCall its = call;
+  FOVEA_CHECK(fovea::check_attention_run(attention, buffers, {workspace, size}, &its));
+  fovea::run_attention(attention, its, workspace);
+  return FOVEA_OK;
+}

@@ -97,9 +97,9 @@ const fovea_tensor *OperandRow::tensor_of(const fovea_score &score) const {
   return parameter == nullptr ? nullptr : score.**parameter;
 }
 
-void *OperandRow::data_of(const Buffers &buffers) const {
-  if (const auto *output = std::get_if<void * Buffers::*>(&buffer)) return buffers.**output;
-  return const_cast<void *>(buffers.**std::get_if<const void * Buffers::*>(&buffer));
+void *data_of(const BufferSource &source, const Buffers &buffers) {
+  if (const auto *output = std::get_if<void * Buffers::*>(&source)) return buffers.**output;
+  return const_cast<void *>(buffers.**std::get_if<const void * Buffers::*>(&source));
 }
 
 }  // namespace fovea

@@ -76,8 +76,10 @@ struct OperandRow {
 
   const fovea_tensor *tensor_of(const AttentionArguments &arguments, const fovea_attention_options &options) const;
   const fovea_tensor *tensor_of(const fovea_score &score) const;
-  void *data_of(const fovea_attention_buffers &buffers) const;
 };
+
+// What a run has there.
+void *data_of(const BufferSource &source, const fovea_attention_buffers &buffers);
 
 extern const OperandRow operand_rows[operand_count];
 

@@ -68,9 +68,9 @@ size_t describe_attention(const AttentionPlan &plan, char *text, size_t size);
 struct fovea_plan {
   fovea::AttentionCall call = {};
   fovea::AttentionPlan attention = {};
-  bool backward = false;
 
   virtual ~fovea_plan() = default;
+  [[nodiscard]] virtual fovea::Status run(const fovea_attention_buffers *buffers, void *workspace, size_t size) const;
   virtual size_t workspace_size() const { return attention.workspace_size; }
   virtual size_t describe(char *text, size_t size) const { return describe_attention(attention, text, size); }
 };

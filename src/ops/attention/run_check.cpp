@@ -13,19 +13,28 @@ Status check_length(const AttentionPlan &plan) {
               keys->length, plan.problem.sizes.key_len);
 }
 
+Status expect_none(const char *name, const void *data) {
+  if (data == nullptr) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it", name, data);
+}
+
 }  // namespace
 
-Status bind_buffers(const fovea_attention_buffers *given, AttentionCall *call) {
+Status bind_buffers(const fovea_attention_buffers *given, AttentionCall *call, GradientCall *gradients) {
   FOVEA_CHECK(expect_given(given, "buffers", "the data of the run"));
   fovea_attention_buffers buffers;
   FOVEA_CHECK(read_options("buffers", given, &buffers));
   call->planned = true;
   for (const OperandRow &row : operand_rows) {
-    void *data = row.data_of(buffers);
-    if (!call->present[row.operand] && data != nullptr) {
-      return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it", row.buffer_name, data);
-    }
+    void *data = data_of(row.buffer, buffers);
+    if (!call->present[row.operand]) FOVEA_CHECK(expect_none(row.buffer_name, data));
     if (call->present[row.operand]) call->tensor[row.operand].data = data;
+  }
+  for (const GradientRow &row : gradient_rows) {
+    void *data = data_of(row.buffer, buffers);
+    const bool planned = gradients != nullptr && gradients->present[row.operand];
+    if (!planned) FOVEA_CHECK(expect_none(row.buffer_name, data));
+    if (planned) gradients->tensor[row.operand].data = data;
   }
   return FOVEA_OK;
 }
@@ -38,13 +47,6 @@ Status check_workspace(size_t needed, const GivenWorkspace &workspace) {
     return fail(FOVEA_NULL_POINTER, "workspace is NULL, expected %zu bytes", needed);
   }
   return FOVEA_OK;
-}
-
-Status expect_plan(const fovea_plan *plan, bool backward) {
-  FOVEA_CHECK(expect_given(plan, "plan", "a plan"));
-  if (plan->backward == backward) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, backward ? "plan is one of attention, expected one of its backward pass"
-                                        : "plan is one of a backward pass, expected one of attention");
 }
 
 Status check_attention_run(const AttentionPlan &plan, const fovea_attention_buffers *buffers,

@@ -4,15 +4,8 @@
 #include "kernels/attention/gradient_problem.hpp"
 #include "ops/attention/plan.hpp"
 #include "ops/attention/run_check.hpp"
-#include "ops/gradients/operands.hpp"
 
 namespace fovea {
-
-// The gradients as they were given, with their own copies of the descriptors.
-struct GradientCall {
-  fovea_tensor tensor[gradient_operand_count];
-  bool present[gradient_operand_count];
-};
 
 // Copies descriptors; fails where the forward call's own would, and on what a backward pass needs beside it. Returned weights
 // and scores are left out of `call`.
@@ -27,8 +20,5 @@ struct GradientCall {
 // Every check that needs the data, overlaps among them.
 [[nodiscard]] Status check_gradient_data(const AttentionCall &call, const GradientCall &gradients,
                                          const AttentionProblem &scores);
-
-// Gives the gradients of a plan the run's data: a buffer must be there exactly if its tensor was planned.
-[[nodiscard]] Status bind_gradient_buffers(const fovea_gradient_buffers *given, GradientCall *gradients);
 
 }  // namespace fovea

@@ -130,28 +130,15 @@ Status check_gradient_data(const AttentionCall &call, const GradientCall &gradie
   for (const GradientRow &row : gradient_rows) {
     if (!gradients.present[row.operand]) continue;
     const fovea_tensor &tensor = gradients.tensor[row.operand];
-    FOVEA_CHECK(check_tensor(&tensor, {.name = row.name,
+    const char *name = call.planned ? row.buffer_name : row.name;
+    FOVEA_CHECK(check_tensor(&tensor, {.name = name,
                                        .dtype = static_cast<Dtype>(tensor.dtype),
                                        .min_rank = 0,
                                        .contiguous_last = false,
                                        .names_data = call.planned}));
-    (row.is_output() ? outputs[output_count++] : inputs[input_count++]) = {row.name, &tensor};
+    (row.is_output() ? outputs[output_count++] : inputs[input_count++]) = {name, &tensor};
   }
   return check_overlaps(std::span(outputs, output_count), std::span(inputs, input_count));
-}
-
-Status bind_gradient_buffers(const fovea_gradient_buffers *given, GradientCall *gradients) {
-  FOVEA_CHECK(expect_given(given, "gradients", "the data of the run"));
-  fovea_gradient_buffers buffers;
-  FOVEA_CHECK(read_options("gradients", given, &buffers));
-  for (const GradientRow &row : gradient_rows) {
-    void *data = row.data_of(buffers);
-    if (!gradients->present[row.operand] && data != nullptr) {
-      return fail(FOVEA_BAD_VALUE, "%s is %p, expected NULL: the plan was made without it", row.name, data);
-    }
-    if (gradients->present[row.operand]) gradients->tensor[row.operand].data = data;
-  }
-  return FOVEA_OK;
 }
 
 }  // namespace fovea

@@ -13,15 +13,25 @@ struct BackwardPlan : fovea_plan {
   AttentionProblem checked = {};
   GradientPlan gradients = {};
 
+  [[nodiscard]] Status run(const fovea_attention_buffers *buffers, void *workspace, size_t size) const override;
   size_t workspace_size() const override { return gradients.workspace_size; }
   size_t describe(char *text, size_t size) const override { return describe_gradients(gradients, text, size); }
 };
+
+Status BackwardPlan::run(const fovea_attention_buffers *buffers, void *workspace, size_t size) const {
+  AttentionCall its = call;
+  GradientCall its_gradients = gradient_call;
+  FOVEA_CHECK(bind_buffers(buffers, &its, &its_gradients));
+  FOVEA_CHECK(check_gradient_data(its, its_gradients, checked));
+  FOVEA_CHECK(check_workspace(gradients.workspace_size, {workspace, size}));
+  run_gradients(gradients, its, its_gradients, workspace);
+  return FOVEA_OK;
+}
 
 Status prepare(const fovea_context *given, const AttentionArguments &arguments,
                const fovea_attention_gradients *gradients, BackwardPlan *plan) {
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
-  plan->backward = true;
   FOVEA_CHECK(read_gradient_call(arguments, gradients, &plan->call, &plan->gradient_call));
   FOVEA_CHECK(check_attention_call(plan->call, &plan->checked));
   GradientProblem problem;
@@ -52,20 +62,6 @@ Status make_gradient_plan(const fovea_context *context, const AttentionArguments
   auto *created = new (std::nothrow) BackwardPlan(made);
   if (created == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "no memory for a plan");
   *plan = created;
-  return FOVEA_OK;
-}
-
-Status run_gradient_plan(const fovea_plan *plan, const fovea_attention_buffers *buffers,
-                         const fovea_gradient_buffers *gradients, const GivenWorkspace &workspace) {
-  FOVEA_CHECK(expect_plan(plan, true));
-  const auto &its = static_cast<const BackwardPlan &>(*plan);
-  AttentionCall call = its.call;
-  GradientCall gradient_call = its.gradient_call;
-  FOVEA_CHECK(bind_buffers(buffers, &call));
-  FOVEA_CHECK(bind_gradient_buffers(gradients, &gradient_call));
-  FOVEA_CHECK(check_gradient_data(call, gradient_call, its.checked));
-  FOVEA_CHECK(check_workspace(its.gradients.workspace_size, workspace));
-  run_gradients(its.gradients, call, gradient_call, workspace.data);
   return FOVEA_OK;
 }
 

@@ -11,7 +11,4 @@ namespace fovea {
 [[nodiscard]] Status make_gradient_plan(const fovea_context *context, const AttentionArguments &arguments,
                                         const fovea_attention_gradients *gradients, fovea_plan **plan);
 
-[[nodiscard]] Status run_gradient_plan(const fovea_plan *plan, const fovea_attention_buffers *buffers,
-                                       const fovea_gradient_buffers *gradients, const GivenWorkspace &workspace);
-
 }  // namespace fovea

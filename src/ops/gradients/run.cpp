@@ -159,13 +159,17 @@ class GradientRun {
   void sum_heads(int64_t head) const {
     write_head(alibi_slopes_gradient, plan_.slope_sums, plan_.grid.key_splits, head, 1.0);
     write_head(sinks_gradient, plan_.sink_sums, 1, head, 1.0);
-    if (!gradients_.present[sigmas_gradient]) return;
-    if (call_.present[sigmas_operand]) {
-      const fovea_tensor &sigmas = call_.tensor[sigmas_operand];
-      const float sigma = static_cast<const float *>(sigmas.data)[head * sigmas.strides[0]];
-      return write_head(sigmas_gradient, plan_.width_sums, plan_.grid.key_splits, head, -2.0 / static_cast<double>(sigma));
-    }
-    if (head != 0) return;
+    if (!gradients_.present[sigmas_gradient] || !call_.present[sigmas_operand]) return;
+    const fovea_tensor &sigmas = call_.tensor[sigmas_operand];
+    const float sigma = static_cast<const float *>(sigmas.data)[head * sigmas.strides[0]];
+    write_head(sigmas_gradient, plan_.width_sums, plan_.grid.key_splits, head, -2.0 / static_cast<double>(sigma));
+  }
+
+  // Of one width for all heads.
+  int64_t width_tasks() const {
+    return gradients_.present[sigmas_gradient] && !call_.present[sigmas_operand] ? 1 : 0;
+  }
+  void sum_width() const {
     double sum = 0.0;
     for (int64_t h = 0; h < scores().sizes.heads; ++h) sum += head_sum(plan_.width_sums, plan_.grid.key_splits, h);
     *static_cast<float *>(data(sigmas_gradient)) =
@@ -256,6 +260,7 @@ void run_gradients(const GradientPlan &plan, const AttentionCall &call, const Gr
   const auto sum_queries = [&](int, int64_t index) { run.sum_queries(index); };
   const auto sum_keys = [&](int, int64_t index) { run.sum_keys(index); };
   const auto sum_vector = [&](int, int64_t unit) { run.sum_vector(unit); };
+  const auto sum_width = [&](int, int64_t) { run.sum_width(); };
   const auto sum_heads = [&](int, int64_t head) { run.sum_heads(head); };
   const GradientProblem &problem = plan.problem;
   TaskList list(plan.grid.heads < int64_t{4} * plan.workers ? Sharing::in_order : Sharing::in_ranges);
@@ -271,6 +276,7 @@ void run_gradients(const GradientPlan &plan, const AttentionCall &call, const Gr
   if (problem.wants_slopes || problem.wants_sinks || problem.wants_widths) {
     list.add(plan.problem.scores.sizes.heads, sum_heads);
   }
+  list.add(run.width_tasks(), sum_width);
   if (problem.wants_vector) list.add(problem.scores.sizes.compared_dim, sum_vector);
   run_tasks(*plan.scores.context, plan.workers, list);
   run_projection_gradients(*plan.scores.context, plan.projections, call, gradients, problem.scores.sizes.batch, block);

@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 
+#include "ops/attention/gradient_operands.hpp"
 #include "ops/positions/rotary_check.hpp"
 #include "ops/ragged/check.hpp"
 
@@ -35,7 +36,10 @@ Status check_mha_buffers(const fovea_mha_plan &plan, const fovea_mha_buffers &bu
   FOVEA_CHECK(check_presence("buffers.key_scales", plan.pages[2] != nullptr, buffers.key_scales));
   FOVEA_CHECK(check_presence("buffers.value_scales", plan.pages[3] != nullptr, buffers.value_scales));
   for (const OperandRow &row : operand_rows) {
-    if (row.is_argument()) FOVEA_CHECK(check_presence(row.buffer_name, false, row.data_of(attention)));
+    if (row.is_argument()) FOVEA_CHECK(check_presence(row.buffer_name, false, data_of(row.buffer, attention)));
+  }
+  for (const GradientRow &row : gradient_rows) {
+    FOVEA_CHECK(check_presence(row.buffer_name, false, data_of(row.buffer, attention)));
   }
   if (plan.call.options.schedule == nullptr) return FOVEA_OK;
   FOVEA_CHECK(check_presence("buffers.alibi_slopes", plan.alibi_slopes != nullptr, attention.alibi_slopes));

@@ -442,6 +442,52 @@ export interface MhaOptions {
   valueScales?: Input;
 }
 
+/**
+ * What a loss changes by, for each element of what a call to attention gave, and for each of what it took. Layouts are those
+ * of the tensors themselves, element types and strides each its own. A gradient that is NULL is not wanted, and what only it
+ * needs is not computed. Gradients are written, not added to.
+ *
+ * With p the weights before dropout, d the factor of dropout (0 or 1 / (1 - dropout)) and s the score times the scale:
+ *   dp = d (out . value + weights)          m = sum_j p_j dp_j
+ *   dl = p (dp - m + log_sum_exp)           of a logit
+ *   value = sum_q d p out                   bias = dl
+ *   alibi_slopes = -sum dl |position - j|   sinks = -sum_q p_sink (m - log_sum_exp)
+ *   ds = dl (1 - tanh^2(s / softcap))       query, key and the score's parameters: scale ds times the score's derivative
+ * in float32, with m taken from the forward call's out.
+ */
+export interface AttentionGradients {
+  /** F, as out: what the loss changes by for each of its elements. Must be given */
+  out?: Input;
+  /** F32, as options.log_sum_exp, any strides; NULL: 0 */
+  logSumExp?: Input;
+  /** F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0 */
+  weights?: Input;
+  /** output F, as query */
+  query?: Input;
+  /** output F, as key; query heads that share one are added up */
+  key?: Input;
+  /** output F, as value; likewise */
+  value?: Input;
+  /** output F, as options.bias; added up over axes of size 1 */
+  bias?: Input;
+  /** output F32 [H], any stride */
+  alibiSlopes?: Input;
+  /** output F32 [H], any stride */
+  sinks?: Input;
+  /** output F, as score.query_weight, any strides: ADDITIVE */
+  queryWeight?: Input;
+  /** output F, as score.key_weight, any strides: ADDITIVE */
+  keyWeight?: Input;
+  /** output F, as score.weight, any strides: BILINEAR, CONCAT */
+  weight?: Input;
+  /** output F, as score.bias, any stride: CONCAT */
+  scoreBias?: Input;
+  /** output F, as score.score_vector, any stride: ADDITIVE, CONCAT */
+  scoreVector?: Input;
+  /** output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma */
+  sigmas?: Input;
+}
+
 /** Node 24's Float16Array, where TypeScript knows it. */
 export type Float16 = typeof globalThis extends { Float16Array: { prototype: infer T } } ? T : never;
 export type Data = Float32Array | Float16 | Uint16Array | Int32Array | BigInt64Array | Uint8Array | Int8Array;
@@ -465,4 +511,19 @@ export interface Buffers {
   scores?: Data;
   keyScales?: Data;
   valueScales?: Data;
+  gradOut?: Data;
+  gradLogSumExp?: Data;
+  gradWeights?: Data;
+  gradQuery?: Data;
+  gradKey?: Data;
+  gradValue?: Data;
+  gradBias?: Data;
+  gradAlibiSlopes?: Data;
+  gradSinks?: Data;
+  gradQueryWeight?: Data;
+  gradKeyWeight?: Data;
+  gradWeight?: Data;
+  gradScoreBias?: Data;
+  gradScoreVector?: Data;
+  gradSigmas?: Data;
 }

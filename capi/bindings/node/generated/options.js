@@ -27,7 +27,8 @@ exports.options = {
   RmsNormOptions: ['epsilon', 'weightFromOne', 'weight', 'residual', 'sum', 'inverseDeviation'],
   MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
   MhaOptions: ['keepPages', 'precision', 'attention', 'score', 'rotary', 'schedule', 'keyPages', 'valuePages', 'keyScales', 'valueScales'],
+  AttentionGradients: ['out', 'logSumExp', 'weights', 'query', 'key', 'value', 'bias', 'alibiSlopes', 'sinks', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas'],
 };
 
 // The data of a planned run, in the order of fovea_attention_buffers.
-exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets', 'scores', 'keyScales', 'valueScales'];
+exports.buffers = ['query', 'key', 'value', 'out', 'validLens', 'mask', 'bias', 'alibiSlopes', 'sinks', 'logSumExp', 'weights', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas', 'queryOffsets', 'scores', 'keyScales', 'valueScales', 'gradOut', 'gradLogSumExp', 'gradWeights', 'gradQuery', 'gradKey', 'gradValue', 'gradBias', 'gradAlibiSlopes', 'gradSinks', 'gradQueryWeight', 'gradKeyWeight', 'gradWeight', 'gradScoreBias', 'gradScoreVector', 'gradSigmas'];

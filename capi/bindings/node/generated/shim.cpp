@@ -22,6 +22,7 @@ static const fovea_layer_norm_options *read_fovea_layer_norm_options(Reader &in,
 static const fovea_rms_norm_options *read_fovea_rms_norm_options(Reader &in, napi_value from);
 static const fovea_mha_parameters *read_fovea_mha_parameters(Reader &in, napi_value from);
 static const fovea_mha_options *read_fovea_mha_options(Reader &in, napi_value from);
+static const fovea_attention_gradients *read_fovea_attention_gradients(Reader &in, napi_value from);
 
 static const fovea_attention_options *read_fovea_attention_options(Reader &in, napi_value from) {
   if (in.is_none(from)) return nullptr;
@@ -322,6 +323,28 @@ static const fovea_mha_options *read_fovea_mha_options(Reader &in, napi_value fr
   return made;
 }
 
+static const fovea_attention_gradients *read_fovea_attention_gradients(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_attention_gradients *made = in.call.make<fovea_attention_gradients>();
+  made->struct_size = sizeof(fovea_attention_gradients);
+  made->out = in.tensor(in.get(from, "out"), "out");
+  made->log_sum_exp = in.tensor(in.get(from, "logSumExp"), "logSumExp");
+  made->weights = in.tensor(in.get(from, "weights"), "weights");
+  made->query = in.tensor(in.get(from, "query"), "query");
+  made->key = in.tensor(in.get(from, "key"), "key");
+  made->value = in.tensor(in.get(from, "value"), "value");
+  made->bias = in.tensor(in.get(from, "bias"), "bias");
+  made->alibi_slopes = in.tensor(in.get(from, "alibiSlopes"), "alibiSlopes");
+  made->sinks = in.tensor(in.get(from, "sinks"), "sinks");
+  made->query_weight = in.tensor(in.get(from, "queryWeight"), "queryWeight");
+  made->key_weight = in.tensor(in.get(from, "keyWeight"), "keyWeight");
+  made->weight = in.tensor(in.get(from, "weight"), "weight");
+  made->score_bias = in.tensor(in.get(from, "scoreBias"), "scoreBias");
+  made->score_vector = in.tensor(in.get(from, "scoreVector"), "scoreVector");
+  made->sigmas = in.tensor(in.get(from, "sigmas"), "sigmas");
+  return made;
+}
+
 static void parse_fovea_sdpa(Reader &in, const napi_value *args) {
   const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
   const fovea_tensor *query = in.tensor(args[1], "query");
@@ -341,7 +364,7 @@ static void parse_fovea_sdpa_plan_create(Reader &in, const napi_value *args) {
   const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
   in.call.run = [=] { return fovea_sdpa_plan_create(context, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -464,7 +487,7 @@ static void parse_fovea_attention_plan_create(Reader &in, const napi_value *args
   const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
   in.call.run = [=] { return fovea_attention_plan_create(context, score, query, key, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -509,7 +532,7 @@ static void parse_fovea_attention_prepared_plan_create(Reader &in, const napi_va
   const fovea_attention_options *options = read_fovea_attention_options(in, args[5]);
   Call *call = &in.call;
   call->made_kind = Kind::plan;
-  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
+  call->layouts = layouts_of({query, nullptr, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
   in.call.run = [=] { return fovea_attention_prepared_plan_create(context, query, keys, value, out, options, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
@@ -534,7 +557,7 @@ static void parse_fovea_schedule_create(Reader &in, const napi_value *args) {
   const fovea_schedule_limits *limits = read_fovea_schedule_limits(in, args[7]);
   Call *call = &in.call;
   call->made_kind = Kind::schedule;
-  call->planned = planned_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
+  call->planned = planned_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
   in.call.run = [=] { return fovea_schedule_create(context, score, query, key, value, out, options, limits, reinterpret_cast<fovea_schedule **>(&call->made)); };
 }
 
@@ -728,7 +751,7 @@ static void parse_fovea_mha_plan_create(Reader &in, const napi_value *args) {
   const fovea_mha_options *options = read_fovea_mha_options(in, args[6]);
   Call *call = &in.call;
   call->made_kind = Kind::mha_plan;
-  call->planned = planned_of({query, key, value, out, options && options->attention ? options->attention->valid_lens : nullptr, options && options->attention ? options->attention->mask : nullptr, options && options->attention ? options->attention->bias : nullptr, options && options->attention ? options->attention->alibi_slopes : nullptr, options && options->attention ? options->attention->sinks : nullptr, options && options->attention ? options->attention->log_sum_exp : nullptr, options && options->attention ? options->attention->weights : nullptr, options && options->score ? options->score->query_weight : nullptr, options && options->score ? options->score->key_weight : nullptr, options && options->score ? options->score->weight : nullptr, options && options->score ? options->score->bias : nullptr, options && options->score ? options->score->score_vector : nullptr, options && options->score ? options->score->sigmas : nullptr, options && options->attention ? options->attention->query_offsets : nullptr, options && options->attention ? options->attention->scores : nullptr, options && options->attention ? options->attention->key_scales : nullptr, options && options->attention ? options->attention->value_scales : nullptr, options ? options->key_pages : nullptr, options ? options->value_pages : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
+  call->planned = planned_of({query, key, value, out, options && options->attention ? options->attention->valid_lens : nullptr, options && options->attention ? options->attention->mask : nullptr, options && options->attention ? options->attention->bias : nullptr, options && options->attention ? options->attention->alibi_slopes : nullptr, options && options->attention ? options->attention->sinks : nullptr, options && options->attention ? options->attention->log_sum_exp : nullptr, options && options->attention ? options->attention->weights : nullptr, options && options->score ? options->score->query_weight : nullptr, options && options->score ? options->score->key_weight : nullptr, options && options->score ? options->score->weight : nullptr, options && options->score ? options->score->bias : nullptr, options && options->score ? options->score->score_vector : nullptr, options && options->score ? options->score->sigmas : nullptr, options && options->attention ? options->attention->query_offsets : nullptr, options && options->attention ? options->attention->scores : nullptr, options && options->attention ? options->attention->key_scales : nullptr, options && options->attention ? options->attention->value_scales : nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, options ? options->key_pages : nullptr, options ? options->value_pages : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr});
   if (options && options->rotary) call->lasting = {options->rotary->positions, options->rotary->frequencies, options->rotary->sections, options->rotary->cosines, options->rotary->sines};
   in.call.run = [=] { return fovea_mha_plan_create(context, weights, query, key, value, out, options, reinterpret_cast<fovea_mha_plan **>(&call->made)); };
 }
@@ -742,6 +765,33 @@ static void parse_fovea_multi_head_attention_once(Reader &in, const napi_value *
   const fovea_tensor *out = in.tensor(args[5], "out");
   const fovea_mha_options *options = read_fovea_mha_options(in, args[6]);
   in.call.run = [=] { return fovea_multi_head_attention_once(context, parameters, query, key, value, out, options); };
+}
+
+static void parse_fovea_attention_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_score *score = read_fovea_score(in, args[1]);
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_tensor *out = in.tensor(args[5], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
+  const fovea_attention_gradients *gradients = read_fovea_attention_gradients(in, args[7]);
+  in.call.run = [=] { return fovea_attention_backward(context, score, query, key, value, out, options, gradients); };
+}
+
+static void parse_fovea_attention_backward_plan_create(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_score *score = read_fovea_score(in, args[1]);
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_tensor *out = in.tensor(args[5], "out");
+  const fovea_attention_options *options = read_fovea_attention_options(in, args[6]);
+  const fovea_attention_gradients *gradients = read_fovea_attention_gradients(in, args[7]);
+  Call *call = &in.call;
+  call->made_kind = Kind::plan;
+  call->layouts = layouts_of({query, key, value, out, options ? options->valid_lens : nullptr, options ? options->mask : nullptr, options ? options->bias : nullptr, options ? options->alibi_slopes : nullptr, options ? options->sinks : nullptr, options ? options->log_sum_exp : nullptr, options ? options->weights : nullptr, score ? score->query_weight : nullptr, score ? score->key_weight : nullptr, score ? score->weight : nullptr, score ? score->bias : nullptr, score ? score->score_vector : nullptr, score ? score->sigmas : nullptr, options ? options->query_offsets : nullptr, options ? options->scores : nullptr, options ? options->key_scales : nullptr, options ? options->value_scales : nullptr, gradients ? gradients->out : nullptr, gradients ? gradients->log_sum_exp : nullptr, gradients ? gradients->weights : nullptr, gradients ? gradients->query : nullptr, gradients ? gradients->key : nullptr, gradients ? gradients->value : nullptr, gradients ? gradients->bias : nullptr, gradients ? gradients->alibi_slopes : nullptr, gradients ? gradients->sinks : nullptr, gradients ? gradients->query_weight : nullptr, gradients ? gradients->key_weight : nullptr, gradients ? gradients->weight : nullptr, gradients ? gradients->score_bias : nullptr, gradients ? gradients->score_vector : nullptr, gradients ? gradients->sigmas : nullptr});
+  in.call.run = [=] { return fovea_attention_backward_plan_create(context, score, query, key, value, out, options, gradients, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
 const Operation operations[] = {
@@ -793,6 +843,8 @@ const Operation operations[] = {
     {"multiHeadAttention", 7, parse_fovea_multi_head_attention},
     {"mhaPlanCreate", 7, parse_fovea_mha_plan_create},
     {"multiHeadAttentionOnce", 7, parse_fovea_multi_head_attention_once},
+    {"attentionBackward", 8, parse_fovea_attention_backward},
+    {"attentionBackwardPlanCreate", 8, parse_fovea_attention_backward_plan_create},
 };
 const size_t operation_count = sizeof operations / sizeof operations[0];
 
@@ -820,6 +872,21 @@ fovea_attention_buffers buffers_of(void *const *data) {
   buffers.scores = static_cast<decltype(buffers.scores)>(data[18]);
   buffers.key_scales = static_cast<decltype(buffers.key_scales)>(data[19]);
   buffers.value_scales = static_cast<decltype(buffers.value_scales)>(data[20]);
+  buffers.grad_out = static_cast<decltype(buffers.grad_out)>(data[21]);
+  buffers.grad_log_sum_exp = static_cast<decltype(buffers.grad_log_sum_exp)>(data[22]);
+  buffers.grad_weights = static_cast<decltype(buffers.grad_weights)>(data[23]);
+  buffers.grad_query = static_cast<decltype(buffers.grad_query)>(data[24]);
+  buffers.grad_key = static_cast<decltype(buffers.grad_key)>(data[25]);
+  buffers.grad_value = static_cast<decltype(buffers.grad_value)>(data[26]);
+  buffers.grad_bias = static_cast<decltype(buffers.grad_bias)>(data[27]);
+  buffers.grad_alibi_slopes = static_cast<decltype(buffers.grad_alibi_slopes)>(data[28]);
+  buffers.grad_sinks = static_cast<decltype(buffers.grad_sinks)>(data[29]);
+  buffers.grad_query_weight = static_cast<decltype(buffers.grad_query_weight)>(data[30]);
+  buffers.grad_key_weight = static_cast<decltype(buffers.grad_key_weight)>(data[31]);
+  buffers.grad_weight = static_cast<decltype(buffers.grad_weight)>(data[32]);
+  buffers.grad_score_bias = static_cast<decltype(buffers.grad_score_bias)>(data[33]);
+  buffers.grad_score_vector = static_cast<decltype(buffers.grad_score_vector)>(data[34]);
+  buffers.grad_sigmas = static_cast<decltype(buffers.grad_sigmas)>(data[35]);
   return buffers;
 }
 
@@ -834,10 +901,10 @@ fovea_mha_buffers mha_buffers_of(void *const *data, fovea_attention_buffers &att
   buffers.key = static_cast<decltype(buffers.key)>(data[1]);
   buffers.value = static_cast<decltype(buffers.value)>(data[2]);
   buffers.out = static_cast<decltype(buffers.out)>(data[3]);
-  buffers.key_pages = static_cast<decltype(buffers.key_pages)>(data[21]);
-  buffers.value_pages = static_cast<decltype(buffers.value_pages)>(data[22]);
-  buffers.key_scales = static_cast<decltype(buffers.key_scales)>(data[23]);
-  buffers.value_scales = static_cast<decltype(buffers.value_scales)>(data[24]);
+  buffers.key_pages = static_cast<decltype(buffers.key_pages)>(data[36]);
+  buffers.value_pages = static_cast<decltype(buffers.value_pages)>(data[37]);
+  buffers.key_scales = static_cast<decltype(buffers.key_scales)>(data[38]);
+  buffers.value_scales = static_cast<decltype(buffers.value_scales)>(data[39]);
   return buffers;
 }
 
@@ -859,4 +926,4 @@ const char *name_of(Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
-const char *const buffer_names[] = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales", "keyPages", "valuePages", "keyScales", "valueScales"};
+const char *const buffer_names[] = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales", "gradOut", "gradLogSumExp", "gradWeights", "gradQuery", "gradKey", "gradValue", "gradBias", "gradAlibiSlopes", "gradSinks", "gradQueryWeight", "gradKeyWeight", "gradWeight", "gradScoreBias", "gradScoreVector", "gradSigmas", "keyPages", "valuePages", "keyScales", "valueScales"};

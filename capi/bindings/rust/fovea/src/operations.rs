@@ -40,6 +40,46 @@ impl Context {
         })
     }
 
+    /// The backward pass of [`Context::attention`]: `out` and `options.log_sum_exp` are what that call gave, and stay as they
+    /// are; `gradients` has what the loss changes by for each element of `out`, and what is wanted.
+    ///
+    /// ```
+    /// use fovea::{AttentionGradients, AttentionOptions, Context, Score, Tensor, TensorMut};
+    ///
+    /// let context = Context::default();
+    /// let (x, ones) = (vec![1.0f32; 40], vec![1.0f32; 40]);
+    /// let (mut out, mut lse, mut grad) = (vec![0.0f32; 40], vec![0.0f32; 10], vec![0.0f32; 40]);
+    /// let input = || Tensor::new(&x, [1, 2, 5, 4]);
+    /// context.attention(&Score::new(), input()?, input()?, input()?, TensorMut::new(&mut out, [1, 2, 5, 4])?,
+    ///     AttentionOptions::new().log_sum_exp(TensorMut::new(&mut lse, [1, 2, 5])?))?;
+    /// let gradients = AttentionGradients::new()
+    ///     .out(Tensor::new(&ones, [1, 2, 5, 4])?)
+    ///     .value(TensorMut::new(&mut grad, [1, 2, 5, 4])?);
+    /// let options = AttentionOptions::new().log_sum_exp(TensorMut::new(&mut lse, [1, 2, 5])?);
+    /// context.attention_backward(&Score::new(), input()?, input()?, input()?, Tensor::new(&out, [1, 2, 5, 4])?, options,
+    ///     gradients)?;
+    /// assert!(grad.iter().all(|x| (x - 1.0).abs() < 1e-6));
+    /// # Ok::<(), fovea::Error>(())
+    /// ```
+    #[allow(clippy::too_many_arguments)] // those of the forward call, and the gradients
+    pub fn attention_backward<'a>(
+        &self,
+        score: &Score<'_>,
+        query: impl Into<Tensor<'a>>,
+        key: impl Into<Tensor<'a>>,
+        value: impl Into<Tensor<'a>>,
+        out: impl Into<Tensor<'a>>,
+        options: AttentionOptions<'_>,
+        gradients: AttentionGradients<'_>,
+    ) -> Result<()> {
+        let (query, key, value, out) = (query.into(), key.into(), value.into(), out.into());
+        check(unsafe {
+            let (query, key, value, out) = (query.raw(), key.raw(), value.raw(), out.raw());
+            let (score, options, gradients) = (score.raw(), options.raw(), gradients.raw());
+            sys::fovea_attention_backward(self.raw(), &score, query, key, value, out, &options, &gradients)
+        })
+    }
+
     /// Attention over prepared keys: `value` has as many rows as they hold.
     pub fn attention_prepared<'a>(
         &self,

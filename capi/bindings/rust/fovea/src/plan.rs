@@ -105,6 +105,31 @@ impl Context {
         Ok(Plan { raw, layouts, _context: self.clone(), keys: None })
     }
 
+    /// Plans the call that [`Context::attention_backward`] would make. Runs take the gradients' data too, and read that of
+    /// `out`.
+    #[allow(clippy::too_many_arguments)] // those of the forward call, and the gradients
+    pub fn attention_backward_plan(
+        &self,
+        score: &Score<'_>,
+        query: &impl View,
+        key: &impl View,
+        value: &impl View,
+        out: &impl View,
+        options: AttentionOptions<'_>,
+        gradients: AttentionGradients<'_>,
+    ) -> Result<Plan> {
+        let layouts = Layouts::new(query, Some(key), value, out, Some(score), &options).add_gradients(&gradients);
+        let mut raw = null_mut();
+        check(unsafe {
+            let (query, key, value, out) = (query.raw(), key.raw(), value.raw(), out.raw());
+            let (score, options, gradients) = (score.raw(), options.raw(), gradients.raw());
+            sys::fovea_attention_backward_plan_create(
+                self.raw(), &score, query, key, value, out, &options, &gradients, &mut raw,
+            )
+        })?;
+        Ok(Plan { raw, layouts, _context: self.clone(), keys: None })
+    }
+
     /// Plans the call that [`Context::attention_prepared`] would make. Runs attend what the keys hold then, but for as many
     /// keys as now.
     pub fn attention_prepared_plan(

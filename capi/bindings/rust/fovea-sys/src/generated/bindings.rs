@@ -378,7 +378,7 @@ impl Default for fovea_attention_options {
 }
 
 /// The data pointers of a planned run, in the layouts that were planned. A pointer whose tensor was not in the plan must
-/// be NULL.
+/// be NULL. A plan of a backward pass reads out and log_sum_exp.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fovea_attention_buffers {
@@ -405,6 +405,22 @@ pub struct fovea_attention_buffers {
     pub scores: *mut c_void,
     pub key_scales: *const c_void,
     pub value_scales: *const c_void,
+    /// of a backward pass: what training.h calls gradients.out, and so on
+    pub grad_out: *const c_void,
+    pub grad_log_sum_exp: *const c_void,
+    pub grad_weights: *const c_void,
+    pub grad_query: *mut c_void,
+    pub grad_key: *mut c_void,
+    pub grad_value: *mut c_void,
+    pub grad_bias: *mut c_void,
+    pub grad_alibi_slopes: *mut c_void,
+    pub grad_sinks: *mut c_void,
+    pub grad_query_weight: *mut c_void,
+    pub grad_key_weight: *mut c_void,
+    pub grad_weight: *mut c_void,
+    pub grad_score_bias: *mut c_void,
+    pub grad_score_vector: *mut c_void,
+    pub grad_sigmas: *mut c_void,
 }
 
 impl Default for fovea_attention_buffers {
@@ -1019,6 +1035,65 @@ pub struct fovea_mha_buffers {
 }
 
 impl Default for fovea_mha_buffers {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+/// ```text
+/// What a loss changes by, for each element of what a call to attention gave, and for each of what it took. Layouts are those
+/// of the tensors themselves, element types and strides each its own. A gradient that is NULL is not wanted, and what only it
+/// needs is not computed. Gradients are written, not added to.
+///
+/// With p the weights before dropout, d the factor of dropout (0 or 1 / (1 - dropout)) and s the score times the scale:
+///   dp = d (out . value + weights)          m = sum_j p_j dp_j
+///   dl = p (dp - m + log_sum_exp)           of a logit
+///   value = sum_q d p out                   bias = dl
+///   alibi_slopes = -sum dl |position - j|   sinks = -sum_q p_sink (m - log_sum_exp)
+///   ds = dl (1 - tanh^2(s / softcap))       query, key and the score's parameters: scale ds times the score's derivative
+/// in float32, with m taken from the forward call's out.
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_attention_gradients {
+    pub struct_size: usize,
+    /// F, as out: what the loss changes by for each of its elements. Must be given
+    pub out: *const fovea_tensor,
+    /// F32, as options.log_sum_exp, any strides; NULL: 0
+    pub log_sum_exp: *const fovea_tensor,
+    /// F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0
+    pub weights: *const fovea_tensor,
+    /// output F, as query
+    pub query: *const fovea_tensor,
+    /// output F, as key; query heads that share one are added up
+    pub key: *const fovea_tensor,
+    /// output F, as value; likewise
+    pub value: *const fovea_tensor,
+    /// output F, as options.bias; added up over axes of size 1
+    pub bias: *const fovea_tensor,
+    /// output F32 [H], any stride
+    pub alibi_slopes: *const fovea_tensor,
+    /// output F32 [H], any stride
+    pub sinks: *const fovea_tensor,
+    /// output F, as score.query_weight, any strides: ADDITIVE
+    pub query_weight: *const fovea_tensor,
+    /// output F, as score.key_weight, any strides: ADDITIVE
+    pub key_weight: *const fovea_tensor,
+    /// output F, as score.weight, any strides: BILINEAR, CONCAT
+    pub weight: *const fovea_tensor,
+    /// output F, as score.bias, any stride: CONCAT
+    pub score_bias: *const fovea_tensor,
+    /// output F, as score.score_vector, any stride: ADDITIVE, CONCAT
+    pub score_vector: *const fovea_tensor,
+    /// output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma
+    pub sigmas: *const fovea_tensor,
+}
+
+impl Default for fovea_attention_gradients {
     /// Zeros, which are the defaults, and struct_size.
     fn default() -> Self {
         // Zeros are a value of every member: numbers and pointers that may be null.
@@ -1757,5 +1832,43 @@ extern "C" {
         value: *const fovea_tensor,
         out: *const fovea_tensor,
         options: *const fovea_mha_options,
+    ) -> fovea_status;
+    /// The backward pass of fovea_attention (score NULL: of fovea_sdpa): from its arguments, out and options.log_sum_exp as it left
+    /// them, and the gradients of its results, to those of its arguments. out and options.log_sum_exp, which must be given, are
+    /// inputs here; options.weights and scores are not looked at. All else is to be as it was.
+    ///
+    /// Weights are computed again from log-sum-exp, a tile at a time (Dao 2023): memory grows with Q (D + Dv) + K (D + Dv), never
+    /// with Q x K. The same bits for any number of threads, from call to call, and for a batch entry wherever it stands; with
+    /// FOVEA_QUERY_INVARIANT a query's own gradient has the same bits however many queries there are. All is float32, sums too, and
+    /// rounded once at the end; on all processors vectors compute it, products of 16 bits are not used.
+    ///
+    /// A key that a query does not attend gets nothing from it, and the other way round, whatever they hold; rows with nothing to
+    /// attend have no gradient, under any policy of empty rows. NaN that is attended reaches the gradients that depend on it.
+    /// Keys and values of I8 have none: FOVEA_BAD_DTYPE.
+    pub fn fovea_attention_backward(
+        context: *const fovea_context,
+        score: *const fovea_score,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+        gradients: *const fovea_attention_gradients,
+    ) -> fovea_status;
+    /// Plans the call that fovea_attention_backward would make; no data pointer is read. fovea_attention_run runs it, with the
+    /// gradients' data in the members of its buffers that begin with grad_; it reads buffers.out and buffers.log_sum_exp. The
+    /// workspace grows with threads x tile; where one head's work is shared, with up to 16 B H Q x D or, for few keys, B Hkv K (D + Dv);
+    /// for score functions with weights it also holds the gradients of projected queries and keys, and copies of what these were
+    /// made of; never with Q x K.
+    pub fn fovea_attention_backward_plan_create(
+        context: *const fovea_context,
+        score: *const fovea_score,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        out: *const fovea_tensor,
+        options: *const fovea_attention_options,
+        gradients: *const fovea_attention_gradients,
+        plan: *mut *mut fovea_plan,
     ) -> fovea_status;
 }

@@ -1,7 +1,7 @@
 // Written by tools/bindings.py from the headers in include/fovea.
 // SPDX-License-Identifier: Apache-2.0
 
-use crate::options::{AttentionOptions, Score};
+use crate::options::{AttentionGradients, AttentionOptions, Score};
 use crate::sys;
 use crate::tensor::sealed::Raw;
 use crate::tensor::{Data, DataMut, Layout, View};
@@ -31,6 +31,21 @@ pub(crate) struct Layouts {
     scores: Option<Layout>,
     key_scales: Option<Layout>,
     value_scales: Option<Layout>,
+    grad_out: Option<Layout>,
+    grad_log_sum_exp: Option<Layout>,
+    grad_weights: Option<Layout>,
+    grad_query: Option<Layout>,
+    grad_key: Option<Layout>,
+    grad_value: Option<Layout>,
+    grad_bias: Option<Layout>,
+    grad_alibi_slopes: Option<Layout>,
+    grad_sinks: Option<Layout>,
+    grad_query_weight: Option<Layout>,
+    grad_key_weight: Option<Layout>,
+    grad_weight: Option<Layout>,
+    grad_score_bias: Option<Layout>,
+    grad_score_vector: Option<Layout>,
+    grad_sigmas: Option<Layout>,
 }
 
 impl Layouts {
@@ -75,7 +90,42 @@ impl Layouts {
             scores: options.scores.as_ref().map(|tensor| tensor.layout()),
             key_scales: options.key_scales.as_ref().map(|tensor| tensor.layout()),
             value_scales: options.value_scales.as_ref().map(|tensor| tensor.layout()),
+            grad_out: None,
+            grad_log_sum_exp: None,
+            grad_weights: None,
+            grad_query: None,
+            grad_key: None,
+            grad_value: None,
+            grad_bias: None,
+            grad_alibi_slopes: None,
+            grad_sinks: None,
+            grad_query_weight: None,
+            grad_key_weight: None,
+            grad_weight: None,
+            grad_score_bias: None,
+            grad_score_vector: None,
+            grad_sigmas: None,
         }
+    }
+
+    /// And of a backward pass.
+    pub(crate) fn add_gradients(mut self, gradients: &AttentionGradients<'_>) -> Self {
+        self.grad_out = gradients.out.as_ref().map(|tensor| tensor.layout());
+        self.grad_log_sum_exp = gradients.log_sum_exp.as_ref().map(|tensor| tensor.layout());
+        self.grad_weights = gradients.weights.as_ref().map(|tensor| tensor.layout());
+        self.grad_query = gradients.query.as_ref().map(|tensor| tensor.layout());
+        self.grad_key = gradients.key.as_ref().map(|tensor| tensor.layout());
+        self.grad_value = gradients.value.as_ref().map(|tensor| tensor.layout());
+        self.grad_bias = gradients.bias.as_ref().map(|tensor| tensor.layout());
+        self.grad_alibi_slopes = gradients.alibi_slopes.as_ref().map(|tensor| tensor.layout());
+        self.grad_sinks = gradients.sinks.as_ref().map(|tensor| tensor.layout());
+        self.grad_query_weight = gradients.query_weight.as_ref().map(|tensor| tensor.layout());
+        self.grad_key_weight = gradients.key_weight.as_ref().map(|tensor| tensor.layout());
+        self.grad_weight = gradients.weight.as_ref().map(|tensor| tensor.layout());
+        self.grad_score_bias = gradients.score_bias.as_ref().map(|tensor| tensor.layout());
+        self.grad_score_vector = gradients.score_vector.as_ref().map(|tensor| tensor.layout());
+        self.grad_sigmas = gradients.sigmas.as_ref().map(|tensor| tensor.layout());
+        self
     }
 }
 
@@ -104,6 +154,21 @@ pub struct Buffers<'a> {
     scores: Option<DataMut<'a>>,
     key_scales: Option<Data<'a>>,
     value_scales: Option<Data<'a>>,
+    grad_out: Option<Data<'a>>,
+    grad_log_sum_exp: Option<Data<'a>>,
+    grad_weights: Option<Data<'a>>,
+    grad_query: Option<DataMut<'a>>,
+    grad_key: Option<DataMut<'a>>,
+    grad_value: Option<DataMut<'a>>,
+    grad_bias: Option<DataMut<'a>>,
+    grad_alibi_slopes: Option<DataMut<'a>>,
+    grad_sinks: Option<DataMut<'a>>,
+    grad_query_weight: Option<DataMut<'a>>,
+    grad_key_weight: Option<DataMut<'a>>,
+    grad_weight: Option<DataMut<'a>>,
+    grad_score_bias: Option<DataMut<'a>>,
+    grad_score_vector: Option<DataMut<'a>>,
+    grad_sigmas: Option<DataMut<'a>>,
 }
 
 impl<'a> Buffers<'a> {
@@ -136,6 +201,21 @@ impl<'a> Buffers<'a> {
             scores: None,
             key_scales: None,
             value_scales: None,
+            grad_out: None,
+            grad_log_sum_exp: None,
+            grad_weights: None,
+            grad_query: None,
+            grad_key: None,
+            grad_value: None,
+            grad_bias: None,
+            grad_alibi_slopes: None,
+            grad_sinks: None,
+            grad_query_weight: None,
+            grad_key_weight: None,
+            grad_weight: None,
+            grad_score_bias: None,
+            grad_score_vector: None,
+            grad_sigmas: None,
         }
     }
 
@@ -167,6 +247,21 @@ impl<'a> Buffers<'a> {
             scores: None,
             key_scales: None,
             value_scales: None,
+            grad_out: None,
+            grad_log_sum_exp: None,
+            grad_weights: None,
+            grad_query: None,
+            grad_key: None,
+            grad_value: None,
+            grad_bias: None,
+            grad_alibi_slopes: None,
+            grad_sinks: None,
+            grad_query_weight: None,
+            grad_key_weight: None,
+            grad_weight: None,
+            grad_score_bias: None,
+            grad_score_vector: None,
+            grad_sigmas: None,
         }
     }
 
@@ -272,6 +367,96 @@ impl<'a> Buffers<'a> {
         self
     }
 
+    /// The data of `gradients.out`.
+    pub fn grad_out(mut self, grad_out: impl Into<Data<'a>>) -> Self {
+        self.grad_out = Some(grad_out.into());
+        self
+    }
+
+    /// The data of `gradients.log_sum_exp`.
+    pub fn grad_log_sum_exp(mut self, grad_log_sum_exp: impl Into<Data<'a>>) -> Self {
+        self.grad_log_sum_exp = Some(grad_log_sum_exp.into());
+        self
+    }
+
+    /// The data of `gradients.weights`.
+    pub fn grad_weights(mut self, grad_weights: impl Into<Data<'a>>) -> Self {
+        self.grad_weights = Some(grad_weights.into());
+        self
+    }
+
+    /// The data of `gradients.query`.
+    pub fn grad_query(mut self, grad_query: impl Into<DataMut<'a>>) -> Self {
+        self.grad_query = Some(grad_query.into());
+        self
+    }
+
+    /// The data of `gradients.key`.
+    pub fn grad_key(mut self, grad_key: impl Into<DataMut<'a>>) -> Self {
+        self.grad_key = Some(grad_key.into());
+        self
+    }
+
+    /// The data of `gradients.value`.
+    pub fn grad_value(mut self, grad_value: impl Into<DataMut<'a>>) -> Self {
+        self.grad_value = Some(grad_value.into());
+        self
+    }
+
+    /// The data of `gradients.bias`.
+    pub fn grad_bias(mut self, grad_bias: impl Into<DataMut<'a>>) -> Self {
+        self.grad_bias = Some(grad_bias.into());
+        self
+    }
+
+    /// The data of `gradients.alibi_slopes`.
+    pub fn grad_alibi_slopes(mut self, grad_alibi_slopes: impl Into<DataMut<'a>>) -> Self {
+        self.grad_alibi_slopes = Some(grad_alibi_slopes.into());
+        self
+    }
+
+    /// The data of `gradients.sinks`.
+    pub fn grad_sinks(mut self, grad_sinks: impl Into<DataMut<'a>>) -> Self {
+        self.grad_sinks = Some(grad_sinks.into());
+        self
+    }
+
+    /// The data of `gradients.query_weight`.
+    pub fn grad_query_weight(mut self, grad_query_weight: impl Into<DataMut<'a>>) -> Self {
+        self.grad_query_weight = Some(grad_query_weight.into());
+        self
+    }
+
+    /// The data of `gradients.key_weight`.
+    pub fn grad_key_weight(mut self, grad_key_weight: impl Into<DataMut<'a>>) -> Self {
+        self.grad_key_weight = Some(grad_key_weight.into());
+        self
+    }
+
+    /// The data of `gradients.weight`.
+    pub fn grad_weight(mut self, grad_weight: impl Into<DataMut<'a>>) -> Self {
+        self.grad_weight = Some(grad_weight.into());
+        self
+    }
+
+    /// The data of `gradients.score_bias`.
+    pub fn grad_score_bias(mut self, grad_score_bias: impl Into<DataMut<'a>>) -> Self {
+        self.grad_score_bias = Some(grad_score_bias.into());
+        self
+    }
+
+    /// The data of `gradients.score_vector`.
+    pub fn grad_score_vector(mut self, grad_score_vector: impl Into<DataMut<'a>>) -> Self {
+        self.grad_score_vector = Some(grad_score_vector.into());
+        self
+    }
+
+    /// The data of `gradients.sigmas`.
+    pub fn grad_sigmas(mut self, grad_sigmas: impl Into<DataMut<'a>>) -> Self {
+        self.grad_sigmas = Some(grad_sigmas.into());
+        self
+    }
+
     /// Refuses what is shorter than was planned, or of another element type.
     #[inline]
     pub(crate) fn raw(self, planned: &Layouts) -> Result<sys::fovea_attention_buffers> {
@@ -298,6 +483,21 @@ impl<'a> Buffers<'a> {
             scores: DataMut::pointer(self.scores, &planned.scores, "scores")?,
             key_scales: Data::pointer(self.key_scales, &planned.key_scales, "key_scales")?,
             value_scales: Data::pointer(self.value_scales, &planned.value_scales, "value_scales")?,
+            grad_out: Data::pointer(self.grad_out, &planned.grad_out, "grad_out")?,
+            grad_log_sum_exp: Data::pointer(self.grad_log_sum_exp, &planned.grad_log_sum_exp, "grad_log_sum_exp")?,
+            grad_weights: Data::pointer(self.grad_weights, &planned.grad_weights, "grad_weights")?,
+            grad_query: DataMut::pointer(self.grad_query, &planned.grad_query, "grad_query")?,
+            grad_key: DataMut::pointer(self.grad_key, &planned.grad_key, "grad_key")?,
+            grad_value: DataMut::pointer(self.grad_value, &planned.grad_value, "grad_value")?,
+            grad_bias: DataMut::pointer(self.grad_bias, &planned.grad_bias, "grad_bias")?,
+            grad_alibi_slopes: DataMut::pointer(self.grad_alibi_slopes, &planned.grad_alibi_slopes, "grad_alibi_slopes")?,
+            grad_sinks: DataMut::pointer(self.grad_sinks, &planned.grad_sinks, "grad_sinks")?,
+            grad_query_weight: DataMut::pointer(self.grad_query_weight, &planned.grad_query_weight, "grad_query_weight")?,
+            grad_key_weight: DataMut::pointer(self.grad_key_weight, &planned.grad_key_weight, "grad_key_weight")?,
+            grad_weight: DataMut::pointer(self.grad_weight, &planned.grad_weight, "grad_weight")?,
+            grad_score_bias: DataMut::pointer(self.grad_score_bias, &planned.grad_score_bias, "grad_score_bias")?,
+            grad_score_vector: DataMut::pointer(self.grad_score_vector, &planned.grad_score_vector, "grad_score_vector")?,
+            grad_sigmas: DataMut::pointer(self.grad_sigmas, &planned.grad_sigmas, "grad_sigmas")?,
         })
     }
 }

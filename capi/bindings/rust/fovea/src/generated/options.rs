@@ -1771,3 +1771,156 @@ impl<'a> MhaOptions<'a> {
         })
     }
 }
+
+/// ```text
+/// What a loss changes by, for each element of what a call to attention gave, and for each of what it took. Layouts are those
+/// of the tensors themselves, element types and strides each its own. A gradient that is NULL is not wanted, and what only it
+/// needs is not computed. Gradients are written, not added to.
+///
+/// With p the weights before dropout, d the factor of dropout (0 or 1 / (1 - dropout)) and s the score times the scale:
+///   dp = d (out . value + weights)          m = sum_j p_j dp_j
+///   dl = p (dp - m + log_sum_exp)           of a logit
+///   value = sum_q d p out                   bias = dl
+///   alibi_slopes = -sum dl |position - j|   sinks = -sum_q p_sink (m - log_sum_exp)
+///   ds = dl (1 - tanh^2(s / softcap))       query, key and the score's parameters: scale ds times the score's derivative
+/// in float32, with m taken from the forward call's out.
+/// ```
+///
+/// Every setter left out is a default. In C: `fovea_attention_gradients`.
+#[derive(Default)]
+pub struct AttentionGradients<'a> {
+    pub(crate) out: Option<Tensor<'a>>,
+    pub(crate) log_sum_exp: Option<Tensor<'a>>,
+    pub(crate) weights: Option<Tensor<'a>>,
+    pub(crate) query: Option<TensorMut<'a>>,
+    pub(crate) key: Option<TensorMut<'a>>,
+    pub(crate) value: Option<TensorMut<'a>>,
+    pub(crate) bias: Option<TensorMut<'a>>,
+    pub(crate) alibi_slopes: Option<TensorMut<'a>>,
+    pub(crate) sinks: Option<TensorMut<'a>>,
+    pub(crate) query_weight: Option<TensorMut<'a>>,
+    pub(crate) key_weight: Option<TensorMut<'a>>,
+    pub(crate) weight: Option<TensorMut<'a>>,
+    pub(crate) score_bias: Option<TensorMut<'a>>,
+    pub(crate) score_vector: Option<TensorMut<'a>>,
+    pub(crate) sigmas: Option<TensorMut<'a>>,
+}
+
+impl<'a> AttentionGradients<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// F, as out: what the loss changes by for each of its elements. Must be given
+    pub fn out(mut self, out: impl Into<Tensor<'a>>) -> Self {
+        self.out = Some(out.into());
+        self
+    }
+
+    /// F32, as options.log_sum_exp, any strides; NULL: 0
+    pub fn log_sum_exp(mut self, log_sum_exp: impl Into<Tensor<'a>>) -> Self {
+        self.log_sum_exp = Some(log_sum_exp.into());
+        self
+    }
+
+    /// F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0
+    pub fn weights(mut self, weights: impl Into<Tensor<'a>>) -> Self {
+        self.weights = Some(weights.into());
+        self
+    }
+
+    /// output F, as query
+    pub fn query(mut self, query: impl Into<TensorMut<'a>>) -> Self {
+        self.query = Some(query.into());
+        self
+    }
+
+    /// output F, as key; query heads that share one are added up
+    pub fn key(mut self, key: impl Into<TensorMut<'a>>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// output F, as value; likewise
+    pub fn value(mut self, value: impl Into<TensorMut<'a>>) -> Self {
+        self.value = Some(value.into());
+        self
+    }
+
+    /// output F, as options.bias; added up over axes of size 1
+    pub fn bias(mut self, bias: impl Into<TensorMut<'a>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+    /// output F32 [H], any stride
+    pub fn alibi_slopes(mut self, alibi_slopes: impl Into<TensorMut<'a>>) -> Self {
+        self.alibi_slopes = Some(alibi_slopes.into());
+        self
+    }
+
+    /// output F32 [H], any stride
+    pub fn sinks(mut self, sinks: impl Into<TensorMut<'a>>) -> Self {
+        self.sinks = Some(sinks.into());
+        self
+    }
+
+    /// output F, as score.query_weight, any strides: ADDITIVE
+    pub fn query_weight(mut self, query_weight: impl Into<TensorMut<'a>>) -> Self {
+        self.query_weight = Some(query_weight.into());
+        self
+    }
+
+    /// output F, as score.key_weight, any strides: ADDITIVE
+    pub fn key_weight(mut self, key_weight: impl Into<TensorMut<'a>>) -> Self {
+        self.key_weight = Some(key_weight.into());
+        self
+    }
+
+    /// output F, as score.weight, any strides: BILINEAR, CONCAT
+    pub fn weight(mut self, weight: impl Into<TensorMut<'a>>) -> Self {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// output F, as score.bias, any stride: CONCAT
+    pub fn score_bias(mut self, score_bias: impl Into<TensorMut<'a>>) -> Self {
+        self.score_bias = Some(score_bias.into());
+        self
+    }
+
+    /// output F, as score.score_vector, any stride: ADDITIVE, CONCAT
+    pub fn score_vector(mut self, score_vector: impl Into<TensorMut<'a>>) -> Self {
+        self.score_vector = Some(score_vector.into());
+        self
+    }
+
+    /// output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma
+    pub fn sigmas(mut self, sigmas: impl Into<TensorMut<'a>>) -> Self {
+        self.sigmas = Some(sigmas.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_attention_gradients {
+        sys::fovea_attention_gradients {
+            struct_size: std::mem::size_of::<sys::fovea_attention_gradients>(),
+            out: tensor_pointer(&self.out),
+            log_sum_exp: tensor_pointer(&self.log_sum_exp),
+            weights: tensor_pointer(&self.weights),
+            query: output_pointer(&self.query),
+            key: output_pointer(&self.key),
+            value: output_pointer(&self.value),
+            bias: output_pointer(&self.bias),
+            alibi_slopes: output_pointer(&self.alibi_slopes),
+            sinks: output_pointer(&self.sinks),
+            query_weight: output_pointer(&self.query_weight),
+            key_weight: output_pointer(&self.key_weight),
+            weight: output_pointer(&self.weight),
+            score_bias: output_pointer(&self.score_bias),
+            score_vector: output_pointer(&self.score_vector),
+            sigmas: output_pointer(&self.sigmas),
+        }
+    }
+}

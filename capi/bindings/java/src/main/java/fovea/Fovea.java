@@ -56,6 +56,21 @@ public final class Fovea {
     }
   }
 
+  /**
+   * The backward pass of attention: {@code out} and {@code options.logSumExp} are what that call gave, and stay as they are;
+   * {@code gradients} has what the loss changes by for each element of {@code out}, and what is wanted.
+   */
+  public static void attentionBackward(Context context, Score score, Tensor query, Tensor key, Tensor value, Tensor out,
+      AttentionOptions options, AttentionGradients gradients) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
+                    v = call.in(value);
+      MemorySegment o = call.in(out), raw = AttentionOptions.raw(options, call),
+                    wanted = AttentionGradients.raw(gradients, call);
+      call.run(pins -> Native.fovea_attention_backward(c, s, q, k, v, o, raw, wanted, pins));
+    }
+  }
+
   /** Attention with the score v · tanh(Wq q + Wk k). */
   public static Tensor additiveAttention(Tensor query, Tensor key, Tensor value, Tensor queryWeight, Tensor keyWeight,
       Tensor scoreVector, AttentionOptions options) {

@@ -55,6 +55,20 @@ public final class Plan extends Handle {
     }
   }
 
+  /** Plans the call that Fovea.attentionBackward would make. Runs take the gradients' data too, and read that of out. */
+  public static Plan attentionBackward(Context context, Score score, Tensor query, Tensor key, Tensor value, Tensor out,
+      AttentionOptions options, AttentionGradients gradients) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
+                    v = call.in(value);
+      MemorySegment o = call.in(out), raw = AttentionOptions.raw(options, call),
+                    wanted = AttentionGradients.raw(gradients, call), made = call.made();
+      call.run(pins -> Native.fovea_attention_backward_plan_create(c, s, q, k, v, o, raw, wanted, made, pins));
+      return new Plan(
+          made.get(ADDRESS, 0), context, null, Buffers.planned(score, query, key, value, out, options, gradients));
+    }
+  }
+
   /**
    * Plans the call that keys.attend would make. A run attends the keys there are then, as many as when it was planned.
    */

@@ -9,9 +9,9 @@ import java.lang.foreign.MemorySegment;
  * element of it in memory. In C: {@code fovea_attention_buffers}.
  */
 public final class Buffers {
-  static final int COUNT = 21;
-  static final String[] NAMES = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales"};
-  static final boolean[] WRITES = {false, false, false, true, false, false, false, false, false, true, true, false, false, false, false, false, false, false, true, false, false};
+  static final int COUNT = 36;
+  static final String[] NAMES = {"query", "key", "value", "out", "validLens", "mask", "bias", "alibiSlopes", "sinks", "logSumExp", "weights", "queryWeight", "keyWeight", "weight", "scoreBias", "scoreVector", "sigmas", "queryOffsets", "scores", "keyScales", "valueScales", "gradOut", "gradLogSumExp", "gradWeights", "gradQuery", "gradKey", "gradValue", "gradBias", "gradAlibiSlopes", "gradSinks", "gradQueryWeight", "gradKeyWeight", "gradWeight", "gradScoreBias", "gradScoreVector", "gradSigmas"};
+  static final boolean[] WRITES = {false, false, false, true, false, false, false, false, false, true, true, false, false, false, false, false, false, false, true, false, false, false, false, false, true, true, true, true, true, true, true, true, true, true, true, true};
 
   final MemorySegment[] data = new MemorySegment[COUNT];
 
@@ -377,8 +377,284 @@ public final class Buffers {
     return this;
   }
 
+  /** The data of {@code gradients.out}. */
+  public Buffers gradOut(MemorySegment gradOut) {
+    data[21] = gradOut;
+    return this;
+  }
+
+  /** The data of {@code gradients.out}. */
+  public Buffers gradOut(float[] gradOut) {
+    data[21] = MemorySegment.ofArray(gradOut);
+    return this;
+  }
+
+  /** The data of {@code gradients.out}. */
+  public Buffers gradOut(short[] gradOut) {
+    data[21] = MemorySegment.ofArray(gradOut);
+    return this;
+  }
+
+  /** The data of {@code gradients.log_sum_exp}. */
+  public Buffers gradLogSumExp(MemorySegment gradLogSumExp) {
+    data[22] = gradLogSumExp;
+    return this;
+  }
+
+  /** The data of {@code gradients.log_sum_exp}. */
+  public Buffers gradLogSumExp(float[] gradLogSumExp) {
+    data[22] = MemorySegment.ofArray(gradLogSumExp);
+    return this;
+  }
+
+  /** The data of {@code gradients.log_sum_exp}. */
+  public Buffers gradLogSumExp(short[] gradLogSumExp) {
+    data[22] = MemorySegment.ofArray(gradLogSumExp);
+    return this;
+  }
+
+  /** The data of {@code gradients.weights}. */
+  public Buffers gradWeights(MemorySegment gradWeights) {
+    data[23] = gradWeights;
+    return this;
+  }
+
+  /** The data of {@code gradients.weights}. */
+  public Buffers gradWeights(float[] gradWeights) {
+    data[23] = MemorySegment.ofArray(gradWeights);
+    return this;
+  }
+
+  /** The data of {@code gradients.weights}. */
+  public Buffers gradWeights(short[] gradWeights) {
+    data[23] = MemorySegment.ofArray(gradWeights);
+    return this;
+  }
+
+  /** The data of {@code gradients.query}. */
+  public Buffers gradQuery(MemorySegment gradQuery) {
+    data[24] = gradQuery;
+    return this;
+  }
+
+  /** The data of {@code gradients.query}. */
+  public Buffers gradQuery(float[] gradQuery) {
+    data[24] = MemorySegment.ofArray(gradQuery);
+    return this;
+  }
+
+  /** The data of {@code gradients.query}. */
+  public Buffers gradQuery(short[] gradQuery) {
+    data[24] = MemorySegment.ofArray(gradQuery);
+    return this;
+  }
+
+  /** The data of {@code gradients.key}. */
+  public Buffers gradKey(MemorySegment gradKey) {
+    data[25] = gradKey;
+    return this;
+  }
+
+  /** The data of {@code gradients.key}. */
+  public Buffers gradKey(float[] gradKey) {
+    data[25] = MemorySegment.ofArray(gradKey);
+    return this;
+  }
+
+  /** The data of {@code gradients.key}. */
+  public Buffers gradKey(short[] gradKey) {
+    data[25] = MemorySegment.ofArray(gradKey);
+    return this;
+  }
+
+  /** The data of {@code gradients.value}. */
+  public Buffers gradValue(MemorySegment gradValue) {
+    data[26] = gradValue;
+    return this;
+  }
+
+  /** The data of {@code gradients.value}. */
+  public Buffers gradValue(float[] gradValue) {
+    data[26] = MemorySegment.ofArray(gradValue);
+    return this;
+  }
+
+  /** The data of {@code gradients.value}. */
+  public Buffers gradValue(short[] gradValue) {
+    data[26] = MemorySegment.ofArray(gradValue);
+    return this;
+  }
+
+  /** The data of {@code gradients.bias}. */
+  public Buffers gradBias(MemorySegment gradBias) {
+    data[27] = gradBias;
+    return this;
+  }
+
+  /** The data of {@code gradients.bias}. */
+  public Buffers gradBias(float[] gradBias) {
+    data[27] = MemorySegment.ofArray(gradBias);
+    return this;
+  }
+
+  /** The data of {@code gradients.bias}. */
+  public Buffers gradBias(short[] gradBias) {
+    data[27] = MemorySegment.ofArray(gradBias);
+    return this;
+  }
+
+  /** The data of {@code gradients.alibi_slopes}. */
+  public Buffers gradAlibiSlopes(MemorySegment gradAlibiSlopes) {
+    data[28] = gradAlibiSlopes;
+    return this;
+  }
+
+  /** The data of {@code gradients.alibi_slopes}. */
+  public Buffers gradAlibiSlopes(float[] gradAlibiSlopes) {
+    data[28] = MemorySegment.ofArray(gradAlibiSlopes);
+    return this;
+  }
+
+  /** The data of {@code gradients.alibi_slopes}. */
+  public Buffers gradAlibiSlopes(short[] gradAlibiSlopes) {
+    data[28] = MemorySegment.ofArray(gradAlibiSlopes);
+    return this;
+  }
+
+  /** The data of {@code gradients.sinks}. */
+  public Buffers gradSinks(MemorySegment gradSinks) {
+    data[29] = gradSinks;
+    return this;
+  }
+
+  /** The data of {@code gradients.sinks}. */
+  public Buffers gradSinks(float[] gradSinks) {
+    data[29] = MemorySegment.ofArray(gradSinks);
+    return this;
+  }
+
+  /** The data of {@code gradients.sinks}. */
+  public Buffers gradSinks(short[] gradSinks) {
+    data[29] = MemorySegment.ofArray(gradSinks);
+    return this;
+  }
+
+  /** The data of {@code gradients.query_weight}. */
+  public Buffers gradQueryWeight(MemorySegment gradQueryWeight) {
+    data[30] = gradQueryWeight;
+    return this;
+  }
+
+  /** The data of {@code gradients.query_weight}. */
+  public Buffers gradQueryWeight(float[] gradQueryWeight) {
+    data[30] = MemorySegment.ofArray(gradQueryWeight);
+    return this;
+  }
+
+  /** The data of {@code gradients.query_weight}. */
+  public Buffers gradQueryWeight(short[] gradQueryWeight) {
+    data[30] = MemorySegment.ofArray(gradQueryWeight);
+    return this;
+  }
+
+  /** The data of {@code gradients.key_weight}. */
+  public Buffers gradKeyWeight(MemorySegment gradKeyWeight) {
+    data[31] = gradKeyWeight;
+    return this;
+  }
+
+  /** The data of {@code gradients.key_weight}. */
+  public Buffers gradKeyWeight(float[] gradKeyWeight) {
+    data[31] = MemorySegment.ofArray(gradKeyWeight);
+    return this;
+  }
+
+  /** The data of {@code gradients.key_weight}. */
+  public Buffers gradKeyWeight(short[] gradKeyWeight) {
+    data[31] = MemorySegment.ofArray(gradKeyWeight);
+    return this;
+  }
+
+  /** The data of {@code gradients.weight}. */
+  public Buffers gradWeight(MemorySegment gradWeight) {
+    data[32] = gradWeight;
+    return this;
+  }
+
+  /** The data of {@code gradients.weight}. */
+  public Buffers gradWeight(float[] gradWeight) {
+    data[32] = MemorySegment.ofArray(gradWeight);
+    return this;
+  }
+
+  /** The data of {@code gradients.weight}. */
+  public Buffers gradWeight(short[] gradWeight) {
+    data[32] = MemorySegment.ofArray(gradWeight);
+    return this;
+  }
+
+  /** The data of {@code gradients.score_bias}. */
+  public Buffers gradScoreBias(MemorySegment gradScoreBias) {
+    data[33] = gradScoreBias;
+    return this;
+  }
+
+  /** The data of {@code gradients.score_bias}. */
+  public Buffers gradScoreBias(float[] gradScoreBias) {
+    data[33] = MemorySegment.ofArray(gradScoreBias);
+    return this;
+  }
+
+  /** The data of {@code gradients.score_bias}. */
+  public Buffers gradScoreBias(short[] gradScoreBias) {
+    data[33] = MemorySegment.ofArray(gradScoreBias);
+    return this;
+  }
+
+  /** The data of {@code gradients.score_vector}. */
+  public Buffers gradScoreVector(MemorySegment gradScoreVector) {
+    data[34] = gradScoreVector;
+    return this;
+  }
+
+  /** The data of {@code gradients.score_vector}. */
+  public Buffers gradScoreVector(float[] gradScoreVector) {
+    data[34] = MemorySegment.ofArray(gradScoreVector);
+    return this;
+  }
+
+  /** The data of {@code gradients.score_vector}. */
+  public Buffers gradScoreVector(short[] gradScoreVector) {
+    data[34] = MemorySegment.ofArray(gradScoreVector);
+    return this;
+  }
+
+  /** The data of {@code gradients.sigmas}. */
+  public Buffers gradSigmas(MemorySegment gradSigmas) {
+    data[35] = gradSigmas;
+    return this;
+  }
+
+  /** The data of {@code gradients.sigmas}. */
+  public Buffers gradSigmas(float[] gradSigmas) {
+    data[35] = MemorySegment.ofArray(gradSigmas);
+    return this;
+  }
+
+  /** The data of {@code gradients.sigmas}. */
+  public Buffers gradSigmas(short[] gradSigmas) {
+    data[35] = MemorySegment.ofArray(gradSigmas);
+    return this;
+  }
+
   /** The tensors of a planned call, in the order of their data here. */
   static Tensor[] planned(Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
+    return planned(score, query, key, value, out, options, null);
+  }
+
+  /** And of a backward pass. */
+  static Tensor[] planned(Score score, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options,
+      AttentionGradients gradients) {
     return new Tensor[] {
       query,
       key,
@@ -400,6 +676,21 @@ public final class Buffers {
       options == null ? null : options.queryOffsets(),
       options == null ? null : options.scores(),
       options == null ? null : options.keyScales(),
-      options == null ? null : options.valueScales()};
+      options == null ? null : options.valueScales(),
+      gradients == null ? null : gradients.out(),
+      gradients == null ? null : gradients.logSumExp(),
+      gradients == null ? null : gradients.weights(),
+      gradients == null ? null : gradients.query(),
+      gradients == null ? null : gradients.key(),
+      gradients == null ? null : gradients.value(),
+      gradients == null ? null : gradients.bias(),
+      gradients == null ? null : gradients.alibiSlopes(),
+      gradients == null ? null : gradients.sinks(),
+      gradients == null ? null : gradients.queryWeight(),
+      gradients == null ? null : gradients.keyWeight(),
+      gradients == null ? null : gradients.weight(),
+      gradients == null ? null : gradients.scoreBias(),
+      gradients == null ? null : gradients.scoreVector(),
+      gradients == null ? null : gradients.sigmas()};
   }
 }

@@ -134,7 +134,22 @@ final class Layouts {
         ADDRESS.withName("query_offsets"),
         ADDRESS.withName("scores"),
         ADDRESS.withName("key_scales"),
-        ADDRESS.withName("value_scales"));
+        ADDRESS.withName("value_scales"),
+        ADDRESS.withName("grad_out"),
+        ADDRESS.withName("grad_log_sum_exp"),
+        ADDRESS.withName("grad_weights"),
+        ADDRESS.withName("grad_query"),
+        ADDRESS.withName("grad_key"),
+        ADDRESS.withName("grad_value"),
+        ADDRESS.withName("grad_bias"),
+        ADDRESS.withName("grad_alibi_slopes"),
+        ADDRESS.withName("grad_sinks"),
+        ADDRESS.withName("grad_query_weight"),
+        ADDRESS.withName("grad_key_weight"),
+        ADDRESS.withName("grad_weight"),
+        ADDRESS.withName("grad_score_bias"),
+        ADDRESS.withName("grad_score_vector"),
+        ADDRESS.withName("grad_sigmas"));
     static final long SIZE = LAYOUT.byteSize();
     static final long struct_size = place("struct_size");
     static final long query = place("query");
@@ -158,6 +173,21 @@ final class Layouts {
     static final long scores = place("scores");
     static final long key_scales = place("key_scales");
     static final long value_scales = place("value_scales");
+    static final long grad_out = place("grad_out");
+    static final long grad_log_sum_exp = place("grad_log_sum_exp");
+    static final long grad_weights = place("grad_weights");
+    static final long grad_query = place("grad_query");
+    static final long grad_key = place("grad_key");
+    static final long grad_value = place("grad_value");
+    static final long grad_bias = place("grad_bias");
+    static final long grad_alibi_slopes = place("grad_alibi_slopes");
+    static final long grad_sinks = place("grad_sinks");
+    static final long grad_query_weight = place("grad_query_weight");
+    static final long grad_key_weight = place("grad_key_weight");
+    static final long grad_weight = place("grad_weight");
+    static final long grad_score_bias = place("grad_score_bias");
+    static final long grad_score_vector = place("grad_score_vector");
+    static final long grad_sigmas = place("grad_sigmas");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
@@ -652,6 +682,47 @@ final class Layouts {
     static final long key_scales = place("key_scales");
     static final long value_scales = place("value_scales");
     static final long attention = place("attention");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_attention_gradients {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("out"),
+        ADDRESS.withName("log_sum_exp"),
+        ADDRESS.withName("weights"),
+        ADDRESS.withName("query"),
+        ADDRESS.withName("key"),
+        ADDRESS.withName("value"),
+        ADDRESS.withName("bias"),
+        ADDRESS.withName("alibi_slopes"),
+        ADDRESS.withName("sinks"),
+        ADDRESS.withName("query_weight"),
+        ADDRESS.withName("key_weight"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("score_bias"),
+        ADDRESS.withName("score_vector"),
+        ADDRESS.withName("sigmas"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long out = place("out");
+    static final long log_sum_exp = place("log_sum_exp");
+    static final long weights = place("weights");
+    static final long query = place("query");
+    static final long key = place("key");
+    static final long value = place("value");
+    static final long bias = place("bias");
+    static final long alibi_slopes = place("alibi_slopes");
+    static final long sinks = place("sinks");
+    static final long query_weight = place("query_weight");
+    static final long key_weight = place("key_weight");
+    static final long weight = place("weight");
+    static final long score_bias = place("score_bias");
+    static final long score_vector = place("score_vector");
+    static final long sigmas = place("sigmas");
 
     private static long place(String member) {
       return LAYOUT.byteOffset(PathElement.groupElement(member));

@@ -1461,4 +1461,42 @@ final class Native {
       throw Library.unexpected(thrown);
     }
   }
+
+  private static final class AttentionBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_attention_backward", ARGUMENTS);
+  }
+
+  private static final class AttentionBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_attention_backward", AttentionBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_attention_backward(MemorySegment context, MemorySegment score, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment gradients, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) AttentionBackward.CALL.invokeExact(context, score, query, key, value, out, options, gradients);
+      if (pins.length == Pins.FEW) return (int) AttentionBackwardPinning.CALL.invokeExact(context, score, query, key, value, out, options, gradients, pins);
+      return (int) Library.pinning("fovea_attention_backward", AttentionBackward.ARGUMENTS, pins.length).invokeExact(context, score, query, key, value, out, options, gradients, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class AttentionBackwardPlanCreate {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_attention_backward_plan_create", ARGUMENTS);
+  }
+
+  private static final class AttentionBackwardPlanCreatePinning {
+    static final MethodHandle CALL = Library.pinning("fovea_attention_backward_plan_create", AttentionBackwardPlanCreate.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_attention_backward_plan_create(MemorySegment context, MemorySegment score, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment out, MemorySegment options, MemorySegment gradients, MemorySegment plan, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) AttentionBackwardPlanCreate.CALL.invokeExact(context, score, query, key, value, out, options, gradients, plan);
+      if (pins.length == Pins.FEW) return (int) AttentionBackwardPlanCreatePinning.CALL.invokeExact(context, score, query, key, value, out, options, gradients, plan, pins);
+      return (int) Library.pinning("fovea_attention_backward_plan_create", AttentionBackwardPlanCreate.ARGUMENTS, pins.length).invokeExact(context, score, query, key, value, out, options, gradients, plan, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
 }

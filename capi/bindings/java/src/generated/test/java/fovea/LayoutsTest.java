@@ -48,7 +48,7 @@ final class LayoutsTest {
     check("fovea_attention_options.precision", Layouts.fovea_attention_options.precision, 140);
     check("fovea_attention_options.key_scales", Layouts.fovea_attention_options.key_scales, 144);
     check("fovea_attention_options.value_scales", Layouts.fovea_attention_options.value_scales, 152);
-    check("fovea_attention_buffers", Layouts.fovea_attention_buffers.SIZE, 176);
+    check("fovea_attention_buffers", Layouts.fovea_attention_buffers.SIZE, 296);
     check("alignment of fovea_attention_buffers", Layouts.fovea_attention_buffers.LAYOUT.byteAlignment(), 8);
     check("fovea_attention_buffers.struct_size", Layouts.fovea_attention_buffers.struct_size, 0);
     check("fovea_attention_buffers.query", Layouts.fovea_attention_buffers.query, 8);
@@ -72,6 +72,21 @@ final class LayoutsTest {
     check("fovea_attention_buffers.scores", Layouts.fovea_attention_buffers.scores, 152);
     check("fovea_attention_buffers.key_scales", Layouts.fovea_attention_buffers.key_scales, 160);
     check("fovea_attention_buffers.value_scales", Layouts.fovea_attention_buffers.value_scales, 168);
+    check("fovea_attention_buffers.grad_out", Layouts.fovea_attention_buffers.grad_out, 176);
+    check("fovea_attention_buffers.grad_log_sum_exp", Layouts.fovea_attention_buffers.grad_log_sum_exp, 184);
+    check("fovea_attention_buffers.grad_weights", Layouts.fovea_attention_buffers.grad_weights, 192);
+    check("fovea_attention_buffers.grad_query", Layouts.fovea_attention_buffers.grad_query, 200);
+    check("fovea_attention_buffers.grad_key", Layouts.fovea_attention_buffers.grad_key, 208);
+    check("fovea_attention_buffers.grad_value", Layouts.fovea_attention_buffers.grad_value, 216);
+    check("fovea_attention_buffers.grad_bias", Layouts.fovea_attention_buffers.grad_bias, 224);
+    check("fovea_attention_buffers.grad_alibi_slopes", Layouts.fovea_attention_buffers.grad_alibi_slopes, 232);
+    check("fovea_attention_buffers.grad_sinks", Layouts.fovea_attention_buffers.grad_sinks, 240);
+    check("fovea_attention_buffers.grad_query_weight", Layouts.fovea_attention_buffers.grad_query_weight, 248);
+    check("fovea_attention_buffers.grad_key_weight", Layouts.fovea_attention_buffers.grad_key_weight, 256);
+    check("fovea_attention_buffers.grad_weight", Layouts.fovea_attention_buffers.grad_weight, 264);
+    check("fovea_attention_buffers.grad_score_bias", Layouts.fovea_attention_buffers.grad_score_bias, 272);
+    check("fovea_attention_buffers.grad_score_vector", Layouts.fovea_attention_buffers.grad_score_vector, 280);
+    check("fovea_attention_buffers.grad_sigmas", Layouts.fovea_attention_buffers.grad_sigmas, 288);
     check("fovea_masked_softmax_options", Layouts.fovea_masked_softmax_options.SIZE, 16);
     check("alignment of fovea_masked_softmax_options", Layouts.fovea_masked_softmax_options.LAYOUT.byteAlignment(), 8);
     check("fovea_masked_softmax_options.struct_size", Layouts.fovea_masked_softmax_options.struct_size, 0);
@@ -269,6 +284,24 @@ final class LayoutsTest {
     check("fovea_mha_buffers.key_scales", Layouts.fovea_mha_buffers.key_scales, 56);
     check("fovea_mha_buffers.value_scales", Layouts.fovea_mha_buffers.value_scales, 64);
     check("fovea_mha_buffers.attention", Layouts.fovea_mha_buffers.attention, 72);
+    check("fovea_attention_gradients", Layouts.fovea_attention_gradients.SIZE, 128);
+    check("alignment of fovea_attention_gradients", Layouts.fovea_attention_gradients.LAYOUT.byteAlignment(), 8);
+    check("fovea_attention_gradients.struct_size", Layouts.fovea_attention_gradients.struct_size, 0);
+    check("fovea_attention_gradients.out", Layouts.fovea_attention_gradients.out, 8);
+    check("fovea_attention_gradients.log_sum_exp", Layouts.fovea_attention_gradients.log_sum_exp, 16);
+    check("fovea_attention_gradients.weights", Layouts.fovea_attention_gradients.weights, 24);
+    check("fovea_attention_gradients.query", Layouts.fovea_attention_gradients.query, 32);
+    check("fovea_attention_gradients.key", Layouts.fovea_attention_gradients.key, 40);
+    check("fovea_attention_gradients.value", Layouts.fovea_attention_gradients.value, 48);
+    check("fovea_attention_gradients.bias", Layouts.fovea_attention_gradients.bias, 56);
+    check("fovea_attention_gradients.alibi_slopes", Layouts.fovea_attention_gradients.alibi_slopes, 64);
+    check("fovea_attention_gradients.sinks", Layouts.fovea_attention_gradients.sinks, 72);
+    check("fovea_attention_gradients.query_weight", Layouts.fovea_attention_gradients.query_weight, 80);
+    check("fovea_attention_gradients.key_weight", Layouts.fovea_attention_gradients.key_weight, 88);
+    check("fovea_attention_gradients.weight", Layouts.fovea_attention_gradients.weight, 96);
+    check("fovea_attention_gradients.score_bias", Layouts.fovea_attention_gradients.score_bias, 104);
+    check("fovea_attention_gradients.score_vector", Layouts.fovea_attention_gradients.score_vector, 112);
+    check("fovea_attention_gradients.sigmas", Layouts.fovea_attention_gradients.sigmas, 120);
   }
 
   private static void check(String what, long found, long expected) {

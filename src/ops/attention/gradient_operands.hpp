@@ -1,4 +1,4 @@
-// The operands that attention's backward pass has beside those of the forward call (ops/attention/operands.hpp): gradients of
+// The operands that attention's backward pass has beside those of the forward call (operands.hpp): gradients of
 // what that gave, which are read, and of what it took, which are written. One table, as there.
 #pragma once
 
@@ -26,21 +26,26 @@ enum GradientOperand : int {
 };
 
 using GradientSource = const fovea_tensor *fovea_attention_gradients::*;
-using GradientBuffer = std::variant<const void * fovea_gradient_buffers::*, void * fovea_gradient_buffers::*>;
 
 struct GradientRow {
   GradientOperand operand;
   Operand of;        // the tensor whose layout it has
-  const char *name;  // in messages, those of a plan's run too
+  const char *name;         // in messages
+  const char *buffer_name;  // in those of a plan's run
   GradientSource tensor;
-  GradientBuffer buffer;
+  BufferSource buffer;
   Elements elements;
   bool contiguous_last;
 
-  bool is_output() const { return std::holds_alternative<void * fovea_gradient_buffers::*>(buffer); }
-  void *data_of(const fovea_gradient_buffers &buffers) const;
+  bool is_output() const { return std::holds_alternative<void * fovea_attention_buffers::*>(buffer); }
 };
 
 extern const GradientRow gradient_rows[gradient_operand_count];
+
+// The gradients of a call as they were given, with their own copies of the descriptors.
+struct GradientCall {
+  fovea_tensor tensor[gradient_operand_count];
+  bool present[gradient_operand_count];
+};
 
 }  // namespace fovea

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of attention, by central differences in float64 of the formula."""
+import numpy as np
+import pytest
+
+import fovea
+
+
+def scores_of(kind, q, k, parameters):
+    if kind == "dot":
+        return np.einsum("bhqd,bhkd->bhqk", q, k) / np.sqrt(q.shape[-1])
+    if kind == "gaussian":
+        squares = ((q[:, :, :, None] - k[:, :, None]) ** 2).sum(-1)
+        return -squares / (2 * parameters["sigmas"][0] ** 2)
+    units = np.tanh((q @ parameters["query_weight"].T)[:, :, :, None] + (k @ parameters["key_weight"].T)[:, :, None])
+    return units @ parameters["score_vector"]
+
+
+def loss(kind, tensors, parameters, grad_out):
+    """What changes by grad_out for each element of out, causally masked."""
+    s = scores_of(kind, tensors["query"], tensors["key"], parameters)
+    s = np.where(np.tril(np.ones(s.shape[-2:], bool)), s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    out = p / p.sum(-1, keepdims=True) @ tensors["value"]
+    return (out * grad_out).sum()
+
+
+SCORES = {"dot": lambda p: None, "gaussian": lambda p: fovea.Gaussian(sigma=float(p["sigmas"][0])),
+          "additive": lambda p: fovea.Additive(p["query_weight"], p["key_weight"], p["score_vector"])}
+
+
+@pytest.mark.parametrize("kind", SCORES)
+def test_gradients_are_central_differences(kind):
+    random = np.random.default_rng(5)
+    make = lambda *shape: random.standard_normal(shape).astype(np.float32)  # noqa: E731
+    tensors = {name: make(2, 2, 7, 4) for name in ("query", "key", "value")}
+    parameters = {"dot": {}, "gaussian": {"sigmas": np.float32([1.5])},
+                  "additive": {"query_weight": make(6, 4), "key_weight": make(6, 4), "score_vector": make(6)}}[kind]
+    grad_out, score = make(2, 2, 7, 4), SCORES[kind](parameters)
+    q, k, v = tensors.values()
+    out, lse = fovea.attention(q, k, v, score=score, is_causal=True, return_log_sum_exp=True)
+    grads = fovea.attention_backward(q, k, v, out, lse, grad_out, score=score, is_causal=True,
+                                     wanted=("query", "key", "value", *parameters))
+    assert list(grads) == ["query", "key", "value", *parameters]
+    exact = {name: array.astype(np.float64) for name, array in (tensors | parameters).items()}
+    for name, grad in grads.items():
+        assert grad.shape == exact[name].shape and grad.dtype == np.float32
+        for at in list(np.ndindex(exact[name].shape))[::5]:
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = {other: array.copy() for other, array in exact.items()}
+                moved[name][at] += step
+                ends.append(loss(kind, moved, moved, grad_out.astype(np.float64)))
+            assert grad[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=2e-5)
+
+
+def test_only_what_is_wanted():
+    x = np.ones((1, 1, 3, 2), np.float32)
+    out, lse = fovea.attention(x, x, x, return_log_sum_exp=True)
+    assert list(fovea.attention_backward(x, x, x, out, lse, x, wanted=("value",))) == ["value"]
+    with pytest.raises(fovea.BadOption, match="'bias' is not among"):
+        fovea.attention_backward(x, x, x, out, lse, x, wanted=("bias",))
+    with pytest.raises(ValueError, match="'wieghts' is none of"):
+        fovea.attention_backward(x, x, x, out, lse, x, wanted=("wieghts",))
+    with pytest.raises(fovea.BadOption, match="return_scores"):
+        fovea.attention_backward(x, x, x, out, lse, x, return_scores=True)
+
+
+def test_gradients_of_weights():
+    """The gradient of averaged weights alone: of the first key's weight, whose sum over queries is the loss."""
+    random = np.random.default_rng(6)
+    q, k, v = (random.standard_normal((1, 2, 5, 4)).astype(np.float32) for _ in range(3))
+    out, lse = fovea.attention(q, k, v, return_log_sum_exp=True)
+    reaching = np.zeros((1, 5, 5), np.float32)
+    reaching[..., 0] = 1
+    grads = fovea.attention_backward(q, k, v, out, lse, np.zeros_like(out), grad_weights=reaching, return_weights="average")
+    step = 1e-2
+    _, up = fovea.attention(q + step * grads["query"], k, v, return_weights=True)
+    _, down = fovea.attention(q - step * grads["query"], k, v, return_weights=True)
+    rise = (up.mean(1)[..., 0].sum() - down.mean(1)[..., 0].sum()) / (2 * step)
+    assert rise == pytest.approx((grads["query"] ** 2).sum(), rel=1e-3)
+    assert not grads["value"].any()
