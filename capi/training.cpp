@@ -8,8 +8,9 @@ fovea_status fovea_attention_backward(const fovea_context *context, const fovea_
                                       const fovea_tensor *key, const fovea_tensor *value, const fovea_tensor *out,
                                       const fovea_attention_options *options,
                                       const fovea_attention_gradients *gradients) {
-  return guarded(
-      [&] { return attend_backward(context, {score, query, key, nullptr, value, out, options}, gradients); });
+  return guarded([&] {
+    return attend_backward(context, {score, query, key, nullptr, value, out, options}, gradients);
+  });
 }
 
 fovea_status fovea_attention_backward_plan_create(const fovea_context *context, const fovea_score *score,
@@ -17,6 +18,7 @@ fovea_status fovea_attention_backward_plan_create(const fovea_context *context, 
                                                   const fovea_tensor *value, const fovea_tensor *out,
                                                   const fovea_attention_options *options,
                                                   const fovea_attention_gradients *gradients, fovea_plan **plan) {
-  return guarded(
-      [&] { return make_gradient_plan(context, {score, query, key, nullptr, value, out, options}, gradients, plan); });
+  return guarded([&] {
+    return make_gradient_plan(context, {score, query, key, nullptr, value, out, options}, gradients, plan);
+  });
 }

@@ -357,8 +357,26 @@ static void failure(void) {
   MUST(status == FOVEA_BAD_SHAPE);
 }
 
+static void gradients(void) {
+  // [gradients]
+  static float sums[2], grad_out[2][2] = {{1, 0}, {0, 0}}, grad_query[2][2], grad_key[3][2], grad_value[3][2];
+  static const int64_t rows[] = {2};
+  fovea_tensor lse = fovea_tensor_contiguous(sums, FOVEA_F32, 1, rows);
+  fovea_tensor go = fovea_tensor_contiguous(grad_out, FOVEA_F32, 2, two);
+  fovea_tensor gq = fovea_tensor_contiguous(grad_query, FOVEA_F32, 2, two);
+  fovea_tensor gk = fovea_tensor_contiguous(grad_key, FOVEA_F32, 2, three);
+  fovea_tensor gv = fovea_tensor_contiguous(grad_value, FOVEA_F32, 2, three);
+  fovea_attention_options options = {.struct_size = sizeof options, .log_sum_exp = &lse};
+  status = fovea_sdpa(NULL, &q, &k, &v, &o, &options);
+  fovea_attention_gradients wanted = {
+      .struct_size = sizeof wanted, .out = &go, .query = &gq, .key = &gk, .value = &gv};
+  status = fovea_attention_backward(NULL, NULL, &q, &k, &v, &o, &options, &wanted);
+  // [end]
+  MUST(status == FOVEA_OK && fabsf(grad_value[0][0] + grad_value[1][0] + grad_value[2][0] - 1) < 1e-6F);
+}
+
 int main(void) {
-  attention(), score_function(), plan(), prepared_keys(), kernel_regression(), merge_states(), masked_softmax(),
+  attention(), score_function(), plan(), gradients(), prepared_keys(), kernel_regression(), merge_states(), masked_softmax(),
       matmul();
   elementwise(), positional_encoding(), rotary(), rotary_frequencies(), alibi_slopes(), linear(), layer_norm(),
       schedule(), kv_pool(), quantize();

@@ -39,6 +39,16 @@ void attend() {
   fovea::attention(score, q, k, v, Tensor(out, {2, 2}));
   // [end]
   must(out[0] > 10 && out[0] < 50, __LINE__);
+  // [gradients]
+  std::vector<float> sums(2), grad_out = {1, 0, 0, 0}, grad_query(4), grad_value(6);
+  const fovea::AttentionOptions options = {.log_sum_exp = Tensor(sums, {2})};
+  fovea::attention(fovea::Dot{}, q, k, v, Tensor(out, {2, 2}), options);
+  fovea::attention_backward(fovea::Dot{}, q, k, v, Tensor(out, {2, 2}), options,
+                            {.out = Tensor(grad_out, {2, 2}),
+                             .query = Tensor(grad_query, {2, 2}),
+                             .value = Tensor(grad_value, {3, 2})});
+  // [end]
+  must(near(grad_value[0] + grad_value[2] + grad_value[4], 1), __LINE__);
   // [plan]
   const fovea::Plan plan = fovea::Plan::sdpa(q, k, v, Tensor(out, {2, 2}));
   std::vector<std::byte> workspace(plan.workspace_size());

@@ -21,6 +21,13 @@ near = fovea.gaussian_attention(query, key, value, sigma=0.5)
 # [end]
 assert out.shape == near.shape == (2, 2) and 10 < out[0, 0] < 50
 
+# [gradients]
+out, lse = fovea.attention(query, key, value, return_log_sum_exp=True)
+grad_out = np.ones_like(out)                               # of the loss, here the sum of out
+grads = fovea.attention_backward(query, key, value, out, lse, grad_out, wanted=("query", "value"))
+# [end]
+assert np.allclose(grads["value"].sum(0), 2)
+
 # [plan]
 run = fovea.plan(query, key, value)                        # checked once; any number of threads may run it
 out = run(query, key, value)

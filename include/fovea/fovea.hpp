@@ -359,8 +359,10 @@ class Plan {
 
   const fovea_plan *get() const noexcept { return plan_.get(); }
 
- private:
+  // Takes over what a C function has made.
   explicit Plan(fovea_plan *plan) noexcept : plan_(plan) {}
+
+ private:
   detail::Owner<fovea_plan, fovea_plan_destroy> plan_;
 };
 
@@ -491,5 +493,6 @@ inline void tanh(const Input &x, const Output &out, const Context &context = {})
 }  // namespace fovea
 
 #include <fovea/layers.hpp>
+#include <fovea/training.hpp>
 
 #endif  // FOVEA_FOVEA_HPP

@@ -25,22 +25,22 @@ extern "C" {
  * in float32, with m taken from the forward call's out. */
 typedef struct fovea_attention_gradients {
   size_t struct_size;
-  const fovea_tensor *out;          /* F, as out: what the loss changes by for each of its elements. Must be given        */
-  const fovea_tensor *log_sum_exp;  /* F32, as options.log_sum_exp, any strides; NULL: 0                                  */
-  const fovea_tensor *weights;      /* F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS;        *
-                                     * NULL: 0                                                                            */
-  const fovea_tensor *query;        /* output F, as query                                                                 */
-  const fovea_tensor *key;          /* output F, as key; query heads that share one are added up                          */
-  const fovea_tensor *value;        /* output F, as value; likewise                                                       */
-  const fovea_tensor *bias;         /* output F, as options.bias; added up over axes of size 1                            */
+  const fovea_tensor *out;          /* F [B,H,Q,Dv]: what the loss changes by for each element of out. Must be given       */
+  const fovea_tensor *log_sum_exp;  /* F32 [B,H,Q], any strides: likewise; NULL: 0                                        */
+  const fovea_tensor *weights;      /* F [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS: of weights as they are or would *
+                                     * be returned; NULL: 0                                                               */
+  const fovea_tensor *query;        /* output F [B,H,Q,Dq]                                                                */
+  const fovea_tensor *key;          /* output F [B,Hkv,K,Dk]; query heads that share one are added up                     */
+  const fovea_tensor *value;        /* output F [B,Hkv,K,Dv]; likewise                                                    */
+  const fovea_tensor *bias;         /* output F [B,H,Q,K], with the sizes of options.bias: added up over axes of size 1   */
   const fovea_tensor *alibi_slopes; /* output F32 [H], any stride                                                         */
   const fovea_tensor *sinks;        /* output F32 [H], any stride                                                         */
-  const fovea_tensor *query_weight; /* output F, as score.query_weight, any strides: ADDITIVE                             */
-  const fovea_tensor *key_weight;   /* output F, as score.key_weight, any strides: ADDITIVE                               */
-  const fovea_tensor *weight;       /* output F, as score.weight, any strides: BILINEAR, CONCAT                           */
-  const fovea_tensor *score_bias;   /* output F, as score.bias, any stride: CONCAT                                        */
-  const fovea_tensor *score_vector; /* output F, as score.score_vector, any stride: ADDITIVE, CONCAT                      */
-  const fovea_tensor *sigmas;       /* output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma        */
+  const fovea_tensor *query_weight; /* output F [h,Dq], any strides: ADDITIVE                                             */
+  const fovea_tensor *key_weight;   /* output F [h,Dk], any strides: ADDITIVE                                             */
+  const fovea_tensor *weight;       /* output F [Dq,Dk], or of CONCAT [h,Dq+Dk], any strides                              */
+  const fovea_tensor *score_bias;   /* output F [h], any stride: CONCAT                                                   */
+  const fovea_tensor *score_vector; /* output F [h], any stride: ADDITIVE, CONCAT                                         */
+  const fovea_tensor *sigmas;       /* output F32 [H] where score.sigmas is given, [1] of score.sigma; any stride      */
 } fovea_attention_gradients;
 
 /* The backward pass of fovea_attention (score NULL: of fovea_sdpa): from its arguments, out and options.log_sum_exp as it left
@@ -63,9 +63,9 @@ FOVEA_API fovea_status fovea_attention_backward(const fovea_context *context, co
 
 /* Plans the call that fovea_attention_backward would make; no data pointer is read. fovea_attention_run runs it, with the
  * gradients' data in the members of its buffers that begin with grad_; it reads buffers.out and buffers.log_sum_exp. The
- * workspace grows with threads x tile; where one head's work is shared, with up to 16 B H Q x D or, for few keys, B Hkv K (D + Dv);
- * for score functions with weights it also holds the gradients of projected queries and keys, and copies of what these were
- * made of; never with Q x K. */
+ * workspace grows with threads x tile; where one head's work is shared, with up to 16 B H Q x D or, for few keys, B Hkv K
+ * (D + Dv); for score functions with weights it also holds the gradients of projected queries and keys, and copies of what
+ * these were made of; never with Q x K. */
 FOVEA_API fovea_status fovea_attention_backward_plan_create(const fovea_context *context, const fovea_score *score,
                                                             const fovea_tensor *query, const fovea_tensor *key,
                                                             const fovea_tensor *value, const fovea_tensor *out,

@@ -10,7 +10,7 @@ namespace fovea {
 extern const PathKernels FOVEA_KERNELS(many_rows), FOVEA_KERNELS(few_rows);
 extern const GradientKernels FOVEA_KERNELS(gradients);
 extern const ScoreFunction FOVEA_KERNELS(dot_products);
-}
+}  // namespace fovea
 
 namespace fovea::FOVEA_ISA {
 namespace {

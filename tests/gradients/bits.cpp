@@ -13,9 +13,10 @@ namespace {
 std::vector<AttentionProblem> some_problems(Random &random) {
   std::vector<AttentionProblem> list;
   for (const int32_t kind : kScoreKinds) {
-    for (const AttentionSizes &sizes : {AttentionSizes{.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 130, .key_len = 200,
-                                                       .head_dim = 12, .value_dim = 20},
-                                        AttentionSizes{.query_len = 600, .key_len = 700, .head_dim = 8, .value_dim = 8}}) {
+    for (const AttentionSizes &sizes :
+         {AttentionSizes{
+              .batch = 2, .heads = 4, .kv_heads = 2, .query_len = 130, .key_len = 200, .head_dim = 12, .value_dim = 20},
+          AttentionSizes{.query_len = 600, .key_len = 700, .head_dim = 8, .value_dim = 8}}) {
       AttentionProblem problem = make_scored(kind, sizes, 18, random);
       problem.flags = FOVEA_CAUSAL;
       problem.alibi_slopes.emplace(Shape{sizes.heads}).fill_normal(random);
@@ -88,31 +89,96 @@ TEST_SUITE("gradients bits") {
         const GradientArguments arguments(some);
         using Member = const fovea_tensor *fovea_attention_gradients::*;
         using G = fovea_attention_gradients;
-        for (const Member member : {&G::query, &G::key, &G::value, &G::bias, &G::alibi_slopes, &G::sinks, &G::query_weight,
-                                    &G::key_weight, &G::weight, &G::score_bias, &G::score_vector, &G::sigmas}) {
+        for (const Member member :
+             {&G::query, &G::key, &G::value, &G::bias, &G::alibi_slopes, &G::sinks, &G::query_weight, &G::key_weight,
+              &G::weight, &G::score_bias, &G::score_vector, &G::sigmas}) {
           fovea_attention_gradients one{};
           one.struct_size = sizeof one;
           one.out = arguments.gradients.out;
           one.*member = arguments.gradients.*member;
-          REQUIRE_OK(fovea_attention_backward(context, &forward.score->score, &forward.query, &forward.key, &forward.value,
-                                              &forward.out, &forward.options, &one));
+          REQUIRE_OK(fovea_attention_backward(context, &forward.score->score, &forward.query, &forward.key,
+                                              &forward.value, &forward.out, &forward.options, &one));
         }
         CHECK(same_bits(all, some));
       });
     }
   }
 
+  TEST_CASE("no score is the dot product; weights and scores of the forward call's options are not looked at") {
+    Random random(base_seed());
+    AttentionProblem problem =
+        make_attention({.heads = 2, .kv_heads = 1, .query_len = 9, .key_len = 20, .head_dim = 8}, random);
+    const GradientTensors given = make_gradients(problem, random);
+    const AttentionResult result = problem.make_result(false);
+    REQUIRE_OK(problem.run(nullptr, result));
+    const GradientTensors without = backward(nullptr, problem, result, given), with = unwritten(given);
+    const AttentionArguments forward(problem, result);
+    const GradientArguments arguments(with);
+    fovea_score score{};
+    score.struct_size = sizeof score;
+    fovea_attention_options options = forward.options;
+    fovea_tensor wrong = forward.query;  // an input, of another shape
+    options.weights = options.scores = &wrong;
+    REQUIRE_OK(fovea_attention_backward(nullptr, &score, &forward.query, &forward.key, &forward.value, &forward.out,
+                                        &options, &arguments.gradients));
+    CHECK(same_bits(without, with));
+  }
+
+  TEST_CASE("gradients are written, not added to") {
+    Random random(base_seed());
+    for (AttentionProblem &problem : some_problems(random)) {
+      const GradientTensors given = make_gradients(problem, random);
+      const AttentionResult result = problem.make_result(false);
+      REQUIRE_OK(problem.run(nullptr, result));
+      const GradientTensors once = backward(nullptr, problem, result, given), twice = unwritten(given);
+      REQUIRE_OK(run_backward(nullptr, problem, result, twice));
+      REQUIRE_OK(run_backward(nullptr, problem, result, twice));
+      CHECK(same_bits(once, twice));
+    }
+  }
+
+  // Of as many queries as keys, a thousand times as many bytes would be needed for all pairs.
+  TEST_CASE("the workspace of a backward pass grows with the lengths, not with their product") {
+    for (const int32_t kind : kScoreKinds) {
+      std::vector<size_t> sizes;
+      for (const int64_t length : {int64_t{1} << 14, int64_t{1} << 17}) {
+        Random random(base_seed());
+        const AttentionProblem small = make_scored(kind, {.head_dim = 8, .value_dim = 8}, 16, random);
+        const AttentionResult result = small.make_result(false);
+        AttentionProblem problem = make_scored(kind, {.head_dim = 8, .value_dim = 8}, 16, random);
+        GradientTensors tensors = make_gradients(problem, random);
+        AttentionArguments forward(problem, result);
+        GradientArguments backward(tensors);
+        for (fovea_tensor *tensor : {&forward.query, &forward.key, &forward.value, &forward.out, &forward.log_sum_exp,
+                                     &backward.out, &backward.query, &backward.key, &backward.value}) {
+          tensor->shape[2] = length;
+          tensor->data = nullptr;
+        }
+        fovea_plan *raw = nullptr;
+        REQUIRE_OK(fovea_attention_backward_plan_create(shared_context("base", 2), &forward.score->score,
+                                                        &forward.query, &forward.key, &forward.value, &forward.out,
+                                                        &forward.options, &backward.gradients, &raw));
+        const std::unique_ptr<fovea_plan, DestroyAPlan> plan(raw);
+        sizes.push_back(fovea_plan_workspace_size(raw));
+      }
+      CAPTURE(sizes[0]);
+      CAPTURE(sizes[1]);
+      CHECK_LE(sizes[1], 9 * sizes[0]);
+    }
+  }
+
   TEST_CASE("a batch entry's gradients, wherever it stands") {
     Random random(base_seed());
     for (const int32_t kind : kScoreKinds) {
-      const AttentionSizes sizes = {.batch = 5, .heads = 2, .kv_heads = 1, .query_len = 70, .key_len = 90, .head_dim = 8,
-                                    .value_dim = 12};
+      const AttentionSizes sizes = {
+          .batch = 5, .heads = 2, .kv_heads = 1, .query_len = 70, .key_len = 90, .head_dim = 8, .value_dim = 12};
       AttentionProblem problem = make_scored(kind, sizes, 18, random);
       const GradientTensors given = make_gradients(problem, random);
       // Entry 0's numbers in all others, too.
       const auto repeat = [](const Tensor<float> &tensor) {
         tensor.memory().thaw();
-        for_each_index(tensor.shape(), [&](const Shape &at) { tensor.at(at) = tensor(int64_t{0}, at[1], at[2], at[3]); });
+        for_each_index(tensor.shape(),
+                       [&](const Shape &at) { tensor.at(at) = tensor(int64_t{0}, at[1], at[2], at[3]); });
       };
       repeat(problem.query);
       repeat(problem.key);
@@ -138,7 +204,8 @@ TEST_SUITE("gradients bits") {
       for (const int64_t fewer : {1, 40, 64, 100}) {
         CAPTURE(kind);
         CAPTURE(fewer);
-        AttentionSizes sizes = {.heads = 2, .kv_heads = 1, .query_len = 150, .key_len = 300, .head_dim = 8, .value_dim = 12};
+        AttentionSizes sizes = {
+            .heads = 2, .kv_heads = 1, .query_len = 150, .key_len = 300, .head_dim = 8, .value_dim = 12};
         AttentionProblem many = make_scored(kind, sizes, 18, random);
         many.flags = FOVEA_QUERY_INVARIANT | FOVEA_CAUSAL | FOVEA_TOP_LEFT;
         const GradientTensors of_many = make_gradients(many, random);
@@ -161,8 +228,8 @@ TEST_SUITE("gradients bits") {
           gradients.struct_size = sizeof gradients;
           gradients.out = &grad_out;
           gradients.query = &grad_query;
-          REQUIRE_OK(fovea_attention_backward(context, &forward.score->score, &query, &forward.key, &forward.value, &out,
-                                              &options, &gradients));
+          REQUIRE_OK(fovea_attention_backward(context, &forward.score->score, &query, &forward.key, &forward.value,
+                                              &out, &options, &gradients));
           for_each_index(few.query.shape(), [&](const Shape &at) {
             if (at[2] < fewer) REQUIRE_EQ(few.query.at(at), all.query.at(at));
           });

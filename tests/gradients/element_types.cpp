@@ -16,8 +16,8 @@ void round_to(const Tensor<float> &tensor, fovea_dtype dtype) {
   for_each_index(tensor.shape(), [&](const Shape &at) { tensor.at(at) = rounded_to(tensor.at(at), dtype); });
 }
 
-void check_bits(const char *name, const Tensor<float> &exact, const Tensor<float> &as_floats, const NarrowTensor &narrow,
-                fovea_dtype dtype) {
+void check_bits(const char *name, const Tensor<float> &exact, const Tensor<float> &as_floats,
+                const NarrowTensor &narrow, fovea_dtype dtype) {
   CAPTURE(name);
   size_t wrong = 0;
   for_each_index(exact.shape(), [&](const Shape &at) {
@@ -48,7 +48,8 @@ TEST_SUITE("gradients element types") {
         CAPTURE(of_grads);
         CAPTURE(of_out);
         AttentionProblem problem = make_scored(
-            kind, {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 37, .key_len = 150, .head_dim = 14, .value_dim = 10},
+            kind,
+            {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 37, .key_len = 150, .head_dim = 14, .value_dim = 10},
             16, random, random.pick({Layout::kHeadsFirst, Layout::kHeadsLast, Layout::kPadded}));
         const GradientTensors gradients = make_gradients(problem, random);
         round_to(problem.query, of_query);
@@ -77,8 +78,8 @@ TEST_SUITE("gradients element types") {
           narrow(backward.query, grad_query, of_grads);
           narrow(backward.key, grad_key, of_grads);
           narrow(backward.value, grad_value, of_grads);
-          REQUIRE_OK(fovea_attention_backward(context, &forward.score->score, &forward.query, &forward.key, &forward.value,
-                                              &forward.out, &forward.options, &backward.gradients));
+          REQUIRE_OK(fovea_attention_backward(context, &forward.score->score, &forward.query, &forward.key,
+                                              &forward.value, &forward.out, &forward.options, &backward.gradients));
           if (kind == FOVEA_SCORE_DOT || kind == FOVEA_SCORE_GAUSSIAN || !has_products_of(of_query, context)) {
             check_bits("query", floats.query, others.query, grad_query, of_grads);
             check_bits("key", floats.key, others.key, grad_key, of_grads);

@@ -70,8 +70,8 @@ TEST_SUITE("gradients errors") {
     }
     {
       Call call;
-      check_refusal(fovea_attention_backward(nullptr, nullptr, &call.forward.query, &call.forward.key, &call.forward.value,
-                                             &call.forward.out, &call.forward.options, nullptr),
+      check_refusal(fovea_attention_backward(nullptr, nullptr, &call.forward.query, &call.forward.key,
+                                             &call.forward.value, &call.forward.out, &call.forward.options, nullptr),
                     FOVEA_NULL_POINTER, {"gradients is NULL"});
       check_refusal(fovea_attention_backward(nullptr, nullptr, nullptr, &call.forward.key, &call.forward.value,
                                              &call.forward.out, &call.forward.options, &call.backward.gradients),
@@ -85,20 +85,20 @@ TEST_SUITE("gradients errors") {
       std::string name;
       int32_t kind;
     };
-    for (const Case &one : std::initializer_list<Case>{
-             {&GradientArguments::out, "gradients.out", FOVEA_SCORE_DOT},
-             {&GradientArguments::query, "gradients.query", FOVEA_SCORE_DOT},
-             {&GradientArguments::key, "gradients.key", FOVEA_SCORE_DOT},
-             {&GradientArguments::value, "gradients.value", FOVEA_SCORE_DOT},
-             {&GradientArguments::bias, "gradients.bias", FOVEA_SCORE_DOT},
-             {&GradientArguments::alibi_slopes, "gradients.alibi_slopes", FOVEA_SCORE_DOT},
-             {&GradientArguments::sinks, "gradients.sinks", FOVEA_SCORE_DOT},
-             {&GradientArguments::query_weight, "gradients.query_weight", FOVEA_SCORE_ADDITIVE},
-             {&GradientArguments::key_weight, "gradients.key_weight", FOVEA_SCORE_ADDITIVE},
-             {&GradientArguments::score_vector, "gradients.score_vector", FOVEA_SCORE_CONCAT},
-             {&GradientArguments::score_bias, "gradients.score_bias", FOVEA_SCORE_CONCAT},
-             {&GradientArguments::weight, "gradients.weight", FOVEA_SCORE_BILINEAR},
-             {&GradientArguments::sigmas, "gradients.sigmas", FOVEA_SCORE_GAUSSIAN}}) {
+    for (const Case &one :
+         std::initializer_list<Case>{{&GradientArguments::out, "gradients.out", FOVEA_SCORE_DOT},
+                                     {&GradientArguments::query, "gradients.query", FOVEA_SCORE_DOT},
+                                     {&GradientArguments::key, "gradients.key", FOVEA_SCORE_DOT},
+                                     {&GradientArguments::value, "gradients.value", FOVEA_SCORE_DOT},
+                                     {&GradientArguments::bias, "gradients.bias", FOVEA_SCORE_DOT},
+                                     {&GradientArguments::alibi_slopes, "gradients.alibi_slopes", FOVEA_SCORE_DOT},
+                                     {&GradientArguments::sinks, "gradients.sinks", FOVEA_SCORE_DOT},
+                                     {&GradientArguments::query_weight, "gradients.query_weight", FOVEA_SCORE_ADDITIVE},
+                                     {&GradientArguments::key_weight, "gradients.key_weight", FOVEA_SCORE_ADDITIVE},
+                                     {&GradientArguments::score_vector, "gradients.score_vector", FOVEA_SCORE_CONCAT},
+                                     {&GradientArguments::score_bias, "gradients.score_bias", FOVEA_SCORE_CONCAT},
+                                     {&GradientArguments::weight, "gradients.weight", FOVEA_SCORE_BILINEAR},
+                                     {&GradientArguments::sigmas, "gradients.sigmas", FOVEA_SCORE_GAUSSIAN}}) {
       CAPTURE(one.name);
       const int rank = (Call(one.kind).backward.*one.tensor).rank;
       for (int axis = 0; axis < rank; ++axis) {
@@ -110,8 +110,8 @@ TEST_SUITE("gradients errors") {
       (call.backward.*one.tensor).rank = rank == 1 ? 2 : rank - 1;
       call.refused(FOVEA_BAD_RANK, {one.name});
       for (const fovea_dtype dtype : kDtypes) {
-        const bool narrow = one.name != "gradients.alibi_slopes" && one.name != "gradients.sinks" &&
-                            one.name != "gradients.sigmas";
+        const bool narrow =
+            one.name != "gradients.alibi_slopes" && one.name != "gradients.sinks" && one.name != "gradients.sigmas";
         if (dtype == FOVEA_F32 || (narrow && (dtype == FOVEA_F16 || dtype == FOVEA_BF16))) continue;
         Call other(one.kind);
         (other.backward.*one.tensor).dtype = dtype;
@@ -196,7 +196,8 @@ TEST_SUITE("gradients errors") {
       return fovea_attention_run(raw, &buffers, workspace.data(), size);
     };
     fovea_attention_buffers all = buffers_of(call.forward, call.backward);
-    check_refusal(run(all, workspace.size()), FOVEA_BAD_VALUE, {"buffers.grad_sinks is", "the plan was made without it"});
+    check_refusal(run(all, workspace.size()), FOVEA_BAD_VALUE,
+                  {"buffers.grad_sinks is", "the plan was made without it"});
     all.grad_sinks = nullptr;
     check_refusal(run(all, workspace.size() - 1), FOVEA_WORKSPACE_TOO_SMALL, {"workspace_size"});
     fovea_attention_buffers less = all;

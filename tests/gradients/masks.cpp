@@ -120,14 +120,15 @@ TEST_SUITE("gradients masks") {
           if (by_length) {
             problem.set_valid_lens({80, 33});
           } else {
-            problem.set_mask([](int64_t, int64_t, int64_t i, int64_t j) { return j % 5 != 2 && (i % 7 != 3 || j < 4); });
+            problem.set_mask(
+                [](int64_t, int64_t, int64_t i, int64_t j) { return j % 5 != 2 && (i % 7 != 3 || j < 4); });
           }
           const GradientTensors gradients = make_gradients(problem, random);
           for_each_isa([&](const fovea_context *context) {
             const Outcome clean = run(context, problem, gradients);
-            AttentionProblem spoilt = problem_with(problem, [&](const Shape &at) {
-              return by_length ? at[2] >= (at[0] == 0 ? 80 : 33) : at[2] % 5 == 2;
-            }, poison);
+            AttentionProblem spoilt = problem_with(
+                problem, [&](const Shape &at) { return by_length ? at[2] >= (at[0] == 0 ? 80 : 33) : at[2] % 5 == 2; },
+                poison);
             const Outcome outcome = run(context, spoilt, gradients);
             REQUIRE(all_finite(outcome.gradients.query));
             REQUIRE(all_finite(outcome.gradients.key));
@@ -157,12 +158,10 @@ TEST_SUITE("gradients masks") {
         for_each_index(problem.value.shape(), [&](const Shape &at) {
           REQUIRE_EQ(std::isnan(outcome.gradients.value.at(at)), at[2] % 2 == 0);
         });
-        for_each_index(problem.key.shape(), [&](const Shape &at) {
-          REQUIRE_EQ(std::isnan(outcome.gradients.key.at(at)), at[2] % 2 == 0);
-        });
-        for_each_index(problem.query.shape(), [&](const Shape &at) {
-          REQUIRE_EQ(std::isnan(outcome.gradients.query.at(at)), at[2] == 17);
-        });
+        for_each_index(problem.key.shape(),
+                       [&](const Shape &at) { REQUIRE_EQ(std::isnan(outcome.gradients.key.at(at)), at[2] % 2 == 0); });
+        for_each_index(problem.query.shape(),
+                       [&](const Shape &at) { REQUIRE_EQ(std::isnan(outcome.gradients.query.at(at)), at[2] == 17); });
       });
     }
   }
@@ -175,9 +174,8 @@ TEST_SUITE("gradients masks") {
     const GradientTensors gradients = make_gradients(problem, random);
     for_each_isa([&](const fovea_context *context) {
       const Outcome outcome = run(context, problem, gradients);
-      for_each_index(problem.query.shape(), [&](const Shape &at) {
-        REQUIRE_EQ(std::isnan(outcome.gradients.query.at(at)), at[2] >= 30);
-      });
+      for_each_index(problem.query.shape(),
+                     [&](const Shape &at) { REQUIRE_EQ(std::isnan(outcome.gradients.query.at(at)), at[2] >= 30); });
     });
   }
 

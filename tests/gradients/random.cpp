@@ -24,8 +24,16 @@ void check_random(int64_t cases, uint64_t first_seed, int64_t most_len, int64_t 
 }  // namespace
 
 TEST_SUITE("gradients random") {
-  TEST_CASE("random gradients of small problems") { check_random(case_count(1000), base_seed(), 40, 24, Scores::kSdpa); }
-  TEST_CASE("random gradients of larger problems") { check_random(case_count(30), base_seed(), 260, 130, Scores::kSdpa); }
-  TEST_CASE("random gradients of small problems of any score") { check_random(case_count(1000), base_seed(), 40, 24, Scores::kAny); }
-  TEST_CASE("random gradients of larger problems of any score") { check_random(case_count(20), base_seed(), 200, 70, Scores::kAny); }
+  TEST_CASE("random gradients of small problems") {
+    check_random(case_count(1000), base_seed(), 40, 24, Scores::kSdpa);
+  }
+  TEST_CASE("random gradients of larger problems") {
+    check_random(case_count(30), base_seed(), 260, 130, Scores::kSdpa);
+  }
+  TEST_CASE("random gradients of small problems of any score") {
+    check_random(case_count(1000), base_seed(), 40, 24, Scores::kAny);
+  }
+  TEST_CASE("random gradients of larger problems of any score") {
+    check_random(case_count(20), base_seed(), 200, 70, Scores::kAny);
+  }
 }

@@ -56,9 +56,10 @@ TEST_SUITE("gradients sizes") {
     for (const int32_t kind : kScoreKinds) {
       check(make(kind, {.query_len = 70, .key_len = 1000, .head_dim = 8, .value_dim = 12}, 6, random), random);
       check(make(kind, {.query_len = 1200, .key_len = 90, .head_dim = 8, .value_dim = 12}, 6, random), random);
-      AttentionProblem both = make(
-          kind, {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 300, .key_len = 500, .head_dim = 8, .value_dim = 8},
-          6, random);
+      AttentionProblem both =
+          make(kind,
+               {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 300, .key_len = 500, .head_dim = 8, .value_dim = 8},
+               6, random);
       both.flags = FOVEA_CAUSAL;
       check(std::move(both), random);
     }
@@ -106,8 +107,10 @@ TEST_SUITE("gradients numerics") {
     for (const float most : {3.0f, 300.0f}) {
       AttentionProblem problem =
           make(FOVEA_SCORE_CONCAT, {.query_len = 45, .key_len = 53, .head_dim = 6, .value_dim = 4}, 40, random);
-      for_each_index(problem.query.shape(), [&](const Shape &at) { problem.query.at(at) *= at[2] % 3 == 0 ? 1e-2f : most; });
-      for_each_index(problem.key.shape(), [&](const Shape &at) { problem.key.at(at) *= at[2] % 4 == 0 ? 1e-2f : most; });
+      for_each_index(problem.query.shape(),
+                     [&](const Shape &at) { problem.query.at(at) *= at[2] % 3 == 0 ? 1e-2f : most; });
+      for_each_index(problem.key.shape(),
+                     [&](const Shape &at) { problem.key.at(at) *= at[2] % 4 == 0 ? 1e-2f : most; });
       problem.score->bias.reset();
       check(std::move(problem), random);
     }
@@ -139,7 +142,8 @@ TEST_SUITE("gradients numerics") {
   TEST_CASE("large scores") {
     Random random(base_seed());
     for (const float factor : {3.0f, 10.0f}) {
-      AttentionProblem problem = make_attention({.query_len = 90, .key_len = 110, .head_dim = 32, .value_dim = 16}, random);
+      AttentionProblem problem =
+          make_attention({.query_len = 90, .key_len = 110, .head_dim = 32, .value_dim = 16}, random);
       multiply(problem.query, factor);
       multiply(problem.key, factor);
       check(std::move(problem), random);

@@ -192,6 +192,16 @@ void give_rotary(OperandCall &call, const std::string &path, int64_t pairs) {
   call.give(path + ".positions", {2, 3}, FOVEA_I32);
 }
 
+// What the forward call left is read; what it was asked for besides is not looked at.
+void give_backward(OperandCall &call) {
+  give_heads(call, true);
+  std::erase_if(call.slots(),
+                [](const Slot &slot) { return slot.path == "options.weights" || slot.path == "options.scores"; });
+  call.give("options.log_sum_exp", {2, 4, 3});
+  call.slot("options.log_sum_exp").output = false;
+  call.give("gradients.out", kOut);
+}
+
 std::vector<Setup> setups_of(const std::string &function) {
   const auto heads = [](OperandCall &call) { give_heads(call, true); };
   const auto prepared = [](OperandCall &call) {
@@ -221,6 +231,7 @@ std::vector<Setup> setups_of(const std::string &function) {
     all.emplace_back(eight_bits);
     return all;
   }
+  if (function.starts_with("fovea_attention_backward")) return scored("score", give_backward);
   if (function == "fovea_attention_prepared" || function == "fovea_attention_prepared_plan_create") return {prepared};
   if (function == "fovea_matmul" || function == "fovea_gemm") return {product};
   if (function == "fovea_matmul_pack") return {[](OperandCall &call) { call.give("b", {5, 8}); }};

@@ -25,7 +25,10 @@ void fill(const fovea_tensor &tensor, size_t count, int64_t number) {
   }
 }
 
-std::string name_in_buffers(const Slot &slot) { return slot.path == "score.bias" ? "score_bias" : slot.leaf(); }
+std::string name_in_buffers(const Slot &slot) {
+  if (slot.path.starts_with("gradients.")) return "grad_" + slot.leaf();
+  return slot.path == "score.bias" ? "score_bias" : slot.leaf();
+}
 
 }  // namespace
 

@@ -62,13 +62,26 @@ bool has_no_place(const std::string &function, const std::string &path) {
   if (function == "fovea_prepared_keys_create") return path == "score.sigmas";  // keys are projected: no Gaussian
   const bool scales = path.ends_with("key_scales") || path.ends_with("value_scales");
   if (function.starts_with("fovea_attention_prepared")) return scales;  // of the dot product alone
+  if (function.starts_with("fovea_attention_backward")) return scales;  // numbers of 8 bits have no gradient
   if (function.starts_with("fovea_multi_head") || function == "fovea_mha_plan_create")
     return scales && path.starts_with("options.attention.");
   return function == "fovea_schedule_create" && kNotForSchedules.count(path) == 1;
 }
 
+// The score functions that have such a parameter, or its gradient: a bit for each.
+int kinds_with(const std::string &path) {
+  if (!path.starts_with("score.") && !path.starts_with("gradients.")) return ~0;
+  const std::string name = path.substr(path.find('.') + 1);
+  if (name == "query_weight" || name == "key_weight") return 1;
+  if (name == "weight") return 2 | 4;
+  if (name == "score_vector") return 1 | 4;
+  if (name == "score_bias" || path == "score.bias") return 4;
+  return name == "sigmas" ? 8 : ~0;
+}
+
 // With a schedule's pages there are no outputs of attention; 8 bits are for the dot product.
 bool exclude_each_other(const std::string &output, const std::string &path) {
+  if ((kinds_with(output) & kinds_with(path)) == 0) return true;
   const bool pages = path == "options.key_pages" || path == "options.value_pages" || path == "options.key_scales" ||
                      path == "options.value_scales";
   return pages && output.starts_with("options.attention.");

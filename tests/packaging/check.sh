@@ -25,7 +25,7 @@ installed=$scratch/root$prefix
 library_path=$installed/$libdir
 export PKG_CONFIG_PATH="$library_path/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
 
-for file in include/fovea/fovea.h include/fovea/scores.h include/fovea/layers.h include/fovea/serving.h include/fovea/training.h include/fovea/fovea.hpp include/fovea/layers.hpp include/fovea/serving.hpp include/fovea/tensor.hpp "$libdir/libfovea.so" "$libdir/libfovea.so.0" "$libdir/libfovea.a"; do
+for file in include/fovea/fovea.h include/fovea/scores.h include/fovea/layers.h include/fovea/serving.h include/fovea/training.h include/fovea/fovea.hpp include/fovea/layers.hpp include/fovea/serving.hpp include/fovea/tensor.hpp include/fovea/training.hpp "$libdir/libfovea.so" "$libdir/libfovea.so.0" "$libdir/libfovea.a"; do
   [ -e "$installed/$file" ] || fail "$file is not installed"
 done
 

@@ -21,7 +21,7 @@ TABLES = {
     "layers.md": ["layers.h"],
     "serving.md": ["serving.h"],
     "training.md": ["training.h"],
-    "cpp.md": ["fovea.hpp", "layers.hpp", "serving.hpp", "tensor.hpp"],
+    "cpp.md": ["fovea.hpp", "layers.hpp", "serving.hpp", "tensor.hpp", "training.hpp"],
 }
 SCORES = {"all", "dot", "bilinear", "additive", "concat", "Gaussian"}
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*", re.S)

@@ -31,8 +31,8 @@ struct Gradient {
 
 template <typename Real>
 struct AttentionGradients {
-  Gradient<Real> query, key, value;  // as the tensors
-  Gradient<Real> bias;               // [B,H,Q,K]
+  Gradient<Real> query, key, value;            // as the tensors
+  Gradient<Real> bias;                         // [B,H,Q,K]
   Gradient<Real> alibi_slopes, sinks, sigmas;  // [H]
   Gradient<Real> query_weight, key_weight, weight, score_bias, score_vector;
 };

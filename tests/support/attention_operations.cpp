@@ -28,6 +28,10 @@ enum {
   kScoreOperands
 };
 
+// Of a backward pass. Gradients stand behind the forward call's operands, which are read but for weights and scores, which are not
+// looked at.
+enum { kGradOut = kScoreOperands + 6, kGradLogSumExp, kGradWeights, kGradients };
+
 int rank_of(const CallSizes &s) { return s.choice(0) ? 4 : s.choice(1) ? 3 : 2; }
 
 // Without the axes that the rank does not have.
@@ -188,6 +192,18 @@ fovea_status run_plan(fovea_plan *made, const Tensors &t, bool has_key) {
     buffers.score_vector = data_of(t[kScoreOperands + 4]);
     buffers.sigmas = data_of(t[kScoreOperands + 5]);
   }
+  if (t.size() > kGradOut) {
+    buffers.grad_out = data_of(t[kGradOut]);
+    buffers.grad_log_sum_exp = data_of(t[kGradLogSumExp]);
+    buffers.grad_weights = data_of(t[kGradWeights]);
+    size_t at = kGradients;
+    using B = fovea_attention_buffers;
+    for (const auto member : {&B::grad_query, &B::grad_key, &B::grad_value, &B::grad_bias, &B::grad_alibi_slopes,
+                              &B::grad_sinks, &B::grad_query_weight, &B::grad_key_weight, &B::grad_weight,
+                              &B::grad_score_bias, &B::grad_score_vector, &B::grad_sigmas}) {
+      buffers.*member = data_of(t[at++]);
+    }
+  }
   const size_t size = fovea_plan_workspace_size(made);
   if (size == 0) return fovea_attention_run(made, &buffers, nullptr, 0);
   if (size > size_t{1} << 26) return FOVEA_OUT_OF_MEMORY;
@@ -220,6 +236,73 @@ fovea_status attention_planned(const CallSizes &s, const Tensors &t) {
   fovea_plan *plan = nullptr;
   const fovea_status status =
       fovea_attention_plan_create(s.context, &score, t[kQuery], t[kKey], t[kValue], t[kOut], &options, &plan);
+  return status != FOVEA_OK ? status : run_plan(plan, t, true);
+}
+
+// ---- the backward pass -----------------------------------------------------------------------------------------------
+
+Operands backward_operands(const CallSizes &given) {
+  const CallSizes s = for_rank(given);
+  Operands list = scored_operands(given);
+  const std::vector<int64_t> rows = of_rank(s, s.batch, s.heads(), {s.queries});
+  list[kOut].role = Role::input;
+  list[kLogSumExp] = {"log_sum_exp", Role::input, rows, true};
+  Operand weights = list[kWeights];
+  weights.name = "grad_weights";
+  weights.role = Role::input;
+  list[kWeights].name.clear();
+  list[kScores].name.clear();
+  const auto gradient_of = [&](int operand) {
+    Operand gradient = list[static_cast<size_t>(operand)];
+    if (!gradient.name.empty()) gradient.name = "grad_" + gradient.name;
+    gradient.role = Role::output;
+    return gradient;
+  };
+  list.push_back(list[kOut]);
+  list.back().name = "grad_out";
+  list.push_back(optional(s.choice(28), {"grad_log_sum_exp", Role::input, rows, true}));
+  list.push_back(optional(s.choice(29), weights));
+  for (const int operand : {static_cast<int>(kQuery), static_cast<int>(kKey), static_cast<int>(kValue),
+                            static_cast<int>(kBias), static_cast<int>(kSlopes), static_cast<int>(kSinks)}) {
+    list.push_back(gradient_of(operand));
+  }
+  for (int n = 0; n < 6; ++n) list.push_back(gradient_of(kScoreOperands + n));
+  return list;
+}
+
+fovea_attention_gradients gradients_of(const Tensors &t) {
+  using G = fovea_attention_gradients;
+  fovea_attention_gradients gradients{};
+  gradients.struct_size = sizeof gradients;
+  size_t at = kGradOut;
+  for (const auto member :
+       {&G::out, &G::log_sum_exp, &G::weights, &G::query, &G::key, &G::value, &G::bias, &G::alibi_slopes, &G::sinks,
+        &G::query_weight, &G::key_weight, &G::weight, &G::score_bias, &G::score_vector, &G::sigmas}) {
+    gradients.*member = t[at++];
+  }
+  return gradients;
+}
+
+fovea_attention_options backward_options(const CallSizes &s, const Tensors &t) {
+  fovea_attention_options options = options_of(s, t);
+  if (averages(s) && t[kGradWeights] != nullptr) options.flags |= FOVEA_AVERAGE_WEIGHTS;
+  return options;
+}
+
+fovea_status backward(const CallSizes &s, const Tensors &t) {
+  const fovea_attention_options options = backward_options(s, t);
+  const fovea_attention_gradients gradients = gradients_of(t);
+  const fovea_score score = score_of(s, t);
+  return fovea_attention_backward(s.context, &score, t[kQuery], t[kKey], t[kValue], t[kOut], &options, &gradients);
+}
+
+fovea_status backward_planned(const CallSizes &s, const Tensors &t) {
+  const fovea_attention_options options = backward_options(s, t);
+  const fovea_attention_gradients gradients = gradients_of(t);
+  const fovea_score score = score_of(s, t);
+  fovea_plan *plan = nullptr;
+  const fovea_status status = fovea_attention_backward_plan_create(s.context, &score, t[kQuery], t[kKey], t[kValue],
+                                                                   t[kOut], &options, &gradients, &plan);
   return status != FOVEA_OK ? status : run_plan(plan, t, true);
 }
 
@@ -321,6 +404,8 @@ std::vector<Operation> attention_operations() {
           {"sdpa, planned", [](const CallSizes &s) { return attention_operands(s, s.head_dim); }, sdpa_planned},
           {"attention", scored_operands, attention},
           {"attention, planned", scored_operands, attention_planned},
+          {"attention, backward", backward_operands, backward},
+          {"attention, backward, planned", backward_operands, backward_planned},
           {"prepared keys", prepared_operands, prepared},
           {"kernel_regression", regression_operands, regression},
           {"merge_states", merge_operands, merge},

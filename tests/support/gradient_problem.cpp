@@ -166,21 +166,18 @@ fovea_status run_backward(const fovea_context *context, const AttentionProblem &
                           const GradientTensors &gradients) {
   const AttentionArguments forward(problem, result);
   const GradientArguments backward(gradients);
-  return fovea_attention_backward(context, forward.score ? &forward.score->score : nullptr, &forward.query, &forward.key,
-                                  &forward.value, &forward.out, &forward.options, &backward.gradients);
+  return fovea_attention_backward(context, forward.score ? &forward.score->score : nullptr, &forward.query,
+                                  &forward.key, &forward.value, &forward.out, &forward.options, &backward.gradients);
 }
 
 bool same_bits(const GradientTensors &a, const GradientTensors &b) {
   const auto same = [](const std::optional<Tensor<float>> &x, const std::optional<Tensor<float>> &y) {
     return !x || same_bits(*x, *y);
   };
-  return same_bits(a.query, b.query) && same_bits(a.key, b.key) && same_bits(a.value, b.value) && same(a.bias, b.bias) &&
-         same(a.alibi_slopes, b.alibi_slopes) && same(a.sinks, b.sinks) && same(a.query_weight, b.query_weight) &&
-         same(a.key_weight, b.key_weight) &&
-         same(a.weight, b.weight) &&
-         same(a.score_bias, b.score_bias) &&
-         same(a.score_vector, b.score_vector) &&
-         same(a.sigmas, b.sigmas);
+  return same_bits(a.query, b.query) && same_bits(a.key, b.key) && same_bits(a.value, b.value) &&
+         same(a.bias, b.bias) && same(a.alibi_slopes, b.alibi_slopes) && same(a.sinks, b.sinks) &&
+         same(a.query_weight, b.query_weight) && same(a.key_weight, b.key_weight) && same(a.weight, b.weight) &&
+         same(a.score_bias, b.score_bias) && same(a.score_vector, b.score_vector) && same(a.sigmas, b.sigmas);
 }
 
 void check_gradients(AttentionProblem &problem, const GradientTensors &gradients) {
@@ -215,17 +212,22 @@ void check_gradients(AttentionProblem &problem, const GradientTensors &gradients
     if (actual.alibi_slopes) {
       judge_gradient("slopes", *actual.alibi_slopes, whole(truth.alibi_slopes, plain.alibi_slopes), roundings);
     }
-    if (actual.query_weight) judge_gradient("query_weight", *actual.query_weight, whole(truth.query_weight, plain.query_weight), roundings);
-    if (actual.key_weight) judge_gradient("key_weight", *actual.key_weight, whole(truth.key_weight, plain.key_weight), roundings);
+    if (actual.query_weight)
+      judge_gradient("query_weight", *actual.query_weight, whole(truth.query_weight, plain.query_weight), roundings);
+    if (actual.key_weight)
+      judge_gradient("key_weight", *actual.key_weight, whole(truth.key_weight, plain.key_weight), roundings);
     if (actual.weight) judge_gradient("weight", *actual.weight, whole(truth.weight, plain.weight), roundings);
-    if (actual.score_bias) judge_gradient("score_bias", *actual.score_bias, whole(truth.score_bias, plain.score_bias), roundings);
-    if (actual.score_vector) judge_gradient("score_vector", *actual.score_vector, whole(truth.score_vector, plain.score_vector), roundings);
+    if (actual.score_bias)
+      judge_gradient("score_bias", *actual.score_bias, whole(truth.score_bias, plain.score_bias), roundings);
+    if (actual.score_vector)
+      judge_gradient("score_vector", *actual.score_vector, whole(truth.score_vector, plain.score_vector), roundings);
     if (actual.sinks) judge_gradient("sinks", *actual.sinks, whole(truth.sinks, plain.sinks), roundings);
     if (actual.sigmas && problem.score->sigmas) {
       judge_gradient("sigmas", *actual.sigmas, whole(truth.sigmas, plain.sigmas), roundings);
     } else if (actual.sigmas) {
       judge_gradient("sigma", *actual.sigmas,
-                     {total(truth.sigmas.values), total(plain.sigmas.values), total(truth.sigmas.magnitudes)}, roundings);
+                     {total(truth.sigmas.values), total(plain.sigmas.values), total(truth.sigmas.magnitudes)},
+                     roundings);
     }
   });
 }

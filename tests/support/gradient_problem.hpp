@@ -13,7 +13,8 @@ struct GradientTensors {
   Tensor<float> out;
   std::optional<Tensor<float>> log_sum_exp, weights;
   Tensor<float> query, key, value;
-  std::optional<Tensor<float>> bias, alibi_slopes, sinks, query_weight, key_weight, weight, score_bias, score_vector, sigmas;
+  std::optional<Tensor<float>> bias, alibi_slopes, sinks, query_weight, key_weight, weight, score_bias, score_vector,
+      sigmas;
 };
 
 // Normal numbers reach the outputs, all gradients that the problem has are wanted. problem.want_log_sum_exp becomes true.
@@ -29,8 +30,8 @@ struct GradientArguments {
   GradientArguments(const GradientArguments &) = delete;
   GradientArguments &operator=(const GradientArguments &) = delete;
 
-  fovea_tensor out{}, log_sum_exp{}, weights{}, query{}, key{}, value{}, bias{}, alibi_slopes{}, sinks{}, query_weight{},
-      key_weight{}, weight{}, score_bias{}, score_vector{}, sigmas{};
+  fovea_tensor out{}, log_sum_exp{}, weights{}, query{}, key{}, value{}, bias{}, alibi_slopes{}, sinks{},
+      query_weight{}, key_weight{}, weight{}, score_bias{}, score_vector{}, sigmas{};
   fovea_attention_gradients gradients{};
 };
 

@@ -58,9 +58,8 @@ FOVEA_NOINLINE void add_transposed(const ScoreTile &tile, const void *const *fro
     for (int64_t j = 0; j < tile.keys; j += lanes) {
       const int64_t width = min_of(lanes, tile.keys - j);
       unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
-        square.row[i] = r + i < count
-                            ? load_partial(static_cast<const Element *>(from[r + i]) + tile.key + j, width)
-                            : zero();
+        square.row[i] =
+            r + i < count ? load_partial(static_cast<const Element *>(from[r + i]) + tile.key + j, width) : zero();
       });
       transpose(square);
       unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
@@ -106,8 +105,8 @@ struct GradientWorker {
   float *scores;  // [key][row] of a tile, three times
   float *grads;
   float *raw;
-  float *key_sums;    // [key of the task][key_stride]
-  float *value_sums;  // [key of the task][value_stride]
+  float *key_sums;             // [key of the task][key_stride]
+  float *value_sums;           // [key of the task][value_stride]
   Band bands[most_bands + 1];  // the last: a row by itself
   int64_t band_count = 0;
   bool keeps_raw, has_extras;
@@ -157,7 +156,7 @@ struct GradientWorker {
     value_sums = key_sums + key_count() * key_stride;
     has_extras = task.part == GradientPart::gradients &&
                  (problem.logits.softcap != 0.0f || problem.score.inverse_squares != nullptr ||
-                 gradients.wants_slopes || gradients.wants_widths);
+                  gradients.wants_slopes || gradients.wants_widths);
     keeps_raw = problem.logits.softcap != 0.0f || gradients.wants_widths;
   }
 
@@ -226,9 +225,9 @@ struct GradientWorker {
       band.mean[r] = 0.0f;
     }
     Path::transpose_queries(grad_table, grad_out.dtype, value_dim, band.grads);
-    band.finite = !has_masks(band) ||
-                  (rows_are_finite(band.query_rows, Dtype::f32, key_stride, row_count, key_stride) &&
-                   rows_are_finite(band.grad_rows, Dtype::f32, value_stride, row_count, value_stride));
+    band.finite =
+        !has_masks(band) || (rows_are_finite(band.query_rows, Dtype::f32, key_stride, row_count, key_stride) &&
+                             rows_are_finite(band.grad_rows, Dtype::f32, value_stride, row_count, value_stride));
   }
 
   // Logits and gradients of weights become weights and gradients of logits; of raw scores where nothing comes between.
@@ -304,8 +303,9 @@ struct GradientWorker {
     if (task.part == GradientPart::weight_sums) {
       grad_tile.for_each([](const Float &, int64_t, int64_t) FOVEA_INLINE_BODY { return zero(); });
     } else if (gradients.wants_scores() || task.part == GradientPart::bias) {
-      const ScoreJob<rows> products = {gradients.values, band.table, band.grads, values.span<false>(first, last - first),
-                                       nullptr,          grad_tile,  nothing_next};
+      const ScoreJob<rows> products = {
+          gradients.values, band.table, band.grads,  values.span<false>(first, last - first),
+          nullptr,          grad_tile,  nothing_next};
       dot.score(&products);
     }
     if (gradients.grad_weights != nullptr) {
@@ -406,7 +406,8 @@ struct GradientWorker {
       if (bands[b].table.any.first < bands[b].table.any.last) any = cover(any, bands[b].table.any);
     }
     logits.keys.end = values.end = any.last;
-    const bool wants_tiles = gradients.wants_scores() || gradients.value.wanted || task.part == GradientPart::weight_sums;
+    const bool wants_tiles =
+        gradients.wants_scores() || gradients.value.wanted || task.part == GradientPart::weight_sums;
     for (int64_t key = any.first / keys * keys; wants_tiles && key < any.last; key += keys) {
       const KeyRange tile = {max_of(key, any.first), min_of(key + keys, any.last)};
       tile_is_known = false;
@@ -506,7 +507,8 @@ struct GradientWorker {
   static void run_bias(const ScoreFunction &score, const ScoreFunction &dot, GradientTask task) {
     const AttentionSizes &sizes = task.problem->scores.sizes;
     const BiasBlock &block = task.bias;
-    float *sums = static_cast<float *>(task.scores.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim);
+    float *sums =
+        static_cast<float *>(task.scores.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim);
     const int64_t count = task.scores.key_end - task.scores.key_begin;
     memset(sums, 0, static_cast<size_t>(count * rows) * sizeof(float));
     for (int64_t batch = block.batch; batch < block.batch_end; ++batch) {
@@ -533,7 +535,8 @@ struct GradientWorker {
     const bool sums_weights = task.part == GradientPart::weight_sums;
     if (sums_weights) clear_weight_sums();
     const int64_t key_floats = key_count() * key_stride;
-    if (!sums_weights) memset(key_sums, 0, static_cast<size_t>(key_count() * (key_stride + value_stride)) * sizeof(float));
+    if (!sums_weights)
+      memset(key_sums, 0, static_cast<size_t>(key_count() * (key_stride + value_stride)) * sizeof(float));
     if (task.vector_part != nullptr) {
       memset(task.vector_part, 0, static_cast<size_t>(problem.sizes.compared_dim) * sizeof(float));
     }

@@ -61,7 +61,9 @@ concept ValueSums = requires(float *sums, const float *factors, void *const *row
 
 // A struct in scores/ whose gradients are there, too: those of floats.
 template <class Score>
-concept HasGradient = !Score::takes_pairs && requires { &Score::gradient; };
+concept HasGradient = !Score::takes_pairs && requires {
+  &Score::gradient;
+};
 
 template <class Score>
 constexpr auto gradient_of() -> void (*)(const void *) {

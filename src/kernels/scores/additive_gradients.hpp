@@ -39,10 +39,10 @@ FOVEA_INLINE UnitSlope slope_of_tanh(const Float &t) { return {t, xsimd::fnma(t,
 
 // What the forward pass keeps of a band's queries, and of the tile's keys: AdditiveManyRows' layout.
 struct AdditiveUnits {
-  const float *reach;   // of each row
-  const float *rows;    // [unit][row]
-  float *row_room;      // for a chunk of them
-  float *key_room;      // likewise, [key of the tile][unit]
+  const float *reach;  // of each row
+  const float *rows;   // [unit][row]
+  float *row_room;     // for a chunk of them
+  float *key_room;     // likewise, [key of the tile][unit]
 };
 
 struct AdditiveGradients {

@@ -116,17 +116,18 @@ struct Gaussian : Points {
     unroll<features>([&](auto i) FOVEA_INLINE_BODY { q[i] = load(query + i * tile_rows); });
     Block<features, 1> sums;
     const int64_t start = job.score.tile.key % value_chain;  // chains are those of all keys
-    sum_in_chains(sums, start, start + job.score.tile.keys, value_chain, [&](int64_t at, int64_t count) FOVEA_INLINE_BODY {
-      for (int64_t j = at - start; j < at - start + count; ++j) {
-        const Float grad = load(grads + j * tile_rows);
-        const float *key = keys.row(j) + d;
-        unroll<features>([&](auto i)
-                             FOVEA_INLINE_BODY { sums.at[i] = multiply_add(grad, splat(key[i]) - q[i], sums.at[i]); });
-      }
-    });
+    sum_in_chains(
+        sums, start, start + job.score.tile.keys, value_chain, [&](int64_t at, int64_t count) FOVEA_INLINE_BODY {
+          for (int64_t j = at - start; j < at - start + count; ++j) {
+            const Float grad = load(grads + j * tile_rows);
+            const float *key = keys.row(j) + d;
+            unroll<features>(
+                [&](auto i) FOVEA_INLINE_BODY { sums.at[i] = multiply_add(grad, splat(key[i]) - q[i], sums.at[i]); });
+          }
+        });
     float *to = job.query_sums + d * tile_rows + v * lanes;
-    unroll<features>(
-        [&](auto i) FOVEA_INLINE_BODY { store(to + i * tile_rows, load(to + i * tile_rows) + sums.at[i]); });
+    unroll<features>([&](auto i)
+                         FOVEA_INLINE_BODY { store(to + i * tile_rows, load(to + i * tile_rows) + sums.at[i]); });
   }
 
   FOVEA_INLINE static void pass_to_queries(const GradientJob<tile_rows> &job) {

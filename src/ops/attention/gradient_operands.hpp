@@ -29,7 +29,7 @@ using GradientSource = const fovea_tensor *fovea_attention_gradients::*;
 
 struct GradientRow {
   GradientOperand operand;
-  Operand of;        // the tensor whose layout it has
+  Operand of;               // the tensor whose layout it has
   const char *name;         // in messages
   const char *buffer_name;  // in those of a plan's run
   GradientSource tensor;

@@ -122,7 +122,8 @@ Status check_gradient_call(const AttentionCall &call, const GradientCall &gradie
 
 Status check_gradient_data(const AttentionCall &call, const GradientCall &gradients, const AttentionProblem &scores) {
   FOVEA_CHECK(check_attention_data(call, scores));
-  NamedTensor inputs[static_cast<int>(operand_count) + static_cast<int>(gradient_operand_count)], outputs[gradient_operand_count];
+  NamedTensor inputs[static_cast<int>(operand_count) + static_cast<int>(gradient_operand_count)],
+      outputs[gradient_operand_count];
   size_t input_count = 0, output_count = 0;
   for (const OperandRow &row : operand_rows) {
     if (call.present[row.operand]) inputs[input_count++] = {operand_name(call, row.operand), &call.tensor[row.operand]};

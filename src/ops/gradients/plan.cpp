@@ -150,9 +150,8 @@ size_t describe_gradients(const GradientPlan &plan, char *text, size_t size) {
       text, size,
       "op=%s_backward isa=%s kernels=%s row_splits=%" PRId64 " key_splits=%" PRId64 " keys_per_split=%" PRId64
       " tasks=%" PRId64 " bias_tasks=%" PRId64 " threads=%d scratch_per_thread=%zu workspace=%zu",
-      score_name(plan.scores.score.kind), plan.scores.kernels->name,
-      plan.kernels->set, plan.grid.row_splits, plan.grid.key_splits,
-      plan.grid.keys_per_split, plan.grid.tasks(), plan.bias_tasks(), plan.workers,
+      score_name(plan.scores.score.kind), plan.scores.kernels->name, plan.kernels->set, plan.grid.row_splits,
+      plan.grid.key_splits, plan.grid.keys_per_split, plan.grid.tasks(), plan.bias_tasks(), plan.workers,
       plan.scratch.copy_size(), plan.workspace_size);
   return length < 0 ? 0 : static_cast<size_t>(length);
 }

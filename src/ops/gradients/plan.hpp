@@ -29,13 +29,14 @@ struct GradientPlan {
   GradientProblem problem;
   const AttentionKernels *kernels = nullptr;
   GradientGrid grid;
-  int64_t bias_batch = 0, bias_heads = 0, bias_queries = 0, bias_keys = 0;  // sizes of the bias's gradient, if it is wanted
+  int64_t bias_batch = 0, bias_heads = 0, bias_queries = 0,
+          bias_keys = 0;  // sizes of the bias's gradient, if it is wanted
   ProjectionPlan projections;
   int workers = 1;
   // The workspace.
-  MemoryPart<float> scratch;                           // a copy for each worker
-  MemoryPart<float> query_parts, key_parts;            // of split keys and rows
-  MemoryPart<float> slope_sums, width_sums, sink_sums; // of each row, by splits of keys
+  MemoryPart<float> scratch;                            // a copy for each worker
+  MemoryPart<float> query_parts, key_parts;             // of split keys and rows
+  MemoryPart<float> slope_sums, width_sums, sink_sums;  // of each row, by splits of keys
   MemoryPart<float> weight_sums;
   MemoryPart<float> vector_parts;  // of each task
   MemoryPart<char> score_memory;

@@ -35,8 +35,9 @@ void plan_row_product(const Kernels &kernels, const ProductMatrix &weight, int64
                        .cut = Cut::rows,
                        .chain = short_chain};
   const HeadStrides from = side->compared.strides, to = side->wanted.strides;
-  set_rows({{batch, from.batch, to.batch}, {side->heads, from.head, to.head}, {side->length, from.position, to.position}},
-           &side->row_product);
+  set_rows(
+      {{batch, from.batch, to.batch}, {side->heads, from.head, to.head}, {side->length, from.position, to.position}},
+      &side->row_product);
   side->row_panels = add_panels(*side->row_product.kernels, matrix, layout);
 }
 

@@ -12,9 +12,9 @@ namespace fovea {
 
 // One side: rows of queries, or of keys.
 struct ProjectedSide {
-  bool projects = false;  // else the kernel's gradients are the rows' own
-  GradientRows wanted = {};  // the rows' own
-  GradientRows compared = {};  // what the kernel writes: in the workspace
+  bool projects = false;                                     // else the kernel's gradients are the rows' own
+  GradientRows wanted = {};                                  // the rows' own
+  GradientRows compared = {};                                // what the kernel writes: in the workspace
   int64_t heads = 0, length = 0, dim = 0, compared_dim = 0;  // of the rows, and of what they become
   bool wants_weight = false;
   MemoryPart<float> compared_rows;  // [batch][heads][length][compared_dim]

@@ -91,17 +91,17 @@ class GradientRun {
       return of_bias == size ? min_of(at + count, size) : size;  // of 1: all there are
     };
     const Dtype dtype = static_cast<Dtype>(given.dtype);
-    task.bias = {.batch = batch,
-                 .batch_end = end(sizes.batch, plan_.bias_batch, batch, 1),
-                 .head = head,
-                 .head_end = end(sizes.heads, plan_.bias_heads, head, 1),
-                 .query = query,
-                 .query_end = end(sizes.query_len, plan_.bias_queries, query, plan_.kernels->tile_rows),
-                 .sums_queries = plan_.bias_queries != sizes.query_len,
-                 .out = element_at(given.data, dtype,
-                                   batch * strides.batch + head * strides.head + query * strides.position),
-                 .row_stride = strides.position,
-                 .dtype = dtype};
+    task.bias = {
+        .batch = batch,
+        .batch_end = end(sizes.batch, plan_.bias_batch, batch, 1),
+        .head = head,
+        .head_end = end(sizes.heads, plan_.bias_heads, head, 1),
+        .query = query,
+        .query_end = end(sizes.query_len, plan_.bias_queries, query, plan_.kernels->tile_rows),
+        .sums_queries = plan_.bias_queries != sizes.query_len,
+        .out = element_at(given.data, dtype, batch * strides.batch + head * strides.head + query * strides.position),
+        .row_stride = strides.position,
+        .dtype = dtype};
     plan_.kernels->gradients(task);
   }
 
@@ -166,9 +166,7 @@ class GradientRun {
   }
 
   // Of one width for all heads.
-  int64_t width_tasks() const {
-    return gradients_.present[sigmas_gradient] && !call_.present[sigmas_operand] ? 1 : 0;
-  }
+  int64_t width_tasks() const { return gradients_.present[sigmas_gradient] && !call_.present[sigmas_operand] ? 1 : 0; }
   void sum_width() const {
     double sum = 0.0;
     for (int64_t h = 0; h < scores().sizes.heads; ++h) sum += head_sum(plan_.width_sums, plan_.grid.key_splits, h);
@@ -225,7 +223,8 @@ class GradientRun {
     for (int64_t batch = 0; batch < sizes.batch; ++batch) {
       const int64_t kv_head = batch * grid.kv_heads + head / sizes.group;
       for (int64_t split = 0; split < splits; ++split) {
-        const float *row = part.in(block_) + (kv_head * splits + split) * grid.rows + head % sizes.group * sizes.query_len;
+        const float *row =
+            part.in(block_) + (kv_head * splits + split) * grid.rows + head % sizes.group * sizes.query_len;
         for (int64_t query = 0; query < sizes.query_len; ++query) sum += static_cast<double>(row[query]);
       }
     }
@@ -236,8 +235,7 @@ class GradientRun {
                   double factor) const {
     if (!gradients_.present[operand]) return;
     const fovea_tensor &to = gradients_.tensor[operand];
-    static_cast<float *>(to.data)[head * to.strides[0]] =
-        static_cast<float>(head_sum(part, splits, head) * factor);
+    static_cast<float *>(to.data)[head * to.strides[0]] = static_cast<float>(head_sum(part, splits, head) * factor);
   }
 
   const GradientPlan &plan_;

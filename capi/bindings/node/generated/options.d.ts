@@ -456,35 +456,35 @@ export interface MhaOptions {
  * in float32, with m taken from the forward call's out.
  */
 export interface AttentionGradients {
-  /** F, as out: what the loss changes by for each of its elements. Must be given */
+  /** F [B,H,Q,Dv]: what the loss changes by for each element of out. Must be given */
   out?: Input;
-  /** F32, as options.log_sum_exp, any strides; NULL: 0 */
+  /** F32 [B,H,Q], any strides: likewise; NULL: 0 */
   logSumExp?: Input;
-  /** F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0 */
+  /** F [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS: of weights as they are or would be returned; NULL: 0 */
   weights?: Input;
-  /** output F, as query */
+  /** output F [B,H,Q,Dq] */
   query?: Input;
-  /** output F, as key; query heads that share one are added up */
+  /** output F [B,Hkv,K,Dk]; query heads that share one are added up */
   key?: Input;
-  /** output F, as value; likewise */
+  /** output F [B,Hkv,K,Dv]; likewise */
   value?: Input;
-  /** output F, as options.bias; added up over axes of size 1 */
+  /** output F [B,H,Q,K], with the sizes of options.bias: added up over axes of size 1 */
   bias?: Input;
   /** output F32 [H], any stride */
   alibiSlopes?: Input;
   /** output F32 [H], any stride */
   sinks?: Input;
-  /** output F, as score.query_weight, any strides: ADDITIVE */
+  /** output F [h,Dq], any strides: ADDITIVE */
   queryWeight?: Input;
-  /** output F, as score.key_weight, any strides: ADDITIVE */
+  /** output F [h,Dk], any strides: ADDITIVE */
   keyWeight?: Input;
-  /** output F, as score.weight, any strides: BILINEAR, CONCAT */
+  /** output F [Dq,Dk], or of CONCAT [h,Dq+Dk], any strides */
   weight?: Input;
-  /** output F, as score.bias, any stride: CONCAT */
+  /** output F [h], any stride: CONCAT */
   scoreBias?: Input;
-  /** output F, as score.score_vector, any stride: ADDITIVE, CONCAT */
+  /** output F [h], any stride: ADDITIVE, CONCAT */
   scoreVector?: Input;
-  /** output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma */
+  /** output F32 [H] where score.sigmas is given, [1] of score.sigma; any stride */
   sigmas?: Input;
 }
 

@@ -80,7 +80,7 @@ struct Buffer {
 
 constexpr size_t no_offset = SIZE_MAX;
 
-constexpr int most_buffers = 32;
+constexpr int most_buffers = 48;
 
 // The tensors of a planned call, by the buffers that its runs take them in.
 struct PlannedTensors {

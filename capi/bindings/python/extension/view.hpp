@@ -64,7 +64,7 @@ class View {
 // The views of one call, opened one after the other.
 class Views {
  public:
-  static constexpr size_t most = 40;
+  static constexpr size_t most = 56;
 
   Views() = default;
   Views(const Views &) = delete;

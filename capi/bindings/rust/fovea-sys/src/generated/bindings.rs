@@ -1061,35 +1061,35 @@ impl Default for fovea_mha_buffers {
 #[derive(Clone, Copy)]
 pub struct fovea_attention_gradients {
     pub struct_size: usize,
-    /// F, as out: what the loss changes by for each of its elements. Must be given
+    /// F [B,H,Q,Dv]: what the loss changes by for each element of out. Must be given
     pub out: *const fovea_tensor,
-    /// F32, as options.log_sum_exp, any strides; NULL: 0
+    /// F32 [B,H,Q], any strides: likewise; NULL: 0
     pub log_sum_exp: *const fovea_tensor,
-    /// F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0
+    /// F [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS: of weights as they are or would be returned; NULL: 0
     pub weights: *const fovea_tensor,
-    /// output F, as query
+    /// output F [B,H,Q,Dq]
     pub query: *const fovea_tensor,
-    /// output F, as key; query heads that share one are added up
+    /// output F [B,Hkv,K,Dk]; query heads that share one are added up
     pub key: *const fovea_tensor,
-    /// output F, as value; likewise
+    /// output F [B,Hkv,K,Dv]; likewise
     pub value: *const fovea_tensor,
-    /// output F, as options.bias; added up over axes of size 1
+    /// output F [B,H,Q,K], with the sizes of options.bias: added up over axes of size 1
     pub bias: *const fovea_tensor,
     /// output F32 [H], any stride
     pub alibi_slopes: *const fovea_tensor,
     /// output F32 [H], any stride
     pub sinks: *const fovea_tensor,
-    /// output F, as score.query_weight, any strides: ADDITIVE
+    /// output F [h,Dq], any strides: ADDITIVE
     pub query_weight: *const fovea_tensor,
-    /// output F, as score.key_weight, any strides: ADDITIVE
+    /// output F [h,Dk], any strides: ADDITIVE
     pub key_weight: *const fovea_tensor,
-    /// output F, as score.weight, any strides: BILINEAR, CONCAT
+    /// output F [Dq,Dk], or of CONCAT [h,Dq+Dk], any strides
     pub weight: *const fovea_tensor,
-    /// output F, as score.bias, any stride: CONCAT
+    /// output F [h], any stride: CONCAT
     pub score_bias: *const fovea_tensor,
-    /// output F, as score.score_vector, any stride: ADDITIVE, CONCAT
+    /// output F [h], any stride: ADDITIVE, CONCAT
     pub score_vector: *const fovea_tensor,
-    /// output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma
+    /// output F32 [H] where score.sigmas is given, [1] of score.sigma; any stride
     pub sigmas: *const fovea_tensor,
 }
 

@@ -1812,43 +1812,43 @@ impl<'a> AttentionGradients<'a> {
         Self::default()
     }
 
-    /// F, as out: what the loss changes by for each of its elements. Must be given
+    /// F [B,H,Q,Dv]: what the loss changes by for each element of out. Must be given
     pub fn out(mut self, out: impl Into<Tensor<'a>>) -> Self {
         self.out = Some(out.into());
         self
     }
 
-    /// F32, as options.log_sum_exp, any strides; NULL: 0
+    /// F32 [B,H,Q], any strides: likewise; NULL: 0
     pub fn log_sum_exp(mut self, log_sum_exp: impl Into<Tensor<'a>>) -> Self {
         self.log_sum_exp = Some(log_sum_exp.into());
         self
     }
 
-    /// F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0
+    /// F [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS: of weights as they are or would be returned; NULL: 0
     pub fn weights(mut self, weights: impl Into<Tensor<'a>>) -> Self {
         self.weights = Some(weights.into());
         self
     }
 
-    /// output F, as query
+    /// output F [B,H,Q,Dq]
     pub fn query(mut self, query: impl Into<TensorMut<'a>>) -> Self {
         self.query = Some(query.into());
         self
     }
 
-    /// output F, as key; query heads that share one are added up
+    /// output F [B,Hkv,K,Dk]; query heads that share one are added up
     pub fn key(mut self, key: impl Into<TensorMut<'a>>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// output F, as value; likewise
+    /// output F [B,Hkv,K,Dv]; likewise
     pub fn value(mut self, value: impl Into<TensorMut<'a>>) -> Self {
         self.value = Some(value.into());
         self
     }
 
-    /// output F, as options.bias; added up over axes of size 1
+    /// output F [B,H,Q,K], with the sizes of options.bias: added up over axes of size 1
     pub fn bias(mut self, bias: impl Into<TensorMut<'a>>) -> Self {
         self.bias = Some(bias.into());
         self
@@ -1866,37 +1866,37 @@ impl<'a> AttentionGradients<'a> {
         self
     }
 
-    /// output F, as score.query_weight, any strides: ADDITIVE
+    /// output F [h,Dq], any strides: ADDITIVE
     pub fn query_weight(mut self, query_weight: impl Into<TensorMut<'a>>) -> Self {
         self.query_weight = Some(query_weight.into());
         self
     }
 
-    /// output F, as score.key_weight, any strides: ADDITIVE
+    /// output F [h,Dk], any strides: ADDITIVE
     pub fn key_weight(mut self, key_weight: impl Into<TensorMut<'a>>) -> Self {
         self.key_weight = Some(key_weight.into());
         self
     }
 
-    /// output F, as score.weight, any strides: BILINEAR, CONCAT
+    /// output F [Dq,Dk], or of CONCAT [h,Dq+Dk], any strides
     pub fn weight(mut self, weight: impl Into<TensorMut<'a>>) -> Self {
         self.weight = Some(weight.into());
         self
     }
 
-    /// output F, as score.bias, any stride: CONCAT
+    /// output F [h], any stride: CONCAT
     pub fn score_bias(mut self, score_bias: impl Into<TensorMut<'a>>) -> Self {
         self.score_bias = Some(score_bias.into());
         self
     }
 
-    /// output F, as score.score_vector, any stride: ADDITIVE, CONCAT
+    /// output F [h], any stride: ADDITIVE, CONCAT
     pub fn score_vector(mut self, score_vector: impl Into<TensorMut<'a>>) -> Self {
         self.score_vector = Some(score_vector.into());
         self
     }
 
-    /// output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma
+    /// output F32 [H] where score.sigmas is given, [1] of score.sigma; any stride
     pub fn sigmas(mut self, sigmas: impl Into<TensorMut<'a>>) -> Self {
         self.sigmas = Some(sigmas.into());
         self

@@ -40,43 +40,43 @@ public final class AttentionGradients {
 
   public AttentionGradients() {}
 
-  /** F, as out: what the loss changes by for each of its elements. Must be given */
+  /** F [B,H,Q,Dv]: what the loss changes by for each element of out. Must be given */
   public AttentionGradients out(Tensor out) {
     this.out = out;
     return this;
   }
 
-  /** F32, as options.log_sum_exp, any strides; NULL: 0 */
+  /** F32 [B,H,Q], any strides: likewise; NULL: 0 */
   public AttentionGradients logSumExp(Tensor logSumExp) {
     this.logSumExp = logSumExp;
     return this;
   }
 
-  /** F, as options.weights are or would be, averaged with FOVEA_AVERAGE_WEIGHTS; NULL: 0 */
+  /** F [B,H,Q,K], or [B,Q,K] with FOVEA_AVERAGE_WEIGHTS: of weights as they are or would be returned; NULL: 0 */
   public AttentionGradients weights(Tensor weights) {
     this.weights = weights;
     return this;
   }
 
-  /** output F, as query */
+  /** output F [B,H,Q,Dq] */
   public AttentionGradients query(Tensor query) {
     this.query = query;
     return this;
   }
 
-  /** output F, as key; query heads that share one are added up */
+  /** output F [B,Hkv,K,Dk]; query heads that share one are added up */
   public AttentionGradients key(Tensor key) {
     this.key = key;
     return this;
   }
 
-  /** output F, as value; likewise */
+  /** output F [B,Hkv,K,Dv]; likewise */
   public AttentionGradients value(Tensor value) {
     this.value = value;
     return this;
   }
 
-  /** output F, as options.bias; added up over axes of size 1 */
+  /** output F [B,H,Q,K], with the sizes of options.bias: added up over axes of size 1 */
   public AttentionGradients bias(Tensor bias) {
     this.bias = bias;
     return this;
@@ -94,37 +94,37 @@ public final class AttentionGradients {
     return this;
   }
 
-  /** output F, as score.query_weight, any strides: ADDITIVE */
+  /** output F [h,Dq], any strides: ADDITIVE */
   public AttentionGradients queryWeight(Tensor queryWeight) {
     this.queryWeight = queryWeight;
     return this;
   }
 
-  /** output F, as score.key_weight, any strides: ADDITIVE */
+  /** output F [h,Dk], any strides: ADDITIVE */
   public AttentionGradients keyWeight(Tensor keyWeight) {
     this.keyWeight = keyWeight;
     return this;
   }
 
-  /** output F, as score.weight, any strides: BILINEAR, CONCAT */
+  /** output F [Dq,Dk], or of CONCAT [h,Dq+Dk], any strides */
   public AttentionGradients weight(Tensor weight) {
     this.weight = weight;
     return this;
   }
 
-  /** output F, as score.bias, any stride: CONCAT */
+  /** output F [h], any stride: CONCAT */
   public AttentionGradients scoreBias(Tensor scoreBias) {
     this.scoreBias = scoreBias;
     return this;
   }
 
-  /** output F, as score.score_vector, any stride: ADDITIVE, CONCAT */
+  /** output F [h], any stride: ADDITIVE, CONCAT */
   public AttentionGradients scoreVector(Tensor scoreVector) {
     this.scoreVector = scoreVector;
     return this;
   }
 
-  /** output F32, any stride: [H] where score.sigmas is given, [1] of score.sigma */
+  /** output F32 [H] where score.sigmas is given, [1] of score.sigma; any stride */
   public AttentionGradients sigmas(Tensor sigmas) {
     this.sigmas = sigmas;
     return this;
