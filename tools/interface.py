@@ -182,8 +182,8 @@ class Interface:
     def function(self, _item, doc, result, name, arguments):
         function = {"name": name, "returns": read_type(result + "x")[1], "arguments": read_arguments(arguments), "doc": doc}
         for argument in function["arguments"]:
-            reads_out = re.search(r"\bout and [\w.]+, which must be given, are\s+inputs here", doc)
-            written = (argument["name"] in ("out", "log_sum_exp") and not reads_out) or re.search(rf"\b{argument['name']} output\b", doc)
+            gives = argument["name"] in ("out", "log_sum_exp") and "_backward" not in name  # which reads what was given
+            written = gives or re.search(rf"\b{argument['name']} output\b", doc)
             if argument["type"]["base"] == "fovea_tensor" and written:
                 argument["output"] = True
         self.functions.append(function)

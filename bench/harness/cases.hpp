@@ -117,6 +117,7 @@ std::shared_ptr<Data> data_of(const Shape &shape) {
 }
 
 void add_sdpa(Cases *list);
+void add_backward(Cases *list);
 void add_scores(Cases *list);
 void add_merge_states(Cases *list);
 void add_masked_softmax(Cases *list);

@@ -2,13 +2,19 @@
 #include "isa/unit.hpp"
 #include "kernels/attention/gradients.hpp"
 
+namespace fovea::FOVEA_ISA {
+namespace {
+
+void pass_gradients(const ScoreFunction &score, const ScoreFunction &dot, const GradientTask &task) {
+  if (task.part == GradientPart::bias) return GradientWorker::run_bias(score, dot, task);
+  GradientWorker(score, dot, task).run();
+}
+
+}  // namespace
+}  // namespace fovea::FOVEA_ISA
+
 namespace fovea {
-extern const GradientKernels FOVEA_KERNELS(gradients) = {
-    .run =
-        [](const ScoreFunction &score, const ScoreFunction &dot, const GradientTask &task) {
-          if (task.part == GradientPart::bias) return FOVEA_ISA::GradientWorker::run_bias(score, dot, task);
-          FOVEA_ISA::GradientWorker(score, dot, task).run();
-        },
-    .scratch_floats = FOVEA_ISA::GradientWorker::scratch_floats,
-    .key_floats = FOVEA_ISA::GradientWorker::key_floats};
+extern const GradientKernels FOVEA_KERNELS(gradients) = {.run = FOVEA_ISA::pass_gradients,
+                                                         .scratch_floats = FOVEA_ISA::GradientWorker::scratch_floats,
+                                                         .key_floats = FOVEA_ISA::GradientWorker::key_floats};
 }

@@ -235,7 +235,7 @@ OFFSET(fovea_mha_options, value_scales, 72);
 
 VALUE(FOVEA_MHA_KEEP_PAGES, 1);
 
-SIZE(fovea_attention_buffers, 176);
+SIZE(fovea_attention_buffers, 296);
 OFFSET(fovea_attention_buffers, struct_size, 0);
 OFFSET(fovea_attention_buffers, query, 8);
 OFFSET(fovea_attention_buffers, key, 16);
@@ -258,6 +258,39 @@ OFFSET(fovea_attention_buffers, query_offsets, 144);
 OFFSET(fovea_attention_buffers, scores, 152);
 OFFSET(fovea_attention_buffers, key_scales, 160);
 OFFSET(fovea_attention_buffers, value_scales, 168);
+OFFSET(fovea_attention_buffers, grad_out, 176);
+OFFSET(fovea_attention_buffers, grad_log_sum_exp, 184);
+OFFSET(fovea_attention_buffers, grad_weights, 192);
+OFFSET(fovea_attention_buffers, grad_query, 200);
+OFFSET(fovea_attention_buffers, grad_key, 208);
+OFFSET(fovea_attention_buffers, grad_value, 216);
+OFFSET(fovea_attention_buffers, grad_bias, 224);
+OFFSET(fovea_attention_buffers, grad_alibi_slopes, 232);
+OFFSET(fovea_attention_buffers, grad_sinks, 240);
+OFFSET(fovea_attention_buffers, grad_query_weight, 248);
+OFFSET(fovea_attention_buffers, grad_key_weight, 256);
+OFFSET(fovea_attention_buffers, grad_weight, 264);
+OFFSET(fovea_attention_buffers, grad_score_bias, 272);
+OFFSET(fovea_attention_buffers, grad_score_vector, 280);
+OFFSET(fovea_attention_buffers, grad_sigmas, 288);
+
+SIZE(fovea_attention_gradients, 128);
+OFFSET(fovea_attention_gradients, struct_size, 0);
+OFFSET(fovea_attention_gradients, out, 8);
+OFFSET(fovea_attention_gradients, log_sum_exp, 16);
+OFFSET(fovea_attention_gradients, weights, 24);
+OFFSET(fovea_attention_gradients, query, 32);
+OFFSET(fovea_attention_gradients, key, 40);
+OFFSET(fovea_attention_gradients, value, 48);
+OFFSET(fovea_attention_gradients, bias, 56);
+OFFSET(fovea_attention_gradients, alibi_slopes, 64);
+OFFSET(fovea_attention_gradients, sinks, 72);
+OFFSET(fovea_attention_gradients, query_weight, 80);
+OFFSET(fovea_attention_gradients, key_weight, 88);
+OFFSET(fovea_attention_gradients, weight, 96);
+OFFSET(fovea_attention_gradients, score_bias, 104);
+OFFSET(fovea_attention_gradients, score_vector, 112);
+OFFSET(fovea_attention_gradients, sigmas, 120);
 
 SIZE(fovea_masked_softmax_options, 16);
 OFFSET(fovea_masked_softmax_options, struct_size, 0);

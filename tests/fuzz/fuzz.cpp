@@ -285,6 +285,7 @@ class Interpreter {
   // A tensor's buffer has its name; that of a struct's member the struct's before it where two would have one name.
   static bool is_buffer_of(const Node &planned, const Struct *of, const StructRow &buffers, const std::string &name) {
     const std::string own = planned.slot->name;
+    if (of != nullptr && std::strcmp(of->row->name, "fovea_attention_gradients") == 0) return name == "grad_" + own;
     if (of != nullptr) {
       const std::string prefix = std::string(of->row->name).substr(std::strlen("fovea_"));
       for (size_t n = 0; n < buffers.slot_count; ++n) {

@@ -241,6 +241,8 @@ fovea_status attention_planned(const CallSizes &s, const Tensors &t) {
 
 // ---- the backward pass -----------------------------------------------------------------------------------------------
 
+// Gradients have the names of what they belong to, as messages have them: "gradients.bias", "buffers.grad_bias".
+
 Operands backward_operands(const CallSizes &given) {
   const CallSizes s = for_rank(given);
   Operands list = scored_operands(given);
@@ -248,19 +250,17 @@ Operands backward_operands(const CallSizes &given) {
   list[kOut].role = Role::input;
   list[kLogSumExp] = {"log_sum_exp", Role::input, rows, true};
   Operand weights = list[kWeights];
-  weights.name = "grad_weights";
   weights.role = Role::input;
+  weights.narrow = true;
   list[kWeights].name.clear();
   list[kScores].name.clear();
   const auto gradient_of = [&](int operand) {
     Operand gradient = list[static_cast<size_t>(operand)];
-    if (!gradient.name.empty()) gradient.name = "grad_" + gradient.name;
     gradient.role = Role::output;
     return gradient;
   };
   list.push_back(list[kOut]);
-  list.back().name = "grad_out";
-  list.push_back(optional(s.choice(28), {"grad_log_sum_exp", Role::input, rows, true}));
+  list.push_back(optional(s.choice(28), {"log_sum_exp", Role::input, rows, true}));
   list.push_back(optional(s.choice(29), weights));
   for (const int operand : {static_cast<int>(kQuery), static_cast<int>(kKey), static_cast<int>(kValue),
                             static_cast<int>(kBias), static_cast<int>(kSlopes), static_cast<int>(kSinks)}) {

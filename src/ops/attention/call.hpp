@@ -13,6 +13,7 @@ struct AttentionCall {
   fovea_tensor tensor[operand_count];
   bool present[operand_count];
   bool planned;                         // a run of a plan: its arguments are fovea_attention_buffers
+  bool backward;                        // a backward pass, which reads what this call gives
   fovea_score score;                    // its pointers are not used once the call has been read
   const fovea_prepared_keys *prepared;  // instead of a key; else null
   fovea_attention_options options;      // its pointers are not used once the call has been read
@@ -40,7 +41,7 @@ inline TensorRule operand_rule(const AttentionCall &call, int operand, int min_r
                                                      : Dtype::f32,
           .min_rank = min_rank,
           .max_rank = max_rank,
-          .output = row.is_output(),
+          .output = row.is_output() && !call.backward,
           .contiguous_last = row.contiguous_last,
           .needs_data = false,
           .narrow = row.elements == Elements::floats || row.elements == Elements::keys};

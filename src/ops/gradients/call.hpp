@@ -17,6 +17,9 @@ namespace fovea {
 [[nodiscard]] Status check_gradient_call(const AttentionCall &call, const GradientCall &gradients,
                                          const AttentionProblem &scores, GradientProblem *problem);
 
+// Whether there is an element to write: else no value is looked at, and no memory is needed.
+[[nodiscard]] bool wants_gradients(const GradientCall &gradients);
+
 // Every check that needs the data, overlaps among them.
 [[nodiscard]] Status check_gradient_data(const AttentionCall &call, const GradientCall &gradients,
                                          const AttentionProblem &scores);

@@ -83,6 +83,7 @@ HeadStrides strides_of_rows(const fovea_tensor &tensor) {
 
 Status read_gradient_call(const AttentionArguments &arguments, const fovea_attention_gradients *given,
                           AttentionCall *call, GradientCall *gradients) {
+  call->backward = true;
   FOVEA_CHECK(read_score(arguments.score, call));
   FOVEA_CHECK(read_attention_call(arguments, call));
   for (const int operand : {weights_operand, scores_operand}) call->present[operand] = false;
@@ -120,8 +121,17 @@ Status check_gradient_call(const AttentionCall &call, const GradientCall &gradie
   return FOVEA_OK;
 }
 
+bool wants_gradients(const GradientCall &gradients) {
+  for (const GradientRow &row : gradient_rows) {
+    if (row.is_output() && gradients.present[row.operand] && element_count(gradients.tensor[row.operand]) > 0)
+      return true;
+  }
+  return false;
+}
+
 Status check_gradient_data(const AttentionCall &call, const GradientCall &gradients, const AttentionProblem &scores) {
-  FOVEA_CHECK(check_attention_data(call, scores));
+  FOVEA_CHECK(wants_gradients(gradients) ? check_attention_data(call, scores)
+                                         : check_operand_data(call, 0, operand_count - 1));
   NamedTensor inputs[static_cast<int>(operand_count) + static_cast<int>(gradient_operand_count)],
       outputs[gradient_operand_count];
   size_t input_count = 0, output_count = 0;

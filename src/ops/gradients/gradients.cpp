@@ -46,6 +46,7 @@ Status attend_backward(const fovea_context *context, const AttentionArguments &a
   BackwardPlan plan;
   FOVEA_CHECK(prepare(context, arguments, gradients, &plan));
   FOVEA_CHECK(check_gradient_data(plan.call, plan.gradient_call, plan.checked));
+  if (!wants_gradients(plan.gradient_call)) return FOVEA_OK;
   const Workspace workspace(*plan.gradients.scores.context, plan.gradients.workspace_size);
   if (workspace.data() == nullptr) {
     return fail(FOVEA_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", plan.gradients.workspace_size);

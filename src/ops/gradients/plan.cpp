@@ -11,15 +11,15 @@
 namespace fovea {
 namespace {
 
-// Tasks enough for several threads to even out, where heads alone do not make so many: first keys are split, then rows. A split
-// of less than 192 keys would spend its time on its queries. Each leaves sums that are added up afterwards, so there are no
-// more than 16.
+// Tasks enough for several threads to even out, where the heads of a batch entry alone do not make so many: first keys are split,
+// then rows. The size of the batch does not count, so an entry's gradients are those it has alone. A split of less than 192
+// keys would spend its time on its queries. Each leaves sums that are added up afterwards, so there are no more than 16.
 constexpr int64_t enough_tasks = 16;
 constexpr int64_t least_keys = 192;
 constexpr int64_t least_rows = 512;
 
 void split(const AttentionKernels &kernels, GradientGrid *grid) {
-  const int64_t wanted = grid->heads == 0 ? 1 : ceil_div(enough_tasks, grid->heads);
+  const int64_t wanted = grid->kv_heads == 0 ? 1 : ceil_div(enough_tasks, grid->kv_heads);
   const int64_t key_splits = std::clamp<int64_t>(grid->keys / least_keys, 1, wanted);
   grid->keys_per_split = std::max(round_up(ceil_div(grid->keys, key_splits), kernels.tile_keys), kernels.tile_keys);
   grid->key_splits = std::max<int64_t>(1, ceil_div(grid->keys, grid->keys_per_split));
@@ -116,6 +116,9 @@ Status plan_gradients(const Context &context, const AttentionCall &call, const A
   scores.kernels = context.kernels;
   scores.problem = checked;
   plan->problem = problem;
+  plan->kernels = &context.kernels->attention_of(ScoreKind::dot);
+  scores.score.kind = call.score.kind;
+  if (!wants_gradients(gradients)) return FOVEA_OK;
   plan->grid.heads = checked.sizes.batch * checked.sizes.kv_heads;
   MemoryLayout layout;
   AttentionCall invariant = call;  // bilinear scores project queries

@@ -249,6 +249,7 @@ class GradientRun {
 
 void run_gradients(const GradientPlan &plan, const AttentionCall &call, const GradientCall &gradients,
                    void *workspace) {
+  if (!wants_gradients(gradients)) return;
   void *block = align_to_line(workspace);
   const GradientRun run(plan, call, gradients, block);
   const ScoreTasks score(plan.scores, call, plan.score_memory.in(block), run.scores());

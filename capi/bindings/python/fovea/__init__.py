@@ -14,7 +14,7 @@ from .attention import (additive_attention, attention, bilinear_attention, conca
 from .contexts import Context, isa_name, isas_available
 from .errors import (BadArgument, BadDtype, BadOption, BadRank, BadShape, BadStride, BadValue, Error, InternalError,
                      NullPointer, OutOfMemory, Overlap, PoolExhausted, SizeOverflow, UnknownISA, WorkspaceTooSmall)
-from .gradients import attention_backward
+from .gradients import BackwardPlan, attention_backward, plan_attention_backward
 from .heatmaps import show_heatmaps
 from .layers import (PackedMatrix, activation, add_positional_encoding, alibi_slopes, exp, gemm, layer_norm, linear,
                      log_softmax, matmul, positional_encoding, rms_norm, rotary, rotary_frequencies, softmax, tanh)
@@ -31,12 +31,12 @@ from .scores import Additive, Bilinear, Concat, Dot, Gaussian, Score
 __version__ = _fovea.version()
 
 __all__ = [
-    "Additive", "AttentionOptions", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape", "BadStride",
+    "Additive", "AttentionOptions", "BackwardPlan", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape", "BadStride",
     "BadValue", "Bilinear", "Concat", "Context", "Dot", "Error", "Gaussian", "InternalError", "KVPool",
     "MultiHeadAttention", "MultiHeadPlan", "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan", "PoolExhausted",
     "PreparedKeys", "Schedule", "Score", "Sequence", "SizeOverflow", "Step", "UnknownISA", "WorkspaceTooSmall",
     "activation", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention", "attention_backward", "bilinear_attention",
     "concat_attention", "dequantize", "exp", "gaussian_attention", "gemm", "isa_name", "isas_available",
-    "kernel_regression", "layer_norm", "linear", "log_softmax", "masked_softmax", "matmul", "merge_states", "plan",
+    "kernel_regression", "layer_norm", "linear", "log_softmax", "masked_softmax", "matmul", "merge_states", "plan", "plan_attention_backward",
     "positional_encoding", "quantize", "rms_norm", "rotary", "rotary_frequencies", "scaled_dot_product_attention",
     "show_heatmaps", "softmax", "tanh", "varlen_attention"]

@@ -9,6 +9,7 @@ from .arrays import Array, as_array, empty, finished, float32, shape_of
 from .contexts import Context, handle_of
 from .errors import BadOption
 from .options import OUTPUTS, AttentionOptions, choice, read
+from .plans import taken_again
 from .scores import Score, options_of
 
 REACHING = ("out", "log_sum_exp", "weights")
@@ -34,27 +35,89 @@ def attention_backward(query: Array, key: Array, value: Array, out: Array, log_s
     Returns {name: gradient} of arrays of query's library, of the element type of what each belongs to. The same bits for any
     number of threads.
     """
-    tensors = {"query": as_array(query, "query"), "key": as_array(key, "key"), "value": as_array(value, "value")}
-    query = tensors["query"]
-    key_len = (shape_of(tensors["key"], "key")[-2:-1] or (0,))[0]
-    averaged = options.pop("return_weights", None) == "average"
-    for name in OUTPUTS:
-        if "return_" + name in options:
-            raise BadOption(f"return_{name}: a backward pass returns gradients alone")
-    read_options = read(options, shape_of(query, "query"), key_len, query)[0] if options else {}
-    if averaged:
-        read_options["flags"] = read_options.get("flags", 0) | _fovea.AVERAGE_WEIGHTS
-    score_options = options_of(score) or {}
-    parameters = {"score_bias" if name == "bias" else name: array for name, array in score_options.items()}
-    tensors = parameters | {name: read_options[name] for name in ("bias", "alibi_slopes", "sinks") if name in read_options} | tensors
-    gradients = {"out": as_array(grad_out, "grad_out"), "log_sum_exp": as_array(grad_log_sum_exp, "grad_log_sum_exp"),
-                 "weights": as_array(grad_weights, "grad_weights")}
-    gradients = {name: array for name, array in gradients.items() if array is not None}
-    made = {choice("wanted", name, dict.fromkeys(WANTED, name)): made_for(name, tensors, query) for name in wanted}
-    _fovea.attention_backward(handle_of(context), score_options or None, query, tensors["key"], tensors["value"],
-                              as_array(out, "out"), read_options | {"log_sum_exp": as_array(log_sum_exp, "log_sum_exp")},
-                              gradients | made)
-    return {name: finished(array, query) for name, array in made.items()}
+    call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, grad_weights), wanted, score, options)
+    made = call.make()
+    _fovea.attention_backward(handle_of(context), *call.arguments(made))
+    return call.finish(made)
+
+
+def plan_attention_backward(query: Array, key: Array, value: Array, out: Array, log_sum_exp: Array, grad_out: Array, *,
+                            wanted: tuple[str, ...] = ("query", "key", "value"), grad_log_sum_exp: Array | None = None,
+                            grad_weights: Array | None = None, score: Score | None = None,
+                            context: Context | None = None, **options: Unpack[AttentionOptions]) -> BackwardPlan:
+    """Plans the call that `attention_backward` would make of such arrays, to be run often; see BackwardPlan."""
+    call = Call((query, key, value, out, log_sum_exp), (grad_out, grad_log_sum_exp, grad_weights), wanted, score, options)
+    handle = _fovea.attention_backward_plan_create(handle_of(context), *call.arguments(call.make()))
+    kept = taken_again(call.options, call.score) | {"grad_" + name: array for name, array in call.reaching.items()}
+    return BackwardPlan(call, _fovea.Plan(handle, kept, {}, as_array))
+
+
+class BackwardPlan:
+    """A checked call of `attention_backward` with everything but the data decided.
+
+        run = fovea.plan_attention_backward(query, key, value, out, log_sum_exp, grad_out, is_causal=True)
+        grads = run(query, key, value, out, log_sum_exp, grad_out)
+
+    A run takes arrays of the shapes, strides and element types that were planned with. What options, the score and other
+    gradients were given is taken again in each run, unless it is given others by name, as in runs of a `fovea.plan`.
+    """
+
+    def __init__(self, call: Call, plan):
+        self._call, self._plan = call, plan
+
+    def __call__(self, query: Array, key: Array, value: Array, out: Array, log_sum_exp: Array, grad_out: Array, **others) -> dict:
+        made = self._call.make()
+        self._plan(query, key, value, out=out, log_sum_exp=log_sum_exp, grad_out=grad_out, **others,
+                   **{"grad_" + name: array for name, array in made.items()})
+        return self._call.finish(made)
+
+    def describe(self) -> str:
+        """One line: instruction set, splits, tasks, threads, bytes."""
+        return self._plan.describe()
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes of scratch memory a run needs."""
+        return self._plan.workspace_size
+
+
+class Call:
+    """What a backward pass was called with."""
+
+    def __init__(self, tensors, reaching, wanted, score, options):
+        names = ("query", "key", "value", "out", "log_sum_exp")
+        self.tensors = {name: as_array(array, name) for name, array in zip(names, tensors)}
+        query = self.query = self.tensors["query"]
+        options = dict(options)
+        averaged = options.pop("return_weights", None) == "average"
+        for name in OUTPUTS:
+            if "return_" + name in options:
+                raise BadOption(f"return_{name}: a backward pass returns gradients alone")
+        key_len = (shape_of(self.tensors["key"], "key")[-2:-1] or (0,))[0]
+        self.options = read(options, shape_of(query, "query"), key_len, query)[0] if options else {}
+        if averaged:
+            self.options["flags"] = self.options.get("flags", 0) | _fovea.AVERAGE_WEIGHTS
+        self.score = options_of(score) or {}
+        self.reaching = {name: as_array(array, "grad_" + name) for name, array in zip(REACHING, reaching) if array is not None}
+        known = dict.fromkeys(WANTED, True)
+        for name in wanted:
+            choice("wanted", name, known)
+        self.wanted = wanted
+
+    def make(self) -> dict:
+        """Arrays for what is wanted."""
+        given = {"score_bias" if name == "bias" else name: array for name, array in self.score.items()}
+        given |= {name: self.options[name] for name in ("bias", "alibi_slopes", "sinks") if name in self.options}
+        return {name: made_for(name, given | self.tensors, self.query) for name in self.wanted}
+
+    def arguments(self, made: dict) -> tuple:
+        """Those of the C function, but for the context."""
+        given = self.tensors
+        return (self.score or None, given["query"], given["key"], given["value"], given["out"],
+                self.options | {"log_sum_exp": given["log_sum_exp"]}, self.reaching | made)
+
+    def finish(self, made: dict) -> dict:
+        return {name: finished(array, self.query) for name, array in made.items()}
 
 
 def made_for(name: str, tensors: dict, query: Array):

@@ -54,6 +54,22 @@ def test_gradients_are_central_differences(kind):
             assert grad[at] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=2e-5)
 
 
+def test_planned():
+    random = np.random.default_rng(7)
+    q, k, v, grad_out = (random.standard_normal((1, 2, 5, 4)).astype(np.float32) for _ in range(4))
+    bias, score = random.standard_normal((5, 5)).astype(np.float32), fovea.Gaussian(sigma=2.0)
+    out, lse = fovea.attention(q, k, v, score=score, bias=bias, return_log_sum_exp=True)
+    given = dict(score=score, bias=bias, wanted=("query", "key", "value", "bias", "sigmas"))
+    once = fovea.attention_backward(q, k, v, out, lse, grad_out, **given)
+    run = fovea.plan_attention_backward(q, k, v, out, lse, grad_out, **given)
+    assert run.describe().startswith("op=gaussian_backward ") and run.workspace_size > 0
+    for _ in range(2):
+        again = run(q, k, v, out, lse, grad_out)
+        assert list(again) == list(once) and all(np.array_equal(again[name], once[name]) for name in once)
+    with pytest.raises(fovea.Error):
+        run(q[:, :, :4], k, v, out, lse, grad_out)
+
+
 def test_only_what_is_wanted():
     x = np.ones((1, 1, 3, 2), np.float32)
     out, lse = fovea.attention(x, x, x, return_log_sum_exp=True)

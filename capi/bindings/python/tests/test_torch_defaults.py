@@ -58,6 +58,9 @@ RUNS = {
     "bilinear_attention": lambda q, k, v: fovea.bilinear_attention(q, k, v, SQUARE),
     "gaussian_attention": lambda q, k, v: fovea.gaussian_attention(q, k, v),
     "scaled_dot_product_attention": lambda q, k, v: fovea.scaled_dot_product_attention(q, k, v, enable_gqa=True, scale=0.0),
+    "attention_backward": lambda q, k, v: fovea.attention_backward(q, k, v, *attended(q, k, v), attended(q, k, v)[0], wanted=("query",))["query"],
+    "plan_attention_backward": lambda q, k, v: fovea.plan_attention_backward(q, k, v, *attended(q, k, v), attended(q, k, v)[0])(
+        q, k, v, *attended(q, k, v), attended(q, k, v)[0])["query"],
     "kernel_regression": lambda q, k, v: fovea.kernel_regression(q[0, 0], k[0, 0], v[0, 0], return_weights=True),
     "masked_softmax": lambda q, k, v: fovea.masked_softmax(q, [3, 5]),
     "merge_states": lambda q, k, v: fovea.merge_states(q, q[..., 0].float().contiguous()),
@@ -110,7 +113,11 @@ def packed(x):
         return [layer(x) for _ in range(3)][-1] if x.dtype == torch.float32 else None  # packed by then
 
 
-NOT_RUN = {"Score", "Dot", "Additive", "Bilinear", "Concat", "Gaussian", "AttentionOptions", "Context", "isa_name",
+def attended(q, k, v):
+    return fovea.attention(q, k, v, return_log_sum_exp=True)
+
+
+NOT_RUN = {"BackwardPlan", "MultiHeadPlan", "Score", "Dot", "Additive", "Bilinear", "Concat", "Gaussian", "AttentionOptions", "Context", "isa_name",
            "isas_available", "show_heatmaps", "KVPool", "Sequence", "Step"}
 """What computes nothing of its own."""
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as fovea from 'fovea';
 import {
-  Activation, AppendOptions, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, FrequenciesKind, GemmOptions, Half,
+  Activation, AppendOptions, AttentionGradients, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, FrequenciesKind, GemmOptions, Half,
   Input, KernelRegressionOptions, KVPool, KVPoolSizes, LayerNormOptions, LinearOptions, LinearPackOptions,
   MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, MhaPlan, MhaRun, MhaWeights, PackedMatrix, Pages, Plan,
   PositionalEncodingOptions, Precision, PreparedKeys, PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions,
@@ -17,7 +17,7 @@ const names: { [Name in keyof typeof fovea]: true } = {
   Step: true, Tensor: true, dequantize: true, dequantizeSync: true, quantize: true, quantizeSync: true, varlenAttention: true,
   varlenAttentionSync: true,
   activation: true, activationSync: true, addPositionalEncoding: true, addPositionalEncodingSync: true, gemm: true,
-  gemmSync: true, logSoftmax: true, logSoftmaxSync: true, rmsNorm: true, rmsNormSync: true, softmax: true, softmaxSync: true, alibiSlopes: true, attention: true, attentionSync: true,
+  gemmSync: true, logSoftmax: true, logSoftmaxSync: true, rmsNorm: true, rmsNormSync: true, softmax: true, softmaxSync: true, alibiSlopes: true, attention: true, attentionSync: true, attentionBackward: true, attentionBackwardSync: true,
   exp: true, expSync: true, isaAvailable: true, kernelRegression: true, kernelRegressionSync: true, layerNorm: true,
   layerNormSync: true, maskedSoftmax: true, maskedSoftmaxSync: true, matmul: true, matmulSync: true, mergeStates: true,
   mergeStatesSync: true, multiHeadAttentionOnce: true, multiHeadAttentionOnceSync: true, positionalEncoding: true,
@@ -101,6 +101,10 @@ async function operations(context: Context): Promise<void> {
   }
   is<ReturnType<typeof fovea.attentionSync<Halves>>, Halves>();
   same(fovea.attentionSync(undefined, unit, unit, unit), fovea.sdpaSync(unit, unit, unit));
+  const sums1 = { logSumExp: Tensor.zeros([2]) }, gradients: AttentionGradients = { out: unit, query: Tensor.zeros([2, 2]) };
+  const given = fovea.attentionSync(undefined, unit, unit, unit, sums1);
+  fovea.attentionBackwardSync(undefined, unit, unit, unit, given, gradients, sums1);
+  await fovea.attentionBackward({ kind: 'dot' }, unit, unit, unit, given, gradients, { ...sums1, context });
   const regression: KernelRegressionOptions & Extras = { leaveOneOut: true, sigma: 1, weights: Tensor.zeros([2, 2]) };
   await both(fovea.kernelRegressionSync(unit, unit, pair.data, regression), fovea.kernelRegression(unit, unit, pair.data, regression));
   const parts = floats([2, 1, 2], 1, 2, 5, 6), sums = Tensor.zeros([2, 1]), merged = { logSumExp: Tensor.zeros([1]) };

@@ -124,7 +124,15 @@ impl Context {
             let (query, key, value, out) = (query.raw(), key.raw(), value.raw(), out.raw());
             let (score, options, gradients) = (score.raw(), options.raw(), gradients.raw());
             sys::fovea_attention_backward_plan_create(
-                self.raw(), &score, query, key, value, out, &options, &gradients, &mut raw,
+                self.raw(),
+                &score,
+                query,
+                key,
+                value,
+                out,
+                &options,
+                &gradients,
+                &mut raw,
             )
         })?;
         Ok(Plan { raw, layouts, _context: self.clone(), keys: None })

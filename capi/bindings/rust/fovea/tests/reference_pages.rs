@@ -26,6 +26,16 @@ fn attending() -> Result<()> {
     context.attention(&score, q, k, v, TensorMut::new(&mut out, [2, 2])?, AttentionOptions::new())?;
     // [end]
     assert!(out[0] > 10.0 && out[0] < 50.0);
+    // [gradients]
+    let (mut lse, mut grad_query, ones) = ([0.0f32; 2], [0.0f32; 4], [1.0f32; 4]);
+    let options = AttentionOptions::new().log_sum_exp(&mut lse);
+    context.attention(&score, q, k, v, TensorMut::new(&mut out, [2, 2])?, options)?;
+    let wanted =
+        AttentionGradients::new().out(Tensor::new(&ones, [2, 2])?).query(TensorMut::new(&mut grad_query, [2, 2])?);
+    let options = AttentionOptions::new().log_sum_exp(&mut lse);
+    context.attention_backward(&score, q, k, v, Tensor::new(&out, [2, 2])?, options, wanted)?;
+    // [end]
+    assert!(grad_query.iter().all(|x| x.is_finite()));
     // [prepared_keys]
     let sizes = PreparedKeysSizes::new().batch(1).kv_heads(1).capacity(8).query_dim(2).key_dim(2);
     let keys = PreparedKeys::new(&context, &score, sizes)?;

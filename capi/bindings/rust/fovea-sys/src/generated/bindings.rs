@@ -1857,9 +1857,9 @@ extern "C" {
     ) -> fovea_status;
     /// Plans the call that fovea_attention_backward would make; no data pointer is read. fovea_attention_run runs it, with the
     /// gradients' data in the members of its buffers that begin with grad_; it reads buffers.out and buffers.log_sum_exp. The
-    /// workspace grows with threads x tile; where one head's work is shared, with up to 16 B H Q x D or, for few keys, B Hkv K (D + Dv);
-    /// for score functions with weights it also holds the gradients of projected queries and keys, and copies of what these were
-    /// made of; never with Q x K.
+    /// workspace grows with threads x tile; where one head's work is shared, with up to 16 B H Q x D or, for few keys, B Hkv K
+    /// (D + Dv); for score functions with weights it also holds the gradients of projected queries and keys, and copies of what
+    /// these were made of; never with Q x K.
     pub fn fovea_attention_backward_plan_create(
         context: *const fovea_context,
         score: *const fovea_score,
