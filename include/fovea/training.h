@@ -49,8 +49,9 @@ typedef struct fovea_attention_gradients {
  *
  * Weights are computed again from log-sum-exp, a tile at a time (Dao 2023): memory grows with Q (D + Dv) + K (D + Dv), never
  * with Q x K. The same bits for any number of threads, from call to call, and for a batch entry wherever it stands; with
- * FOVEA_QUERY_INVARIANT a query's own gradient has the same bits however many queries there are. All is float32, sums too, and
- * rounded once at the end; on all processors vectors compute it, products of 16 bits are not used.
+ * FOVEA_QUERY_INVARIANT a query's own gradient has the same bits however many queries there are. All is float32 (sums that give
+ * one number for each head, unit or width float64) and rounded once at the end; on all processors vectors compute it, products
+ * of 16 bits are not used.
  *
  * A key that a query does not attend gets nothing from it, and the other way round, whatever they hold; rows with nothing to
  * attend have no gradient, under any policy of empty rows. NaN that is attended reaches the gradients that depend on it.
@@ -63,9 +64,9 @@ FOVEA_API fovea_status fovea_attention_backward(const fovea_context *context, co
 
 /* Plans the call that fovea_attention_backward would make; no data pointer is read. fovea_attention_run runs it, with the
  * gradients' data in the members of its buffers that begin with grad_; it reads buffers.out and buffers.log_sum_exp. The
- * workspace grows with threads x tile; where one head's work is shared, with up to 16 B H Q x D or, for few keys, B Hkv K
- * (D + Dv); for score functions with weights it also holds the gradients of projected queries and keys, and copies of what
- * these were made of; never with Q x K. */
+ * workspace grows with threads x K (D + Dv), K being those of a task; where one head's work is shared, with up to 16 times
+ * B H Q x D or, for few keys, B Hkv K (D + Dv); for score functions with weights it also holds the gradients of projected
+ * queries and keys, and copies of what these were made of; never with Q x K. */
 FOVEA_API fovea_status fovea_attention_backward_plan_create(const fovea_context *context, const fovea_score *score,
                                                             const fovea_tensor *query, const fovea_tensor *key,
                                                             const fovea_tensor *value, const fovea_tensor *out,

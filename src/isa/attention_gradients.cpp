@@ -1,12 +1,12 @@
 // The backward pass of attention, for every score function.
 #include "isa/unit.hpp"
-#include "kernels/attention/gradients.hpp"
+#include "kernels/attention/bias_gradients.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
 
 void pass_gradients(const ScoreFunction &score, const ScoreFunction &dot, const GradientTask &task) {
-  if (task.part == GradientPart::bias) return GradientWorker::run_bias(score, dot, task);
+  if (task.part == GradientPart::bias) return run_bias(score, dot, task);
   GradientWorker(score, dot, task).run();
 }
 

@@ -65,6 +65,18 @@ TEST_SUITE("gradients sizes") {
     }
   }
 
+  TEST_CASE("gradients of many elements as close as a plain evaluation and no floor") {
+    Random random(base_seed());
+    for (const int32_t kind : kScoreKinds) {
+      CAPTURE(kind);
+      AttentionProblem problem =
+          make(kind, {.batch = 2, .heads = 2, .query_len = 200, .key_len = 300, .head_dim = 33, .value_dim = 40}, 37,
+               random);
+      const GradientTensors gradients = make_gradients(problem, random, true, true);
+      check_gradients(problem, gradients, Strictness::no_floor);
+    }
+  }
+
   TEST_CASE("the most features there may be") {
     Random random(base_seed());
     check(make_attention({.query_len = 5, .key_len = 70, .head_dim = 1024, .value_dim = 1024}, random), random);

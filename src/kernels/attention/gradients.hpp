@@ -21,6 +21,7 @@
 
 #include "kernels/attention/drop_weights.hpp"
 #include "kernels/attention/gradient_problem.hpp"
+#include "kernels/attention/gradient_rows.hpp"
 #include "kernels/attention/logits.hpp"
 #include "kernels/attention/many_rows.hpp"
 #include "kernels/attention/online_softmax.hpp"
@@ -29,53 +30,11 @@
 namespace fovea::FOVEA_ISA {
 namespace {
 
-// Floats of a row that is read in whole registers.
-FOVEA_INLINE int64_t whole_registers(int64_t dim) { return round_up(dim, lanes); }
-
-// a . b of rows of any type and of floats.
-FOVEA_NOINLINE float row_product(const void *a, Dtype dtype, const float *b, int64_t dim) {
-  Float sum[2] = {zero(), zero()};
-  with_element(dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-    const auto *row = static_cast<const typename T::Element *>(a);
-    int64_t d = 0;
-    for (; d + 2 * lanes <= dim; d += 2 * lanes) {
-      sum[0] = multiply_add(load(row + d), load(b + d), sum[0]);
-      sum[1] = multiply_add(load(row + d + lanes), load(b + d + lanes), sum[1]);
-    }
-    for (; d < dim; d += lanes) {
-      const int64_t width = min_of(lanes, dim - d);
-      sum[0] = multiply_add(load_partial(row + d, width), load_partial(b + d, width), sum[0]);
-    }
-  });
-  return horizontal_sum(sum[0] + sum[1]);
-}
-
-// tile[key][row] += rows[row][key] * factor
-template <class Element>
-FOVEA_NOINLINE void add_transposed(const ScoreTile &tile, const void *const *from, int64_t count, float factor) {
-  Square square;
-  for (int64_t r = 0; r < count; r += lanes) {
-    for (int64_t j = 0; j < tile.keys; j += lanes) {
-      const int64_t width = min_of(lanes, tile.keys - j);
-      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
-        square.row[i] =
-            r + i < count ? load_partial(static_cast<const Element *>(from[r + i]) + tile.key + j, width) : zero();
-      });
-      transpose(square);
-      unroll<lanes>([&](auto i) FOVEA_INLINE_BODY {
-        float *at = tile.scores + (j + i) * tile.stride + r;
-        if (i < width) store(at, multiply_add(square.row[i], splat(factor), load(at)));
-      });
-    }
-  }
-}
-
 struct GradientWorker {
   using Path = ManyRowsValues;
   static constexpr int64_t rows = Path::tile_rows;
   static constexpr int64_t keys = Path::tile_keys;
   static constexpr int64_t most_bands = 4;
-  static constexpr int64_t bias_keys = gradient_bias_keys;
 
   struct Band {
     RowTable<rows> table;
@@ -457,13 +416,12 @@ struct GradientWorker {
     if (!to.wanted) return;
     const AttentionTask &its = task.scores;
     for (int64_t j = 0; j < key_count(); ++j) {
-      const int64_t at =
-          its.batch * to.strides.batch + its.kv_head * to.strides.head + (its.key_begin + j) * to.strides.position;
+      const int64_t at = to.strides.at(its.batch, its.kv_head, its.key_begin + j);
       narrow_row(sums + j * stride, dim, element_at(to.data, to.dtype, at), to.dtype);
     }
   }
 
-  // Adds to sums[key of the task][row], of at most bias_keys keys.
+  // Adds to sums[key of the task][row], of at most gradient_bias_keys keys.
   void add_bias(float *sums) {
     Band &band = bands[0];
     load_rows(band, task.scores.row_begin, task.scores.row_count);
@@ -478,51 +436,6 @@ struct GradientWorker {
         }
       }
     }
-  }
-
-  // sums[key of the task][row] become elements of the bias's gradient.
-  static void store_bias(const GradientTask &task, const float *sums, int64_t row_count) {
-    const BiasBlock &block = task.bias;
-    const int64_t count = task.scores.key_end - task.scores.key_begin;
-    with_element(block.dtype, [&]<class T>(T) FOVEA_INLINE_BODY {
-      auto *out = static_cast<typename T::Element *>(block.out) + task.scores.key_begin;
-      if (block.sums_queries) {
-        alignas(64) float line[bias_keys];
-        for (int64_t j = 0; j < count; ++j) {
-          Float sum = zero();
-          for (int64_t r = 0; r < rows; r += lanes) sum = sum + load(sums + j * rows + r);
-          line[j] = horizontal_sum(sum);
-        }
-        return narrow_row(line, count, out, block.dtype);
-      }
-      typename T::Element *to[rows];
-      for (int64_t r = 0; r < row_count; ++r) to[r] = out + r * block.row_stride;
-      for (int64_t r = 0; r < row_count; r += lanes) {
-        lanes_to_rows(sums + r, rows, splat(1.0f), to + r, min_of(lanes, row_count - r), count);
-      }
-    });
-  }
-
-  // One block of the bias's gradient: all that is added up for it, in order.
-  static void run_bias(const ScoreFunction &score, const ScoreFunction &dot, GradientTask task) {
-    const AttentionSizes &sizes = task.problem->scores.sizes;
-    const BiasBlock &block = task.bias;
-    float *sums =
-        static_cast<float *>(task.scores.scratch) + scratch_floats(score, sizes.compared_dim, sizes.value_dim);
-    const int64_t count = task.scores.key_end - task.scores.key_begin;
-    memset(sums, 0, static_cast<size_t>(count * rows) * sizeof(float));
-    for (int64_t batch = block.batch; batch < block.batch_end; ++batch) {
-      for (int64_t head = block.head; head < block.head_end; ++head) {
-        for (int64_t query = block.query; query < block.query_end; query += rows) {
-          task.scores.batch = batch;
-          task.scores.kv_head = head / sizes.group;
-          task.scores.row_begin = head % sizes.group * sizes.query_len + query;
-          task.scores.row_count = min_of(rows, block.query_end - query);
-          GradientWorker(score, dot, task).add_bias(sums);
-        }
-      }
-    }
-    store_bias(task, sums, min_of(rows, block.query_end - block.query));
   }
 
   // The sums of a task's rows begin with nothing.

@@ -11,6 +11,11 @@ struct HeadStrides {
   int64_t batch;
   int64_t head;
   int64_t position;
+
+  // Where a row lies, in elements from the first.
+  [[gnu::always_inline]] int64_t at(int64_t in_batch, int64_t in_head, int64_t at_position) const {
+    return in_batch * batch + in_head * head + at_position * position;
+  }
 };
 
 struct RowRun {

@@ -39,9 +39,7 @@ struct QueryCursor {
     query = 0;
     ++head;
   }
-  FOVEA_INLINE int64_t at(const HeadStrides &strides) const {
-    return batch * strides.batch + head * strides.head + query * strides.position;
-  }
+  FOVEA_INLINE int64_t at(const HeadStrides &strides) const { return strides.at(batch, head, query); }
   FOVEA_INLINE int64_t position() const { return offset + query; }
 };
 

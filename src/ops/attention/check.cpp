@@ -14,12 +14,6 @@ constexpr uint32_t known_flags = FOVEA_CAUSAL | FOVEA_TOP_LEFT | FOVEA_QUERY_OFF
                                  FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT | FOVEA_AVERAGE_WEIGHTS |
                                  FOVEA_QUERY_INVARIANT | FOVEA_SCALE_GIVEN;
 
-fovea_tensor lift_log_sum_exp(const fovea_tensor &tensor) {
-  if (tensor.rank == 3) return lift(tensor, {0, 1, 2});
-  if (tensor.rank == 2) return lift(tensor, {0, 2});
-  return lift(tensor, {2});
-}
-
 Status check_main_tensors(const AttentionCall &call, AttentionProblem *p) {
   const int rank = call.tensor[query_operand].rank;
   for (const int operand : {query_operand, key_operand, value_operand, out_operand}) {
@@ -231,7 +225,7 @@ Status check_log_sum_exp(const AttentionCall &call, AttentionProblem *p) {
   const fovea_tensor &tensor = call.tensor[log_sum_exp_operand];
   const int rank = call.tensor[query_operand].rank - 1;
   FOVEA_CHECK(check_tensor(&tensor, operand_rule(call, log_sum_exp_operand, rank, rank)));
-  const fovea_tensor lifted = lift_log_sum_exp(tensor);
+  const fovea_tensor lifted = lift_rows(tensor);
   FOVEA_CHECK(expect_sizes({{"log_sum_exp", "batch entries", lifted.shape[0], p->sizes.batch, "as query"},
                             {"log_sum_exp", "heads", lifted.shape[1], p->sizes.heads, "as query"},
                             {"log_sum_exp", "queries", lifted.shape[2], p->sizes.query_len, "as query"}}));
@@ -280,16 +274,6 @@ Status check_scores(const AttentionCall &call, AttentionProblem *p) {
   return FOVEA_OK;
 }
 
-// Data that must be there, aligned and inside the address space: what check_tensor left out while planning.
-Status check_buffer(const AttentionCall &call, int operand) {
-  const fovea_tensor &tensor = call.tensor[operand];
-  return check_tensor(&tensor, {.name = operand_name(call, operand),
-                                .dtype = static_cast<Dtype>(tensor.dtype),
-                                .min_rank = 0,
-                                .contiguous_last = false,
-                                .names_data = call.planned});
-}
-
 }  // namespace
 
 Status read_attention_call(const AttentionArguments &arguments, AttentionCall *call) {
@@ -322,7 +306,7 @@ Status check_attention_call(const AttentionCall &call, AttentionProblem *problem
 
 Status check_operand_data(const AttentionCall &call, int first, int last) {
   for (int operand = first; operand <= last; ++operand) {
-    if (call.present[operand]) FOVEA_CHECK(check_buffer(call, operand));
+    if (call.present[operand]) FOVEA_CHECK(check_data(call.tensor[operand], operand_name(call, operand), call.planned));
   }
   return FOVEA_OK;
 }

@@ -3,13 +3,6 @@
 #include <cmath>
 
 namespace fovea {
-namespace {
-
-int64_t at(const HeadStrides &strides, int64_t batch, int64_t head, int64_t query) {
-  return batch * strides.batch + head * strides.head + query * strides.position;
-}
-
-}  // namespace
 
 void merge_splits(const RowwiseKernels &rowwise, const AttentionKernels &kernels, const AttentionProblem &problem,
                   const SplitRows &partials, int64_t batch, int64_t kv_head) {
@@ -21,7 +14,7 @@ void merge_splits(const RowwiseKernels &rowwise, const AttentionKernels &kernels
     const int64_t head = kv_head * sizes.group + row_of_head / sizes.query_len;
     const int64_t query = row_of_head % sizes.query_len;
     float log_sum_exp = 0.0f;
-    void *out = element_at(outputs.out, outputs.out_dtype, at(outputs.out_strides, batch, head, query));
+    void *out = element_at(outputs.out, outputs.out_dtype, outputs.out_strides.at(batch, head, query));
     rowwise.merge_row({.outs = partials.out + row * sizes.value_dim,
                        .outs_type = Dtype::f32,
                        .lses = partials.max + row,
@@ -43,7 +36,7 @@ void merge_splits(const RowwiseKernels &rowwise, const AttentionKernels &kernels
       log_sum_exp = rowwise.empty_log_sum_exp(problem);
     }
     if (outputs.log_sum_exp != nullptr) {
-      outputs.log_sum_exp[at(outputs.log_sum_exp_strides, batch, head, query)] = log_sum_exp;
+      outputs.log_sum_exp[outputs.log_sum_exp_strides.at(batch, head, query)] = log_sum_exp;
     }
   }
 }

@@ -1,6 +1,4 @@
 // The checks of attention's backward pass.
-#include <cinttypes>
-
 #include "ops/gradients/call.hpp"
 #include "ops/tensors/lift.hpp"
 
@@ -74,11 +72,6 @@ GradientRows rows_of(const GradientCall &gradients, GradientOperand operand) {
   return {.strides = head_strides(lift_heads(tensor)), .dtype = static_cast<Dtype>(tensor.dtype), .wanted = true};
 }
 
-HeadStrides strides_of_rows(const fovea_tensor &tensor) {
-  if (tensor.rank == 3) return head_strides(lift(tensor, {0, 1, 2}));
-  return head_strides(tensor.rank == 2 ? lift(tensor, {0, 2}) : lift(tensor, {2}));
-}
-
 }  // namespace
 
 Status read_gradient_call(const AttentionArguments &arguments, const fovea_attention_gradients *given,
@@ -111,7 +104,7 @@ Status check_gradient_call(const AttentionCall &call, const GradientCall &gradie
   problem->wants_sinks = gradients.present[sinks_gradient];
   problem->wants_widths = gradients.present[sigmas_gradient];
   if (gradients.present[log_sum_exp_gradient]) {
-    problem->grad_log_sum_exp.strides = strides_of_rows(gradients.tensor[log_sum_exp_gradient]);
+    problem->grad_log_sum_exp.strides = head_strides(lift_rows(gradients.tensor[log_sum_exp_gradient]));
   }
   if (gradients.present[weights_gradient]) {
     const fovea_tensor lifted = lift_heads(gradients.tensor[weights_gradient]);
@@ -142,11 +135,7 @@ Status check_gradient_data(const AttentionCall &call, const GradientCall &gradie
     if (!gradients.present[row.operand]) continue;
     const fovea_tensor &tensor = gradients.tensor[row.operand];
     const char *name = call.planned ? row.buffer_name : row.name;
-    FOVEA_CHECK(check_tensor(&tensor, {.name = name,
-                                       .dtype = static_cast<Dtype>(tensor.dtype),
-                                       .min_rank = 0,
-                                       .contiguous_last = false,
-                                       .names_data = call.planned}));
+    FOVEA_CHECK(check_data(tensor, name, call.planned));
     (row.is_output() ? outputs[output_count++] : inputs[input_count++]) = {name, &tensor};
   }
   return check_overlaps(std::span(outputs, output_count), std::span(inputs, input_count));

@@ -63,8 +63,7 @@ Status plan_memory(const GradientCall &gradients, MemoryLayout layout, GradientP
   add_sums(plan->problem.wants_sinks, 1, &plan->sink_sums);
   add_sums(gradients.present[weights_gradient], 1, &plan->weight_sums);
   if (plan->problem.wants_vector) plan->vector_parts = layout.add<float>({grid.tasks(), dim});
-  plan->score_memory = layout.add<char>(static_cast<int64_t>(plan->scores.score.layout.size()));
-  plan->scores.score_memory = plan->score_memory;
+  plan->scores.score_memory = layout.add<char>(static_cast<int64_t>(plan->scores.score.layout.size()));
   if (!layout.fits()) {
     return fail(FOVEA_SIZE_OVERFLOW,
                 "query and key are too long: the workspace of this call would exceed the address space");

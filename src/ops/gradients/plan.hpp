@@ -29,8 +29,8 @@ struct GradientPlan {
   GradientProblem problem;
   const AttentionKernels *kernels = nullptr;
   GradientGrid grid;
-  int64_t bias_batch = 0, bias_heads = 0, bias_queries = 0,
-          bias_keys = 0;  // sizes of the bias's gradient, if it is wanted
+  // Sizes of the bias's gradient, if it is wanted.
+  int64_t bias_batch = 0, bias_heads = 0, bias_queries = 0, bias_keys = 0;
   ProjectionPlan projections;
   int workers = 1;
   // The workspace.
@@ -39,7 +39,6 @@ struct GradientPlan {
   MemoryPart<float> slope_sums, width_sums, sink_sums;  // of each row, by splits of keys
   MemoryPart<float> weight_sums;
   MemoryPart<float> vector_parts;  // of each task
-  MemoryPart<char> score_memory;
   size_t workspace_size = 0;
 
   // Of a part of a task's keys.

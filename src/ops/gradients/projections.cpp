@@ -1,16 +1,17 @@
 #include "ops/gradients/projections.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "ops/products/projection.hpp"
 #include "ops/products/row_copies.hpp"
+#include "ops/tensors/copy.hpp"
 #include "runtime/parallel.hpp"
 
 namespace fovea {
 namespace {
 
 constexpr int64_t rows_per_copy = 64;
+constexpr int64_t units_per_sum = 16;  // a cache line
 
 HeadStrides packed_rows(int64_t heads, int64_t length, int64_t dim) {
   return {heads * length * dim, length * dim, dim};
@@ -75,79 +76,83 @@ bool has_gradient(const float *row, int64_t count) {
   return std::any_of(row, row + count, [](float x) { return x != 0.0f; });  // NaN too
 }
 
-// Runs the products of one call.
-class ProjectionRun {
+// Runs what a side's weight asks for. Lists that hold its tasks borrow it.
+class SideRun {
  public:
-  ProjectionRun(const ProjectionPlan &plan, const AttentionCall &call, const GradientCall &gradients, int64_t batch,
-                const Context &context, void *block)
-      : plan_(plan), call_(call), gradients_(gradients), batch_(batch), context_(context), block_(block) {}
+  SideRun(const Context &context, const ProjectionPlan &plan, const ProjectedSide &side, const AttentionCall &call,
+          const GradientCall &gradients, int64_t batch, void *block)
+      : context_(context),
+        bilinear_(plan.bilinear),
+        side_(side),
+        data_(call.tensor[side.operand].data),
+        gradients_(gradients),
+        count_(side.row_count(batch)),
+        compared_(side.compared_rows.in(block)),
+        copies_(side.row_copy.in(block)),
+        block_(block) {}
 
   // Rows that nothing attended, or that attend nothing, may hold anything.
-  int64_t copy_tasks(const ProjectedSide &side) const {
-    return side.wants_weight ? ceil_div(side.row_count(batch_), rows_per_copy) : 0;
-  }
-  void copy(const ProjectedSide &side, const void *data, int64_t index) const {
-    HeadRows rows = side.rows;
-    rows.data = data;
-    const int64_t last = std::min((index + 1) * rows_per_copy, side.row_count(batch_));
-    for (int64_t row = index * rows_per_copy; row < last; ++row) {
-      float *to = side.row_copy.in(block_) + row * side.dim;
-      if (!has_gradient(side.compared_rows.in(block_) + row * side.compared_dim, side.compared_dim)) {
-        std::fill(to, to + side.dim, 0.0f);
+  int64_t copy_tasks() const { return side_.wants_weight ? ceil_div(count_, rows_per_copy) : 0; }
+  void copy(int64_t task) const {
+    const int64_t last = std::min((task + 1) * rows_per_copy, count_);
+    for (int64_t row = task * rows_per_copy; row < last; ++row) {
+      float *to = copies_ + row * side_.dim;
+      if (!has_gradient(compared_ + row * side_.compared_dim, side_.compared_dim)) {
+        std::fill(to, to + side_.dim, 0.0f);
         continue;
       }
-      const int64_t head = row / side.length;
-      const int64_t at = head / side.heads * rows.strides.batch + head % side.heads * rows.strides.head +
-                         row % side.length * rows.strides.position;
-      context_.kernels->rowwise->widen_rows(element_at(data, rows.dtype, at), rows.dtype, 0, 1, side.dim, to, 0);
+      const HeadRows &rows = side_.rows;
+      const int64_t head = row / side_.length;
+      const int64_t at = rows.strides.at(head / side_.heads, head % side_.heads, row % side_.length);
+      context_.kernels->rowwise->widen_rows(element_at(data_, rows.dtype, at), rows.dtype, 0, 1, side_.dim, to, 0);
     }
   }
 
-  ProductData row_data(const ProjectedSide &side, const void *weight, void *out) const {
-    return {.x = side.compared_rows.in(block_), .matrix = weight, .panels = side.row_panels.in(block_), .out = out};
-  }
-  ProductData weight_data(const ProjectedSide &side) const {
-    const float *compared = side.compared_rows.in(block_), *rows = side.row_copy.in(block_);
-    return {.x = plan_.bilinear ? rows : compared,
-            .copies = side.weight_copies.in(block_),
-            .matrix = plan_.bilinear ? compared : rows,
-            .panels = side.weight_panels.in(block_),
-            .out = side.weight_sums.in(block_)};
+  // Each with threads of its own.
+  void multiply(const void *weight) const {
+    if (side_.wanted.wanted) {
+      run_product(context_, side_.row_product,
+                  {.x = compared_,
+                   .matrix = weight,
+                   .panels = side_.row_panels.in(block_),
+                   .out = gradients_.tensor[side_.gradient].data});
+    }
+    if (side_.wants_weight) {
+      run_product(context_, side_.weight_product,
+                  {.x = bilinear_ ? copies_ : compared_,
+                   .copies = side_.weight_copies.in(block_),
+                   .matrix = bilinear_ ? compared_ : copies_,
+                   .panels = side_.weight_panels.in(block_),
+                   .out = side_.weight_sums.in(block_)});
+    }
   }
 
   // A row of the weight's gradient, from where it was summed up to the caller's strides.
-  void store_weight(const ProjectedSide &side, const fovea_tensor &to, int64_t first_column, int64_t row) const {
-    const int64_t columns = side.weight_product.matrix.columns;
-    const float *from = side.weight_sums.in(block_) + row * columns;
-    const auto dtype = static_cast<Dtype>(to.dtype);
+  int64_t store_tasks() const { return side_.wants_weight ? side_.weight_product.rows : 0; }
+  void store_weight(int64_t row) const {
+    const int64_t columns = side_.weight_product.matrix.columns;
+    const float *from = side_.weight_sums.in(block_) + row * columns;
+    const fovea_tensor &to = gradients_.tensor[side_.weight_gradient];
     for (int64_t c = 0; c < columns; ++c) {
-      const int64_t at = row * to.strides[0] + (first_column + c) * to.strides[1];
-      context_.kernels->rowwise->narrow_row(from + c, 1, element_at(to.data, dtype, at), dtype);
+      store_float(*context_.kernels->rowwise, from[c], to,
+                  row * to.strides[0] + (side_.first_column + c) * to.strides[1]);
     }
   }
 
-  // A unit's bias: the sum of its gradients of all queries.
-  void store_bias(int64_t unit) const {
-    const float *rows = plan_.query.compared_rows.in(block_);
-    double sum = 0.0;
-    for (int64_t row = 0; row < plan_.query.row_count(batch_); ++row) {
-      sum += static_cast<double>(rows[row * plan_.query.compared_dim + unit]);
-    }
-    const fovea_tensor &to = gradients_.tensor[score_bias_gradient];
-    const auto number = static_cast<float>(sum);
-    const auto dtype = static_cast<Dtype>(to.dtype);
-    context_.kernels->rowwise->narrow_row(&number, 1, element_at(to.data, dtype, unit * to.strides[0]), dtype);
+  // The bias of some units: sums of their gradients of all rows.
+  void store_bias(int64_t task) const {
+    sum_units(*context_.kernels->rowwise, {compared_, count_, side_.compared_dim, side_.compared_dim}, task,
+              gradients_.tensor[score_bias_gradient]);
   }
-
-  const AttentionCall &call() const { return call_; }
-  const fovea_tensor &gradient(GradientOperand operand) const { return gradients_.tensor[operand]; }
 
  private:
-  const ProjectionPlan &plan_;
-  const AttentionCall &call_;
-  const GradientCall &gradients_;
-  const int64_t batch_;
   const Context &context_;
+  const bool bilinear_;
+  const ProjectedSide &side_;
+  const void *const data_;
+  const GradientCall &gradients_;
+  const int64_t count_;
+  float *const compared_, *const copies_;
   void *const block_;
 };
 
@@ -162,16 +167,22 @@ Status plan_projection_gradients(const Context &context, const AttentionCall &ca
   const ScoreWeights weights = score_weights(call, sizes.head_dim);
   const bool weight = gradients.present[weight_gradient];
   ProjectedSide &query = plan->query, &key = plan->key;
+  query.operand = query_operand;
+  query.gradient = query_gradient;
+  query.weight_gradient = weight ? weight_gradient : query_weight_gradient;
   query.heads = sizes.heads;
   query.length = sizes.query_len;
   query.rows = checked.query;
   query.wanted = problem->query;
-  query.wants_weight = weight || gradients.present[query_weight_gradient];
+  key.operand = key_operand;
+  key.gradient = key_gradient;
+  key.weight_gradient = weight ? weight_gradient : key_weight_gradient;
+  key.first_column = weight ? sizes.head_dim : 0;
   key.heads = sizes.kv_heads;
   key.length = sizes.key_len;
   key.rows = checked.key;
   key.wanted = problem->key;
-  key.wants_weight = weight || gradients.present[key_weight_gradient];
+  for (ProjectedSide *side : {&query, &key}) side->wants_weight = gradients.present[side->weight_gradient];
   plan->wants_bias = gradients.present[score_bias_gradient];
   if (query.wanted.wanted || query.wants_weight || plan->wants_bias) {
     plan_side(*context.kernels, weights.query, plan->bilinear, sizes.batch, layout, &query);
@@ -193,39 +204,33 @@ void bind_projection_gradients(const ProjectionPlan &plan, void *block, Gradient
 void run_projection_gradients(const Context &context, const ProjectionPlan &plan, const AttentionCall &call,
                               const GradientCall &gradients, int64_t batch, void *block) {
   if (!plan.query.projects && !plan.key.projects) return;
-  const ProjectionRun run(plan, call, gradients, batch, context, block);
-  const ProjectedSide &query = plan.query, &key = plan.key;
+  const SideRun query(context, plan, plan.query, call, gradients, batch, block),
+      key(context, plan, plan.key, call, gradients, batch, block);
   const int64_t query_dim = call.tensor[query_operand].shape[call.tensor[query_operand].rank - 1];
-  const auto copy_query = [&](int, int64_t index) { run.copy(query, call.tensor[query_operand].data, index); };
-  const auto copy_key = [&](int, int64_t index) { run.copy(key, call.tensor[key_operand].data, index); };
-  const bool one_weight = gradients.present[weight_gradient];
-  const auto store_query_weight = [&](int, int64_t row) {
-    run.store_weight(query, run.gradient(one_weight ? weight_gradient : query_weight_gradient), 0, row);
-  };
-  const auto store_key_weight = [&](int, int64_t row) {
-    run.store_weight(key, run.gradient(one_weight ? weight_gradient : key_weight_gradient), one_weight ? query_dim : 0,
-                     row);
-  };
-  const auto store_bias = [&](int, int64_t unit) { run.store_bias(unit); };
-  TaskList copies;
-  if (query.projects) copies.add(run.copy_tasks(query), copy_query);
-  if (key.projects) copies.add(run.copy_tasks(key), copy_key);
+  TaskList copies, stores;
+  if (plan.query.projects) copies.add(query.copy_tasks(), TaskBody::of<&SideRun::copy>(query));
+  if (plan.key.projects) copies.add(key.copy_tasks(), TaskBody::of<&SideRun::copy>(key));
   run_tasks(context, plan.workers, copies);
-  if (query.projects && query.wanted.wanted) {
-    run_product(context, query.row_product,
-                run.row_data(query, query_weight_data(call), run.gradient(query_gradient).data));
-  }
-  if (key.projects && key.wanted.wanted) {
-    run_product(context, key.row_product,
-                run.row_data(key, key_weight_data(call, query_dim), run.gradient(key_gradient).data));
-  }
-  if (query.projects && query.wants_weight) run_product(context, query.weight_product, run.weight_data(query));
-  if (key.projects && key.wants_weight) run_product(context, key.weight_product, run.weight_data(key));
-  TaskList stores;
-  if (query.projects && query.wants_weight) stores.add(query.weight_product.rows, store_query_weight);
-  if (key.projects && key.wants_weight) stores.add(key.weight_product.rows, store_key_weight);
-  if (plan.wants_bias) stores.add(query.compared_dim, store_bias);
+  if (plan.query.projects) query.multiply(query_weight_data(call));
+  if (plan.key.projects) key.multiply(key_weight_data(call, query_dim));
+  if (plan.query.projects) stores.add(query.store_tasks(), TaskBody::of<&SideRun::store_weight>(query));
+  if (plan.key.projects) stores.add(key.store_tasks(), TaskBody::of<&SideRun::store_weight>(key));
+  if (plan.wants_bias) stores.add(unit_tasks(plan.query.compared_dim), TaskBody::of<&SideRun::store_bias>(query));
   run_tasks(context, plan.workers, stores);
+}
+
+int64_t unit_tasks(int64_t units) { return ceil_div(units, units_per_sum); }
+
+void sum_units(const RowwiseKernels &kernels, const UnitSums &sums, int64_t task, const fovea_tensor &to) {
+  const int64_t first = task * units_per_sum, count = std::min(units_per_sum, sums.units - first);
+  double total[units_per_sum] = {};
+  for (int64_t row = 0; row < sums.count; ++row) {
+    const float *units = sums.rows + row * sums.stride + first;
+    for (int64_t unit = 0; unit < count; ++unit) total[unit] += static_cast<double>(units[unit]);
+  }
+  for (int64_t unit = 0; unit < count; ++unit) {
+    store_float(kernels, static_cast<float>(total[unit]), to, (first + unit) * to.strides[0]);
+  }
 }
 
 }  // namespace fovea

@@ -12,7 +12,10 @@ namespace fovea {
 
 // One side: rows of queries, or of keys.
 struct ProjectedSide {
-  bool projects = false;                                     // else the kernel's gradients are the rows' own
+  bool projects = false;  // else the kernel's gradients are the rows' own
+  Operand operand = query_operand;
+  GradientOperand gradient = query_gradient, weight_gradient = query_weight_gradient;
+  int64_t first_column = 0;                                  // of the weight's, where queries and keys share one
   GradientRows wanted = {};                                  // the rows' own
   GradientRows compared = {};                                // what the kernel writes: in the workspace
   int64_t heads = 0, length = 0, dim = 0, compared_dim = 0;  // of the rows, and of what they become
@@ -22,7 +25,7 @@ struct ProjectedSide {
   HeadRows rows = {};
   Product row_product = {}, weight_product = {};
   MemoryPart<float> row_panels, weight_panels, weight_copies;
-  MemoryPart<float> weight_sums;  // [out][in]
+  MemoryPart<float> weight_sums;  // [out][in]; of a bilinear weight [in][out]
 
   int64_t row_count(int64_t batch) const { return batch * heads * length; }
 };
@@ -46,5 +49,15 @@ void bind_projection_gradients(const ProjectionPlan &plan, void *block, Gradient
 // Once the kernel's gradients are there.
 void run_projection_gradients(const Context &context, const ProjectionPlan &plan, const AttentionCall &call,
                               const GradientCall &gradients, int64_t batch, void *block);
+
+// Rows of hidden units.
+struct UnitSums {
+  const float *rows;
+  int64_t count, stride, units;
+};
+
+// The sums over all rows of some units, which become elements of a vector: tasks that share the units among them.
+int64_t unit_tasks(int64_t units);
+void sum_units(const RowwiseKernels &kernels, const UnitSums &sums, int64_t task, const fovea_tensor &to);
 
 }  // namespace fovea

@@ -1,6 +1,4 @@
 // Runs attention's backward pass: the tasks of its plan, what they leave to be added up, and the bias's blocks.
-#include <cmath>
-
 #include "ops/attention/problem.hpp"
 #include "ops/attention/score_tasks.hpp"
 #include "ops/gradients/plan.hpp"
@@ -91,17 +89,16 @@ class GradientRun {
       return of_bias == size ? min_of(at + count, size) : size;  // of 1: all there are
     };
     const Dtype dtype = static_cast<Dtype>(given.dtype);
-    task.bias = {
-        .batch = batch,
-        .batch_end = end(sizes.batch, plan_.bias_batch, batch, 1),
-        .head = head,
-        .head_end = end(sizes.heads, plan_.bias_heads, head, 1),
-        .query = query,
-        .query_end = end(sizes.query_len, plan_.bias_queries, query, plan_.kernels->tile_rows),
-        .sums_queries = plan_.bias_queries != sizes.query_len,
-        .out = element_at(given.data, dtype, batch * strides.batch + head * strides.head + query * strides.position),
-        .row_stride = strides.position,
-        .dtype = dtype};
+    task.bias = {.batch = batch,
+                 .batch_end = end(sizes.batch, plan_.bias_batch, batch, 1),
+                 .head = head,
+                 .head_end = end(sizes.heads, plan_.bias_heads, head, 1),
+                 .query = query,
+                 .query_end = end(sizes.query_len, plan_.bias_queries, query, plan_.kernels->tile_rows),
+                 .sums_queries = plan_.bias_queries != sizes.query_len,
+                 .out = element_at(given.data, dtype, strides.at(batch, head, query)),
+                 .row_stride = strides.position,
+                 .dtype = dtype};
     plan_.kernels->gradients(task);
   }
 
@@ -145,14 +142,12 @@ class GradientRun {
     }
   }
 
-  // A unit of the vector v, summed up over all tasks.
-  void sum_vector(int64_t unit) const {
-    double sum = 0.0;
-    for (int64_t task = 0; task < plan_.grid.tasks(); ++task) sum += static_cast<double>(vector_part(task)[unit]);
-    const fovea_tensor &to = gradients_.tensor[score_vector_gradient];
-    const auto number = static_cast<float>(sum);
-    const auto dtype = static_cast<Dtype>(to.dtype);
-    plan_.scores.kernels->rowwise->narrow_row(&number, 1, element_at(to.data, dtype, unit * to.strides[0]), dtype);
+  // Units of the vector v, summed up over all tasks.
+  int64_t vector_tasks() const { return problem_.wants_vector ? unit_tasks(scores().sizes.compared_dim) : 0; }
+  void sum_vector(int64_t index) const {
+    const int64_t units = scores().sizes.compared_dim;
+    sum_units(*plan_.scores.kernels->rowwise, {vector_part(0), plan_.grid.tasks(), units, units}, index,
+              gradients_.tensor[score_vector_gradient]);
   }
 
   // What is one number for each query head.
@@ -205,8 +200,7 @@ class GradientRun {
   void sum_row(const float *parts, int64_t count, int64_t stride, int64_t dim, const GradientRows &to,
                const RowPlace &place) const {
     if (!to.wanted) return;
-    const int64_t at =
-        place.batch * to.strides.batch + place.head * to.strides.head + place.position * to.strides.position;
+    const int64_t at = to.strides.at(place.batch, place.head, place.position);
     plan_.scores.kernels->rowwise->sum_row({.parts = parts,
                                             .count = count,
                                             .stride = stride,
@@ -252,13 +246,13 @@ void run_gradients(const GradientPlan &plan, const AttentionCall &call, const Gr
   if (!wants_gradients(gradients)) return;
   void *block = align_to_line(workspace);
   const GradientRun run(plan, call, gradients, block);
-  const ScoreTasks score(plan.scores, call, plan.score_memory.in(block), run.scores());
+  const ScoreTasks score(plan.scores, call, plan.scores.score_memory.in(block), run.scores());
   const auto sum_weights = [&](int worker, int64_t index) { run.sum_weights(worker, index); };
   const auto attend = [&](int worker, int64_t index) { run.attend(worker, index); };
   const auto write_bias = [&](int worker, int64_t index) { run.write_bias(worker, index); };
   const auto sum_queries = [&](int, int64_t index) { run.sum_queries(index); };
   const auto sum_keys = [&](int, int64_t index) { run.sum_keys(index); };
-  const auto sum_vector = [&](int, int64_t unit) { run.sum_vector(unit); };
+  const auto sum_vector = [&](int, int64_t index) { run.sum_vector(index); };
   const auto sum_width = [&](int, int64_t) { run.sum_width(); };
   const auto sum_heads = [&](int, int64_t head) { run.sum_heads(head); };
   const GradientProblem &problem = plan.problem;
@@ -276,7 +270,7 @@ void run_gradients(const GradientPlan &plan, const AttentionCall &call, const Gr
     list.add(plan.problem.scores.sizes.heads, sum_heads);
   }
   list.add(run.width_tasks(), sum_width);
-  if (problem.wants_vector) list.add(problem.scores.sizes.compared_dim, sum_vector);
+  list.add(run.vector_tasks(), sum_vector);
   run_tasks(*plan.scores.context, plan.workers, list);
   run_projection_gradients(*plan.scores.context, plan.projections, call, gradients, problem.scores.sizes.batch, block);
 }

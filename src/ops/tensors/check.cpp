@@ -156,6 +156,14 @@ Status check_range(const char *where, const char *name, int64_t value, int64_t l
               most);
 }
 
+Status check_data(const fovea_tensor &tensor, const char *name, bool names_data) {
+  return check_tensor(&tensor, {.name = name,
+                                .dtype = static_cast<Dtype>(tensor.dtype),
+                                .min_rank = 0,
+                                .contiguous_last = false,
+                                .names_data = names_data});
+}
+
 Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_t expected, const char *why) {
   if (tensor.shape[axis] == expected) return FOVEA_OK;
   return fail(FOVEA_BAD_SHAPE, "%s.shape[%d] is %" PRId64 ", expected %" PRId64 " (%s)", name, axis, tensor.shape[axis],

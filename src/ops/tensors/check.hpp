@@ -43,6 +43,10 @@ struct TensorRule {
 // Rank, dtype, shape, strides, address range, alignment and null data, of what a TensorArgument holds.
 [[nodiscard]] Status check_tensor(const fovea_tensor *tensor, const TensorRule &rule);
 
+// Data that must be there, aligned and inside the address space, of a tensor that has been checked without. names_data: the
+// name is that of the data.
+[[nodiscard]] Status check_data(const fovea_tensor &tensor, const char *name, bool names_data);
+
 // tensor.shape[axis] == expected; `why` says where the expectation comes from ("query's head_dim").
 [[nodiscard]] Status check_size(const fovea_tensor &tensor, const char *name, int axis, int64_t expected,
                                 const char *why);

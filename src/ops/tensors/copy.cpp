@@ -65,6 +65,11 @@ int copying_workers(const Context &context, int64_t elements) {
   return workers_for(context, cycles_per_element * static_cast<double>(elements));
 }
 
+void store_float(const RowwiseKernels &kernels, float number, const fovea_tensor &to, int64_t at) {
+  const auto dtype = static_cast<Dtype>(to.dtype);
+  kernels.narrow_row(&number, 1, element_at(to.data, dtype, at), dtype);
+}
+
 void copy_rows(const Context &context, const fovea_tensor &from, const fovea_tensor &to) {
   constexpr int64_t task_elements = 32768;  // some 10 microseconds
   const int64_t elements = element_count(from);

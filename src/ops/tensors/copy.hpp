@@ -20,6 +20,9 @@ void gather(const fovea_tensor &vector, void *to);
 // Likewise, as floats.
 void gather_floats(const Kernels &kernels, const fovea_tensor &vector, float *to);
 
+// The element so many elements from the first, of float32, float16 or bfloat16.
+void store_float(const RowwiseKernels &kernels, float number, const fovea_tensor &to, int64_t at);
+
 // A tensor of float32, float16 or bfloat16, with any strides and a contiguous last axis, to another of the same shape and
 // any of these types: bit by bit where both have one type, else rounded once.
 void copy_rows(const Context &context, const fovea_tensor &from, const fovea_tensor &to);

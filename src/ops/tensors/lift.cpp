@@ -18,6 +18,11 @@ fovea_tensor lift_heads(const fovea_tensor &tensor) {
   return tensor.rank == 3 ? lift(tensor, {0, 2, 3}) : lift(tensor, {2, 3});
 }
 
+fovea_tensor lift_rows(const fovea_tensor &tensor) {
+  if (tensor.rank == 3) return lift(tensor, {0, 1, 2});
+  return tensor.rank == 2 ? lift(tensor, {0, 2}) : lift(tensor, {2});
+}
+
 HeadStrides head_strides(const fovea_tensor &lifted) {
   return {lifted.strides[0], lifted.strides[1], lifted.strides[2]};
 }

@@ -14,6 +14,9 @@ fovea_tensor lift(const fovea_tensor &tensor, std::initializer_list<int> places)
 // [B,H,L,X], or [B,L,X] or [L,X] as the first.
 fovea_tensor lift_heads(const fovea_tensor &tensor);
 
+// [B,H,L], or [B,L] or [L], as [B,H,L,1]: numbers of rows.
+fovea_tensor lift_rows(const fovea_tensor &tensor);
+
 // The strides of a lifted tensor.
 HeadStrides head_strides(const fovea_tensor &lifted);
 
