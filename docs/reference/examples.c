@@ -230,6 +230,19 @@ static void activation(void) {
   MUST(status == FOVEA_OK && fabsf(out[0][0] - 2.85772F) < 1e-4F);
 }
 
+static void layer_gradients(void) {
+  // [layer_gradients]
+  static const float ones[2][2] = {{1, 1}, {1, 1}};
+  static float grad_x[2][2], grad_weight[2][2];
+  const fovea_tensor go = fovea_tensor_contiguous(ones, FOVEA_F32, 2, two);
+  const fovea_tensor gx = fovea_tensor_contiguous(grad_x, FOVEA_F32, 2, two);
+  const fovea_tensor gw = fovea_tensor_contiguous(grad_weight, FOVEA_F32, 2, two);
+  const fovea_linear_gradients wanted = {.struct_size = sizeof wanted, .out = &go, .x = &gx, .weight = &gw};
+  status = fovea_linear_backward(NULL, &q, &q, FOVEA_WEIGHT_OUT_IN, NULL, &wanted);  // of x = q and W = q
+  // [end]
+  MUST(status == FOVEA_OK && grad_x[0][0] == query[0][0] + query[1][0] && grad_weight[1][1] == query[0][1] + query[1][1]);
+}
+
 static void gemm(void) {
   // [gemm]
   fovea_gemm_options options = {.struct_size = sizeof options, .alpha = 0.5F, .beta = -1, .c = &q};
@@ -380,7 +393,7 @@ int main(void) {
       matmul();
   elementwise(), positional_encoding(), rotary(), rotary_frequencies(), alibi_slopes(), linear(), layer_norm(),
       schedule(), kv_pool(), quantize();
-  rms_norm(), softmax(), activation(), gemm();
+  rms_norm(), softmax(), activation(), layer_gradients(), gemm();
   tensor(), context(), failure(), multi_head_attention();
   return 0;
 }

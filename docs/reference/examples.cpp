@@ -166,6 +166,12 @@ void multiply() {
   fovea::activation(fovea::Activation::silu, query, out);
   // [end]
   must(near(out[0], 2.85772F), __LINE__);
+  // [layer_gradients]
+  std::vector<float> ones(4, 1), grad_x(4), grad_weight(4);
+  fovea::linear_backward(square, square, fovea::WeightLayout::out_in, {},
+                         {.out = Tensor(ones, {2, 2}), .x = Tensor(grad_x, {2, 2}), .weight = Tensor(grad_weight, {2, 2})});
+  // [end]
+  must(grad_x[0] == query[0] + query[2] && grad_weight[3] == query[1] + query[3], __LINE__);
   // [gemm]
   fovea::gemm(square, square, result, {.alpha = 0.5F, .beta = -1.0F, .c = square});
   // [end]

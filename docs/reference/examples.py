@@ -129,6 +129,13 @@ out = fovea.activation("silu", value)
 # [end]
 assert np.allclose(out, value / (1 + np.exp(-value)))
 
+# [layer_gradients]
+grads = fovea.linear_backward(value, np.eye(2, dtype=np.float32), np.ones_like(value), activation="relu")
+grads |= fovea.layer_norm_backward(value, np.ones_like(value), wanted=("x",))
+# [end]
+assert np.allclose(grads["weight"], np.where(value > 0, 1, 0).T @ value)
+assert np.allclose(grads["x"], 0, atol=1e-6)
+
 # [gemm]
 out = fovea.gemm(value.T, value, np.ones(2, np.float32), alpha=0.5, beta=-1)  # value.T value / 2 - 1
 # [end]

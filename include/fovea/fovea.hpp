@@ -393,10 +393,12 @@ struct PositionalEncodingOptions {
   float dropout = 0;
   std::int64_t offset = 0;
   std::uint64_t dropout_seed = 0;
+  bool dropout_alone = false;  // of add_positional_encoding: nothing is added
 
   fovea_positional_encoding_options c_options() const noexcept {
     auto c = detail::sized<fovea_positional_encoding_options>();
     detail::set_given(base, FOVEA_ENCODING_BASE_GIVEN, c.base, c.flags);
+    if (dropout_alone) c.flags |= static_cast<std::uint32_t>(FOVEA_ENCODING_DROPOUT_ALONE);
     c.dropout = dropout;
     c.offset = offset;
     c.dropout_seed = dropout_seed;
@@ -493,6 +495,5 @@ inline void tanh(const Input &x, const Output &out, const Context &context = {})
 }  // namespace fovea
 
 #include <fovea/layers.hpp>
-#include <fovea/training.hpp>
 
 #endif  // FOVEA_FOVEA_HPP

@@ -16,7 +16,9 @@ extern "C" {
 
 /* Bits of fovea_positional_encoding_options.flags */
 enum {
-  FOVEA_ENCODING_BASE_GIVEN = 1 /* base is meant as it stands: 0 is an error                                           */
+  FOVEA_ENCODING_BASE_GIVEN = 1, /* base is meant as it stands: 0 is an error                                          */
+  FOVEA_ENCODING_DROPOUT_ALONE = 2 /* of fovea_add_positional_encoding alone: out = dropout(x), as what the loss changes *
+                                    * by goes back                                                                     */
 };
 
 typedef struct fovea_positional_encoding_options {

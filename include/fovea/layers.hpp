@@ -130,16 +130,21 @@ struct LinearOptions {
   Input residual = {};
   Precision precision = Precision::unset;
   Input multiplier = {};  // of what the activation gave
+
+  fovea_linear_options c_options() const noexcept {
+    auto c = detail::sized<fovea_linear_options>();
+    c.activation = static_cast<std::int32_t>(activation);
+    c.precision = static_cast<std::int32_t>(precision);
+    c.bias = bias.get();
+    c.multiplier = multiplier.get();
+    c.residual = residual.get();
+    return c;
+  }
 };
 
 inline void linear(const Input &x, const PackedMatrix &weight, const Output &out, const LinearOptions &options = {},
                    const Context &context = {}) {
-  auto c = detail::sized<fovea_linear_options>();
-  c.activation = static_cast<std::int32_t>(options.activation);
-  c.precision = static_cast<std::int32_t>(options.precision);
-  c.bias = options.bias.get();
-  c.multiplier = options.multiplier.get();
-  c.residual = options.residual.get();
+  const fovea_linear_options c = options.c_options();
   check(fovea_linear(context.get(), x.get(), weight.get(), out.get(), &c));
 }
 
@@ -169,18 +174,23 @@ struct LayerNormOptions {
   Output sum = {};
   Output mean = {};
   Output inverse_deviation = {};
+
+  fovea_layer_norm_options c_options() const noexcept {
+    auto c = detail::sized<fovea_layer_norm_options>();
+    detail::set_given(epsilon, FOVEA_NORM_EPSILON_GIVEN, c.epsilon, c.flags);
+    c.weight = weight.get();
+    c.bias = bias.get();
+    c.residual = residual.get();
+    c.sum = sum.get();
+    c.mean = mean.get();
+    c.inverse_deviation = inverse_deviation.get();
+    return c;
+  }
 };
 
 inline void layer_norm(const Input &x, const Output &out, const LayerNormOptions &options = {},
                        const Context &context = {}) {
-  auto c = detail::sized<fovea_layer_norm_options>();
-  detail::set_given(options.epsilon, FOVEA_NORM_EPSILON_GIVEN, c.epsilon, c.flags);
-  c.weight = options.weight.get();
-  c.bias = options.bias.get();
-  c.residual = options.residual.get();
-  c.sum = options.sum.get();
-  c.mean = options.mean.get();
-  c.inverse_deviation = options.inverse_deviation.get();
+  const fovea_layer_norm_options c = options.c_options();
   check(fovea_layer_norm(context.get(), x.get(), out.get(), &c));
 }
 
@@ -192,17 +202,22 @@ struct RmsNormOptions {
   // Filled in where given.
   Output sum = {};
   Output inverse_deviation = {};
+
+  fovea_rms_norm_options c_options() const noexcept {
+    auto c = detail::sized<fovea_rms_norm_options>();
+    detail::set_given(epsilon, FOVEA_NORM_EPSILON_GIVEN, c.epsilon, c.flags);
+    if (weight_from_one) c.flags |= static_cast<std::uint32_t>(FOVEA_NORM_WEIGHT_FROM_ONE);
+    c.weight = weight.get();
+    c.residual = residual.get();
+    c.sum = sum.get();
+    c.inverse_deviation = inverse_deviation.get();
+    return c;
+  }
 };
 
 inline void rms_norm(const Input &x, const Output &out, const RmsNormOptions &options = {},
                      const Context &context = {}) {
-  auto c = detail::sized<fovea_rms_norm_options>();
-  detail::set_given(options.epsilon, FOVEA_NORM_EPSILON_GIVEN, c.epsilon, c.flags);
-  if (options.weight_from_one) c.flags |= static_cast<std::uint32_t>(FOVEA_NORM_WEIGHT_FROM_ONE);
-  c.weight = options.weight.get();
-  c.residual = options.residual.get();
-  c.sum = options.sum.get();
-  c.inverse_deviation = options.inverse_deviation.get();
+  const fovea_rms_norm_options c = options.c_options();
   check(fovea_rms_norm(context.get(), x.get(), out.get(), &c));
 }
 
@@ -327,5 +342,6 @@ inline void multi_head_attention(const MultiHeadParameters &parameters, const In
 }  // namespace fovea
 
 #include <fovea/serving.hpp>
+#include <fovea/training.hpp>
 
 #endif  // FOVEA_LAYERS_HPP

@@ -31,7 +31,14 @@ constexpr RowwiseKernels rowwise_kernels = {
     .rotary_table = [](const RotaryTable &rows) { FOVEA_KERNELS(positions).rotary_table(rows); },
     .rotary_row_of_positions = [](const RotaryTable &row) { FOVEA_KERNELS(positions).rotary_row_of_positions(row); },
     .rotary_given_row = [](const GivenTurns &row) { FOVEA_KERNELS(positions).rotary_given_row(row); },
-    .rotate_rows = [](const RotatedRows &rows) { FOVEA_KERNELS(positions).rotate_rows(rows); }};
+    .rotate_rows = [](const RotatedRows &rows) { FOVEA_KERNELS(positions).rotate_rows(rows); },
+    .activation_gradients = [](const ActivationGradients &all) { FOVEA_KERNELS(row_gradients).activation(all); },
+    .softmax_gradient_rows = [](const SoftmaxGradientRows &rows) { FOVEA_KERNELS(row_gradients).softmax_rows(rows); },
+    .softmax_gradient_columns =
+        [](const SoftmaxGradientColumns &columns) { FOVEA_KERNELS(row_gradients).softmax_columns(columns); },
+    .norm_gradient_rows = [](const NormGradientRows &rows) { FOVEA_KERNELS(norm).gradient_rows(rows); },
+    .merge_gradient_row = [](const MergeGradientRow &row) { FOVEA_KERNELS(row_gradients).merge_row(row); },
+    .column_sums = [](const SummedRows &rows) { FOVEA_KERNELS(row_gradients).column_sums(rows); }};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

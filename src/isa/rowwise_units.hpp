@@ -17,6 +17,15 @@ struct ColumnKernels {
 
 struct NormKernels {
   void (*rows)(const NormRows &rows);
+  void (*gradient_rows)(const NormGradientRows &rows);
+};
+
+struct RowGradientKernels {
+  void (*activation)(const ActivationGradients &all);
+  void (*softmax_rows)(const SoftmaxGradientRows &rows);
+  void (*softmax_columns)(const SoftmaxGradientColumns &columns);
+  void (*merge_row)(const MergeGradientRow &row);
+  void (*column_sums)(const SummedRows &rows);
 };
 
 struct ElementKernels {
@@ -39,5 +48,6 @@ extern const ColumnKernels FOVEA_KERNELS(columns);
 extern const NormKernels FOVEA_KERNELS(norm);
 extern const ElementKernels FOVEA_KERNELS(elements);
 extern const PositionKernels FOVEA_KERNELS(positions);
+extern const RowGradientKernels FOVEA_KERNELS(row_gradients);
 
 }  // namespace fovea

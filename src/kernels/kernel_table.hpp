@@ -6,7 +6,7 @@
 #include "kernels/attention/gradient_problem.hpp"
 #include "kernels/positions/problem.hpp"
 #include "kernels/products/matmul_problem.hpp"
-#include "kernels/rowwise/layer_norm_problem.hpp"
+#include "kernels/rowwise/gradient_problem.hpp"
 #include "types.hpp"
 
 namespace fovea {
@@ -180,6 +180,13 @@ struct RowwiseKernels {
   void (*rotary_row_of_positions)(const RotaryTable &row);
   void (*rotary_given_row)(const GivenTurns &row);
   void (*rotate_rows)(const RotatedRows &rows);
+  // Backward passes.
+  void (*activation_gradients)(const ActivationGradients &all);
+  void (*softmax_gradient_rows)(const SoftmaxGradientRows &rows);
+  void (*softmax_gradient_columns)(const SoftmaxGradientColumns &columns);
+  void (*norm_gradient_rows)(const NormGradientRows &rows);
+  void (*merge_gradient_row)(const MergeGradientRow &row);
+  void (*column_sums)(const SummedRows &rows);
 };
 
 }  // namespace fovea

@@ -292,6 +292,47 @@ OFFSET(fovea_attention_gradients, score_bias, 104);
 OFFSET(fovea_attention_gradients, score_vector, 112);
 OFFSET(fovea_attention_gradients, sigmas, 120);
 
+SIZE(fovea_norm_gradients, 48);
+OFFSET(fovea_norm_gradients, struct_size, 0);
+OFFSET(fovea_norm_gradients, out, 8);
+OFFSET(fovea_norm_gradients, sum, 16);
+OFFSET(fovea_norm_gradients, x, 24);
+OFFSET(fovea_norm_gradients, weight, 32);
+OFFSET(fovea_norm_gradients, bias, 40);
+
+SIZE(fovea_linear_gradients, 48);
+OFFSET(fovea_linear_gradients, struct_size, 0);
+OFFSET(fovea_linear_gradients, out, 8);
+OFFSET(fovea_linear_gradients, x, 16);
+OFFSET(fovea_linear_gradients, weight, 24);
+OFFSET(fovea_linear_gradients, bias, 32);
+OFFSET(fovea_linear_gradients, multiplier, 40);
+
+SIZE(fovea_merge_gradients, 40);
+OFFSET(fovea_merge_gradients, struct_size, 0);
+OFFSET(fovea_merge_gradients, out, 8);
+OFFSET(fovea_merge_gradients, log_sum_exp, 16);
+OFFSET(fovea_merge_gradients, outs, 24);
+OFFSET(fovea_merge_gradients, lses, 32);
+
+SIZE(fovea_mha_gradients, 128);
+OFFSET(fovea_mha_gradients, struct_size, 0);
+OFFSET(fovea_mha_gradients, out, 8);
+OFFSET(fovea_mha_gradients, query, 16);
+OFFSET(fovea_mha_gradients, key, 24);
+OFFSET(fovea_mha_gradients, value, 32);
+OFFSET(fovea_mha_gradients, query_weight, 40);
+OFFSET(fovea_mha_gradients, key_weight, 48);
+OFFSET(fovea_mha_gradients, value_weight, 56);
+OFFSET(fovea_mha_gradients, in_weight, 64);
+OFFSET(fovea_mha_gradients, out_weight, 72);
+OFFSET(fovea_mha_gradients, query_bias, 80);
+OFFSET(fovea_mha_gradients, key_bias, 88);
+OFFSET(fovea_mha_gradients, value_bias, 96);
+OFFSET(fovea_mha_gradients, in_bias, 104);
+OFFSET(fovea_mha_gradients, out_bias, 112);
+OFFSET(fovea_mha_gradients, attention, 120);
+
 SIZE(fovea_masked_softmax_options, 16);
 OFFSET(fovea_masked_softmax_options, struct_size, 0);
 OFFSET(fovea_masked_softmax_options, empty_rows, 8);

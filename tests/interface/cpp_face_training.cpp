@@ -1,4 +1,5 @@
 // The C++ interface to gradients: in one go and planned, each member once. What they compute is tested through the C interface.
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -86,6 +87,78 @@ TEST_CASE("every member of gradients reaches the C struct") {
                                          c.value,      c.bias,        c.alibi_slopes, c.sinks,        c.query_weight,
                                          c.key_weight, c.weight,      c.score_bias,   c.score_vector, c.sigmas};
   for (size_t member = 0; member < 15; ++member) CHECK(members[member]->data == n[member].data());
+}
+
+TEST_CASE("gradients of layers") {
+  Floats x = {1, -2}, grad = {3, 5}, half = {0.5f, 0.5f}, weight = {1, 2, 3, 4}, zeros = {0, 0}, outs = {1, 3},
+         one = {1};
+  Floats found = {0, 0}, of_weight = {0, 0, 0, 0}, of_bias = {0, 0};
+  const fovea::Input row = Tensor<const float>(x, {1, 2}), reaching = Tensor<const float>(grad, {1, 2});
+  const fovea::Input matrix = Tensor<const float>(weight, {2, 2});
+  const fovea::Output to = Tensor(found, {1, 2});
+  fovea::activation_backward(fovea::Activation::relu, row, reaching, to);
+  check_near(found, {3, 0});
+  fovea::softmax_backward(Tensor<const float>(half, {1, 2}), -1, reaching, to);
+  check_near(found, {-0.5, 0.5});
+  fovea::masked_softmax_backward(Tensor<const float>(half, {1, 2}), {}, reaching, to);
+  check_near(found, {-0.5, 0.5});
+  Floats logarithms = {std::log(0.5f), std::log(0.5f)};
+  fovea::log_softmax_backward(Tensor<const float>(logarithms, {1, 2}), -1, reaching, to);
+  check_near(found, {-1, 1});
+  fovea::rms_norm_backward(row, {}, {.out = reaching, .x = to});
+  check_near(found, {std::sqrt(0.4) * (3 + 7 * 0.4 / 2), std::sqrt(0.4) * (5 - 7 * 0.4)}, 1e-4);
+  fovea::layer_norm_backward(row, {}, {.out = reaching, .x = to});
+  check_near(found, {0, 0}, 1e-4);
+  fovea::linear_backward(row, matrix, fovea::WeightLayout::out_in, {.bias = zeros},
+                         {.out = reaching, .x = to, .weight = Tensor(of_weight, {2, 2}), .bias = of_bias});
+  check_near(found, {18, 26});
+  check_near(of_weight, {3, -6, 5, -10});
+  check_near(of_bias, {3, 5});
+  fovea::merge_states_backward(Tensor<const float>(outs, {2, 1}), zeros,
+                               {.out = one, .outs = Tensor(found, {2, 1}), .lses = of_bias});
+  check_near(found, {0.5, 0.5});
+  check_near(of_bias, {-0.5, 0.5});
+  fovea::multi_head_attention_backward({.query_weight = matrix, .key_weight = matrix, .value_weight = matrix}, row, {},
+                                       {}, {},
+                                       {.out = reaching, .query = to, .value_weight = Tensor(of_weight, {2, 2})});
+  check_near(found, {18, 26});
+  check_near(of_weight, {3, -6, 5, -10});
+  fovea::add_positional_encoding(row, to, {.dropout_alone = true});
+  check_near(found, {1, -2});
+}
+
+TEST_CASE("every member of a layer's gradients reaches the C struct") {
+  std::vector<Floats> n(14, Floats(1));
+  const fovea::NormGradients norm = {.out = n[0], .sum = n[1], .x = n[2], .weight = n[3], .bias = n[4]};
+  const fovea_norm_gradients c_norm = norm.c_gradients();
+  const fovea_tensor *const of_norm[] = {c_norm.out, c_norm.sum, c_norm.x, c_norm.weight, c_norm.bias};
+  for (size_t member = 0; member < 5; ++member) CHECK(of_norm[member]->data == n[member].data());
+  const fovea::LinearGradients linear = {.out = n[0], .x = n[1], .weight = n[2], .bias = n[3], .multiplier = n[4]};
+  const fovea_linear_gradients c_linear = linear.c_gradients();
+  const fovea_tensor *const of_linear[] = {c_linear.out, c_linear.x, c_linear.weight, c_linear.bias,
+                                           c_linear.multiplier};
+  for (size_t member = 0; member < 5; ++member) CHECK(of_linear[member]->data == n[member].data());
+  const fovea::MultiHeadGradients mha = {.out = n[0],
+                                         .query = n[1],
+                                         .key = n[2],
+                                         .value = n[3],
+                                         .query_weight = n[4],
+                                         .key_weight = n[5],
+                                         .value_weight = n[6],
+                                         .in_weight = n[7],
+                                         .out_weight = n[8],
+                                         .query_bias = n[9],
+                                         .key_bias = n[10],
+                                         .value_bias = n[11],
+                                         .in_bias = n[12],
+                                         .out_bias = n[13]};
+  const fovea_attention_gradients of_attention = mha.attention.c_gradients();
+  const fovea_mha_gradients c = mha.c_gradients(of_attention);
+  const fovea_tensor *const members[] = {c.out,        c.query,        c.key,       c.value,      c.query_weight,
+                                         c.key_weight, c.value_weight, c.in_weight, c.out_weight, c.query_bias,
+                                         c.key_bias,   c.value_bias,   c.in_bias,   c.out_bias};
+  for (size_t member = 0; member < 14; ++member) CHECK(members[member]->data == n[member].data());
+  CHECK(c.attention == &of_attention);
 }
 
 TEST_SUITE_END();

@@ -126,7 +126,11 @@ void forget_sums(const Operation &operation, const OperationCall &alone) {
   if (operation.name.find("backward") == std::string::npos) return;
   for (size_t i = 0; i < alone.operands.size(); ++i) {
     const std::string &name = alone.operands[i].name;
-    const bool of_entry = name == "query" || name == "key" || name == "value";
+    bool of_entry = false;
+    for (const char *rows : {"query", "key", "value", "grad_x", "gradients.x", "gradients.multiplier", "gradients.outs",
+                             "gradients.lses", "gradients.query", "gradients.key", "gradients.value"}) {
+      of_entry = of_entry || name == rows;
+    }
     if (alone.is_output(i) && !of_entry) std::memset(alone.memory[i].data(), 0, alone.memory[i].size());
   }
 }

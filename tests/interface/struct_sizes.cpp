@@ -279,6 +279,29 @@ TEST_SUITE("errors") {
     check_sizes<fovea_mha_parameters>("parameters", parameters, [&](const fovea_mha_parameters *given) {
       return fovea_multi_head_attention_once(nullptr, given, &t.y, nullptr, nullptr, &t.out, &options);
     });
+    auto of_norm = sized<fovea_norm_gradients>();
+    of_norm.out = of_norm.x = &t.out;
+    check_sizes<fovea_norm_gradients>("gradients", of_norm, [&](const fovea_norm_gradients *given) {
+      return fovea_rms_norm_backward(nullptr, &t.y, nullptr, given);
+    });
+    auto of_linear = sized<fovea_linear_gradients>();
+    of_linear.out = &t.x;
+    of_linear.x = &t.out;
+    check_sizes<fovea_linear_gradients>("gradients", of_linear, [&](const fovea_linear_gradients *given) {
+      return fovea_linear_backward(nullptr, &t.y, &t.z, FOVEA_WEIGHT_OUT_IN, nullptr, given);
+    });
+    auto of_merge = sized<fovea_merge_gradients>();
+    of_merge.out = &t.v;
+    of_merge.outs = &t.out;
+    check_sizes<fovea_merge_gradients>("gradients", of_merge, [&](const fovea_merge_gradients *given) {
+      return fovea_merge_states_backward(nullptr, &t.x, &t.v, given);
+    });
+    auto of_layer = sized<fovea_mha_gradients>();
+    of_layer.out = &t.x;
+    of_layer.query = &t.out;
+    check_sizes<fovea_mha_gradients>("gradients", of_layer, [&](const fovea_mha_gradients *given) {
+      return fovea_multi_head_attention_backward(nullptr, &parameters, &t.y, nullptr, nullptr, &options, given);
+    });
     const auto rotary = sized<fovea_rotary_options>();
     auto with_rotary = options;
     with_rotary.rotary = &rotary;

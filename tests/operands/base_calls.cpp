@@ -202,6 +202,28 @@ void give_backward(OperandCall &call) {
   call.give("gradients.out", kOut);
 }
 
+// Members of `path` that a backward pass does not look at.
+void ignore(OperandCall &call, const std::string &path, std::initializer_list<const char *> members) {
+  for (const char *member : members) {
+    std::erase_if(call.slots(), [&](const Slot &slot) { return slot.path == path + member; });
+  }
+}
+
+void give_rows_backward(OperandCall &call) {
+  ignore(call, "options.", {"sum", "mean", "inverse_deviation"});
+  call.give("x", {2, 3, 5});
+  call.give("gradients.out", {2, 3, 5});
+}
+
+void give_layer_backward(OperandCall &call, bool in_one, bool turned) {
+  ignore(call, "options.attention.", {"weights", "scores", "log_sum_exp"});
+  for (const char *name : {"query", "key", "value"}) call.give(name, {2, 3, 10});
+  call.give("gradients.out", {2, 3, 10});
+  call.sizes.insert(4);  // heads
+  give_parameters(call, in_one);
+  if (turned) give_rotary(call, "options.rotary", 3);
+}
+
 std::vector<Setup> setups_of(const std::string &function) {
   const auto heads = [](OperandCall &call) { give_heads(call, true); };
   const auto prepared = [](OperandCall &call) {
@@ -232,6 +254,37 @@ std::vector<Setup> setups_of(const std::string &function) {
     return all;
   }
   if (function.starts_with("fovea_attention_backward")) return scored("score", give_backward);
+  if (function == "fovea_layer_norm_backward" || function == "fovea_rms_norm_backward") return {give_rows_backward};
+  if (function == "fovea_linear_backward") {
+    return {[](OperandCall &call) {
+      ignore(call, "options.", {"residual"});
+      call.give("x", {3, 5});
+      call.give("weight", {8, 5});
+      call.give("gradients.out", {3, 8});
+    }};
+  }
+  if (function == "fovea_merge_states_backward") {
+    return {[](OperandCall &call) {
+      call.give("outs", {2, 3, 5});
+      call.give("lses", {2, 3});
+      call.give("gradients.out", {3, 5});
+    }};
+  }
+  if (function == "fovea_masked_softmax_backward") {
+    return {[](OperandCall &call) {
+      for (const char *name : {"out", "grad_out", "grad_x"}) call.give(name, {2, 3, 5});
+    }};
+  }
+  if (function == "fovea_multi_head_attention_backward") {
+    std::vector<Setup> all;
+    for (const bool in_one : {false, true}) {
+      for (const bool turned : {false, true}) {
+        const auto rest = [=](OperandCall &call) { give_layer_backward(call, in_one, turned); };
+        for (Setup &setup : scored("options.score", rest)) all.push_back(std::move(setup));
+      }
+    }
+    return all;
+  }
   if (function == "fovea_attention_prepared" || function == "fovea_attention_prepared_plan_create") return {prepared};
   if (function == "fovea_matmul" || function == "fovea_gemm") return {product};
   if (function == "fovea_matmul_pack") return {[](OperandCall &call) { call.give("b", {5, 8}); }};

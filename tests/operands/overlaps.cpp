@@ -63,25 +63,53 @@ bool has_no_place(const std::string &function, const std::string &path) {
   const bool scales = path.ends_with("key_scales") || path.ends_with("value_scales");
   if (function.starts_with("fovea_attention_prepared")) return scales;  // of the dot product alone
   if (function.starts_with("fovea_attention_backward")) return scales;  // numbers of 8 bits have no gradient
+  if (function == "fovea_rms_norm_backward") return path == "gradients.bias";
+  if (function == "fovea_multi_head_attention_backward") {
+    const bool of_heads = path == "gradients.attention.out" || path == "gradients.attention.query" ||
+                          path == "gradients.attention.key" || path == "gradients.attention.value";
+    return scales || of_heads || path.ends_with("_pages");
+  }
   if (function.starts_with("fovea_multi_head") || function == "fovea_mha_plan_create")
     return scales && path.starts_with("options.attention.");
   return function == "fovea_schedule_create" && kNotForSchedules.count(path) == 1;
 }
 
 // The score functions that have such a parameter, or its gradient: a bit for each.
-int kinds_with(const std::string &path) {
-  if (!path.starts_with("score.") && !path.starts_with("gradients.")) return ~0;
-  const std::string name = path.substr(path.find('.') + 1);
+int kinds_with(const std::string &function, const std::string &path) {
+  const bool layer = function == "fovea_multi_head_attention_backward";
+  const std::string score = layer ? "options.score." : "score.";
+  const std::string gradients = layer ? "gradients.attention." : "gradients.";
+  if (!layer && !function.starts_with("fovea_attention_backward")) {
+    if (!path.starts_with(score)) return ~0;
+  } else if (!path.starts_with(score) && !path.starts_with(gradients)) {
+    return ~0;
+  }
+  const std::string name = path.substr(path.rfind('.') + 1);
   if (name == "query_weight" || name == "key_weight") return 1;
   if (name == "weight") return 2 | 4;
   if (name == "score_vector") return 1 | 4;
-  if (name == "score_bias" || path == "score.bias") return 4;
+  if (name == "score_bias" || path == score + "bias") return 4;
   return name == "sigmas" ? 8 : ~0;
 }
 
 // With a schedule's pages there are no outputs of attention; 8 bits are for the dot product.
-bool exclude_each_other(const std::string &output, const std::string &path) {
-  if ((kinds_with(output) & kinds_with(path)) == 0) return true;
+bool exclude_each_other(const std::string &function, const std::string &output, const std::string &path) {
+  if ((kinds_with(function, output) & kinds_with(function, path)) == 0) return true;
+  // A layer has one weight for queries, keys and values, or three.
+  const auto of_inputs = [](const std::string &given, bool one) {
+    const bool of_layer = given.starts_with("gradients.") || given.starts_with("parameters.");
+    const std::string name = given.substr(given.rfind('.') + 1);
+    if (!of_layer || given.starts_with("gradients.attention.")) return false;
+    if (one) return name == "in_weight" || name == "in_bias";
+    for (const char *three : {"query", "key", "value"}) {
+      if (name == std::string(three) + "_weight" || name == std::string(three) + "_bias") return true;
+    }
+    return false;
+  };
+  if (function == "fovea_multi_head_attention_backward" &&
+      ((of_inputs(output, true) && of_inputs(path, false)) || (of_inputs(output, false) && of_inputs(path, true)))) {
+    return true;
+  }
   const bool pages = path == "options.key_pages" || path == "options.value_pages" || path == "options.key_scales" ||
                      path == "options.value_scales";
   return pages && output.starts_with("options.attention.");
@@ -112,7 +140,7 @@ TEST_SUITE("operands") {
         CHECK(together.count({path, path}) == 1);
         for (const std::string &output : outputs) {
           CAPTURE(output);
-          if (exclude_each_other(output, path)) continue;
+          if (exclude_each_other(name, output, path)) continue;
           CHECK(together.count({output, path}) == 1);
         }
       }

@@ -66,7 +66,7 @@ TEST_SUITE("positions") {
         options.flags = FOVEA_ENCODING_BASE_GIVEN;
       });
     }
-    for (uint32_t flags : {2u, 4u, 0x80000000u}) {
+    for (uint32_t flags : {4u, 8u, 0x80000000u}) {
       setting.refuse_add(FOVEA_BAD_OPTION, {"options.flags"}, [&](auto &options) { options.flags = flags; });
     }
     setting.refuse_add(FOVEA_BAD_OPTION, {"options.reserved", "1"}, [](auto &options) { options.reserved = 1; });

@@ -234,6 +234,122 @@ fovea_status rms_norm(const CallSizes &s, const Tensors &t) {
   return fovea_rms_norm(s.context, t[0], t[1], &options);
 }
 
+// ---- backward passes -------------------------------------------------------------------------------------------------
+
+// Gradients have the names that messages have for them.
+
+Operands element_gradient_operands(const CallSizes &s, const char *x) {
+  const Shape shape = like_x(s, true)[0].shape;
+  return {narrow({x, Role::input, shape}), narrow({"grad_out", Role::input, shape}),
+          narrow({"grad_x", Role::output, shape})};
+}
+
+fovea_status activation_backward(const CallSizes &s, const Tensors &t) {
+  return fovea_activation_backward(s.context, s.choice(3) ? FOVEA_ACTIVATION_SILU : FOVEA_ACTIVATION_GELU, t[0], t[1],
+                                   t[2]);
+}
+fovea_status softmax_backward(const CallSizes &s, const Tensors &t) {
+  const int32_t axis = t[0] == nullptr ? -1 : softmax_axis(s, t[0]->rank);
+  return s.choice(3) ? fovea_softmax_backward(s.context, t[0], axis, t[1], t[2])
+                     : fovea_log_softmax_backward(s.context, t[0], axis, t[1], t[2]);
+}
+
+Operands masked_softmax_gradient_operands(const CallSizes &s) {
+  const Shape shape = {s.batch, s.rows, s.columns};
+  Operands list = {narrow({"out", Role::input, shape}), narrow({"grad_out", Role::input, shape}),
+                   narrow({"grad_x", Role::output, shape})};
+  const Shape lens = s.choice(4) ? Shape{s.batch, s.rows} : Shape{s.batch};
+  list.push_back(optional(s.choice(3), {"valid_lens", Role::input, lens, true, FOVEA_I64, s.columns}));
+  return list;
+}
+fovea_status masked_softmax_backward(const CallSizes &s, const Tensors &t) {
+  return fovea_masked_softmax_backward(s.context, t[0], t[3], t[1], t[2]);
+}
+
+Operands norm_gradient_operands(const CallSizes &s) {
+  const Shape shape = like_x(s, true)[0].shape, features = {shape.back()};
+  const bool weight = s.choice(3), bias = s.choice(4), residual = s.choice(5);
+  return {narrow({"x", Role::input, shape}),
+          optional(weight, narrow({"weight", Role::input, features})),
+          optional(residual, narrow({"residual", Role::input, shape})),
+          narrow({"gradients.out", Role::input, shape}),
+          optional(residual && s.choice(6), narrow({"gradients.sum", Role::input, shape})),
+          optional(s.choice(7), narrow({"gradients.x", Role::output, shape})),
+          optional(weight, narrow({"gradients.weight", Role::output, features})),
+          optional(bias, narrow({"bias", Role::input, features})),
+          optional(bias, narrow({"gradients.bias", Role::output, features}))};
+}
+
+fovea_norm_gradients norm_gradients_of(const Tensors &t) {
+  return {sizeof(fovea_norm_gradients), t[3], t[4], t[5], t[6], t.size() > 8 ? t[8] : nullptr};
+}
+
+fovea_status norm_backward(const CallSizes &s, const Tensors &t) {
+  fovea_layer_norm_options options{};
+  options.struct_size = sizeof options;
+  options.weight = t[1];
+  options.residual = t[2];
+  options.bias = t[7];
+  const fovea_norm_gradients gradients = norm_gradients_of(t);
+  return fovea_layer_norm_backward(s.context, t[0], &options, &gradients);
+}
+
+Operands rms_norm_gradient_operands(const CallSizes &s) {
+  Operands list = norm_gradient_operands(s);
+  list.resize(7);
+  return list;
+}
+fovea_status rms_norm_backward(const CallSizes &s, const Tensors &t) {
+  fovea_rms_norm_options options{};
+  options.struct_size = sizeof options;
+  options.weight = t[1];
+  options.residual = t[2];
+  const fovea_norm_gradients gradients = norm_gradients_of(t);
+  return fovea_rms_norm_backward(s.context, t[0], &options, &gradients);
+}
+
+Operands linear_gradient_operands(const CallSizes &s) {
+  const bool rank3 = s.choice(0), bias = s.choice(2), multiplier = s.choice(3);
+  const Shape weight = s.choice(1) ? Shape{s.columns, s.depth} : Shape{s.depth, s.columns};
+  const Shape out = batched(rank3, s.batch, s.rows, s.columns), x = batched(rank3, s.batch, s.rows, s.depth);
+  return {{"x", Role::input, x, true, FOVEA_F32, 0, true},
+          {"weight", Role::input, weight, true, FOVEA_F32, 0, true},
+          narrow({"gradients.out", Role::input, out}),
+          optional(bias, {"bias", Role::input, {s.columns}, true, FOVEA_F32, 0, true}),
+          optional(multiplier, narrow({"multiplier", Role::input, out})),
+          optional(s.choice(4), narrow({"gradients.x", Role::output, x})),
+          optional(s.choice(5), narrow({"gradients.weight", Role::output, weight})),
+          optional(bias, {"gradients.bias", Role::output, {s.columns}, true, FOVEA_F32, 0, true}),
+          optional(multiplier && s.choice(6), narrow({"gradients.multiplier", Role::output, out}))};
+}
+
+fovea_status linear_backward(const CallSizes &s, const Tensors &t) {
+  fovea_linear_options options{};
+  options.struct_size = sizeof options;
+  options.activation = s.choice(7) ? FOVEA_ACTIVATION_GELU : FOVEA_ACTIVATION_NONE;
+  options.bias = t[3];
+  options.multiplier = t[4];
+  const fovea_linear_gradients gradients = {sizeof gradients, t[2], t[5], t[6], t[7], t[8]};
+  return fovea_linear_backward(s.context, t[0], t[1], s.choice(1) ? FOVEA_WEIGHT_OUT_IN : FOVEA_WEIGHT_IN_OUT, &options,
+                               &gradients);
+}
+
+Operands merge_gradient_operands(const CallSizes &s) {
+  const Shape outs = {s.few_heads, s.batch, s.rows, s.columns}, lses = {s.few_heads, s.batch, s.rows};
+  const Shape out = {s.batch, s.rows, s.columns}, sums = {s.batch, s.rows};
+  return {narrow({"outs", Role::input, outs}),
+          {"lses", Role::input, lses},
+          narrow({"gradients.out", Role::input, out}),
+          optional(s.choice(0), {"gradients.log_sum_exp", Role::input, sums}),
+          optional(s.choice(1), narrow({"gradients.outs", Role::output, outs})),
+          optional(s.choice(2), {"gradients.lses", Role::output, lses})};
+}
+
+fovea_status merge_backward(const CallSizes &s, const Tensors &t) {
+  const fovea_merge_gradients gradients = {sizeof gradients, t[2], t[3], t[4], t[5]};
+  return fovea_merge_states_backward(s.context, t[0], t[1], &gradients);
+}
+
 // ---- 8-bit numbers ---------------------------------------------------------------------------------------------------
 
 Operands quantize_operands(const CallSizes &s) {
@@ -257,22 +373,31 @@ fovea_status dequantize(const CallSizes &s, const Tensors &t) { return fovea_deq
 }  // namespace
 
 std::vector<Operation> layer_operations() {
-  return {{"matmul", matmul_operands, matmul},
-          {"gemm", gemm_operands, gemm},
-          {"linear", linear_operands, linear},
-          {"exp, tanh", [](const CallSizes &s) { return like_x(s, true); }, elementwise},
-          {"positional_encoding", encoding_operands, encoding},
-          {"add_positional_encoding", [](const CallSizes &s) { return like_x(s, false); }, add_encoding},
-          {"rotary", rotary_operands, rotary},
-          {"rotary_frequencies", frequencies_operands, frequencies},
-          {"alibi_slopes", slopes_operands, slopes},
-          {"layer_norm", norm_operands, norm},
-          {"rms_norm", rms_norm_operands, rms_norm},
-          {"softmax", [](const CallSizes &s) { return like_x(s, true); }, softmax_over_axis},
-          {"log_softmax", [](const CallSizes &s) { return like_x(s, true); }, log_softmax},
-          {"activation", [](const CallSizes &s) { return like_x(s, true); }, activation},
-          {"quantize", quantize_operands, quantize},
-          {"dequantize", dequantize_operands, dequantize}};
+  return {
+      {"matmul", matmul_operands, matmul},
+      {"gemm", gemm_operands, gemm},
+      {"linear", linear_operands, linear},
+      {"exp, tanh", [](const CallSizes &s) { return like_x(s, true); }, elementwise},
+      {"positional_encoding", encoding_operands, encoding},
+      {"add_positional_encoding", [](const CallSizes &s) { return like_x(s, false); }, add_encoding},
+      {"rotary", rotary_operands, rotary},
+      {"rotary_frequencies", frequencies_operands, frequencies},
+      {"alibi_slopes", slopes_operands, slopes},
+      {"layer_norm", norm_operands, norm},
+      {"rms_norm", rms_norm_operands, rms_norm},
+      {"softmax", [](const CallSizes &s) { return like_x(s, true); }, softmax_over_axis},
+      {"log_softmax", [](const CallSizes &s) { return like_x(s, true); }, log_softmax},
+      {"activation", [](const CallSizes &s) { return like_x(s, true); }, activation},
+      {"activation_backward", [](const CallSizes &s) { return element_gradient_operands(s, "x"); },
+       activation_backward},
+      {"softmax_backward", [](const CallSizes &s) { return element_gradient_operands(s, "out"); }, softmax_backward},
+      {"masked_softmax_backward", masked_softmax_gradient_operands, masked_softmax_backward},
+      {"layer_norm_backward", norm_gradient_operands, norm_backward},
+      {"rms_norm_backward", rms_norm_gradient_operands, rms_norm_backward},
+      {"linear_backward", linear_gradient_operands, linear_backward},
+      {"merge_states_backward", merge_gradient_operands, merge_backward},
+      {"quantize", quantize_operands, quantize},
+      {"dequantize", dequantize_operands, dequantize}};
 }
 
 std::vector<Operation> all_operations() {

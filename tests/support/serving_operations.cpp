@@ -235,6 +235,56 @@ fovea_status mha(const CallSizes &s, const Tensors &t) {
 
 fovea_status mha_once(const CallSizes &s, const Tensors &t) { return multi_head(s, t, nullptr, {}); }
 
+// Behind the forward call's: gradients, by the names that messages have for them.
+Operands mha_gradient_operands(const CallSizes &s) {
+  Operands list = mha_operands(s, s.depth, Role::input, false);
+  list[kOut].name.clear();
+  const auto gradient_of = [&](int operand, bool wanted) {
+    Operand gradient = list[static_cast<size_t>(operand)];
+    if (!gradient.name.empty()) gradient.name = "gradients." + gradient.name;
+    gradient.role = Role::output;
+    gradient.any_stride = operand == kBq || operand == kBo;
+    return optional(wanted, gradient);
+  };
+  Operand out = list[kOut];
+  out.name = "gradients.out";
+  out.role = Role::input;
+  const bool inputs = s.choice(12), weights = s.choice(13);
+  list.push_back(out);
+  for (const int operand : {kQuery, kKey, kValue}) list.push_back(gradient_of(operand, inputs));
+  for (const int operand : {kWq, kWk, kWv, kWo, kBq, kBo}) list.push_back(gradient_of(operand, weights));
+  return list;
+}
+
+fovea_status mha_backward(const CallSizes &s, const Tensors &t) {
+  fovea_attention_options attention{};
+  attention.struct_size = sizeof attention;
+  attention.valid_lens = t[kLens];
+  fovea_rotary_options rotary{};
+  rotary.struct_size = sizeof rotary;
+  rotary.positions = t[kPositions];
+  fovea_score gaussian{};
+  gaussian.struct_size = sizeof gaussian;
+  gaussian.kind = FOVEA_SCORE_GAUSSIAN;
+  gaussian.sigmas = t[kSigmas];
+  fovea_mha_options options{};
+  options.struct_size = sizeof options;
+  options.attention = &attention;
+  options.score = t[kSigmas] == nullptr ? nullptr : &gaussian;
+  options.rotary = s.choice(5) ? &rotary : nullptr;
+  fovea_mha_gradients gradients{};
+  gradients.struct_size = sizeof gradients;
+  size_t at = kSigmas + 1;
+  using G = fovea_mha_gradients;
+  for (const auto member : {&G::out, &G::query, &G::key, &G::value, &G::query_weight, &G::key_weight, &G::value_weight,
+                            &G::out_weight, &G::query_bias, &G::out_bias}) {
+    gradients.*member = t[at++];
+  }
+  const fovea_mha_parameters parameters = parameters_of(s, t);
+  return fovea_multi_head_attention_backward(s.context, &parameters, t[kQuery], t[kKey], t[kValue], &options,
+                                             &gradients);
+}
+
 }  // namespace
 
 std::vector<Operation> serving_operations() {
@@ -242,7 +292,8 @@ std::vector<Operation> serving_operations() {
           {"multi_head_attention",
            [](const CallSizes &s) { return mha_operands(s, s.units, Role::parameter, with_schedule(s)); }, mha},
           {"multi_head_attention_once", [](const CallSizes &s) { return mha_operands(s, s.depth, Role::input, false); },
-           mha_once}};
+           mha_once},
+          {"multi_head_attention_backward", mha_gradient_operands, mha_backward}};
 }
 
 }  // namespace testing

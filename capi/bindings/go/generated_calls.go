@@ -713,3 +713,181 @@ func cAttentionBackwardPlanCreate(context *Context, score *Score, query *Tensor,
 	runtime.KeepAlive(gradients)
 	return (*C.fovea_plan)(result.made), finish(result)
 }
+
+func cActivationBackward(context *Context, activation int32, x *Tensor, gradOut *Tensor, gradX *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_activation_backward(context.pointer(), C.int32_t(activation), x.view(), x.bytes(), gradOut.view(), gradOut.bytes(), gradX.view(), gradX.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(gradOut)
+	runtime.KeepAlive(gradX)
+	return finish(result)
+}
+
+func cMaskedSoftmaxBackward(context *Context, out *Tensor, validLens *Tensor, gradOut *Tensor, gradX *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_masked_softmax_backward(context.pointer(), out.view(), out.bytes(), validLens.view(), validLens.bytes(), gradOut.view(), gradOut.bytes(), gradX.view(), gradX.bytes())
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(validLens)
+	runtime.KeepAlive(gradOut)
+	runtime.KeepAlive(gradX)
+	return finish(result)
+}
+
+func cSoftmaxBackward(context *Context, out *Tensor, axis int32, gradOut *Tensor, gradX *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_softmax_backward(context.pointer(), out.view(), out.bytes(), C.int32_t(axis), gradOut.view(), gradOut.bytes(), gradX.view(), gradX.bytes())
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(gradOut)
+	runtime.KeepAlive(gradX)
+	return finish(result)
+}
+
+func cLogSoftmaxBackward(context *Context, out *Tensor, axis int32, gradOut *Tensor, gradX *Tensor) error {
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_log_softmax_backward(context.pointer(), out.view(), out.bytes(), C.int32_t(axis), gradOut.view(), gradOut.bytes(), gradX.view(), gradX.bytes())
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(gradOut)
+	runtime.KeepAlive(gradX)
+	return finish(result)
+}
+
+func cLayerNormBackward(context *Context, x *Tensor, options *LayerNormOptions, gradients *NormGradients) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &LayerNormOptions{}
+	}
+	gradientsAll := gradients
+	if gradientsAll == nil {
+		gradientsAll = &NormGradients{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_layer_norm_backward(context.pointer(), x.view(), x.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.Mean.view(), optionsAll.Mean.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes(), gradients.raw(), gradientsAll.Out.view(), gradientsAll.Out.bytes(), gradientsAll.Sum.view(), gradientsAll.Sum.bytes(), gradientsAll.X.view(), gradientsAll.X.bytes(), gradientsAll.Weight.view(), gradientsAll.Weight.bytes(), gradientsAll.Bias.view(), gradientsAll.Bias.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(options)
+	runtime.KeepAlive(gradients)
+	return finish(result)
+}
+
+func cRmsNormBackward(context *Context, x *Tensor, options *RmsNormOptions, gradients *NormGradients) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &RmsNormOptions{}
+	}
+	gradientsAll := gradients
+	if gradientsAll == nil {
+		gradientsAll = &NormGradients{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_rms_norm_backward(context.pointer(), x.view(), x.bytes(), options.raw(), optionsAll.Weight.view(), optionsAll.Weight.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Sum.view(), optionsAll.Sum.bytes(), optionsAll.InverseDeviation.view(), optionsAll.InverseDeviation.bytes(), gradients.raw(), gradientsAll.Out.view(), gradientsAll.Out.bytes(), gradientsAll.Sum.view(), gradientsAll.Sum.bytes(), gradientsAll.X.view(), gradientsAll.X.bytes(), gradientsAll.Weight.view(), gradientsAll.Weight.bytes(), gradientsAll.Bias.view(), gradientsAll.Bias.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(options)
+	runtime.KeepAlive(gradients)
+	return finish(result)
+}
+
+func cLinearBackward(context *Context, x *Tensor, weight *Tensor, layout int32, options *LinearOptions, gradients *LinearGradients) error {
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &LinearOptions{}
+	}
+	gradientsAll := gradients
+	if gradientsAll == nil {
+		gradientsAll = &LinearGradients{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_linear_backward(context.pointer(), x.view(), x.bytes(), weight.view(), weight.bytes(), C.int32_t(layout), options.raw(), optionsAll.Bias.view(), optionsAll.Bias.bytes(), optionsAll.Residual.view(), optionsAll.Residual.bytes(), optionsAll.Multiplier.view(), optionsAll.Multiplier.bytes(), gradients.raw(), gradientsAll.Out.view(), gradientsAll.Out.bytes(), gradientsAll.X.view(), gradientsAll.X.bytes(), gradientsAll.Weight.view(), gradientsAll.Weight.bytes(), gradientsAll.Bias.view(), gradientsAll.Bias.bytes(), gradientsAll.Multiplier.view(), gradientsAll.Multiplier.bytes())
+	runtime.KeepAlive(x)
+	runtime.KeepAlive(weight)
+	runtime.KeepAlive(options)
+	runtime.KeepAlive(gradients)
+	return finish(result)
+}
+
+func cMergeStatesBackward(context *Context, outs *Tensor, lses *Tensor, gradients *MergeGradients) error {
+	gradientsAll := gradients
+	if gradientsAll == nil {
+		gradientsAll = &MergeGradients{}
+	}
+	held := uses{{context.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_merge_states_backward(context.pointer(), outs.view(), outs.bytes(), lses.view(), lses.bytes(), gradients.raw(), gradientsAll.Out.view(), gradientsAll.Out.bytes(), gradientsAll.LogSumExp.view(), gradientsAll.LogSumExp.bytes(), gradientsAll.Outs.view(), gradientsAll.Outs.bytes(), gradientsAll.Lses.view(), gradientsAll.Lses.bytes())
+	runtime.KeepAlive(outs)
+	runtime.KeepAlive(lses)
+	runtime.KeepAlive(gradients)
+	return finish(result)
+}
+
+func cMultiHeadAttentionBackward(context *Context, parameters *MhaParameters, query *Tensor, key *Tensor, value *Tensor, options *MhaOptions, gradients *MhaGradients) error {
+	parametersAll := parameters
+	if parametersAll == nil {
+		parametersAll = &MhaParameters{}
+	}
+	optionsAll := options
+	if optionsAll == nil {
+		optionsAll = &MhaOptions{}
+	}
+	optionsAllAttentionAll := optionsAll.Attention
+	if optionsAllAttentionAll == nil {
+		optionsAllAttentionAll = &AttentionOptions{}
+	}
+	optionsAllScoreAll := optionsAll.Score
+	if optionsAllScoreAll == nil {
+		optionsAllScoreAll = &Score{}
+	}
+	optionsAllRotaryAll := optionsAll.Rotary
+	if optionsAllRotaryAll == nil {
+		optionsAllRotaryAll = &RotaryOptions{}
+	}
+	gradientsAll := gradients
+	if gradientsAll == nil {
+		gradientsAll = &MhaGradients{}
+	}
+	gradientsAllAttentionAll := gradientsAll.Attention
+	if gradientsAllAttentionAll == nil {
+		gradientsAllAttentionAll = &AttentionGradients{}
+	}
+	held := uses{{context.held(), false}, {optionsAll.Schedule.held(), false}}
+	if err := held.begin(); err != nil {
+		return err
+	}
+	defer held.end()
+	result := C.go_fovea_multi_head_attention_backward(context.pointer(), parameters.raw(), parametersAll.QueryWeight.view(), parametersAll.QueryWeight.bytes(), parametersAll.KeyWeight.view(), parametersAll.KeyWeight.bytes(), parametersAll.ValueWeight.view(), parametersAll.ValueWeight.bytes(), parametersAll.InWeight.view(), parametersAll.InWeight.bytes(), parametersAll.OutWeight.view(), parametersAll.OutWeight.bytes(), parametersAll.QueryBias.view(), parametersAll.QueryBias.bytes(), parametersAll.KeyBias.view(), parametersAll.KeyBias.bytes(), parametersAll.ValueBias.view(), parametersAll.ValueBias.bytes(), parametersAll.InBias.view(), parametersAll.InBias.bytes(), parametersAll.OutBias.view(), parametersAll.OutBias.bytes(), query.view(), query.bytes(), key.view(), key.bytes(), value.view(), value.bytes(), options.raw(), optionsAll.KeyPages.view(), optionsAll.KeyPages.bytes(), optionsAll.ValuePages.view(), optionsAll.ValuePages.bytes(), optionsAll.KeyScales.view(), optionsAll.KeyScales.bytes(), optionsAll.ValueScales.view(), optionsAll.ValueScales.bytes(), optionsAll.Attention.raw(), optionsAllAttentionAll.ValidLens.view(), optionsAllAttentionAll.ValidLens.bytes(), optionsAllAttentionAll.Mask.view(), optionsAllAttentionAll.Mask.bytes(), optionsAllAttentionAll.Bias.view(), optionsAllAttentionAll.Bias.bytes(), optionsAllAttentionAll.AlibiSlopes.view(), optionsAllAttentionAll.AlibiSlopes.bytes(), optionsAllAttentionAll.Sinks.view(), optionsAllAttentionAll.Sinks.bytes(), optionsAllAttentionAll.LogSumExp.view(), optionsAllAttentionAll.LogSumExp.bytes(), optionsAllAttentionAll.Weights.view(), optionsAllAttentionAll.Weights.bytes(), optionsAllAttentionAll.QueryOffsets.view(), optionsAllAttentionAll.QueryOffsets.bytes(), optionsAllAttentionAll.Scores.view(), optionsAllAttentionAll.Scores.bytes(), optionsAllAttentionAll.KeyScales.view(), optionsAllAttentionAll.KeyScales.bytes(), optionsAllAttentionAll.ValueScales.view(), optionsAllAttentionAll.ValueScales.bytes(), optionsAll.Score.raw(), optionsAllScoreAll.QueryWeight.view(), optionsAllScoreAll.QueryWeight.bytes(), optionsAllScoreAll.KeyWeight.view(), optionsAllScoreAll.KeyWeight.bytes(), optionsAllScoreAll.Weight.view(), optionsAllScoreAll.Weight.bytes(), optionsAllScoreAll.Bias.view(), optionsAllScoreAll.Bias.bytes(), optionsAllScoreAll.ScoreVector.view(), optionsAllScoreAll.ScoreVector.bytes(), optionsAllScoreAll.Sigmas.view(), optionsAllScoreAll.Sigmas.bytes(), optionsAll.Rotary.raw(), optionsAllRotaryAll.Positions.view(), optionsAllRotaryAll.Positions.bytes(), optionsAllRotaryAll.Frequencies.view(), optionsAllRotaryAll.Frequencies.bytes(), optionsAllRotaryAll.Sections.view(), optionsAllRotaryAll.Sections.bytes(), optionsAllRotaryAll.Cosines.view(), optionsAllRotaryAll.Cosines.bytes(), optionsAllRotaryAll.Sines.view(), optionsAllRotaryAll.Sines.bytes(), optionsAll.Schedule.pointer(), gradients.raw(), gradientsAll.Out.view(), gradientsAll.Out.bytes(), gradientsAll.Query.view(), gradientsAll.Query.bytes(), gradientsAll.Key.view(), gradientsAll.Key.bytes(), gradientsAll.Value.view(), gradientsAll.Value.bytes(), gradientsAll.QueryWeight.view(), gradientsAll.QueryWeight.bytes(), gradientsAll.KeyWeight.view(), gradientsAll.KeyWeight.bytes(), gradientsAll.ValueWeight.view(), gradientsAll.ValueWeight.bytes(), gradientsAll.InWeight.view(), gradientsAll.InWeight.bytes(), gradientsAll.OutWeight.view(), gradientsAll.OutWeight.bytes(), gradientsAll.QueryBias.view(), gradientsAll.QueryBias.bytes(), gradientsAll.KeyBias.view(), gradientsAll.KeyBias.bytes(), gradientsAll.ValueBias.view(), gradientsAll.ValueBias.bytes(), gradientsAll.InBias.view(), gradientsAll.InBias.bytes(), gradientsAll.OutBias.view(), gradientsAll.OutBias.bytes(), gradientsAll.Attention.raw(), gradientsAllAttentionAll.Out.view(), gradientsAllAttentionAll.Out.bytes(), gradientsAllAttentionAll.LogSumExp.view(), gradientsAllAttentionAll.LogSumExp.bytes(), gradientsAllAttentionAll.Weights.view(), gradientsAllAttentionAll.Weights.bytes(), gradientsAllAttentionAll.Query.view(), gradientsAllAttentionAll.Query.bytes(), gradientsAllAttentionAll.Key.view(), gradientsAllAttentionAll.Key.bytes(), gradientsAllAttentionAll.Value.view(), gradientsAllAttentionAll.Value.bytes(), gradientsAllAttentionAll.Bias.view(), gradientsAllAttentionAll.Bias.bytes(), gradientsAllAttentionAll.AlibiSlopes.view(), gradientsAllAttentionAll.AlibiSlopes.bytes(), gradientsAllAttentionAll.Sinks.view(), gradientsAllAttentionAll.Sinks.bytes(), gradientsAllAttentionAll.QueryWeight.view(), gradientsAllAttentionAll.QueryWeight.bytes(), gradientsAllAttentionAll.KeyWeight.view(), gradientsAllAttentionAll.KeyWeight.bytes(), gradientsAllAttentionAll.Weight.view(), gradientsAllAttentionAll.Weight.bytes(), gradientsAllAttentionAll.ScoreBias.view(), gradientsAllAttentionAll.ScoreBias.bytes(), gradientsAllAttentionAll.ScoreVector.view(), gradientsAllAttentionAll.ScoreVector.bytes(), gradientsAllAttentionAll.Sigmas.view(), gradientsAllAttentionAll.Sigmas.bytes())
+	runtime.KeepAlive(parameters)
+	runtime.KeepAlive(query)
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
+	runtime.KeepAlive(options)
+	runtime.KeepAlive(gradients)
+	return finish(result)
+}

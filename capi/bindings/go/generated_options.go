@@ -610,6 +610,8 @@ type PositionalEncodingOptions struct {
 	Offset int64
 	// used with dropout
 	DropoutSeed uint64
+	// of fovea_add_positional_encoding alone: out = dropout(x), as what the loss changes by goes back
+	DropoutAlone bool
 }
 
 func (o *PositionalEncodingOptions) raw() *C.go_fovea_positional_encoding_options {
@@ -625,6 +627,9 @@ func (o *PositionalEncodingOptions) raw() *C.go_fovea_positional_encoding_option
 	raw.dropout_seed = C.uint64_t(o.DropoutSeed)
 	if o.Base != nil {
 		raw.flags |= C.FOVEA_ENCODING_BASE_GIVEN
+	}
+	if o.DropoutAlone {
+		raw.flags |= C.FOVEA_ENCODING_DROPOUT_ALONE
 	}
 	return raw
 }
@@ -1001,5 +1006,115 @@ func (o *AttentionGradients) raw() *C.go_fovea_attention_gradients {
 		return nil
 	}
 	raw := new(C.go_fovea_attention_gradients)
+	return raw
+}
+
+// NormGradients:
+// The zero value is the default. In C: fovea_norm_gradients.
+type NormGradients struct {
+	// F, x's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+	Out *Tensor
+	// F, likewise: for each element of options.sum, beside what it does through out; NULL: 0
+	Sum *Tensor
+	// output F, likewise: of x, and of the residual, which is the same. May be out or sum in place
+	X *Tensor
+	// output F [E], contiguous
+	Weight *Tensor
+	// output F [E], contiguous: of fovea_layer_norm alone
+	Bias *Tensor
+}
+
+func (o *NormGradients) raw() *C.go_fovea_norm_gradients {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_norm_gradients)
+	return raw
+}
+
+// LinearGradients:
+// The zero value is the default. In C: fovea_linear_gradients.
+type LinearGradients struct {
+	// F [M,N] or [B,M,N], last axis contiguous: what the loss changes by for each element of out, and so for each of the residual. Must be given
+	Out *Tensor
+	// output F, x's shape, last axis contiguous
+	X *Tensor
+	// output F, weight's shape, last axis contiguous
+	Weight *Tensor
+	// output F [N], any stride
+	Bias *Tensor
+	// output F, out's shape, last axis contiguous
+	Multiplier *Tensor
+}
+
+func (o *LinearGradients) raw() *C.go_fovea_linear_gradients {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_linear_gradients)
+	return raw
+}
+
+// MergeGradients:
+// The zero value is the default. In C: fovea_merge_gradients.
+type MergeGradients struct {
+	// F [...,Dv]: what the loss changes by for each element of out. Must be given
+	Out *Tensor
+	// F32 [...]: likewise; NULL: 0
+	LogSumExp *Tensor
+	// output F [S,...,Dv]
+	Outs *Tensor
+	// output F32 [S,...]
+	Lses *Tensor
+}
+
+func (o *MergeGradients) raw() *C.go_fovea_merge_gradients {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_merge_gradients)
+	return raw
+}
+
+// MhaGradients:
+// The zero value is the default. In C: fovea_mha_gradients.
+type MhaGradients struct {
+	// F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+	Out *Tensor
+	// output F, query's shape, last axis contiguous; where key is NULL, of all that it is
+	Query *Tensor
+	// output F, key's, likewise; NULL where key is. Where value is NULL, of both
+	Key *Tensor
+	// output F, value's; NULL where value is
+	Value *Tensor
+	// output F, of its shape in fovea_mha_parameters, last axis contiguous
+	QueryWeight *Tensor
+	// output F, likewise
+	KeyWeight *Tensor
+	// output F, likewise
+	ValueWeight *Tensor
+	// output F, likewise
+	InWeight *Tensor
+	// output F, likewise
+	OutWeight *Tensor
+	// output F, of its shape there, any stride
+	QueryBias *Tensor
+	// output F, likewise
+	KeyBias *Tensor
+	// output F, likewise
+	ValueBias *Tensor
+	// output F, likewise
+	InBias *Tensor
+	// output F, likewise
+	OutBias *Tensor
+	// of what options.attention and options.score bring, and of what they return: log_sum_exp, weights; its out, query, key and value are NULL. NULL: none
+	Attention *AttentionGradients
+}
+
+func (o *MhaGradients) raw() *C.go_fovea_mha_gradients {
+	if o == nil {
+		return nil
+	}
+	raw := new(C.go_fovea_mha_gradients)
 	return raw
 }

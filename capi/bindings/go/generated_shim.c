@@ -1405,6 +1405,336 @@ go_result go_fovea_attention_backward_plan_create(const fovea_context *context, 
   return result;
 }
 
+go_result go_fovea_activation_backward(const fovea_context *context, int32_t activation, const go_view *x, unsigned char *x_data, const go_view *grad_out, unsigned char *grad_out_data, const go_view *grad_x, unsigned char *grad_x_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_grad_out = go_tensor(grad_out, grad_out_data);
+  fovea_tensor made_grad_x = go_tensor(grad_x, grad_x_data);
+  return go_finish(fovea_activation_backward(context, activation, (x ? &made_x : NULL), (grad_out ? &made_grad_out : NULL), (grad_x ? &made_grad_x : NULL)));
+}
+
+go_result go_fovea_masked_softmax_backward(const fovea_context *context, const go_view *out, unsigned char *out_data, const go_view *valid_lens, unsigned char *valid_lens_data, const go_view *grad_out, unsigned char *grad_out_data, const go_view *grad_x, unsigned char *grad_x_data) {
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_valid_lens = go_tensor(valid_lens, valid_lens_data);
+  fovea_tensor made_grad_out = go_tensor(grad_out, grad_out_data);
+  fovea_tensor made_grad_x = go_tensor(grad_x, grad_x_data);
+  return go_finish(fovea_masked_softmax_backward(context, (out ? &made_out : NULL), (valid_lens ? &made_valid_lens : NULL), (grad_out ? &made_grad_out : NULL), (grad_x ? &made_grad_x : NULL)));
+}
+
+go_result go_fovea_softmax_backward(const fovea_context *context, const go_view *out, unsigned char *out_data, int32_t axis, const go_view *grad_out, unsigned char *grad_out_data, const go_view *grad_x, unsigned char *grad_x_data) {
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_grad_out = go_tensor(grad_out, grad_out_data);
+  fovea_tensor made_grad_x = go_tensor(grad_x, grad_x_data);
+  return go_finish(fovea_softmax_backward(context, (out ? &made_out : NULL), axis, (grad_out ? &made_grad_out : NULL), (grad_x ? &made_grad_x : NULL)));
+}
+
+go_result go_fovea_log_softmax_backward(const fovea_context *context, const go_view *out, unsigned char *out_data, int32_t axis, const go_view *grad_out, unsigned char *grad_out_data, const go_view *grad_x, unsigned char *grad_x_data) {
+  fovea_tensor made_out = go_tensor(out, out_data);
+  fovea_tensor made_grad_out = go_tensor(grad_out, grad_out_data);
+  fovea_tensor made_grad_x = go_tensor(grad_x, grad_x_data);
+  return go_finish(fovea_log_softmax_backward(context, (out ? &made_out : NULL), axis, (grad_out ? &made_grad_out : NULL), (grad_x ? &made_grad_x : NULL)));
+}
+
+go_result go_fovea_layer_norm_backward(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_fovea_layer_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_mean, unsigned char *options_mean_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data, const go_fovea_norm_gradients *gradients, const go_view *gradients_out, unsigned char *gradients_out_data, const go_view *gradients_sum, unsigned char *gradients_sum_data, const go_view *gradients_x, unsigned char *gradients_x_data, const go_view *gradients_weight, unsigned char *gradients_weight_data, const go_view *gradients_bias, unsigned char *gradients_bias_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_options_weight = go_tensor(options_weight, options_weight_data);
+  fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
+  fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_sum = go_tensor(options_sum, options_sum_data);
+  fovea_tensor made_options_mean = go_tensor(options_mean, options_mean_data);
+  fovea_tensor made_options_inverse_deviation = go_tensor(options_inverse_deviation, options_inverse_deviation_data);
+  fovea_layer_norm_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.epsilon = options->epsilon;
+    made_options.flags = options->flags;
+    made_options.weight = (options_weight ? &made_options_weight : NULL);
+    made_options.bias = (options_bias ? &made_options_bias : NULL);
+    made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.sum = (options_sum ? &made_options_sum : NULL);
+    made_options.mean = (options_mean ? &made_options_mean : NULL);
+    made_options.inverse_deviation = (options_inverse_deviation ? &made_options_inverse_deviation : NULL);
+  }
+  fovea_tensor made_gradients_out = go_tensor(gradients_out, gradients_out_data);
+  fovea_tensor made_gradients_sum = go_tensor(gradients_sum, gradients_sum_data);
+  fovea_tensor made_gradients_x = go_tensor(gradients_x, gradients_x_data);
+  fovea_tensor made_gradients_weight = go_tensor(gradients_weight, gradients_weight_data);
+  fovea_tensor made_gradients_bias = go_tensor(gradients_bias, gradients_bias_data);
+  fovea_norm_gradients made_gradients = {.struct_size = sizeof(made_gradients)};
+  if (gradients) {
+    made_gradients.out = (gradients_out ? &made_gradients_out : NULL);
+    made_gradients.sum = (gradients_sum ? &made_gradients_sum : NULL);
+    made_gradients.x = (gradients_x ? &made_gradients_x : NULL);
+    made_gradients.weight = (gradients_weight ? &made_gradients_weight : NULL);
+    made_gradients.bias = (gradients_bias ? &made_gradients_bias : NULL);
+  }
+  return go_finish(fovea_layer_norm_backward(context, (x ? &made_x : NULL), (options ? &made_options : NULL), (gradients ? &made_gradients : NULL)));
+}
+
+go_result go_fovea_rms_norm_backward(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_fovea_rms_norm_options *options, const go_view *options_weight, unsigned char *options_weight_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_sum, unsigned char *options_sum_data, const go_view *options_inverse_deviation, unsigned char *options_inverse_deviation_data, const go_fovea_norm_gradients *gradients, const go_view *gradients_out, unsigned char *gradients_out_data, const go_view *gradients_sum, unsigned char *gradients_sum_data, const go_view *gradients_x, unsigned char *gradients_x_data, const go_view *gradients_weight, unsigned char *gradients_weight_data, const go_view *gradients_bias, unsigned char *gradients_bias_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_options_weight = go_tensor(options_weight, options_weight_data);
+  fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_sum = go_tensor(options_sum, options_sum_data);
+  fovea_tensor made_options_inverse_deviation = go_tensor(options_inverse_deviation, options_inverse_deviation_data);
+  fovea_rms_norm_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.epsilon = options->epsilon;
+    made_options.flags = options->flags;
+    made_options.weight = (options_weight ? &made_options_weight : NULL);
+    made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.sum = (options_sum ? &made_options_sum : NULL);
+    made_options.inverse_deviation = (options_inverse_deviation ? &made_options_inverse_deviation : NULL);
+  }
+  fovea_tensor made_gradients_out = go_tensor(gradients_out, gradients_out_data);
+  fovea_tensor made_gradients_sum = go_tensor(gradients_sum, gradients_sum_data);
+  fovea_tensor made_gradients_x = go_tensor(gradients_x, gradients_x_data);
+  fovea_tensor made_gradients_weight = go_tensor(gradients_weight, gradients_weight_data);
+  fovea_tensor made_gradients_bias = go_tensor(gradients_bias, gradients_bias_data);
+  fovea_norm_gradients made_gradients = {.struct_size = sizeof(made_gradients)};
+  if (gradients) {
+    made_gradients.out = (gradients_out ? &made_gradients_out : NULL);
+    made_gradients.sum = (gradients_sum ? &made_gradients_sum : NULL);
+    made_gradients.x = (gradients_x ? &made_gradients_x : NULL);
+    made_gradients.weight = (gradients_weight ? &made_gradients_weight : NULL);
+    made_gradients.bias = (gradients_bias ? &made_gradients_bias : NULL);
+  }
+  return go_finish(fovea_rms_norm_backward(context, (x ? &made_x : NULL), (options ? &made_options : NULL), (gradients ? &made_gradients : NULL)));
+}
+
+go_result go_fovea_linear_backward(const fovea_context *context, const go_view *x, unsigned char *x_data, const go_view *weight, unsigned char *weight_data, int32_t layout, const go_fovea_linear_options *options, const go_view *options_bias, unsigned char *options_bias_data, const go_view *options_residual, unsigned char *options_residual_data, const go_view *options_multiplier, unsigned char *options_multiplier_data, const go_fovea_linear_gradients *gradients, const go_view *gradients_out, unsigned char *gradients_out_data, const go_view *gradients_x, unsigned char *gradients_x_data, const go_view *gradients_weight, unsigned char *gradients_weight_data, const go_view *gradients_bias, unsigned char *gradients_bias_data, const go_view *gradients_multiplier, unsigned char *gradients_multiplier_data) {
+  fovea_tensor made_x = go_tensor(x, x_data);
+  fovea_tensor made_weight = go_tensor(weight, weight_data);
+  fovea_tensor made_options_bias = go_tensor(options_bias, options_bias_data);
+  fovea_tensor made_options_residual = go_tensor(options_residual, options_residual_data);
+  fovea_tensor made_options_multiplier = go_tensor(options_multiplier, options_multiplier_data);
+  fovea_linear_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.activation = options->activation;
+    made_options.precision = options->precision;
+    made_options.bias = (options_bias ? &made_options_bias : NULL);
+    made_options.residual = (options_residual ? &made_options_residual : NULL);
+    made_options.multiplier = (options_multiplier ? &made_options_multiplier : NULL);
+  }
+  fovea_tensor made_gradients_out = go_tensor(gradients_out, gradients_out_data);
+  fovea_tensor made_gradients_x = go_tensor(gradients_x, gradients_x_data);
+  fovea_tensor made_gradients_weight = go_tensor(gradients_weight, gradients_weight_data);
+  fovea_tensor made_gradients_bias = go_tensor(gradients_bias, gradients_bias_data);
+  fovea_tensor made_gradients_multiplier = go_tensor(gradients_multiplier, gradients_multiplier_data);
+  fovea_linear_gradients made_gradients = {.struct_size = sizeof(made_gradients)};
+  if (gradients) {
+    made_gradients.out = (gradients_out ? &made_gradients_out : NULL);
+    made_gradients.x = (gradients_x ? &made_gradients_x : NULL);
+    made_gradients.weight = (gradients_weight ? &made_gradients_weight : NULL);
+    made_gradients.bias = (gradients_bias ? &made_gradients_bias : NULL);
+    made_gradients.multiplier = (gradients_multiplier ? &made_gradients_multiplier : NULL);
+  }
+  return go_finish(fovea_linear_backward(context, (x ? &made_x : NULL), (weight ? &made_weight : NULL), layout, (options ? &made_options : NULL), (gradients ? &made_gradients : NULL)));
+}
+
+go_result go_fovea_merge_states_backward(const fovea_context *context, const go_view *outs, unsigned char *outs_data, const go_view *lses, unsigned char *lses_data, const go_fovea_merge_gradients *gradients, const go_view *gradients_out, unsigned char *gradients_out_data, const go_view *gradients_log_sum_exp, unsigned char *gradients_log_sum_exp_data, const go_view *gradients_outs, unsigned char *gradients_outs_data, const go_view *gradients_lses, unsigned char *gradients_lses_data) {
+  fovea_tensor made_outs = go_tensor(outs, outs_data);
+  fovea_tensor made_lses = go_tensor(lses, lses_data);
+  fovea_tensor made_gradients_out = go_tensor(gradients_out, gradients_out_data);
+  fovea_tensor made_gradients_log_sum_exp = go_tensor(gradients_log_sum_exp, gradients_log_sum_exp_data);
+  fovea_tensor made_gradients_outs = go_tensor(gradients_outs, gradients_outs_data);
+  fovea_tensor made_gradients_lses = go_tensor(gradients_lses, gradients_lses_data);
+  fovea_merge_gradients made_gradients = {.struct_size = sizeof(made_gradients)};
+  if (gradients) {
+    made_gradients.out = (gradients_out ? &made_gradients_out : NULL);
+    made_gradients.log_sum_exp = (gradients_log_sum_exp ? &made_gradients_log_sum_exp : NULL);
+    made_gradients.outs = (gradients_outs ? &made_gradients_outs : NULL);
+    made_gradients.lses = (gradients_lses ? &made_gradients_lses : NULL);
+  }
+  return go_finish(fovea_merge_states_backward(context, (outs ? &made_outs : NULL), (lses ? &made_lses : NULL), (gradients ? &made_gradients : NULL)));
+}
+
+go_result go_fovea_multi_head_attention_backward(const fovea_context *context, const go_fovea_mha_parameters *parameters, const go_view *parameters_query_weight, unsigned char *parameters_query_weight_data, const go_view *parameters_key_weight, unsigned char *parameters_key_weight_data, const go_view *parameters_value_weight, unsigned char *parameters_value_weight_data, const go_view *parameters_in_weight, unsigned char *parameters_in_weight_data, const go_view *parameters_out_weight, unsigned char *parameters_out_weight_data, const go_view *parameters_query_bias, unsigned char *parameters_query_bias_data, const go_view *parameters_key_bias, unsigned char *parameters_key_bias_data, const go_view *parameters_value_bias, unsigned char *parameters_value_bias_data, const go_view *parameters_in_bias, unsigned char *parameters_in_bias_data, const go_view *parameters_out_bias, unsigned char *parameters_out_bias_data, const go_view *query, unsigned char *query_data, const go_view *key, unsigned char *key_data, const go_view *value, unsigned char *value_data, const go_fovea_mha_options *options, const go_view *options_key_pages, unsigned char *options_key_pages_data, const go_view *options_value_pages, unsigned char *options_value_pages_data, const go_view *options_key_scales, unsigned char *options_key_scales_data, const go_view *options_value_scales, unsigned char *options_value_scales_data, const go_fovea_attention_options *options_attention, const go_view *options_attention_valid_lens, unsigned char *options_attention_valid_lens_data, const go_view *options_attention_mask, unsigned char *options_attention_mask_data, const go_view *options_attention_bias, unsigned char *options_attention_bias_data, const go_view *options_attention_alibi_slopes, unsigned char *options_attention_alibi_slopes_data, const go_view *options_attention_sinks, unsigned char *options_attention_sinks_data, const go_view *options_attention_log_sum_exp, unsigned char *options_attention_log_sum_exp_data, const go_view *options_attention_weights, unsigned char *options_attention_weights_data, const go_view *options_attention_query_offsets, unsigned char *options_attention_query_offsets_data, const go_view *options_attention_scores, unsigned char *options_attention_scores_data, const go_view *options_attention_key_scales, unsigned char *options_attention_key_scales_data, const go_view *options_attention_value_scales, unsigned char *options_attention_value_scales_data, const go_fovea_score *options_score, const go_view *options_score_query_weight, unsigned char *options_score_query_weight_data, const go_view *options_score_key_weight, unsigned char *options_score_key_weight_data, const go_view *options_score_weight, unsigned char *options_score_weight_data, const go_view *options_score_bias, unsigned char *options_score_bias_data, const go_view *options_score_score_vector, unsigned char *options_score_score_vector_data, const go_view *options_score_sigmas, unsigned char *options_score_sigmas_data, const go_fovea_rotary_options *options_rotary, const go_view *options_rotary_positions, unsigned char *options_rotary_positions_data, const go_view *options_rotary_frequencies, unsigned char *options_rotary_frequencies_data, const go_view *options_rotary_sections, unsigned char *options_rotary_sections_data, const go_view *options_rotary_cosines, unsigned char *options_rotary_cosines_data, const go_view *options_rotary_sines, unsigned char *options_rotary_sines_data, fovea_schedule *options_schedule, const go_fovea_mha_gradients *gradients, const go_view *gradients_out, unsigned char *gradients_out_data, const go_view *gradients_query, unsigned char *gradients_query_data, const go_view *gradients_key, unsigned char *gradients_key_data, const go_view *gradients_value, unsigned char *gradients_value_data, const go_view *gradients_query_weight, unsigned char *gradients_query_weight_data, const go_view *gradients_key_weight, unsigned char *gradients_key_weight_data, const go_view *gradients_value_weight, unsigned char *gradients_value_weight_data, const go_view *gradients_in_weight, unsigned char *gradients_in_weight_data, const go_view *gradients_out_weight, unsigned char *gradients_out_weight_data, const go_view *gradients_query_bias, unsigned char *gradients_query_bias_data, const go_view *gradients_key_bias, unsigned char *gradients_key_bias_data, const go_view *gradients_value_bias, unsigned char *gradients_value_bias_data, const go_view *gradients_in_bias, unsigned char *gradients_in_bias_data, const go_view *gradients_out_bias, unsigned char *gradients_out_bias_data, const go_fovea_attention_gradients *gradients_attention, const go_view *gradients_attention_out, unsigned char *gradients_attention_out_data, const go_view *gradients_attention_log_sum_exp, unsigned char *gradients_attention_log_sum_exp_data, const go_view *gradients_attention_weights, unsigned char *gradients_attention_weights_data, const go_view *gradients_attention_query, unsigned char *gradients_attention_query_data, const go_view *gradients_attention_key, unsigned char *gradients_attention_key_data, const go_view *gradients_attention_value, unsigned char *gradients_attention_value_data, const go_view *gradients_attention_bias, unsigned char *gradients_attention_bias_data, const go_view *gradients_attention_alibi_slopes, unsigned char *gradients_attention_alibi_slopes_data, const go_view *gradients_attention_sinks, unsigned char *gradients_attention_sinks_data, const go_view *gradients_attention_query_weight, unsigned char *gradients_attention_query_weight_data, const go_view *gradients_attention_key_weight, unsigned char *gradients_attention_key_weight_data, const go_view *gradients_attention_weight, unsigned char *gradients_attention_weight_data, const go_view *gradients_attention_score_bias, unsigned char *gradients_attention_score_bias_data, const go_view *gradients_attention_score_vector, unsigned char *gradients_attention_score_vector_data, const go_view *gradients_attention_sigmas, unsigned char *gradients_attention_sigmas_data) {
+  fovea_tensor made_parameters_query_weight = go_tensor(parameters_query_weight, parameters_query_weight_data);
+  fovea_tensor made_parameters_key_weight = go_tensor(parameters_key_weight, parameters_key_weight_data);
+  fovea_tensor made_parameters_value_weight = go_tensor(parameters_value_weight, parameters_value_weight_data);
+  fovea_tensor made_parameters_in_weight = go_tensor(parameters_in_weight, parameters_in_weight_data);
+  fovea_tensor made_parameters_out_weight = go_tensor(parameters_out_weight, parameters_out_weight_data);
+  fovea_tensor made_parameters_query_bias = go_tensor(parameters_query_bias, parameters_query_bias_data);
+  fovea_tensor made_parameters_key_bias = go_tensor(parameters_key_bias, parameters_key_bias_data);
+  fovea_tensor made_parameters_value_bias = go_tensor(parameters_value_bias, parameters_value_bias_data);
+  fovea_tensor made_parameters_in_bias = go_tensor(parameters_in_bias, parameters_in_bias_data);
+  fovea_tensor made_parameters_out_bias = go_tensor(parameters_out_bias, parameters_out_bias_data);
+  fovea_mha_parameters made_parameters = {.struct_size = sizeof(made_parameters)};
+  if (parameters) {
+    made_parameters.layout = parameters->layout;
+    made_parameters.precision = parameters->precision;
+    made_parameters.heads = parameters->heads;
+    made_parameters.kv_heads = parameters->kv_heads;
+    made_parameters.query_weight = (parameters_query_weight ? &made_parameters_query_weight : NULL);
+    made_parameters.key_weight = (parameters_key_weight ? &made_parameters_key_weight : NULL);
+    made_parameters.value_weight = (parameters_value_weight ? &made_parameters_value_weight : NULL);
+    made_parameters.in_weight = (parameters_in_weight ? &made_parameters_in_weight : NULL);
+    made_parameters.out_weight = (parameters_out_weight ? &made_parameters_out_weight : NULL);
+    made_parameters.query_bias = (parameters_query_bias ? &made_parameters_query_bias : NULL);
+    made_parameters.key_bias = (parameters_key_bias ? &made_parameters_key_bias : NULL);
+    made_parameters.value_bias = (parameters_value_bias ? &made_parameters_value_bias : NULL);
+    made_parameters.in_bias = (parameters_in_bias ? &made_parameters_in_bias : NULL);
+    made_parameters.out_bias = (parameters_out_bias ? &made_parameters_out_bias : NULL);
+  }
+  fovea_tensor made_query = go_tensor(query, query_data);
+  fovea_tensor made_key = go_tensor(key, key_data);
+  fovea_tensor made_value = go_tensor(value, value_data);
+  fovea_tensor made_options_key_pages = go_tensor(options_key_pages, options_key_pages_data);
+  fovea_tensor made_options_value_pages = go_tensor(options_value_pages, options_value_pages_data);
+  fovea_tensor made_options_key_scales = go_tensor(options_key_scales, options_key_scales_data);
+  fovea_tensor made_options_value_scales = go_tensor(options_value_scales, options_value_scales_data);
+  fovea_tensor made_options_attention_valid_lens = go_tensor(options_attention_valid_lens, options_attention_valid_lens_data);
+  fovea_tensor made_options_attention_mask = go_tensor(options_attention_mask, options_attention_mask_data);
+  fovea_tensor made_options_attention_bias = go_tensor(options_attention_bias, options_attention_bias_data);
+  fovea_tensor made_options_attention_alibi_slopes = go_tensor(options_attention_alibi_slopes, options_attention_alibi_slopes_data);
+  fovea_tensor made_options_attention_sinks = go_tensor(options_attention_sinks, options_attention_sinks_data);
+  fovea_tensor made_options_attention_log_sum_exp = go_tensor(options_attention_log_sum_exp, options_attention_log_sum_exp_data);
+  fovea_tensor made_options_attention_weights = go_tensor(options_attention_weights, options_attention_weights_data);
+  fovea_tensor made_options_attention_query_offsets = go_tensor(options_attention_query_offsets, options_attention_query_offsets_data);
+  fovea_tensor made_options_attention_scores = go_tensor(options_attention_scores, options_attention_scores_data);
+  fovea_tensor made_options_attention_key_scales = go_tensor(options_attention_key_scales, options_attention_key_scales_data);
+  fovea_tensor made_options_attention_value_scales = go_tensor(options_attention_value_scales, options_attention_value_scales_data);
+  fovea_attention_options made_options_attention = {.struct_size = sizeof(made_options_attention)};
+  if (options_attention) {
+    made_options_attention.flags = options_attention->flags;
+    made_options_attention.empty_rows = options_attention->empty_rows;
+    made_options_attention.scale = options_attention->scale;
+    made_options_attention.softcap = options_attention->softcap;
+    made_options_attention.query_offset = options_attention->query_offset;
+    made_options_attention.window_left = options_attention->window_left;
+    made_options_attention.window_right = options_attention->window_right;
+    made_options_attention.dropout = options_attention->dropout;
+    made_options_attention.dropout_seed = options_attention->dropout_seed;
+    made_options_attention.scores_kind = options_attention->scores_kind;
+    made_options_attention.precision = options_attention->precision;
+    made_options_attention.valid_lens = (options_attention_valid_lens ? &made_options_attention_valid_lens : NULL);
+    made_options_attention.mask = (options_attention_mask ? &made_options_attention_mask : NULL);
+    made_options_attention.bias = (options_attention_bias ? &made_options_attention_bias : NULL);
+    made_options_attention.alibi_slopes = (options_attention_alibi_slopes ? &made_options_attention_alibi_slopes : NULL);
+    made_options_attention.sinks = (options_attention_sinks ? &made_options_attention_sinks : NULL);
+    made_options_attention.log_sum_exp = (options_attention_log_sum_exp ? &made_options_attention_log_sum_exp : NULL);
+    made_options_attention.weights = (options_attention_weights ? &made_options_attention_weights : NULL);
+    made_options_attention.query_offsets = (options_attention_query_offsets ? &made_options_attention_query_offsets : NULL);
+    made_options_attention.scores = (options_attention_scores ? &made_options_attention_scores : NULL);
+    made_options_attention.key_scales = (options_attention_key_scales ? &made_options_attention_key_scales : NULL);
+    made_options_attention.value_scales = (options_attention_value_scales ? &made_options_attention_value_scales : NULL);
+  }
+  fovea_tensor made_options_score_query_weight = go_tensor(options_score_query_weight, options_score_query_weight_data);
+  fovea_tensor made_options_score_key_weight = go_tensor(options_score_key_weight, options_score_key_weight_data);
+  fovea_tensor made_options_score_weight = go_tensor(options_score_weight, options_score_weight_data);
+  fovea_tensor made_options_score_bias = go_tensor(options_score_bias, options_score_bias_data);
+  fovea_tensor made_options_score_score_vector = go_tensor(options_score_score_vector, options_score_score_vector_data);
+  fovea_tensor made_options_score_sigmas = go_tensor(options_score_sigmas, options_score_sigmas_data);
+  fovea_score made_options_score = {.struct_size = sizeof(made_options_score)};
+  if (options_score) {
+    made_options_score.kind = options_score->kind;
+    made_options_score.sigma = options_score->sigma;
+    made_options_score.query_weight = (options_score_query_weight ? &made_options_score_query_weight : NULL);
+    made_options_score.key_weight = (options_score_key_weight ? &made_options_score_key_weight : NULL);
+    made_options_score.weight = (options_score_weight ? &made_options_score_weight : NULL);
+    made_options_score.bias = (options_score_bias ? &made_options_score_bias : NULL);
+    made_options_score.score_vector = (options_score_score_vector ? &made_options_score_score_vector : NULL);
+    made_options_score.sigmas = (options_score_sigmas ? &made_options_score_sigmas : NULL);
+  }
+  fovea_tensor made_options_rotary_positions = go_tensor(options_rotary_positions, options_rotary_positions_data);
+  fovea_tensor made_options_rotary_frequencies = go_tensor(options_rotary_frequencies, options_rotary_frequencies_data);
+  fovea_tensor made_options_rotary_sections = go_tensor(options_rotary_sections, options_rotary_sections_data);
+  fovea_tensor made_options_rotary_cosines = go_tensor(options_rotary_cosines, options_rotary_cosines_data);
+  fovea_tensor made_options_rotary_sines = go_tensor(options_rotary_sines, options_rotary_sines_data);
+  fovea_rotary_options made_options_rotary = {.struct_size = sizeof(made_options_rotary)};
+  if (options_rotary) {
+    made_options_rotary.flags = options_rotary->flags;
+    made_options_rotary.base = options_rotary->base;
+    made_options_rotary.position_scale = options_rotary->position_scale;
+    made_options_rotary.rotary_dim = options_rotary->rotary_dim;
+    made_options_rotary.offset = options_rotary->offset;
+    made_options_rotary.attention_factor = options_rotary->attention_factor;
+    made_options_rotary.positions = (options_rotary_positions ? &made_options_rotary_positions : NULL);
+    made_options_rotary.frequencies = (options_rotary_frequencies ? &made_options_rotary_frequencies : NULL);
+    made_options_rotary.sections = (options_rotary_sections ? &made_options_rotary_sections : NULL);
+    made_options_rotary.cosines = (options_rotary_cosines ? &made_options_rotary_cosines : NULL);
+    made_options_rotary.sines = (options_rotary_sines ? &made_options_rotary_sines : NULL);
+  }
+  fovea_mha_options made_options = {.struct_size = sizeof(made_options)};
+  if (options) {
+    made_options.flags = options->flags;
+    made_options.precision = options->precision;
+    made_options.key_pages = (options_key_pages ? &made_options_key_pages : NULL);
+    made_options.value_pages = (options_value_pages ? &made_options_value_pages : NULL);
+    made_options.key_scales = (options_key_scales ? &made_options_key_scales : NULL);
+    made_options.value_scales = (options_value_scales ? &made_options_value_scales : NULL);
+    made_options.attention = (options_attention ? &made_options_attention : NULL);
+    made_options.score = (options_score ? &made_options_score : NULL);
+    made_options.rotary = (options_rotary ? &made_options_rotary : NULL);
+    made_options.schedule = options_schedule;
+  }
+  fovea_tensor made_gradients_out = go_tensor(gradients_out, gradients_out_data);
+  fovea_tensor made_gradients_query = go_tensor(gradients_query, gradients_query_data);
+  fovea_tensor made_gradients_key = go_tensor(gradients_key, gradients_key_data);
+  fovea_tensor made_gradients_value = go_tensor(gradients_value, gradients_value_data);
+  fovea_tensor made_gradients_query_weight = go_tensor(gradients_query_weight, gradients_query_weight_data);
+  fovea_tensor made_gradients_key_weight = go_tensor(gradients_key_weight, gradients_key_weight_data);
+  fovea_tensor made_gradients_value_weight = go_tensor(gradients_value_weight, gradients_value_weight_data);
+  fovea_tensor made_gradients_in_weight = go_tensor(gradients_in_weight, gradients_in_weight_data);
+  fovea_tensor made_gradients_out_weight = go_tensor(gradients_out_weight, gradients_out_weight_data);
+  fovea_tensor made_gradients_query_bias = go_tensor(gradients_query_bias, gradients_query_bias_data);
+  fovea_tensor made_gradients_key_bias = go_tensor(gradients_key_bias, gradients_key_bias_data);
+  fovea_tensor made_gradients_value_bias = go_tensor(gradients_value_bias, gradients_value_bias_data);
+  fovea_tensor made_gradients_in_bias = go_tensor(gradients_in_bias, gradients_in_bias_data);
+  fovea_tensor made_gradients_out_bias = go_tensor(gradients_out_bias, gradients_out_bias_data);
+  fovea_tensor made_gradients_attention_out = go_tensor(gradients_attention_out, gradients_attention_out_data);
+  fovea_tensor made_gradients_attention_log_sum_exp = go_tensor(gradients_attention_log_sum_exp, gradients_attention_log_sum_exp_data);
+  fovea_tensor made_gradients_attention_weights = go_tensor(gradients_attention_weights, gradients_attention_weights_data);
+  fovea_tensor made_gradients_attention_query = go_tensor(gradients_attention_query, gradients_attention_query_data);
+  fovea_tensor made_gradients_attention_key = go_tensor(gradients_attention_key, gradients_attention_key_data);
+  fovea_tensor made_gradients_attention_value = go_tensor(gradients_attention_value, gradients_attention_value_data);
+  fovea_tensor made_gradients_attention_bias = go_tensor(gradients_attention_bias, gradients_attention_bias_data);
+  fovea_tensor made_gradients_attention_alibi_slopes = go_tensor(gradients_attention_alibi_slopes, gradients_attention_alibi_slopes_data);
+  fovea_tensor made_gradients_attention_sinks = go_tensor(gradients_attention_sinks, gradients_attention_sinks_data);
+  fovea_tensor made_gradients_attention_query_weight = go_tensor(gradients_attention_query_weight, gradients_attention_query_weight_data);
+  fovea_tensor made_gradients_attention_key_weight = go_tensor(gradients_attention_key_weight, gradients_attention_key_weight_data);
+  fovea_tensor made_gradients_attention_weight = go_tensor(gradients_attention_weight, gradients_attention_weight_data);
+  fovea_tensor made_gradients_attention_score_bias = go_tensor(gradients_attention_score_bias, gradients_attention_score_bias_data);
+  fovea_tensor made_gradients_attention_score_vector = go_tensor(gradients_attention_score_vector, gradients_attention_score_vector_data);
+  fovea_tensor made_gradients_attention_sigmas = go_tensor(gradients_attention_sigmas, gradients_attention_sigmas_data);
+  fovea_attention_gradients made_gradients_attention = {.struct_size = sizeof(made_gradients_attention)};
+  if (gradients_attention) {
+    made_gradients_attention.out = (gradients_attention_out ? &made_gradients_attention_out : NULL);
+    made_gradients_attention.log_sum_exp = (gradients_attention_log_sum_exp ? &made_gradients_attention_log_sum_exp : NULL);
+    made_gradients_attention.weights = (gradients_attention_weights ? &made_gradients_attention_weights : NULL);
+    made_gradients_attention.query = (gradients_attention_query ? &made_gradients_attention_query : NULL);
+    made_gradients_attention.key = (gradients_attention_key ? &made_gradients_attention_key : NULL);
+    made_gradients_attention.value = (gradients_attention_value ? &made_gradients_attention_value : NULL);
+    made_gradients_attention.bias = (gradients_attention_bias ? &made_gradients_attention_bias : NULL);
+    made_gradients_attention.alibi_slopes = (gradients_attention_alibi_slopes ? &made_gradients_attention_alibi_slopes : NULL);
+    made_gradients_attention.sinks = (gradients_attention_sinks ? &made_gradients_attention_sinks : NULL);
+    made_gradients_attention.query_weight = (gradients_attention_query_weight ? &made_gradients_attention_query_weight : NULL);
+    made_gradients_attention.key_weight = (gradients_attention_key_weight ? &made_gradients_attention_key_weight : NULL);
+    made_gradients_attention.weight = (gradients_attention_weight ? &made_gradients_attention_weight : NULL);
+    made_gradients_attention.score_bias = (gradients_attention_score_bias ? &made_gradients_attention_score_bias : NULL);
+    made_gradients_attention.score_vector = (gradients_attention_score_vector ? &made_gradients_attention_score_vector : NULL);
+    made_gradients_attention.sigmas = (gradients_attention_sigmas ? &made_gradients_attention_sigmas : NULL);
+  }
+  fovea_mha_gradients made_gradients = {.struct_size = sizeof(made_gradients)};
+  if (gradients) {
+    made_gradients.out = (gradients_out ? &made_gradients_out : NULL);
+    made_gradients.query = (gradients_query ? &made_gradients_query : NULL);
+    made_gradients.key = (gradients_key ? &made_gradients_key : NULL);
+    made_gradients.value = (gradients_value ? &made_gradients_value : NULL);
+    made_gradients.query_weight = (gradients_query_weight ? &made_gradients_query_weight : NULL);
+    made_gradients.key_weight = (gradients_key_weight ? &made_gradients_key_weight : NULL);
+    made_gradients.value_weight = (gradients_value_weight ? &made_gradients_value_weight : NULL);
+    made_gradients.in_weight = (gradients_in_weight ? &made_gradients_in_weight : NULL);
+    made_gradients.out_weight = (gradients_out_weight ? &made_gradients_out_weight : NULL);
+    made_gradients.query_bias = (gradients_query_bias ? &made_gradients_query_bias : NULL);
+    made_gradients.key_bias = (gradients_key_bias ? &made_gradients_key_bias : NULL);
+    made_gradients.value_bias = (gradients_value_bias ? &made_gradients_value_bias : NULL);
+    made_gradients.in_bias = (gradients_in_bias ? &made_gradients_in_bias : NULL);
+    made_gradients.out_bias = (gradients_out_bias ? &made_gradients_out_bias : NULL);
+    made_gradients.attention = (gradients_attention ? &made_gradients_attention : NULL);
+  }
+  return go_finish(fovea_multi_head_attention_backward(context, (parameters ? &made_parameters : NULL), (query ? &made_query : NULL), (key ? &made_key : NULL), (value ? &made_value : NULL), (options ? &made_options : NULL), (gradients ? &made_gradients : NULL)));
+}
+
 go_result go_fovea_attention_run(const fovea_plan *plan, unsigned char *query, unsigned char *key, unsigned char *value, unsigned char *out, unsigned char *valid_lens, unsigned char *mask, unsigned char *bias, unsigned char *alibi_slopes, unsigned char *sinks, unsigned char *log_sum_exp, unsigned char *weights, unsigned char *query_weight, unsigned char *key_weight, unsigned char *weight, unsigned char *score_bias, unsigned char *score_vector, unsigned char *sigmas, unsigned char *query_offsets, unsigned char *scores, unsigned char *key_scales, unsigned char *value_scales, unsigned char *grad_out, unsigned char *grad_log_sum_exp, unsigned char *grad_weights, unsigned char *grad_query, unsigned char *grad_key, unsigned char *grad_value, unsigned char *grad_bias, unsigned char *grad_alibi_slopes, unsigned char *grad_sinks, unsigned char *grad_query_weight, unsigned char *grad_key_weight, unsigned char *grad_weight, unsigned char *grad_score_bias, unsigned char *grad_score_vector, unsigned char *grad_sigmas, unsigned char *workspace, size_t size) {
   fovea_attention_buffers buffers = {.struct_size = sizeof(buffers)};
   buffers.query = (void *)query;

@@ -115,3 +115,54 @@ func MultiHeadAttentionOnce(context *Context, parameters *MhaParameters, query, 
 	options *MhaOptions) error {
 	return cMultiHeadAttentionOnce(context, parameters, query, key, value, out, options)
 }
+
+// ActivationBackward is the backward pass of ApplyActivation: gradX = gradOut times the derivative at x. In place if gradOut is
+// gradX.
+func ActivationBackward(context *Context, activation Activation, x, gradOut, gradX *Tensor) error {
+	return cActivationBackward(context, int32(activation), x, gradOut, gradX)
+}
+
+// MaskedSoftmaxBackward is the backward pass of MaskedSoftmax, of its out and validLens. In place if gradOut is gradX.
+func MaskedSoftmaxBackward(context *Context, out, validLens, gradOut, gradX *Tensor) error {
+	return cMaskedSoftmaxBackward(context, out, validLens, gradOut, gradX)
+}
+
+// SoftmaxBackward is the backward pass of Softmax, of its out, over its axis. In place if gradOut is gradX.
+func SoftmaxBackward(context *Context, out *Tensor, axis int32, gradOut, gradX *Tensor) error {
+	return cSoftmaxBackward(context, out, axis, gradOut, gradX)
+}
+
+// LogSoftmaxBackward is the backward pass of LogSoftmax, of its out, over its axis. In place if gradOut is gradX.
+func LogSoftmaxBackward(context *Context, out *Tensor, axis int32, gradOut, gradX *Tensor) error {
+	return cLogSoftmaxBackward(context, out, axis, gradOut, gradX)
+}
+
+// LayerNormBackward is the backward pass of LayerNorm: x and options as there, but for what it returned beside out, which is
+// not looked at. gradients.X may be Out, or Sum.
+func LayerNormBackward(context *Context, x *Tensor, options *LayerNormOptions, gradients *NormGradients) error {
+	return cLayerNormBackward(context, x, options, gradients)
+}
+
+// RmsNormBackward is the backward pass of RmsNorm, as LayerNormBackward is of LayerNorm.
+func RmsNormBackward(context *Context, x *Tensor, options *RmsNormOptions, gradients *NormGradients) error {
+	return cRmsNormBackward(context, x, options, gradients)
+}
+
+// LinearBackward is the backward pass of PackedMatrix.Linear, with the weight as the model has it; the residual's gradient is
+// gradients.Out.
+func LinearBackward(context *Context, x, weight *Tensor, layout WeightLayout, options *LinearOptions,
+	gradients *LinearGradients) error {
+	return cLinearBackward(context, x, weight, int32(layout), options, gradients)
+}
+
+// MergeStatesBackward is the backward pass of MergeStates.
+func MergeStatesBackward(context *Context, outs, lses *Tensor, gradients *MergeGradients) error {
+	return cMergeStatesBackward(context, outs, lses, gradients)
+}
+
+// MultiHeadAttentionBackward is the backward pass of MhaWeights.Attend, with the weights as the model has them. The forward
+// pass is computed again: nothing of it needs to be kept.
+func MultiHeadAttentionBackward(context *Context, parameters *MhaParameters, query, key, value *Tensor, options *MhaOptions,
+	gradients *MhaGradients) error {
+	return cMultiHeadAttentionBackward(context, parameters, query, key, value, options, gradients)
+}

@@ -112,7 +112,10 @@ const asTensor = (value) => (ArrayBuffer.isView(value) ? new Tensor(value) : val
 
 // ---- options ---------------------------------------------------------------------------------------------------------
 
-const nested = { attention: 'AttentionOptions', score: 'Score', rotary: 'RotaryOptions' };
+const nested = {
+  MhaOptions: { attention: 'AttentionOptions', score: 'Score', rotary: 'RotaryOptions' },
+  MhaGradients: { attention: 'AttentionGradients' },
+};
 
 // Options with typed arrays made tensors. A property that there is none of is an error, not passed over.
 function read(kind, given, others = []) {
@@ -120,7 +123,8 @@ function read(kind, given, others = []) {
   const made = {};
   for (const [key, value] of Object.entries(given)) {
     if (known[kind].includes(key)) {
-      made[key] = nested[key] && kind === 'MhaOptions' ? read(nested[key], value) : asTensor(value);
+      const inner = nested[kind]?.[key];
+      made[key] = inner ? read(inner, value) : asTensor(value);
     } else if (!others.includes(key)) {
       throw new TypeError(`${kind} has no ${key}; it has ${[...known[kind], ...others].join(', ')}`);
     }

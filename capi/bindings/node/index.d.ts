@@ -1,9 +1,10 @@
 // Types of fovea for Node. Those of options are in generated/options.d.ts, made from the C headers.
 // SPDX-License-Identifier: Apache-2.0
 import {
-  Activation, AttentionGradients, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KVPoolSizes, LayerNormOptions, LinearOptions,
-  LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, PositionalEncodingOptions, Precision,
-  PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions, RotaryOptions, Score, StepTensors,
+  Activation, AttentionGradients, AttentionOptions, Buffers, Data, Float16, GemmOptions, KernelRegressionOptions, KVPoolSizes,
+  LayerNormOptions, LinearGradients, LinearOptions, LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MergeGradients,
+  MhaGradients, MhaOptions, MhaParameters, NormGradients, PositionalEncodingOptions, Precision, PreparedKeysSizes,
+  RmsNormOptions, RotaryFrequenciesOptions, RotaryOptions, Score, StepTensors, WeightLayout,
 } from './generated/options';
 export * from './generated/options';
 
@@ -70,6 +71,38 @@ export function expSync<Q extends Input>(x: Q, options?: Extras): Like<Q>;
 export function exp<Q extends Input>(x: Q, options?: Extras): Promise<Like<Q>>;
 export function tanhSync<Q extends Input>(x: Q, options?: Extras): Like<Q>;
 export function tanh<Q extends Input>(x: Q, options?: Extras): Promise<Like<Q>>;
+/** What the loss changes by for each element of x, where gradOut is that for each element of activation's result. It is written
+ * to options.out, which may be gradOut itself: so in the next three, whose out is what the forward call gave. */
+export function activationBackwardSync<Q extends Input>(kind: Activation, x: Q, gradOut: Input, options?: Extras): Like<Q>;
+export function activationBackward<Q extends Input>(kind: Activation, x: Q, gradOut: Input, options?: Extras): Promise<Like<Q>>;
+export function maskedSoftmaxBackwardSync<Q extends Input>(
+  out: Q, gradOut: Input, validLens?: Input, options?: Extras): Like<Q>;
+export function maskedSoftmaxBackward<Q extends Input>(
+  out: Q, gradOut: Input, validLens?: Input, options?: Extras): Promise<Like<Q>>;
+export function softmaxBackwardSync<Q extends Input>(out: Q, gradOut: Input, axis?: number, options?: Extras): Like<Q>;
+export function softmaxBackward<Q extends Input>(out: Q, gradOut: Input, axis?: number, options?: Extras): Promise<Like<Q>>;
+export function logSoftmaxBackwardSync<Q extends Input>(out: Q, gradOut: Input, axis?: number, options?: Extras): Like<Q>;
+export function logSoftmaxBackward<Q extends Input>(out: Q, gradOut: Input, axis?: number, options?: Extras): Promise<Like<Q>>;
+type On = { context?: Context };
+/** Of layerNorm's x and options; what these name to be written is not looked at. gradients has the gradient of out, and the
+ * tensors that are wanted, which are written: so in all that follow. */
+export function layerNormBackwardSync(x: Input, gradients: NormGradients, options?: LayerNormOptions & On): void;
+export function layerNormBackward(x: Input, gradients: NormGradients, options?: LayerNormOptions & On): Promise<void>;
+export function rmsNormBackwardSync(x: Input, gradients: NormGradients, options?: RmsNormOptions & On): void;
+export function rmsNormBackward(x: Input, gradients: NormGradients, options?: RmsNormOptions & On): Promise<void>;
+/** layout left out is 'outIn'. */
+type LinearBackward = LinearOptions & On & { layout?: WeightLayout };
+/** The backward pass of PackedMatrix's linear, with the weight as the model has it. */
+export function linearBackwardSync(x: Input, weight: Input, gradients: LinearGradients, options?: LinearBackward): void;
+export function linearBackward(x: Input, weight: Input, gradients: LinearGradients, options?: LinearBackward): Promise<void>;
+export function mergeStatesBackwardSync(outs: Input, lses: Input, gradients: MergeGradients, options?: On): void;
+export function mergeStatesBackward(outs: Input, lses: Input, gradients: MergeGradients, options?: On): Promise<void>;
+type MhaBackward = MhaOptions & On & { key?: Input; value?: Input };
+/** Of multiHeadAttentionOnce's arguments; nothing of that call needs to be kept. */
+export function multiHeadAttentionBackwardSync(
+  parameters: MhaParameters, query: Input, gradients: MhaGradients, options?: MhaBackward): void;
+export function multiHeadAttentionBackward(
+  parameters: MhaParameters, query: Input, gradients: MhaGradients, options?: MhaBackward): Promise<void>;
 /** The frequencies, one for each pair, and the attention factor that a model's configuration asks for, for RotaryOptions. */
 export function rotaryFrequencies(rotaryDim: number, options: RotaryFrequenciesOptions): { frequencies: Result; attentionFactor: number };
 /** The slopes of ALiBi for that many heads. */

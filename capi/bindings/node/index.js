@@ -111,6 +111,48 @@ function alibiSlopes(heads) {
   return result;
 }
 
+// ---- gradients of everything else ------------------------------------------------------------------------------------
+
+// given: what the addon takes before the gradient. options.out is where the result is written, which may be gradOut itself.
+function elementGradients(x, given, gradOut, options) {
+  const result = asTensor(options.out) ?? like(x);
+  return { args: [options.context, ...given, asTensor(gradOut), result], result };
+}
+
+both(exports, 'activationBackward', 'activationBackward', (kind, x, gradOut, options = {}) => (
+  elementGradients(x, [kind, asTensor(x)], gradOut, options)));
+
+// out is what the forward call gave.
+both(exports, 'maskedSoftmaxBackward', 'maskedSoftmaxBackward', (out, gradOut, validLens, options = {}) => (
+  elementGradients(out, [asTensor(out), asTensor(validLens)], gradOut, options)));
+
+for (const name of ['softmaxBackward', 'logSoftmaxBackward']) {
+  both(exports, name, name, (out, gradOut, axis = -1, options = {}) => (
+    elementGradients(out, [asTensor(out), axis], gradOut, options)));
+}
+
+// Here and below gradients has the gradient of out, and the tensors that are wanted.
+for (const [name, kind] of [['layerNormBackward', 'LayerNormOptions'], ['rmsNormBackward', 'RmsNormOptions']]) {
+  both(exports, name, name, (x, gradients, options = {}) => {
+    const rest = [read(kind, options, ['context']), read('NormGradients', gradients)];
+    return { args: [options.context, asTensor(x), ...rest], result: undefined };
+  });
+}
+
+both(exports, 'linearBackward', 'linearBackward', (x, weight, gradients, options = {}) => {
+  const rest = [read('LinearOptions', options, ['context', 'layout']), read('LinearGradients', gradients)];
+  return { args: [options.context, asTensor(x), asTensor(weight), options.layout, ...rest], result: undefined };
+});
+
+both(exports, 'mergeStatesBackward', 'mergeStatesBackward', (outs, lses, gradients, options = {}) => (
+  { args: [options.context, asTensor(outs), asTensor(lses), read('MergeGradients', gradients)], result: undefined }));
+
+both(exports, 'multiHeadAttentionBackward', 'multiHeadAttentionBackward', (parameters, query, gradients, options = {}) => {
+  const inputs = [query, options.key, options.value].map(asTensor);
+  const rest = [read('MhaOptions', options, ['context', 'key', 'value']), read('MhaGradients', gradients)];
+  return { args: [options.context, read('MhaParameters', parameters), ...inputs, ...rest], result: undefined };
+});
+
 // ---- what is kept between calls --------------------------------------------------------------------------------------
 
 class Context extends Owner {

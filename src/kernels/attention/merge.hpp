@@ -15,31 +15,10 @@
 #include "kernels/attention/source.hpp"
 #include "kernels/kernel_table.hpp"
 #include "kernels/math/exp.hpp"
-#include "kernels/simd.hpp"
+#include "kernels/pieces.hpp"
 
 namespace fovea::FOVEA_ISA {
 namespace {
-
-// body(offset, width): whole registers, then what is left.
-template <class Body>
-FOVEA_INLINE void for_each_register(int64_t count, const Body &body) {
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) body(i, lanes);
-  if (i < count) body(i, count - i);
-}
-
-template <class Element>
-FOVEA_INLINE Float load_up_to(const Element *from, int64_t count) {
-  return count == lanes ? load(from) : load_partial(from, count);
-}
-template <class Element>
-FOVEA_INLINE void store_up_to(Element *to, const Float &value, int64_t count) {
-  if (count == lanes) {
-    store(to, value);
-  } else {
-    store_partial(to, value, count);
-  }
-}
 
 void fill_merged(const MergeRow &row, float value, float log_sum_exp) {
   with_element(row.out_type, [&]<class T>(T) FOVEA_INLINE_BODY {

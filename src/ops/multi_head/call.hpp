@@ -45,6 +45,7 @@ struct MultiHeadCall {
   Sequences query, key, value, out;
   bool has_data;                      // else it is being planned
   bool planned;                       // a plan's run
+  bool backward;                      // what a backward pass computes again: with float32 between steps
   bool one_input;                     // of all three projections
   bool one_memory;                    // of keys and values
   bool attends;                       // there are queries
@@ -74,7 +75,10 @@ HeadTensors head_tensors(const MultiHeadCall &call, void *memory);
 // Memory, and attention itself, of a call that has been checked but for attention's options.
 [[nodiscard]] Status plan_multi_head(MultiHeadCall *call);
 
-// Checks the data of a planned call and computes. memory: of call->layout, null only where that is empty.
+// Checks the data of a planned call and computes, as far as what attention gives. memory: of call->layout, null only where that is
+// empty.
+[[nodiscard]] Status run_heads(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);
+// And then out.
 [[nodiscard]] Status run_multi_head(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call);
 
 }  // namespace fovea

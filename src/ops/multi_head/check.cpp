@@ -60,7 +60,8 @@ Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
   const int rank = tensors.query->rank;
   const Sequences &query = call->query;
   call->attends = query.batch > 0 && query.length > 0;
-  call->needs_keys = call->projects_keys && (call->attends || call->options.key_pages != nullptr);
+  const bool needs_all = call->attends || call->options.key_pages != nullptr || call->backward;
+  call->needs_keys = call->projects_keys && needs_all;
   call->key = query;
   if (tensors.key != nullptr) {
     FOVEA_CHECK(read_input(tensors.key, {"key", false, rank, call->has_data}, &call->key));

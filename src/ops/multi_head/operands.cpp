@@ -41,7 +41,7 @@ constexpr MultiHeadOperandRow rows[] = {
 };
 // clang-format on
 
-constexpr size_t most_operands = std::size(rows) + operand_count;
+constexpr size_t most_operands = std::size(rows) + operand_count + MultiHeadExtras::most;
 
 }  // namespace
 
@@ -57,7 +57,8 @@ TensorArgument MultiHeadOperandRow::tensor_of(const Tensors &tensors, const Para
   return parameters->**std::get_if<const fovea_tensor * Parameters::*>(&source);
 }
 
-Status check_multi_head_overlaps(const MultiHeadTensors &tensors, const MultiHeadCall &call) {
+Status check_multi_head_overlaps(const MultiHeadTensors &tensors, const MultiHeadCall &call,
+                                 const MultiHeadExtras &extras) {
   NamedTensor inputs[most_operands], outputs[most_operands];
   size_t input_count = 0, output_count = 0;
   const auto add = [&](const char *name, const fovea_tensor *tensor, bool is_output) {
@@ -77,6 +78,8 @@ Status check_multi_head_overlaps(const MultiHeadTensors &tensors, const MultiHea
     if (row.is_argument() || !attention.present[row.operand]) continue;
     add(operand_name(attention, row.operand), &attention.tensor[row.operand], row.is_output());
   }
+  for (const NamedTensor &extra : extras.inputs()) add(extra.name, extra.tensor, input);
+  for (const NamedTensor &extra : extras.outputs()) add(extra.name, extra.tensor, output);
   return check_overlaps(std::span(outputs, output_count), std::span(inputs, input_count));
 }
 

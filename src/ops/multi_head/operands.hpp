@@ -27,8 +27,25 @@ struct MultiHeadOperandRow {
 
 extern const std::span<const MultiHeadOperandRow> multi_head_operand_rows;
 
-// No output shares memory with an input or with another output: of the rows above and of those of attention that callers
-// have, which is all but its query, key, value and out. For data that has been checked.
-[[nodiscard]] Status check_multi_head_overlaps(const MultiHeadTensors &tensors, const MultiHeadCall &call);
+// Operands that a call has beside these.
+class MultiHeadExtras {
+ public:
+  static constexpr size_t most = 32;  // a backward pass has 29
+
+  void add(const char *name, const fovea_tensor *tensor, bool is_output) {
+    (is_output ? outputs_[output_count_++] : inputs_[input_count_++]) = {name, tensor};
+  }
+  std::span<const NamedTensor> inputs() const { return {inputs_, input_count_}; }
+  std::span<const NamedTensor> outputs() const { return {outputs_, output_count_}; }
+
+ private:
+  NamedTensor inputs_[most], outputs_[most];
+  size_t input_count_ = 0, output_count_ = 0;
+};
+
+// No output shares memory with an input or with another output: of the rows above, of those of attention that callers
+// have, which is all but its query, key, value and out, and of others. For data that has been checked.
+[[nodiscard]] Status check_multi_head_overlaps(const MultiHeadTensors &tensors, const MultiHeadCall &call,
+                                               const MultiHeadExtras &extras = {});
 
 }  // namespace fovea

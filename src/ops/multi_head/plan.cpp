@@ -22,6 +22,7 @@ Dtype between_steps(const MultiHeadCall &call) {
   };
   if (call.options.schedule != nullptr) return call.options.schedule->made.checked.query.dtype;
   const bool narrows = call.medium && all_of(Dtype::f32, Dtype::bf16);
+  if (call.backward) return Dtype::f32;
   const bool may = narrows || all_of(Dtype::bf16, Dtype::bf16);
   return may && multiplies_bfloat16(*call.weights->kernels) ? Dtype::bf16 : Dtype::f32;
 }

@@ -90,7 +90,7 @@ Status run_once(MultiHeadCall *call, const MultiHeadTensors &tensors) {
 
 }  // namespace
 
-Status run_multi_head(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
+Status run_heads(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
   FOVEA_CHECK(check_multi_head_data(tensors, memory, call));
   for (int n = 0; n < call->input_count && memory != nullptr; ++n) {
     const Projection &input = call->input[n];
@@ -98,8 +98,13 @@ Status run_multi_head(const MultiHeadTensors &tensors, void *memory, MultiHeadCa
   }
   const HeadTensors heads = head_tensors(*call, memory);
   FOVEA_CHECK(place_heads(*call, heads, memory));
+  if (call->attends) attend(*call, heads, call->attention_memory.in(memory));
+  return FOVEA_OK;
+}
+
+Status run_multi_head(const MultiHeadTensors &tensors, void *memory, MultiHeadCall *call) {
+  FOVEA_CHECK(run_heads(tensors, memory, call));
   if (!call->attends) return FOVEA_OK;
-  attend(*call, heads, call->attention_memory.in(memory));
   if (call->weights->out.inputs > 0) project(*call, memory, call->last, call->concat_rows.in(memory), call->out.data);
   return FOVEA_OK;
 }

@@ -26,7 +26,9 @@ Status check_position_tensors(const fovea_tensor *x, const fovea_tensor *out) {
 Status check_encoding(const fovea_positional_encoding_options *given, bool may_drop, EncodingSettings *settings) {
   fovea_positional_encoding_options options;
   FOVEA_CHECK(read_options("options", given, &options));
-  FOVEA_CHECK(check_flags(options.flags, FOVEA_ENCODING_BASE_GIVEN));
+  const uint32_t known = FOVEA_ENCODING_BASE_GIVEN;
+  FOVEA_CHECK(check_flags(options.flags, may_drop ? known | FOVEA_ENCODING_DROPOUT_ALONE : known));
+  settings->dropout_alone = (options.flags & FOVEA_ENCODING_DROPOUT_ALONE) != 0;
   FOVEA_CHECK(check_reserved(options.reserved));
   FOVEA_CHECK(check_base(options.base, options.flags, FOVEA_ENCODING_BASE_GIVEN, &settings->base));
   FOVEA_CHECK(check_offset(options.offset));

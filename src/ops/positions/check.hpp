@@ -17,6 +17,7 @@ namespace fovea {
 struct EncodingSettings {
   double base;
   int64_t offset;
+  bool dropout_alone;  // nothing is added
   Dropout dropout;
 };
 

@@ -2,6 +2,8 @@
 // added to every batch entry; where there is but one entry, it is added as it is made, or written where it is wanted.
 #include "ops/positions/positional_encoding.hpp"
 
+#include <algorithm>
+
 #include "ops/positions/check.hpp"
 #include "ops/positions/rows.hpp"
 
@@ -50,7 +52,8 @@ void encode_block(const Call &call, const PositionRows &rows, const PositionBloc
   });
 }
 
-// Makes the encoding of the block in `table`, and adds it to all entries.
+// Makes the encoding of the block in `table`, and adds it to all entries; where dropout is wanted alone, -0, which changes no
+// bit of what it is added to.
 void add_block(const Call &call, const PositionRows &rows, const PositionBlock &block, const double *frequencies,
                float *table) {
   double positions[most_positions_per_block];
@@ -58,7 +61,11 @@ void add_block(const Call &call, const PositionRows &rows, const PositionBlock &
   encoding.out = table;
   encoding.out_type = Dtype::f32;
   encoding.out_stride = call.dim;
-  call.context->kernels->rowwise->encode_rows(encoding);
+  if (call.settings.dropout_alone) {
+    std::fill(table, table + block.count * call.dim, -0.0f);
+  } else {
+    call.context->kernels->rowwise->encode_rows(encoding);
+  }
   rows.for_each_run(block, [&](const PositionRun &run) {
     call.context->kernels->rowwise->add_rows(
         {.x = element_at(call.x, call.x_type, run.x_offset),
@@ -84,7 +91,7 @@ void add_block(const Call &call, const PositionRows &rows, const PositionBlock &
 Status run(Call call, const PositionRows &rows) {
   const int workers = rows.workers(*call.context);
   call.distance = rows.distance(workers);
-  const bool shared = rows.entries() > 1 || call.settings.dropout.threshold != 0;
+  const bool shared = rows.entries() > 1 || call.settings.dropout.threshold != 0 || call.settings.dropout_alone;
   const int64_t block_length = rows.block_length(shared ? call.dim : 1, workers);
   const int64_t pairs = ceil_div(call.dim, 2);
   const PositionScratch scratch(*call.context, pairs, shared ? block_length * call.dim : 0, workers);

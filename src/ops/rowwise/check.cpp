@@ -85,21 +85,26 @@ Status check_norm_options(const fovea_rms_norm_options &options, NormSettings *s
   return check_epsilon(options.epsilon, options.flags, &settings->epsilon);
 }
 
-Status check_norm_tensors(const NormOperands &given) {
+Status check_norm_inputs(const NormOperands &given) {
   const fovea_tensor *x = given.x;
   FOVEA_CHECK(check_tensor(x, {.name = "x", .narrow = true}));
   const int64_t dim = x->shape[x->rank - 1];
   if (dim == 0) return fail(FOVEA_BAD_SHAPE, "x.shape[%d] is 0, expected 1 or more features", x->rank - 1);
-  FOVEA_CHECK(check_like_x(given.out, "out", *x, true));
   if (given.residual != nullptr) {
     FOVEA_CHECK(check_like_x(given.residual, "residual", *x, false));
   }
+  FOVEA_CHECK(check_per_feature(given.weight, "weight", dim));
+  return check_per_feature(given.bias, "bias", dim);
+}
+
+Status check_norm_tensors(const NormOperands &given) {
+  FOVEA_CHECK(check_norm_inputs(given));
+  const fovea_tensor *x = given.x;
+  FOVEA_CHECK(check_like_x(given.out, "out", *x, true));
   if (given.sum != nullptr) {
     FOVEA_CHECK(expect_given(given.residual, "options.residual", "a tensor, as options.sum is given"));
     FOVEA_CHECK(check_like_x(given.sum, "sum", *x, true));
   }
-  FOVEA_CHECK(check_per_feature(given.weight, "weight", dim));
-  FOVEA_CHECK(check_per_feature(given.bias, "bias", dim));
   FOVEA_CHECK(check_per_row(given.mean, "mean", *x));
   FOVEA_CHECK(check_per_row(given.inverse_deviation, "inverse_deviation", *x));
   return check_norm_overlaps(given);

@@ -19,6 +19,7 @@ struct NormSettings {
 
 [[nodiscard]] Status check_norm_options(const fovea_layer_norm_options &options, NormSettings *settings);
 [[nodiscard]] Status check_norm_options(const fovea_rms_norm_options &options, NormSettings *settings);
+[[nodiscard]] Status check_norm_inputs(const NormOperands &given);  // x, residual, weight and bias alone
 [[nodiscard]] Status check_norm_tensors(const NormOperands &given);
 
 [[nodiscard]] Status check_softmax_options(const fovea_masked_softmax_options *given, EmptyRows *empty_rows);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/rowwise/check.hpp"
+#include "ops/rowwise/valid_len.hpp"
 #include "ops/tensors/rows.hpp"
 #include "runtime/parallel.hpp"
 
@@ -16,9 +17,9 @@ constexpr int64_t streamed_bytes = 64 << 20;  // an output of this size would no
 
 struct Call {
   const Context *context;
-  fovea_tensor x, out, valid_lens;
-  bool has_valid_lens;
-  bool log;  // the logarithm of it
+  fovea_tensor x, out;
+  const fovea_tensor *valid_lens;  // null: all keys
+  bool log;                        // the logarithm of it
   EmptyRows empty_rows;
   RowSpace rows;
   int64_t key_len;
@@ -33,15 +34,6 @@ Call make_call(const Context *context, const fovea_tensor &x, const fovea_tensor
   call.key_len = x.shape[x.rank - 1];
   for (int axis = 0; axis + 1 < x.rank; ++axis) call.rows.add_axis(x.shape[axis], x.strides[axis], out.strides[axis]);
   return call;
-}
-
-int64_t valid_len_of(const Call &call, const RowCursor &row) {
-  if (!call.has_valid_lens) return call.key_len;
-  const fovea_tensor &lens = call.valid_lens;
-  const int query_axis = call.rows.axes - 1;
-  int64_t at = call.rows.axes > 1 ? row.index(0) * lens.strides[0] : 0;
-  if (lens.rank == 2) at += row.index(query_axis) * lens.strides[1];
-  return integer_within(lens, at, 0, call.key_len);
 }
 
 void run(const Call &call) {
@@ -63,7 +55,7 @@ void run(const Call &call) {
     for (int64_t i = 0; i < count; ++i, row.next()) {
       rows[i] = {.x = element_at(x, x_type, row.x_offset()),
                  .out = element_at(out, out_type, row.out_offset()),
-                 .valid_len = valid_len_of(call, row)};
+                 .valid_len = valid_len_of(call.valid_lens, row, call.rows.axes, call.key_len)};
     }
     const RowwiseKernels &kernels = *call.context->kernels->rowwise;
     const auto kernel = call.log ? kernels.log_softmax_rows : kernels.softmax_rows;
@@ -88,8 +80,7 @@ Status masked_softmax(const Context *given, const TensorArgument &x, const Tenso
   FOVEA_CHECK(check_softmax_tensors(x, valid_lens, out));
   if (element_count(*x) == 0) return FOVEA_OK;
   Call call = make_call(context, *x, *out);
-  call.has_valid_lens = valid_lens != nullptr;
-  if (call.has_valid_lens) call.valid_lens = *valid_lens;
+  call.valid_lens = valid_lens;
   call.empty_rows = empty_rows;
   run(call);
   return FOVEA_OK;

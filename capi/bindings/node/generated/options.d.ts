@@ -272,6 +272,8 @@ export interface PositionalEncodingOptions {
   offset?: number | bigint;
   /** used with dropout */
   dropoutSeed?: number | bigint;
+  /** of fovea_add_positional_encoding alone: out = dropout(x), as what the loss changes by goes back */
+  dropoutAlone?: boolean;
 }
 
 export interface RotaryOptions {
@@ -486,6 +488,76 @@ export interface AttentionGradients {
   scoreVector?: Input;
   /** output F32 [H] where score.sigmas is given, [1] of score.sigma; any stride */
   sigmas?: Input;
+}
+
+export interface NormGradients {
+  /** F, x's shape, last axis contiguous: what the loss changes by for each element of out. Must be given */
+  out?: Input;
+  /** F, likewise: for each element of options.sum, beside what it does through out; NULL: 0 */
+  sum?: Input;
+  /** output F, likewise: of x, and of the residual, which is the same. May be out or sum in place */
+  x?: Input;
+  /** output F [E], contiguous */
+  weight?: Input;
+  /** output F [E], contiguous: of fovea_layer_norm alone */
+  bias?: Input;
+}
+
+export interface LinearGradients {
+  /** F [M,N] or [B,M,N], last axis contiguous: what the loss changes by for each element of out, and so for each of the residual. Must be given */
+  out?: Input;
+  /** output F, x's shape, last axis contiguous */
+  x?: Input;
+  /** output F, weight's shape, last axis contiguous */
+  weight?: Input;
+  /** output F [N], any stride */
+  bias?: Input;
+  /** output F, out's shape, last axis contiguous */
+  multiplier?: Input;
+}
+
+export interface MergeGradients {
+  /** F [...,Dv]: what the loss changes by for each element of out. Must be given */
+  out?: Input;
+  /** F32 [...]: likewise; NULL: 0 */
+  logSumExp?: Input;
+  /** output F [S,...,Dv] */
+  outs?: Input;
+  /** output F32 [S,...] */
+  lses?: Input;
+}
+
+export interface MhaGradients {
+  /** F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given */
+  out?: Input;
+  /** output F, query's shape, last axis contiguous; where key is NULL, of all that it is */
+  query?: Input;
+  /** output F, key's, likewise; NULL where key is. Where value is NULL, of both */
+  key?: Input;
+  /** output F, value's; NULL where value is */
+  value?: Input;
+  /** output F, of its shape in fovea_mha_parameters, last axis contiguous */
+  queryWeight?: Input;
+  /** output F, likewise */
+  keyWeight?: Input;
+  /** output F, likewise */
+  valueWeight?: Input;
+  /** output F, likewise */
+  inWeight?: Input;
+  /** output F, likewise */
+  outWeight?: Input;
+  /** output F, of its shape there, any stride */
+  queryBias?: Input;
+  /** output F, likewise */
+  keyBias?: Input;
+  /** output F, likewise */
+  valueBias?: Input;
+  /** output F, likewise */
+  inBias?: Input;
+  /** output F, likewise */
+  outBias?: Input;
+  /** of what options.attention and options.score bring, and of what they return: log_sum_exp, weights; its out, query, key and value are NULL. NULL: none */
+  attention?: AttentionGradients;
 }
 
 /** Node 24's Float16Array, where TypeScript knows it. */

@@ -18,7 +18,7 @@ exports.options = {
   StepTensors: ['queryStarts', 'keyStarts', 'keyLens', 'pageIds', 'pageStarts', 'tree'],
   AppendOptions: ['rotary', 'keyScales', 'valueScales'],
   KVPoolSizes: ['layers', 'kvHeads', 'headDim', 'valueDim', 'positions', 'pageSize', 'sequences', 'keyDtype', 'valueDtype', 'scaleGroup'],
-  PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed'],
+  PositionalEncodingOptions: ['base', 'dropout', 'offset', 'dropoutSeed', 'dropoutAlone'],
   RotaryOptions: ['interleaved', 'inverse', 'base', 'positionScale', 'rotaryDim', 'offset', 'positions', 'frequencies', 'sections', 'cosines', 'sines', 'attentionFactor'],
   RotaryFrequenciesOptions: ['unrounded', 'kind', 'base', 'factor', 'originalLength', 'length', 'lowFrequencyFactor', 'highFrequencyFactor', 'fastRotations', 'slowRotations', 'mscale', 'mscaleAllDim', 'shortFactors', 'longFactors'],
   LinearPackOptions: ['layout', 'precision'],
@@ -28,6 +28,10 @@ exports.options = {
   MhaParameters: ['layout', 'precision', 'heads', 'kvHeads', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias'],
   MhaOptions: ['keepPages', 'precision', 'attention', 'score', 'rotary', 'schedule', 'keyPages', 'valuePages', 'keyScales', 'valueScales'],
   AttentionGradients: ['out', 'logSumExp', 'weights', 'query', 'key', 'value', 'bias', 'alibiSlopes', 'sinks', 'queryWeight', 'keyWeight', 'weight', 'scoreBias', 'scoreVector', 'sigmas'],
+  NormGradients: ['out', 'sum', 'x', 'weight', 'bias'],
+  LinearGradients: ['out', 'x', 'weight', 'bias', 'multiplier'],
+  MergeGradients: ['out', 'logSumExp', 'outs', 'lses'],
+  MhaGradients: ['out', 'query', 'key', 'value', 'queryWeight', 'keyWeight', 'valueWeight', 'inWeight', 'outWeight', 'queryBias', 'keyBias', 'valueBias', 'inBias', 'outBias', 'attention'],
 };
 
 // The data of a planned run, in the order of fovea_attention_buffers.

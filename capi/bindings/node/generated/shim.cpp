@@ -23,6 +23,10 @@ static const fovea_rms_norm_options *read_fovea_rms_norm_options(Reader &in, nap
 static const fovea_mha_parameters *read_fovea_mha_parameters(Reader &in, napi_value from);
 static const fovea_mha_options *read_fovea_mha_options(Reader &in, napi_value from);
 static const fovea_attention_gradients *read_fovea_attention_gradients(Reader &in, napi_value from);
+static const fovea_norm_gradients *read_fovea_norm_gradients(Reader &in, napi_value from);
+static const fovea_linear_gradients *read_fovea_linear_gradients(Reader &in, napi_value from);
+static const fovea_merge_gradients *read_fovea_merge_gradients(Reader &in, napi_value from);
+static const fovea_mha_gradients *read_fovea_mha_gradients(Reader &in, napi_value from);
 
 static const fovea_attention_options *read_fovea_attention_options(Reader &in, napi_value from) {
   if (in.is_none(from)) return nullptr;
@@ -188,6 +192,7 @@ static const fovea_positional_encoding_options *read_fovea_positional_encoding_o
   made->offset = in.int64(in.get(from, "offset"), "offset");
   made->dropout_seed = in.uint64(in.get(from, "dropoutSeed"), "dropoutSeed");
   if (in.flag(in.get(from, "base"), true, "base")) made->flags |= FOVEA_ENCODING_BASE_GIVEN;
+  if (in.flag(in.get(from, "dropoutAlone"), false, "dropoutAlone")) made->flags |= FOVEA_ENCODING_DROPOUT_ALONE;
   return made;
 }
 
@@ -342,6 +347,63 @@ static const fovea_attention_gradients *read_fovea_attention_gradients(Reader &i
   made->score_bias = in.tensor(in.get(from, "scoreBias"), "scoreBias");
   made->score_vector = in.tensor(in.get(from, "scoreVector"), "scoreVector");
   made->sigmas = in.tensor(in.get(from, "sigmas"), "sigmas");
+  return made;
+}
+
+static const fovea_norm_gradients *read_fovea_norm_gradients(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_norm_gradients *made = in.call.make<fovea_norm_gradients>();
+  made->struct_size = sizeof(fovea_norm_gradients);
+  made->out = in.tensor(in.get(from, "out"), "out");
+  made->sum = in.tensor(in.get(from, "sum"), "sum");
+  made->x = in.tensor(in.get(from, "x"), "x");
+  made->weight = in.tensor(in.get(from, "weight"), "weight");
+  made->bias = in.tensor(in.get(from, "bias"), "bias");
+  return made;
+}
+
+static const fovea_linear_gradients *read_fovea_linear_gradients(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_linear_gradients *made = in.call.make<fovea_linear_gradients>();
+  made->struct_size = sizeof(fovea_linear_gradients);
+  made->out = in.tensor(in.get(from, "out"), "out");
+  made->x = in.tensor(in.get(from, "x"), "x");
+  made->weight = in.tensor(in.get(from, "weight"), "weight");
+  made->bias = in.tensor(in.get(from, "bias"), "bias");
+  made->multiplier = in.tensor(in.get(from, "multiplier"), "multiplier");
+  return made;
+}
+
+static const fovea_merge_gradients *read_fovea_merge_gradients(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_merge_gradients *made = in.call.make<fovea_merge_gradients>();
+  made->struct_size = sizeof(fovea_merge_gradients);
+  made->out = in.tensor(in.get(from, "out"), "out");
+  made->log_sum_exp = in.tensor(in.get(from, "logSumExp"), "logSumExp");
+  made->outs = in.tensor(in.get(from, "outs"), "outs");
+  made->lses = in.tensor(in.get(from, "lses"), "lses");
+  return made;
+}
+
+static const fovea_mha_gradients *read_fovea_mha_gradients(Reader &in, napi_value from) {
+  if (in.is_none(from)) return nullptr;
+  fovea_mha_gradients *made = in.call.make<fovea_mha_gradients>();
+  made->struct_size = sizeof(fovea_mha_gradients);
+  made->out = in.tensor(in.get(from, "out"), "out");
+  made->query = in.tensor(in.get(from, "query"), "query");
+  made->key = in.tensor(in.get(from, "key"), "key");
+  made->value = in.tensor(in.get(from, "value"), "value");
+  made->query_weight = in.tensor(in.get(from, "queryWeight"), "queryWeight");
+  made->key_weight = in.tensor(in.get(from, "keyWeight"), "keyWeight");
+  made->value_weight = in.tensor(in.get(from, "valueWeight"), "valueWeight");
+  made->in_weight = in.tensor(in.get(from, "inWeight"), "inWeight");
+  made->out_weight = in.tensor(in.get(from, "outWeight"), "outWeight");
+  made->query_bias = in.tensor(in.get(from, "queryBias"), "queryBias");
+  made->key_bias = in.tensor(in.get(from, "keyBias"), "keyBias");
+  made->value_bias = in.tensor(in.get(from, "valueBias"), "valueBias");
+  made->in_bias = in.tensor(in.get(from, "inBias"), "inBias");
+  made->out_bias = in.tensor(in.get(from, "outBias"), "outBias");
+  made->attention = read_fovea_attention_gradients(in, in.get(from, "attention"));
   return made;
 }
 
@@ -794,6 +856,87 @@ static void parse_fovea_attention_backward_plan_create(Reader &in, const napi_va
   in.call.run = [=] { return fovea_attention_backward_plan_create(context, score, query, key, value, out, options, gradients, reinterpret_cast<fovea_plan **>(&call->made)); };
 }
 
+static void parse_fovea_activation_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  int32_t activation = in.choice(args[1], {{"none", FOVEA_ACTIVATION_NONE}, {"relu", FOVEA_ACTIVATION_RELU}, {"gelu", FOVEA_ACTIVATION_GELU}, {"geluTanh", FOVEA_ACTIVATION_GELU_TANH}, {"silu", FOVEA_ACTIVATION_SILU}}, "activation");
+  const fovea_tensor *x = in.tensor(args[2], "x");
+  const fovea_tensor *grad_out = in.tensor(args[3], "grad_out");
+  const fovea_tensor *grad_x = in.tensor(args[4], "grad_x");
+  in.call.run = [=] { return fovea_activation_backward(context, activation, x, grad_out, grad_x); };
+}
+
+static void parse_fovea_masked_softmax_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *out = in.tensor(args[1], "out");
+  const fovea_tensor *valid_lens = in.tensor(args[2], "valid_lens");
+  const fovea_tensor *grad_out = in.tensor(args[3], "grad_out");
+  const fovea_tensor *grad_x = in.tensor(args[4], "grad_x");
+  in.call.run = [=] { return fovea_masked_softmax_backward(context, out, valid_lens, grad_out, grad_x); };
+}
+
+static void parse_fovea_softmax_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *out = in.tensor(args[1], "out");
+  int32_t axis = in.int32(args[2], "axis");
+  const fovea_tensor *grad_out = in.tensor(args[3], "grad_out");
+  const fovea_tensor *grad_x = in.tensor(args[4], "grad_x");
+  in.call.run = [=] { return fovea_softmax_backward(context, out, axis, grad_out, grad_x); };
+}
+
+static void parse_fovea_log_softmax_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *out = in.tensor(args[1], "out");
+  int32_t axis = in.int32(args[2], "axis");
+  const fovea_tensor *grad_out = in.tensor(args[3], "grad_out");
+  const fovea_tensor *grad_x = in.tensor(args[4], "grad_x");
+  in.call.run = [=] { return fovea_log_softmax_backward(context, out, axis, grad_out, grad_x); };
+}
+
+static void parse_fovea_layer_norm_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_layer_norm_options *options = read_fovea_layer_norm_options(in, args[2]);
+  const fovea_norm_gradients *gradients = read_fovea_norm_gradients(in, args[3]);
+  in.call.run = [=] { return fovea_layer_norm_backward(context, x, options, gradients); };
+}
+
+static void parse_fovea_rms_norm_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_rms_norm_options *options = read_fovea_rms_norm_options(in, args[2]);
+  const fovea_norm_gradients *gradients = read_fovea_norm_gradients(in, args[3]);
+  in.call.run = [=] { return fovea_rms_norm_backward(context, x, options, gradients); };
+}
+
+static void parse_fovea_linear_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *x = in.tensor(args[1], "x");
+  const fovea_tensor *weight = in.tensor(args[2], "weight");
+  int32_t layout = in.choice(args[3], {{"outIn", FOVEA_WEIGHT_OUT_IN}, {"inOut", FOVEA_WEIGHT_IN_OUT}}, "layout");
+  const fovea_linear_options *options = read_fovea_linear_options(in, args[4]);
+  const fovea_linear_gradients *gradients = read_fovea_linear_gradients(in, args[5]);
+  in.call.run = [=] { return fovea_linear_backward(context, x, weight, layout, options, gradients); };
+}
+
+static void parse_fovea_merge_states_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_tensor *outs = in.tensor(args[1], "outs");
+  const fovea_tensor *lses = in.tensor(args[2], "lses");
+  const fovea_merge_gradients *gradients = read_fovea_merge_gradients(in, args[3]);
+  in.call.run = [=] { return fovea_merge_states_backward(context, outs, lses, gradients); };
+}
+
+static void parse_fovea_multi_head_attention_backward(Reader &in, const napi_value *args) {
+  const fovea_context *context = in.handle<fovea_context>(args[0], Kind::context, false, "context");
+  const fovea_mha_parameters *parameters = read_fovea_mha_parameters(in, args[1]);
+  const fovea_tensor *query = in.tensor(args[2], "query");
+  const fovea_tensor *key = in.tensor(args[3], "key");
+  const fovea_tensor *value = in.tensor(args[4], "value");
+  const fovea_mha_options *options = read_fovea_mha_options(in, args[5]);
+  const fovea_mha_gradients *gradients = read_fovea_mha_gradients(in, args[6]);
+  in.call.run = [=] { return fovea_multi_head_attention_backward(context, parameters, query, key, value, options, gradients); };
+}
+
 const Operation operations[] = {
     {"sdpa", 6, parse_fovea_sdpa},
     {"sdpaPlanCreate", 6, parse_fovea_sdpa_plan_create},
@@ -845,6 +988,15 @@ const Operation operations[] = {
     {"multiHeadAttentionOnce", 7, parse_fovea_multi_head_attention_once},
     {"attentionBackward", 8, parse_fovea_attention_backward},
     {"attentionBackwardPlanCreate", 8, parse_fovea_attention_backward_plan_create},
+    {"activationBackward", 5, parse_fovea_activation_backward},
+    {"maskedSoftmaxBackward", 5, parse_fovea_masked_softmax_backward},
+    {"softmaxBackward", 5, parse_fovea_softmax_backward},
+    {"logSoftmaxBackward", 5, parse_fovea_log_softmax_backward},
+    {"layerNormBackward", 4, parse_fovea_layer_norm_backward},
+    {"rmsNormBackward", 4, parse_fovea_rms_norm_backward},
+    {"linearBackward", 6, parse_fovea_linear_backward},
+    {"mergeStatesBackward", 4, parse_fovea_merge_states_backward},
+    {"multiHeadAttentionBackward", 7, parse_fovea_multi_head_attention_backward},
 };
 const size_t operation_count = sizeof operations / sizeof operations[0];
 

@@ -51,6 +51,18 @@ for (const [dtype, { round, widen }] of Object.entries(formats)) {
     assert.deepEqual(fovea.attentionSync(gaussian, ...narrow, { context }).data, rounded(fovea.attentionSync(gaussian, ...wide, { context })));
   });
 
+  test(`gradients of ${dtype} are float32 rounded once`, async () => {
+    const [q, k] = narrow, out = Tensor.zeros(shapes[0], Uint16Array, { dtype });
+    const given = [q, new Tensor(k.data, shapes[0], { strides: [80, 0, 8, 1], dtype })];
+    const full = [wide[0], new Tensor(wide[1].data, shapes[0], { strides: [80, 0, 8, 1] })];
+    const found = await fovea.softmaxBackward(...given);
+    assert.deepEqual([found.dtype, found.data], [dtype, rounded(fovea.softmaxBackwardSync(...full))]);
+    const wanted = { out: full[1], x: Tensor.zeros(shapes[0]) };
+    fovea.layerNormBackwardSync(q, { out: given[1], x: out });
+    fovea.layerNormBackwardSync(wide[0], wanted);
+    assert.deepEqual(out.data, rounded(wanted.x));
+  });
+
   test(`planned runs take ${dtype}`, async () => {
     const [q, k] = shapes.map((shape) => Tensor.shapeOnly(shape, Uint16Array, { dtype }));
     const plan = fovea.Plan.sdpa(q, k, k, q, { context }), expected = rounded(fovea.sdpaSync(...wide, { context }));

@@ -16,6 +16,9 @@ from .errors import (BadArgument, BadDtype, BadOption, BadRank, BadShape, BadStr
                      NullPointer, OutOfMemory, Overlap, PoolExhausted, SizeOverflow, UnknownISA, WorkspaceTooSmall)
 from .gradients import BackwardPlan, attention_backward, plan_attention_backward
 from .heatmaps import show_heatmaps
+from .layer_gradients import (activation_backward, layer_norm_backward, linear_backward, log_softmax_backward,
+                              masked_softmax_backward, merge_states_backward, multi_head_attention_backward, rms_norm_backward,
+                              softmax_backward)
 from .layers import (PackedMatrix, activation, add_positional_encoding, alibi_slopes, exp, gemm, layer_norm, linear,
                      log_softmax, matmul, positional_encoding, rms_norm, rotary, rotary_frequencies, softmax, tanh)
 from .mha_plans import MultiHeadPlan
@@ -31,12 +34,15 @@ from .scores import Additive, Bilinear, Concat, Dot, Gaussian, Score
 __version__ = _fovea.version()
 
 __all__ = [
-    "Additive", "AttentionOptions", "BackwardPlan", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape", "BadStride",
-    "BadValue", "Bilinear", "Concat", "Context", "Dot", "Error", "Gaussian", "InternalError", "KVPool",
-    "MultiHeadAttention", "MultiHeadPlan", "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan", "PoolExhausted",
-    "PreparedKeys", "Schedule", "Score", "Sequence", "SizeOverflow", "Step", "UnknownISA", "WorkspaceTooSmall",
-    "activation", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention", "attention_backward", "bilinear_attention",
-    "concat_attention", "dequantize", "exp", "gaussian_attention", "gemm", "isa_name", "isas_available",
-    "kernel_regression", "layer_norm", "linear", "log_softmax", "masked_softmax", "matmul", "merge_states", "plan", "plan_attention_backward",
-    "positional_encoding", "quantize", "rms_norm", "rotary", "rotary_frequencies", "scaled_dot_product_attention",
-    "show_heatmaps", "softmax", "tanh", "varlen_attention"]
+    "Additive", "AttentionOptions", "BackwardPlan", "BadArgument", "BadDtype", "BadOption", "BadRank", "BadShape",
+    "BadStride", "BadValue", "Bilinear", "Concat", "Context", "Dot", "Error", "Gaussian", "InternalError", "KVPool",
+    "MultiHeadAttention", "MultiHeadPlan", "NullPointer", "OutOfMemory", "Overlap", "PackedMatrix", "Plan",
+    "PoolExhausted", "PreparedKeys", "Schedule", "Score", "Sequence", "SizeOverflow", "Step", "UnknownISA",
+    "WorkspaceTooSmall",
+    "activation", "activation_backward", "add_positional_encoding", "additive_attention", "alibi_slopes", "attention",
+    "attention_backward", "bilinear_attention", "concat_attention", "dequantize", "exp", "gaussian_attention", "gemm",
+    "isa_name", "isas_available", "kernel_regression", "layer_norm", "layer_norm_backward", "linear", "linear_backward",
+    "log_softmax", "log_softmax_backward", "masked_softmax", "masked_softmax_backward", "matmul", "merge_states",
+    "merge_states_backward", "multi_head_attention_backward", "plan", "plan_attention_backward", "positional_encoding",
+    "quantize", "rms_norm", "rms_norm_backward", "rotary", "rotary_frequencies", "scaled_dot_product_attention",
+    "show_heatmaps", "softmax", "softmax_backward", "tanh", "varlen_attention"]

@@ -248,13 +248,15 @@ def positional_encoding(length: int, dim: int, *, base: float = 10000.0, offset:
 
 
 def add_positional_encoding(x: Array, *, base: float = 10000.0, offset: int = 0, dropout: float = 0.0,
-                            dropout_seed: int = 0, out: Array | None = None, context: Context | None = None):
-    """dropout(x + encoding) for x [..., L, d], in one pass. out may be x."""
+                            dropout_seed: int = 0, dropout_alone: bool = False, out: Array | None = None,
+                            context: Context | None = None):
+    """dropout(x + encoding) for x [..., L, d], in one pass. dropout_alone: dropout(x), as gradients go back. out may be x."""
     x = as_array(x, "x")
     if out is None:
         out = empty(shape_of(x, "x"), x)
+    flags = _fovea.ENCODING_BASE_GIVEN | (_fovea.ENCODING_DROPOUT_ALONE if dropout_alone else 0)
     _fovea.add_positional_encoding(handle_of(context), x, out,
-                                   {"flags": _fovea.ENCODING_BASE_GIVEN, "base": base, "offset": offset,
+                                   {"flags": flags, "base": base, "offset": offset,
                                     "dropout": dropout, "dropout_seed": dropout_seed})
     return finished(out, x)
 

@@ -17,7 +17,19 @@ from .pools import Pages
 from .schedules import Schedule
 from .scores import Score, options_of
 
+PARAMETERS = ("query_weight", "key_weight", "value_weight", "in_weight", "out_weight", "query_bias", "key_bias", "value_bias",
+              "in_bias", "out_bias")
 ROTARY_ARRAYS = ("positions", "frequencies", "sections", "cosines", "sines")
+
+
+def attention_options(query, key, heads: int, given: dict) -> tuple[dict | None, list]:
+    """(fovea_attention_options, the outputs beside out) of keywords, for the heads that a layer makes of query and key."""
+    shape = shape_of(query, "query")
+    heads_shape = (shape[0], heads) + shape[1:] if len(shape) == 3 else (heads,) + shape
+    key_len = ((shape if key is None else shape_of(key, "key"))[-2:-1] or (0,))[0]
+    if len(shape) == 2 and given.get("return_weights") == "average":
+        raise ValueError("return_weights: their average asks for queries of rank 3")
+    return read(given, heads_shape, key_len, query) if given else (None, [])
 
 
 class MultiHeadAttention(Packed):
@@ -39,10 +51,8 @@ class MultiHeadAttention(Packed):
                  in_bias: Array | None = None, out_bias: Array | None = None, kv_heads: int | None = None,
                  layout: Layout = "out_in", precision: str = "default", context: Context | None = None):
         self.heads, self.kv_heads = heads, size("kv_heads", kv_heads, heads)
-        given = {
-            "query_weight": query_weight, "key_weight": key_weight, "value_weight": value_weight, "in_weight": in_weight,
-            "out_weight": out_weight, "query_bias": query_bias, "key_bias": key_bias, "value_bias": value_bias,
-            "in_bias": in_bias, "out_bias": out_bias}
+        given = dict(zip(PARAMETERS, (query_weight, key_weight, value_weight, in_weight, out_weight, query_bias, key_bias,
+                                      value_bias, in_bias, out_bias)))
         parameters = {"layout": choice("layout", layout, LAYOUTS), "heads": heads, "kv_heads": size("kv_heads", kv_heads),
                       "precision": choice("precision", precision, PRECISIONS),
                       **{name: as_array(array, name) for name, array in given.items()}}
@@ -142,14 +152,9 @@ class MultiHeadAttention(Packed):
         """(fovea_mha_options, the outputs beside out) of a call's keywords."""
         given = dict(given)
         precision = choice("precision", given.pop("precision", "default"), PRECISIONS)
-        shape = shape_of(query, "query")
-        heads = (shape[0], self.heads) + shape[1:] if len(shape) == 3 else (self.heads,) + shape
-        key_len = ((shape if key is None else shape_of(key, "key"))[-2:-1] or (0,))[0]
         if schedule is not None:
             given = {**getattr(schedule, "_shared", {}), **given}
-        attention, outputs = read(given, heads, key_len, query) if given else (None, [])
-        if len(shape) == 2 and given.get("return_weights") == "average":
-            raise ValueError("return_weights: their average asks for queries of rank 3")
+        attention, outputs = attention_options(query, key, self.heads, given)
         return {"flags": _fovea.MHA_KEEP_PAGES if keep_pages else 0, "attention": attention, "score": options_of(score),
                 "rotary": None if rotary is None else rotary_options(**rotary), "precision": precision,
                 "schedule": handle_of("schedule", schedule, Schedule), **page_arrays(schedule, pages)}, outputs

@@ -4,9 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import * as fovea from 'fovea';
 import {
-  Activation, AppendOptions, AttentionGradients, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16, FrequenciesKind, GemmOptions, Half,
-  Input, KernelRegressionOptions, KVPool, KVPoolSizes, LayerNormOptions, LinearOptions, LinearPackOptions,
-  MaskedSoftmaxOptions, MatmulPackOptions, MhaOptions, MhaParameters, MhaPlan, MhaRun, MhaWeights, PackedMatrix, Pages, Plan,
+  Activation, AppendOptions, AttentionGradients, AttentionOptions, Buffers, Context, Data, Dtype, EmptyRows, Extras, Float16,
+  FrequenciesKind, GemmOptions, Half, Input, KernelRegressionOptions, KVPool, KVPoolSizes, LayerNormOptions, LinearGradients,
+  LinearOptions, LinearPackOptions, MaskedSoftmaxOptions, MatmulPackOptions, MergeGradients, MhaGradients, MhaOptions,
+  MhaParameters, MhaPlan, MhaRun, MhaWeights, NormGradients, PackedMatrix, Pages, Plan,
   PositionalEncodingOptions, Precision, PreparedKeys, PreparedKeysSizes, RmsNormOptions, RotaryFrequenciesOptions,
   RotaryOptions, Quantized, RunOptions, Schedule, ScheduleLimits, ScheduleOptions, Score, ScoreKind, ScoresKind, Sequence, Status, Step,
   StepTensors, Tensor, WeightLayout,
@@ -18,6 +19,11 @@ const names: { [Name in keyof typeof fovea]: true } = {
   varlenAttentionSync: true,
   activation: true, activationSync: true, addPositionalEncoding: true, addPositionalEncodingSync: true, gemm: true,
   gemmSync: true, logSoftmax: true, logSoftmaxSync: true, rmsNorm: true, rmsNormSync: true, softmax: true, softmaxSync: true, alibiSlopes: true, attention: true, attentionSync: true, attentionBackward: true, attentionBackwardSync: true,
+  activationBackward: true, activationBackwardSync: true, layerNormBackward: true, layerNormBackwardSync: true,
+  linearBackward: true, linearBackwardSync: true, logSoftmaxBackward: true, logSoftmaxBackwardSync: true,
+  maskedSoftmaxBackward: true, maskedSoftmaxBackwardSync: true, mergeStatesBackward: true, mergeStatesBackwardSync: true,
+  multiHeadAttentionBackward: true, multiHeadAttentionBackwardSync: true, rmsNormBackward: true, rmsNormBackwardSync: true,
+  softmaxBackward: true, softmaxBackwardSync: true,
   exp: true, expSync: true, isaAvailable: true, kernelRegression: true, kernelRegressionSync: true, layerNorm: true,
   layerNormSync: true, maskedSoftmax: true, maskedSoftmaxSync: true, matmul: true, matmulSync: true, mergeStates: true,
   mergeStatesSync: true, multiHeadAttentionOnce: true, multiHeadAttentionOnceSync: true, positionalEncoding: true,
@@ -149,6 +155,42 @@ async function operations(context: Context): Promise<void> {
   same([typeof misspelt, typeof list, typeof nothing], ['function', 'function', 'object']);
 }
 
+async function gradients(context: Context): Promise<void> {
+  const place = Tensor.zeros([2, 2]), lens = Int32Array.of(1);
+  const later = fovea.activationBackward('relu', unit, unit, { out: place });
+  const activated = await both(fovea.activationBackwardSync('relu', unit, unit), later);
+  is<typeof activated, Floats>();
+  same(activated, unit);
+  is<ReturnType<typeof fovea.activationBackwardSync<Halves>>, Halves>();
+  const out = fovea.softmaxSync(unit, 0);
+  await both(fovea.softmaxBackwardSync(out, unit, 0), fovea.softmaxBackward(out, unit, 0, { context }));
+  await both(fovea.logSoftmaxBackwardSync(out, unit), fovea.logSoftmaxBackward(out, unit, -1, {}));
+  const masked = fovea.maskedSoftmaxBackward(unit, unit, lens, { context });
+  same(await both(fovea.maskedSoftmaxBackwardSync(unit, unit, lens), masked), Tensor.zeros([2, 2]));
+  const norm: NormGradients = { out: unit, sum: unit, x: Tensor.zeros([2, 2]) }, residual = { residual: unit };
+  fovea.layerNormBackwardSync(unit, { ...norm, bias: Tensor.zeros([2]) }, { ...residual, bias: pair.data });
+  await fovea.layerNormBackward(unit, norm, { ...residual, context });
+  fovea.rmsNormBackwardSync(unit, norm, residual);
+  await fovea.rmsNormBackward(unit, { ...norm, weight: Tensor.zeros([2]) }, { ...residual, weight: pair.data });
+  const linear: LinearGradients = { out: pair, x: Tensor.zeros([1, 2]), weight: Tensor.zeros([2, 2]) };
+  const layout: WeightLayout = 'inOut';
+  fovea.linearBackwardSync(pair, unit, linear);
+  await fovea.linearBackward(pair, unit, { ...linear, bias: Tensor.zeros([2]) }, { layout, bias: pair.data, context });
+  same(linear.x, pair);
+  const parts = floats([2, 1, 2], 1, 2, 5, 6), sums = Tensor.zeros([2, 1]);
+  const merged: MergeGradients = { out: pair, logSumExp: Tensor.zeros([1]), outs: Tensor.zeros([2, 1, 2]), lses: sums };
+  fovea.mergeStatesBackwardSync(parts, Tensor.zeros([2, 1]), merged);
+  await fovea.mergeStatesBackward(parts, Tensor.zeros([2, 1]), merged, { context });
+  const parameters: MhaParameters = { heads: 1, queryWeight: unit, keyWeight: unit, valueWeight: unit };
+  const sinks = Tensor.zeros([1]), query = Tensor.zeros([2, 2]), keyWeight = Tensor.zeros([2, 2]);
+  const layer: MhaGradients = { out: unit, query, keyWeight, attention: { sinks } };
+  fovea.multiHeadAttentionBackwardSync(parameters, unit, layer, { attention: { sinks: Float32Array.of(0) } });
+  await fovea.multiHeadAttentionBackward(parameters, unit, { out: unit, key: Tensor.zeros([2, 2]) }, { key: unit, context });
+  // @ts-expect-error: no such gradient
+  const misspelt = (): unknown => fovea.rmsNormBackwardSync(unit, { out: unit, wieght: unit });
+  same(typeof misspelt, 'function');
+}
+
 async function owners(context: Context): Promise<void> {
   const pack: MatmulPackOptions & { context: Context } = { context };
   const packed: PackedMatrix[] = [PackedMatrix.packSync(unit), await PackedMatrix.pack(unit, pack)];
@@ -262,6 +304,7 @@ async function main(): Promise<void> {
   same([context.threads, context.isaName], [1, 'base']);
   tensors();
   await operations(context);
+  await gradients(context);
   const best = new Context(); // what is packed for one instruction set is for no other
   await owners(best);
   await errors();

@@ -42,6 +42,7 @@ mod context;
 #[rustfmt::skip]
 mod dtypes;
 mod error;
+mod gradients;
 mod layers;
 mod mha_plan;
 #[cfg(feature = "ndarray")]

@@ -175,6 +175,22 @@ fn layers() -> Result<()> {
 }
 
 #[test]
+fn going_back() -> Result<()> {
+    let context = Context::default();
+    // [layer_gradients]
+    let (ones, identity) = ([1.0f32; 4], [1.0f32, 0.0, 0.0, 1.0]);
+    let (x, w, grad_out) = (Tensor::new(&QUERY, [2, 2])?, Tensor::new(&identity, [2, 2])?, Tensor::new(&ones, [2, 2])?);
+    let (mut grad, mut grad_weight) = ([0.0f32; 4], [0.0f32; 4]);
+    let wanted = LinearGradients::new().out(grad_out).x(TensorMut::new(&mut grad, [2, 2])?);
+    let wanted = wanted.weight(TensorMut::new(&mut grad_weight, [2, 2])?);
+    context.linear_backward(x, w, WeightLayout::OutIn, LinearOptions::new(), wanted)?;
+    context.activation_backward_in_place(Activation::Relu, x, TensorMut::new(&mut grad, [2, 2])?)?;
+    // [end]
+    assert_eq!((grad, grad_weight), ([1.0, 0.0, 0.0, 1.0], [3.0; 4]));
+    Ok(())
+}
+
+#[test]
 fn positions() -> Result<()> {
     let (context, mut out) = (Context::default(), [0.0f32; 4]);
     // [positional_encoding]

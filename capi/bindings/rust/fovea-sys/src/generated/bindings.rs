@@ -136,6 +136,8 @@ pub const FOVEA_SCORE_GAUSSIAN: i32 = 4;
 
 /// base is meant as it stands: 0 is an error
 pub const FOVEA_ENCODING_BASE_GIVEN: u32 = 1;
+/// of fovea_add_positional_encoding alone: out = dropout(x), as what the loss changes by goes back
+pub const FOVEA_ENCODING_DROPOUT_ALONE: u32 = 2;
 
 /// pairs (2j, 2j+1), as in the paper; else (j, j + rotary_dim/2), as in GPT-NeoX and Llama
 pub const FOVEA_ROTARY_INTERLEAVED: u32 = 1;
@@ -1103,6 +1105,128 @@ impl Default for fovea_attention_gradients {
     }
 }
 
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_norm_gradients {
+    pub struct_size: usize,
+    /// F, x's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+    pub out: *const fovea_tensor,
+    /// F, likewise: for each element of options.sum, beside what it does through out; NULL: 0
+    pub sum: *const fovea_tensor,
+    /// output F, likewise: of x, and of the residual, which is the same. May be out or sum in place
+    pub x: *const fovea_tensor,
+    /// output F [E], contiguous
+    pub weight: *const fovea_tensor,
+    /// output F [E], contiguous: of fovea_layer_norm alone
+    pub bias: *const fovea_tensor,
+}
+
+impl Default for fovea_norm_gradients {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_linear_gradients {
+    pub struct_size: usize,
+    /// F [M,N] or [B,M,N], last axis contiguous: what the loss changes by for each element of out, and so for each of the residual. Must be given
+    pub out: *const fovea_tensor,
+    /// output F, x's shape, last axis contiguous
+    pub x: *const fovea_tensor,
+    /// output F, weight's shape, last axis contiguous
+    pub weight: *const fovea_tensor,
+    /// output F [N], any stride
+    pub bias: *const fovea_tensor,
+    /// output F, out's shape, last axis contiguous
+    pub multiplier: *const fovea_tensor,
+}
+
+impl Default for fovea_linear_gradients {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_merge_gradients {
+    pub struct_size: usize,
+    /// F [...,Dv]: what the loss changes by for each element of out. Must be given
+    pub out: *const fovea_tensor,
+    /// F32 [...]: likewise; NULL: 0
+    pub log_sum_exp: *const fovea_tensor,
+    /// output F [S,...,Dv]
+    pub outs: *const fovea_tensor,
+    /// output F32 [S,...]
+    pub lses: *const fovea_tensor,
+}
+
+impl Default for fovea_merge_gradients {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct fovea_mha_gradients {
+    pub struct_size: usize,
+    /// F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+    pub out: *const fovea_tensor,
+    /// output F, query's shape, last axis contiguous; where key is NULL, of all that it is
+    pub query: *const fovea_tensor,
+    /// output F, key's, likewise; NULL where key is. Where value is NULL, of both
+    pub key: *const fovea_tensor,
+    /// output F, value's; NULL where value is
+    pub value: *const fovea_tensor,
+    /// output F, of its shape in fovea_mha_parameters, last axis contiguous
+    pub query_weight: *const fovea_tensor,
+    /// output F, likewise
+    pub key_weight: *const fovea_tensor,
+    /// output F, likewise
+    pub value_weight: *const fovea_tensor,
+    /// output F, likewise
+    pub in_weight: *const fovea_tensor,
+    /// output F, likewise
+    pub out_weight: *const fovea_tensor,
+    /// output F, of its shape there, any stride
+    pub query_bias: *const fovea_tensor,
+    /// output F, likewise
+    pub key_bias: *const fovea_tensor,
+    /// output F, likewise
+    pub value_bias: *const fovea_tensor,
+    /// output F, likewise
+    pub in_bias: *const fovea_tensor,
+    /// output F, likewise
+    pub out_bias: *const fovea_tensor,
+    /// of what options.attention and options.score bring, and of what they return: log_sum_exp, weights; its out, query, key and value are NULL. NULL: none
+    pub attention: *const fovea_attention_gradients,
+}
+
+impl Default for fovea_mha_gradients {
+    /// Zeros, which are the defaults, and struct_size.
+    fn default() -> Self {
+        // Zeros are a value of every member: numbers and pointers that may be null.
+        let mut options: Self = unsafe { core::mem::zeroed() };
+        options.struct_size = core::mem::size_of::<Self>();
+        options
+    }
+}
+
 extern "C" {
     /// The version of the library that is loaded, as text: "0.1.0". Static storage.
     pub fn fovea_version() -> *const c_char;
@@ -1871,5 +1995,101 @@ extern "C" {
         options: *const fovea_attention_options,
         gradients: *const fovea_attention_gradients,
         plan: *mut *mut fovea_plan,
+    ) -> fovea_status;
+    /// grad_x = grad_out times activation's derivative at x; activation is a FOVEA_ACTIVATION_*. x, grad_out and grad_x F, rank 1 to
+    /// 6, last axis contiguous, same shapes; grad_x may be grad_out in place (same data, strides and type). RELU's derivative at 0
+    /// is 0; GELU's, GELU_TANH's and SILU's are off by at most 5e-7.
+    pub fn fovea_activation_backward(
+        context: *const fovea_context,
+        activation: i32,
+        x: *const fovea_tensor,
+        grad_out: *const fovea_tensor,
+        grad_x: *const fovea_tensor,
+    ) -> fovea_status;
+    /// grad_x = out (grad_out - sum_k out grad_out) over the last axis, of fovea_masked_softmax's out and valid_lens; exactly 0 from
+    /// valid_lens on, whatever stands there. out, grad_out and grad_x F, shapes as there; grad_x may be grad_out in place.
+    pub fn fovea_masked_softmax_backward(
+        context: *const fovea_context,
+        out: *const fovea_tensor,
+        valid_lens: *const fovea_tensor,
+        grad_out: *const fovea_tensor,
+        grad_x: *const fovea_tensor,
+    ) -> fovea_status;
+    /// The same of fovea_softmax, over its axis; and of fovea_log_softmax, grad_x = grad_out - e^out sum_k grad_out.
+    pub fn fovea_softmax_backward(
+        context: *const fovea_context,
+        out: *const fovea_tensor,
+        axis: i32,
+        grad_out: *const fovea_tensor,
+        grad_x: *const fovea_tensor,
+    ) -> fovea_status;
+    /// The same of fovea_softmax, over its axis; and of fovea_log_softmax, grad_x = grad_out - e^out sum_k grad_out.
+    pub fn fovea_log_softmax_backward(
+        context: *const fovea_context,
+        out: *const fovea_tensor,
+        axis: i32,
+        grad_out: *const fovea_tensor,
+        grad_x: *const fovea_tensor,
+    ) -> fovea_status;
+    /// ```text
+    /// The backward pass of fovea_layer_norm. With z = (y - mean) r the normalised row, r = 1 / sqrt(variance + epsilon):
+    ///   x = r (g - mean(g) - z mean(g z)) + sum,  g = out weight       weight = sum over rows of out z       bias = of out
+    /// x and options as in the forward call; mean and deviation are computed again: options.sum, mean and inverse_deviation are not
+    /// looked at.
+    /// ```
+    pub fn fovea_layer_norm_backward(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        options: *const fovea_layer_norm_options,
+        gradients: *const fovea_norm_gradients,
+    ) -> fovea_status;
+    /// The backward pass of fovea_rms_norm: the same with 0 for all means but that of g z, and r = 1 / sqrt(mean(y^2) + epsilon).
+    pub fn fovea_rms_norm_backward(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        options: *const fovea_rms_norm_options,
+        gradients: *const fovea_norm_gradients,
+    ) -> fovea_status;
+    /// ```text
+    /// The backward pass of fovea_linear, with the weight as the model has it, F of rank 2 with any strides, [N,K] for layout
+    /// FOVEA_WEIGHT_OUT_IN and [K,N] for FOVEA_WEIGHT_IN_OUT, M or B x M being the rows:
+    ///   h = out multiplier activation'(x W + bias)       x = h W^T       W = x^T h       bias = sum over rows of h
+    ///   multiplier = out activation(x W + bias)
+    /// x and options as in the forward call; its residual is not looked at, and its precision changes nothing. Products are
+    /// fovea_matmul's. x W is computed again where there is an activation, or the multiplier's gradient is wanted. Scratch memory:
+    /// with an activation or a multiplier rows x N floats; copies of x and out where their entries do not follow each other.
+    /// ```
+    pub fn fovea_linear_backward(
+        context: *const fovea_context,
+        x: *const fovea_tensor,
+        weight: *const fovea_tensor,
+        layout: i32,
+        options: *const fovea_linear_options,
+        gradients: *const fovea_linear_gradients,
+    ) -> fovea_status;
+    /// ```text
+    /// The backward pass of fovea_merge_states. With w_s = exp(lse_s - log_sum_exp):
+    ///   outs_s = w_s out'       lses_s = w_s (out' . (outs_s - out) + log_sum_exp'),  ' being what the loss changes by
+    /// A part with log-sum-exp -infinity is not read and gets 0.
+    /// ```
+    pub fn fovea_merge_states_backward(
+        context: *const fovea_context,
+        outs: *const fovea_tensor,
+        lses: *const fovea_tensor,
+        gradients: *const fovea_merge_gradients,
+    ) -> fovea_status;
+    /// The backward pass of fovea_multi_head_attention, for parameters as the model has them. The forward pass is computed again, so
+    /// nothing of it needs to be kept; log_sum_exp, weights and scores of options.attention are not looked at. Between the steps are
+    /// F32 tensors. options has no schedule and no pages; precisions are not looked at. Scratch memory: rows x twice
+    /// (H D + Hkv Dk + Hkv Dv + H Dv) floats, packed weights, and what attention and products need. A call that runs out of memory
+    /// may have written some of the gradients.
+    pub fn fovea_multi_head_attention_backward(
+        context: *const fovea_context,
+        parameters: *const fovea_mha_parameters,
+        query: *const fovea_tensor,
+        key: *const fovea_tensor,
+        value: *const fovea_tensor,
+        options: *const fovea_mha_options,
+        gradients: *const fovea_mha_gradients,
     ) -> fovea_status;
 }

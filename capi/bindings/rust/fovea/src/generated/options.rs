@@ -1029,6 +1029,12 @@ impl PositionalEncodingOptions {
         self
     }
 
+    /// of fovea_add_positional_encoding alone: out = dropout(x), as what the loss changes by goes back
+    pub fn dropout_alone(mut self) -> Self {
+        self.flags |= sys::FOVEA_ENCODING_DROPOUT_ALONE;
+        self
+    }
+
 
     pub(crate) fn raw(&self) -> sys::fovea_positional_encoding_options {
         sys::fovea_positional_encoding_options {
@@ -1922,5 +1928,314 @@ impl<'a> AttentionGradients<'a> {
             score_vector: output_pointer(&self.score_vector),
             sigmas: output_pointer(&self.sigmas),
         }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_norm_gradients`.
+#[derive(Default)]
+pub struct NormGradients<'a> {
+    pub(crate) out: Option<Tensor<'a>>,
+    pub(crate) sum: Option<Tensor<'a>>,
+    pub(crate) x: Option<TensorMut<'a>>,
+    pub(crate) weight: Option<TensorMut<'a>>,
+    pub(crate) bias: Option<TensorMut<'a>>,
+}
+
+impl<'a> NormGradients<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// F, x's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+    pub fn out(mut self, out: impl Into<Tensor<'a>>) -> Self {
+        self.out = Some(out.into());
+        self
+    }
+
+    /// F, likewise: for each element of options.sum, beside what it does through out; NULL: 0
+    pub fn sum(mut self, sum: impl Into<Tensor<'a>>) -> Self {
+        self.sum = Some(sum.into());
+        self
+    }
+
+    /// output F, likewise: of x, and of the residual, which is the same. May be out or sum in place
+    pub fn x(mut self, x: impl Into<TensorMut<'a>>) -> Self {
+        self.x = Some(x.into());
+        self
+    }
+
+    /// output F [E], contiguous
+    pub fn weight(mut self, weight: impl Into<TensorMut<'a>>) -> Self {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// output F [E], contiguous: of fovea_layer_norm alone
+    pub fn bias(mut self, bias: impl Into<TensorMut<'a>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_norm_gradients {
+        sys::fovea_norm_gradients {
+            struct_size: std::mem::size_of::<sys::fovea_norm_gradients>(),
+            out: tensor_pointer(&self.out),
+            sum: tensor_pointer(&self.sum),
+            x: output_pointer(&self.x),
+            weight: output_pointer(&self.weight),
+            bias: output_pointer(&self.bias),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_linear_gradients`.
+#[derive(Default)]
+pub struct LinearGradients<'a> {
+    pub(crate) out: Option<Tensor<'a>>,
+    pub(crate) x: Option<TensorMut<'a>>,
+    pub(crate) weight: Option<TensorMut<'a>>,
+    pub(crate) bias: Option<TensorMut<'a>>,
+    pub(crate) multiplier: Option<TensorMut<'a>>,
+}
+
+impl<'a> LinearGradients<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// F [M,N] or [B,M,N], last axis contiguous: what the loss changes by for each element of out, and so for each of the residual. Must be given
+    pub fn out(mut self, out: impl Into<Tensor<'a>>) -> Self {
+        self.out = Some(out.into());
+        self
+    }
+
+    /// output F, x's shape, last axis contiguous
+    pub fn x(mut self, x: impl Into<TensorMut<'a>>) -> Self {
+        self.x = Some(x.into());
+        self
+    }
+
+    /// output F, weight's shape, last axis contiguous
+    pub fn weight(mut self, weight: impl Into<TensorMut<'a>>) -> Self {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// output F [N], any stride
+    pub fn bias(mut self, bias: impl Into<TensorMut<'a>>) -> Self {
+        self.bias = Some(bias.into());
+        self
+    }
+
+    /// output F, out's shape, last axis contiguous
+    pub fn multiplier(mut self, multiplier: impl Into<TensorMut<'a>>) -> Self {
+        self.multiplier = Some(multiplier.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_linear_gradients {
+        sys::fovea_linear_gradients {
+            struct_size: std::mem::size_of::<sys::fovea_linear_gradients>(),
+            out: tensor_pointer(&self.out),
+            x: output_pointer(&self.x),
+            weight: output_pointer(&self.weight),
+            bias: output_pointer(&self.bias),
+            multiplier: output_pointer(&self.multiplier),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_merge_gradients`.
+#[derive(Default)]
+pub struct MergeGradients<'a> {
+    pub(crate) out: Option<Tensor<'a>>,
+    pub(crate) log_sum_exp: Option<Tensor<'a>>,
+    pub(crate) outs: Option<TensorMut<'a>>,
+    pub(crate) lses: Option<TensorMut<'a>>,
+}
+
+impl<'a> MergeGradients<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// F [...,Dv]: what the loss changes by for each element of out. Must be given
+    pub fn out(mut self, out: impl Into<Tensor<'a>>) -> Self {
+        self.out = Some(out.into());
+        self
+    }
+
+    /// F32 [...]: likewise; NULL: 0
+    pub fn log_sum_exp(mut self, log_sum_exp: impl Into<Tensor<'a>>) -> Self {
+        self.log_sum_exp = Some(log_sum_exp.into());
+        self
+    }
+
+    /// output F [S,...,Dv]
+    pub fn outs(mut self, outs: impl Into<TensorMut<'a>>) -> Self {
+        self.outs = Some(outs.into());
+        self
+    }
+
+    /// output F32 [S,...]
+    pub fn lses(mut self, lses: impl Into<TensorMut<'a>>) -> Self {
+        self.lses = Some(lses.into());
+        self
+    }
+
+
+    pub(crate) fn raw(&self) -> sys::fovea_merge_gradients {
+        sys::fovea_merge_gradients {
+            struct_size: std::mem::size_of::<sys::fovea_merge_gradients>(),
+            out: tensor_pointer(&self.out),
+            log_sum_exp: tensor_pointer(&self.log_sum_exp),
+            outs: output_pointer(&self.outs),
+            lses: output_pointer(&self.lses),
+        }
+    }
+}
+
+/// Every setter left out is a default. In C: `fovea_mha_gradients`.
+#[derive(Default)]
+pub struct MhaGradients<'a> {
+    pub(crate) out: Option<Tensor<'a>>,
+    pub(crate) query: Option<TensorMut<'a>>,
+    pub(crate) key: Option<TensorMut<'a>>,
+    pub(crate) value: Option<TensorMut<'a>>,
+    pub(crate) query_weight: Option<TensorMut<'a>>,
+    pub(crate) key_weight: Option<TensorMut<'a>>,
+    pub(crate) value_weight: Option<TensorMut<'a>>,
+    pub(crate) in_weight: Option<TensorMut<'a>>,
+    pub(crate) out_weight: Option<TensorMut<'a>>,
+    pub(crate) query_bias: Option<TensorMut<'a>>,
+    pub(crate) key_bias: Option<TensorMut<'a>>,
+    pub(crate) value_bias: Option<TensorMut<'a>>,
+    pub(crate) in_bias: Option<TensorMut<'a>>,
+    pub(crate) out_bias: Option<TensorMut<'a>>,
+    pub(crate) attention: Option<AttentionGradients<'a>>,
+}
+
+impl<'a> MhaGradients<'a> {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+    pub fn out(mut self, out: impl Into<Tensor<'a>>) -> Self {
+        self.out = Some(out.into());
+        self
+    }
+
+    /// output F, query's shape, last axis contiguous; where key is NULL, of all that it is
+    pub fn query(mut self, query: impl Into<TensorMut<'a>>) -> Self {
+        self.query = Some(query.into());
+        self
+    }
+
+    /// output F, key's, likewise; NULL where key is. Where value is NULL, of both
+    pub fn key(mut self, key: impl Into<TensorMut<'a>>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// output F, value's; NULL where value is
+    pub fn value(mut self, value: impl Into<TensorMut<'a>>) -> Self {
+        self.value = Some(value.into());
+        self
+    }
+
+    /// output F, of its shape in fovea_mha_parameters, last axis contiguous
+    pub fn query_weight(mut self, query_weight: impl Into<TensorMut<'a>>) -> Self {
+        self.query_weight = Some(query_weight.into());
+        self
+    }
+
+    /// output F, likewise
+    pub fn key_weight(mut self, key_weight: impl Into<TensorMut<'a>>) -> Self {
+        self.key_weight = Some(key_weight.into());
+        self
+    }
+
+    /// output F, likewise
+    pub fn value_weight(mut self, value_weight: impl Into<TensorMut<'a>>) -> Self {
+        self.value_weight = Some(value_weight.into());
+        self
+    }
+
+    /// output F, likewise
+    pub fn in_weight(mut self, in_weight: impl Into<TensorMut<'a>>) -> Self {
+        self.in_weight = Some(in_weight.into());
+        self
+    }
+
+    /// output F, likewise
+    pub fn out_weight(mut self, out_weight: impl Into<TensorMut<'a>>) -> Self {
+        self.out_weight = Some(out_weight.into());
+        self
+    }
+
+    /// output F, of its shape there, any stride
+    pub fn query_bias(mut self, query_bias: impl Into<TensorMut<'a>>) -> Self {
+        self.query_bias = Some(query_bias.into());
+        self
+    }
+
+    /// output F, likewise
+    pub fn key_bias(mut self, key_bias: impl Into<TensorMut<'a>>) -> Self {
+        self.key_bias = Some(key_bias.into());
+        self
+    }
+
+    /// output F, likewise
+    pub fn value_bias(mut self, value_bias: impl Into<TensorMut<'a>>) -> Self {
+        self.value_bias = Some(value_bias.into());
+        self
+    }
+
+    /// output F, likewise
+    pub fn in_bias(mut self, in_bias: impl Into<TensorMut<'a>>) -> Self {
+        self.in_bias = Some(in_bias.into());
+        self
+    }
+
+    /// output F, likewise
+    pub fn out_bias(mut self, out_bias: impl Into<TensorMut<'a>>) -> Self {
+        self.out_bias = Some(out_bias.into());
+        self
+    }
+
+    /// of what options.attention and options.score bring, and of what they return: log_sum_exp, weights; its out, query, key and value are NULL. NULL: none
+    pub fn attention(mut self, attention: AttentionGradients<'a>) -> Self {
+        self.attention = Some(attention);
+        self
+    }
+
+
+    pub(crate) fn with_raw<R>(&self, call: impl FnOnce(&sys::fovea_mha_gradients) -> R) -> R {
+        let attention = self.attention.as_ref().map(|options| options.raw());
+        call(&sys::fovea_mha_gradients {
+            struct_size: std::mem::size_of::<sys::fovea_mha_gradients>(),
+            out: tensor_pointer(&self.out),
+            query: output_pointer(&self.query),
+            key: output_pointer(&self.key),
+            value: output_pointer(&self.value),
+            query_weight: output_pointer(&self.query_weight),
+            key_weight: output_pointer(&self.key_weight),
+            value_weight: output_pointer(&self.value_weight),
+            in_weight: output_pointer(&self.in_weight),
+            out_weight: output_pointer(&self.out_weight),
+            query_bias: output_pointer(&self.query_bias),
+            key_bias: output_pointer(&self.key_bias),
+            value_bias: output_pointer(&self.value_bias),
+            in_bias: output_pointer(&self.in_bias),
+            out_bias: output_pointer(&self.out_bias),
+            attention: attention.as_ref().map_or(null(), |raw| raw as *const _),
+        })
     }
 }

@@ -8,6 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.ref.Reference;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Supplier;
 import java.util.function.ToIntFunction;
 
 /** One call: its structs, the handles it uses, and copies of arrays, which lie where C must not point. */
@@ -36,6 +37,7 @@ final class Call implements AutoCloseable {
   private List<Placed> placed = List.of();
   private MemorySegment block = arena.allocate(BLOCK, 8);
   private long next;
+  private boolean reading;
 
   /** Zeros. */
   MemorySegment allocate(long size) {
@@ -99,7 +101,18 @@ final class Call implements AutoCloseable {
     return written(tensor, true);
   }
 
+  /** Options of a call that is not made here, but planned, or gone back through: what it writes is left as it is. */
+  MemorySegment reading(Supplier<MemorySegment> options) {
+    reading = true;
+    try {
+      return options.get();
+    } finally {
+      reading = false;
+    }
+  }
+
   private MemorySegment written(Tensor tensor, boolean reads) {
+    if (reading) return in(tensor);
     if (tensor != null && tensor.data != null && tensor.data.isReadOnly())
       throw new IllegalArgumentException("an output lies in a read-only segment");
     return tensor(tensor, reads, true);

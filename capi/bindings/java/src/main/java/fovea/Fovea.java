@@ -65,7 +65,7 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
                     v = call.in(value);
-      MemorySegment o = call.in(out), raw = AttentionOptions.raw(options, call),
+      MemorySegment o = call.in(out), raw = call.reading(() -> AttentionOptions.raw(options, call)),
                     wanted = AttentionGradients.raw(gradients, call);
       call.run(pins -> Native.fovea_attention_backward(c, s, q, k, v, o, raw, wanted, pins));
     }
@@ -297,6 +297,124 @@ public final class Fovea {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), input = call.in(x), o = call.out(out);
       call.run(pins -> Native.fovea_tanh(c, input, o, pins));
+    }
+  }
+
+  // ---- gradients of everything else ---------------------------------------------------------------------------------
+
+  /** What the loss changes by for each element of x, where gradOut is that for each of activation's result. */
+  public static Tensor activationBackward(Activation activation, Tensor x, Tensor gradOut) {
+    Tensor gradX = Tensor.zeros(x.dtype, x.shape);
+    activationBackward(null, activation, x, gradOut, gradX);
+    return gradX;
+  }
+
+  public static void activationBackward(
+      Context context, Activation activation, Tensor x, Tensor gradOut, Tensor gradX) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), g = call.in(gradOut), wanted = call.out(gradX);
+      int number = activation.number;
+      call.run(pins -> Native.fovea_activation_backward(c, number, input, g, wanted, pins));
+    }
+  }
+
+  /** The backward pass of maskedSoftmax: {@code out} is what that call gave. */
+  public static Tensor maskedSoftmaxBackward(Tensor out, Tensor validLens, Tensor gradOut) {
+    Tensor gradX = Tensor.zeros(out.dtype, out.shape);
+    maskedSoftmaxBackward(null, out, validLens, gradOut, gradX);
+    return gradX;
+  }
+
+  public static void maskedSoftmaxBackward(
+      Context context, Tensor out, Tensor validLens, Tensor gradOut, Tensor gradX) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), o = call.in(out), lens = call.in(validLens), g = call.in(gradOut),
+                    wanted = call.out(gradX);
+      call.run(pins -> Native.fovea_masked_softmax_backward(c, o, lens, g, wanted, pins));
+    }
+  }
+
+  /** The backward pass of softmax: {@code out} is what that call gave. */
+  public static Tensor softmaxBackward(Tensor out, int axis, Tensor gradOut) {
+    Tensor gradX = Tensor.zeros(out.dtype, out.shape);
+    softmaxBackward(null, out, axis, gradOut, gradX);
+    return gradX;
+  }
+
+  public static void softmaxBackward(Context context, Tensor out, int axis, Tensor gradOut, Tensor gradX) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), o = call.in(out), g = call.in(gradOut), wanted = call.out(gradX);
+      call.run(pins -> Native.fovea_softmax_backward(c, o, axis, g, wanted, pins));
+    }
+  }
+
+  /** The backward pass of logSoftmax: {@code out} is what that call gave. */
+  public static Tensor logSoftmaxBackward(Tensor out, int axis, Tensor gradOut) {
+    Tensor gradX = Tensor.zeros(out.dtype, out.shape);
+    logSoftmaxBackward(null, out, axis, gradOut, gradX);
+    return gradX;
+  }
+
+  public static void logSoftmaxBackward(Context context, Tensor out, int axis, Tensor gradOut, Tensor gradX) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), o = call.in(out), g = call.in(gradOut), wanted = call.out(gradX);
+      call.run(pins -> Native.fovea_log_softmax_backward(c, o, axis, g, wanted, pins));
+    }
+  }
+
+  /**
+   * The backward pass of layerNorm, of its x and options; what these name to be written is not looked at. {@code gradients} has
+   * what the loss changes by for each element of out, and what is wanted: so in all that follow.
+   */
+  public static void layerNormBackward(
+      Context context, Tensor x, LayerNormOptions options, NormGradients gradients) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x),
+                    raw = call.reading(() -> LayerNormOptions.raw(options, call)),
+                    wanted = NormGradients.raw(gradients, call);
+      call.run(pins -> Native.fovea_layer_norm_backward(c, input, raw, wanted, pins));
+    }
+  }
+
+  /** The backward pass of rmsNorm, likewise; it has no bias. */
+  public static void rmsNormBackward(Context context, Tensor x, RmsNormOptions options, NormGradients gradients) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x),
+                    raw = call.reading(() -> RmsNormOptions.raw(options, call)),
+                    wanted = NormGradients.raw(gradients, call);
+      call.run(pins -> Native.fovea_rms_norm_backward(c, input, raw, wanted, pins));
+    }
+  }
+
+  /** The backward pass of PackedMatrix.linear, with the weight as the model has it. */
+  public static void linearBackward(Context context, Tensor x, Tensor weight, WeightLayout layout,
+      LinearOptions options, LinearGradients gradients) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), input = call.in(x), w = call.in(weight),
+                    raw = LinearOptions.raw(options, call), wanted = LinearGradients.raw(gradients, call);
+      int number = layout.number;
+      call.run(pins -> Native.fovea_linear_backward(c, input, w, number, raw, wanted, pins));
+    }
+  }
+
+  /** The backward pass of mergeStates. */
+  public static void mergeStatesBackward(Context context, Tensor outs, Tensor lses, MergeGradients gradients) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), parts = call.in(outs), sums = call.in(lses),
+                    wanted = MergeGradients.raw(gradients, call);
+      call.run(pins -> Native.fovea_merge_states_backward(c, parts, sums, wanted, pins));
+    }
+  }
+
+  /** The backward pass of MhaWeights.attendOnce, of its arguments; nothing of that call needs to be kept. */
+  public static void multiHeadAttentionBackward(Context context, MhaParameters parameters, Tensor query, Tensor key,
+      Tensor value, MhaOptions options, MhaGradients gradients) {
+    try (Call call = new Call()) {
+      MemorySegment c = call.use(context), p = MhaParameters.raw(parameters, call), q = call.in(query),
+                    k = call.in(key), v = call.in(value);
+      MemorySegment raw = call.reading(() -> MhaOptions.raw(options, call)),
+                    wanted = MhaGradients.raw(gradients, call);
+      call.run(pins -> Native.fovea_multi_head_attention_backward(c, p, q, k, v, raw, wanted, pins));
     }
   }
 

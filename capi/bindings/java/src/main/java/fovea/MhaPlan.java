@@ -46,7 +46,7 @@ public final class MhaPlan extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), w = call.use(weights), q = call.in(tensors[0]), k = call.in(tensors[1]),
                     v = call.in(tensors[2]), o = call.in(tensors[3]), made = call.made();
-      MemorySegment raw = MhaOptions.raw(options, call);
+      MemorySegment raw = call.reading(() -> MhaOptions.raw(options, call));
       if (options.rotary() != null) raw.set(ADDRESS, Layouts.fovea_mha_options.rotary, lasting(options.rotary(), call, kept));
       call.run(pins -> Native.fovea_mha_plan_create(c, w, q, k, v, o, raw, made, pins));
       return new MhaPlan(made.get(ADDRESS, 0), context, weights, tensors, options, kept);

@@ -16,13 +16,19 @@ import java.util.concurrent.atomic.AtomicReference;
 public final class Plan extends Handle {
   private final Tensor[] planned;
   private final PreparedKeys keys;
+  private final boolean[] writes;
   private final long workspaceSize;
   private final AtomicReference<Scratch> spare = new AtomicReference<>();
 
   private Plan(MemorySegment pointer, Context context, PreparedKeys keys, Tensor[] planned) {
+    this(pointer, context, keys, planned, Buffers.WRITES);
+  }
+
+  private Plan(MemorySegment pointer, Context context, PreparedKeys keys, Tensor[] planned, boolean[] writes) {
     super(pointer, Native::fovea_plan_destroy, context, keys);
     this.planned = planned;
     this.keys = keys;
+    this.writes = writes;
     workspaceSize = Native.fovea_plan_workspace_size(pointer);
   }
 
@@ -37,7 +43,7 @@ public final class Plan extends Handle {
       Context context, Tensor query, Tensor key, Tensor value, Tensor out, AttentionOptions options) {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), q = call.in(query), k = call.in(key), v = call.in(value), o = call.in(out);
-      MemorySegment raw = AttentionOptions.raw(options, call), made = call.made();
+      MemorySegment raw = call.reading(() -> AttentionOptions.raw(options, call)), made = call.made();
       call.run(pins -> Native.fovea_sdpa_plan_create(c, q, k, v, o, raw, made, pins));
       return new Plan(made.get(ADDRESS, 0), context, null, Buffers.planned(null, query, key, value, out, options));
     }
@@ -49,7 +55,7 @@ public final class Plan extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
                     v = call.in(value);
-      MemorySegment o = call.in(out), raw = AttentionOptions.raw(options, call), made = call.made();
+      MemorySegment o = call.in(out), raw = call.reading(() -> AttentionOptions.raw(options, call)), made = call.made();
       call.run(pins -> Native.fovea_attention_plan_create(c, s, q, k, v, o, raw, made, pins));
       return new Plan(made.get(ADDRESS, 0), context, null, Buffers.planned(score, query, key, value, out, options));
     }
@@ -61,12 +67,19 @@ public final class Plan extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
                     v = call.in(value);
-      MemorySegment o = call.in(out), raw = AttentionOptions.raw(options, call),
-                    wanted = AttentionGradients.raw(gradients, call), made = call.made();
+      MemorySegment o = call.in(out), raw = call.reading(() -> AttentionOptions.raw(options, call)),
+                    wanted = call.reading(() -> AttentionGradients.raw(gradients, call)), made = call.made();
       call.run(pins -> Native.fovea_attention_backward_plan_create(c, s, q, k, v, o, raw, wanted, made, pins));
-      return new Plan(
-          made.get(ADDRESS, 0), context, null, Buffers.planned(score, query, key, value, out, options, gradients));
+      Tensor[] planned = Buffers.planned(score, query, key, value, out, options, gradients);
+      return new Plan(made.get(ADDRESS, 0), context, null, planned, writtenBackward());
     }
+  }
+
+  /** Gradients alone: what a forward call wrote is read. */
+  private static boolean[] writtenBackward() {
+    boolean[] writes = Buffers.WRITES.clone();
+    for (int i = 0; i < writes.length; ++i) writes[i] &= Buffers.NAMES[i].startsWith("grad");
+    return writes;
   }
 
   /**
@@ -77,7 +90,7 @@ public final class Plan extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), q = call.in(query), k = call.reads(keys), v = call.in(value),
                     o = call.in(out);
-      MemorySegment raw = AttentionOptions.raw(options, call), made = call.made();
+      MemorySegment raw = call.reading(() -> AttentionOptions.raw(options, call)), made = call.made();
       call.run(pins -> Native.fovea_attention_prepared_plan_create(c, q, k, v, o, raw, made, pins));
       return new Plan(made.get(ADDRESS, 0), context, keys, Buffers.planned(null, query, null, value, out, options));
     }
@@ -100,7 +113,7 @@ public final class Plan extends Handle {
     try {
       if (keys != null) keys.begin(false);
       began = true;
-      if (scratch == null) scratch = new Scratch(workspaceSize);
+      if (scratch == null) scratch = new Scratch(writes, workspaceSize);
       scratch.place(planned, buffers.data, false);
       MemorySegment[] pins = Pins.of(buffers.data);
       FoveaException.check(Native.fovea_attention_run(plan, scratch.buffers, scratch.workspace, workspaceSize, pins));

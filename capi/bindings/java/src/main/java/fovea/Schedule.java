@@ -38,8 +38,8 @@ public final class Schedule extends Handle {
     try (Call call = new Call()) {
       MemorySegment c = call.use(context), s = Score.raw(score, call), q = call.in(query), k = call.in(key),
                     v = call.in(value), o = call.in(out);
-      MemorySegment raw = AttentionOptions.raw(options, call), most = ScheduleLimits.raw(limits, call),
-                    made = call.made();
+      MemorySegment raw = call.reading(() -> AttentionOptions.raw(options, call)),
+                    most = ScheduleLimits.raw(limits, call), made = call.made();
       call.run(pins -> Native.fovea_schedule_create(c, s, q, k, v, o, raw, most, made, pins));
       return new Schedule(made.get(ADDRESS, 0), context, Buffers.planned(score, query, key, value, out, options));
     }

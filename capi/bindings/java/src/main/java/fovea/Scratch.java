@@ -19,7 +19,12 @@ final class Scratch {
 
   /** Of attention. */
   Scratch(long size) {
-    this(Buffers.NAMES, Buffers.WRITES, Layouts.fovea_attention_buffers.SIZE, size);
+    this(Buffers.WRITES, size);
+  }
+
+  /** Of which it writes these. */
+  Scratch(boolean[] writes, long size) {
+    this(Buffers.NAMES, writes, Layouts.fovea_attention_buffers.SIZE, size);
   }
 
   /** Of a struct of addresses that have these names. */

@@ -12,8 +12,8 @@ final class Tests {
 
   public static void main(String[] args) throws ReflectiveOperationException {
     int ran = 0, failed = 0;
-    for (Class<?> one : List.of(LayoutsTest.class, WorkedExamples.class, TensorTest.class, StateTest.class, ServingTest.class, MhaPlanTest.class, GivenTest.class, ArenaTest.class,
-             ParallelLoopTest.class)) {
+    for (Class<?> one : List.of(LayoutsTest.class, WorkedExamples.class, TensorTest.class, StateTest.class, ServingTest.class,
+             MhaPlanTest.class, GivenTest.class, GradientsTest.class, ArenaTest.class, ParallelLoopTest.class)) {
       for (Method test : one.getDeclaredMethods()) {
         if (Modifier.isPrivate(test.getModifiers()) || test.isSynthetic() || test.getParameterCount() > 0) continue;
         ++ran;

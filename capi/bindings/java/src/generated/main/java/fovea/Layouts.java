@@ -728,4 +728,106 @@ final class Layouts {
       return LAYOUT.byteOffset(PathElement.groupElement(member));
     }
   }
+
+  static final class fovea_norm_gradients {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("out"),
+        ADDRESS.withName("sum"),
+        ADDRESS.withName("x"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("bias"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long out = place("out");
+    static final long sum = place("sum");
+    static final long x = place("x");
+    static final long weight = place("weight");
+    static final long bias = place("bias");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_linear_gradients {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("out"),
+        ADDRESS.withName("x"),
+        ADDRESS.withName("weight"),
+        ADDRESS.withName("bias"),
+        ADDRESS.withName("multiplier"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long out = place("out");
+    static final long x = place("x");
+    static final long weight = place("weight");
+    static final long bias = place("bias");
+    static final long multiplier = place("multiplier");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_merge_gradients {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("out"),
+        ADDRESS.withName("log_sum_exp"),
+        ADDRESS.withName("outs"),
+        ADDRESS.withName("lses"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long out = place("out");
+    static final long log_sum_exp = place("log_sum_exp");
+    static final long outs = place("outs");
+    static final long lses = place("lses");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
+
+  static final class fovea_mha_gradients {
+    static final StructLayout LAYOUT = MemoryLayout.structLayout(
+        JAVA_LONG.withName("struct_size"),
+        ADDRESS.withName("out"),
+        ADDRESS.withName("query"),
+        ADDRESS.withName("key"),
+        ADDRESS.withName("value"),
+        ADDRESS.withName("query_weight"),
+        ADDRESS.withName("key_weight"),
+        ADDRESS.withName("value_weight"),
+        ADDRESS.withName("in_weight"),
+        ADDRESS.withName("out_weight"),
+        ADDRESS.withName("query_bias"),
+        ADDRESS.withName("key_bias"),
+        ADDRESS.withName("value_bias"),
+        ADDRESS.withName("in_bias"),
+        ADDRESS.withName("out_bias"),
+        ADDRESS.withName("attention"));
+    static final long SIZE = LAYOUT.byteSize();
+    static final long struct_size = place("struct_size");
+    static final long out = place("out");
+    static final long query = place("query");
+    static final long key = place("key");
+    static final long value = place("value");
+    static final long query_weight = place("query_weight");
+    static final long key_weight = place("key_weight");
+    static final long value_weight = place("value_weight");
+    static final long in_weight = place("in_weight");
+    static final long out_weight = place("out_weight");
+    static final long query_bias = place("query_bias");
+    static final long key_bias = place("key_bias");
+    static final long value_bias = place("value_bias");
+    static final long in_bias = place("in_bias");
+    static final long out_bias = place("out_bias");
+    static final long attention = place("attention");
+
+    private static long place(String member) {
+      return LAYOUT.byteOffset(PathElement.groupElement(member));
+    }
+  }
 }

@@ -1499,4 +1499,175 @@ final class Native {
       throw Library.unexpected(thrown);
     }
   }
+
+  private static final class ActivationBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_activation_backward", ARGUMENTS);
+  }
+
+  private static final class ActivationBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_activation_backward", ActivationBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_activation_backward(MemorySegment context, int activation, MemorySegment x, MemorySegment gradOut, MemorySegment gradX, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) ActivationBackward.CALL.invokeExact(context, activation, x, gradOut, gradX);
+      if (pins.length == Pins.FEW) return (int) ActivationBackwardPinning.CALL.invokeExact(context, activation, x, gradOut, gradX, pins);
+      return (int) Library.pinning("fovea_activation_backward", ActivationBackward.ARGUMENTS, pins.length).invokeExact(context, activation, x, gradOut, gradX, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MaskedSoftmaxBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_masked_softmax_backward", ARGUMENTS);
+  }
+
+  private static final class MaskedSoftmaxBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_masked_softmax_backward", MaskedSoftmaxBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_masked_softmax_backward(MemorySegment context, MemorySegment out, MemorySegment validLens, MemorySegment gradOut, MemorySegment gradX, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) MaskedSoftmaxBackward.CALL.invokeExact(context, out, validLens, gradOut, gradX);
+      if (pins.length == Pins.FEW) return (int) MaskedSoftmaxBackwardPinning.CALL.invokeExact(context, out, validLens, gradOut, gradX, pins);
+      return (int) Library.pinning("fovea_masked_softmax_backward", MaskedSoftmaxBackward.ARGUMENTS, pins.length).invokeExact(context, out, validLens, gradOut, gradX, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class SoftmaxBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_softmax_backward", ARGUMENTS);
+  }
+
+  private static final class SoftmaxBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_softmax_backward", SoftmaxBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_softmax_backward(MemorySegment context, MemorySegment out, int axis, MemorySegment gradOut, MemorySegment gradX, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) SoftmaxBackward.CALL.invokeExact(context, out, axis, gradOut, gradX);
+      if (pins.length == Pins.FEW) return (int) SoftmaxBackwardPinning.CALL.invokeExact(context, out, axis, gradOut, gradX, pins);
+      return (int) Library.pinning("fovea_softmax_backward", SoftmaxBackward.ARGUMENTS, pins.length).invokeExact(context, out, axis, gradOut, gradX, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class LogSoftmaxBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_log_softmax_backward", ARGUMENTS);
+  }
+
+  private static final class LogSoftmaxBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_log_softmax_backward", LogSoftmaxBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_log_softmax_backward(MemorySegment context, MemorySegment out, int axis, MemorySegment gradOut, MemorySegment gradX, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) LogSoftmaxBackward.CALL.invokeExact(context, out, axis, gradOut, gradX);
+      if (pins.length == Pins.FEW) return (int) LogSoftmaxBackwardPinning.CALL.invokeExact(context, out, axis, gradOut, gradX, pins);
+      return (int) Library.pinning("fovea_log_softmax_backward", LogSoftmaxBackward.ARGUMENTS, pins.length).invokeExact(context, out, axis, gradOut, gradX, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class LayerNormBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_layer_norm_backward", ARGUMENTS);
+  }
+
+  private static final class LayerNormBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_layer_norm_backward", LayerNormBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_layer_norm_backward(MemorySegment context, MemorySegment x, MemorySegment options, MemorySegment gradients, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) LayerNormBackward.CALL.invokeExact(context, x, options, gradients);
+      if (pins.length == Pins.FEW) return (int) LayerNormBackwardPinning.CALL.invokeExact(context, x, options, gradients, pins);
+      return (int) Library.pinning("fovea_layer_norm_backward", LayerNormBackward.ARGUMENTS, pins.length).invokeExact(context, x, options, gradients, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class RmsNormBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_rms_norm_backward", ARGUMENTS);
+  }
+
+  private static final class RmsNormBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_rms_norm_backward", RmsNormBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_rms_norm_backward(MemorySegment context, MemorySegment x, MemorySegment options, MemorySegment gradients, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) RmsNormBackward.CALL.invokeExact(context, x, options, gradients);
+      if (pins.length == Pins.FEW) return (int) RmsNormBackwardPinning.CALL.invokeExact(context, x, options, gradients, pins);
+      return (int) Library.pinning("fovea_rms_norm_backward", RmsNormBackward.ARGUMENTS, pins.length).invokeExact(context, x, options, gradients, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class LinearBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_linear_backward", ARGUMENTS);
+  }
+
+  private static final class LinearBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_linear_backward", LinearBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_linear_backward(MemorySegment context, MemorySegment x, MemorySegment weight, int layout, MemorySegment options, MemorySegment gradients, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) LinearBackward.CALL.invokeExact(context, x, weight, layout, options, gradients);
+      if (pins.length == Pins.FEW) return (int) LinearBackwardPinning.CALL.invokeExact(context, x, weight, layout, options, gradients, pins);
+      return (int) Library.pinning("fovea_linear_backward", LinearBackward.ARGUMENTS, pins.length).invokeExact(context, x, weight, layout, options, gradients, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MergeStatesBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_merge_states_backward", ARGUMENTS);
+  }
+
+  private static final class MergeStatesBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_merge_states_backward", MergeStatesBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_merge_states_backward(MemorySegment context, MemorySegment outs, MemorySegment lses, MemorySegment gradients, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) MergeStatesBackward.CALL.invokeExact(context, outs, lses, gradients);
+      if (pins.length == Pins.FEW) return (int) MergeStatesBackwardPinning.CALL.invokeExact(context, outs, lses, gradients, pins);
+      return (int) Library.pinning("fovea_merge_states_backward", MergeStatesBackward.ARGUMENTS, pins.length).invokeExact(context, outs, lses, gradients, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
+
+  private static final class MultiHeadAttentionBackward {
+    static final FunctionDescriptor ARGUMENTS = FunctionDescriptor.of(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CALL = Library.function("fovea_multi_head_attention_backward", ARGUMENTS);
+  }
+
+  private static final class MultiHeadAttentionBackwardPinning {
+    static final MethodHandle CALL = Library.pinning("fovea_multi_head_attention_backward", MultiHeadAttentionBackward.ARGUMENTS, Pins.FEW);
+  }
+
+  static int fovea_multi_head_attention_backward(MemorySegment context, MemorySegment parameters, MemorySegment query, MemorySegment key, MemorySegment value, MemorySegment options, MemorySegment gradients, MemorySegment[] pins) {
+    try {
+      if (pins == null) return (int) MultiHeadAttentionBackward.CALL.invokeExact(context, parameters, query, key, value, options, gradients);
+      if (pins.length == Pins.FEW) return (int) MultiHeadAttentionBackwardPinning.CALL.invokeExact(context, parameters, query, key, value, options, gradients, pins);
+      return (int) Library.pinning("fovea_multi_head_attention_backward", MultiHeadAttentionBackward.ARGUMENTS, pins.length).invokeExact(context, parameters, query, key, value, options, gradients, pins);
+    } catch (Throwable thrown) {
+      throw Library.unexpected(thrown);
+    }
+  }
 }

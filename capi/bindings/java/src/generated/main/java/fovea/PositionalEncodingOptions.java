@@ -41,6 +41,12 @@ public final class PositionalEncodingOptions {
     return this;
   }
 
+  /** of fovea_add_positional_encoding alone: out = dropout(x), as what the loss changes by goes back */
+  public PositionalEncodingOptions dropoutAlone() {
+    flags |= 2;
+    return this;
+  }
+
   static MemorySegment raw(PositionalEncodingOptions options, Call call) {
     if (options == null) return MemorySegment.NULL;
     MemorySegment raw = call.allocate(Layouts.fovea_positional_encoding_options.SIZE);

@@ -302,6 +302,47 @@ final class LayoutsTest {
     check("fovea_attention_gradients.score_bias", Layouts.fovea_attention_gradients.score_bias, 104);
     check("fovea_attention_gradients.score_vector", Layouts.fovea_attention_gradients.score_vector, 112);
     check("fovea_attention_gradients.sigmas", Layouts.fovea_attention_gradients.sigmas, 120);
+    check("fovea_norm_gradients", Layouts.fovea_norm_gradients.SIZE, 48);
+    check("alignment of fovea_norm_gradients", Layouts.fovea_norm_gradients.LAYOUT.byteAlignment(), 8);
+    check("fovea_norm_gradients.struct_size", Layouts.fovea_norm_gradients.struct_size, 0);
+    check("fovea_norm_gradients.out", Layouts.fovea_norm_gradients.out, 8);
+    check("fovea_norm_gradients.sum", Layouts.fovea_norm_gradients.sum, 16);
+    check("fovea_norm_gradients.x", Layouts.fovea_norm_gradients.x, 24);
+    check("fovea_norm_gradients.weight", Layouts.fovea_norm_gradients.weight, 32);
+    check("fovea_norm_gradients.bias", Layouts.fovea_norm_gradients.bias, 40);
+    check("fovea_linear_gradients", Layouts.fovea_linear_gradients.SIZE, 48);
+    check("alignment of fovea_linear_gradients", Layouts.fovea_linear_gradients.LAYOUT.byteAlignment(), 8);
+    check("fovea_linear_gradients.struct_size", Layouts.fovea_linear_gradients.struct_size, 0);
+    check("fovea_linear_gradients.out", Layouts.fovea_linear_gradients.out, 8);
+    check("fovea_linear_gradients.x", Layouts.fovea_linear_gradients.x, 16);
+    check("fovea_linear_gradients.weight", Layouts.fovea_linear_gradients.weight, 24);
+    check("fovea_linear_gradients.bias", Layouts.fovea_linear_gradients.bias, 32);
+    check("fovea_linear_gradients.multiplier", Layouts.fovea_linear_gradients.multiplier, 40);
+    check("fovea_merge_gradients", Layouts.fovea_merge_gradients.SIZE, 40);
+    check("alignment of fovea_merge_gradients", Layouts.fovea_merge_gradients.LAYOUT.byteAlignment(), 8);
+    check("fovea_merge_gradients.struct_size", Layouts.fovea_merge_gradients.struct_size, 0);
+    check("fovea_merge_gradients.out", Layouts.fovea_merge_gradients.out, 8);
+    check("fovea_merge_gradients.log_sum_exp", Layouts.fovea_merge_gradients.log_sum_exp, 16);
+    check("fovea_merge_gradients.outs", Layouts.fovea_merge_gradients.outs, 24);
+    check("fovea_merge_gradients.lses", Layouts.fovea_merge_gradients.lses, 32);
+    check("fovea_mha_gradients", Layouts.fovea_mha_gradients.SIZE, 128);
+    check("alignment of fovea_mha_gradients", Layouts.fovea_mha_gradients.LAYOUT.byteAlignment(), 8);
+    check("fovea_mha_gradients.struct_size", Layouts.fovea_mha_gradients.struct_size, 0);
+    check("fovea_mha_gradients.out", Layouts.fovea_mha_gradients.out, 8);
+    check("fovea_mha_gradients.query", Layouts.fovea_mha_gradients.query, 16);
+    check("fovea_mha_gradients.key", Layouts.fovea_mha_gradients.key, 24);
+    check("fovea_mha_gradients.value", Layouts.fovea_mha_gradients.value, 32);
+    check("fovea_mha_gradients.query_weight", Layouts.fovea_mha_gradients.query_weight, 40);
+    check("fovea_mha_gradients.key_weight", Layouts.fovea_mha_gradients.key_weight, 48);
+    check("fovea_mha_gradients.value_weight", Layouts.fovea_mha_gradients.value_weight, 56);
+    check("fovea_mha_gradients.in_weight", Layouts.fovea_mha_gradients.in_weight, 64);
+    check("fovea_mha_gradients.out_weight", Layouts.fovea_mha_gradients.out_weight, 72);
+    check("fovea_mha_gradients.query_bias", Layouts.fovea_mha_gradients.query_bias, 80);
+    check("fovea_mha_gradients.key_bias", Layouts.fovea_mha_gradients.key_bias, 88);
+    check("fovea_mha_gradients.value_bias", Layouts.fovea_mha_gradients.value_bias, 96);
+    check("fovea_mha_gradients.in_bias", Layouts.fovea_mha_gradients.in_bias, 104);
+    check("fovea_mha_gradients.out_bias", Layouts.fovea_mha_gradients.out_bias, 112);
+    check("fovea_mha_gradients.attention", Layouts.fovea_mha_gradients.attention, 120);
   }
 
   private static void check(String what, long found, long expected) {
