@@ -19,7 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .. import _fovea
 from ..errors import BadArgument
 from ..layers import PackedMatrix
-from .attention import are_readable
+from .attention import are_plain, wait_for_gradients
 from .transforms import DIRECT, PLAIN, way
 
 
@@ -140,7 +140,8 @@ class PackedLinear(torch.nn.Linear):
             return False
         if x.dim() == 0 or x.shape[-1] != self.in_features:
             return False
-        if not are_readable((x, weight) if bias is None else (x, weight, bias)):
+        tensors = (x, weight) if bias is None else (x, weight, bias)
+        if not are_plain(tensors) or wait_for_gradients(tensors):
             return False
         return x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype)
 
