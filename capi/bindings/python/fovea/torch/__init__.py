@@ -13,7 +13,9 @@ from .attention import scaled_dot_product_attention, sdpa
 from .functional import attention
 from .linear import PackedLinear, pack_linear_layers, unpack_linear_layers
 from .models import register_with_transformers, transformers_attention
+from .modules import AdditiveAttention, DotProductAttention, MultiHeadAttention, NadarayaWatson
 from .varlen import varlen_attention
 
-__all__ = ["PackedLinear", "attention", "pack_linear_layers", "register_with_transformers", "scaled_dot_product_attention",
-           "sdpa", "transformers_attention", "unpack_linear_layers", "varlen_attention"]
+__all__ = ["AdditiveAttention", "DotProductAttention", "MultiHeadAttention", "NadarayaWatson", "PackedLinear", "attention",
+           "pack_linear_layers", "register_with_transformers", "scaled_dot_product_attention", "sdpa",
+           "transformers_attention", "unpack_linear_layers", "varlen_attention"]
