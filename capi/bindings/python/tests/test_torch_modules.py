@@ -1,6 +1,7 @@
 """Modules that train by fovea, beside the same written in plain PyTorch: results, weights, steps of an optimizer."""
 import copy
 import io
+import pathlib
 
 import pytest
 from reference import close, counted, random
@@ -233,3 +234,13 @@ def test_regression_of_numbers():
     with torch.no_grad():
         module.w.neg_()
     close(module(x, x, y).detach(), ((-((x[:, None] - x) * module.w).square() / 2).softmax(-1) @ y).detach(), 1e-5)
+
+
+def test_what_the_readme_shows():
+    readme = (pathlib.Path(__file__).resolve().parents[1] / "README.md").read_text()
+    program = next(part for part in readme.split("```") if part.startswith("py\n") and "AdditiveAttention" in part)[3:]
+    query = tensor(B, 2, QUERIES, 8).requires_grad_()
+    given = {"fovea": fovea, "query": query, "key": tensor(B, 2, KEYS, 8), "value": tensor(B, 2, KEYS, 4), "lengths": LENS,
+             "sigmas": torch.ones(2, requires_grad=True), "queries": QUERIES_8, "keys": KEYS_6, "values": VALUES_4, "valid_lens": LENS}
+    exec(program, given)
+    assert given["sigmas"].grad.any() and query.grad.any() and given["out"].shape == (B, QUERIES, 4)
