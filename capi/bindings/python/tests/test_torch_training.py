@@ -270,6 +270,26 @@ def test_pytorchs_function_compiled():
         assert all(torch.equal(one, other) for one, other in zip(*results))
 
 
+def test_traced_exported_and_checkpointed():
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.utils.checkpoint import checkpoint
+
+    query, key, value = qkv().values()
+    gradient = torch.func.grad(lambda q: fovea.torch.attention(q, key, value).pow(2).sum())
+    graph = make_fx(gradient)(query)
+    assert "fovea.attention_backward" in graph.code
+    close(graph(2 * query), gradient(2 * query), 1e-6)
+    module, x = fovea.torch.MultiHeadAttention(16, 4, 0.5, query_size=D, key_size=D, value_size=D), query[:, 0]
+    program = torch.export.export(module, (x, x, x)).run_decompositions()
+    assert "fovea.attention" in str(program.graph)
+    results = []
+    for one in (module, program.module(), lambda *x: checkpoint(module, *x, use_reentrant=False)):
+        torch.manual_seed(2)
+        leaf = x.clone().requires_grad_()
+        results.append(torch.autograd.grad(one(leaf, leaf, leaf).pow(2).sum(), leaf)[0])
+    assert all(torch.equal(one, results[0]) for one in results)
+
+
 @pytest.mark.parametrize("kind", PARAMETERS)
 def test_gradients_by_torch_func(kind):
     given, exact = {**qkv(), **PARAMETERS[kind]}, {name: x.double() for name, x in {**qkv(), **PARAMETERS[kind]}.items()}
@@ -401,6 +421,22 @@ def test_pytorchs_function_by_torch_func():
         close(third, other, 5e-5)
     double = torch.func.grad(lambda q: ours(q, key[0].double(), value[0].double()))(query[0].double())
     close(double, wanted[0][0], 5e-5)
+
+
+def test_forward_derivatives_are_refused():
+    query, key, value = qkv().values()
+    one = lambda q: fovea.torch.attention(q, key, value)  # noqa: E731
+    with pytest.raises(NotImplementedError, match="forward derivatives"):
+        torch.func.jvp(one, (query,), (query,))
+    with pytest.raises(NotImplementedError, match="forward derivatives"):
+        torch.func.hessian(lambda q: one(q).sum())(query)
+    with torch.autograd.forward_ad.dual_level():
+        with pytest.raises(NotImplementedError, match="forward derivatives"):
+            one(torch.autograd.forward_ad.make_dual(query, query))
+        close(one(query), one(query.clone()), 1e-6)
+    exact = lambda q: by_hand("dot", {"query": q, "key": key.double(), "value": value.double()})[0][0, 0, 0]  # noqa: E731
+    found, wanted = torch.func.jacrev(lambda q: one(q)[0, 0, 0])(query), torch.func.jacrev(exact)(query.double())
+    compare({"jacobian": found}, {"jacobian": wanted})
 
 
 @pytest.mark.parametrize("names", [("query",), ("key",), ("value",), ("query", "value"), ("sinks",), ("bias",), ("score_vector",),

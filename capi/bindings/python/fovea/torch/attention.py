@@ -14,7 +14,7 @@ from ..broadcast import leading_axes, mask_of_rank_4, of_rank_4
 from ..errors import BadArgument
 from .batching import in_front
 from .operators import attend, contiguous_rows, dropped, out_like
-from .transforms import DIRECT, PYTORCH, TRAINED, way
+from .transforms import DIRECT, PYTORCH, TRAINED, wait_for_gradients, way
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 TOP_LEFT_CAUSAL = _fovea.CAUSAL | _fovea.TOP_LEFT
@@ -151,14 +151,6 @@ def are_plain(tensors) -> bool:
         if not x.is_cpu or x.layout != torch.strided or x.is_nested:
             return False
     return True
-
-
-def wait_for_gradients(tensors) -> bool:
-    if torch.is_grad_enabled():
-        for x in tensors:
-            if x.requires_grad:
-                return True
-    return False
 
 
 def with_autocast(tensors):

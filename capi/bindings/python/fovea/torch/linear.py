@@ -19,8 +19,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .. import _fovea
 from ..errors import BadArgument
 from ..layers import PackedMatrix
-from .attention import are_plain, wait_for_gradients
-from .transforms import DIRECT, PLAIN, way
+from .attention import are_plain
+from .transforms import DIRECT, PLAIN, wait_for_gradients, way
 
 
 class _Parameters(dict):

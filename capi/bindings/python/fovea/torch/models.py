@@ -11,10 +11,10 @@ from collections.abc import Iterable
 import torch
 
 from ..errors import BadArgument
-from .attention import DTYPES, are_of_sizes, are_plain, compute, pytorchs_own, wait_for_gradients, with_autocast
+from .attention import DTYPES, are_of_sizes, are_plain, compute, pytorchs_own, with_autocast
 from .formula import attention_formula
 from .operators import attend, dropped
-from .transforms import DIRECT, OPERATOR, PYTORCH, TRAINED, way
+from .transforms import DIRECT, OPERATOR, PYTORCH, TRAINED, wait_for_gradients, way
 
 CHANGE_NOTHING = {
     # What the mask says already, as transformers makes it for PyTorch's own function.

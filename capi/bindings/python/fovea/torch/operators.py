@@ -17,7 +17,7 @@ from ..gradients import REACHING, WANTED, attention_backward
 from ..scores import Additive, Bilinear, Concat, Dot, Gaussian, Score
 from .batching import folded, looped, may_be_folded
 from .formula import attention_formula
-from .transforms import is_in_grad
+from .transforms import DIRECT, PYTORCH, TRAINED, is_watched, wait_for_gradients, want_forward_derivatives, way
 
 SCORES = {"dot": Dot, "bilinear": Bilinear, "additive": Additive, "concat": Concat, "gaussian": Gaussian}
 DIFFERENTIABLE = tuple(WANTED)
@@ -48,11 +48,25 @@ def attend(**given):
 
 
 def _attention(*given):
-    return (AttentionFunction.apply if is_in_grad() else torch.ops.fovea.attention)(*given)
+    return _called(given, by_library, AttentionFunction, torch.ops.fovea.attention)
 
 
 def _attention_backward(*given):
-    return (BackwardFunction.apply if is_in_grad() else torch.ops.fovea.attention_backward)(*given)
+    return _called(given, backward_by_library, BackwardFunction, torch.ops.fovea.attention_backward)
+
+
+def _called(given, plain, function, operator):
+    """By the operator where something follows what is called. Else without it: with derivatives it takes 0.1 ms to reach, and
+    torch.func.grad takes none that has them."""
+    tensors = [x for x in given if isinstance(x, torch.Tensor)]
+    how = way(tensors)
+    if how == PYTORCH and want_forward_derivatives(tensors):
+        raise NotImplementedError("fovea's attention has no forward derivatives: take torch.func.jacrev, grad or vjp")
+    if how not in (DIRECT, TRAINED) or not all([x.is_cpu for x in tensors]):
+        return operator(*given)
+    if how == DIRECT and not wait_for_gradients(tensors):
+        return plain(*given)
+    return function.apply(*given)
 
 
 def dropped(probability, seed=None) -> dict:
@@ -89,14 +103,17 @@ def _options(call) -> dict:
     return options | {"score": None if kind is Dot else kind(**parameters)}
 
 
-@torch.library.custom_op("fovea::attention", mutates_args=(), device_types="cpu",
-                         schema=f"({_TAKEN}) -> (Tensor, Tensor, Tensor)")
-def attention_operator(*given):
+def by_library(*given):
+    """(out, log-sum-exp, weights) of ARGUMENTS."""
     call = dict(zip(ARGUMENTS, given))
     query, key, value = (contiguous_rows(call[name]) for name in ("query", "key", "value"))
     results = of_any_array(query, key, value, out=out_like(query, value), return_log_sum_exp=True,
                            return_weights=call["return_weights"], **_options(call))
     return results if call["return_weights"] else (*results, _no_weights(query))
+
+
+attention_operator = torch.library.custom_op("fovea::attention", by_library, mutates_args=(), device_types="cpu",
+                                             schema=f"({_TAKEN}) -> (Tensor, Tensor, Tensor)")
 
 
 @attention_operator.register_fake
@@ -112,10 +129,8 @@ def _no_weights(query):
     return query.new_empty((0,), dtype=torch.float32)
 
 
-@torch.library.custom_op("fovea::attention_backward", mutates_args=(), device_types="cpu",
-                         schema=f"({_REACHING}, Tensor out, Tensor log_sum_exp, {_TAKEN}, bool[] wanted) -> Tensor[]")
-def backward_operator(*given):
-    """The gradients of those of DIFFERENTIABLE that are wanted, in their order."""
+def backward_by_library(*given):
+    """The gradients of those of DIFFERENTIABLE that are wanted, in their order, of OF_BACKWARD."""
     call = dict(zip(OF_BACKWARD, given))
     query, key, value, out = (contiguous_rows(call[name]) for name in ("query", "key", "value", "out"))
     grad_out, grad_weights = call["grad_out"], call["grad_weights"]
@@ -124,6 +139,11 @@ def backward_operator(*given):
     gradients = attention_backward(query, key, value, out, call["log_sum_exp"], grad_out, wanted=_names(call["wanted"]),
                                    grad_log_sum_exp=call["grad_log_sum_exp"], grad_weights=grad_weights, **_options(call))
     return list(gradients.values())
+
+
+backward_operator = torch.library.custom_op(
+    "fovea::attention_backward", backward_by_library, mutates_args=(), device_types="cpu",
+    schema=f"({_REACHING}, Tensor out, Tensor log_sum_exp, {_TAKEN}, bool[] wanted) -> Tensor[]")
 
 
 @backward_operator.register_fake
@@ -221,23 +241,23 @@ backward_operator.register_vmap(rule_of_backward)
 
 
 class AttentionFunction(torch.autograd.Function):
-    """The operator inside torch.func.grad, which takes no operator with derivatives."""
+    """What the operator computes, and its derivative."""
 
     setup_context, backward, vmap = staticmethod(_save_attention), staticmethod(_gradients), staticmethod(rule_of_attention)
 
     @staticmethod
     def forward(*given):
-        return torch.ops.fovea.attention(*given)
+        return (torch.ops.fovea.attention if is_watched() else by_library)(*given)
 
 
 class BackwardFunction(torch.autograd.Function):
-    """Likewise."""
+    """Likewise of the backward pass."""
 
     setup_context, vmap = staticmethod(_save_backward), staticmethod(rule_of_backward)
 
     @staticmethod
     def forward(*given):
-        return tuple(torch.ops.fovea.attention_backward(*given))
+        return tuple((torch.ops.fovea.attention_backward if is_watched() else backward_by_library)(*given))
 
     @staticmethod
     def backward(ctx, *reaching):

@@ -23,17 +23,27 @@ def way(tensors) -> int:
     if forward_ad._current_level >= 0:
         return PYTORCH
     if _functorch.peek_interpreter_stack() is not None:
-        return TRAINED if is_in_grad() else OPERATOR if _transforms() <= {Transform.Vmap, Transform.Functionalize} else PYTORCH
-    return OPERATOR if _len_torch_dispatch_stack() else DIRECT
+        kinds = {one.key() for one in _functorch.get_interpreter_stack()}
+        if not kinds <= {Transform.Grad, Transform.Vmap, Transform.Functionalize}:
+            return PYTORCH
+        return TRAINED if Transform.Grad in kinds else OPERATOR
+    return OPERATOR if is_watched() else DIRECT
 
 
-def _transforms() -> set:
-    return {one.key() for one in _functorch.get_interpreter_stack() or ()}
+def is_watched() -> bool:
+    """Whether a mode sees what operators are called, as those that trace or fake do."""
+    return bool(_len_torch_dispatch_stack())
 
 
-def is_in_grad() -> bool:
-    """Whether torch.func.grad or vjp is at work, and nothing that has no rule here."""
-    if is_compiling() or _functorch.peek_interpreter_stack() is None:
+def wait_for_gradients(tensors) -> bool:
+    if torch.is_grad_enabled():
+        for x in tensors:
+            if x.requires_grad:
+                return True
+    return False
+
+
+def want_forward_derivatives(tensors) -> bool:
+    if forward_ad._current_level < 0:
         return False
-    kinds = _transforms()
-    return Transform.Grad in kinds and kinds <= {Transform.Grad, Transform.Vmap, Transform.Functionalize}
+    return _functorch.peek_interpreter_stack() is not None or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
