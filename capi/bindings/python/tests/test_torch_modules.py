@@ -144,7 +144,8 @@ def test_names_and_sizes():
     assert sizes(lazy) == additive and type(lazy.W_q) is nn.Linear
     sized = fovea.torch.MultiHeadAttention(12, 3, 0.1, True, query_size=8, key_size=6, value_size=4)
     weights = {"W_q": (12, 8), "W_k": (12, 6), "W_v": (12, 4), "W_o": (12, 12)}
-    assert sizes(sized) == {f"{name}.weight": size for name, size in weights.items()} | {f"{name}.bias": (12,) for name in weights}
+    biases = {f"{name}.bias": (12,) for name in weights}
+    assert sizes(sized) == {f"{name}.weight": size for name, size in weights.items()} | biases
     assert sizes(fovea.torch.NadarayaWatson()) == {"w": (1,)}
     with pytest.raises(ValueError, match="num_heads is 5, expected a divisor"):
         fovea.torch.MultiHeadAttention(12, 5, 0.1)
@@ -211,7 +212,7 @@ def test_causal_and_scale():
 
 
 def test_regression_of_numbers():
-    """As the textbook has them: [Q] and [K], or keys of each query's own [Q, K]; leave_one_out when it trains on its own points."""
+    """As the textbook has them: [Q] and [K], or keys of each query's own [Q, K]; leave_one_out on its own points."""
     x, y = tensor(20), tensor(20, seed=2)
     module = fovea.torch.NadarayaWatson()
     scores = -((x[:, None] - x) * module.w).square() / 2
@@ -241,6 +242,7 @@ def test_what_the_readme_shows():
     program = next(part for part in readme.split("```") if part.startswith("py\n") and "AdditiveAttention" in part)[3:]
     query = tensor(B, 2, QUERIES, 8).requires_grad_()
     given = {"fovea": fovea, "query": query, "key": tensor(B, 2, KEYS, 8), "value": tensor(B, 2, KEYS, 4), "lengths": LENS,
-             "sigmas": torch.ones(2, requires_grad=True), "queries": QUERIES_8, "keys": KEYS_6, "values": VALUES_4, "valid_lens": LENS}
+             "sigmas": torch.ones(2, requires_grad=True), "queries": QUERIES_8, "keys": KEYS_6, "values": VALUES_4,
+             "valid_lens": LENS}
     exec(program, given)
     assert given["sigmas"].grad.any() and query.grad.any() and given["out"].shape == (B, QUERIES, 4)

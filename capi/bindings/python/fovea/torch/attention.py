@@ -13,7 +13,8 @@ from .. import _fovea
 from ..broadcast import leading_axes, mask_of_rank_4, of_rank_4
 from ..errors import BadArgument
 from .batching import in_front
-from .operators import attend, contiguous_rows, dropped, out_like
+from .derivatives import attend, dropped
+from .operators import contiguous_rows, out_like
 from .transforms import DIRECT, PYTORCH, TRAINED, wait_for_gradients, way
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -54,7 +54,9 @@ def _summed(gradient, shape):
 
 def looped(operator, call, dims, count, wanted):
     """count calls."""
-    results = [operator(*[x if dims[name] is None else x.select(dims[name], n) for name, x in call.items()]) for n in range(count)]
+    results = []
+    for n in range(count):
+        results.append(operator(*[x if dims[name] is None else x.select(dims[name], n) for name, x in call.items()]))
     stacked = [torch.stack(parts) for parts in zip(*results)]
     return _alike(results[0], stacked), _alike(results[0], [0] * len(stacked))
 

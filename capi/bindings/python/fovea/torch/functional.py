@@ -8,7 +8,8 @@ import torch
 
 from ..options import AttentionOptions
 from ..scores import Score
-from .operators import DEFAULTS, SCORES, attend, dropped
+from .derivatives import attend, dropped
+from .operators import DEFAULTS, SCORES
 
 NO_OPTIONS = ("query", "key", "value", "score", "query_weight", "key_weight", "weight", "score_bias", "score_vector", "sigma",
               "sigmas")

@@ -12,9 +12,9 @@ import torch
 
 from ..errors import BadArgument
 from .attention import DTYPES, are_of_sizes, are_plain, compute, pytorchs_own, with_autocast
+from .derivatives import attend, dropped
 from .formula import attention_formula
-from .operators import attend, dropped
-from .transforms import DIRECT, OPERATOR, PYTORCH, TRAINED, wait_for_gradients, way
+from .transforms import DIRECT, PYTORCH, wait_for_gradients, way
 
 CHANGE_NOTHING = {
     # What the mask says already, as transformers makes it for PyTorch's own function.
@@ -105,8 +105,8 @@ def _attend(query, key, value, options, dropout, head_mask, with_weights):
             query, key, value, options["bias"] = with_autocast((query, key, value, options["bias"]))
         if query.dtype in DTYPES and key.dtype == query.dtype == value.dtype and are_of_sizes(query, value):
             try:
-                how = TRAINED if how == OPERATOR or dropout or wait_for_gradients(given) else DIRECT
-                return _by_fovea(how, query, key, value, options, dropout, with_weights)
+                run = _directly if how == DIRECT and not dropout and not wait_for_gradients(given) else _by_operator
+                return _by_fovea(run, query, key, value, options, dropout, with_weights)
             except BadArgument:  # which the library leaves to PyTorch
                 pass
     mask, bias, is_causal = options["mask"], options["bias"], options["is_causal"]
@@ -119,7 +119,7 @@ def _attend(query, key, value, options, dropout, head_mask, with_weights):
                         enable_gqa=bool(query.shape[1] != key.shape[1])), None
 
 
-def _by_fovea(how, query, key, value, options, dropout, with_weights):
+def _by_fovea(run, query, key, value, options, dropout, with_weights):
     if not query.shape[0] == key.shape[0] == value.shape[0]:
         batch = max(query.shape[0], key.shape[0])
         query, key, value = (x.expand(batch, -1, -1, -1) for x in (query, key, value))
@@ -129,7 +129,6 @@ def _by_fovea(how, query, key, value, options, dropout, with_weights):
         options = {**options, "mask": _of_rank_4(options["mask"], key), "bias": _of_rank_4(options["bias"], key)}
     if by_query:
         options = {**options, "sinks": None}
-    run = _directly if how == DIRECT else _trained
     out, log_sum_exp, weights = run(query, key, value, options, dropout, with_weights, by_query)
     if by_query:  # which takes exp(sink) / (exp(log-sum-exp) + exp(sink)) away
         kept = torch.sigmoid(log_sum_exp[..., None] - sinks.float())
@@ -148,7 +147,7 @@ def _directly(query, key, value, options, dropout, with_weights, with_log_sum_ex
     return out, outputs.get("log_sum_exp"), outputs.get("weights")
 
 
-def _trained(query, key, value, options, dropout, with_weights, with_log_sum_exp):
+def _by_operator(query, key, value, options, dropout, with_weights, with_log_sum_exp):
     """By the operator, which has gradients and dropout and always gives log-sum-exp."""
     sinks = options["sinks"]
     return attend(query=query, key=key, value=value, **{**options, "sinks": None if sinks is None else sinks.float()},

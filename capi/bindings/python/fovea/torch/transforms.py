@@ -46,4 +46,5 @@ def wait_for_gradients(tensors) -> bool:
 def want_forward_derivatives(tensors) -> bool:
     if forward_ad._current_level < 0:
         return False
-    return _functorch.peek_interpreter_stack() is not None or any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
+    return _functorch.peek_interpreter_stack() is not None or any(
+        forward_ad.unpack_dual(x).tangent is not None for x in tensors)
