@@ -162,7 +162,8 @@ def test_gradients_are_those_of_the_formula(kind, mix):
             dict(zip(exact, torch.autograd.grad(by_hand(kind, exact, **meant)[0].pow(2).sum(), exact.values()))))
 
 
-@pytest.mark.parametrize("mix", ["alone", "all", "offsets", "short mask", "leave one out", "top-left", "lengths of queries"])
+@pytest.mark.parametrize("mix", ["alone", "all", "offsets", "short mask", "leave one out", "top-left", "lengths of queries",
+                                 "slopes and sinks", "slopes, causal"])
 @pytest.mark.parametrize("kind", PARAMETERS)
 def test_gradients_of_gradients(kind, mix):
     tensors, options, meant = MIXES[mix]

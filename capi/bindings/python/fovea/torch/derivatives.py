@@ -70,7 +70,7 @@ def _save_attention(ctx, inputs, output):
 def _gradients(ctx, *reaching):
     call = _saved(ctx) | {"grad_" + name: one for name, one in zip(REACHING, reaching)}
     if not ctx.numbers["return_weights"]:
-        call["grad_weights"] = None
+        call["grad_weights"] = None  # which may be there, of no elements
     call["wanted"] = list(ctx.needs_input_grad[:len(DIFFERENTIABLE)])
     gradients = dict.fromkeys(ARGUMENTS)
     if any(call[name] is not None for name in OF_BACKWARD[:len(REACHING)]):
