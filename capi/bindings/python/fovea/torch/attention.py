@@ -15,7 +15,7 @@ from ..errors import BadArgument
 from .batching import in_front
 from .derivatives import attend, dropped
 from .operators import contiguous_rows, out_like
-from .transforms import DIRECT, PYTORCH, TRAINED, wait_for_gradients, way
+from .transforms import DIRECT, PYTORCH, TRAINED, way
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 TOP_LEFT_CAUSAL = _fovea.CAUSAL | _fovea.TOP_LEFT
@@ -146,10 +146,11 @@ def are_of_sizes(query, value) -> bool:
     return all(0 < x.shape[-1] <= 1024 for x in (query, value))
 
 
-def are_plain(tensors) -> bool:
-    """Whether all are ordinary tensors on the CPU."""
+def are_readable(tensors, training=False) -> bool:
+    """Whether all are ordinary tensors on the CPU and, unless in training, wait for no gradient."""
+    graph = not training and torch.is_grad_enabled()
     for x in tensors:
-        if not x.is_cpu or x.layout != torch.strided or x.is_nested:
+        if not x.is_cpu or x.layout != torch.strided or x.is_nested or (graph and x.requires_grad):
             return False
     return True
 
@@ -167,15 +168,17 @@ def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: 
     """torch.nn.functional.scaled_dot_product_attention, computed by fovea where it can be, else by PyTorch."""
     tensors = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     how = way(tensors)
-    if how != PYTORCH and are_plain(tensors) and 0 <= dropout_p < 1:
-        if torch.is_autocast_enabled("cpu"):
-            query, key, value, attn_mask = with_autocast((query, key, value, attn_mask))
-        if dropout_p or wait_for_gradients(tensors):
-            return _trained(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-        if are_taken(query, key, value, attn_mask, is_causal, scale):
-            out = _by_fovea(how, query, key, value, attn_mask, is_causal, scale, enable_gqa)
-            if out is not None:
-                return out
+    if how != PYTORCH:
+        training = dropout_p or how == TRAINED or not are_readable(tensors)
+        if not training or (0 <= dropout_p < 1 and are_readable(tensors, True)):
+            if torch.is_autocast_enabled("cpu"):
+                query, key, value, attn_mask = with_autocast((query, key, value, attn_mask))
+            if training:
+                return _trained(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+            if are_taken(query, key, value, attn_mask, is_causal, scale):
+                out = _by_fovea(how, query, key, value, attn_mask, is_causal, scale, enable_gqa)
+                if out is not None:
+                    return out
     return pytorchs_own(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 

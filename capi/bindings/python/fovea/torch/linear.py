@@ -19,8 +19,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .. import _fovea
 from ..errors import BadArgument
 from ..layers import PackedMatrix
-from .attention import are_plain
-from .transforms import DIRECT, PLAIN, wait_for_gradients, way
+from .attention import are_readable
+from .transforms import DIRECT, PLAIN, way
 
 
 class _Parameters(dict):
@@ -140,8 +140,7 @@ class PackedLinear(torch.nn.Linear):
             return False
         if x.dim() == 0 or x.shape[-1] != self.in_features:
             return False
-        tensors = (x, weight) if bias is None else (x, weight, bias)
-        if not are_plain(tensors) or wait_for_gradients(tensors):
+        if not are_readable((x, weight) if bias is None else (x, weight, bias)):
             return False
         return x.dtype == weight.dtype and (bias is None or bias.dtype == x.dtype)
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 import torch
 
 from ..errors import BadArgument
-from .attention import DTYPES, are_of_sizes, are_plain, compute, pytorchs_own, with_autocast
+from .attention import DTYPES, are_of_sizes, are_readable, compute, pytorchs_own, with_autocast
 from .derivatives import attend, dropped
 from .formula import attention_formula
-from .transforms import DIRECT, PYTORCH, wait_for_gradients, way
+from .transforms import DIRECT, PYTORCH, way
 
 CHANGE_NOTHING = {
     # What the mask says already, as transformers makes it for PyTorch's own function.
@@ -100,12 +100,12 @@ def _attend(query, key, value, options, dropout, head_mask, with_weights):
     """(out [B, H, Q, Dv], weights or None)"""
     given = [x for x in (query, key, value, options["mask"], options["bias"], options["sinks"]) if x is not None]
     how = way(given)
-    if how != PYTORCH and 0 <= dropout < 1 and head_mask is None and are_plain(given):
+    if how != PYTORCH and 0 <= dropout < 1 and head_mask is None and are_readable(given, training=True):
         if torch.is_autocast_enabled("cpu"):
             query, key, value, options["bias"] = with_autocast((query, key, value, options["bias"]))
         if query.dtype in DTYPES and key.dtype == query.dtype == value.dtype and are_of_sizes(query, value):
             try:
-                run = _directly if how == DIRECT and not dropout and not wait_for_gradients(given) else _by_operator
+                run = _directly if how == DIRECT and not dropout and are_readable(given) else _by_operator
                 return _by_fovea(run, query, key, value, options, dropout, with_weights)
             except BadArgument:  # which the library leaves to PyTorch
                 pass
