@@ -526,6 +526,10 @@ def test_errors_name_the_argument():
         attention(query, key, value, valid_lens=[3, 4])
     with pytest.raises(TypeError, match="weight: a tensor"):
         attention(query, key, value, score=fovea.Bilinear(np.ones((6, 6), np.float32)))
+    with pytest.raises(TypeError, match="sigma: a number"):
+        attention(query, key, value, score=fovea.Gaussian(sigma=torch.ones(1, requires_grad=True)))
+    with pytest.raises(TypeError, match="scale: a number"):
+        attention(query, key, value, scale=torch.ones(()))
     with pytest.raises(TypeError, match="score: a fovea.Score"):
         attention(query, key, value, score="dot")
     with pytest.raises(ValueError, match="key has rank 3, expected 4"):

@@ -4,6 +4,7 @@
     import fovea.torch                                  # torch.ops.fovea.sdpa, which torch.compile takes as it is
     fovea.torch.register_with_transformers()            # then: AutoModel.from_pretrained(..., attn_implementation="fovea")
     fovea.torch.pack_linear_layers(model)               # and its linear layers, whose weights are packed once
+    fovea.torch.attention(query, key, value, score=fovea.Bilinear(weight)).sum().backward()
 
 float32, bfloat16 and float16 on the CPU; attention forwards and backwards, with every score function and dropout. What fovea
 does not compute (another device or element type, forward derivatives, gradients of linear layers, what the library refuses) is

@@ -14,6 +14,7 @@ from .operators import DEFAULTS, SCORES
 NO_OPTIONS = ("query", "key", "value", "score", "query_weight", "key_weight", "weight", "score_bias", "score_vector", "sigma",
               "sigmas")
 OPTIONS = tuple(name for name in DEFAULTS if name not in NO_OPTIONS) + ("return_log_sum_exp",)
+TENSORS = ("mask", "bias", "valid_lens", "query_offsets", "alibi_slopes", "sinks")
 IN_FLOAT32 = ("alibi_slopes", "sinks", "sigmas")
 
 
@@ -49,8 +50,10 @@ def _options(options) -> dict:
     for name, option in options.items():
         if name not in OPTIONS:
             raise TypeError(f"fovea.torch.attention has no option {name!r}; it has {', '.join(OPTIONS)}")
-        if name in ("mask", "bias", "valid_lens", "query_offsets", "alibi_slopes", "sinks"):
+        if name in TENSORS:
             _a_tensor(name, option)
+        elif name != "dropout_seed":
+            _no_tensor(name, option)
     given = {name: option for name, option in options.items() if option is not None and name != "return_log_sum_exp"}
     if given.get("return_weights", False) not in (False, True):
         raise ValueError(f"return_weights: {given['return_weights']!r} is neither True nor False")
@@ -69,8 +72,7 @@ def _parameters(score) -> dict:
         if type(score) is its_class:
             given = {"score_bias" if name == "bias" else name: one for name, one in vars(score).items()}
             for name, one in given.items():
-                if name != "sigma":
-                    _a_tensor(name, one)
+                (_no_tensor if name == "sigma" else _a_tensor)(name, one)
             return _in_float32({"score": kind, **given})
     raise TypeError(f"score: a fovea.Score is wanted, Dot() or another, not {type(score).__name__}")
 
@@ -78,6 +80,11 @@ def _parameters(score) -> dict:
 def _a_tensor(name, given):
     if given is not None and not isinstance(given, torch.Tensor):
         raise TypeError(f"{name}: a tensor is wanted, not {type(given).__name__}")
+
+
+def _no_tensor(name, given):
+    if isinstance(given, torch.Tensor):
+        raise TypeError(f"{name}: a number is wanted; there is no gradient of it")
 
 
 def _in_float32(given) -> dict:
