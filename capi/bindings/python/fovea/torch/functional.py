@@ -34,9 +34,10 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, sc
     matrix is held unless weights are asked for. Works inside torch.compile, torch.func.grad and torch.func.vmap; gradients of
     gradients are computed in PyTorch's own operations, and do hold them.
     """
-    given = {**_options(options), **_parameters(score)}
-    rank = query.dim()
-    given |= {"query": query, "key": key, "value": value}
+    tensors = {"query": query, "key": key, "value": value}
+    for name, x in tensors.items():
+        _a_tensor(name, x)
+    given, rank = {**_options(options), **_parameters(score), **tensors}, query.dim()
     for name in ("query", "key", "value", "mask", "bias"):
         if given.get(name) is not None:
             given[name] = _of_rank_4(given[name], name, rank)
