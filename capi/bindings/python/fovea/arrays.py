@@ -60,7 +60,8 @@ def torch_of(*arrays):
         return None
     if (torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arrays)) or (
             torch.autograd.forward_ad._current_level >= 0 and any(_has_tangent(torch, a) for a in arrays)):
-        raise RuntimeError("fovea computes no gradients: call it under torch.no_grad() or with tensor.detach()")
+        raise RuntimeError("fovea computes no gradients but in fovea.torch: call fovea.torch.attention, or this under "
+                           "torch.no_grad() or with tensor.detach()")
     return torch
 
 

@@ -88,8 +88,10 @@ def test_no_gradient_is_lost_in_silence():
     with torch.no_grad():
         close(fovea.attention(q, K, V), sdpa(Q, K, V), 1e-5)
     out = fovea.torch.scaled_dot_product_attention(q, K, V)
-    out.sum().backward()  # by PyTorch's own function
-    assert q.grad is not None
+    out.pow(2).sum().backward()
+    other = Q.clone().requires_grad_()
+    sdpa(other, K, V).pow(2).sum().backward()
+    close(q.grad, other.grad, 1e-5)
 
 
 def test_other_types_are_pytorchs_or_refused():
@@ -118,8 +120,6 @@ def test_the_operator():
     torch.library.opcheck(torch.ops.fovea.sdpa, (Q, K, V, MASKS["float"], False, 0.5))
     torch.library.opcheck(torch.ops.fovea.sdpa, (Q, K, V), {"is_causal": True})
     torch.library.opcheck(torch.ops.fovea.sdpa, (Q.clone().requires_grad_(), K[:, :2], V[:, :2]))
-    options = (MASKS["bool"].expand(2, 1, 5, 7), MASKS["float"].view(1, 1, 5, 7), torch.arange(4.0), False, 0.5, 2.0)
-    torch.library.opcheck(torch.ops.fovea.attention, (Q, K, V, *options))
 
 
 def test_the_operator_is_compiled_around():

@@ -1,5 +1,6 @@
 """No default of the process changes a result or its type: every public function in turn, under each of them."""
 import contextlib
+import copy
 import inspect
 
 import numpy as np
@@ -95,7 +96,19 @@ RUNS = {
     "a window": lambda q, k, v: of_module(q, k, v, None, sliding_window=2)[0],
     "packed sequences": lambda q, k, v: of_module(q[:1], k[:1, :, :5], v[:1, :, :5], None, cu_seq_lens_q=ENDS)[0],
     "pack_linear_layers": lambda q, k, v: packed(q),
+    "fovea.torch.attention": lambda q, k, v: fovea.torch.attention(
+        q, k, v, score=fovea.Gaussian(sigmas=q[0, :, 0, 0].abs() + 1), dropout=0.3, dropout_seed=7, **TORCH_OPTIONS),
+    "gradients": lambda q, k, v: trained(lambda x: fovea.torch.attention(
+        x, k, v, score=fovea.Additive(WEIGHT, WEIGHT, VECTOR), dropout=0.3, dropout_seed=7, **TORCH_OPTIONS), q),
+    "gradients of PyTorch's function": lambda q, k, v: trained(lambda x: torch.ops.fovea.sdpa(x, k, v), q),
+    "DotProductAttention": lambda q, k, v: of_layer(fovea.torch.DotProductAttention(keep_weights=True), q, k, v),
+    "AdditiveAttention": lambda q, k, v: of_layer(ADDITIVE, q[:, 0], k[:, 0], v[:, 0]),
+    "fovea.torch.MultiHeadAttention": lambda q, k, v: of_layer(MULTI_HEAD, q[:, 0], k[:, 0], v[:, 0]),
+    "NadarayaWatson": lambda q, k, v: of_layer(REGRESSION, q[:, 0], k[:, 0], v[:, 0]),
 }
+TORCH_OPTIONS = dict(is_causal=True, return_log_sum_exp=True, return_weights=True)
+ADDITIVE, REGRESSION = fovea.torch.AdditiveAttention(8, 0.0, 16, 16), fovea.torch.NadarayaWatson(keep_weights=True)
+MULTI_HEAD = fovea.torch.MultiHeadAttention(16, 4, query_size=16, key_size=16, value_size=12)
 ENDS = torch.tensor([0, 2, 5])
 LAYER = torch.nn.Linear(16, 8)
 
@@ -105,6 +118,20 @@ sdpa = fovea.torch.scaled_dot_product_attention
 
 def of_module(*given, **named):
     return fovea.torch.transformers_attention(torch.nn.Module(), *given, **named)
+
+
+def of_layer(layer, *given):
+    layer = copy.deepcopy(layer).to(given[0].dtype)
+    return layer(*given).detach(), layer.attention_weights
+
+
+def trained(function, x):
+    """The gradient, in whatever mode the caller is."""
+    with torch.inference_mode(False), torch.enable_grad():
+        x = x.clone().requires_grad_()
+        results = function(x)
+        out = results[0] if isinstance(results, tuple) else results
+        return torch.autograd.grad(out, x, torch.ones_like(out))
 
 
 def packed(x):
@@ -118,13 +145,15 @@ def attended(q, k, v):
 
 
 NOT_RUN = {"BackwardPlan", "MultiHeadPlan", "Score", "Dot", "Additive", "Bilinear", "Concat", "Gaussian", "AttentionOptions", "Context", "isa_name",
-           "isas_available", "show_heatmaps", "KVPool", "Sequence", "Step"}
+           "isas_available", "show_heatmaps", "KVPool", "Sequence", "Step", "PackedLinear", "register_with_transformers", "unpack_linear_layers"}
 """What computes nothing of its own."""
 
 
 def test_every_public_function_is_run():
     errors = {name for name, thing in vars(fovea).items() if inspect.isclass(thing) and issubclass(thing, Exception)}
     missing = set(fovea.__all__) - errors - set(RUNS) - NOT_RUN
+    run = {name.rpartition(".")[2] for name in RUNS if not hasattr(fovea, name)}
+    missing |= set(fovea.torch.__all__) - run - NOT_RUN
     assert not missing, f"no run under the defaults of the process: {missing}"
 
 
@@ -161,7 +190,7 @@ DEFAULTS = {
 }
 AUTOCAST = {"autocast": lambda: torch.autocast("cpu", torch.bfloat16)}
 FOLLOW_AUTOCAST = ("fovea.torch.scaled_dot_product_attention", "masked", "broadcast", "transformers_attention",
-                   "sinks of queries", "a window", "packed sequences", "pack_linear_layers")
+                   "sinks of queries", "a window", "packed sequences", "pack_linear_layers", "fovea.torch.MultiHeadAttention")
 
 
 def flat(results):

@@ -170,7 +170,7 @@ def test_nested_tensors_are_pytorchs():
     assert torch.equal(ours(nested, nested, nested).values(), theirs(nested, nested, nested).values())
 
 
-def test_gradients_are_pytorchs():
+def test_gradients_are_those_of_pytorch():
     given = [x.clone().requires_grad_() for x in (Q, K, V, MASK)]
     others = [x.clone().requires_grad_() for x in (Q, K, V, MASK)]
     ours(*given).pow(2).sum().backward()

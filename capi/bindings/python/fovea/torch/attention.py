@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot-product attention of tensors: custom operators, and PyTorch's function computed by fovea where it can be.
+"""Scaled dot-product attention of tensors: a custom operator, and PyTorch's function computed by fovea where it can be.
 
 Whether a call is fovea's is asked of the library itself: what it refuses PyTorch computes, or refuses in its own words.
 """
@@ -12,31 +12,27 @@ import torch
 from .. import _fovea
 from ..broadcast import leading_axes, mask_of_rank_4, of_rank_4
 from ..errors import BadArgument
-from .formula import attention_formula
-from .transforms import DIRECT, PYTORCH, way
+from .batching import in_front
+from .derivatives import attend, dropped
+from .operators import contiguous_rows, out_like
+from .transforms import DIRECT, PYTORCH, TRAINED, way
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 TOP_LEFT_CAUSAL = _fovea.CAUSAL | _fovea.TOP_LEFT
 pytorchs_own = torch.nn.functional.scaled_dot_product_attention
 
 
-def contiguous_rows(x):
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
 def compute(query, key, value, mask=None, bias=None, sinks=None, is_causal=False, scale=None, softcap=None, outputs=()):
     """The library's call for tensors of rank 4, which raises what the library refuses. `outputs`: further ones asked for,
     pairs of their names and tensors."""
-    # In memory [B, Q, H, Dv], which the next layer's reshape takes as it is.
-    batch, heads, query_len, _ = query.shape
-    out = query.new_empty((batch, query_len, heads, value.shape[-1])).transpose(1, 2)
+    out = out_like(query, value)
     options: dict = dict(outputs)
-    if is_causal:
-        options["flags"] = TOP_LEFT_CAUSAL
+    flags = TOP_LEFT_CAUSAL if is_causal else 0
     if scale is not None:
-        if scale == 0:  # which means the default in the library
-            query, scale = query * 0, 1.0
         options["scale"] = scale
+        flags |= _fovea.SCALE_GIVEN
+    if flags:
+        options["flags"] = flags
     if softcap is not None:
         options["softcap"] = softcap
     if mask is not None:
@@ -81,40 +77,17 @@ def sdpa(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask:
 
 @sdpa.register_fake
 def _(query, key, value, attn_mask=None, is_causal=False, scale=None):
-    batch, heads, query_len, _ = query.shape
-    return query.new_empty((batch, query_len, heads, value.shape[-1])).transpose(1, 2)
-
-
-@torch.library.custom_op("fovea::attention", mutates_args=(), device_types="cpu")
-def attention_operator(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: Optional[torch.Tensor],
-                       bias: Optional[torch.Tensor], sinks: Optional[torch.Tensor], is_causal: bool,
-                       scale: Optional[float], softcap: Optional[float]) -> torch.Tensor:
-    """`compute` as an operator; what the library refuses is computed by the formula."""
-    try:
-        return compute(query, key, value, mask, bias, sinks, is_causal, scale, softcap)
-    except BadArgument:
-        return _laid_out(attention_formula(query, key, value, mask, bias, sinks, is_causal, scale, softcap)[0])
-
-
-@attention_operator.register_fake
-def _(query, key, value, mask, bias, sinks, is_causal, scale, softcap):
-    batch, heads, query_len, _ = query.shape
-    return query.new_empty((batch, query_len, heads, value.shape[-1])).transpose(1, 2)
-
-
-def _in_front(x, dim, count):
-    """A batch of a vmap, whose axis may be anywhere or nowhere, as [count, ...]."""
-    return x.expand(count, *x.shape) if dim is None else x.movedim(dim, 0)
+    return out_like(query, value)
 
 
 @sdpa.register_vmap
 def _(info, dims, query, key, value, attn_mask=None, is_causal=False, scale=None):
     """The batch of vmap joins that of the call."""
     count = info.batch_size
-    query, key, value = (_in_front(x, dim, count) for x, dim in zip((query, key, value), dims))
+    query, key, value = (in_front(x, dim, count) for x, dim in zip((query, key, value), dims))
     batch = query.shape[1]
     if attn_mask is not None:
-        attn_mask = _in_front(attn_mask, dims[3], count)
+        attn_mask = in_front(attn_mask, dims[3], count)
         ones = (1,) * (5 - attn_mask.dim())
         attn_mask = attn_mask.reshape(attn_mask.shape[:1] + ones + attn_mask.shape[1:])
         attn_mask = attn_mask.expand(-1, batch, -1, -1, -1).flatten(0, 1)
@@ -128,14 +101,14 @@ def _save(ctx, inputs, output):
 
 
 def _gradients(ctx, gradient):
-    """PyTorch's function again, and its gradients."""
+    """Attention again, as this operator keeps no log-sum-exp, and its gradients."""
     tensors = ctx.saved_tensors
     wanted = [n for n, needed in enumerate(ctx.needs_input_grad[:len(tensors)]) if needed]
     again = torch.is_grad_enabled()  # gradients of gradients
     with torch.enable_grad():
         inputs = [x if again else x.detach().requires_grad_(n in wanted) for n, x in enumerate(tensors)]
-        out = pytorchs_own(*inputs, is_causal=ctx.is_causal, scale=ctx.scale,
-                           enable_gqa=bool(tensors[0].shape[1] != tensors[1].shape[1]))
+        grouped = bool(tensors[0].shape[1] != tensors[1].shape[1])
+        out = _trained(*inputs[:3], inputs[3] if inputs[3:] else None, 0.0, ctx.is_causal, ctx.scale, grouped)
         found = torch.autograd.grad(out, [inputs[n] for n in wanted], gradient, create_graph=again)
     gradients = [None] * 6
     for n, one in zip(wanted, found):
@@ -144,6 +117,15 @@ def _gradients(ctx, gradient):
 
 
 sdpa.register_autograd(_gradients, setup_context=_save)
+
+
+def _trained(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
+    """By the operator that has log-sum-exp for its derivative, or by PyTorch."""
+    if are_taken(query, key, value, attn_mask, is_causal, scale) and are_of_sizes(query, value):
+        out = _by_fovea(TRAINED, query, key, value, attn_mask, is_causal, scale, enable_gqa, dropout_p)
+        if out is not None:
+            return out
+    return pytorchs_own(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
 def are_taken(query, key, value, attn_mask, is_causal, scale) -> bool:
@@ -159,9 +141,14 @@ def are_taken(query, key, value, attn_mask, is_causal, scale) -> bool:
     return attn_mask.dtype in (torch.bool, torch.float32, dtype) and attn_mask.dim() > 1 and not is_causal
 
 
-def are_readable(tensors) -> bool:
-    """Whether all are ordinary tensors on the CPU that wait for no gradient."""
-    graph = torch.is_grad_enabled()
+def are_of_sizes(query, value) -> bool:
+    """Whether there are as many features as the library takes, which a compiler has to know beforehand."""
+    return all(0 < x.shape[-1] <= 1024 for x in (query, value))
+
+
+def are_readable(tensors, training=False) -> bool:
+    """Whether all are ordinary tensors on the CPU and, unless in training, wait for no gradient."""
+    graph = not training and torch.is_grad_enabled()
     for x in tensors:
         if not x.is_cpu or x.layout != torch.strided or x.is_nested or (graph and x.requires_grad):
             return False
@@ -181,17 +168,21 @@ def scaled_dot_product_attention(query: torch.Tensor, key: torch.Tensor, value: 
     """torch.nn.functional.scaled_dot_product_attention, computed by fovea where it can be, else by PyTorch."""
     tensors = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     how = way(tensors)
-    if how != PYTORCH and not dropout_p and are_readable(tensors):
-        if torch.is_autocast_enabled("cpu"):
-            query, key, value, attn_mask = with_autocast((query, key, value, attn_mask))
-        if are_taken(query, key, value, attn_mask, is_causal, scale):
-            out = _by_fovea(how, query, key, value, attn_mask, is_causal, scale, enable_gqa)
-            if out is not None:
-                return out
+    if how != PYTORCH:
+        training = dropout_p or how == TRAINED or not are_readable(tensors)
+        if not training or (0 <= dropout_p < 1 and are_readable(tensors, True)):
+            if torch.is_autocast_enabled("cpu"):
+                query, key, value, attn_mask = with_autocast((query, key, value, attn_mask))
+            if training:
+                return _trained(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+            if are_taken(query, key, value, attn_mask, is_causal, scale):
+                out = _by_fovea(how, query, key, value, attn_mask, is_causal, scale, enable_gqa)
+                if out is not None:
+                    return out
     return pytorchs_own(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
-def _by_fovea(how, query, key, value, attn_mask, is_causal, scale, enable_gqa):
+def _by_fovea(how, query, key, value, attn_mask, is_causal, scale, enable_gqa, dropout_p=0.0):
     """None where it is PyTorch's to compute or to refuse."""
     shapes = query_shape, key_shape, value_shape = query.shape, key.shape, value.shape
     axes = query_shape[:2]
@@ -205,6 +196,10 @@ def _by_fovea(how, query, key, value, attn_mask, is_causal, scale, enable_gqa):
             attn_mask = mask_of_rank_4(attn_mask, axes, query_shape[-2], key_shape[-2])
         if how == DIRECT:  # the operator takes 10 us more to reach
             out = compute(query, key, value, *_mask_or_bias(attn_mask), None, is_causal, scale)
+        elif how == TRAINED:
+            mask, bias = _mask_or_bias(attn_mask)
+            out, _, _ = attend(query=query, key=key, value=value, mask=mask, bias=bias, is_causal=is_causal,
+                               top_left=is_causal, scale=scale, **dropped(dropout_p))
         else:
             out = torch.ops.fovea.sdpa(query, key, value, attn_mask, is_causal, scale)
     except BadArgument:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of transformers' models, with every keyword that they give it.
 
-A keyword is computed, or known to change nothing, or an error: none that changes the result is dropped. What fovea does not
-compute (a gradient, dropout, another device or element type) PyTorch does, with the same keywords.
+A keyword is computed, or known to change nothing, or an error: none that changes the result is dropped. Gradients and dropout
+are fovea's. What it does not compute (a head mask, another device or element type) PyTorch does, with the same keywords.
 """
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from collections.abc import Iterable
 import torch
 
 from ..errors import BadArgument
-from .attention import DTYPES, are_readable, compute, pytorchs_own, with_autocast
+from .attention import DTYPES, are_of_sizes, are_readable, compute, pytorchs_own, with_autocast
+from .derivatives import attend, dropped
 from .formula import attention_formula
 from .transforms import DIRECT, PYTORCH, way
 
@@ -99,25 +100,26 @@ def _attend(query, key, value, options, dropout, head_mask, with_weights):
     """(out [B, H, Q, Dv], weights or None)"""
     given = [x for x in (query, key, value, options["mask"], options["bias"], options["sinks"]) if x is not None]
     how = way(given)
-    if how != PYTORCH and not dropout and head_mask is None and are_readable(given):
+    if how != PYTORCH and 0 <= dropout < 1 and head_mask is None and are_readable(given, training=True):
         if torch.is_autocast_enabled("cpu"):
             query, key, value, options["bias"] = with_autocast((query, key, value, options["bias"]))
-        if query.dtype in DTYPES and key.dtype == query.dtype == value.dtype:
+        if query.dtype in DTYPES and key.dtype == query.dtype == value.dtype and are_of_sizes(query, value):
             try:
-                return _by_fovea(how, query, key, value, options, with_weights)
+                run = _directly if how == DIRECT and not dropout and are_readable(given) else _by_operator
+                return _by_fovea(run, query, key, value, options, dropout, with_weights)
             except BadArgument:  # which the library leaves to PyTorch
                 pass
     mask, bias, is_causal = options["mask"], options["bias"], options["is_causal"]
     of_pytorchs_function = sum((mask is not None, bias is not None, is_causal)) < 2 and options["scale"] != 0
     if with_weights or head_mask is not None or options["softcap"] is not None or options["sinks"] is not None or (
             not of_pytorchs_function):
-        out, weights = attention_formula(query, key, value, **options, dropout=dropout, head_mask=head_mask)
+        out, _, weights = attention_formula(query, key, value, **options, top_left=True, dropout=dropout, head_mask=head_mask)
         return out, weights if with_weights else None
     return pytorchs_own(query, key, value, mask if bias is None else bias, dropout, is_causal, scale=options["scale"],
                         enable_gqa=bool(query.shape[1] != key.shape[1])), None
 
 
-def _by_fovea(how, query, key, value, options, with_weights):
+def _by_fovea(run, query, key, value, options, dropout, with_weights):
     if not query.shape[0] == key.shape[0] == value.shape[0]:
         batch = max(query.shape[0], key.shape[0])
         query, key, value = (x.expand(batch, -1, -1, -1) for x in (query, key, value))
@@ -125,24 +127,31 @@ def _by_fovea(how, query, key, value, options, with_weights):
     by_query = sinks is not None and sinks.dim() > 1
     if options["mask"] is not None or options["bias"] is not None:
         options = {**options, "mask": _of_rank_4(options["mask"], key), "bias": _of_rank_4(options["bias"], key)}
-    if how != DIRECT:
-        if by_query or with_weights:
-            return attention_formula(query, key, value, **options)
-        return torch.ops.fovea.attention(query, key, value, *options.values()), None
-    if not by_query and not with_weights:
-        return compute(query, key, value, *options.values()), None
+    if by_query:
+        options = {**options, "sinks": None}
+    out, log_sum_exp, weights = run(query, key, value, options, dropout, with_weights, by_query)
+    if by_query:  # which takes exp(sink) / (exp(log-sum-exp) + exp(sink)) away
+        kept = torch.sigmoid(log_sum_exp[..., None] - sinks.float())
+        out = (out * kept).to(query.dtype)
+        weights = weights * kept if with_weights else None
+    return out, weights.to(query.dtype) if with_weights else None
+
+
+def _directly(query, key, value, options, dropout, with_weights, with_log_sum_exp):
     outputs = {}
     if with_weights:
         outputs["weights"] = _empty(query.shape[:3] + key.shape[2:3])
-    if by_query:
+    if with_log_sum_exp:
         outputs["log_sum_exp"] = _empty(query.shape[:3])
-        options = {**options, "sinks": None}
-    out, weights = compute(query, key, value, **options, outputs=outputs), outputs.get("weights")
-    if by_query:  # which takes exp(sink) / (exp(log-sum-exp) + exp(sink)) away
-        kept = torch.sigmoid(outputs["log_sum_exp"][..., None] - sinks.float())
-        out = (out * kept).to(query.dtype)
-        weights = None if weights is None else weights * kept
-    return out, None if weights is None else weights.to(query.dtype)
+    out = compute(query, key, value, *options.values(), outputs)
+    return out, outputs.get("log_sum_exp"), outputs.get("weights")
+
+
+def _by_operator(query, key, value, options, dropout, with_weights, with_log_sum_exp):
+    """By the operator, which has gradients and dropout and always gives log-sum-exp."""
+    sinks = options["sinks"]
+    return attend(query=query, key=key, value=value, **{**options, "sinks": None if sinks is None else sinks.float()},
+                  top_left=options["is_causal"], return_weights=with_weights, **dropped(dropout))
 
 
 def _of_rank_4(x, key):
