@@ -7,7 +7,6 @@
 FOLDER gets losses.png, alignment.png (where fovea's model looks for each character of a held-out date) and results.json.
 """
 import pathlib
-import statistics
 
 import dates
 import turns
@@ -16,7 +15,7 @@ from curves import draw_losses
 import fovea
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS, QUICK_STEPS, TURN = 400, 40, 5
+STEPS, QUICK_STEPS, TURN = 300, 20, 5
 WATCHED, STEPS_BETWEEN = 128, 50
 
 
@@ -33,15 +32,6 @@ def accuracies(trainers):
     return look
 
 
-def compare_attention(trainers, rounds):
-    """Median seconds of attention by itself, in turns."""
-    taken = {trainer.name: [] for trainer in trainers}
-    for _ in range(rounds):
-        for trainer in trainers:
-            taken[trainer.name] += trainer.ask("attention_seconds", 3)[1:]
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
-
-
 def translate(trainers, folder, steps):
     turns.train_in_turns(trainers, steps, TURN, accuracies(trainers))
     memory = {trainer.name: trainer.ask("memory") for trainer in trainers}
@@ -49,7 +39,6 @@ def translate(trainers, folder, steps):
     results = turns.results(trainers) | {
         "memory": memory,
         "accuracy": {trainer.name: trainer.ask("accuracy", len(held_out)) for trainer in trainers},
-        "attention_seconds": compare_attention(trainers, 10),
     }
     written, wanted = max(held_out[:100], key=lambda pair: len(pair[0]))
     translated, weights = trainers[0].ask("alignment", written)
@@ -62,12 +51,8 @@ def translate(trainers, folder, steps):
 
 def report(results):
     memory = results["memory"].items()
-    turns.table({
-        "loss of the first step": results["first_loss"],
-        "loss at the end": results["last_loss"],
+    turns.table(turns.figures(results) | {
         "held-out dates right in every character": {name: f"{share:.1%}" for name, share in results["accuracy"].items()},
-        "tokens per second, median": {name: f"{rate:.0f}" for name, rate in results["tokens_per_second"].items()},
-        "attention alone, there and back, ms": {name: f"{1e3 * x:.1f}" for name, x in results["attention_seconds"].items()},
         "peak memory of the process, MB": {name: f"{peak:.0f}" for name, (_, peak) in memory},
         "of that since before the first step": {name: f"{peak - before:.0f}" for name, (before, peak) in memory},
     })

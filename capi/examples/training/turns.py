@@ -4,6 +4,7 @@ speed falls on all of them alike.
 
 A trainer's process calls `serve`. The process that asks holds a `Trainer` for each.
 """
+import contextlib
 import json
 import pathlib
 import resource
@@ -58,7 +59,8 @@ class Trainer:
             self.rates.append(tokens / seconds)
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of what it did not read
+            self.process.stdin.close()
         self.process.wait()
 
 
@@ -82,15 +84,29 @@ def show(line, last):
         print(f"      {line}", flush=True)
 
 
+def attention_seconds(trainers, rounds=10):
+    """Medians of attention by itself, in turns, by the trainer's name."""
+    taken = {trainer.name: [] for trainer in trainers}
+    for _ in range(rounds):
+        for trainer in trainers:
+            taken[trainer.name] += trainer.ask("attention_seconds", 3)[1:]
+    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
 def results(trainers):
     """What all trainings have in common, by the trainer's name."""
-    def of_each(number):
-        return {trainer.name: number(trainer) for trainer in trainers}
+    return {"losses": {trainer.name: trainer.losses for trainer in trainers},
+            "tokens_per_second": {trainer.name: statistics.median(trainer.rates) for trainer in trainers},
+            "attention_seconds": attention_seconds(trainers)}
 
-    return {"first_loss": of_each(lambda trainer: f"{trainer.losses[0]:.6f}"),
-            "last_loss": of_each(lambda trainer: f"{statistics.fmean(trainer.losses[-10:]):.6f}"),
-            "tokens_per_second": of_each(lambda trainer: statistics.median(trainer.rates)),
-            "losses": of_each(lambda trainer: trainer.losses)}
+
+def figures(found):
+    """Rows of a table with these results."""
+    losses = found["losses"].items()
+    return {"loss of the first step": {name: f"{values[0]:.6f}" for name, values in losses},
+            "mean loss of the last ten": {name: f"{statistics.fmean(values[-10:]):.6f}" for name, values in losses},
+            "tokens per second, median": {name: f"{rate:.0f}" for name, rate in found["tokens_per_second"].items()},
+            "attention alone, there and back, ms": {name: f"{1e3 * x:.1f}" for name, x in found["attention_seconds"].items()}}
 
 
 def table(rows):
