@@ -13,13 +13,13 @@ import turns
 from curves import draw_losses
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS, QUICK_STEPS, TURN = 300, 20, 5
+STEPS, QUICK_STEPS, TURN = 300, 10, 5
 BEGIN, LENGTH, QUICK_LENGTH = "## ", 600, 40
 
 
-def write(trainers, folder, steps, length):
+def write(trainers, folder, steps, rounds, length):
     turns.train_in_turns(trainers, steps, TURN)
-    results = turns.results(trainers) | {
+    results = turns.results(trainers, rounds) | {
         "memory": {trainer.name: trainer.ask("memory") for trainer in trainers},
         "held_out_loss": {trainer.name: trainer.ask("held_out_loss", 4) for trainer in trainers},
         "autocast": trainers[-1].ask("autocasts"),
@@ -41,13 +41,13 @@ def report(results):
 
 
 def main(folder, quick):
-    steps, length = (QUICK_STEPS, QUICK_LENGTH) if quick else (STEPS, LENGTH)
+    steps, rounds, length = (QUICK_STEPS, 1, QUICK_LENGTH) if quick else (STEPS, 10, LENGTH)
     commands = {}
     for dtype in ("float32", "bfloat16"):
         for attention in ("fovea", "PyTorch"):
             name = attention if dtype == "float32" else f"{attention} {dtype}"
             commands[name] = (HERE / "writer.py", attention, dtype, steps)
-    turns.run(folder, commands, lambda trainers: write(trainers, folder, steps, length), report)
+    turns.run(folder, commands, lambda trainers: write(trainers, folder, steps, rounds, length), report)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from curves import draw_losses
 import fovea
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS, QUICK_STEPS, TURN = 300, 20, 5
+STEPS, QUICK_STEPS, TURN = 300, 10, 5
 WATCHED, STEPS_BETWEEN = 128, 50
 
 
@@ -32,11 +32,11 @@ def accuracies(trainers):
     return look
 
 
-def translate(trainers, folder, steps):
+def translate(trainers, folder, steps, rounds):
     turns.train_in_turns(trainers, steps, TURN, accuracies(trainers))
     memory = {trainer.name: trainer.ask("memory") for trainer in trainers}
     held_out = dates.pairs(dates.TRAINING, dates.HELD_OUT)[1]
-    results = turns.results(trainers) | {
+    results = turns.results(trainers, rounds) | {
         "memory": memory,
         "accuracy": {trainer.name: trainer.ask("accuracy", len(held_out)) for trainer in trainers},
     }
@@ -60,9 +60,9 @@ def report(results):
 
 
 def main(folder, quick):
-    steps = QUICK_STEPS if quick else STEPS
+    steps, rounds = (QUICK_STEPS, 1) if quick else (STEPS, 10)
     commands = {name: (HERE / "translator.py", name, steps) for name in ("fovea", "PyTorch")}
-    turns.run(folder, commands, lambda trainers: translate(trainers, folder, steps), report)
+    turns.run(folder, commands, lambda trainers: translate(trainers, folder, steps, rounds), report)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ class TranslationTrainer:
         self.model = Translator(ATTENTION[attention])
         self.order = torch.Generator().manual_seed(1)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE)
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, LEARNING_RATE, total_steps=steps, pct_start=0.1)
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, LEARNING_RATE, total_steps=steps, pct_start=0.2)
         self.memory_before = turns.peak_memory()
 
     def step(self):

@@ -84,7 +84,7 @@ def show(line, last):
         print(f"      {line}", flush=True)
 
 
-def attention_seconds(trainers, rounds=10):
+def attention_seconds(trainers, rounds):
     """Medians of attention by itself, in turns, by the trainer's name."""
     taken = {trainer.name: [] for trainer in trainers}
     for _ in range(rounds):
@@ -93,11 +93,11 @@ def attention_seconds(trainers, rounds=10):
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
-def results(trainers):
+def results(trainers, rounds):
     """What all trainings have in common, by the trainer's name."""
     return {"losses": {trainer.name: trainer.losses for trainer in trainers},
             "tokens_per_second": {trainer.name: statistics.median(trainer.rates) for trainer in trainers},
-            "attention_seconds": attention_seconds(trainers)}
+            "attention_seconds": attention_seconds(trainers, rounds)}
 
 
 def figures(found):
