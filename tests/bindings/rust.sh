@@ -37,6 +37,7 @@ else
 fi
 cargo test $features
 cargo run --quiet --example heatmap
+cargo run --quiet --example learned_width
 said=$(cargo run --quiet --example continuous_batching)
 case $said in
   *"step 9: 27 free pages"*) ;;
