@@ -1,5 +1,7 @@
 #include "ops/layer_gradients/check.hpp"
 
+#include <algorithm>
+
 #include "ops/products/check.hpp"
 
 namespace fovea {
@@ -30,6 +32,11 @@ Status check_vector(const fovea_tensor *tensor, const char *name, int64_t size, 
 }
 
 }  // namespace
+
+bool wants_any(std::initializer_list<const fovea_tensor *> gradients) {
+  return std::any_of(gradients.begin(), gradients.end(),
+                     [](const fovea_tensor *gradient) { return gradient != nullptr && element_count(*gradient) > 0; });
+}
 
 Status too_large_for_sums(const char *name) {
   return fail(FOVEA_SIZE_OVERFLOW, "%s is too large: sums over its rows would exceed the address space", name);
