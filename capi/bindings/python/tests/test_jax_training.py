@@ -1,4 +1,8 @@
 """Training in JAX: fovea.jax.attention beside jax.grad of the formula in float64."""
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from reference import close, random
@@ -333,3 +337,12 @@ def test_errors_name_the_argument():
         jax.grad(lambda query: jax.grad(total)(query).sum())(query)
     with pytest.raises(TypeError, match="forward-mode"):
         jax.jvp(total, (query,), (query,))
+
+
+def test_one_core():
+    """Where JAX's callbacks may wait for ever: said once, unless JAX is told to start two threads."""
+    program = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); import fovea.jax"
+    for threads, said in (({}, True), ({"NPROC": "2"}, False)):
+        environment = {name: x for name, x in os.environ.items() if name != "NPROC"} | threads
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+        assert ("RuntimeWarning: with one core, JAX may wait for ever" in done.stderr) == said
