@@ -3,7 +3,7 @@
 
     writer.py fovea|PyTorch float32|bfloat16 STEPS        serves gpt.py
 
-Layers are normalised before attention and before what follows it; positions are learned.
+Layers are normalised before attention and before what follows it; positions are sinusoidal (Vaswani et al. 2017, section 3.5).
 """
 import pathlib
 import sys
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 import fovea.torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-LAYERS, HEADS, WIDTH, CONTEXT, BATCH, LEARNING_RATE = 2, 4, 128, 256, 8, 3e-3
+LAYERS, HEADS, WIDTH, CONTEXT, BATCH, LEARNING_RATE = 2, 4, 128, 128, 8, 3e-3
 TEMPERATURE = 0.7
 ATTENTION = {"fovea": fovea.torch.scaled_dot_product_attention, "PyTorch": F.scaled_dot_product_attention}
 
@@ -55,14 +55,15 @@ class GPT(nn.Module):
 
     def __init__(self, characters, attention, bfloat16):
         super().__init__()
-        self.embed, self.positions = nn.Embedding(characters, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+        self.embed = nn.Embedding(characters, WIDTH)
+        self.register_buffer("positions", torch.from_numpy(fovea.positional_encoding(CONTEXT, WIDTH)))
         self.layers = nn.Sequential(*(Layer(attention, bfloat16) for _ in range(LAYERS)))
         self.last = nn.LayerNorm(WIDTH)
         self.output = nn.Linear(WIDTH, characters)
 
     def forward(self, numbers):
         """Logits [B, L, characters] of what follows each of numbers [B, L]."""
-        x = self.embed(numbers) + self.positions.weight[:numbers.shape[1]]
+        x = self.embed(numbers) + self.positions[:numbers.shape[1]]
         return self.output(self.last(self.layers(x)))
 
 
@@ -76,8 +77,9 @@ class WritingTrainer:
         torch.manual_seed(0)
         self.model = GPT(len(self.characters), ATTENTION[attention], bfloat16)
         self.order = torch.Generator().manual_seed(1)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE)
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, LEARNING_RATE, total_steps=steps, pct_start=0.2)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.99))
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimizer, LEARNING_RATE, total_steps=steps, pct_start=0.2,
+                                                            cycle_momentum=False)
 
     def numbers(self, text):
         known = {character: number for number, character in enumerate(self.characters)}
