@@ -4,8 +4,8 @@
 
     run.py BUILD PACKAGE translation|gpt [--quick]
 
-PACKAGE is the folder that holds the Python package fovea. BUILD/training gets an environment with PyTorch, NumPy and matplotlib,
-and BUILD/training/NAME what the example draws.
+PACKAGE is the folder that holds the Python package fovea. BUILD/training gets an environment with PyTorch, NumPy and
+matplotlib, and BUILD/training/NAME what the example draws.
 """
 import contextlib
 import os

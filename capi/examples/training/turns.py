@@ -42,8 +42,9 @@ class Trainer:
         self.name, self.losses, self.rates = name, [], []
         # OpenMP's threads are to sleep, not to spin, when others work: fovea's threads, or another trainer's.
         environment = {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ
-        self.process = subprocess.Popen([sys.executable, "-B", *map(str, command)], env=environment, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)  # Ctrl-C is for who asks
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", *map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=environment, process_group=0)  # Ctrl-C is for who asks
 
     def ask(self, method, *given):
         try:
