@@ -6,6 +6,7 @@ A trainer's process calls `serve`. The process that asks holds a `Trainer` for e
 """
 import contextlib
 import json
+import os
 import pathlib
 import resource
 import statistics
@@ -39,8 +40,10 @@ def peak_memory():
 class Trainer:
     def __init__(self, name, *command):
         self.name, self.losses, self.rates = name, [], []
+        # OpenMP's threads are to sleep, not to spin, when others work: fovea's threads, or another trainer's.
+        environment = {"OMP_WAIT_POLICY": "PASSIVE"} | os.environ
         self.process = subprocess.Popen([sys.executable, "-B", *map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, process_group=0)  # Ctrl-C is for who asks
+                                        text=True, env=environment, process_group=0)  # Ctrl-C is for who asks
 
     def ask(self, method, *given):
         try:
@@ -66,22 +69,28 @@ class Trainer:
 
 def train_in_turns(trainers, steps, turn, look=lambda: ""):
     """Trains all of them, `turn` steps at a time; `look` is called after each round, and what it says is shown."""
-    begin = time.monotonic()
+    begin, progress = time.monotonic(), Progress()
     for done in range(0, steps, turn):
         for trainer in trainers:
             trainer.train(min(turn, steps - done))
         done = min(done + turn, steps)
         left = (time.monotonic() - begin) * (steps - done) / done
         losses = ", ".join(f"{trainer.losses[-1]:.4f} {trainer.name}" for trainer in trainers)
-        show(f"step {done} of {steps}: loss {losses}; {look()}{left:.0f} s left", done == steps)
+        progress.show(f"step {done} of {steps}: loss {losses}; {look()}{left:.0f} s left", done == steps)
 
 
-def show(line, last):
-    """In place on a terminal."""
-    if sys.stdout.isatty():
-        print(f"\r\033[K      {line}", end="\n" if last else "", flush=True)
-    else:
-        print(f"      {line}", flush=True)
+class Progress:
+    """A line in place on a terminal, else one every ten seconds."""
+
+    def __init__(self):
+        self.shown = -10.0
+
+    def show(self, line, last):
+        if sys.stdout.isatty():
+            print(f"\r\033[K      {line}", end="\n" if last else "", flush=True)
+        elif last or time.monotonic() >= self.shown + 10:
+            print(f"      {line}", flush=True)
+            self.shown = time.monotonic()
 
 
 def attention_seconds(trainers, rounds):
