@@ -13,7 +13,8 @@ def draw_losses(losses, pairs, file):
     figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(8, 6), height_ratios=(3, 1), layout="constrained")
     colors = dict(zip(losses, COLORS))
     for number, (name, values) in enumerate(losses.items()):
-        above.plot(range(1, len(values) + 1), values, linestyle=(0, (4, 4)) if number % 2 else "-", color=colors[name], label=name)
+        dashes = (0, (4, 4)) if number % 2 else "-"
+        above.plot(range(1, len(values) + 1), values, linestyle=dashes, color=colors[name], label=name)
     for name, measure in pairs:
         apart = [max(abs(a - b) / b, 1e-8) for a, b in zip(losses[name], losses[measure])]
         below.plot(range(1, len(apart) + 1), apart, color=colors[name], label=f"{name} from {measure}")
