@@ -17,7 +17,6 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parents[2] / "bench" / "peers")]
 import environment as peers  # noqa: E402
 from own_environment import Failed, OwnEnvironment  # noqa: E402
 
-PYTORCH_FOR_CPU = "https://download.pytorch.org/whl/cpu"
 NAMES = ("translation", "gpt")
 
 
@@ -34,10 +33,8 @@ class Training(OwnEnvironment):
         self.add_pytorch()
 
     def add_pytorch(self):
-        """The one without GPUs, which is a third of the size; where that cannot be had, the package index's without them."""
-        if self.succeeds(self.python, "-m", "pip", "--disable-pip-version-check", "--retries", "1", "--timeout", "15",
-                         "install", "--index-url", PYTORCH_FOR_CPU, "torch"):
-            return
+        """Without the packages for GPUs that it would bring along."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8") as log, contextlib.redirect_stdout(log):
             reason = peers.install(self.folder, "torch")
         if reason is not None:

@@ -3,9 +3,9 @@
 
     translator.py fovea|PyTorch STEPS        serves translation.py
 
-The encoder is two GRUs over the characters, one from either end. The decoder's lower GRU reads the ISO date so far, its states
-are the queries, and the upper GRU reads what attention found (as in Wu et al. 2016, section 3): so one call of attention serves
-all queries of a batch in training, [B, Q, ...].
+The encoder is two GRUs over the characters, one from either end. The decoder's lower GRU reads the ISO date so far, its
+states are the queries, and the upper GRU reads what attention found (as in Wu et al. 2016, section 3): so one call of
+attention serves all queries of a batch in training, [B, Q, ...].
 """
 import sys
 
