@@ -22,7 +22,7 @@ def draw_losses(losses, pairs, file):
         axes.set_yscale("log")
         axes.set_ylabel(label)
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, ncols=len(losses), loc="lower center", bbox_to_anchor=(0.5, 1))
     below.set_xlabel("step")
     figure.savefig(file, dpi=110)
     plt.close(figure)
