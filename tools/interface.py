@@ -182,7 +182,8 @@ class Interface:
     def function(self, _item, doc, result, name, arguments):
         function = {"name": name, "returns": read_type(result + "x")[1], "arguments": read_arguments(arguments), "doc": doc}
         for argument in function["arguments"]:
-            gives = argument["name"] in ("out", "log_sum_exp") and "_backward" not in name  # which reads what was given
+            backward = "_backward" in name  # which reads what was given
+            gives = argument["name"] == "grad_x" if backward else argument["name"] in ("out", "log_sum_exp")
             written = gives or re.search(rf"\b{argument['name']} output\b", doc)
             if argument["type"]["base"] == "fovea_tensor" and written:
                 argument["output"] = True

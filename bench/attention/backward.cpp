@@ -68,6 +68,9 @@ const char *operation_of(int32_t kind) {
   return names[kind];
 }
 
+// Of the Gaussian.
+double sigma_of(const BackwardShape &s) { return std::sqrt(static_cast<float>(s.dim)); }
+
 // Weights under which projected units are about 0.5.
 Buffer scaled(int64_t out, int64_t in) {
   Buffer weights = normals(out * in);
@@ -127,7 +130,7 @@ class BackwardCall {
     options.log_sum_exp = &lse;
     options.flags = s.causal ? FOVEA_CAUSAL : 0;
     if (s.shortest > 0) options.valid_lens = &lens;
-    if (s.kind == FOVEA_SCORE_GAUSSIAN) score.sigma = std::sqrt(static_cast<float>(s.dim));
+    if (s.kind == FOVEA_SCORE_GAUSSIAN) score.sigma = static_cast<float>(sigma_of(s));
     if (s.kind == FOVEA_SCORE_BILINEAR) score.weight = &weight;
     if (s.kind == FOVEA_SCORE_ADDITIVE) {
       score.query_weight = &query_weight;
@@ -224,12 +227,18 @@ Prepared prepare(const BackwardShape &shape, const Variant &variant) {
   return prepared;
 }
 
+const char *score_of(int32_t kind) {
+  constexpr const char *names[] = {"dot", "bilinear", "additive", "concat", "gaussian"};
+  return names[kind];
+}
+
 std::vector<Parameter> parameters_of(const BackwardShape &s) {
-  return {{"batch", s.batch},        {"heads", s.heads},
-          {"kv_heads", s.kv_heads},  {"query_len", s.query_len},
-          {"key_len", s.key_len},    {"head_dim", s.dim},
-          {"value_dim", s.dim},      {"causal", s.causal},
-          {"hidden_units", s.units}, {"valid_lens", valid_lens_of(s.attended())}};
+  return {{"score", score_of(s.kind)}, {"sigma", s.kind == FOVEA_SCORE_GAUSSIAN ? sigma_of(s) : 0.0},
+          {"batch", s.batch},          {"heads", s.heads},
+          {"kv_heads", s.kv_heads},    {"query_len", s.query_len},
+          {"key_len", s.key_len},      {"head_dim", s.dim},
+          {"value_dim", s.dim},        {"causal", s.causal},
+          {"hidden_units", s.units},   {"valid_lens", valid_lens_of(s.attended())}};
 }
 
 }  // namespace

@@ -130,6 +130,8 @@ void add_multi_head(Cases *list);
 void add_elementwise(Cases *list);
 void add_positional(Cases *list);
 void add_layer_norm(Cases *list);
+void add_row_gradients(Cases *list);
+void add_layer_gradients(Cases *list);
 void add_cpp_face(Cases *list);
 
 }  // namespace fovea_bench

@@ -144,9 +144,9 @@ int run_benchmarks(int argc, char **argv) {
 const Cases &cases() {
   static const Cases all = [] {
     Cases list;
-    for (const auto add :
-         {add_sdpa, add_backward, add_scores, add_merge_states, add_masked_softmax, add_kv_pool, add_ragged, add_matmul,
-          add_linear, add_multi_head, add_elementwise, add_positional, add_layer_norm, add_softmax, add_cpp_face})
+    for (const auto add : {add_sdpa, add_backward, add_scores, add_merge_states, add_masked_softmax, add_kv_pool,
+                           add_ragged, add_matmul, add_linear, add_multi_head, add_elementwise, add_positional,
+                           add_layer_norm, add_softmax, add_row_gradients, add_layer_gradients, add_cpp_face})
       add(&list);
     return list;
   }();

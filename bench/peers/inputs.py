@@ -111,6 +111,23 @@ def score_inputs(case):
     return given
 
 
+def backward_inputs(case):
+    """Of attention's backward pass."""
+    source = Source(case)
+    given = {"query": source.normals("query", case.batch, case.heads, case.query_len, case.head_dim),
+             "key": source.normals("key", case.batch, case.kv_heads, case.key_len, case.head_dim),
+             "value": source.normals("value", case.batch, case.kv_heads, case.key_len, case.value_dim),
+             "grad_out": source.normals("grad_out", case.batch, case.heads, case.query_len, case.value_dim)}
+    scale = 0.5 * case.head_dim**-0.5
+    if case.score == "additive":
+        for name in ("query_weight", "key_weight"):
+            given[name] = source.normals(name, case.hidden_units, case.head_dim, scale=scale)
+        given["score_vector"] = source.normals("score_vector", case.hidden_units)
+    elif case.score == "bilinear":
+        given["weight"] = source.normals("weight", case.head_dim, case.head_dim, scale=scale)
+    return given
+
+
 def multi_head_inputs(case):
     source = Source(case)
     hidden, width = case.hidden, case.kv_heads * case.head_dim
@@ -162,7 +179,8 @@ def regression_inputs(case):
 
 
 SCORES = ("additive", "additive_padded", "additive_step", "additive_tile", "concat", "gaussian", "bilinear")
-MAKERS = {"sdpa": sdpa_inputs, **dict.fromkeys(SCORES, score_inputs), "kernel_regression": regression_inputs,
+BACKWARD = ("backward", "backward_additive", "backward_gaussian", "backward_bilinear")
+MAKERS = {"sdpa": sdpa_inputs, **dict.fromkeys(BACKWARD, backward_inputs), **dict.fromkeys(SCORES, score_inputs), "kernel_regression": regression_inputs,
           "masked_softmax": softmax_inputs, "multi_head": multi_head_inputs, "exp": elementwise_inputs,
           "tanh": elementwise_inputs, "layer_norm": layer_norm_inputs,
           **dict.fromkeys(("matmul", "matmul_packed", "linear"), linear_inputs)}
@@ -178,6 +196,8 @@ def output_shape(case):
         return (case.batch, case.heads, case.query_len, case.value_dim)
     if case.operation in SCORES:
         return (case.batch, case.heads, case.query_len, case.value_dim)
+    if case.operation in BACKWARD:  # of the gradient of queries
+        return (case.batch, case.heads, case.query_len, case.head_dim)
     if case.operation == "kernel_regression":
         return (case.queries, case.targets)
     if case.operation == "masked_softmax":

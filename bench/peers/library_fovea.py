@@ -220,6 +220,43 @@ class Calls:
                                   ctypes.byref(value_view), ctypes.byref(out_view), None)
         return self.planned(plan, [self.buffers(query, None, value, out, {})], out, (given, out_view))
 
+    def backward(self, case):
+        """Gradients of queries, keys, values and what the score has, from a forward call that is made once."""
+        given, numbers = self.given(case), self._library.constants
+        score, options = Struct(self._library, "fovea_score"), Struct(self._library, "fovea_attention_options")
+        wanted = Struct(self._library, "fovea_attention_gradients")
+        score.set("kind", numbers["FOVEA_SCORE_" + case.score.upper()])
+        score.set("sigma", case.sigma)
+        options.set("flags", numbers["FOVEA_CAUSAL"] if case.causal else 0)
+        shapes = {"out": given["grad_out"][0].shape, "log_sum_exp": given["query"][0].shape[:3]}
+        made = {name: inputs.aligned_copy(np.zeros(shape, np.float32)) for name, shape in shapes.items()}
+        made["out"] = inputs.aligned_copy(inputs.stored_as(made["out"], case.dtype))
+        views = {"out": self.tensor(made["out"], case.dtype), "log_sum_exp": self.tensor(made["log_sum_exp"])}
+        options.set("log_sum_exp", views["log_sum_exp"])
+        members = {**made, "grad_out": given["grad_out"][0]}
+        lens = inputs.lens_of(case)
+        if lens is not None:
+            options.set("valid_lens", self.tensor(lens))
+            members["valid_lens"] = lens
+        wanted.set("out", given["grad_out"][1])
+        for name, (array, view) in given.items():
+            if name == "grad_out":
+                continue
+            gradient = inputs.aligned_copy(np.zeros_like(array))
+            wanted.set(name, self.tensor(gradient, case.dtype))
+            members |= {name: array, "grad_" + name: gradient}
+            if name not in ("query", "key", "value"):
+                score.set(name, view)
+        heads = [ctypes.byref(given[name][1]) for name in ("query", "key", "value")] + [ctypes.byref(views["out"])]
+        attend = self._library.calls.fovea_attention
+        self._library.check(attend(self._context, score.pointer, *heads, options.pointer))
+        plan = self.make("fovea_attention_backward_plan_create", self._context, score.pointer, *heads, options.pointer,
+                         wanted.pointer)
+        buffers = Struct(self._library, "fovea_attention_buffers")
+        for name, array in members.items():
+            buffers.set(name, array)
+        return self.planned(plan, [buffers], members["grad_query"], (given, views, score, options, wanted))
+
     def kernel_regression(self, case):
         given, (out, out_view) = self.given(case), self.out(case)
         options = Struct(self._library, "fovea_kernel_regression_options")
@@ -325,6 +362,7 @@ class Calls:
 
 
 OPERATIONS = {"sdpa": Calls.sdpa, **dict.fromkeys(inputs.SCORES, Calls.scored), "multi_head": Calls.multi_head,
+              **dict.fromkeys(inputs.BACKWARD, Calls.backward),
               "kernel_regression": Calls.kernel_regression, "masked_softmax": Calls.masked_softmax,
               "layer_norm": Calls.layer_norm, "exp": Calls.elementwise, "tanh": Calls.elementwise,
               **dict.fromkeys(("matmul", "matmul_packed", "linear"), Calls.linear)}

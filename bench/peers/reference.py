@@ -61,6 +61,36 @@ def scores(case, given):
     return np.array(rows)
 
 
+def score_and_back(case, given, b, h, i):
+    """The scores of a query and what their gradients give it."""
+    query = given["query"][b, h, i].astype(np.float64)
+    key = given["key"][b, h // (case.heads // case.kv_heads)].astype(np.float64)
+    if case.score == "additive":
+        units = np.tanh(given["query_weight"] @ query + key @ given["key_weight"].T)
+        return units @ given["score_vector"], lambda ds: (ds @ (1 - units**2) * given["score_vector"]) @ given["query_weight"]
+    if case.score == "bilinear":
+        return key @ (query @ given["weight"]), lambda ds: given["weight"] @ (ds @ key)
+    if case.score == "gaussian":
+        inverse = case.sigma**-2
+        return -((query - key) ** 2).sum(-1) * inverse / 2, lambda ds: ds @ (key - query) * inverse
+    scale = case.head_dim**-0.5
+    return scale * (key @ query), lambda ds: scale * (ds @ key)
+
+
+def backward(case, given):
+    allowed = inputs.allowed_keys(case)
+    rows = []
+    for b, h, i in indices(case):
+        raw, back = score_and_back(case, given, b, h, i)
+        if allowed is not None:
+            row = np.broadcast_to(allowed, (case.batch, 1, case.query_len, case.key_len))[b, 0, i]
+            raw = np.where(row, raw, -np.inf)
+        weights = softmax(raw)
+        reaching = given["value"][b, h // (case.heads // case.kv_heads)].astype(np.float64) @ given["grad_out"][b, h, i]
+        rows.append(back(weights * (reaching - weights @ reaching)))
+    return np.array(rows)
+
+
 def regression(case, given):
     query = given["query"][inputs.sampled_rows(case)].astype(np.float64)
     squares = ((query[:, None] - given["key"]) ** 2).sum(-1)
@@ -153,7 +183,7 @@ def elementwise(case, given):
     return {"exp": np.exp, "tanh": np.tanh}[case.operation](given["x"].astype(np.float64))[None]
 
 
-FORMULAS = {"sdpa": sdpa, **dict.fromkeys(inputs.SCORES, scores), "kernel_regression": regression,
+FORMULAS = {"sdpa": sdpa, **dict.fromkeys(inputs.BACKWARD, backward), **dict.fromkeys(inputs.SCORES, scores), "kernel_regression": regression,
             "masked_softmax": masked_softmax, "multi_head": multi_head, "layer_norm": layer_norm, "exp": elementwise,
             "tanh": elementwise, **dict.fromkeys(("matmul", "matmul_packed", "linear"), linear)}
 

@@ -2,8 +2,8 @@
  *
  *     textbook OUT_DIRECTORY
  *
- * Additive attention with valid lengths, kernel regression with a wide and a narrow kernel, and the sinusoidal
- * positional encoding. For each, OUT_DIRECTORY gets the numbers as .csv and a picture as .png.
+ * Additive attention with valid lengths, kernel regression with a wide and a narrow kernel and with one that learns its
+ * width, and the sinusoidal positional encoding. For each, OUT_DIRECTORY gets the numbers as .csv and a picture as .png.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -17,13 +17,10 @@
 #include <sys/stat.h>
 
 #include "chart.h"
+#include "learned_width.h"
+#include "textbook_shared.h"
 
-static const picture_color blue = {42, 98, 201}, orange = {222, 112, 20}, violet = {130, 60, 150};
-static const picture_color green = {28, 140, 96}, gray = {140, 142, 155};
-
-static const char *out_directory;
-
-/* ---- what all parts need ---- */
+/* ---- random numbers ---- */
 
 /* SplitMix64 (Steele, Lea and Flood 2014): the same numbers everywhere. In (0, 1). */
 static double uniform(void) {
@@ -39,51 +36,6 @@ static double normal(void) { return sqrt(-2 * log(uniform())) * cos(2 * 3.141592
 
 static void fill_normal(float *values, int count, double deviation) {
   for (int i = 0; i < count; ++i) values[i] = (float)(deviation * normal());
-}
-
-static fovea_tensor vector(const float *data, int64_t size) {
-  return fovea_tensor_contiguous(data, FOVEA_F32, 1, &size);
-}
-
-static fovea_tensor matrix(const float *data, int64_t rows, int64_t columns) {
-  const int64_t shape[] = {rows, columns};
-  return fovea_tensor_contiguous(data, FOVEA_F32, 2, shape);
-}
-
-static fovea_tensor batch(const float *data, int64_t entries, int64_t rows, int64_t columns) {
-  const int64_t shape[] = {entries, rows, columns};
-  return fovea_tensor_contiguous(data, FOVEA_F32, 3, shape);
-}
-
-/* 0 if all is well; else -1, having printed why. */
-static int succeeded(const char *function, fovea_status status) {
-  if (status == FOVEA_OK) return 0;
-  fprintf(stderr, "%s: %s: %s\n", function, fovea_status_name(status), fovea_last_error());
-  return -1;
-}
-
-static int write_table(const char *name, const char *header, const float *values, int rows, int columns) {
-  char path[4096];
-  snprintf(path, sizeof path, "%s/%s.csv", out_directory, name);
-  FILE *file = fopen(path, "w");
-  if (!file) {
-    fprintf(stderr, "%s: %s\n", path, strerror(errno));
-    return -1;
-  }
-  fprintf(file, "# %s\n", header);
-  for (int i = 0; i < rows * columns; ++i) fprintf(file, "%.9g%c", values[i], (i + 1) % columns ? ',' : '\n');
-  int failed = ferror(file);
-  failed |= fclose(file);
-  if (failed) fprintf(stderr, "%s: cannot be written\n", path);
-  return failed ? -1 : 0;
-}
-
-static int draw(const char *name, const char *title, const char *subtitle, const chart_panel *panels, int count) {
-  char path[4096];
-  snprintf(path, sizeof path, "%s/%s.png", out_directory, name);
-  if (chart_write_png(path, title, subtitle, panels, count) == 0) return 0;
-  fprintf(stderr, "%s\n", chart_error());
-  return -1;
 }
 
 /* ---- additive attention ---- */
@@ -146,36 +98,35 @@ static int additive_attention(void) {
 
 /* ---- kernel regression ---- */
 
-enum { TRAINING = 50, STEPS = 51 };
-
 static double true_function(double x) { return 2 * sin(x) + pow(x, 0.8); }
 
-static float inputs[TRAINING], targets[TRAINING], queries[STEPS], truth[STEPS], wide[STEPS], narrow[STEPS];
-static float wide_weights[STEPS * TRAINING], narrow_weights[STEPS * TRAINING];
+static noisy_curve curve;
+static float wide[QUERIES], narrow[QUERIES];
+static float wide_weights[QUERIES * TRAINING], narrow_weights[QUERIES * TRAINING];
 
 static int regress(float sigma, float *out, float *weights) {
-  fovea_tensor q = vector(queries, STEPS), x = vector(inputs, TRAINING), y = vector(targets, TRAINING);
-  fovea_tensor o = vector(out, STEPS), w = matrix(weights, STEPS, TRAINING);
+  fovea_tensor q = vector(curve.queries, QUERIES), x = vector(curve.inputs, TRAINING);
+  fovea_tensor y = vector(curve.targets, TRAINING), o = vector(out, QUERIES), w = matrix(weights, QUERIES, TRAINING);
   fovea_kernel_regression_options options = {.struct_size = sizeof options, .sigma = sigma, .weights = &w};
   return succeeded("fovea_kernel_regression", fovea_kernel_regression(NULL, &q, &x, &y, &o, &options));
 }
 
 static int write_regression(void) {
-  float points[TRAINING * 2], lines[STEPS * 4];
+  float points[TRAINING * 2], lines[QUERIES * 4];
   for (int i = 0; i < TRAINING; ++i) {
-    points[2 * i] = inputs[i];
-    points[2 * i + 1] = targets[i];
+    points[2 * i] = curve.inputs[i];
+    points[2 * i + 1] = curve.targets[i];
   }
-  for (int i = 0; i < STEPS; ++i) {
-    const float row[] = {queries[i], truth[i], wide[i], narrow[i]};
+  for (int i = 0; i < QUERIES; ++i) {
+    const float row[] = {curve.queries[i], curve.truth[i], wide[i], narrow[i]};
     memcpy(lines + 4 * i, row, sizeof row);
   }
   return write_table("kernel_regression_data", "x, y", points, TRAINING, 2) ||
-                 write_table("kernel_regression_lines", "x, truth, sigma 1, sigma 0.2", lines, STEPS, 4) ||
+                 write_table("kernel_regression_lines", "x, truth, sigma 1, sigma 0.2", lines, QUERIES, 4) ||
                  write_table("kernel_regression_weights_wide", "sigma 1; rows: queries, columns: training inputs",
-                             wide_weights, STEPS, TRAINING) ||
+                             wide_weights, QUERIES, TRAINING) ||
                  write_table("kernel_regression_weights_narrow", "sigma 0.2; rows: queries, columns: training inputs",
-                             narrow_weights, STEPS, TRAINING)
+                             narrow_weights, QUERIES, TRAINING)
              ? -1
              : 0;
 }
@@ -186,14 +137,14 @@ static chart_panel weights_panel(const char *title, const float *weights, double
                        .height = 400,
                        .x = {.label = "training input, sorted"},
                        .y = {.label = "query, sorted"},
-                       .cells = {weights, STEPS, TRAINING, 0, scale_end, "weight", NULL, 0}};
+                       .cells = {weights, QUERIES, TRAINING, 0, scale_end, "weight", NULL, 0}};
 }
 
 static int draw_regression(void) {
-  const chart_series series[] = {{"noisy data", inputs, targets, TRAINING, CHART_POINTS, gray},
-                                 {"truth", queries, truth, STEPS, CHART_DASHES, green},
-                                 {"σ = 1", queries, wide, STEPS, CHART_LINE, orange},
-                                 {"σ = 0.2", queries, narrow, STEPS, CHART_LINE, blue}};
+  const chart_series series[] = {{"noisy data", curve.inputs, curve.targets, TRAINING, CHART_POINTS, gray},
+                                 {"truth", curve.queries, curve.truth, QUERIES, CHART_DASHES, green},
+                                 {"σ = 1", curve.queries, wide, QUERIES, CHART_LINE, orange},
+                                 {"σ = 0.2", curve.queries, narrow, QUERIES, CHART_LINE, blue}};
   const chart_panel panels[] = {{"Prediction", 520, 400, {"x", 0, 5}, {"y", -0.5, 4.5}, series, 4, {0}},
                                 weights_panel("Weights, σ = 1", wide_weights, 0.1),
                                 weights_panel("Weights, σ = 0.2", narrow_weights, 0.45)};
@@ -203,27 +154,22 @@ static int draw_regression(void) {
               panels, 3);
 }
 
-static double mean_square_error(const float *prediction) {
-  double sum = 0;
-  for (int i = 0; i < STEPS; ++i) sum += pow(prediction[i] - truth[i], 2);
-  return sum / STEPS;
-}
-
 static int kernel_regression(void) {
   for (int i = 0; i < TRAINING; ++i) {
-    inputs[i] = (float)(5 * (i + uniform()) / TRAINING);
-    targets[i] = (float)(true_function(inputs[i]) + 0.5 * normal());
+    curve.inputs[i] = (float)(5 * (i + uniform()) / TRAINING);
+    curve.targets[i] = (float)(true_function(curve.inputs[i]) + 0.5 * normal());
   }
-  for (int i = 0; i < STEPS; ++i) {
-    queries[i] = (float)(5.0 * i / (STEPS - 1));
-    truth[i] = (float)true_function(queries[i]);
+  for (int i = 0; i < QUERIES; ++i) {
+    curve.queries[i] = (float)(5.0 * i / (QUERIES - 1));
+    curve.truth[i] = (float)true_function(curve.queries[i]);
   }
   if (regress(1, wide, wide_weights) || regress(0.2f, narrow, narrow_weights)) return -1;
-  double wide_error = sqrt(mean_square_error(wide)), narrow_error = sqrt(mean_square_error(narrow));
+  double wide_error = sqrt(mean_square_error(wide, curve.truth, QUERIES));
+  double narrow_error = sqrt(mean_square_error(narrow, curve.truth, QUERIES));
   int better = narrow_error < wide_error && narrow_error < 0.5;
   printf("  %-6s  kernel regression: off by %.2f with sigma 1 and by %.2f with sigma 0.2, from data off by 0.5\n",
          better ? "ok" : "FAILED", wide_error, narrow_error);
-  if (write_regression() || draw_regression()) return -1;
+  if (write_regression() || draw_regression() || learned_width(&curve, 1, 0.2f)) return -1;
   return better ? 0 : -1;
 }
 

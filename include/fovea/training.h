@@ -168,11 +168,11 @@ FOVEA_API fovea_status fovea_merge_states_backward(const fovea_context *context,
 
 typedef struct fovea_mha_gradients {
   size_t struct_size;
-  const fovea_tensor *out;          /* F, out's shape, last axis contiguous: what the loss changes by for each element of     *
-                                     * out. Must be given                                                                     */
-  const fovea_tensor *query;        /* output F, query's shape, last axis contiguous; where key is NULL, of all that it is    */
-  const fovea_tensor *key;          /* output F, key's, likewise; NULL where key is. Where value is NULL, of both             */
-  const fovea_tensor *value;        /* output F, value's; NULL where value is                                                 */
+  const fovea_tensor *out;          /* F [B,Q,Eo], of query's rank, last axis contiguous: what the loss changes by for each    *
+                                     * element of out. Must be given                                                          */
+  const fovea_tensor *query;        /* output F [B,Q,Eq], likewise; where key is NULL, of all that it is                      */
+  const fovea_tensor *key;          /* output F [B,K,Ek], likewise; NULL where key is. Where value is NULL, of both           */
+  const fovea_tensor *value;        /* output F [B,K,Ev], likewise; NULL where value is                                       */
   const fovea_tensor *query_weight; /* output F, of its shape in fovea_mha_parameters, last axis contiguous                   */
   const fovea_tensor *key_weight;   /* output F, likewise                                                                     */
   const fovea_tensor *value_weight; /* output F, likewise                                                                     */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# rust.sh LIBRARY SOURCE_ROOT WORK_DIRECTORY: the tests, documentation and example of the crates, as Cargo runs them. Without
+# rust.sh LIBRARY SOURCE_ROOT WORK_DIRECTORY: the tests, documentation and examples of the crates, as Cargo runs them. Without
 # a network: where the crates that features need are not at hand, those features are left out.
 set -eu
 library=$1
@@ -37,6 +37,7 @@ else
 fi
 cargo test $features
 cargo run --quiet --example heatmap
+cargo run --quiet --example learned_width
 said=$(cargo run --quiet --example continuous_batching)
 case $said in
   *"step 9: 27 free pages"*) ;;

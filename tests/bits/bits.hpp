@@ -156,6 +156,7 @@ void add_row_wise_rows(BitsRows &rows);  // what works row by row or element by 
 void add_position_rows(BitsRows &rows);
 void add_multi_head_rows(BitsRows &rows);
 void add_ragged_rows(BitsRows &rows);
+void add_gradient_rows(BitsRows &rows);
 
 BitsRows all_bits_rows();
 

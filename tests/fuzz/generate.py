@@ -16,20 +16,25 @@ import shapes
 
 # Members of which one list or the other is given; shapes of arguments.
 HINTS = {"fovea_mha_parameters": [["query_weight", "key_weight", "value_weight"], ["in_weight"]],
-         "fovea_attention_gradients": [["out"]],
+         **dict.fromkeys(("fovea_attention_gradients", "fovea_norm_gradients", "fovea_linear_gradients", "fovea_merge_gradients",
+                          "fovea_mha_gradients"), [["out"]]),
          "fovea_linear_pack.weight": "[N,K]"}
 
 # What the tables cannot describe yet: sequences of a pool are numbers that only that pool knows, a step's numbers depend on each
 # other, and rows of 8 bits need scales beside them. tests/pool/walk.cpp walks at random through pools, tests/ragged spoils steps.
-# Gradients of what a call may have are left to tests/gradients and interface/every_operation: it would have to be given at random,
-# too, which is rare.
+# Gradients of what a call may have are left to tests/gradients, tests/layer_gradients and interface/every_operation: it would have
+# to be given at random, too, which is rare.
 RARE_GRADIENTS = {"log_sum_exp", "weights", "bias", "alibi_slopes", "sinks", "query_weight", "key_weight", "weight", "score_bias",
                   "score_vector", "sigmas"}
+RARE_GRADIENTS_OF = {"fovea_linear_gradients": ("bias", "multiplier"),
+                     "fovea_mha_gradients": ("key", "value", "query_weight", "key_weight", "value_weight", "in_weight", "out_weight",
+                                             "query_bias", "key_bias", "value_bias", "in_bias", "out_bias", "attention")}
 LEFT_OUT_HEADERS = {"serving.h"}
 LEFT_OUT_FUNCTIONS = {"fovea_quantize", "fovea_dequantize"}
 LEFT_OUT_MEMBERS = {"schedule", "key_pages", "value_pages", "key_scales", "value_scales", "fovea_mha_options.flags",
                     "fovea_mha_buffers.attention"} | {f"fovea_attention_gradients.{name}" for name in RARE_GRADIENTS} | \
-    {f"grad_{name}" for name in RARE_GRADIENTS}
+    {f"grad_{name}" for name in RARE_GRADIENTS} | \
+    {f"{struct}.{name}" for struct, names in RARE_GRADIENTS_OF.items() for name in names}
 LEFT_OUT_VALUES = {"FOVEA_MHA_KEEP_PAGES"}
 
 NUMBERS = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64", "size_t": "size", "float": "f32"}

@@ -164,8 +164,9 @@ bool is_plan(const Frame &frame) { return std::strstr(frame.function->name, "_pl
 bool make_it_fail(Choices &choices, Frame &frame, const std::vector<Node *> &nodes) {
   Tensor *output = nullptr;
   for (const Node *node : nodes) {
-    if (node->tensor >= 0 && node->given && node->slot->output)
-      output = &frame.tensors[static_cast<size_t>(node->tensor)];
+    if (node->tensor < 0 || !node->given) continue;
+    Tensor &tensor = frame.tensors[static_cast<size_t>(node->tensor)];
+    if (tensor.output) output = &tensor;
   }
   if (output == nullptr) return false;
   if (choices.chance(128)) {

@@ -1079,13 +1079,13 @@ func (o *MergeGradients) raw() *C.go_fovea_merge_gradients {
 // MhaGradients:
 // The zero value is the default. In C: fovea_mha_gradients.
 type MhaGradients struct {
-	// F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+	// F [B,Q,Eo], of query's rank, last axis contiguous: what the loss changes by for each element of out. Must be given
 	Out *Tensor
-	// output F, query's shape, last axis contiguous; where key is NULL, of all that it is
+	// output F [B,Q,Eq], likewise; where key is NULL, of all that it is
 	Query *Tensor
-	// output F, key's, likewise; NULL where key is. Where value is NULL, of both
+	// output F [B,K,Ek], likewise; NULL where key is. Where value is NULL, of both
 	Key *Tensor
-	// output F, value's; NULL where value is
+	// output F [B,K,Ev], likewise; NULL where value is
 	Value *Tensor
 	// output F, of its shape in fovea_mha_parameters, last axis contiguous
 	QueryWeight *Tensor

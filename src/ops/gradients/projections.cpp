@@ -133,10 +133,13 @@ class SideRun {
     const int64_t columns = side_.weight_product.matrix.columns;
     const float *from = side_.weight_sums.in(block_) + row * columns;
     const fovea_tensor &to = gradients_.tensor[side_.weight_gradient];
-    for (int64_t c = 0; c < columns; ++c) {
-      store_float(*context_.kernels->rowwise, from[c], to,
-                  row * to.strides[0] + (side_.first_column + c) * to.strides[1]);
+    const RowwiseKernels &kernels = *context_.kernels->rowwise;
+    const int64_t first = row * to.strides[0] + side_.first_column * to.strides[1];
+    if (to.strides[1] == 1) {
+      const auto dtype = static_cast<Dtype>(to.dtype);
+      return kernels.narrow_row(from, columns, element_at(to.data, dtype, first), dtype);
     }
+    for (int64_t c = 0; c < columns; ++c) store_float(kernels, from[c], to, first + c * to.strides[1]);
   }
 
   // The bias of some units: sums of their gradients of all rows.

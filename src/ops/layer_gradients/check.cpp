@@ -1,5 +1,7 @@
 #include "ops/layer_gradients/check.hpp"
 
+#include <algorithm>
+
 #include "ops/products/check.hpp"
 
 namespace fovea {
@@ -30,6 +32,14 @@ Status check_vector(const fovea_tensor *tensor, const char *name, int64_t size, 
 }
 
 }  // namespace
+
+bool wants_any(std::initializer_list<const fovea_tensor *> gradients) {
+  return std::any_of(gradients.begin(), gradients.end(), [](const fovea_tensor *gradient) {
+    if (gradient == nullptr) return false;
+    const int rank = std::clamp(gradient->rank, 0, FOVEA_MAX_RANK);  // it may not have been checked yet
+    return std::none_of(gradient->shape, gradient->shape + rank, [](int64_t size) { return size == 0; });
+  });
+}
 
 Status too_large_for_sums(const char *name) {
   return fail(FOVEA_SIZE_OVERFLOW, "%s is too large: sums over its rows would exceed the address space", name);

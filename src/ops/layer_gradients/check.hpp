@@ -12,6 +12,9 @@ template <class Gradients>
   return read_options("gradients", given, gradients);
 }
 
+// Whether one of these has an element to write: else no number is looked at, and no memory is needed.
+[[nodiscard]] bool wants_any(std::initializer_list<const fovea_tensor *> gradients);
+
 // Sums over rows that do not fit the address space.
 [[nodiscard]] Status too_large_for_sums(const char *name);
 

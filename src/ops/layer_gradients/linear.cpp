@@ -28,6 +28,7 @@ Status project(const Context &context, const LinearGradientOperands &given, cons
 }
 
 Status run(const Context &context, const LinearGradientOperands &given, bool lies_in_out, Activation activation) {
+  if (!wants_any({given.grad_x, given.grad_weight, given.grad_bias, given.grad_multiplier})) return FOVEA_OK;
   const fovea_tensor weight = lies_in_out ? transposed(*given.weight) : *given.weight;  // [N,K]
   const bool projects = activation != Activation::none || given.grad_multiplier != nullptr;
   const bool changes = activation != Activation::none || given.multiplier != nullptr;
@@ -43,7 +44,7 @@ Status run(const Context &context, const LinearGradientOperands &given, bool lie
   if (changes && element_count(h) > 0) {
     h = contiguous_tensor(rows.in(workspace.data()), FOVEA_F32, h.rank, h.shape);
     if (projects) FOVEA_CHECK(project(context, given, weight, vector.in(workspace.data()), h));
-    const bool wants_h = given.grad_x != nullptr || given.grad_weight != nullptr || given.grad_bias != nullptr;
+    const bool wants_h = wants_any({given.grad_x, given.grad_weight, given.grad_bias});
     run_activation_gradients(context, activation,
                              {.x = projects ? h : *given.grad_out,
                               .grad_out = *given.grad_out,

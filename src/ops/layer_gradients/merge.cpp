@@ -38,7 +38,7 @@ Status merge_states_backward(const Context *given, const TensorArgument &outs, c
   const TensorArgument grad_out(gradients.out), grad_log_sum_exp(gradients.log_sum_exp);
   const TensorArgument grad_outs(gradients.outs), grad_lses(gradients.lses);
   FOVEA_CHECK(check_merge_gradients({outs, lses, grad_out, grad_log_sum_exp, grad_outs, grad_lses}));
-  if (grad_outs == nullptr && grad_lses == nullptr) return FOVEA_OK;
+  if (!wants_any({grad_outs, grad_lses})) return FOVEA_OK;
 
   const fovea_tensor *all[operands] = {outs, lses, grad_out, grad_log_sum_exp, grad_outs, grad_lses};
   constexpr bool has_parts[operands] = {true, true, false, false, true, true};
@@ -51,7 +51,6 @@ Status merge_states_backward(const Context *given, const TensorArgument &outs, c
   }
   const auto rows = ManyRows<operands>::of(tensors);
   const int64_t part_count = outs->shape[0], value_dim = outs->shape[outs->rank - 1];
-  if (rows.count == 0) return FOVEA_OK;
   const auto type = [&](Operand operand) {
     return tensors[operand] == nullptr ? Dtype::f32 : static_cast<Dtype>(tensors[operand]->dtype);
   };

@@ -77,7 +77,7 @@ Status norm_backward(const Context &context, const NormOperands &forward, const 
   const NormGradientOperands operands = {forward.x, forward.weight, forward.bias, forward.residual, grad_out,
                                          grad_sum,  grad_x,         grad_weight,  grad_bias};
   FOVEA_CHECK(check_norm_gradients(operands, settings.kind));
-  if (grad_x == nullptr && grad_weight == nullptr && grad_bias == nullptr) return FOVEA_OK;
+  if (!wants_any({grad_x, grad_weight, grad_bias})) return FOVEA_OK;
   return run(context, operands, settings);
 }
 

@@ -71,6 +71,7 @@ fovea_tensor transposed(const fovea_tensor &matrix) {
 
 Status sum_products(const Context &context, const fovea_tensor &left, const fovea_tensor &right,
                     const fovea_tensor &out) {
+  if (element_count(out) == 0) return FOVEA_OK;
   MemoryLayout layout;
   JoinedRows a(left, &layout), b(right, &layout);
   if (!layout.fits()) return too_large_for_sums("x");
@@ -94,6 +95,7 @@ Status project_back(const Context &context, const fovea_tensor &h, const fovea_t
 }
 
 Status add_up_bias(const Context &context, const fovea_tensor &h, const fovea_tensor &out) {
+  if (element_count(out) == 0) return FOVEA_OK;
   const fovea_tensor *tensors[] = {&h};
   const auto rows = ManyRows<1>::of(tensors);
   const int64_t width = h.shape[h.rank - 1];

@@ -236,6 +236,7 @@ Status plan(Backward *b) {
   }
   MultiHeadCall &call = b->call;
   call.has_data = call.backward = true;
+  call.idle = !writes_any(b->gradients);
   FOVEA_CHECK(check_multi_head(b->context, &b->weights, tensors, &b->options, &call));
   FOVEA_CHECK(check_mha_gradients(b->tensors, b->parameters, call, b->gradients));
   const int64_t sizes[] = {call.query.batch, w.heads, call.query.length};
@@ -320,6 +321,9 @@ Status go_back(const Backward &b, void *memory) {
 
 Status run(Backward *b) {
   MultiHeadCall &call = b->call;
+  MultiHeadTensors tensors = b->tensors;
+  tensors.out = nullptr;
+  if (call.idle) return check_without_values(tensors, b->gradients, &call);
   if (call.layout.size() > 0) FOVEA_CHECK(pack_mha_weights(*b->context, b->parameters, &b->weights));
   const Workspace workspace(*b->context, call.layout);
   FOVEA_CHECK(workspace.status());
@@ -327,8 +331,6 @@ Status run(Backward *b) {
   b->log_sum_exp.data = b->log_sum_exp_memory.in(memory);
   call.plan.call.tensor[log_sum_exp_operand].data = b->log_sum_exp.data;
   call.out.data = b->grad_concat.in(memory);
-  MultiHeadTensors tensors = b->tensors;
-  tensors.out = nullptr;
   FOVEA_CHECK(check_mha_gradient_overlaps(tensors, call, b->gradients));
   FOVEA_CHECK(run_heads(tensors, memory, &call));
   return go_back(*b, memory);

@@ -5,6 +5,7 @@
 #include "ops/attention/gradient_operands.hpp"
 #include "ops/layer_gradients/check.hpp"
 #include "ops/multi_head/operands.hpp"
+#include "ops/positions/rotary_check.hpp"
 
 namespace fovea {
 namespace {
@@ -127,6 +128,31 @@ Status check_mha_gradient_overlaps(const MultiHeadTensors &tensors, const MultiH
     extras.add(row.name, of_attention[row.operand], row.is_output());
   }
   return check_multi_head_overlaps(tensors, call, extras);
+}
+
+bool writes_any(const MultiHeadGradients &gradients) {
+  if (wants_any({gradients.query, gradients.key, gradients.value})) return true;
+  for (int part = 0; part < part_count; ++part) {
+    if (wants_any({gradients.weights[part], gradients.biases[part]})) return true;
+  }
+  for (const GradientRow &row : gradient_rows) {
+    if (row.is_output() && wants_any({gradients.attention.*row.tensor})) return true;
+  }
+  return false;
+}
+
+Status check_without_values(const MultiHeadTensors &tensors, const MultiHeadGradients &gradients, MultiHeadCall *call) {
+  AttentionCall &attention = call->plan.call;
+  for (const int operand : {log_sum_exp_operand, out_operand}) attention.present[operand] = false;  // have no memory
+  FOVEA_CHECK(within("options.attention", check_operand_data(attention, valid_lens_operand, operand_count - 1)));
+  if (call->options.rotary != nullptr) {
+    const HeadTensors heads = head_tensors(*call, nullptr);
+    for (const fovea_tensor *rows : {&heads.query, &heads.key}) {
+      RotaryArguments unused = {};
+      FOVEA_CHECK(within("options.rotary", check_rotary_options(&call->rotary, *rows, &unused)));
+    }
+  }
+  return check_mha_gradient_overlaps(tensors, *call, gradients);
 }
 
 }  // namespace fovea

@@ -33,4 +33,9 @@ constexpr const fovea_tensor *fovea_mha_parameters::*bias_members[part_count] = 
 [[nodiscard]] Status check_mha_gradient_overlaps(const MultiHeadTensors &tensors, const MultiHeadCall &call,
                                                  const MultiHeadGradients &gradients);
 
+// Whether there is an element to write; else all is checked that needs no values.
+[[nodiscard]] bool writes_any(const MultiHeadGradients &gradients);
+[[nodiscard]] Status check_without_values(const MultiHeadTensors &tensors, const MultiHeadGradients &gradients,
+                                          MultiHeadCall *call);
+
 }  // namespace fovea

@@ -46,6 +46,7 @@ struct MultiHeadCall {
   bool has_data;                      // else it is being planned
   bool planned;                       // a plan's run
   bool backward;                      // what a backward pass computes again: with float32 between steps
+  bool idle;                          // one that writes nothing, and looks at no values
   bool one_input;                     // of all three projections
   bool one_memory;                    // of keys and values
   bool attends;                       // there are queries

@@ -59,7 +59,7 @@ Status read_tensors(const MultiHeadTensors &tensors, MultiHeadCall *call) {
   FOVEA_CHECK(read_input(tensors.query, {"query", false, 0, call->has_data}, &call->query));
   const int rank = tensors.query->rank;
   const Sequences &query = call->query;
-  call->attends = query.batch > 0 && query.length > 0;
+  call->attends = query.batch > 0 && query.length > 0 && !call->idle;
   const bool needs_all = call->attends || call->options.key_pages != nullptr || call->backward;
   call->needs_keys = call->projects_keys && needs_all;
   call->key = query;

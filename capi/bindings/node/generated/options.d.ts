@@ -528,13 +528,13 @@ export interface MergeGradients {
 }
 
 export interface MhaGradients {
-  /** F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given */
+  /** F [B,Q,Eo], of query's rank, last axis contiguous: what the loss changes by for each element of out. Must be given */
   out?: Input;
-  /** output F, query's shape, last axis contiguous; where key is NULL, of all that it is */
+  /** output F [B,Q,Eq], likewise; where key is NULL, of all that it is */
   query?: Input;
-  /** output F, key's, likewise; NULL where key is. Where value is NULL, of both */
+  /** output F [B,K,Ek], likewise; NULL where key is. Where value is NULL, of both */
   key?: Input;
-  /** output F, value's; NULL where value is */
+  /** output F [B,K,Ev], likewise; NULL where value is */
   value?: Input;
   /** output F, of its shape in fovea_mha_parameters, last axis contiguous */
   queryWeight?: Input;

@@ -1185,13 +1185,13 @@ impl Default for fovea_merge_gradients {
 #[derive(Clone, Copy)]
 pub struct fovea_mha_gradients {
     pub struct_size: usize,
-    /// F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+    /// F [B,Q,Eo], of query's rank, last axis contiguous: what the loss changes by for each element of out. Must be given
     pub out: *const fovea_tensor,
-    /// output F, query's shape, last axis contiguous; where key is NULL, of all that it is
+    /// output F [B,Q,Eq], likewise; where key is NULL, of all that it is
     pub query: *const fovea_tensor,
-    /// output F, key's, likewise; NULL where key is. Where value is NULL, of both
+    /// output F [B,K,Ek], likewise; NULL where key is. Where value is NULL, of both
     pub key: *const fovea_tensor,
-    /// output F, value's; NULL where value is
+    /// output F [B,K,Ev], likewise; NULL where value is
     pub value: *const fovea_tensor,
     /// output F, of its shape in fovea_mha_parameters, last axis contiguous
     pub query_weight: *const fovea_tensor,

@@ -2126,25 +2126,25 @@ impl<'a> MhaGradients<'a> {
         Self::default()
     }
 
-    /// F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given
+    /// F [B,Q,Eo], of query's rank, last axis contiguous: what the loss changes by for each element of out. Must be given
     pub fn out(mut self, out: impl Into<Tensor<'a>>) -> Self {
         self.out = Some(out.into());
         self
     }
 
-    /// output F, query's shape, last axis contiguous; where key is NULL, of all that it is
+    /// output F [B,Q,Eq], likewise; where key is NULL, of all that it is
     pub fn query(mut self, query: impl Into<TensorMut<'a>>) -> Self {
         self.query = Some(query.into());
         self
     }
 
-    /// output F, key's, likewise; NULL where key is. Where value is NULL, of both
+    /// output F [B,K,Ek], likewise; NULL where key is. Where value is NULL, of both
     pub fn key(mut self, key: impl Into<TensorMut<'a>>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// output F, value's; NULL where value is
+    /// output F [B,K,Ev], likewise; NULL where value is
     pub fn value(mut self, value: impl Into<TensorMut<'a>>) -> Self {
         self.value = Some(value.into());
         self

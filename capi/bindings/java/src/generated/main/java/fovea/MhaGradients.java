@@ -26,25 +26,28 @@ public final class MhaGradients {
 
   public MhaGradients() {}
 
-  /** F, out's shape, last axis contiguous: what the loss changes by for each element of out. Must be given */
+  /**
+   * F [B,Q,Eo], of query's rank, last axis contiguous: what the loss changes by for each element of out. Must be
+   * given
+   */
   public MhaGradients out(Tensor out) {
     this.out = out;
     return this;
   }
 
-  /** output F, query's shape, last axis contiguous; where key is NULL, of all that it is */
+  /** output F [B,Q,Eq], likewise; where key is NULL, of all that it is */
   public MhaGradients query(Tensor query) {
     this.query = query;
     return this;
   }
 
-  /** output F, key's, likewise; NULL where key is. Where value is NULL, of both */
+  /** output F [B,K,Ek], likewise; NULL where key is. Where value is NULL, of both */
   public MhaGradients key(Tensor key) {
     this.key = key;
     return this;
   }
 
-  /** output F, value's; NULL where value is */
+  /** output F [B,K,Ev], likewise; NULL where value is */
   public MhaGradients value(Tensor value) {
     this.value = value;
     return this;
