@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <fovea/fovea.h> /* before the guard: it includes this one where training.h can use it */
+
 #ifndef FOVEA_LAYERS_H
 #define FOVEA_LAYERS_H
-
-#include <fovea/fovea.h>
 
 #ifdef __cplusplus
 extern "C" {
