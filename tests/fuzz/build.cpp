@@ -91,19 +91,18 @@ class Builder {
     return slot.shapes;
   }
 
-  // What the forward call gave beside out is no output of a backward pass, which does not look at it.
-  bool is_written(const SlotRow &slot) const {
-    if (std::strstr(frame_.function->name, "_backward") == nullptr) return true;
-    const char *const ignored[] = {"sum", "mean", "inverse_deviation", "weights", "scores"};
-    return std::none_of(std::begin(ignored), std::end(ignored),
-                        [&](const char *name) { return std::strcmp(slot.name, name) == 0; });
+  // What the forward call gave beside out is no output of a backward pass, which reads it or does not look at it.
+  bool is_written(const Struct *in) const {
+    if (in == nullptr || std::strstr(frame_.function->name, "_backward") == nullptr) return true;
+    const size_t length = std::strlen(in->row->name), end = std::strlen("_options");
+    return length < end || std::strcmp(in->row->name + length - end, "_options") != 0;
   }
 
   bool fill_tensor(Node &node, bool direct, const Struct *in) {
     const SlotRow &slot = *node.slot;
     Tensor tensor;
     tensor.slot = &slot;
-    tensor.output = slot.output && is_written(slot);
+    tensor.output = slot.output && is_written(in);
     size_t count = 0;
     const Shape *shapes = shapes_of(slot, in, &count);
     if (count == 0 && copy_shape(slot, tensor)) {
