@@ -31,6 +31,10 @@ RESULTS = {"fovea_status": "status", "const char *": "text", "size_t": "size", "
            "fovea_tensor": "tensor"}
 
 
+def is_options(name):
+    return name.endswith("_options")
+
+
 def place(struct, member, is_there):
     return f"offsetof({struct}, {member['name']})" if is_there else "no_offset"
 
@@ -42,18 +46,19 @@ class Tables:
         self.options = {struct["name"]: struct for struct in interface["structs"] if struct["options"]}
         self.runs_take = [member["name"] for member in self.options["fovea_attention_buffers"]["members"][1:]]
 
-    def kind(self, item, owner):
-        """(kind, what it refers to) of an argument or member of `owner`, None for what no table can describe."""
+    def kind(self, item, owner, reads=False):
+        """(kind, what it refers to) of an argument or member of `owner`, None for what no table can describe. reads: in options
+        of a backward pass, which writes nothing of what its forward call wrote there."""
         written, base, pointers = item["type"]["c"], item["type"]["base"], item["type"]["pointers"]
         if pointers == 0:
             return (NUMBERS[base], "nullptr, 0") if base in NUMBERS else None
         if written == "const char *":
             return "text", "nullptr, 0"
         if base == "fovea_tensor" and pointers == 1:
-            written = item.get("output") or item["name"] in WRITTEN.get(owner, ())
+            written = (item.get("output") or item["name"] in WRITTEN.get(owner, ())) and not (reads and is_options(owner))
             return "output" if written else "tensor", "nullptr, 0"
         if base in self.options and pointers == 1:
-            return "structure" if item["type"]["const"] else "new_structure", f"&{base}_table, 0"
+            return "structure" if item["type"]["const"] else "new_structure", f"&{self.table(base, reads)}, 0"
         if base == "int64_t" and pointers == 1 and not item["type"]["const"]:
             return "new_i64", "nullptr, 0"
         if base in self.handles:
@@ -72,20 +77,29 @@ class Tables:
         name = "score_bias" if (struct, name) == ("fovea_score", "bias") else name
         return self.runs_take.index(name) if name in self.runs_take else -1
 
-    def struct(self, struct):
+    def has_outputs(self, base):
+        """Whether these are options in which a forward call writes something."""
+        return is_options(base) and any(
+            member.get("output") or member["name"] in WRITTEN.get(base, ()) or self.has_outputs(member["type"]["base"])
+            for member in self.options[base]["members"])
+
+    def table(self, base, reads):
+        return f"{base}_read_table" if reads and self.has_outputs(base) else f"{base}_table"
+
+    def struct(self, struct, reads=False):
         rows = []
         for member in struct["members"]:
             if member["name"] in LEFT_OUT or re.match("struct_size|reserved", member["name"]):
                 continue
-            kind = self.kind(member, struct["name"])
+            kind = self.kind(member, struct["name"], reads)
             if kind is None:
                 raise SystemExit(f"generate.py: no table for {struct['name']}.{member['name']}")
             place = f"offsetof({struct['name']}, {member['name']})"
             buffer = self.buffer(member["name"], struct["name"])
             rows.append(f'    {{"{member["name"]}", Kind::{kind[0]}, {place}, {kind[1]}, {buffer}}},')
-        name = struct["name"]
-        return (f"constexpr Member {name}_members[] = {{\n" + "\n".join(rows) + "\n};\n"
-                f'constexpr Struct {name}_table{{"{name}", sizeof({name}), {name}_members, {len(rows)}}};\n')
+        name, table = struct["name"], self.table(struct["name"], reads)
+        return (f"constexpr Member {table}_members[] = {{\n" + "\n".join(rows) + "\n};\n"
+                f'constexpr Struct {table}{{"{name}", sizeof({name}), {table}_members, {len(rows)}}};\n')
 
     def buffers(self):
         """The members of fovea_attention_buffers, which runs of plans fill in, and those of fovea_mha_buffers that it lacks."""
@@ -95,8 +109,8 @@ class Tables:
             raise SystemExit(f"generate.py: no table for fovea_mha_buffers.{name}")
         listed = [(m, True, m["name"] in in_mha and m["name"] not in MHA_PAGES) for m in members]
         listed += [(in_mha[name], False, True) for name in MHA_PAGES]
-        rows = [f'    {{"{m["name"]}", {place("fovea_attention_buffers", m, own)}, {place("fovea_mha_buffers", m, mha)}, '
-                f'{"false" if m["type"]["const"] else "true"}}},' for m, own, mha in listed]
+        rows = [f'    {{"{m["name"]}", {place("fovea_attention_buffers", m, own)}, {place("fovea_mha_buffers", m, mha)}}},'
+                for m, own, mha in listed]
         return "constexpr Buffer plan_buffers[] = {\n" + "\n".join(rows) + "\n};\n"
 
     def function(self, function):
@@ -106,7 +120,7 @@ class Tables:
         at = 0
         while at < len(arguments):
             argument = arguments[at]
-            kind, place = self.kind(argument, name), len(rows)
+            kind, place = self.kind(argument, name, "_backward" in name), len(rows)
             of = argument["type"]
             if of["base"] in ("void", "char") and of["pointers"] == 1 and kind is None:
                 rows.append(f'    {{"{argument["name"]}", Kind::{"bytes" if of["const"] else "changed_bytes"}, 0, nullptr, 0, -1}},')
@@ -140,7 +154,11 @@ class Tables:
                 needed = {m["type"]["base"] for m in struct["members"]} & set(self.options)
                 if struct["name"] not in done and needed <= done:
                     parts.append(self.struct(struct))
+                    if self.has_outputs(struct["name"]):
+                        parts.append(self.struct(struct, reads=True))
                     done.add(struct["name"])
+        listed = ", ".join(f"&{self.table(name, False)}" for name in sorted(done))
+        parts.append(f"constexpr const Struct *structs[] = {{{listed}}};\n")
         destroyers = {handle["destroy"] for handle in self.interface["handles"]}
         rows = []
         for function in self.interface["functions"]:

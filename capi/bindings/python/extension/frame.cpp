@@ -117,7 +117,8 @@ PlannedTensors *Frame::planned() const {
   if (planned == nullptr) PyErr_NoMemory();
   for (int buffer = 0; planned != nullptr && buffer < most_buffers; ++buffer) {
     for (size_t n = 0; n < views_.count(); ++n) {
-      if (members_[n]->buffer == buffer) planned->tensors[planned->count++] = {buffer, views_[n].tensor};
+      if (members_[n]->buffer != buffer) continue;
+      planned->tensors[planned->count++] = {buffer, views_[n].tensor, members_[n]->kind == Kind::output};
     }
   }
   return planned;

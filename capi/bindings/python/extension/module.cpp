@@ -149,13 +149,9 @@ PyObject *members_of(const Struct &structure) {
 PyObject *members(PyObject *, PyObject *) {
   Reference all(PyDict_New());
   if (!all) return nullptr;
-  for (const Function &function : functions) {
-    for (int n = 0; n < function.count; ++n) {
-      const Struct *structure = function.arguments[n].structure;
-      if (structure == nullptr) continue;
-      const Reference kinds(members_of(*structure));
-      if (!kinds || PyDict_SetItemString(all.get(), structure->name, kinds.get()) != 0) return nullptr;
-    }
+  for (const Struct *structure : structs) {
+    const Reference kinds(members_of(*structure));
+    if (!kinds || PyDict_SetItemString(all.get(), structure->name, kinds.get()) != 0) return nullptr;
   }
   return all.release();
 }

@@ -21,6 +21,7 @@ struct Entry {
   const Buffer *buffer;
   PyObject *name;
   fovea_tensor planned;
+  bool output;
   PyObject *kept;               // an array that runs take if they are given no other
   PyObject *maker, *arguments;  // an output's
   const DlExchange *exchange;   // the quicker way to make it, or nullptr
@@ -66,18 +67,19 @@ bool read_maker(Entry &entry, PyObject *makers) {
   return PyErr_Occurred() == nullptr;
 }
 
-bool read_entry(Plan &plan, int buffer, const fovea_tensor &planned, PyObject *kept, PyObject *makers) {
+bool read_entry(Plan &plan, const PlannedTensor &planned, PyObject *kept, PyObject *makers) {
   Entry &entry = plan.entries[plan.count];
   std::memset(&entry, 0, sizeof entry);
-  entry.buffer = &buffer_table[buffer];
-  entry.planned = planned;
+  entry.buffer = &buffer_table[planned.buffer];
+  entry.planned = planned.tensor;
+  entry.output = planned.output;
   ++plan.count;
   entry.name = PyUnicode_InternFromString(entry.buffer->name);
   if (entry.name == nullptr) return false;
   PyObject *array = PyDict_GetItemWithError(kept, entry.name);
   if (PyErr_Occurred() != nullptr) return false;
   entry.kept = Py_XNewRef(array);
-  return !entry.buffer->output || read_maker(entry, makers);
+  return !entry.output || read_maker(entry, makers);
 }
 
 struct Given {
@@ -116,8 +118,7 @@ PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *named) {
   plan->entries = static_cast<Entry *>(std::malloc(most_buffers * sizeof(Entry)));
   if (plan->workspace == nullptr || plan->entries == nullptr) return PyErr_NoMemory();
   for (int n = 0; n < handle->planned->count; ++n) {
-    const auto &one = handle->planned->tensors[n];
-    if (!read_entry(*plan, one.buffer, one.tensor, given.kept, given.makers)) return nullptr;
+    if (!read_entry(*plan, handle->planned->tensors[n], given.kept, given.makers)) return nullptr;
   }
   return owner.release();
 }
@@ -140,7 +141,7 @@ bool take_positional(const Plan &plan, PyObject *arguments, Run &run) {
   const Py_ssize_t count = PyTuple_Size(arguments);
   Py_ssize_t taken = 0;
   for (int n = 0; n < plan.count && taken < count; ++n) {
-    if (!plan.entries[n].buffer->output) run.set(n, PyTuple_GetItem(arguments, taken++));
+    if (!plan.entries[n].output) run.set(n, PyTuple_GetItem(arguments, taken++));
     if (taken == 3) break;
   }
   if (taken == count) return true;
@@ -216,10 +217,10 @@ bool fill_buffers(const Plan &plan, Run &run, Views &views, fovea_attention_buff
       PyErr_Format(PyExc_TypeError, "%s is missing", entry.buffer->name);
       return false;
     }
-    if (!entry.buffer->output && !convert_list(plan, entry, array)) return false;
+    if (!entry.output && !convert_list(plan, entry, array)) return false;
     entries[views.count()] = &entry;
     View &view = views.add();
-    if (!view.open(array, entry.buffer->name, entry.buffer->output, no_dtype)) return false;
+    if (!view.open(array, entry.buffer->name, entry.output, no_dtype)) return false;
     if (!as_planned(entry.buffer->name, entry.planned, view)) return false;
     set_buffer(entry, view.tensor.data, buffers);
   }
@@ -257,7 +258,7 @@ PyObject *outputs(const Plan &plan, const Run &run) {
   Py_ssize_t count = 0;
   PyObject *first = nullptr;
   for (int n = 0; n < plan.count; ++n) {
-    if (plan.entries[n].buffer->output && count++ == 0) first = run.arrays[n];
+    if (plan.entries[n].output && count++ == 0) first = run.arrays[n];
   }
   if (count == 1) {
     Py_INCREF(first);
@@ -266,7 +267,7 @@ PyObject *outputs(const Plan &plan, const Run &run) {
   PyObject *tuple = PyTuple_New(count);
   count = 0;
   for (int n = 0; tuple != nullptr && n < plan.count; ++n) {
-    if (!plan.entries[n].buffer->output) continue;
+    if (!plan.entries[n].output) continue;
     Py_INCREF(run.arrays[n]);
     PyTuple_SetItem(tuple, count++, run.arrays[n]);
   }

@@ -87,7 +87,7 @@ bool open_buffers(const PlannedTensors &planned, PyObject *arrays, Views &views,
     }
     names[views.count()] = buffer.name;
     View &view = views.add();
-    if (!view.open(array.get(), buffer.name, buffer.output, -1)) return false;
+    if (!view.open(array.get(), buffer.name, planned.tensors[n].output, -1)) return false;
     data.set(buffer, view.tensor.data);
   }
   for (size_t n = 0; n < views.count() && foreign_code_runs != before; ++n) {

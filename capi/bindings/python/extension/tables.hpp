@@ -75,20 +75,21 @@ struct Function {
 struct Buffer {
   const char *name;
   size_t offset, mha_offset;
-  bool output;
 };
 
 constexpr size_t no_offset = SIZE_MAX;
 
 constexpr int most_buffers = 48;
 
-// The tensors of a planned call, by the buffers that its runs take them in.
+// The tensors of a planned call, by the buffers that its runs take them in. What one plan writes another reads: log-sum-exp.
+struct PlannedTensor {
+  int buffer;
+  fovea_tensor tensor;
+  bool output;
+};
 struct PlannedTensors {
   int count;
-  struct {
-    int buffer;
-    fovea_tensor tensor;
-  } tensors[most_buffers];
+  PlannedTensor tensors[most_buffers];
 };
 
 struct HandleKind {

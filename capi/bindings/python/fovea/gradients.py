@@ -15,6 +15,13 @@ from .scores import Score, options_of
 REACHING = ("out", "log_sum_exp", "weights")
 WANTED = [name for name in _fovea.members()["fovea_attention_gradients"] if name not in REACHING]
 """What there are gradients of; of a score's parameters by their names in the score."""
+ENTRIES = ("query", "key", "value", "out", "log_sum_exp", "grad_out", "grad_log_sum_exp", "grad_weights", "valid_lens",
+           "query_offsets")
+"""Arrays whose first axis is the batch of a call."""
+BROADCAST = ("mask", "bias")
+"""Those that broadcast to [B, H, Q, K]."""
+IN_FLOAT32 = ("alibi_slopes", "sinks", "sigmas")
+"""Those that the library takes in float32 alone."""
 
 
 def attention_backward(query: Array, key: Array, value: Array, out: Array, log_sum_exp: Array, grad_out: Array, *,

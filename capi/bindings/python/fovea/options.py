@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from . import _fovea
-from .arrays import Array, as_array, float32, shape_of
+from .arrays import Array, as_array, float32
 from .errors import BadValue
 
 

@@ -70,6 +70,20 @@ def test_planned():
         run(q[:, :, :4], k, v, out, lse, grad_out)
 
 
+def test_what_the_forward_pass_wrote_may_be_read_only():
+    random = np.random.default_rng(8)
+    q, k, v, grad_out = (random.standard_normal((1, 2, 5, 4)).astype(np.float32) for _ in range(4))
+    out, lse = fovea.attention(q, k, v, return_log_sum_exp=True)
+    wanted = fovea.attention_backward(q, k, v, out, lse, grad_out)
+    given = (q, k, v, out, lse, grad_out)
+    for array in given:
+        array.flags.writeable = False
+    run = fovea.plan_attention_backward(*given)
+    for found in (fovea.attention_backward(*given), run(*given)):
+        for name, grad in wanted.items():
+            np.testing.assert_array_equal(found[name], grad)
+
+
 def test_only_what_is_wanted():
     x = np.ones((1, 1, 3, 2), np.float32)
     out, lse = fovea.attention(x, x, x, return_log_sum_exp=True)

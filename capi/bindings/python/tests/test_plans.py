@@ -3,7 +3,7 @@ import threading
 
 import numpy as np
 import pytest
-from reference import attention, close, random
+from reference import random
 
 import fovea
 

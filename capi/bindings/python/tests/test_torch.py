@@ -2,7 +2,6 @@
 import gc
 import threading
 
-import numpy as np
 import pytest
 from reference import close, random
 

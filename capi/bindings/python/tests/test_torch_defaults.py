@@ -43,6 +43,13 @@ def multi_head(query, key, value):
     return layer(query[:, 0], key[:, 0], value[:, 0], return_weights="average")
 
 
+def multi_head_backward(query, key, value):
+    weights = [torch.from_numpy(random(*shape)).to(query.dtype) for shape in ((16, 16), (8, 16), (8, 12), (12, 16))]
+    names = ("query_weight", "key_weight", "value_weight", "out_weight")
+    return fovea.multi_head_attention_backward(query[:, 0], query[:, 1, :, :12], key[:, 0], value[:, 0], heads=4, kv_heads=2,
+                                               parameters=dict(zip(names, weights)), is_causal=True)
+
+
 def from_torch(query, key, value):
     with torch.device("cpu"):
         torch.manual_seed(1)
@@ -82,6 +89,15 @@ RUNS = {
     "rms_norm": lambda q, k, v: fovea.rms_norm(q), "softmax": lambda q, k, v: fovea.softmax(q, 1),
     "log_softmax": lambda q, k, v: fovea.log_softmax(q), "activation": lambda q, k, v: fovea.activation("gelu", q),
     "gemm": lambda q, k, v: fovea.gemm(q[0], WEIGHT.to(q.dtype).T.contiguous()),
+    "activation_backward": lambda q, k, v: fovea.activation_backward("gelu", q, q),
+    "softmax_backward": lambda q, k, v: fovea.softmax_backward(q, q),
+    "log_softmax_backward": lambda q, k, v: fovea.log_softmax_backward(q, q),
+    "masked_softmax_backward": lambda q, k, v: fovea.masked_softmax_backward(q, q, [3, 5]),
+    "layer_norm_backward": lambda q, k, v: fovea.layer_norm_backward(q, q, q[0, 0, 0], q[0, 0, 0]),
+    "rms_norm_backward": lambda q, k, v: fovea.rms_norm_backward(q, q, q[0, 0, 0]),
+    "linear_backward": lambda q, k, v: fovea.linear_backward(q[0], WEIGHT.to(q.dtype), k[0, :1, :5, :8].expand(4, -1, -1)),
+    "merge_states_backward": lambda q, k, v: fovea.merge_states_backward(q, q[..., 0].float().contiguous(), q[0]),
+    "multi_head_attention_backward": multi_head_backward,
     "rotary_frequencies": lambda q, k, v: fovea.rotary_frequencies(16)[0],
     "exp": lambda q, k, v: fovea.exp(q), "tanh": lambda q, k, v: fovea.tanh(q),
     "positional_encoding": lambda q, k, v: fovea.positional_encoding(5, 8),
@@ -194,6 +210,7 @@ FOLLOW_AUTOCAST = ("fovea.torch.scaled_dot_product_attention", "masked", "broadc
 
 
 def flat(results):
+    results = list(results.values()) if isinstance(results, dict) else results
     return [x for one in results for x in flat(one)] if isinstance(results, (tuple, list)) else [results]
 
 

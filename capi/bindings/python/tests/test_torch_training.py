@@ -1,7 +1,9 @@
 """Training in PyTorch: fovea.torch.attention and its operators beside PyTorch's autograd of the formula in float64."""
 import numpy as np
 import pytest
-from reference import close, counted, random
+from reference import close, counted
+from torch_by_hand import (ALL, B, H, I, J, KEYS, LAST, MASK, MIXES, PARAMETERS, QUERIES, REACHING, by_hand, compare,
+                           gradients, leaves, qkv, run, tensor, twice)
 
 torch = pytest.importorskip("torch")
 
@@ -9,141 +11,9 @@ import fovea  # noqa: E402
 import fovea.torch  # noqa: E402
 from fovea import _fovea  # noqa: E402
 from fovea.torch.derivatives import attend  # noqa: E402
-from fovea.torch.operators import ARGUMENTS, DEFAULTS, DIFFERENTIABLE, OF_BACKWARD  # noqa: E402
+from fovea.torch.operators import DIFFERENTIABLE  # noqa: E402
 
 sdpa = fovea.torch.scaled_dot_product_attention
-B, H, GROUPS, QUERIES, KEYS, D, VALUES, UNITS = 2, 4, 2, 5, 7, 6, 3, 8
-
-
-def tensor(*shape, seed=1):
-    return torch.from_numpy(random(*shape, seed=seed))
-
-
-def qkv(dtype=torch.float32):
-    shapes = ((B, H, QUERIES, D), (B, GROUPS, KEYS, D), (B, GROUPS, KEYS, VALUES))
-    return {name: tensor(*shape, seed=n).to(dtype) for n, (name, shape) in enumerate(zip(("query", "key", "value"), shapes))}
-
-
-PARAMETERS = {
-    "dot": {}, "bilinear": {"weight": tensor(D, D) / 2}, "gaussian": {"sigmas": tensor(H).abs() + 1},
-    "additive": {"query_weight": tensor(UNITS, D), "key_weight": tensor(UNITS, D, seed=2), "score_vector": tensor(UNITS)},
-    "concat": {"weight": tensor(UNITS, 2 * D), "score_vector": tensor(UNITS), "score_bias": tensor(UNITS, seed=2)},
-}
-CLASSES = {"dot": fovea.Dot, "bilinear": fovea.Bilinear, "gaussian": fovea.Gaussian, "additive": fovea.Additive,
-           "concat": fovea.Concat}
-
-
-def score_of(kind, given):
-    """The score function, its parameters those of `given`."""
-    return CLASSES[kind](**{"bias" if name == "score_bias" else name: given[name] for name in PARAMETERS[kind]})
-
-
-def scores_by_hand(kind, given):
-    q, k = given["query"][:, :, :, None], given["key"][:, :, None]
-    if kind == "dot":
-        return (q * k).sum(-1) / D**0.5
-    if kind == "bilinear":
-        return (q @ given["weight"] * k).sum(-1)
-    if kind == "gaussian":
-        return -((q - k) ** 2).sum(-1) / (2 * given["sigmas"].view(H, 1, 1) ** 2)
-    if kind == "additive":
-        return torch.tanh(q @ given["query_weight"].T + k @ given["key_weight"].T) @ given["score_vector"]
-    pairs = torch.cat(torch.broadcast_tensors(q, k), -1)
-    return torch.tanh(pairs @ given["weight"].T + given["score_bias"]) @ given["score_vector"]
-
-
-def by_hand(kind, given, keep=None, scale=None, softcap=None, distances=None, factors=None):
-    """(out, log-sum-exp, weights) in the type of what is given."""
-    given = {**given, **{name: given[name].repeat_interleave(H // GROUPS, 1) for name in ("key", "value")}}
-    scores = scores_by_hand(kind, given)
-    if scale is not None:
-        scores = scores * (scale * D**0.5 if kind == "dot" else scale)
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if "bias" in given:
-        scores = scores + given["bias"]
-    if "alibi_slopes" in given:
-        scores = scores - given["alibi_slopes"].view(H, 1, 1) * distances.abs()
-    exps = torch.exp(scores)
-    if keep is not None:
-        exps = exps * keep
-    total = exps.sum(-1)
-    if "sinks" in given:
-        total = total + torch.exp(given["sinks"]).view(H, 1)
-    some = torch.where(total == 0, 1, total)
-    weights = exps / some[..., None]
-    weights = weights if factors is None else weights * factors
-    return weights @ given["value"], torch.where(total == 0, -torch.inf, torch.log(some)), weights
-
-
-I, J = torch.arange(QUERIES)[:, None], torch.arange(KEYS)
-LAST = I + KEYS - QUERIES
-MASK = (tensor(B, 1, QUERIES, KEYS, seed=4) > -0.5) | (J == 0)
-LENS, OWN_LENS = torch.tensor([3, KEYS]), torch.tensor([[1, 2, 3, 4, 5], [7, 0, 1, 7, 2]])
-OFFSETS = torch.tensor([0, 2])
-MIXES = {
-    "alone": ({}, {}, {}),
-    "mask and bias": ({"bias": tensor(1, H, QUERIES, KEYS)}, {"mask": MASK}, {"keep": MASK}),
-    "a bias of a row": ({"bias": tensor(B, 1, 1, KEYS)}, {"scale": 0.3}, {"scale": 0.3}),
-    "a bias for all": ({"bias": tensor(QUERIES, KEYS)}, {"valid_lens": LENS}, {"keep": J < LENS.view(B, 1, 1, 1)}),
-    "short mask": ({}, {"mask": MASK[:1, :, :, :4]}, {"keep": MASK[:1] & (J < 4)}),
-    "lengths": ({}, {"valid_lens": LENS, "softcap": 1.5}, {"keep": J < LENS.view(B, 1, 1, 1), "softcap": 1.5}),
-    "lengths of queries": ({}, {"valid_lens": OWN_LENS.int()}, {"keep": J < OWN_LENS.view(B, 1, QUERIES, 1)}),
-    "causal": ({}, {"is_causal": True}, {"keep": J <= LAST}),
-    "top-left": ({}, {"is_causal": True, "top_left": True}, {"keep": J <= I}),
-    "an offset": ({}, {"is_causal": True, "query_offset": 1}, {"keep": J <= I + 1}),
-    "offsets": ({}, {"is_causal": True, "query_offsets": OFFSETS}, {"keep": J <= I + OFFSETS.view(B, 1, 1, 1)}),
-    "windows": ({}, {"window_left": 2, "window_right": 1}, {"keep": (J >= LAST - 2) & (J <= LAST + 1)}),
-    "leave one out": ({}, {"leave_one_out": True}, {"keep": I != J}),
-    "slopes and sinks": ({"alibi_slopes": tensor(H).abs(), "sinks": tensor(H)}, {"top_left": True}, {"distances": I - J}),
-    "slopes, causal": ({"alibi_slopes": tensor(H).abs()}, {"is_causal": True, "scale": 0.5},
-                       {"distances": LAST - J, "keep": J <= LAST, "scale": 0.5}),
-    "all": ({"bias": tensor(1, 1, QUERIES, KEYS), "alibi_slopes": tensor(H).abs(), "sinks": tensor(H)},
-            {"mask": MASK, "valid_lens": OWN_LENS, "window_left": 4, "softcap": 2.0, "scale": 0.7},
-            {"keep": MASK & (J < OWN_LENS.view(B, 1, QUERIES, 1)) & (J >= LAST - 4), "distances": LAST - J, "softcap": 2.0,
-             "scale": 0.7}),
-}
-TAKEN_BY_ATTENTION = ("bias", "alibi_slopes", "sinks")
-
-
-def run(kind, given, options, **others):
-    named = {name: given[name] for name in TAKEN_BY_ATTENTION if name in given}
-    return fovea.torch.attention(given["query"], given["key"], given["value"], score=score_of(kind, given), **named, **options,
-                                 **others)
-
-
-def leaves(given, dtype=None):
-    return {name: x.detach().to(dtype or x.dtype).clone().requires_grad_() for name, x in given.items()}
-
-
-def loss_of(results):
-    """A loss that all results reach, but for the log-sum-exp of rows with nothing to attend, -infinity."""
-    out, log_sum_exp, weights = results
-    finite = torch.where(torch.isinf(log_sum_exp), 0, log_sum_exp)
-    return (out * REACHING["out"]).sum() + (finite * REACHING["lse"]).sum() + (weights * REACHING["weights"]).sum()
-
-
-REACHING = {"out": tensor(B, H, QUERIES, VALUES, seed=5), "lse": tensor(B, H, QUERIES, seed=6),
-            "weights": tensor(B, H, QUERIES, KEYS, seed=7)}
-ALL = dict(return_log_sum_exp=True, return_weights=True)
-
-
-def compare(found, wanted, tolerance=3e-5):
-    """Gradients by name, each within `tolerance` of its largest number, which is not next to nothing."""
-    for name, one in wanted.items():
-        size = float(one.abs().max())
-        assert found[name].shape == one.shape
-        np.testing.assert_allclose(found[name].double(), one, rtol=0, atol=tolerance * max(size, 0.1), err_msg=name)
-
-
-def gradients(results, given):
-    return dict(zip(given, torch.autograd.grad(loss_of(results), given.values())))
-
-
-def twice(results, given):
-    """Gradients of the squares of gradients."""
-    first = torch.autograd.grad(loss_of(results), given.values(), create_graph=True)
-    return dict(zip(given, torch.autograd.grad(sum(x.pow(2).sum() for x in first), given.values())))
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -216,141 +86,6 @@ def test_gradcheck(kind):
     assert torch.autograd.gradcheck(attention, tensors, eps=1e-2, atol=3e-3, rtol=3e-3)
 
 
-def arguments(kind="dot", mix="alone", **others):
-    tensors, options, _ = MIXES[mix]
-    return {**qkv(), **PARAMETERS[kind], "score": kind, **tensors, **options, **others}
-
-
-@pytest.mark.parametrize("kind, mix, others", [
-    ("dot", "all", {"return_weights": True}), ("additive", "lengths", {}), ("gaussian", "offsets", {}),
-    ("bilinear", "windows", {}), ("dot", "alone", {"dropout": 0.5, "dropout_seed": torch.tensor(3)})])
-def test_the_operators(kind, mix, others):
-    given = arguments(kind, mix, **others)
-    given |= leaves({name: given[name] for name in DIFFERENTIABLE if name in given})
-    taken = tuple(given.get(name, DEFAULTS[name]) for name in ARGUMENTS)
-    torch.library.opcheck(torch.ops.fovea.attention, taken)
-    out, log_sum_exp, _ = (x.detach() for x in torch.ops.fovea.attention(*taken))
-    call = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in (DEFAULTS | given).items()}
-    call |= {"grad_out": REACHING["out"], "grad_log_sum_exp": None, "grad_weights": None, "out": out}
-    call |= {"log_sum_exp": log_sum_exp, "wanted": [name in given for name in DIFFERENTIABLE]}
-    torch.library.opcheck(torch.ops.fovea.attention_backward, tuple(call[name] for name in OF_BACKWARD))
-    if mix == "alone":
-        call["query"].requires_grad_()
-        torch.library.opcheck(torch.ops.fovea.attention_backward, tuple(call[name] for name in OF_BACKWARD))
-    torch.library.opcheck(torch.ops.fovea.dropout_factors, (torch.tensor(3), [1, 2, 3, 4], 0.5))
-
-
-@pytest.mark.parametrize("kind, mix", [("dot", "all"), ("additive", "lengths"), ("gaussian", "causal"), ("concat", "alone"),
-                                       ("bilinear", "mask and bias"), ("dot", "slopes and sinks")])
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_compiled(kind, mix, dynamic):
-    """In one graph, forwards and backwards, which draws the seeds of dropout as PyTorch does."""
-    torch._dynamo.reset()
-    tensors, options, _ = MIXES[mix]
-    given = leaves({**qkv(), **PARAMETERS[kind], **tensors})
-    layer = lambda given: run(kind, {**given, "query": given["query"] * 2}, {**options, "dropout": 0.2}, **ALL)  # noqa: E731
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=dynamic)
-    torch.manual_seed(7)
-    wanted = layer(given)
-    torch.manual_seed(7)
-    found = compiled(given)
-    for one, other in zip(found, wanted):
-        assert torch.equal(one, other)
-    compare(gradients(found, given), {name: x.double() for name, x in gradients(wanted, given).items()}, 1e-6)
-
-
-def test_pytorchs_function_compiled():
-    for dropout in (0.0, 0.3):
-        torch._dynamo.reset()
-        layer = lambda q, k, v: sdpa(q, k, v, None, dropout, True, enable_gqa=True) + 1  # noqa: E731
-        compiled, results = torch.compile(layer, fullgraph=True, backend="aot_eager"), []
-        for function in (layer, compiled):
-            given, calls = leaves(qkv()), []
-            torch.manual_seed(3)
-            out = counted(calls, lambda: function(*given.values()))
-            assert len(calls) == 1
-            results.append((out, *torch.autograd.grad(out.pow(2).sum(), given.values())))
-        assert all(torch.equal(one, other) for one, other in zip(*results))
-
-
-def test_traced_exported_and_checkpointed():
-    from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.utils.checkpoint import checkpoint
-
-    query, key, value = qkv().values()
-    gradient = torch.func.grad(lambda q: fovea.torch.attention(q, key, value).pow(2).sum())
-    graph = make_fx(gradient)(query)
-    assert "fovea.attention_backward" in graph.code
-    close(graph(2 * query), gradient(2 * query), 1e-6)
-    module, x = fovea.torch.MultiHeadAttention(16, 4, 0.5, query_size=D, key_size=D, value_size=D), query[:, 0]
-    program = torch.export.export(module, (x, x, x)).run_decompositions()
-    assert "fovea.attention" in str(program.graph)
-    results = []
-    for one in (module, program.module(), lambda *x: checkpoint(module, *x, use_reentrant=False)):
-        torch.manual_seed(2)
-        leaf = x.clone().requires_grad_()
-        results.append(torch.autograd.grad(one(leaf, leaf, leaf).pow(2).sum(), leaf)[0])
-    assert all(torch.equal(one, results[0]) for one in results)
-
-
-@pytest.mark.parametrize("kind", PARAMETERS)
-def test_gradients_by_torch_func(kind):
-    given, exact = {**qkv(), **PARAMETERS[kind]}, {name: x.double() for name, x in {**qkv(), **PARAMETERS[kind]}.items()}
-    ours, theirs = (lambda given: run(kind, given, {}).pow(2).sum()), (lambda given: by_hand(kind, given)[0].pow(2).sum())
-    compare(torch.func.grad(ours)(given), torch.func.grad(theirs)(exact))
-
-    squares = lambda function: lambda x: sum(y.pow(2).sum() for y in torch.func.grad(function)(x).values())  # noqa: E731
-    compare(torch.func.grad(squares(ours))(given), torch.func.grad(squares(theirs))(exact), 1e-4)
-
-
-@pytest.mark.parametrize("mix", ["alone", "mask and bias", "a bias for all", "all"])
-@pytest.mark.parametrize("kind", ["dot", "additive", "gaussian"])
-def test_gradients_of_samples(kind, mix):
-    """vmap of grad: of each sample, for parameters that all share, too."""
-    tensors, options, meant = MIXES[mix]
-    shared = {**PARAMETERS[kind], **tensors}
-    batches = {name: torch.stack([x, x.flip(0), 2 * x]) for name, x in qkv().items()}
-
-    def samples(function, shared, batches):
-        one = lambda shared, rows: function({**shared, **rows}).pow(2).sum()  # noqa: E731
-        return torch.func.vmap(torch.func.grad(one, argnums=(0, 1)), (None, 0))(shared, batches)
-
-    calls = []
-    found = counted(calls, lambda: samples(lambda given: run(kind, given, options), shared, batches))
-    exact = [{name: x.double() for name, x in one.items()} for one in (shared, batches)]
-    wanted = samples(lambda given: by_hand(kind, given, **meant)[0], *exact)
-    for one, other in zip(found, wanted):
-        compare(one, other)
-    if kind == "dot" and mix in ("alone", "mask and bias", "a bias for all"):
-        assert len(calls) == 1
-
-
-def test_vmap():
-    query, key, value = (torch.stack([x, 2 * x, x.flip(2)]) for x in qkv().values())
-    bias, lens, sinks = tensor(3, QUERIES, KEYS), torch.tensor([[1, 2], [3, 4], [5, 7]]), tensor(3, H)
-    one = lambda q, k, v, b, n, s: fovea.torch.attention(q, k, v, bias=b, valid_lens=n, sinks=s, **ALL)  # noqa: E731
-    for dims, given in (((0, 0, 0, 0, 0, 0), (query, key, value, bias, lens, sinks)),
-                        ((0, None, None, 0, None, None), (query, key[0], value[0], bias, lens[0], None)),
-                        ((1, 0, 0, None, 1, None), (query.movedim(0, 1), key, value, bias[0], lens.T, None)),
-                        ((None, None, None, None, None, 0), (query[0], key[0], value[0], bias[0], None, sinks))):
-        found = torch.func.vmap(one, dims)(*given)
-        for n in range(3):
-            alone = one(*(x if dim is None else x.select(dim, n) for x, dim in zip(given, dims)))
-            for x, y in zip(found, alone):
-                close(x[n], y, 1e-6)
-
-
-def test_vmap_and_dropout():
-    """Randomness as PyTorch has it: an error, the same, or different ones."""
-    query, key, value = (x[None].expand(3, *x.shape) for x in qkv().values())
-    one = lambda q, k, v: fovea.torch.attention(q, k, v, dropout=0.5)  # noqa: E731
-    with pytest.raises(RuntimeError, match="randomness"):
-        torch.func.vmap(one)(query, key, value)
-    same = torch.func.vmap(one, randomness="same")(query, key, value)
-    different = torch.func.vmap(one, randomness="different")(query, key, value)
-    assert torch.equal(same[0], same[1]) and not torch.equal(different[0], different[1])
-
-
 @pytest.mark.parametrize("dtype, tolerance", [(torch.bfloat16, 2e-2), (torch.float16, 3e-3)])
 @pytest.mark.parametrize("kind", PARAMETERS)
 def test_16_bits(kind, dtype, tolerance):
@@ -408,40 +143,6 @@ def test_pytorchs_function_with_dropout():
     assert float(ours(1.0).detach().abs().max()) == 0 and len(calls) == 2  # by PyTorch
     means = torch.stack([ours(0.5).detach() for _ in range(300)]).mean(0)
     np.testing.assert_allclose(means, ours(0.0).detach(), atol=0.5)
-
-
-def test_pytorchs_function_by_torch_func():
-    """Both ways round, and what only PyTorch has within them."""
-    query, key, value = (torch.stack([x, 2 * x]) for x in qkv().values())
-    ours = lambda *x: sdpa(*x, enable_gqa=True).pow(2).sum()  # noqa: E731
-    theirs = lambda *x: torch.nn.functional.scaled_dot_product_attention(*x, enable_gqa=True).pow(2).sum()  # noqa: E731
-    calls = []
-    found = counted(calls, lambda: torch.func.vmap(torch.func.grad(ours, (0, 1, 2)))(query, key, value))
-    assert len(calls) == 1
-    samples = [torch.func.grad(theirs, (0, 1, 2))(query[n], key[n], value[n]) for n in range(2)]
-    wanted = [torch.stack(x) for x in zip(*samples)]
-    around = torch.func.grad(lambda *x: torch.func.vmap(ours)(*x).sum(), (0, 1, 2))(query, key, value)
-    for one, other, third in zip(found, wanted, around):
-        close(one, other, 5e-5)
-        close(third, other, 5e-5)
-    double = torch.func.grad(lambda q: ours(q, key[0].double(), value[0].double()))(query[0].double())
-    close(double, wanted[0][0], 5e-5)
-
-
-def test_forward_derivatives_are_refused():
-    query, key, value = qkv().values()
-    one = lambda q: fovea.torch.attention(q, key, value)  # noqa: E731
-    with pytest.raises(NotImplementedError, match="forward derivatives"):
-        torch.func.jvp(one, (query,), (query,))
-    with pytest.raises(NotImplementedError, match="forward derivatives"):
-        torch.func.hessian(lambda q: one(q).sum())(query)
-    with torch.autograd.forward_ad.dual_level():
-        with pytest.raises(NotImplementedError, match="forward derivatives"):
-            one(torch.autograd.forward_ad.make_dual(query, query))
-        close(one(query), one(query.clone()), 1e-6)
-    exact = lambda q: by_hand("dot", {"query": q, "key": key.double(), "value": value.double()})[0][0, 0, 0]  # noqa: E731
-    found, wanted = torch.func.jacrev(lambda q: one(q)[0, 0, 0])(query), torch.func.jacrev(exact)(query.double())
-    compare({"jacobian": found}, {"jacobian": wanted})
 
 
 @pytest.mark.parametrize("names", [("query",), ("key",), ("value",), ("query", "value"), ("sinks",), ("bias",),

@@ -11,7 +11,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from ..errors import BadOption, BadRank
-from ..gradients import REACHING, WANTED
+from ..gradients import IN_FLOAT32, REACHING, WANTED
 from ..options import MEMBERS, AttentionOptions, names
 from ..scores import Score
 from .calls import Backward, Call, Forward
@@ -19,7 +19,6 @@ from .calls import Backward, Call, Forward
 NOT_TAKEN = ("key_scales", "value_scales", "return_scores")
 OPTIONS = tuple(name for name in names() if name not in NOT_TAKEN)
 TENSORS = tuple(name for name in OPTIONS if MEMBERS.get(name) == "tensor")
-IN_FLOAT32 = ("alibi_slopes", "sinks", "sigmas")
 NUMBERS = (bool, int, float, str, np.generic)
 
 

@@ -14,14 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..attention import attention
-from ..gradients import REACHING, WANTED, attention_backward, plan_attention_backward
+from ..gradients import BROADCAST, ENTRIES, attention_backward, plan_attention_backward
 from ..plans import plan
 
-ENTRIES = ("query", "key", "value", "out", "log_sum_exp", "grad_out", "grad_log_sum_exp", "grad_weights", "valid_lens",
-           "query_offsets")
-"""Arrays whose first axis is the batch of the call."""
-BROADCAST = ("mask", "bias")
-"""Those that broadcast to [B, H, Q, K]."""
 PARAMETERS = ("query_weight", "key_weight", "weight", "score_bias", "score_vector", "sigmas")
 
 
@@ -92,8 +87,6 @@ class Backward:
         return batched(self, arrays)
 
     def run(self, arrays) -> list:
-        # JAX's memory is read-only, and log-sum-exp, an output elsewhere, is taken only of memory that may be written to.
-        arrays = arrays | {"log_sum_exp": arrays["log_sum_exp"].copy()}
         return list(attention_backward(wanted=self.wanted, **self.call.given(arrays)).values())
 
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 
 import torch
 
-ENTRIES = ("query", "key", "value", "out", "log_sum_exp", "grad_out", "grad_log_sum_exp", "grad_weights", "valid_lens",
-           "query_offsets")
-"""Tensors whose first axis is the batch of the call."""
-BROADCAST = ("mask", "bias")
-"""Those that broadcast to [B, H, Q, K]."""
+from ..gradients import BROADCAST, ENTRIES
 
 
 def in_front(x, dim, count):

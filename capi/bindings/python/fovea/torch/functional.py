@@ -6,6 +6,7 @@ from typing import Unpack
 
 import torch
 
+from ..gradients import IN_FLOAT32
 from ..options import AttentionOptions
 from ..scores import Score
 from .derivatives import attend, dropped
@@ -15,7 +16,6 @@ NO_OPTIONS = ("query", "key", "value", "score", "query_weight", "key_weight", "w
               "sigmas")
 OPTIONS = tuple(name for name in DEFAULTS if name not in NO_OPTIONS) + ("return_log_sum_exp",)
 TENSORS = ("mask", "bias", "valid_lens", "query_offsets", "alibi_slopes", "sinks")
-IN_FLOAT32 = ("alibi_slopes", "sinks", "sigmas")
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, score: Score | None = None,
