@@ -1,7 +1,7 @@
 // Kernels of the backward passes of operations on elements and rows.
 #include "isa/rowwise_units.hpp"
 #include "kernels/rowwise/activation_gradients.hpp"
-#include "kernels/rowwise/column_sums.hpp"
+#include "kernels/rowwise/add_row.hpp"
 #include "kernels/rowwise/merge_gradients.hpp"
 #include "kernels/rowwise/softmax_gradients.hpp"
 
@@ -11,5 +11,5 @@ extern const RowGradientKernels FOVEA_KERNELS(row_gradients) = {
     .softmax_rows = FOVEA_ISA::softmax_gradient_rows,
     .softmax_columns = FOVEA_ISA::softmax_gradient_columns_of,
     .merge_row = FOVEA_ISA::merge_gradient_row,
-    .column_sums = FOVEA_ISA::add_column_sums};
+    .add_row = FOVEA_ISA::add_row_to_sums};
 }

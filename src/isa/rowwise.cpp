@@ -38,7 +38,7 @@ constexpr RowwiseKernels rowwise_kernels = {
         [](const SoftmaxGradientColumns &columns) { FOVEA_KERNELS(row_gradients).softmax_columns(columns); },
     .norm_gradient_rows = [](const NormGradientRows &rows) { FOVEA_KERNELS(norm).gradient_rows(rows); },
     .merge_gradient_row = [](const MergeGradientRow &row) { FOVEA_KERNELS(row_gradients).merge_row(row); },
-    .column_sums = [](const SummedRows &rows) { FOVEA_KERNELS(row_gradients).column_sums(rows); }};
+    .add_row = [](const SummedRow &row) { FOVEA_KERNELS(row_gradients).add_row(row); }};
 
 }  // namespace
 }  // namespace fovea::FOVEA_ISA

@@ -25,7 +25,7 @@ struct RowGradientKernels {
   void (*softmax_rows)(const SoftmaxGradientRows &rows);
   void (*softmax_columns)(const SoftmaxGradientColumns &columns);
   void (*merge_row)(const MergeGradientRow &row);
-  void (*column_sums)(const SummedRows &rows);
+  void (*add_row)(const SummedRow &row);
 };
 
 struct ElementKernels {

@@ -186,7 +186,7 @@ struct RowwiseKernels {
   void (*softmax_gradient_columns)(const SoftmaxGradientColumns &columns);
   void (*norm_gradient_rows)(const NormGradientRows &rows);
   void (*merge_gradient_row)(const MergeGradientRow &row);
-  void (*column_sums)(const SummedRows &rows);
+  void (*add_row)(const SummedRow &row);
 };
 
 }  // namespace fovea

@@ -78,14 +78,12 @@ struct NormGradientRows {
   float *bias_sums;
 };
 
-// Sums of the columns of rows that lie `stride` apart.
-struct SummedRows {
-  const void *rows;
+// A row that is added to sums of columns, all [dim].
+struct SummedRow {
+  const void *row;
   Dtype dtype;
-  int64_t stride;
-  int64_t count;
   int64_t dim;
-  float *sums;  // [dim], to which they are added
+  float *sums;
 };
 
 // Part s of outs stands s * outs_stride elements from the first, and so on.

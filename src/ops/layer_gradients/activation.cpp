@@ -60,7 +60,7 @@ Status activation_backward(const Context *given, int32_t activation, const Tenso
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
   FOVEA_CHECK(check_activation(activation));
-  FOVEA_CHECK(check_element_gradients({"x", x, grad_out, grad_x}));
+  FOVEA_CHECK(check_element_gradients({"x", "x's size", x, grad_out, grad_x}));
   if (element_count(*x) == 0) return FOVEA_OK;
   run_activation_gradients(*context, static_cast<Activation>(activation), {*x, *grad_out, nullptr, grad_x, nullptr});
   return FOVEA_OK;

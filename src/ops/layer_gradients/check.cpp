@@ -75,12 +75,10 @@ Status check_norm_gradients(const NormGradientOperands &given, NormKind kind) {
 
 Status check_element_gradients(const ElementGradientOperands &given) {
   FOVEA_CHECK(check_tensor(given.x, {.name = given.x_name, .narrow = true}));
-  const bool is_x = given.x_name[0] == 'x';
-  const char *why = is_x ? "x's size" : "out's size";
   FOVEA_CHECK(expect_given(given.grad_out, "grad_out", "the gradient of out"));
   FOVEA_CHECK(expect_given(given.grad_x, "grad_x", "where to write the gradient"));
-  FOVEA_CHECK(check_like(given.grad_out, "grad_out", *given.x, why, false));
-  FOVEA_CHECK(check_like(given.grad_x, "grad_x", *given.x, why, true));
+  FOVEA_CHECK(check_like(given.grad_out, "grad_out", *given.x, given.x_size, false));
+  FOVEA_CHECK(check_like(given.grad_x, "grad_x", *given.x, given.x_size, true));
   const bool in_place = same_memory(*given.grad_out, *given.grad_x);
   return check_overlaps({{"grad_x", given.grad_x}},
                         {{given.x_name, given.x}, {"grad_out", in_place ? nullptr : given.grad_out}});

@@ -27,7 +27,7 @@ struct NormGradientOperands {
 
 // Of a function of elements: x may as well be what it gave, by that name.
 struct ElementGradientOperands {
-  const char *x_name;
+  const char *x_name, *x_size;  // how messages call x, and its size
   const fovea_tensor *x, *grad_out, *grad_x;
 };
 [[nodiscard]] Status check_element_gradients(const ElementGradientOperands &given);

@@ -109,12 +109,7 @@ Status add_up_bias(const Context &context, const fovea_tensor &h, const fovea_te
   const auto add = [&](int64_t first, int64_t count, float *floats) {
     ManyRowsCursor<1> row(rows, first);
     for (int64_t i = 0; i < count; ++i, row.next()) {
-      kernels.column_sums({.rows = element_at(h.data, type, row.offset(0)),
-                           .dtype = type,
-                           .stride = 0,
-                           .count = 1,
-                           .dim = width,
-                           .sums = floats});
+      kernels.add_row({.row = element_at(h.data, type, row.offset(0)), .dtype = type, .dim = width, .sums = floats});
     }
   };
   const int workers = workers_for(context, static_cast<double>(rows.count * width));

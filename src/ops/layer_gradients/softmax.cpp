@@ -83,7 +83,7 @@ Status masked_softmax_backward(const Context *given, const TensorArgument &out, 
                                const TensorArgument &grad_out, const TensorArgument &grad_x) {
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
-  FOVEA_CHECK(check_softmax_gradients({"out", out, grad_out, grad_x}, valid_lens));
+  FOVEA_CHECK(check_softmax_gradients({"out", "out's size", out, grad_out, grad_x}, valid_lens));
   if (element_count(*out) == 0) return FOVEA_OK;
   run_rows({*context, {out, grad_out, grad_x}, valid_lens, false});
   return FOVEA_OK;
@@ -93,7 +93,7 @@ Status softmax_backward(const Context *given, const TensorArgument &out, int32_t
                         const TensorArgument &grad_x, bool log) {
   const Context *context = nullptr;
   FOVEA_CHECK(resolve_context(given, &context));
-  FOVEA_CHECK(check_softmax_gradients_over({"out", out, grad_out, grad_x}, axis));
+  FOVEA_CHECK(check_softmax_gradients_over({"out", "out's size", out, grad_out, grad_x}, axis));
   if (element_count(*out) == 0) return FOVEA_OK;
   const Call call = {*context, {out, grad_out, grad_x}, nullptr, log};
   const int from_first = axis < 0 ? out->rank + axis : axis;
