@@ -37,9 +37,7 @@ fovea_status fovea_attention_run(const fovea_plan *plan, const fovea_attention_b
 
 void fovea_plan_destroy(fovea_plan *plan) { delete plan; }
 
-size_t fovea_plan_workspace_size(const fovea_plan *plan) {
-  return plan == nullptr ? 0 : plan->workspace_size();
-}
+size_t fovea_plan_workspace_size(const fovea_plan *plan) { return plan == nullptr ? 0 : plan->workspace_size(); }
 
 size_t fovea_plan_describe(const fovea_plan *plan, char *text, size_t size) {
   return plan == nullptr ? 0 : plan->describe(text, size);

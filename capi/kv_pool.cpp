@@ -56,19 +56,23 @@ fovea_status fovea_kv_pool_step(const fovea_context *context, fovea_kv_pool *poo
 }
 
 fovea_tensor fovea_kv_pool_keys(const fovea_kv_pool *pool, int64_t layer) {
-  return value_of([&] { return layer_rows(pool, pool_keys, layer); }, contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
+  return value_of([&] { return layer_rows(pool, pool_keys, layer); },
+                  contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
 }
 
 fovea_tensor fovea_kv_pool_values(const fovea_kv_pool *pool, int64_t layer) {
-  return value_of([&] { return layer_rows(pool, pool_values, layer); }, contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
+  return value_of([&] { return layer_rows(pool, pool_values, layer); },
+                  contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
 }
 
 fovea_tensor fovea_kv_pool_key_scales(const fovea_kv_pool *pool, int64_t layer) {
-  return value_of([&] { return layer_rows(pool, pool_key_scales, layer); }, contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
+  return value_of([&] { return layer_rows(pool, pool_key_scales, layer); },
+                  contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
 }
 
 fovea_tensor fovea_kv_pool_value_scales(const fovea_kv_pool *pool, int64_t layer) {
-  return value_of([&] { return layer_rows(pool, pool_value_scales, layer); }, contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
+  return value_of([&] { return layer_rows(pool, pool_value_scales, layer); },
+                  contiguous_tensor(nullptr, FOVEA_F32, -1, nullptr));
 }
 
 int64_t fovea_kv_pool_length(const fovea_kv_pool *pool, int64_t sequence) {

@@ -194,7 +194,7 @@ class Shape:
     # ---- Go ----------------------------------------------------------------------------------------------------------
 
     def field_type(self, member):
-        kind, base = member["type"], member["type"]["base"]
+        base = member["type"]["base"]
         if base == "fovea_tensor":
             return "*Tensor"
         if base in self.structs or base in self.handles:

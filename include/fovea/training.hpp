@@ -65,7 +65,8 @@ inline Plan plan_attention_backward(const Score &score, const Input &query, cons
 
 inline void activation_backward(Activation kind, const Input &x, const Input &grad_out, const Output &grad_x,
                                 const Context &context = {}) {
-  check(fovea_activation_backward(context.get(), static_cast<std::int32_t>(kind), x.get(), grad_out.get(), grad_x.get()));
+  check(
+      fovea_activation_backward(context.get(), static_cast<std::int32_t>(kind), x.get(), grad_out.get(), grad_x.get()));
 }
 
 // out: what softmax gave.

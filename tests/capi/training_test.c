@@ -107,7 +107,8 @@ static void test_rows(void) {
   norm.x = &to;
   CHECK(fovea_layer_norm_backward(NULL, &x, NULL, &norm) == FOVEA_OK); /* two numbers always become 1 and -1 */
   CHECK(fabs((double)made[0]) < 1e-4 && fabs((double)made[1]) < 1e-4);
-  CHECK(fovea_rms_norm_backward(NULL, &x, NULL, &norm) == FOVEA_OK); /* r = sqrt(2/5), z = (1, -2) r, mean(g z) = -7 r / 2 */
+  CHECK(fovea_rms_norm_backward(NULL, &x, NULL, &norm) ==
+        FOVEA_OK); /* r = sqrt(2/5), z = (1, -2) r, mean(g z) = -7 r / 2 */
   CHECK(near(made[0], sqrt(0.4) * (3 + 7 * 0.4 / 2)) && near(made[1], sqrt(0.4) * (5 - 7 * 0.4)));
 }
 

@@ -64,8 +64,7 @@ struct LiftedExp2 {
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { exponent[i] = multiply_add(d[i], splat(factor), splat(magic)); });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(magic) - exponent[i]; });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { d[i] = multiply_add(d[i], splat(factor), power[i]); });
-    unroll<count>([&](auto i)
-                      FOVEA_INLINE_BODY { exponent[i] = exponent_from(bits_of(exponent[i])); });
+    unroll<count>([&](auto i) FOVEA_INLINE_BODY { exponent[i] = exponent_from(bits_of(exponent[i])); });
     unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = splat(2 * 0x1.416b4cp-13f); });
     unroll<6>([&](auto k) FOVEA_INLINE_BODY {
       unroll<count>([&](auto i) FOVEA_INLINE_BODY { power[i] = multiply_add(power[i], d[i], splat(coefficients[k])); });

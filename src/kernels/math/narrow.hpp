@@ -128,9 +128,7 @@ struct NarrowPower {
     n = bits_of(biased);
   }
   // p 2^n, which is no subnormal number, infinity or NaN.
-  FOVEA_INLINE Float ordinary() const {
-    return float_of(bits_of(p) + (n << 23));
-  }
+  FOVEA_INLINE Float ordinary() const { return float_of(bits_of(p) + (n << 23)); }
   // As exp_register's.
   FOVEA_INLINE Float any() const {
     const Int biased = n + 254, half = biased >> 1;

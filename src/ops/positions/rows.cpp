@@ -9,7 +9,7 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t small_table_floats = 2048;   // 8 kB: stays in its L1
+constexpr int64_t small_table_floats = 2048;  // 8 kB: stays in its L1
 constexpr int64_t near_bytes = 1 << 20;
 constexpr int64_t cached_bytes = 16 << 20;
 constexpr int64_t cached_bytes_each = 8 << 20;  // for each worker: one alone is faster when it treats more as memory
