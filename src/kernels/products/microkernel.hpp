@@ -7,6 +7,7 @@
 // a cycle the loads hide as long as rows + vectors <= rows * vectors.
 #pragma once
 
+#include "beyond_xsimd/add_product.hpp"
 #include "kernels/products/matmul_problem.hpp"
 #include "kernels/simd.hpp"
 
@@ -71,13 +72,13 @@ struct WholeElements {
 
 // What is summed over k.
 struct Products : WholeElements {
-  FOVEA_INLINE static Float add(const Float &a, const Float &b, const Float &sum) { return multiply_add(a, b, sum); }
+  FOVEA_INLINE static Float add(const Float &a, const Float &b, const Float &sum) { return add_product(a, b, sum); }
 };
 
 struct SquaredDifferences : WholeElements {
   FOVEA_INLINE static Float add(const Float &a, const Float &b, const Float &sum) {
     const Float difference = b - a;
-    return multiply_add(difference, difference, sum);
+    return add_product(difference, difference, sum);
   }
 };
 

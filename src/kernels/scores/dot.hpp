@@ -39,10 +39,10 @@ struct ScoreBlock {
   // `scores`.
   template <class Body>
   FOVEA_INLINE void for_each(const Body &body) const {
+    float *const scores = job.tile.scores + j * rows + v * lanes;
     unroll<keys>([&](auto r) FOVEA_INLINE_BODY {
       unroll<vectors>([&](auto i) FOVEA_INLINE_BODY {
-        body(r, i, Index<decltype(r)::value * vectors + decltype(i)::value>{},
-             job.tile.scores + (j + r) * rows + (v + i) * lanes);
+        body(r, i, Index<decltype(r)::value * vectors + decltype(i)::value>{}, scores + r * rows + i * lanes);
       });
     });
   }
