@@ -27,10 +27,6 @@ import table
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARIES = ("torch", "onnxruntime", "openvino", "ggml", "keops")
-# What is measured against peers; the other operations have none, or are part of these.
-OPERATIONS = ("sdpa", "additive", "additive_padded", "additive_step", "concat", "gaussian", "bilinear",
-              "kernel_regression", "masked_softmax", "matmul", "matmul_packed", "linear", "multi_head", "exp", "tanh",
-              "layer_norm")
 
 
 def parse(arguments):
@@ -72,7 +68,7 @@ def ask(*command):
 
 def selected_cases(binary, only, types):
     listed = [cases.from_json(fields) for fields in ask(binary, "--cases")]
-    listed = [case for case in listed if case.operation in OPERATIONS and not case.get("dropout")]  # cannot be compared
+    listed = [case for case in listed if case.operation in cases.OPERATIONS and not case.get("dropout")]  # cannot be compared
     listed = [case for case in listed if case.dtype == "f32"]  # and then in the types that are asked for
     return [case.of_type(dtype) for case in listed for dtype in types if re.search(only, case.of_type(dtype).name)]
 

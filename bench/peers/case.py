@@ -5,6 +5,12 @@ import dataclasses
 # 6e-8, 4e-3 and 5e-4; long sums and roundings in between (of projections, of scores before their exponential) multiply it.
 TOLERANCES = {"f32": 1e-4, "bf16": 8e-2, "f16": 1e-2}
 
+BACKWARD = ("backward", "backward_additive", "backward_gaussian", "backward_bilinear")
+# What is measured against peers; the other operations have none, or are part of these.
+OPERATIONS = ("sdpa", "additive", "additive_padded", "additive_step", "concat", "gaussian", "bilinear",
+              "kernel_regression", "masked_softmax", "matmul", "matmul_packed", "linear", "multi_head", "exp", "tanh",
+              "layer_norm", *BACKWARD)
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:

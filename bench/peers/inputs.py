@@ -7,6 +7,8 @@ import zlib
 
 import numpy as np
 
+from case import BACKWARD
+
 SAMPLED = 48
 LEAST_COLD_BYTES = 512 << 20
 
@@ -179,8 +181,8 @@ def regression_inputs(case):
 
 
 SCORES = ("additive", "additive_padded", "additive_step", "additive_tile", "concat", "gaussian", "bilinear")
-BACKWARD = ("backward", "backward_additive", "backward_gaussian", "backward_bilinear")
-MAKERS = {"sdpa": sdpa_inputs, **dict.fromkeys(BACKWARD, backward_inputs), **dict.fromkeys(SCORES, score_inputs), "kernel_regression": regression_inputs,
+MAKERS = {"sdpa": sdpa_inputs, **dict.fromkeys(BACKWARD, backward_inputs), **dict.fromkeys(SCORES, score_inputs),
+          "kernel_regression": regression_inputs,
           "masked_softmax": softmax_inputs, "multi_head": multi_head_inputs, "exp": elementwise_inputs,
           "tanh": elementwise_inputs, "layer_norm": layer_norm_inputs,
           **dict.fromkeys(("matmul", "matmul_packed", "linear"), linear_inputs)}

@@ -6,6 +6,7 @@ import numpy as np
 import fovea_abi
 import inputs
 from array_library import ArrayLibrary
+from case import BACKWARD
 from worker import Unsupported
 
 DTYPES = {"f32": "FOVEA_F32", "bf16": "FOVEA_BF16", "f16": "FOVEA_F16"}
@@ -362,7 +363,7 @@ class Calls:
 
 
 OPERATIONS = {"sdpa": Calls.sdpa, **dict.fromkeys(inputs.SCORES, Calls.scored), "multi_head": Calls.multi_head,
-              **dict.fromkeys(inputs.BACKWARD, Calls.backward),
+              **dict.fromkeys(BACKWARD, Calls.backward),
               "kernel_regression": Calls.kernel_regression, "masked_softmax": Calls.masked_softmax,
               "layer_norm": Calls.layer_norm, "exp": Calls.elementwise, "tanh": Calls.elementwise,
               **dict.fromkeys(("matmul", "matmul_packed", "linear"), Calls.linear)}

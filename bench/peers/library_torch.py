@@ -7,6 +7,7 @@ import torch_attention
 import torch_backward
 import torch_scores
 from array_library import ArrayLibrary
+from case import BACKWARD
 from worker import Unsupported
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -184,7 +185,7 @@ def multi_head_ways(case, given):
     return ways
 
 
-WAYS = {"sdpa": torch_attention.ways, **dict.fromkeys(inputs.BACKWARD, torch_backward.ways), **dict.fromkeys(inputs.SCORES, torch_scores.ways),
+WAYS = {"sdpa": torch_attention.ways, **dict.fromkeys(BACKWARD, torch_backward.ways), **dict.fromkeys(inputs.SCORES, torch_scores.ways),
         "kernel_regression": torch_scores.regression_ways, "masked_softmax": masked_softmax_ways,
         "matmul": matmul_ways, "matmul_packed": matmul_ways, "linear": linear_ways, "layer_norm": layer_norm_ways,
         "multi_head": multi_head_ways, "exp": elementwise_ways, "tanh": elementwise_ways}
