@@ -117,9 +117,11 @@ void change_after_each_read(OperandCall &call, Slot &slot, ChangingMemory &memor
   const auto run = [&] { CHECK(is_answer(call.run())); };
   const size_t reads = memory.run(good.data(), good.data(), size, 0, run);
   CHECK(reads >= 1);
-  for (size_t after = 1; after <= reads; after += 1 + after / 24) {
-    for (const Integer number : kBad<Integer>) {
-      const std::vector<Integer> bad(count, number);
+  // All bad numbers after the first reads, which are those of checks; then one after the other: each read takes two signals.
+  constexpr size_t all_after = 6;
+  for (size_t after = 1, turn = 0; after <= reads; after += 1 + after / 16) {
+    for (size_t n = 0; n < (after <= all_after ? std::size(kBad<Integer>) : 1); ++n, ++turn) {
+      const std::vector<Integer> bad(count, kBad<Integer>[turn % std::size(kBad<Integer>)]);
       memory.run(good.data(), bad.data(), size, after, run);
     }
   }
