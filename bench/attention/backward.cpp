@@ -8,9 +8,10 @@
 //     takes 14: at most 5 D / (5 D + 25) of the peak where D = Dv, 93 % at D 64. Loading a band of 64 rows, which is turned
 //     around for each split of the keys, takes about 2 %.
 //   backward_gaussian: two of the five products take differences, one instruction more each: 7 / 5 of the arithmetic.
-//   backward_bilinear: as the dot product, and four products with the weight.
+//   backward_bilinear: as the dot product, and three products of the size of the projection: made again, its gradient for
+//     queries, that for the weight.
 //   backward_additive: the forward pass's score once more, and 11 instructions for each unit of a vector of pairs
-//     (scores/additive_gradients.hpp); the projections' products are left out.
+//     (scores/additive_gradients.hpp); three products of the size of each projection, all of nmt and seq2seq_step but a rest.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
@@ -42,6 +43,13 @@ struct BackwardShape {
     return sdpa_flops(shape, valid_lens_of(shape)) / (4.0 * static_cast<double>(dim));
   }
   double flops() const { return 10.0 * pairs() * static_cast<double>(dim); }
+  // Of the score's projections: made again, then gradients of what they take and of the weight.
+  double projection_flops() const {
+    const double projected = kind == FOVEA_SCORE_ADDITIVE   ? static_cast<double>((rows() + keys()) * units)
+                             : kind == FOVEA_SCORE_BILINEAR ? static_cast<double>(rows() * dim)
+                                                            : 0.0;
+    return 3 * 2 * projected * static_cast<double>(dim);
+  }
 };
 
 // clang-format off
@@ -207,10 +215,10 @@ class BackwardCall {
 double least_seconds(const BackwardShape &shape, const Variant &variant) {
   const double peak = multiply_add_rate(variant.isa, variant.threads, probe_seconds());
   if (shape.kind == FOVEA_SCORE_GAUSSIAN) return shape.flops() * 7 / 5 / peak;
-  if (shape.kind != FOVEA_SCORE_ADDITIVE) return shape.flops() / peak;
+  if (shape.kind != FOVEA_SCORE_ADDITIVE) return (shape.flops() + shape.projection_flops()) / peak;
   const double units = shape.pairs() * static_cast<double>(shape.units) / lanes_of(variant.isa) * 16;
   return units / (variant.threads * instruction_rate(variant.isa, probe_seconds())) +
-         4 * shape.pairs() * static_cast<double>(shape.dim) / peak;
+         (4 * shape.pairs() * static_cast<double>(shape.dim) + shape.projection_flops()) / peak;
 }
 
 Prepared prepare(const BackwardShape &shape, const Variant &variant) {
