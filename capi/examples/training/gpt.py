@@ -13,7 +13,7 @@ import turns
 from curves import draw_losses
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS, QUICK_STEPS, TURN = 600, 10, 5
+STEPS, QUICK_STEPS, TURN = 250, 10, 5
 BEGIN, LENGTH, QUICK_LENGTH = "## ", 600, 40
 
 
