@@ -1,0 +1,144 @@
+// Ring attention on whatever number of ranks the program was started with: beside the formula in float64, beside one process
+// that makes the calls of fovea/mpi.h, and beside itself.
+#include <doctest/doctest.h>
+
+#include "one_process.hpp"
+#include "random_attention.hpp"
+#include "ranks.hpp"
+
+namespace testing {
+namespace {
+
+constexpr int32_t kOrders3[] = {FOVEA_MPI_CONTIGUOUS, FOVEA_MPI_ZIGZAG, FOVEA_MPI_STRIPED};
+
+AttentionResult run_ring(fovea_mpi *mpi, const AttentionProblem &whole, int32_t order,
+                         const std::vector<RankPositions> &queries, const std::vector<RankPositions> &keys) {
+  const auto rank = static_cast<size_t>(world_rank());
+  RankCall call(whole, queries[rank].all(), keys[rank].all());
+  const AttentionArguments &a = call.arguments;
+  fovea_mpi_ring_options ring = {};
+  ring.struct_size = sizeof ring;
+  ring.order = order;
+  need(fovea_mpi_ring_attention(mpi, call.score(), &a.query, &a.key, &a.value, &a.out, &a.options, &ring),
+       "fovea_mpi_ring_attention");
+  CHECK(call.result.out.gaps_untouched());
+  return std::move(call.result);
+}
+
+// NaN counts as NaN.
+bool same_numbers(const Tensor<float> &a, const Tensor<float> &b) {
+  const std::vector<float> x = a.dense(), y = b.dense();
+  for (size_t n = 0; n < x.size(); ++n) {
+    if (std::memcmp(&x[n], &y[n], sizeof x[n]) != 0 && !(x[n] != x[n] && y[n] != y[n])) return false;
+  }
+  return x.size() == y.size();
+}
+
+bool same_results(const AttentionResult &a, const AttentionResult &b) {
+  return same_numbers(a.out, b.out) && (!a.log_sum_exp || same_numbers(*a.log_sum_exp, *b.log_sum_exp));
+}
+
+void check_ring(fovea_mpi *mpi, const AttentionProblem &whole, int32_t order, const std::vector<int64_t> &query_lens,
+                const std::vector<int64_t> &key_lens) {
+  CAPTURE(order);
+  CAPTURE(whole.describe());
+  const std::vector<RankPositions> queries = positions_of_ranks(order, query_lens),
+                                   keys = positions_of_ranks(order, key_lens);
+  const AttentionResult mine = run_ring(mpi, whole, order, queries, keys);
+  CHECK(same_results(mine, run_ring(mpi, whole, order, queries, keys)));
+  if (world_size() > 1) {
+    CHECK(same_results(mine, ring_in_one_process(whole, queries, keys, world_rank(), one_thread())));
+  } else {
+    AttentionResult alone = whole.make_result(false);
+    REQUIRE_OK(whole.run(one_thread(), alone));
+    CHECK(same_results(mine, alone));
+  }
+  const AttentionResult all = put_together(whole, queries, mine);
+  if (world_rank() == 0) check_result(whole, all);
+}
+
+// What ring attention takes of a random problem.
+void keep_to_ring(AttentionProblem &problem, int32_t order) {
+  problem.mask.reset();
+  problem.bias.reset();
+  problem.dropout = 0;
+  problem.flags &= ~static_cast<uint32_t>(FOVEA_AVERAGE_WEIGHTS);
+  if (problem.empty_rows == FOVEA_EMPTY_ROWS_UNIFORM) problem.empty_rows = FOVEA_EMPTY_ROWS_ZERO;
+  if (problem.valid_lens32 && problem.valid_lens32->shape().size() == 2) problem.valid_lens32.reset();
+  if (problem.valid_lens64 && problem.valid_lens64->shape().size() == 2) problem.valid_lens64.reset();
+  if (order == FOVEA_MPI_STRIPED) problem.alibi_slopes.reset();
+  const bool places = (problem.flags & (FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET)) != 0 || problem.query_offsets32 ||
+                      problem.query_offsets64;
+  if (!places && problem.sizes.key_len > problem.sizes.query_len)
+    problem.flags &= ~static_cast<uint32_t>(FOVEA_LEAVE_ONE_OUT);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("ring");
+
+TEST_CASE("each order, causal and full, lengths that do not divide") {
+  const OwnHandle mpi = make_handle();
+  for (const int32_t order : kOrders3) {
+    for (const uint32_t flags : {0u, static_cast<uint32_t>(FOVEA_CAUSAL)}) {
+      Random random(base_seed());
+      AttentionProblem problem = make_attention(
+          {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 101, .key_len = 101, .head_dim = 16, .value_dim = 24},
+          random);
+      problem.flags = flags;
+      check_ring(mpi.get(), problem, order, even_lengths(101), even_lengths(101));
+    }
+  }
+}
+
+TEST_CASE("pieces of 512 queries") {
+  const OwnHandle mpi = make_handle();
+  for (const int32_t order : kOrders3) {
+    Random random(base_seed());
+    const int64_t length = 1100 * std::min(world_size(), 2) + 3;
+    AttentionProblem problem = make_attention(
+        {.heads = 2, .kv_heads = 1, .query_len = length, .key_len = length, .head_dim = 8, .value_dim = 8}, random);
+    problem.flags = FOVEA_CAUSAL;
+    check_ring(mpi.get(), problem, order, even_lengths(length), even_lengths(length));
+  }
+}
+
+TEST_CASE("random problems: all scores and options") {
+  const OwnHandle mpi = make_handle();
+  for (int64_t n = 0; n < case_count(40); ++n) {
+    Random random(base_seed() + static_cast<uint64_t>(n));
+    CAPTURE(n);
+    const int32_t order = random.pick({FOVEA_MPI_CONTIGUOUS, FOVEA_MPI_ZIGZAG, FOVEA_MPI_STRIPED});
+    AttentionProblem problem = random_problem(random, 150, 40, Scores::kAny);
+    keep_to_ring(problem, order);
+    check_ring(mpi.get(), problem, order, random_lengths(problem.sizes.query_len, random),
+               random_lengths(problem.sizes.key_len, random));
+  }
+}
+
+TEST_CASE("messages in pieces change no bit") {
+  const OwnHandle whole_messages = make_handle(), short_messages = make_handle(100);
+  Random random(base_seed());
+  AttentionProblem problem = make_attention(
+      {.batch = 2, .heads = 2, .kv_heads = 2, .query_len = 61, .key_len = 61, .head_dim = 8, .value_dim = 8}, random);
+  for (const int32_t order : kOrders3) {
+    const std::vector<RankPositions> places = positions_of_ranks(order, even_lengths(61));
+    CHECK(same_results(run_ring(whole_messages.get(), problem, order, places, places),
+                       run_ring(short_messages.get(), problem, order, places, places)));
+  }
+}
+
+TEST_CASE("more threads change no bit") {
+  const OwnHandle one = make_handle(), three = make_handle(0, shared_context(instruction_sets().back(), 3));
+  Random random(base_seed());
+  AttentionProblem problem = make_attention(
+      {.heads = 6, .kv_heads = 3, .query_len = 400, .key_len = 400, .head_dim = 32, .value_dim = 32}, random);
+  problem.flags = FOVEA_CAUSAL;
+  const std::vector<RankPositions> places = positions_of_ranks(FOVEA_MPI_ZIGZAG, even_lengths(400));
+  CHECK(same_results(run_ring(one.get(), problem, FOVEA_MPI_ZIGZAG, places, places),
+                     run_ring(three.get(), problem, FOVEA_MPI_ZIGZAG, places, places)));
+}
+
+TEST_SUITE_END();
+
+}  // namespace testing
