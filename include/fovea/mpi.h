@@ -9,8 +9,8 @@
  * Sharded   Tensors are local: a rank gives its own share of positions, with strides of its own. Sizes but for positions,
  *           element types, options and a score's parameters must be the same on all ranks.
  * Errors    Every collective call begins by comparing the ranks' arguments. What one rank refuses, or does not give as rank 0
- *           does, all ranks refuse with one status and one message, which begins with "rank 2: ". Outputs then hold what they
- *           held before, on all ranks. fovea_mpi_last_error() gives the message. A handle that is NULL, or was destroyed, is
+ *           does, all ranks refuse with one status and one message, which begins with "rank 2: " where it is that rank's
+ *           fault. Outputs then hold what they held before, on all ranks. fovea_mpi_last_error() gives the message. A handle that is NULL, or was destroyed, is
  *           the one thing that other ranks cannot be told of: they wait.
  *           When MPI itself fails (FOVEA_MPI_FAILED), or a rank dies, the ranks may return different statuses, outputs may be
  *           written on some of them, and the handle serves no further call; MPI may as well end the program first.
@@ -129,7 +129,7 @@ typedef struct fovea_mpi_ring_options {
  * Refused are options.mask, bias, weights, scores, dropout, key_scales, value_scales (and keys and values of I8), valid_lens
  * [B,Q], FOVEA_EMPTY_ROWS_UNIFORM; alibi_slopes with FOVEA_MPI_STRIPED; FOVEA_LEAVE_ONE_OUT together with causal, windows
  * or alibi_slopes where K > Q unless FOVEA_TOP_LEFT, FOVEA_QUERY_OFFSET or query_offsets say that both count alike.
- * query_offset and query_offsets are from -2^29 to 2^29 here, Q and K then at most 2^29.
+ * query_offset and query_offsets lie within 2^30 - Q - K of 0.
  *
  * With one rank: the call of fovea_attention, and its bits. With more, this is what is computed, and one process that makes
  * the same calls in the same order gets the same bits:

@@ -121,6 +121,7 @@ void State::put_sinks(int64_t batch, const Run &piece) {
 Status State::attend(const Block &block, Progress progress, void *progress_data) {
   const auto begin = std::chrono::steady_clock::now();
   Status status = FOVEA_OK;
+  bool met = false;
   for (int64_t b = 0; b < call_->batch(); ++b) {
     for (int64_t p = 0; p < piece_count_; ++p) {
       const Run &piece = pieces_[static_cast<size_t>(p)];
@@ -128,12 +129,14 @@ Status State::attend(const Block &block, Progress progress, void *progress_data)
       for (int run = 0; run < block.share.count && status == FOVEA_OK; ++run) {
         const Meeting meeting = pattern_->meet(b, piece, block.share.runs[run]);
         if (!meeting.any) continue;
+        met = true;
         status = attend_run(piece, meeting, operands_of(b, piece, block, run), progress, progress_data);
         if (status == FOVEA_OK && where != nowhere) status = merge(b, piece);
         where = where == first ? second : first;
       }
     }
   }
+  ++(met ? handle_->figures.blocks_attended : handle_->figures.blocks_passed_by);
   handle_->figures.seconds_computing += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return status;
 }

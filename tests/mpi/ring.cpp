@@ -2,6 +2,7 @@
 // that makes the calls of fovea/mpi.h, and beside itself.
 #include <doctest/doctest.h>
 
+#include "narrow.hpp"
 #include "one_process.hpp"
 #include "random_attention.hpp"
 #include "ranks.hpp"
@@ -137,6 +138,91 @@ TEST_CASE("more threads change no bit") {
   const std::vector<RankPositions> places = positions_of_ranks(FOVEA_MPI_ZIGZAG, even_lengths(400));
   CHECK(same_results(run_ring(one.get(), problem, FOVEA_MPI_ZIGZAG, places, places),
                      run_ring(three.get(), problem, FOVEA_MPI_ZIGZAG, places, places)));
+}
+
+TEST_CASE("16 bits: the float32 result of these numbers, rounded once") {
+  // On a set without products of 16 bits, whose sums are the processor's.
+  const OwnHandle mpi = make_handle(0, shared_context("base", 1));
+  for (int64_t n = 0; n < 12; ++n) {
+    Random random(base_seed() + static_cast<uint64_t>(n));
+    const int32_t order = kOrders3[n % 3];
+    CAPTURE(n);
+    AttentionProblem problem = make_attention(
+        {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 45, .key_len = 45, .head_dim = 16, .value_dim = 20},
+        random);
+    problem.flags = random.chance(0.5) ? static_cast<uint32_t>(FOVEA_CAUSAL) : 0u;
+    fovea_dtype types[4];
+    for (fovea_dtype &type : types) type = random.pick({FOVEA_F32, FOVEA_F16, FOVEA_BF16});
+    Tensor<float> *const inputs[] = {&problem.query, &problem.key, &problem.value};
+    for (int t = 0; t < 3; ++t) {
+      const std::vector<float> exact = inputs[t]->dense();
+      size_t next = 0;
+      inputs[t]->fill([&] { return rounded_to(exact[next++], types[t]); });
+    }
+    const std::vector<RankPositions> places = positions_of_ranks(order, even_lengths(45));
+    const AttentionResult expected = run_ring(mpi.get(), problem, order, places, places);
+    RankCall call(problem, places[static_cast<size_t>(world_rank())].all(),
+                  places[static_cast<size_t>(world_rank())].all());
+    std::vector<NarrowTensor> narrow;
+    narrow.reserve(4);
+    fovea_tensor *const views[] = {&call.arguments.query, &call.arguments.key, &call.arguments.value,
+                                   &call.arguments.out};
+    const Tensor<float> *const floats[] = {&call.query, &call.key, &call.value, &call.result.out};
+    for (int t = 0; t < 4; ++t) {
+      if (types[t] == FOVEA_F32) continue;
+      narrow.emplace_back(*floats[t], types[t]);
+      *views[t] = narrow.back().view();
+    }
+    fovea_mpi_ring_options ring = {sizeof ring, order, 0};
+    const AttentionArguments &a = call.arguments;
+    need(fovea_mpi_ring_attention(mpi.get(), nullptr, &a.query, &a.key, &a.value, &a.out, &a.options, &ring),
+         "fovea_mpi_ring_attention");
+    bool same = true;
+    for_each_index(expected.out.shape(), [&](const Shape &index) {
+      const float got = types[3] == FOVEA_F32 ? call.result.out.at(index) : widened(narrow.back().at(index), types[3]);
+      same = same && got == rounded_to(expected.out.at(index), types[3]);
+    });
+    CHECK(same);
+    CHECK(same_numbers(*expected.log_sum_exp, *call.result.log_sum_exp));
+  }
+}
+
+TEST_CASE("blocks that nobody attends are neither computed nor sent further than their last reader") {
+  const OwnHandle mpi = make_handle();
+  Random random(base_seed());
+  const int ranks = world_size(), rank = world_rank();
+  const int64_t each = 8, length = each * ranks;
+  AttentionProblem problem =
+      make_attention({.query_len = length, .key_len = length, .head_dim = 8, .value_dim = 8}, random);
+  const std::vector<RankPositions> places = positions_of_ranks(FOVEA_MPI_CONTIGUOUS, even_lengths(length));
+  const int64_t block = each * (8 + 8) * static_cast<int64_t>(sizeof(float));
+  const auto run = [&] {
+    run_ring(mpi.get(), problem, FOVEA_MPI_CONTIGUOUS, places, places);
+    fovea_mpi_figures figures = {};
+    figures.struct_size = sizeof figures;
+    REQUIRE_EQ(fovea_mpi_last_figures(mpi.get(), &figures), FOVEA_OK);
+    return figures;
+  };
+  fovea_mpi_figures figures = run();
+  if (ranks == 1) return;
+  CHECK_EQ(figures.blocks_attended, ranks);
+  CHECK_EQ(figures.blocks_passed_by, 0);
+  CHECK_EQ(figures.bytes_sent, block * (ranks - 1));
+  problem.flags = FOVEA_CAUSAL;  // rank r attends 0 to r, and sends those on, but for the last rank
+  figures = run();
+  CHECK_EQ(figures.blocks_attended, rank + 1);
+  CHECK_EQ(figures.blocks_passed_by, ranks - 1 - rank);
+  CHECK_EQ(figures.bytes_sent, rank + 1 < ranks ? block * (rank + 1) : 0);
+  problem.flags = FOVEA_CAUSAL | FOVEA_WINDOW_LEFT;  // itself and the rank before
+  problem.window_left = each;
+  figures = run();
+  CHECK_EQ(figures.blocks_attended, rank == 0 ? 1 : 2);
+  CHECK_EQ(figures.bytes_sent, rank + 1 < ranks ? block : 0);
+  problem.flags = 0;  // keys of rank 0 alone
+  problem.set_valid_lens({each});
+  figures = run();
+  CHECK_EQ(figures.blocks_attended, 1);
+  CHECK_EQ(figures.bytes_sent, rank + 1 < ranks ? block : 0);
 }
 
 TEST_SUITE_END();
