@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "mpi/decode.hpp"
 #include "mpi/error.hpp"
 #include "mpi/handle.hpp"
 #include "mpi/ring.hpp"
@@ -67,4 +68,11 @@ fovea_status fovea_mpi_ring_attention(fovea_mpi *mpi, const fovea_score *score, 
                                       const fovea_tensor *key, const fovea_tensor *value, const fovea_tensor *out,
                                       const fovea_attention_options *options, const fovea_mpi_ring_options *ring) {
   return guarded([&] { return ring_attention(mpi, {score, query, key, value, out, options}, ring); });
+}
+
+fovea_status fovea_mpi_decode_attention(fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query,
+                                        const fovea_tensor *key, const fovea_tensor *value, const fovea_tensor *out,
+                                        const fovea_attention_options *options,
+                                        const fovea_mpi_decode_options *decode) {
+  return guarded([&] { return decode_attention(mpi, {score, query, key, value, out, options}, decode); });
 }

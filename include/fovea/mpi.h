@@ -151,6 +151,37 @@ FOVEA_API fovea_status fovea_mpi_ring_attention(fovea_mpi *mpi, const fovea_scor
                                                 const fovea_tensor *out, const fovea_attention_options *options,
                                                 const fovea_mpi_ring_options *ring);
 
+/* ---- decoding over a split cache ----------------------------------------------------------------------------------- */
+
+/* Bits of fovea_mpi_decode_options.flags */
+enum {
+  FOVEA_MPI_QUERY_ON_RANK_0 = 1 /* query's data is that of rank 0: on the others it is not read, and may be NULL        */
+};
+
+typedef struct fovea_mpi_decode_options {
+  size_t struct_size;
+  uint32_t flags;   /* FOVEA_MPI_QUERY_ON_RANK_0                                                                        */
+  int32_t reserved; /* 0                                                                                               */
+} fovea_mpi_decode_options;
+
+/* Attention to keys and values of which each rank holds some, in no order and as many as it likes, 0 too. Every rank attends
+ * its own, all gather the partial results, and every rank gets the whole result, with the same bits.
+ *   query F [B,H,Q,Dq]   key F or I8 [B,Hkv,Kr,Dk]   value F or I8 [B,Hkv,Kr,Dv]   out F [B,H,Q,Dv]
+ * or all of rank 3, or 2, as in fovea_attention. query is the same on all ranks, or that of rank 0; Kr is the calling rank's.
+ * score and options are fovea_attention's; decode may be NULL. options.valid_lens ([B] or [B,Q], each in [0, Kr]), key_scales
+ * and value_scales are local; sinks are given on all ranks; log_sum_exp is that of the whole result, [B,H,Q].
+ * Keys have no positions here: refused are FOVEA_CAUSAL, FOVEA_TOP_LEFT, FOVEA_QUERY_OFFSET, windows, FOVEA_LEAVE_ONE_OUT,
+ * alibi_slopes and query_offsets; and mask, bias, weights, scores, dropout and FOVEA_EMPTY_ROWS_UNIFORM as in
+ * fovea_mpi_ring_attention.
+ * With one rank: the call of fovea_attention, and its bits. With more, each rank's call of fovea_attention, without sinks, an
+ * F32 out and its log-sum-exp, and one of fovea_merge_states over the sinks, if given, as a state with output 0, and the
+ * ranks in their order. Memory of the handle: R + 1 times B H Q (Dv + 1) floats, and query where rank 0 gives it.
+ * Errors: those of fovea_attention, and FOVEA_MPI_FAILED. */
+FOVEA_API fovea_status fovea_mpi_decode_attention(fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query,
+                                                  const fovea_tensor *key, const fovea_tensor *value,
+                                                  const fovea_tensor *out, const fovea_attention_options *options,
+                                                  const fovea_mpi_decode_options *decode);
+
 #ifdef __cplusplus
 }
 #endif

@@ -104,6 +104,8 @@ void state_lengths(const Call &call, Statement *statement) {
                  hash_of(call.has_query_offsets ? &call.query_offsets : nullptr));
 }
 
+const char *query_positions_name(int32_t rank) { return size_name(rank, 0, 2); }
+
 int64_t integer_at(const fovea_tensor &tensor, int64_t index) {
   const int64_t at = index * tensor.strides[0];
   return tensor.dtype == FOVEA_I64 ? static_cast<const int64_t *>(tensor.data)[at]

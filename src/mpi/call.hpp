@@ -40,6 +40,9 @@ void state_call(const Call &call, Statement *statement);
 void state_lengths(const Call &call, Statement *statement);
 constexpr int stated_query_len = 0, stated_key_len = 1;  // their places in a statement
 
+// "query.shape[2]" and the like.
+const char *query_positions_name(int32_t rank);
+
 // The integer at `index` of a tensor of I32 or I64 of one axis.
 int64_t integer_at(const fovea_tensor &tensor, int64_t index);
 

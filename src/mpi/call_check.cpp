@@ -28,8 +28,6 @@ Status check_supported(const fovea_attention_options &options) {
   FOVEA_MPI_CHECK(refuse("bias", options.bias));
   FOVEA_MPI_CHECK(refuse("weights", options.weights));
   FOVEA_MPI_CHECK(refuse("scores", options.scores));
-  FOVEA_MPI_CHECK(refuse("key_scales", options.key_scales));
-  FOVEA_MPI_CHECK(refuse("value_scales", options.value_scales));
   if (options.dropout != 0.0f) {
     return fail(FOVEA_BAD_VALUE, "options.dropout is %g, expected 0: it cannot be shared out",
                 static_cast<double>(options.dropout));
@@ -76,6 +74,8 @@ Status check_memory(const Arguments &a, const fovea_attention_options &options) 
                           {"options.alibi_slopes", options.alibi_slopes},
                           {"options.sinks", options.sinks},
                           {"options.query_offsets", options.query_offsets},
+                          {"options.key_scales", options.key_scales},
+                          {"options.value_scales", options.value_scales},
                           {"score.query_weight", score.query_weight},
                           {"score.key_weight", score.key_weight},
                           {"score.weight", score.weight},
@@ -118,6 +118,13 @@ void lift_call(const Arguments &a, const fovea_attention_options &options, Call 
   keep(options.sinks, &call->has_sinks, &call->sinks);
 }
 
+// The lengths of one query, of all entries.
+fovea_tensor column_of(const fovea_tensor &lens, int64_t query) {
+  fovea_tensor column = part_of(lens, 1, query, 1);
+  column.rank = 1;
+  return column;
+}
+
 bool counts_positions(const Call &call) {
   return call.has(FOVEA_CAUSAL | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT) || call.has_alibi_slopes;
 }
@@ -156,6 +163,8 @@ Status check_ring_call(const Handle &handle, const Arguments &a, int32_t order, 
   fovea_attention_options options;
   FOVEA_MPI_CHECK(read_options(a.options, &options));
   FOVEA_MPI_CHECK(check_supported(options));
+  FOVEA_MPI_CHECK(refuse("key_scales", options.key_scales));
+  FOVEA_MPI_CHECK(refuse("value_scales", options.value_scales));
   FOVEA_MPI_CHECK(check_by_core(handle, a));
   if (options.valid_lens != nullptr && options.valid_lens->rank != 1) {
     return fail(FOVEA_BAD_RANK, "options.valid_lens has rank %d, expected 1: one length for each batch entry",
@@ -167,6 +176,39 @@ Status check_ring_call(const Handle &handle, const Arguments &a, int32_t order, 
     return fail(
         FOVEA_BAD_VALUE,
         "options.alibi_slopes is given, expected NULL with FOVEA_MPI_STRIPED: distances of neighbours are not 1");
+  }
+  return FOVEA_OK;
+}
+
+Status check_decode_call(const Handle &handle, const Arguments &given, bool from_first_rank, Call *call) {
+  Arguments a = given;
+  fovea_attention_options options;
+  FOVEA_MPI_CHECK(read_options(a.options, &options));
+  FOVEA_MPI_CHECK(check_supported(options));
+  const uint32_t of_positions =
+      FOVEA_CAUSAL | FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT;
+  if ((options.flags & of_positions) != 0) {
+    return fail(FOVEA_BAD_VALUE,
+                "options.flags is 0x%x, expected none that counts positions: keys of a split cache have none",
+                options.flags);
+  }
+  FOVEA_MPI_CHECK(refuse("alibi_slopes", options.alibi_slopes));
+  FOVEA_MPI_CHECK(refuse("query_offsets", options.query_offsets));
+  FOVEA_MPI_CHECK(check_by_core(handle, a));
+  fovea_tensor elsewhere = *a.query;  // its data is not looked at here
+  if (from_first_rank && handle.rank != 0) {
+    elsewhere.shape[0] = 0;
+    a.query = &elsewhere;
+  }
+  FOVEA_MPI_CHECK(check_memory(a, options));
+  a.query = given.query;
+  lift_call(a, options, call);
+  const int64_t queries = call->query_len();
+  if (!call->has_valid_lens) return FOVEA_OK;
+  for (int64_t i = 0; i < (call->valid_lens.rank == 2 ? queries : 1); ++i) {
+    fovea_tensor lens = call->valid_lens;
+    if (lens.rank == 2) lens = column_of(lens, i);
+    FOVEA_MPI_CHECK(check_integers(lens, "valid_lens", 0, call->key_len()));
   }
   return FOVEA_OK;
 }

@@ -141,6 +141,15 @@ Status check_ring_options(const fovea_mpi_ring_options *given, fovea_mpi_ring_op
   return FOVEA_OK;
 }
 
+Status check_decode_options(const fovea_mpi_decode_options *given, fovea_mpi_decode_options *read) {
+  FOVEA_MPI_CHECK(read_struct("decode", given, read, sizeof *read));
+  if ((read->flags & ~static_cast<uint32_t>(FOVEA_MPI_QUERY_ON_RANK_0)) != 0) {
+    return fail(FOVEA_BAD_OPTION, "decode.flags is 0x%x, expected FOVEA_MPI_QUERY_ON_RANK_0 or 0", read->flags);
+  }
+  if (read->reserved != 0) return fail(FOVEA_BAD_OPTION, "decode.reserved is %d, expected 0", read->reserved);
+  return FOVEA_OK;
+}
+
 Status check_places(int32_t order, int64_t length, int32_t ranks, int32_t rank) {
   if (!is_order(order))
     return fail(FOVEA_BAD_VALUE, "order is %d, expected FOVEA_MPI_CONTIGUOUS, _ZIGZAG or _STRIPED", order);

@@ -12,6 +12,7 @@ namespace fovea::mpi {
 [[nodiscard]] Status check_handle(const Handle *handle);
 [[nodiscard]] Status check_figures(const Handle *handle, const fovea_mpi_figures *figures);
 [[nodiscard]] Status check_ring_options(const fovea_mpi_ring_options *given, fovea_mpi_ring_options *read);
+[[nodiscard]] Status check_decode_options(const fovea_mpi_decode_options *given, fovea_mpi_decode_options *read);
 
 // Of the functions that say who has which positions.
 [[nodiscard]] Status check_places(int32_t order, int64_t length, int32_t ranks, int32_t rank);
@@ -28,6 +29,8 @@ struct Arguments {
   const fovea_attention_options *options;
 };
 [[nodiscard]] Status check_ring_call(const Handle &handle, const Arguments &arguments, int32_t order, Call *call);
+[[nodiscard]] Status check_decode_call(const Handle &handle, const Arguments &arguments, bool from_first_rank,
+                                       Call *call);
 
 // With what all ranks have stated: whole lengths, and of orders that the library chooses each rank's.
 [[nodiscard]] Status check_lengths(const Handle &handle, const WholeLengths &lengths, const Call &call, int32_t order);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "mpi/empty_rows.hpp"
 #include "mpi/views.hpp"
 
 namespace fovea::mpi {
@@ -28,23 +29,6 @@ fovea_tensor one_length(int64_t *length, int64_t entries) {
   fovea_tensor tensor = fovea_tensor_contiguous(length, FOVEA_I64, 1, &entries);
   tensor.strides[0] = 0;
   return tensor;
-}
-
-// Rows that attended nothing, of out in its own type: NaN.
-void mark_empty_rows(const fovea_tensor &sums, const fovea_tensor &out) {
-  for (int64_t h = 0; h < out.shape[0]; ++h) {
-    for (int64_t i = 0; i < out.shape[1]; ++i) {
-      if (static_cast<const float *>(sums.data)[h * sums.strides[0] + i * sums.strides[1]] != -infinity) continue;
-      const int64_t at = h * out.strides[0] + i * out.strides[1];
-      const float nan = std::numeric_limits<float>::quiet_NaN();
-      if (out.dtype == FOVEA_F32) {
-        std::fill_n(static_cast<float *>(out.data) + at, out.shape[2], nan);
-      } else {
-        std::fill_n(static_cast<uint16_t *>(out.data) + at, out.shape[2],
-                    out.dtype == FOVEA_F16 ? uint16_t{0x7e00} : uint16_t{0x7fc0});
-      }
-    }
-  }
 }
 
 bool multiply(int64_t *product, int64_t factor) { return !__builtin_mul_overflow(*product, factor, product); }
@@ -223,7 +207,8 @@ Status State::write_piece(int64_t batch, const Run &piece) {
   if (call_->wants_log_sum_exp) sum = part_of(entry_of(call_->log_sum_exp, batch), 1, piece.at, piece.count);
   FOVEA_MPI_CHECK(
       of_core(fovea_merge_states(handle_->context, &outs, &sums, &out, call_->wants_log_sum_exp ? &sum : nullptr)));
-  if (call_->options.empty_rows == FOVEA_EMPTY_ROWS_NAN) mark_empty_rows(entry_of(sums, 0), out);
+  if (call_->options.empty_rows == FOVEA_EMPTY_ROWS_NAN)
+    mark_empty_rows(with_front_axis(entry_of(sums, 0), 1, 0), with_front_axis(out, 1, 0));
   return FOVEA_OK;
 }
 
