@@ -9,6 +9,7 @@
 #include "mpi/handle.hpp"
 #include "mpi/ring.hpp"
 #include "mpi/share.hpp"
+#include "mpi/ulysses.hpp"
 
 using namespace fovea::mpi;
 
@@ -75,4 +76,11 @@ fovea_status fovea_mpi_decode_attention(fovea_mpi *mpi, const fovea_score *score
                                         const fovea_attention_options *options,
                                         const fovea_mpi_decode_options *decode) {
   return guarded([&] { return decode_attention(mpi, {score, query, key, value, out, options}, decode); });
+}
+
+fovea_status fovea_mpi_ulysses_attention(fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query,
+                                         const fovea_tensor *key, const fovea_tensor *value, const fovea_tensor *out,
+                                         const fovea_attention_options *options,
+                                         const fovea_mpi_ulysses_options *ulysses) {
+  return guarded([&] { return ulysses_attention(mpi, {score, query, key, value, out, options}, ulysses); });
 }

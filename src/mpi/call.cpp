@@ -25,11 +25,11 @@ uint64_t hash_axis(const fovea_tensor &tensor, int32_t axis, const char *at, uin
 }
 
 // Of type, shape and values; 0 is no tensor's.
-int64_t hash_of(const fovea_tensor *tensor) {
+int64_t hash_of(const fovea_tensor *tensor, bool values = true) {
   if (tensor == nullptr) return 0;
   uint64_t hash = hash_bytes(first_hash, &tensor->dtype, sizeof tensor->dtype);
   hash = hash_bytes(hash, tensor->shape, sizeof(int64_t) * static_cast<size_t>(tensor->rank));
-  if (element_count(*tensor) > 0) hash = hash_axis(*tensor, 0, static_cast<const char *>(tensor->data), hash);
+  if (values && element_count(*tensor) > 0) hash = hash_axis(*tensor, 0, static_cast<const char *>(tensor->data), hash);
   return static_cast<int64_t>(hash | 1);
 }
 
@@ -102,6 +102,22 @@ void state_lengths(const Call &call, Statement *statement) {
                  hash_of(call.has_valid_lens ? &call.valid_lens : nullptr));
   statement->add("options.query_offsets", Kind::tensor, FOVEA_BAD_VALUE,
                  hash_of(call.has_query_offsets ? &call.query_offsets : nullptr));
+}
+
+void state_masks(const Call &call, Statement *statement) {
+  statement->add("options.mask", Kind::tensor, FOVEA_BAD_VALUE, hash_of(call.options.mask, false));
+  statement->add("options.bias", Kind::tensor, FOVEA_BAD_VALUE, hash_of(call.options.bias, false));
+}
+
+WholeLengths whole_lengths(Handle &handle, const Statement &statement) {
+  int64_t *const query_begin = handle.begins(), *const key_begin = query_begin + handle.ranks + 1;
+  query_begin[0] = key_begin[0] = 0;
+  for (int rank = 0; rank < handle.ranks; ++rank) {
+    const int64_t *const numbers = stated(handle) + static_cast<int64_t>(rank) * statement.count;
+    query_begin[rank + 1] = query_begin[rank] + numbers[stated_query_len];
+    key_begin[rank + 1] = key_begin[rank] + numbers[stated_key_len];
+  }
+  return {query_begin, key_begin, query_begin[handle.ranks], key_begin[handle.ranks]};
 }
 
 const char *query_positions_name(int32_t rank) { return size_name(rank, 0, 2); }

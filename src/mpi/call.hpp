@@ -38,7 +38,12 @@ struct WholeLengths {
 void state_call(const Call &call, Statement *statement);
 // The same of valid_lens and query_offsets, where they are those of the whole.
 void state_lengths(const Call &call, Statement *statement);
+// Of mask and bias shape and type alone: they are as large as what is computed.
+void state_masks(const Call &call, Statement *statement);
 constexpr int stated_query_len = 0, stated_key_len = 1;  // their places in a statement
+
+// From the statements that ranks have agreed on, state_call's first.
+WholeLengths whole_lengths(Handle &handle, const Statement &statement);
 
 // "query.shape[2]" and the like.
 const char *query_positions_name(int32_t rank);

@@ -2,51 +2,11 @@
 #include <cinttypes>
 #include <cstring>
 
-#include "mpi/check.hpp"
+#include "mpi/call_check.hpp"
 #include "mpi/views.hpp"
 
 namespace fovea::mpi {
 namespace {
-
-// Members that a caller's older struct lacks stay 0. The core judges the struct's size.
-Status read_options(const fovea_attention_options *given, fovea_attention_options *read) {
-  std::memset(read, 0, sizeof *read);
-  if (given != nullptr && given->struct_size >= sizeof given->struct_size) {
-    std::memcpy(read, given, given->struct_size < sizeof *read ? given->struct_size : sizeof *read);
-  }
-  read->struct_size = sizeof *read;
-  return FOVEA_OK;
-}
-
-Status refuse(const char *member, const fovea_tensor *tensor) {
-  if (tensor == nullptr) return FOVEA_OK;
-  return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL: it cannot be shared out", member);
-}
-
-Status check_supported(const fovea_attention_options &options) {
-  FOVEA_MPI_CHECK(refuse("mask", options.mask));
-  FOVEA_MPI_CHECK(refuse("bias", options.bias));
-  FOVEA_MPI_CHECK(refuse("weights", options.weights));
-  FOVEA_MPI_CHECK(refuse("scores", options.scores));
-  if (options.dropout != 0.0f) {
-    return fail(FOVEA_BAD_VALUE, "options.dropout is %g, expected 0: it cannot be shared out",
-                static_cast<double>(options.dropout));
-  }
-  if (options.empty_rows == FOVEA_EMPTY_ROWS_UNIFORM) {
-    return fail(FOVEA_BAD_VALUE,
-                "options.empty_rows is FOVEA_EMPTY_ROWS_UNIFORM, expected another: it cannot be shared out");
-  }
-  return FOVEA_OK;
-}
-
-// The core's checks, which a plan makes without a look at data.
-Status check_by_core(const Handle &handle, const Arguments &a) {
-  fovea_plan *plan = nullptr;
-  const Status status =
-      fovea_attention_plan_create(handle.context, a.score, a.query, a.key, a.value, a.out, a.options, &plan);
-  fovea_plan_destroy(plan);
-  return of_core(status);
-}
 
 Status check_data(const fovea_tensor *tensor, const char *name) {
   if (tensor == nullptr || element_count(*tensor) == 0) return FOVEA_OK;
@@ -63,6 +23,110 @@ struct Named {
   const fovea_tensor *tensor;
 };
 
+void keep(const fovea_tensor *given, bool *has, fovea_tensor *kept) {
+  *has = given != nullptr;
+  if (given != nullptr) *kept = *given;
+}
+
+// The lengths of one query, of all entries.
+fovea_tensor column_of(const fovea_tensor &lens, int64_t query) {
+  fovea_tensor column = part_of(lens, 1, query, 1);
+  column.rank = 1;
+  return column;
+}
+
+// What needs all keys of a query on one rank.
+Status check_mergeable(const fovea_attention_options &options) {
+  FOVEA_MPI_CHECK(refuse("mask", options.mask));
+  FOVEA_MPI_CHECK(refuse("bias", options.bias));
+  if (options.empty_rows == FOVEA_EMPTY_ROWS_UNIFORM) {
+    return fail(FOVEA_BAD_VALUE,
+                "options.empty_rows is FOVEA_EMPTY_ROWS_UNIFORM, expected another: it cannot be shared out");
+  }
+  return check_supported(options);
+}
+
+bool counts_positions(const Call &call) {
+  return call.has(FOVEA_CAUSAL | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT) || call.has_alibi_slopes;
+}
+
+Status check_integers(const fovea_tensor &tensor, const char *name, int64_t least, int64_t most) {
+  for (int64_t i = 0; i < tensor.shape[0]; ++i) {
+    const int64_t value = integer_at(tensor, i);
+    if (value >= least && value <= most) continue;
+    return fail(FOVEA_BAD_VALUE, "options.%s[%" PRId64 "] is %" PRId64 ", expected %" PRId64 " to %" PRId64, name, i,
+                value, least, most);
+  }
+  return FOVEA_OK;
+}
+
+// Of orders that the library chooses, each rank's lengths are a share; the whole is at most 2^30.
+Status check_operand_shares(const Handle &handle, const int64_t *begin, const char *name, int32_t rank_of_tensor,
+                            int32_t order) {
+  const int64_t whole = begin[handle.ranks];
+  if (whole > largest_length) {
+    return fail(FOVEA_BAD_SHAPE, "all ranks' %s have %" PRId64 " positions, expected at most 2^30", name, whole);
+  }
+  for (int rank = 0; order != FOVEA_MPI_CONTIGUOUS && rank < handle.ranks; ++rank) {
+    const int64_t given = begin[rank + 1] - begin[rank];
+    const int64_t expected = share_of(order, whole, handle.ranks, rank).length();
+    if (given == expected) continue;
+    return fail(FOVEA_BAD_SHAPE,
+                "rank %d: %s.shape[%d] is %" PRId64 ", expected %" PRId64 ", its share of %" PRId64 " (%s)", rank, name,
+                rank_of_tensor - 2, given, expected, whole, order_name(order));
+  }
+  return FOVEA_OK;
+}
+
+}  // namespace
+
+Status read_options(const fovea_attention_options *given, fovea_attention_options *read) {
+  std::memset(read, 0, sizeof *read);
+  if (given != nullptr && given->struct_size >= sizeof given->struct_size) {
+    std::memcpy(read, given, given->struct_size < sizeof *read ? given->struct_size : sizeof *read);
+  }
+  read->struct_size = sizeof *read;
+  return FOVEA_OK;
+}
+
+Status check_newer_options(const fovea_attention_options &given) {
+  constexpr size_t sane_size = 4096;
+  if (given.struct_size > sane_size) {
+    return fail(FOVEA_BAD_OPTION, "options.struct_size is %zu, expected the struct's sizeof, %zu", given.struct_size,
+                sizeof given);
+  }
+  for (size_t i = sizeof given; i < given.struct_size; ++i) {
+    if (reinterpret_cast<const unsigned char *>(&given)[i] != 0) {
+      return fail(FOVEA_BAD_OPTION, "options sets byte %zu of %zu, but this library knows only %zu", i,
+                  given.struct_size, sizeof given);
+    }
+  }
+  return FOVEA_OK;
+}
+
+Status refuse(const char *member, const fovea_tensor *tensor) {
+  if (tensor == nullptr) return FOVEA_OK;
+  return fail(FOVEA_BAD_VALUE, "options.%s is given, expected NULL: it cannot be shared out", member);
+}
+
+Status check_supported(const fovea_attention_options &options) {
+  FOVEA_MPI_CHECK(refuse("weights", options.weights));
+  FOVEA_MPI_CHECK(refuse("scores", options.scores));
+  if (options.dropout != 0.0f) {
+    return fail(FOVEA_BAD_VALUE, "options.dropout is %g, expected 0: it cannot be shared out",
+                static_cast<double>(options.dropout));
+  }
+  return FOVEA_OK;
+}
+
+Status check_by_core(const Handle &handle, const Arguments &a) {
+  fovea_plan *plan = nullptr;
+  const Status status =
+      fovea_attention_plan_create(handle.context, a.score, a.query, a.key, a.value, a.out, a.options, &plan);
+  fovea_plan_destroy(plan);
+  return of_core(status);
+}
+
 Status check_memory(const Arguments &a, const fovea_attention_options &options) {
   fovea_score score = {};
   if (a.score != nullptr) score = *a.score;
@@ -71,6 +135,8 @@ Status check_memory(const Arguments &a, const fovea_attention_options &options) 
                           {"key", a.key},
                           {"value", a.value},
                           {"options.valid_lens", options.valid_lens},
+                          {"options.mask", options.mask},
+                          {"options.bias", options.bias},
                           {"options.alibi_slopes", options.alibi_slopes},
                           {"options.sinks", options.sinks},
                           {"options.query_offsets", options.query_offsets},
@@ -97,11 +163,6 @@ Status check_memory(const Arguments &a, const fovea_attention_options &options) 
   return FOVEA_OK;
 }
 
-void keep(const fovea_tensor *given, bool *has, fovea_tensor *kept) {
-  *has = given != nullptr;
-  if (given != nullptr) *kept = *given;
-}
-
 void lift_call(const Arguments &a, const fovea_attention_options &options, Call *call) {
   call->score = a.score;
   call->rank = a.query->rank;
@@ -118,51 +179,15 @@ void lift_call(const Arguments &a, const fovea_attention_options &options, Call 
   keep(options.sinks, &call->has_sinks, &call->sinks);
 }
 
-// The lengths of one query, of all entries.
-fovea_tensor column_of(const fovea_tensor &lens, int64_t query) {
-  fovea_tensor column = part_of(lens, 1, query, 1);
-  column.rank = 1;
-  return column;
+Status check_shares(const Handle &handle, const WholeLengths &lengths, int32_t rank_of_tensors, int32_t order) {
+  FOVEA_MPI_CHECK(check_operand_shares(handle, lengths.query_begin, "query", rank_of_tensors, order));
+  return check_operand_shares(handle, lengths.key_begin, "key", rank_of_tensors, order);
 }
-
-bool counts_positions(const Call &call) {
-  return call.has(FOVEA_CAUSAL | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT) || call.has_alibi_slopes;
-}
-
-Status check_integers(const fovea_tensor &tensor, const char *name, int64_t least, int64_t most) {
-  for (int64_t i = 0; i < tensor.shape[0]; ++i) {
-    const int64_t value = integer_at(tensor, i);
-    if (value >= least && value <= most) continue;
-    return fail(FOVEA_BAD_VALUE, "options.%s[%" PRId64 "] is %" PRId64 ", expected %" PRId64 " to %" PRId64, name, i,
-                value, least, most);
-  }
-  return FOVEA_OK;
-}
-
-// Of orders that the library chooses, each rank's lengths are a share; the whole is at most 2^30.
-Status check_shares(const Handle &handle, const int64_t *begin, const char *name, int32_t rank_of_tensor,
-                    int32_t order) {
-  const int64_t whole = begin[handle.ranks];
-  if (whole > largest_length) {
-    return fail(FOVEA_BAD_SHAPE, "all ranks' %s have %" PRId64 " positions, expected at most 2^30", name, whole);
-  }
-  for (int rank = 0; order != FOVEA_MPI_CONTIGUOUS && rank < handle.ranks; ++rank) {
-    const int64_t given = begin[rank + 1] - begin[rank];
-    const int64_t expected = share_of(order, whole, handle.ranks, rank).length();
-    if (given == expected) continue;
-    return fail(FOVEA_BAD_SHAPE,
-                "rank %d: %s.shape[%d] is %" PRId64 ", expected %" PRId64 ", its share of %" PRId64 " (%s)", rank, name,
-                rank_of_tensor - 2, given, expected, whole, order_name(order));
-  }
-  return FOVEA_OK;
-}
-
-}  // namespace
 
 Status check_ring_call(const Handle &handle, const Arguments &a, int32_t order, Call *call) {
   fovea_attention_options options;
   FOVEA_MPI_CHECK(read_options(a.options, &options));
-  FOVEA_MPI_CHECK(check_supported(options));
+  FOVEA_MPI_CHECK(check_mergeable(options));
   FOVEA_MPI_CHECK(refuse("key_scales", options.key_scales));
   FOVEA_MPI_CHECK(refuse("value_scales", options.value_scales));
   FOVEA_MPI_CHECK(check_by_core(handle, a));
@@ -184,7 +209,7 @@ Status check_decode_call(const Handle &handle, const Arguments &given, bool from
   Arguments a = given;
   fovea_attention_options options;
   FOVEA_MPI_CHECK(read_options(a.options, &options));
-  FOVEA_MPI_CHECK(check_supported(options));
+  FOVEA_MPI_CHECK(check_mergeable(options));
   const uint32_t of_positions =
       FOVEA_CAUSAL | FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT;
   if ((options.flags & of_positions) != 0) {
@@ -214,8 +239,7 @@ Status check_decode_call(const Handle &handle, const Arguments &given, bool from
 }
 
 Status check_lengths(const Handle &handle, const WholeLengths &lengths, const Call &call, int32_t order) {
-  FOVEA_MPI_CHECK(check_shares(handle, lengths.query_begin, "query", call.rank, order));
-  FOVEA_MPI_CHECK(check_shares(handle, lengths.key_begin, "key", call.rank, order));
+  FOVEA_MPI_CHECK(check_shares(handle, lengths, call.rank, order));
   const int64_t positions = lengths.queries + lengths.keys;
   const int64_t most = largest_length > positions ? largest_length - positions : 0;
   if (call.has(FOVEA_QUERY_OFFSET) && (call.options.query_offset > most || call.options.query_offset < -most)) {

@@ -32,6 +32,28 @@ Status read_struct(const char *name, const void *given, void *read, size_t known
   return FOVEA_OK;
 }
 
+// Distinct if, from the smallest stride up, each clears all that the axes before it span.
+Status check_distinct(const char *name, const fovea_tensor &tensor) {
+  bool taken[FOVEA_MAX_RANK] = {};
+  int64_t span = 1;
+  for (int32_t step = 0; step < tensor.rank; ++step) {
+    int32_t best = -1;
+    const auto size_of = [&](int32_t axis) {
+      return tensor.strides[axis] < 0 ? -tensor.strides[axis] : tensor.strides[axis];
+    };
+    for (int32_t axis = 0; axis < tensor.rank; ++axis) {
+      if (!taken[axis] && tensor.shape[axis] > 1 && (best < 0 || size_of(axis) < size_of(best))) best = axis;
+    }
+    if (best < 0) break;
+    taken[best] = true;
+    if (size_of(best) < span) return fail(FOVEA_BAD_STRIDE, "%s's strides let two of its elements share memory", name);
+    span += (tensor.shape[best] - 1) * size_of(best);
+  }
+  return FOVEA_OK;
+}
+
+}  // namespace
+
 Status check_view(const fovea_tensor *tensor, const char *name) {
   if (tensor == nullptr) return fail(FOVEA_NULL_POINTER, "%s is NULL, expected a tensor", name);
   if (tensor->rank < 1 || tensor->rank > FOVEA_MAX_RANK) {
@@ -62,28 +84,6 @@ Status check_view(const fovea_tensor *tensor, const char *name) {
   }
   return FOVEA_OK;
 }
-
-// Distinct if, from the smallest stride up, each clears all that the axes before it span.
-Status check_distinct(const char *name, const fovea_tensor &tensor) {
-  bool taken[FOVEA_MAX_RANK] = {};
-  int64_t span = 1;
-  for (int32_t step = 0; step < tensor.rank; ++step) {
-    int32_t best = -1;
-    const auto size_of = [&](int32_t axis) {
-      return tensor.strides[axis] < 0 ? -tensor.strides[axis] : tensor.strides[axis];
-    };
-    for (int32_t axis = 0; axis < tensor.rank; ++axis) {
-      if (!taken[axis] && tensor.shape[axis] > 1 && (best < 0 || size_of(axis) < size_of(best))) best = axis;
-    }
-    if (best < 0) break;
-    taken[best] = true;
-    if (size_of(best) < span) return fail(FOVEA_BAD_STRIDE, "%s's strides let two of its elements share memory", name);
-    span += (tensor.shape[best] - 1) * size_of(best);
-  }
-  return FOVEA_OK;
-}
-
-}  // namespace
 
 Status of_mpi(Handle &handle, int code, const char *function) {
   if (code == MPI_SUCCESS) return FOVEA_OK;
@@ -138,6 +138,16 @@ Status check_ring_options(const fovea_mpi_ring_options *given, fovea_mpi_ring_op
   if (!is_order(read->order))
     return fail(FOVEA_BAD_VALUE, "ring.order is %d, expected FOVEA_MPI_CONTIGUOUS, _ZIGZAG or _STRIPED", read->order);
   if (read->transport != 0) return fail(FOVEA_BAD_VALUE, "ring.transport is %d, expected 0", read->transport);
+  return FOVEA_OK;
+}
+
+Status check_ulysses_options(const fovea_mpi_ulysses_options *given, fovea_mpi_ulysses_options *read) {
+  FOVEA_MPI_CHECK(read_struct("ulysses", given, read, sizeof *read));
+  if (!is_order(read->order)) {
+    return fail(FOVEA_BAD_VALUE, "ulysses.order is %d, expected FOVEA_MPI_CONTIGUOUS, _ZIGZAG or _STRIPED",
+                read->order);
+  }
+  if (read->reserved != 0) return fail(FOVEA_BAD_OPTION, "ulysses.reserved is %d, expected 0", read->reserved);
   return FOVEA_OK;
 }
 

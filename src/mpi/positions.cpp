@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mpi/views.hpp"
+
 namespace fovea::mpi {
 namespace {
 
@@ -35,6 +37,15 @@ Share share_of(int32_t order, int64_t length, int64_t ranks, int64_t rank) {
   return {{front, chunk(length, 2 * ranks, 2 * ranks - 1 - rank, front.count)}, 2};
 }
 
-Share neighbours(int64_t first, int64_t count) { return {{{first, 1, count, 0}, {}}, 1}; }
+Share share_in(int32_t order, const int64_t *begin, int ranks, int rank) {
+  if (order != FOVEA_MPI_CONTIGUOUS) return share_of(order, begin[ranks], ranks, rank);
+  return {{{begin[rank], 1, begin[rank + 1] - begin[rank], 0}, {}}, 1};
+}
+
+fovea_tensor places_of(const fovea_tensor &whole, int32_t axis, const Run &run) {
+  fovea_tensor places = part_of(whole, axis, run.first, run.count);
+  places.strides[axis] *= run.step;
+  return places;
+}
 
 }  // namespace fovea::mpi

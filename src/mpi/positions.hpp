@@ -27,7 +27,10 @@ const char *order_name(int32_t order);
 // Of `length` positions that the library shares out; of FOVEA_MPI_CONTIGUOUS the usual way.
 Share share_of(int32_t order, int64_t length, int64_t ranks, int64_t rank);
 
-// With FOVEA_MPI_CONTIGUOUS and any lengths: `count` positions from `first` on.
-Share neighbours(int64_t first, int64_t count);
+// A rank's share where each rank's positions begin at begin[rank]; begin[ranks] is their number.
+Share share_in(int32_t order, const int64_t *begin, int ranks, int rank);
+
+// Of a whole tensor, what a run of positions along an axis is.
+fovea_tensor places_of(const fovea_tensor &whole, int32_t axis, const Run &run);
 
 }  // namespace fovea::mpi

@@ -58,20 +58,12 @@ class Ring {
 };
 
 Status Ring::read_lengths(const Statement &statement) {
-  int64_t *const query_begin = handle_->begins(), *const key_begin = query_begin + handle_->ranks + 1;
-  query_begin[0] = key_begin[0] = 0;
-  for (int rank = 0; rank < handle_->ranks; ++rank) {
-    const int64_t *const numbers = stated(*handle_) + static_cast<int64_t>(rank) * statement.count;
-    query_begin[rank + 1] = query_begin[rank] + numbers[stated_query_len];
-    key_begin[rank + 1] = key_begin[rank] + numbers[stated_key_len];
-  }
-  lengths_ = {query_begin, key_begin, query_begin[handle_->ranks], key_begin[handle_->ranks]};
+  lengths_ = whole_lengths(*handle_, statement);
   return check_lengths(*handle_, lengths_, *call_, order_);
 }
 
 Share Ring::share_of_rank(const int64_t *begin, int rank) const {
-  if (order_ == FOVEA_MPI_CONTIGUOUS) return neighbours(begin[rank], begin[rank + 1] - begin[rank]);
-  return share_of(order_, begin[handle_->ranks], handle_->ranks, rank);
+  return share_in(order_, begin, handle_->ranks, rank);
 }
 
 // The last rank that attends any of a run, counted from its owner. Every rank that has it before passes it on.

@@ -5,17 +5,6 @@
 #include "mpi/views.hpp"
 
 namespace fovea::mpi {
-namespace {
-
-// Of the whole, what a run of the share is.
-fovea_tensor places_of(const fovea_tensor &whole, int32_t axis, const Run &run) {
-  fovea_tensor places = part_of(whole, axis, run.first, run.count);
-  places.strides[axis] *= run.step;
-  return places;
-}
-
-}  // namespace
-
 Status share_length(int32_t order, int64_t length, int32_t ranks, int32_t rank, int64_t *count) {
   FOVEA_MPI_CHECK(check_places(order, length, ranks, rank));
   FOVEA_MPI_CHECK(check_result(count, "share_length"));
