@@ -127,7 +127,8 @@ TEST_CASE("a share of another length than the order gives is refused by all") {
       make_attention({.query_len = 60, .key_len = 60, .head_dim = 8, .value_dim = 8}, random);
   for (const int32_t order : {FOVEA_MPI_ZIGZAG, FOVEA_MPI_STRIPED}) {
     std::vector<RankPositions> places = positions_of_ranks(order, even_lengths(60));
-    places.back().runs[0].push_back(0);  // a position too many, which makes the whole one longer
+    places.back().runs[0].push_back(0);  // two positions too many, which are others' in a longer whole
+    places.back().runs[0].push_back(1);
     const Positions mine = places[static_cast<size_t>(world_rank())].all();
     const RankCall call(problem, mine, mine);
     CHECK(everywhere(call_ring(mpi.get(), call, {sizeof(fovea_mpi_ring_options), order, 0}) == FOVEA_BAD_SHAPE));
