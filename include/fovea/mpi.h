@@ -175,7 +175,7 @@ typedef struct fovea_mpi_decode_options {
  * fovea_mpi_ring_attention.
  * With one rank: the call of fovea_attention, and its bits. With more, each rank's call of fovea_attention, without sinks, an
  * F32 out and its log-sum-exp, and one of fovea_merge_states over the sinks, if given, as a state with output 0, and the
- * ranks in their order. Memory of the handle: R + 1 times B H Q (Dv + 1) floats, and query where rank 0 gives it.
+ * ranks in their order. Memory of the handle: R + 2 times B H Q (Dv + 1) floats, and query where rank 0 gives it.
  * Errors: those of fovea_attention, and FOVEA_MPI_FAILED. */
 FOVEA_API fovea_status fovea_mpi_decode_attention(fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query,
                                                   const fovea_tensor *key, const fovea_tensor *value,
