@@ -10,12 +10,12 @@ namespace fovea::mpi {
 
 struct Call {
   const fovea_score *score = nullptr;
-  int32_t rank = 4;                     // of the tensors as given
-  fovea_tensor query, key, value, out;  // lifted to [B,H,L,D]
-  fovea_attention_options options;      // as given, but for tensors that are copied below
-  fovea_tensor log_sum_exp;             // lifted to [B,H,Q]
+  int32_t rank = 4;                                         // of the tensors as given
+  fovea_tensor query = {}, key = {}, value = {}, out = {};  // lifted to [B,H,L,D]
+  fovea_attention_options options = {};                     // as given, but for tensors that are copied below
+  fovea_tensor log_sum_exp = {};                            // lifted to [B,H,Q]
   bool wants_log_sum_exp = false;
-  fovea_tensor valid_lens, query_offsets, alibi_slopes, sinks;
+  fovea_tensor valid_lens = {}, query_offsets = {}, alibi_slopes = {}, sinks = {};
   bool has_valid_lens = false, has_query_offsets = false, has_alibi_slopes = false, has_sinks = false;
 
   int64_t batch() const { return query.shape[0]; }

@@ -32,9 +32,8 @@ struct Arguments {
   const fovea_attention_options *options;
 };
 [[nodiscard]] Status check_ring_call(const Handle &handle, const Arguments &arguments, int32_t order, Call *call);
-[[nodiscard]] Status check_decode_call(const Handle &handle, const Arguments &arguments, bool from_first_rank,
-                                       Call *call);
-[[nodiscard]] Status check_ulysses_call(const Handle &handle, const Arguments &arguments, Call *call);
+[[nodiscard]] Status check_decode_call(const Handle &handle, const Arguments &given, bool from_first_rank, Call *call);
+[[nodiscard]] Status check_ulysses_call(const Handle &handle, const Arguments &given, Call *call);
 
 // With what all ranks have stated: whole lengths, and of orders that the library chooses each rank's.
 [[nodiscard]] Status check_lengths(const Handle &handle, const WholeLengths &lengths, const Call &call, int32_t order);

@@ -54,9 +54,9 @@ class Decode {
   Arguments arguments_;
   bool from_first_rank_;
   int64_t rows_ = 0;
-  float *outs_ = nullptr;  // [parts][B,H,Q,Dv]
-  float *sums_ = nullptr;  // [parts + 1][B,H,Q]
-  fovea_tensor query_;     // contiguous, where rank 0 gives it
+  float *outs_ = nullptr;    // [parts][B,H,Q,Dv]
+  float *sums_ = nullptr;    // [parts + 1][B,H,Q]
+  fovea_tensor query_ = {};  // contiguous, where rank 0 gives it
 };
 
 Status Decode::prepare() {

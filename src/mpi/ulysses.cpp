@@ -73,13 +73,13 @@ class Ulysses {
   int32_t order_;
   WholeLengths lengths_;
   Messages messages_;
-  Whole whole_;
-  fovea_tensor sums_like_;  // F32 [B,H,Q]
+  Whole whole_ = {};
+  fovea_tensor sums_like_ = {};  // F32 [B,H,Q]
   // The call that this rank makes.
-  Arguments arguments_;
-  fovea_attention_options options_;
-  fovea_score score_;
-  fovea_tensor mask_, bias_, slopes_, sinks_, sigmas_;
+  Arguments arguments_ = {};
+  fovea_attention_options options_ = {};
+  fovea_score score_ = {};
+  fovea_tensor mask_ = {}, bias_ = {}, slopes_ = {}, sinks_ = {}, sigmas_ = {};
 };
 
 Status Ulysses::read_lengths(const Statement &statement) {

@@ -1,4 +1,5 @@
 // Rejections of attention by heads: what one rank alone can judge, whether heads divide, and the call that a rank will make.
+#include <algorithm>
 #include <cinttypes>
 
 #include "mpi/call_check.hpp"
@@ -29,9 +30,10 @@ Status check_ulysses_call(const Handle &handle, const Arguments &given, Call *ca
   FOVEA_MPI_CHECK(refuse("value_scales", options.value_scales));
   fovea_attention_options local = options;
   local.valid_lens = local.mask = local.bias = nullptr;
-  if (given.options != nullptr) local.struct_size = given.options->struct_size;
-  if (local.struct_size > sizeof local) FOVEA_MPI_CHECK(check_newer_options(*given.options));
-  if (local.struct_size > sizeof local) local.struct_size = sizeof local;
+  if (given.options != nullptr) {
+    FOVEA_MPI_CHECK(check_newer_options(*given.options));
+    local.struct_size = std::min(given.options->struct_size, sizeof local);
+  }
   a.options = &local;
   FOVEA_MPI_CHECK(check_by_core(handle, a));
   FOVEA_MPI_CHECK(check_given(options.valid_lens, "options.valid_lens"));
