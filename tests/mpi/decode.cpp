@@ -169,6 +169,31 @@ TEST_CASE("decoding: random problems, all scores, ranks without keys") {
   }
 }
 
+TEST_CASE("decoding: a length for each query") {
+  const OwnHandle mpi = make_handle();
+  Random random(base_seed());
+  AttentionProblem problem = make_attention(
+      {.batch = 2, .heads = 2, .kv_heads = 1, .query_len = 3, .key_len = 40, .head_dim = 8, .value_dim = 8}, random);
+  const std::vector<RankPositions> keys = positions_of_ranks(FOVEA_MPI_STRIPED, even_lengths(40));
+  const Positions mine = keys[static_cast<size_t>(world_rank())].all();
+  const std::vector<int64_t> whole = {0, 7, 40, 1, 22, 39};  // [B,Q]
+  problem.set_valid_lens(whole);
+  std::vector<int64_t> own;
+  for (const int64_t length : whole) {
+    own.push_back(std::count_if(mine.begin(), mine.end(), [&](int64_t p) { return p < length; }));
+  }
+  Tensor<int64_t> lens(Shape{2, 3});
+  lens.assign(own);
+  RankCall call(problem, all_queries(problem), mine);
+  AttentionArguments &a = call.arguments;
+  a.valid_lens = lens.view();
+  a.options.valid_lens = &a.valid_lens;
+  need(fovea_mpi_decode_attention(mpi.get(), nullptr, &a.query, &a.key, &a.value, &a.out, &a.options, nullptr),
+       "fovea_mpi_decode_attention");
+  CHECK(same_on_all_ranks(call.result));
+  if (world_rank() == 0) check_result(problem, call.result);
+}
+
 TEST_CASE("decoding: keys and values of 8 bits, an output of 16") {
   const OwnHandle mpi = make_handle(0, shared_context("base", 1));
   Random random(base_seed());

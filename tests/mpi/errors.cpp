@@ -170,6 +170,25 @@ TEST_CASE("lengths and offsets that differ from rank 0's or lie outside the whol
   refused(FOVEA_BAD_VALUE, "options.valid_lens has another shape, type or values than rank 0's");
 }
 
+TEST_CASE("ranks that call different functions") {
+  if (world_size() == 1) return;
+  const OwnHandle mpi = make_handle();
+  Random random(base_seed());
+  const AttentionProblem problem =
+      make_attention({.query_len = 8, .key_len = 8, .head_dim = 8, .value_dim = 8}, random);
+  const RankCall call(problem, {0, 1}, {0, 1});
+  const AttentionArguments &a = call.arguments;
+  const fovea_status status =
+      world_rank() == world_size() - 1
+          ? fovea_mpi_decode_attention(mpi.get(), nullptr, &a.query, &a.key, &a.value, &a.out, &a.options, nullptr)
+          : fovea_mpi_ring_attention(mpi.get(), nullptr, &a.query, &a.key, &a.value, &a.out, &a.options, nullptr);
+  CHECK(everywhere(status == FOVEA_BAD_VALUE));
+  const std::string said = fovea_mpi_last_error();
+  CHECK_EQ(said, "rank " + std::to_string(world_size() - 1) +
+                     ": calls fovea_mpi_decode_attention, expected fovea_mpi_ring_attention as rank 0 does");
+  CHECK(call.result.out.untouched());
+}
+
 TEST_CASE("handles: what is refused, and figures") {
   fovea_mpi *mpi = nullptr;
   CHECK_EQ(fovea_mpi_create(MPI_COMM_WORLD, nullptr, nullptr, nullptr), FOVEA_NULL_POINTER);

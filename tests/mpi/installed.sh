@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs fovea with libfovea-mpi into a scratch folder and uses it from there through pkg-config and through CMake.
 #
-# usage: installed.sh SOURCE BUILD SCRATCH PREFIX LIBDIR MPIRUN
+# usage: installed.sh SOURCE BUILD SCRATCH PREFIX LIBDIR MPIRUN MPICC
 set -eu
 
 source=$1
@@ -10,6 +10,7 @@ scratch=$3
 prefix=$4
 libdir=$5
 mpirun=$6
+mpicc=$7
 
 fail() {
   echo "FAILED: $*"
@@ -30,9 +31,9 @@ run() {
   echo "ok: $1"
 }
 
-command -v mpicc >/dev/null 2>&1 || fail "mpicc is missing"
+command -v "$mpicc" >/dev/null 2>&1 || fail "$mpicc is missing"
 # shellcheck disable=SC2046 # several words
-mpicc -std=c99 -Wall -Wextra -pedantic-errors "$source/tests/mpi/installed.c" -o by_pkg_config \
+"$mpicc" -std=c99 -Wall -Wextra -pedantic-errors "$source/tests/mpi/installed.c" -o by_pkg_config \
   $(pkg-config --cflags --libs fovea-mpi) || fail "through pkg-config the program does not build"
 run ./by_pkg_config
 
@@ -49,7 +50,7 @@ find_package(fovea 0.1 REQUIRED COMPONENTS mpi)
 add_executable(by_cmake installed.c)
 target_link_libraries(by_cmake fovea::fovea_mpi)
 END
-  cmake -S cmake -B cmake/build -DCMAKE_PREFIX_PATH="$installed" >cmake.txt 2>&1 || {
+  cmake -S cmake -B cmake/build -DMPI_C_COMPILER="$(command -v "$mpicc")" -DCMAKE_PREFIX_PATH="$installed" >cmake.txt 2>&1 || {
     cat cmake.txt
     fail "CMake does not find fovea's component mpi"
   }
