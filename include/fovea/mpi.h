@@ -115,7 +115,8 @@ FOVEA_API fovea_status fovea_mpi_unshare(int32_t order, int32_t ranks, int32_t r
 typedef struct fovea_mpi_ring_options {
   size_t struct_size;
   int32_t order;         /* FOVEA_MPI_CONTIGUOUS, ...: of queries and of keys                                          */
-  fovea_dtype transport; /* 0: keys and values travel in their own element type; there is no other yet                 */
+  fovea_dtype transport; /* 0: keys and values travel in their own element type; FOVEA_F16, FOVEA_BF16: F32 ones are rounded  *
+                          * to that, to nearest, ties to even, past F16's largest number to infinity                    */
 } fovea_mpi_ring_options;
 
 /* Attention over all ranks' keys (ring attention: Liu, Zaharia and Abbeel 2023, arXiv:2310.01889), as fovea_attention over
@@ -143,6 +144,8 @@ typedef struct fovea_mpi_ring_options {
  *   - A piece's results are merged by fovea_merge_states, the state first and the new one second, in this order: sinks, if
  *     given, as a state with output 0; runs of the rank's own block; those of rank r - 1, r - 2, and so on, round to r + 1.
  *   - The state is float32, and rounded once, to out's type.
+ * With ring.transport the result is that of keys and values that are rounded so on all ranks, those of the own block too; with
+ * one rank nothing travels, and nothing is rounded.
  * A block goes no further round than to the last rank that attends any of it. Memory of the handle: keys and values of the two
  * longest blocks, and three times Qr H (Dv + 1) floats of B, kept for later calls.
  * Errors: those of fovea_attention, and FOVEA_MPI_FAILED. */

@@ -137,7 +137,9 @@ Status check_ring_options(const fovea_mpi_ring_options *given, fovea_mpi_ring_op
   FOVEA_MPI_CHECK(read_struct("ring", given, read, sizeof *read));
   if (!is_order(read->order))
     return fail(FOVEA_BAD_VALUE, "ring.order is %d, expected FOVEA_MPI_CONTIGUOUS, _ZIGZAG or _STRIPED", read->order);
-  if (read->transport != 0) return fail(FOVEA_BAD_VALUE, "ring.transport is %d, expected 0", read->transport);
+  if (read->transport != 0 && read->transport != FOVEA_F16 && read->transport != FOVEA_BF16) {
+    return fail(FOVEA_BAD_VALUE, "ring.transport is %d, expected 0, FOVEA_F16 or FOVEA_BF16", read->transport);
+  }
   return FOVEA_OK;
 }
 

@@ -17,6 +17,13 @@ namespace {
 
 constexpr int64_t alignment = 64;  // of keys and values in a buffer
 
+// Float32 travels in fewer bits if it is asked to.
+fovea_tensor as_sent(const fovea_tensor &tensor, fovea_dtype transport) {
+  fovea_tensor sent = tensor;
+  if (transport != 0 && tensor.dtype == FOVEA_F32) sent.dtype = transport;
+  return sent;
+}
+
 // Of one position in all entries and heads. False past 2^62 bytes.
 bool row_bytes(const fovea_tensor &tensor, int64_t *bytes) {
   *bytes = static_cast<int64_t>(element_size(tensor.dtype)) * tensor.shape[3];
@@ -26,8 +33,13 @@ bool row_bytes(const fovea_tensor &tensor, int64_t *bytes) {
 
 class Ring {
  public:
-  Ring(Handle *handle, const Call *call, int32_t order)
-      : handle_(handle), call_(call), order_(order), messages_(handle) {}
+  Ring(Handle *handle, const Call *call, const fovea_mpi_ring_options &options)
+      : handle_(handle),
+        call_(call),
+        order_(options.order),
+        key_(as_sent(call->key, options.transport)),
+        value_(as_sent(call->value, options.transport)),
+        messages_(handle) {}
 
   // All ranks' lengths, of which each has stated its own. All ranks come to the same errors.
   Status read_lengths(const Statement &statement);
@@ -42,6 +54,7 @@ class Ring {
   int last_step(int owner, int run) const;
   Share keys_of(int owner) const { return share_of_rank(lengths_.key_begin, owner); }
   Block block_in(char *buffer, const Share &share) const;
+  void pack(const fovea_tensor &from, const fovea_tensor &to, Status *computed);
   Status exchange(int step);
 
   int owner_at(int step) const { return (handle_->rank - step + handle_->ranks) % handle_->ranks; }
@@ -51,6 +64,7 @@ class Ring {
   Handle *handle_;
   const Call *call_;
   int32_t order_;
+  fovea_tensor key_, value_;  // local ones, in the type that they travel in
   WholeLengths lengths_;
   Pattern pattern_;
   State state_;
@@ -89,7 +103,7 @@ Status Ring::prepare() {
     for (int run = 0; run < 2; ++run) handle_->steps()[2 * owner + run] = last_step(owner, run);
   }
   // Local sizes are known to fit; the longest block's need not.
-  if (!row_bytes(call_->key, &key_row) || !row_bytes(call_->value, &value_row) ||
+  if (!row_bytes(key_, &key_row) || !row_bytes(value_, &value_row) ||
       __builtin_mul_overflow(key_row + value_row, longest, &bytes) || bytes > INT64_MAX / 4) {
     return fail(FOVEA_SIZE_OVERFLOW, "key and value are too long: a block of them exceeds the address space");
   }
@@ -106,9 +120,9 @@ Block Ring::block_in(char *buffer, const Share &share) const {
   Block block = {};
   block.share = share;
   for (int run = 0; run < share.count; ++run) {
-    for (const fovea_tensor *from : {&call_->key, &call_->value}) {
+    for (const fovea_tensor *from : {&key_, &value_}) {
       const int64_t shape[] = {from->shape[0], from->shape[1], share.runs[run].count, from->shape[3]};
-      (from == &call_->key ? block.key : block.value)[run] = fovea_tensor_contiguous(buffer, from->dtype, 4, shape);
+      (from == &key_ ? block.key : block.value)[run] = fovea_tensor_contiguous(buffer, from->dtype, 4, shape);
       const int64_t bytes = shape[0] * shape[1] * shape[2] * shape[3] * static_cast<int64_t>(element_size(from->dtype));
       buffer += (bytes + alignment - 1) / alignment * alignment;
     }
@@ -136,12 +150,21 @@ Status Ring::exchange(int step) {
   return for_each(step, [&](const char *bytes, int64_t count) { return messages_.send(bytes, count, next); });
 }
 
+// Copies, or rounds by the activation that changes nothing.
+void Ring::pack(const fovea_tensor &from, const fovea_tensor &to, Status *computed) {
+  if (from.dtype == to.dtype) {
+    copy_elements(from, to);
+  } else if (*computed == FOVEA_OK) {
+    *computed = of_core(fovea_activation(handle_->context, FOVEA_ACTIVATION_NONE, &from, &to));
+  }
+}
+
 Status Ring::go_round(Status *computed) {
   const Block own = block_in(buffer(0), keys_of(handle_->rank));
   for (int run = 0; run < own.share.count; ++run) {
     const Run &place = own.share.runs[run];
-    copy_elements(part_of(call_->key, 2, place.at, place.count), own.key[run]);
-    copy_elements(part_of(call_->value, 2, place.at, place.count), own.value[run]);
+    pack(part_of(call_->key, 2, place.at, place.count), own.key[run], computed);
+    pack(part_of(call_->value, 2, place.at, place.count), own.value[run], computed);
   }
   for (int step = 0; step < handle_->ranks; ++step) {
     if (step + 1 < handle_->ranks) FOVEA_MPI_CHECK(exchange(step));
@@ -172,9 +195,10 @@ Status ring_attention(Handle *handle, const Arguments &arguments, const fovea_mp
     state_call(call, &statement);
     state_lengths(call, &statement);
     statement.add("ring.order", Kind::order, FOVEA_BAD_VALUE, options.order);
+    statement.add("ring.transport", Kind::number, FOVEA_BAD_VALUE, options.transport);
   }
   FOVEA_MPI_CHECK(agree(*handle, statement));
-  Ring ring(handle, &call, options.order);
+  Ring ring(handle, &call, options);
   FOVEA_MPI_CHECK(ring.read_lengths(statement));
   if (handle->ranks == 1) return attend_alone(handle, arguments);
   FOVEA_MPI_CHECK(agree_status(*handle, ring.prepare()));

@@ -68,7 +68,9 @@ const std::vector<Spoiler> &spoilers() {
       {"ring.order is 9", FOVEA_BAD_VALUE, [](RankCall &, auto &ring) { ring.order = 9; }},
       {"ring.order is FOVEA_MPI_STRIPED, expected FOVEA_MPI_CONTIGUOUS", FOVEA_BAD_VALUE,
        [](RankCall &, auto &ring) { ring.order = FOVEA_MPI_STRIPED; }, false},
-      {"ring.transport is 2", FOVEA_BAD_VALUE, [](RankCall &, auto &ring) { ring.transport = FOVEA_F16; }},
+      {"ring.transport is 8", FOVEA_BAD_VALUE, [](RankCall &, auto &ring) { ring.transport = FOVEA_I8; }},
+      {"ring.transport is 2, expected 0", FOVEA_BAD_VALUE, [](RankCall &, auto &ring) { ring.transport = FOVEA_F16; },
+       false},
       {"ring.struct_size is 3", FOVEA_BAD_OPTION, [](RankCall &, auto &ring) { ring.struct_size = 3; }},
   };
   return all;

@@ -187,6 +187,40 @@ TEST_CASE("16 bits: the float32 result of these numbers, rounded once") {
   }
 }
 
+TEST_CASE("keys and values that travel in 16 bits: the result of rounded ones, at half the bytes") {
+  const OwnHandle mpi = make_handle();
+  for (const fovea_dtype transport : {FOVEA_F16, FOVEA_BF16}) {
+    for (const int32_t order : kOrders3) {
+      Random random(base_seed());
+      AttentionProblem problem = make_attention(
+          {.batch = 2, .heads = 4, .kv_heads = 2, .query_len = 50, .key_len = 50, .head_dim = 16, .value_dim = 24},
+          random);
+      problem.flags = FOVEA_CAUSAL;
+      const std::vector<RankPositions> places = positions_of_ranks(order, even_lengths(50));
+      const Positions mine = places[static_cast<size_t>(world_rank())].all();
+      const auto bytes_sent = [&] {
+        fovea_mpi_figures figures = {};
+        figures.struct_size = sizeof figures;
+        REQUIRE_EQ(fovea_mpi_last_figures(mpi.get(), &figures), FOVEA_OK);
+        return figures.bytes_sent;
+      };
+      const RankCall call(problem, mine, mine);
+      const AttentionArguments &a = call.arguments;
+      const fovea_mpi_ring_options ring = {sizeof ring, order, transport};
+      need(fovea_mpi_ring_attention(mpi.get(), nullptr, &a.query, &a.key, &a.value, &a.out, &a.options, &ring),
+           "fovea_mpi_ring_attention");
+      const int64_t short_bytes = bytes_sent();
+      for (Tensor<float> *tensor : {&problem.key, &problem.value}) {
+        const std::vector<float> exact = tensor->dense();
+        size_t next = 0;
+        if (world_size() > 1) tensor->fill([&] { return rounded_to(exact[next++], transport); });
+      }
+      CHECK(same_results(call.result, run_ring(mpi.get(), problem, order, places, places)));
+      CHECK_EQ(bytes_sent(), 2 * short_bytes);
+    }
+  }
+}
+
 TEST_CASE("blocks that nobody attends are neither computed nor sent further than their last reader") {
   const OwnHandle mpi = make_handle();
   Random random(base_seed());
