@@ -196,14 +196,14 @@ typedef struct fovea_mpi_ulysses_options {
 /* Attention over all ranks' keys by an exchange of heads (Ulysses: Jacobs et al. 2023, arXiv:2309.14509): each rank gets H / R
  * heads of all positions, attends them by one call of fovea_attention, and sends results back.
  *   query F [B,H,Qr,Dq]   key F [B,Hkv,Kr,Dk]   value F [B,Hkv,Kr,Dv]   out F [B,H,Qr,Dv]
- * as in fovea_mpi_ring_attention. H and Hkv must be multiples of R. score and options are fovea_attention's; ulysses may be
- * NULL. All of them speak of the whole, and are given on all ranks: valid_lens [B] or [B,Q], mask and bias [B,H,Q,K] (or [Q,K],
+ * as in fovea_mpi_ring_attention. H must be a multiple of R, and Hkv a multiple or a divisor of R: fewer key/value heads
+ * than ranks go to R / Hkv ranks each. score and options are fovea_attention's; ulysses may be NULL. All of them speak of the whole, and are given on all ranks: valid_lens [B] or [B,Q], mask and bias [B,H,Q,K] (or [Q,K],
  * axes of size 1 but K's broadcast; a rank reads those of its heads), alibi_slopes, sinks, query_offsets. Positions of mask,
  * bias and valid_lens are in the order of the sequence, whatever the order of shares. options.log_sum_exp is local: [B,H,Qr].
  * That mask and bias hold the same on all ranks is not looked at.
  * Refused are options.weights, scores, dropout, key_scales, value_scales (and keys and values of I8).
- * Bits are those of fovea_attention over the whole tensors where Q H / Hkv is more than 256, or with FOVEA_QUERY_INVARIANT; else
- * with one rank. (With few queries, how keys are split goes by how many heads a call has.) Memory of the handle: twice a
+ * Bits are those of fovea_attention over the whole tensors where Q times the query heads of a rank that share a key/value head
+ * is more than 256, or with FOVEA_QUERY_INVARIANT; else with one rank. (With few queries, how keys are split goes by how many heads a call has.) Memory of the handle: twice a
  * rank's share of all, and twice all positions of its heads.
  * Errors: those of fovea_attention, and FOVEA_MPI_FAILED. */
 FOVEA_API fovea_status fovea_mpi_ulysses_attention(fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query,

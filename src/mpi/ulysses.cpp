@@ -59,7 +59,11 @@ class Ulysses {
   };
 
   int64_t heads() const { return call_->heads() / handle_->ranks; }
-  int64_t kv_heads() const { return call_->kv_heads() / handle_->ranks; }
+  // Fewer key/value heads than ranks go to several: to those whose query heads they serve.
+  int64_t kv_heads() const {
+    return call_->kv_heads() == 0 ? 0 : std::max<int64_t>(1, call_->kv_heads() / handle_->ranks);
+  }
+  int64_t first_kv_head(int rank) const { return rank * call_->kv_heads() / handle_->ranks; }
   int64_t queries_of(int rank) const { return lengths_.query_begin[rank + 1] - lengths_.query_begin[rank]; }
   int64_t keys_of(int rank) const { return lengths_.key_begin[rank + 1] - lengths_.key_begin[rank]; }
   Parcel inputs(Shelf *shelf, int rank_with_positions) const;
@@ -196,8 +200,8 @@ Status Ulysses::bring_heads() {
   for (int rank = 0; rank < handle_->ranks; ++rank) {
     const Parcel parcel = inputs(&sent, handle_->rank);
     copy_elements(part_of(call_->query, 1, rank * heads(), heads()), parcel.tensor[0]);
-    copy_elements(part_of(call_->key, 1, rank * kv_heads(), kv_heads()), parcel.tensor[1]);
-    copy_elements(part_of(call_->value, 1, rank * kv_heads(), kv_heads()), parcel.tensor[2]);
+    copy_elements(part_of(call_->key, 1, first_kv_head(rank), kv_heads()), parcel.tensor[1]);
+    copy_elements(part_of(call_->value, 1, first_kv_head(rank), kv_heads()), parcel.tensor[2]);
   }
   FOVEA_MPI_CHECK(exchange(true));
   Shelf received(handle_->of(Use::received).data()), own(handle_->of(Use::sent).data());

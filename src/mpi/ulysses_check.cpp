@@ -12,12 +12,6 @@ Status check_given(const fovea_tensor *tensor, const char *name) {
   return tensor == nullptr ? FOVEA_OK : check_view(tensor, name);
 }
 
-Status check_divides(const Handle &handle, const char *name, int64_t heads) {
-  if (heads % handle.ranks == 0) return FOVEA_OK;
-  return fail(FOVEA_BAD_SHAPE, "%s has %" PRId64 " heads, expected a multiple of the %d ranks", name, heads,
-              handle.ranks);
-}
-
 }  // namespace
 
 // Tensors of all positions fit no local sizes: the core judges them later.
@@ -46,8 +40,16 @@ Status check_ulysses_call(const Handle &handle, const Arguments &given, Call *ca
 
 Status check_heads(const Handle &handle, const WholeLengths &lengths, const Call &call, int32_t order) {
   FOVEA_MPI_CHECK(check_shares(handle, lengths, call.rank, order));
-  FOVEA_MPI_CHECK(check_divides(handle, "query", call.heads()));
-  return check_divides(handle, "key", call.kv_heads());
+  const int64_t ranks = handle.ranks, kv_heads = call.kv_heads();
+  if (call.heads() % ranks != 0) {
+    return fail(FOVEA_BAD_SHAPE, "query has %" PRId64 " heads, expected a multiple of the %" PRId64 " ranks",
+                call.heads(), ranks);
+  }
+  if (kv_heads != 0 && kv_heads % ranks != 0 && ranks % kv_heads != 0) {
+    return fail(FOVEA_BAD_SHAPE, "key has %" PRId64 " heads, expected a multiple or a divisor of the %" PRId64 " ranks",
+                kv_heads, ranks);
+  }
+  return FOVEA_OK;
 }
 
 Status check_whole_call(const Handle &handle, const Arguments &arguments) { return check_by_core(handle, arguments); }

@@ -28,6 +28,10 @@ AttentionProblem random_by_heads(Random &random) {
   s.batch = random.integer(1, 2);
   s.kv_heads = world_size() * random.integer(1, 2);
   s.heads = s.kv_heads * random.integer(1, 2);
+  if (random.chance(0.4)) {  // fewer than ranks
+    s.kv_heads = random.integer(1, world_size());
+    while (world_size() % s.kv_heads != 0) --s.kv_heads;
+  }
   const bool many = random.chance(0.3);  // queries whose keys are split in no call
   s.query_len = many ? random.integer(257, 300) : random.integer(0, 70);
   s.key_len = random.integer(0, 90);
@@ -149,9 +153,16 @@ TEST_CASE("by heads: what one rank refuses, all return; heads that do not divide
   AttentionProblem odd = make_attention(
       {.heads = heads + 1, .kv_heads = 1, .query_len = 24, .key_len = 24, .head_dim = 8, .value_dim = 8}, random);
   refused(RankCall(odd, mine, mine), usual, FOVEA_BAD_SHAPE, "heads, expected a multiple of the", false);
-  AttentionProblem shared = make_attention(
-      {.heads = heads, .kv_heads = 1, .query_len = 24, .key_len = 24, .head_dim = 8, .value_dim = 8}, random);
-  refused(RankCall(shared, mine, mine), usual, FOVEA_BAD_SHAPE, "key has 1 heads", false);
+  const int64_t kv_heads = world_size() + 1;
+  AttentionProblem shared = make_attention({.heads = world_size() * kv_heads,
+                                            .kv_heads = kv_heads,
+                                            .query_len = 24,
+                                            .key_len = 24,
+                                            .head_dim = 8,
+                                            .value_dim = 8},
+                                           random);
+  refused(RankCall(shared, mine, mine), usual, FOVEA_BAD_SHAPE, "heads, expected a multiple or a divisor of the",
+          false);
 }
 
 TEST_SUITE_END();
