@@ -84,3 +84,10 @@ fovea_status fovea_mpi_ulysses_attention(fovea_mpi *mpi, const fovea_score *scor
                                          const fovea_mpi_ulysses_options *ulysses) {
   return guarded([&] { return ulysses_attention(mpi, {score, query, key, value, out, options}, ulysses); });
 }
+
+fovea_status fovea_mpi_grid_attention(fovea_mpi *within, fovea_mpi *between, const fovea_score *score,
+                                      const fovea_tensor *query, const fovea_tensor *key, const fovea_tensor *value,
+                                      const fovea_tensor *out, const fovea_attention_options *options,
+                                      const fovea_mpi_ring_options *ring) {
+  return guarded([&] { return grid_attention({within, between}, {score, query, key, value, out, options}, ring); });
+}

@@ -211,6 +211,24 @@ FOVEA_API fovea_status fovea_mpi_ulysses_attention(fovea_mpi *mpi, const fovea_s
                                                    const fovea_tensor *out, const fovea_attention_options *options,
                                                    const fovea_mpi_ulysses_options *ulysses);
 
+/* ---- a grid of ranks ----------------------------------------------------------------------------------------------- */
+
+/* Both at once: G groups of W ranks each, attention by heads within a group, a ring between the groups; for groups whose ranks
+ * are near each other, as those of one machine are. within: a handle of the W ranks of the calling rank's group; between: one
+ * of the G ranks, one of each group, that have the calling rank's number in within. Collective over all G W ranks.
+ * Groups share positions as ranks do in fovea_mpi_ring_attention, by ring.order; the ranks of a group have neighbours among
+ * the group's positions, in its order, any number of them. H must be a multiple of W, and Hkv a multiple or a divisor of W. All
+ * else, and what is refused, as in fovea_mpi_ring_attention.
+ * Bits are those of fovea_mpi_ring_attention by G ranks that have the groups' positions, of the calling rank's heads alone;
+ * with one group those of fovea_mpi_ulysses_attention. A message may name two ranks, "rank 1: rank 2: ": that of between, or
+ * the group, first. fovea_mpi_last_figures of each handle tells its part.
+ * Errors: those of fovea_attention, and FOVEA_MPI_FAILED. */
+FOVEA_API fovea_status fovea_mpi_grid_attention(fovea_mpi *within, fovea_mpi *between, const fovea_score *score,
+                                                const fovea_tensor *query, const fovea_tensor *key,
+                                                const fovea_tensor *value, const fovea_tensor *out,
+                                                const fovea_attention_options *options,
+                                                const fovea_mpi_ring_options *ring);
+
 #ifdef __cplusplus
 }
 #endif

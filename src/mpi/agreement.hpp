@@ -8,7 +8,7 @@
 
 namespace fovea::mpi {
 
-enum class Operation : int64_t { create, ring, decode, ulysses };
+enum class Operation : int64_t { create, ring, decode, ulysses, grid };
 
 // How a number of a statement is shown.
 enum class Kind {

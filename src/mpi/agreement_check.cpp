@@ -16,6 +16,7 @@ const char *function_name(int64_t operation) {
     case Operation::ring: return "fovea_mpi_ring_attention";
     case Operation::decode: return "fovea_mpi_decode_attention";
     case Operation::ulysses: return "fovea_mpi_ulysses_attention";
+    case Operation::grid: return "fovea_mpi_grid_attention";
   }
   return "another function";
 }

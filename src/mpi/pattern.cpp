@@ -16,7 +16,7 @@ int64_t ceil_divided(int64_t number, int64_t step) { return -floor_divided(-numb
 
 }  // namespace
 
-Pattern::Pattern(const Call &call, const WholeLengths &lengths) : call_(&call), keys_(lengths.keys) {
+Pattern::Pattern(const Call &call, const WholeLengths &lengths) : call_(&call) {
   const bool explicit_offset = call.has(FOVEA_QUERY_OFFSET);
   const bool bottom_right = !call.has(FOVEA_TOP_LEFT) && !explicit_offset && lengths.keys > lengths.queries;
   leave_out_offset_ = explicit_offset ? call.options.query_offset : 0;

@@ -31,7 +31,6 @@ class Pattern {
   const Call *call_ = nullptr;
   int64_t offset_ = 0;            // of positions
   int64_t leave_out_offset_ = 0;  // of the key that a query leaves out
-  int64_t keys_ = 0;              // of all ranks
   bool counts_positions_ = false;
 };
 

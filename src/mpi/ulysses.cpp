@@ -1,11 +1,14 @@
 // Attention by heads. Every rank sends each other rank the heads that are that one's, of the positions that it has; attends its
 // own heads over all positions; and sends results back to who has their positions.
+//
+// In a grid of ranks, what a rank attends so are its group's positions, by a ring between the groups.
 #include "mpi/ulysses.hpp"
 
 #include <algorithm>
 #include <chrono>
 
 #include "mpi/messages.hpp"
+#include "mpi/ring.hpp"
 #include "mpi/views.hpp"
 
 namespace fovea::mpi {
@@ -45,6 +48,9 @@ class Ulysses {
   Status prepare();
   Status bring_heads();
   Status attend();
+  Status attend_by_ring(Handle *between, const fovea_mpi_ring_options *ring) {
+    return ring_attention(between, arguments_, ring);
+  }
   Status bring_results();
   void write();
 
@@ -286,6 +292,35 @@ Status ulysses_attention(Handle *handle, const Arguments &arguments, const fovea
   FOVEA_MPI_CHECK(agree_status(*handle, ulysses.prepare()));
   FOVEA_MPI_CHECK(ulysses.bring_heads());
   FOVEA_MPI_CHECK(agree_status(*handle, ulysses.attend()));
+  FOVEA_MPI_CHECK(ulysses.bring_results());
+  ulysses.write();
+  return FOVEA_OK;
+}
+
+// Every rank of `between` is of another group, and every group has one in each of them: what a group refuses is known to all
+// after one agreement between groups, and what one of those refuses, after one within them.
+Status grid_attention(const Grid &grid, const Arguments &arguments, const fovea_mpi_ring_options *given) {
+  FOVEA_MPI_CHECK(check_handle(grid.within));
+  FOVEA_MPI_CHECK(check_handle(grid.between));
+  grid.within->begin_call();
+  Call call;
+  fovea_mpi_ring_options options;
+  Status status = check_ring_options(given, &options);
+  if (status == FOVEA_OK) status = check_ring_call(*grid.within, arguments, options.order, &call);
+  Statement statement(Operation::grid, status);
+  if (status == FOVEA_OK) {
+    state_call(call, &statement);
+    state_lengths(call, &statement);
+    statement.add("ring.order", Kind::order, FOVEA_BAD_VALUE, options.order);
+    statement.add("ring.transport", Kind::number, FOVEA_BAD_VALUE, options.transport);
+  }
+  Ulysses ulysses(grid.within, &call, FOVEA_MPI_CONTIGUOUS);
+  status = agree(*grid.within, statement);
+  if (status == FOVEA_OK) status = ulysses.read_lengths(statement);
+  if (status == FOVEA_OK) status = agree_status(*grid.within, ulysses.prepare());
+  FOVEA_MPI_CHECK(agree_status(*grid.between, status));
+  FOVEA_MPI_CHECK(ulysses.bring_heads());
+  FOVEA_MPI_CHECK(agree_status(*grid.within, ulysses.attend_by_ring(grid.between, given)));
   FOVEA_MPI_CHECK(ulysses.bring_results());
   ulysses.write();
   return FOVEA_OK;
