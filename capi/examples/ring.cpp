@@ -2,7 +2,7 @@
 // waited for. Each rank then makes the calls that fovea/mpi.h lists once more, alone, and compares bit by bit.
 //
 //   mpirun -n RANKS ring [--length N] [--heads N] [--kv-heads N] [--dim N] [--order contiguous|zigzag|striped] [--full] [--bf16]
-//                        [--unchecked]
+//                        [--threads N] [--unchecked]
 #include <fovea/mpi.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace {
 
 struct Settings {
-  int64_t length = 16384, heads = 4, kv_heads = 2, dim = 64;
+  int64_t length = 16384, heads = 4, kv_heads = 2, dim = 64, threads = 1;
   int32_t order = FOVEA_MPI_ZIGZAG;
   bool causal = true, bf16 = false, checked = true;
 };
@@ -52,6 +52,8 @@ Settings read_settings(int argc, char **argv) {
       number(&settings.kv_heads);
     } else if (name == "--dim") {
       number(&settings.dim);
+    } else if (name == "--threads") {
+      number(&settings.threads);
     } else if (name == "--full") {
       settings.causal = false;
     } else if (name == "--bf16") {
@@ -206,11 +208,11 @@ int64_t rows_that_differ(const Settings &s, const fovea_context *context, const 
 }
 
 void run(const Settings &s) {
-  fovea_context_options one_thread = {};
-  one_thread.struct_size = sizeof one_thread;
-  one_thread.max_threads = 1;
+  fovea_context_options few_threads = {};
+  few_threads.struct_size = sizeof few_threads;
+  few_threads.max_threads = static_cast<int32_t>(s.threads);
   fovea_context *context = nullptr;
-  need(fovea_context_create(&one_thread, &context));
+  need(fovea_context_create(&few_threads, &context));
   fovea_mpi *mpi = nullptr;
   need(fovea_mpi_create(MPI_COMM_WORLD, context, nullptr, &mpi));
   std::vector<int64_t> positions;
@@ -241,10 +243,11 @@ void run(const Settings &s) {
   MPI_Allreduce(&different, &everywhere, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   if (my_rank == 0) {
     const double pairs = static_cast<double>(s.length) * static_cast<double>(s.length) / (s.causal ? 2 : 1);
-    std::printf("%lld positions, %lld heads (%lld of keys), %lld features, %s, %s, on %d ranks of one thread\n",
-                static_cast<long long>(s.length), static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads),
-                static_cast<long long>(s.dim), s.bf16 ? "bfloat16" : "float32", s.causal ? "causal" : "full",
-                rank_count);
+    std::printf(
+        "%lld positions, %lld heads (%lld of keys), %lld features, %s, %s, on %d ranks, threads of each: %lld\n",
+        static_cast<long long>(s.length), static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads),
+        static_cast<long long>(s.dim), s.bf16 ? "bfloat16" : "float32", s.causal ? "causal" : "full", rank_count,
+        static_cast<long long>(s.threads));
     std::printf("%6s %10s %12s %14s %12s\n", "rank", "positions", "MB sent", "computing s", "waiting s");
     for (int r = 0; r < rank_count; ++r) {
       const double *row = &all[static_cast<size_t>(r) * 4];
