@@ -61,7 +61,13 @@ want_build_tools() {
   want libutf8proc-dev module libutf8proc
 }
 
+want_mpi() {
+  want libopenmpi-dev program mpicc
+  want openmpi-bin program mpirun
+}
+
 want_test_tools() {
+  want_mpi
   want git program git # the tests of bench --against make a repository
   want python3-numpy python numpy
   want librandom123-dev header Random123/philox.h

@@ -5,7 +5,8 @@ on sources that break each rule.
 usage: rejections.py SOURCE_ROOT
 
 `fail(` stands only in files named check.cpp or *_check.cpp, but for memory that cannot be had and sizes that overflow, which
-show where they are added up, and for the files listed below. No file of src/ calls a function of the C interface.
+show where they are added up, and for the files listed below. No file of src/ calls a function of the C interface, but for
+src/mpi/, a library of its own beside the core: that one includes nothing of the core's, and calls it as other programs do.
 """
 import pathlib
 import re
@@ -21,6 +22,9 @@ ELSEWHERE = {
     "src/read_options.cpp": "reads the structs of any version of the header, below all operations",
     "src/runtime/context.cpp": "contexts are below all operations",
     "src/runtime/dispatch.cpp": "names of instruction sets",
+    "src/mpi/error.cpp": "says what failing is, beside the core",
+    "src/mpi/error.hpp": "says what failing is, beside the core",
+    "capi/mpi/mpi.cpp": "exceptions that were not expected",
     "capi/guard.hpp": "exceptions that were not expected",
     "capi/tensor.cpp": "another library's descriptors are refused while they are translated",
 }
@@ -51,7 +55,10 @@ def breaches(sources, functions):
             refusing.add(path)
             if path not in ELSEWHERE:
                 yield f"{path}:{line}: fails with {match.group(1)}; rejections live in check.cpp and *_check.cpp"
-        if path.startswith("src/"):
+        if path.startswith("src/mpi/"):
+            for line, match in places(text, r'#\s*include\s*"(?!fovea/(?:fovea|mpi)\.h"|mpi/)([^"]*)"'):
+                yield f"{path}:{line}: includes {match.group(1)}, which is none of the library's own nor a public C header"
+        elif path.startswith("src/"):
             for line, match in places(text, calls):
                 yield f"{path}:{line}: calls {match.group(1)}, a function of the C interface"
     for path in sorted(set(ELSEWHERE) - refusing):
@@ -78,6 +85,7 @@ def main(root):
     for words, path, text in [
             ("fails with FOVEA_BAD_VALUE", plan, '\n  return fail(FOVEA_BAD_VALUE, "no");\n'),
             ("calls fovea_version", plan, "\nconst char *version() { return fovea_version(); }\n"),
+            ("includes status.hpp", "src/mpi/ring.cpp", '\n#include "status.hpp"\n'),
             ("refuses nothing", "src/runtime/dispatch.cpp", None)]:
         broken = dict(sources)
         broken[path] = "" if text is None else broken[path] + text

@@ -21,6 +21,7 @@ TABLES = {
     "layers.md": ["layers.h"],
     "serving.md": ["serving.h"],
     "training.md": ["training.h"],
+    "mpi.md": ["mpi.h"],
     "cpp.md": ["fovea.hpp", "layers.hpp", "serving.hpp", "tensor.hpp", "training.hpp"],
 }
 SCORES = {"all", "dot", "bilinear", "additive", "concat", "Gaussian"}

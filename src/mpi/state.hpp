@@ -1,0 +1,62 @@
+// A rank's running state: what its queries have seen so far, in float32, and how another block is added to it.
+#pragma once
+
+#include <memory>
+
+#include "mpi/handle.hpp"
+#include "mpi/pattern.hpp"
+
+namespace fovea::mpi {
+
+// Called between calls of the core, so that messages move on.
+using Progress = void (*)(void *);
+
+// Keys and values of a block, contiguous, in one or two runs.
+struct Block {
+  fovea_tensor key[2], value[2];  // [B,Hkv,count,D]
+  Share share;
+};
+
+class State {
+ public:
+  // Room for the queries of the call; sinks, if there are any, are its first state.
+  [[nodiscard]] Status prepare(Handle *handle, const Call &call, const Pattern &pattern, const Share &queries);
+  // Adds one rank's block; seconds of computing are added to figures.
+  [[nodiscard]] Status attend(const Block &block, Progress progress, void *progress_data);
+  // Rounds the state to the call's out and log_sum_exp.
+  [[nodiscard]] Status write();
+
+ private:
+  static constexpr int64_t piece_queries = 512;
+  enum Slot : signed char { first, result, second, nowhere };  // in memory in this order
+
+  // Of a call of the core: [kv heads, group or 1, rows, features].
+  struct Operands {
+    fovea_tensor query, key, value, out, sums;
+  };
+
+  Slot &state_of(int64_t batch, const Run &piece) const {
+    return where_[static_cast<size_t>(batch * piece_count_ + (&piece - pieces_.get()))];
+  }
+  fovea_tensor out_of(Slot slot, int64_t batch, const Run &piece) const;   // [H,count,Dv]
+  fovea_tensor sums_of(Slot slot, int64_t batch, const Run &piece) const;  // [H,count]
+  void put_nothing(int64_t batch, const Run &piece);
+  void put_sinks(int64_t batch, const Run &piece);
+  Operands operands_of(int64_t batch, const Run &piece, const Block &block, int run) const;
+  [[nodiscard]] Status attend_run(const Run &piece, const Meeting &meeting, const Operands &all, Progress progress,
+                                  void *progress_data);
+  [[nodiscard]] Status attend_heads(int64_t head, const Meeting &meeting, const Operands &some);
+  [[nodiscard]] Status merge(int64_t batch, const Run &piece);
+  [[nodiscard]] Status write_piece(int64_t batch, const Run &piece);
+
+  Handle *handle_ = nullptr;
+  const Call *call_ = nullptr;
+  const Pattern *pattern_ = nullptr;
+  std::unique_ptr<Run[]> pieces_;
+  int64_t piece_count_ = 0;
+  std::unique_ptr<Slot[]> where_;  // [B][pieces]
+  float *out_ = nullptr;           // [3][B,H,Qr,Dv]
+  float *sums_ = nullptr;          // [3][B,H,Qr]
+};
+
+}  // namespace fovea::mpi

@@ -1,0 +1,113 @@
+// No memory on one rank, at each allocation in turn: every rank returns the same status, none waits for ever, and outputs are
+// as they were. operator new is replaced in this program, and so in the libraries that it loads.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "ranks.hpp"
+
+namespace {
+
+int64_t allocations_left = INT64_MAX;  // of the calling thread's process; contexts here have one thread
+
+bool fails() { return allocations_left != INT64_MAX && allocations_left-- == 0; }
+
+void *allocated(size_t size, size_t alignment) noexcept {
+  if (fails()) return nullptr;
+  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+void *or_throw(void *memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+constexpr size_t usual = alignof(std::max_align_t);
+
+}  // namespace
+
+void *operator new(size_t size) { return or_throw(allocated(size, usual)); }
+void *operator new[](size_t size) { return or_throw(allocated(size, usual)); }
+void *operator new(size_t size, const std::nothrow_t &) noexcept { return allocated(size, usual); }
+void *operator new[](size_t size, const std::nothrow_t &) noexcept { return allocated(size, usual); }
+void *operator new(size_t size, std::align_val_t to) { return or_throw(allocated(size, static_cast<size_t>(to))); }
+void *operator new[](size_t size, std::align_val_t to) { return or_throw(allocated(size, static_cast<size_t>(to))); }
+void *operator new(size_t size, std::align_val_t to, const std::nothrow_t &) noexcept {
+  return allocated(size, static_cast<size_t>(to));
+}
+void *operator new[](size_t size, std::align_val_t to, const std::nothrow_t &) noexcept {
+  return allocated(size, static_cast<size_t>(to));
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete[](void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, size_t) noexcept { std::free(memory); }
+void operator delete(void *memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void *memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace testing {
+namespace {
+
+enum class Called { kRing, kDecode, kUlysses };
+
+fovea_status call(Called called, fovea_mpi *mpi, const RankCall &call) {
+  const AttentionArguments &a = call.arguments;
+  switch (called) {
+    case Called::kRing:
+      return fovea_mpi_ring_attention(mpi, call.score(), &a.query, &a.key, &a.value, &a.out, &a.options, nullptr);
+    case Called::kDecode:
+      return fovea_mpi_decode_attention(mpi, call.score(), &a.query, &a.key, &a.value, &a.out, &a.options, nullptr);
+    default:
+      return fovea_mpi_ulysses_attention(mpi, call.score(), &a.query, &a.key, &a.value, &a.out, &a.options, nullptr);
+  }
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("shortages");
+
+TEST_CASE("an allocation that fails on one rank") {
+  Random random(base_seed());
+  const int64_t heads = world_size(), length = 12 * world_size();
+  const AttentionProblem problem = make_scored(
+      FOVEA_SCORE_ADDITIVE,
+      {.heads = heads, .kv_heads = heads, .query_len = length, .key_len = length, .head_dim = 8, .value_dim = 8}, 5,
+      random);
+  const std::vector<RankPositions> places = positions_of_ranks(FOVEA_MPI_CONTIGUOUS, even_lengths(length));
+  const Positions mine = places[static_cast<size_t>(world_rank())].all();
+  for (const Called called : {Called::kRing, Called::kDecode, Called::kUlysses}) {
+    CAPTURE(static_cast<int>(called));
+    int64_t failures = 0;
+    for (int64_t n = 0;; ++n) {
+      const OwnHandle mpi = make_handle();  // without memory from the last call
+      const RankCall rank_call(problem, mine, mine);
+      allocations_left = world_rank() == world_size() - 1 ? n : INT64_MAX;
+      const fovea_status status = call(called, mpi.get(), rank_call);
+      const bool reached = allocations_left < 0;
+      allocations_left = INT64_MAX;
+      int of_last = status;
+      MPI_Bcast(&of_last, 1, MPI_INT, world_size() - 1, MPI_COMM_WORLD);
+      CHECK_EQ(status, of_last);
+      if (status == FOVEA_OUT_OF_MEMORY) {
+        ++failures;
+        CHECK(rank_call.result.out.untouched());
+        CHECK(rank_call.result.log_sum_exp->untouched());
+        const std::string said = fovea_mpi_last_error();
+        CHECK_MESSAGE(said.find("memory") != std::string::npos, said);
+        if (world_size() > 1) CHECK_MESSAGE(said.find("rank " + std::to_string(world_size() - 1) + ": ") == 0, said);
+      } else {
+        CHECK_EQ(status, FOVEA_OK);  // where a thing that failed was not needed
+      }
+      if (everywhere(world_rank() != world_size() - 1 || !reached)) break;
+      REQUIRE(n < 2000);
+    }
+    if (world_size() > 1) CHECK(failures > 0);  // alone the core may have all it needs
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace testing
