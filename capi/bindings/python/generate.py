@@ -171,7 +171,7 @@ class Tables:
         handles = [f'    {{"{name}", [](void *handle) {{ {name}_destroy(static_cast<{name} *>(handle)); }}}},'
                    for name in self.handles]
         parts.append("constexpr HandleKind handle_kinds[] = {\n" + "\n".join(handles) + "\n};\n")
-        parts += [f"constexpr int {name}_kind = {self.handles.index('fovea_' + name)};\n" for name in ("plan", "schedule", "mha_plan")]
+        parts += [f"constexpr int {name}_kind = {self.handles.index('fovea_' + name)};\n" for name in ("context", "plan", "schedule", "mha_plan")]
         constants = [f'    {{"{value["name"].removeprefix("FOVEA_")}", {value["name"]}}},'
                      for enum in self.interface["enums"] for value in enum["values"]]
         parts.append("constexpr Constant constants[] = {\n" + "\n".join(constants) + "\n};\n")

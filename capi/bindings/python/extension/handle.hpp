@@ -24,6 +24,8 @@ const char *handle_name(int kind);
 // nullptr, as planned may.
 PyObject *new_handle(void *pointer, const HandleKind &kind, PyObject *keeps, PlannedTensors *planned);
 
+PyObject *new_context(fovea_context *context);  // likewise
+
 // Between these a call uses the handle. The library leaves it to callers not to change what is in use; in Python that is an
 // error, not a crash. What it keeps is in use too.
 bool start_use(Handle *handle, bool changes);

@@ -6,6 +6,7 @@
 #include "memory.hpp"
 #include "plan.hpp"
 #include "runs.hpp"
+#include "team.hpp"
 
 #include <cstring>
 
@@ -187,6 +188,8 @@ PyMethodDef own_methods[] = {
     {"schedule_run", schedule_run, METH_VARARGS, "schedule_run(schedule, {buffer: array}): a run of the present step"},
     {"mha_run", mha_run, METH_VARARGS,
      "mha_run(plan, {buffer: array}, workspace): a run of planned multi-head attention"},
+    {"team_context", team_context, METH_VARARGS,
+     "team_context(parallel, threads): a context on the threads of an OpenMP runtime"},
     {"members", members, METH_NOARGS, "members(): {struct: {member: kind}} of all options"},
     {nullptr, nullptr, 0, nullptr}};
 
@@ -205,6 +208,10 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 }  // namespace
 
 const char *handle_name(int kind) { return handle_kinds[kind].name; }
+
+PyObject *new_context(fovea_context *context) {
+  return new_handle(context, handle_kinds[context_kind], nullptr, nullptr);
+}
 
 }  // namespace fovea_python
 

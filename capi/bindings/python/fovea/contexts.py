@@ -27,6 +27,14 @@ class Context(Shared):
         self._handle = _fovea.context_create({"max_threads": size("max_threads", max_threads), "max_isa": max_isa,
                                               "precision": choice("precision", precision, PRECISIONS)})
 
+    @classmethod
+    def _of_team(cls, parallel: int, threads: int) -> Context:
+        """On the threads of the OpenMP runtime whose GOMP_parallel lies at that address."""
+        context = cls.__new__(cls)
+        context._asked = {"max_threads": threads}
+        context._handle = _fovea.team_context(parallel, threads)
+        return context
+
     def __reduce_ex__(self, protocol):
         return _made_anew, (self._asked,)
 

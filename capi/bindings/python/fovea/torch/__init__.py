@@ -8,7 +8,8 @@
 
 float32, bfloat16 and float16 on the CPU; attention forwards and backwards, with every score function and dropout. What fovea
 does not compute (another device or element type, forward derivatives, gradients of linear layers, what the library refuses) is
-left to PyTorch. Attention and linear layers of a model are 85 to 90 % of its time.
+left to PyTorch. Attention and linear layers of a model are 85 to 90 % of its time. Calls run on PyTorch's own threads where its
+OpenMP runtime is found, and on as many as torch.get_num_threads() says everywhere.
 """
 from .attention import scaled_dot_product_attention, sdpa
 from .functional import attention

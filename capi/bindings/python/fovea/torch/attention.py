@@ -15,6 +15,7 @@ from ..errors import BadArgument
 from .batching import in_front
 from .derivatives import attend, dropped
 from .operators import contiguous_rows, out_like
+from .threads import context
 from .transforms import DIRECT, PYTORCH, TRAINED, way
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -41,7 +42,7 @@ def compute(query, key, value, mask=None, bias=None, sinks=None, is_causal=False
         options["bias"] = contiguous_rows(bias)
     if sinks is not None:
         options["sinks"] = sinks.detach().to(torch.float32)
-    _fovea.sdpa(None, contiguous_rows(query), contiguous_rows(key), contiguous_rows(value), out, options)
+    _fovea.sdpa(context()._handle, contiguous_rows(query), contiguous_rows(key), contiguous_rows(value), out, options)
     return out
 
 

@@ -20,6 +20,7 @@ from .. import _fovea
 from ..errors import BadArgument
 from ..layers import PackedMatrix
 from .attention import are_readable
+from .threads import context
 from .transforms import DIRECT, PLAIN, way
 
 
@@ -153,7 +154,7 @@ class PackedLinear(torch.nn.Linear):
         rows = x.reshape(-1, self.in_features)
         out = torch.empty((rows.shape[0], self.out_features), dtype=x.dtype, device="cpu")
         try:
-            _fovea.linear(None, rows, self._packed._handle, out, {"bias": None if bias is None else bias.detach()})
+            _fovea.linear(context()._handle, rows, self._packed._handle, out, {"bias": None if bias is None else bias.detach()})
         except BadArgument:
             return None
         return out.view(*x.shape[:-1], self.out_features)

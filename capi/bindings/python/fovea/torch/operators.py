@@ -14,6 +14,7 @@ import torch
 from ..attention import attention as of_any_array
 from ..gradients import REACHING, WANTED, attention_backward
 from ..scores import Additive, Bilinear, Concat, Dot, Gaussian
+from .threads import context
 
 SCORES = {"dot": Dot, "bilinear": Bilinear, "additive": Additive, "concat": Concat, "gaussian": Gaussian}
 DIFFERENTIABLE = tuple(WANTED)
@@ -68,7 +69,7 @@ def by_library(*given):
     call = dict(zip(ARGUMENTS, given))
     query, key, value = (contiguous_rows(call[name]) for name in ("query", "key", "value"))
     results = of_any_array(query, key, value, out=out_like(query, value), return_log_sum_exp=True,
-                           return_weights=call["return_weights"], **_options(call))
+                           return_weights=call["return_weights"], context=context(), **_options(call))
     return results if call["return_weights"] else (*results, _no_weights(query))
 
 
@@ -97,7 +98,8 @@ def backward_by_library(*given):
     grad_out = torch.zeros_like(out) if grad_out is None else contiguous_rows(grad_out)
     grad_weights = None if grad_weights is None else contiguous_rows(grad_weights)
     gradients = attention_backward(query, key, value, out, call["log_sum_exp"], grad_out, wanted=names_of(call["wanted"]),
-                                   grad_log_sum_exp=call["grad_log_sum_exp"], grad_weights=grad_weights, **_options(call))
+                                   grad_log_sum_exp=call["grad_log_sum_exp"], grad_weights=grad_weights, context=context(),
+                                   **_options(call))
     return list(gradients.values())
 
 
@@ -122,7 +124,7 @@ def dropout_factors_operator(seed, shape, dropout):
     """What weights [B, H, Q, K] are multiplied by, as the library drops them."""
     batch, heads, query_len, key_len = shape
     query, key = (torch.zeros(batch, heads, rows, 1, dtype=torch.float32, device="cpu") for rows in (query_len, key_len))
-    _, weights = of_any_array(query, key, key, dropout=dropout, dropout_seed=int(seed), return_weights=True)
+    _, weights = of_any_array(query, key, key, dropout=dropout, dropout_seed=int(seed), return_weights=True, context=context())
     return (weights > 0).to(torch.float32) / (1 - dropout)
 
 

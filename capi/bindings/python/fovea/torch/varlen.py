@@ -8,6 +8,7 @@ import torch
 
 from ..schedules import varlen_attention as of_any_array
 from .attention import contiguous_rows
+from .threads import context
 
 
 def varlen_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqlens_q: torch.Tensor,
@@ -36,4 +37,4 @@ def varlen_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_seqle
         options["alibi_slopes"] = alibi_slopes
     if len(options) > 1 + (softmax_scale is not None) and bool((cu_seqlens_k.diff() < cu_seqlens_q.diff()).any()):
         raise ValueError("cu_seqlens_k: a sequence has fewer keys than queries, expected as many or more where positions matter")
-    return of_any_array(*(contiguous_rows(x) for x in (q, k, v)), cu_seqlens_q, cu_seqlens_k, **options)
+    return of_any_array(*(contiguous_rows(x) for x in (q, k, v)), cu_seqlens_q, cu_seqlens_k, context=context(), **options)
