@@ -10,8 +10,8 @@
  *           element types, options and a score's parameters must be the same on all ranks.
  * Errors    Every collective call begins by comparing the ranks' arguments. What one rank refuses, or does not give as rank 0
  *           does, all ranks refuse with one status and one message, which begins with "rank 2: " where it is that rank's
- *           fault. Outputs then hold what they held before, on all ranks. fovea_mpi_last_error() gives the message. A handle that is NULL, or was destroyed, is
- *           the one thing that other ranks cannot be told of: they wait.
+ *           fault. Outputs then hold what they held before, on all ranks. fovea_mpi_last_error() gives the message. A handle
+ *           that is NULL, or was destroyed, is the one thing that other ranks cannot be told of: they wait.
  *           When MPI itself fails (FOVEA_MPI_FAILED), or a rank dies, the ranks may return different statuses, outputs may be
  *           written on some of them, and the handle serves no further call; MPI may as well end the program first.
  * Threads   MPI is to be initialised with MPI_THREAD_FUNNELED or more, and all calls that take a handle come from the thread
@@ -197,14 +197,15 @@ typedef struct fovea_mpi_ulysses_options {
  * heads of all positions, attends them by one call of fovea_attention, and sends results back.
  *   query F [B,H,Qr,Dq]   key F [B,Hkv,Kr,Dk]   value F [B,Hkv,Kr,Dv]   out F [B,H,Qr,Dv]
  * as in fovea_mpi_ring_attention. H must be a multiple of R, and Hkv a multiple or a divisor of R: fewer key/value heads
- * than ranks go to R / Hkv ranks each. score and options are fovea_attention's; ulysses may be NULL. All of them speak of the whole, and are given on all ranks: valid_lens [B] or [B,Q], mask and bias [B,H,Q,K] (or [Q,K],
- * axes of size 1 but K's broadcast; a rank reads those of its heads), alibi_slopes, sinks, query_offsets. Positions of mask,
- * bias and valid_lens are in the order of the sequence, whatever the order of shares. options.log_sum_exp is local: [B,H,Qr].
+ * than ranks go to R / Hkv ranks each. score and options are fovea_attention's; ulysses may be NULL. All of them speak of the
+ * whole, and are given on all ranks: valid_lens [B] or [B,Q], mask and bias [B,H,Q,K] (or [Q,K], axes of size 1 but K's
+ * broadcast; a rank reads those of its heads), alibi_slopes, sinks, query_offsets. Positions of mask, bias and valid_lens are in
+ * the order of the sequence, whatever the order of shares. options.log_sum_exp is local: [B,H,Qr].
  * That mask and bias hold the same on all ranks is not looked at.
  * Refused are options.weights, scores, dropout, key_scales, value_scales (and keys and values of I8).
  * Bits are those of fovea_attention over the whole tensors where Q times the query heads of a rank that share a key/value head
- * is more than 256, or with FOVEA_QUERY_INVARIANT; else with one rank. (With few queries, how keys are split goes by how many heads a call has.) Memory of the handle: twice a
- * rank's share of all, and twice all positions of its heads.
+ * is more than 256, or with FOVEA_QUERY_INVARIANT; else with one rank. (With few queries, how keys are split goes by how many
+ * heads a call has.) Memory of the handle: twice a rank's share of all, and twice all positions of its heads.
  * Errors: those of fovea_attention, and FOVEA_MPI_FAILED. */
 FOVEA_API fovea_status fovea_mpi_ulysses_attention(fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query,
                                                    const fovea_tensor *key, const fovea_tensor *value,

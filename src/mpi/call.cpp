@@ -1,16 +1,22 @@
 // States a call to the other ranks.
 #include "mpi/call.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "mpi/views.hpp"
 
 namespace fovea::mpi {
 namespace {
 
-constexpr uint64_t first_hash = 0xcbf29ce484222325;  // FNV-1a's
+constexpr uint64_t first_hash = 0xcbf29ce484222325;  // FNV-1a's, which takes bytes where this takes up to eight at once
 
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    hash = (hash ^ static_cast<const unsigned char *>(bytes)[i]) * 0x100000001b3;
+  for (size_t i = 0; i < count; i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, static_cast<const unsigned char *>(bytes) + i, std::min(sizeof word, count - i));
+    hash = (hash ^ word) * 0x100000001b3;
+    hash ^= hash >> 32;
   }
   return hash;
 }
@@ -77,6 +83,10 @@ void state_options(const Call &call, Statement *statement) {
 }
 
 }  // namespace
+
+Status attend_at_once(const Handle &handle, const Arguments &a) {
+  return of_core(fovea_attention(handle.context, a.score, a.query, a.key, a.value, a.out, a.options));
+}
 
 void state_call(const Call &call, Statement *statement) {
   const int32_t rank = call.rank;

@@ -8,6 +8,16 @@
 
 namespace fovea::mpi {
 
+// What a rank was called with.
+struct Arguments {
+  const fovea_score *score;
+  const fovea_tensor *query, *key, *value, *out;
+  const fovea_attention_options *options;
+};
+
+// One call of the core, of all that is given.
+[[nodiscard]] Status attend_at_once(const Handle &handle, const Arguments &arguments);
+
 struct Call {
   const fovea_score *score = nullptr;
   int32_t rank = 4;                                         // of the tensors as given

@@ -80,13 +80,12 @@ Status check_operand_shares(const Handle &handle, const int64_t *begin, const ch
 
 }  // namespace
 
-Status read_options(const fovea_attention_options *given, fovea_attention_options *read) {
+void read_options(const fovea_attention_options *given, fovea_attention_options *read) {
   std::memset(read, 0, sizeof *read);
   if (given != nullptr && given->struct_size >= sizeof given->struct_size) {
     std::memcpy(read, given, given->struct_size < sizeof *read ? given->struct_size : sizeof *read);
   }
   read->struct_size = sizeof *read;
-  return FOVEA_OK;
 }
 
 Status check_newer_options(const fovea_attention_options &given) {
@@ -186,7 +185,7 @@ Status check_shares(const Handle &handle, const WholeLengths &lengths, int32_t r
 
 Status check_ring_call(const Handle &handle, const Arguments &a, int32_t order, Call *call) {
   fovea_attention_options options;
-  FOVEA_MPI_CHECK(read_options(a.options, &options));
+  read_options(a.options, &options);
   FOVEA_MPI_CHECK(check_mergeable(options));
   FOVEA_MPI_CHECK(refuse("key_scales", options.key_scales));
   FOVEA_MPI_CHECK(refuse("value_scales", options.value_scales));
@@ -208,7 +207,7 @@ Status check_ring_call(const Handle &handle, const Arguments &a, int32_t order, 
 Status check_decode_call(const Handle &handle, const Arguments &given, bool from_first_rank, Call *call) {
   Arguments a = given;
   fovea_attention_options options;
-  FOVEA_MPI_CHECK(read_options(a.options, &options));
+  read_options(a.options, &options);
   FOVEA_MPI_CHECK(check_mergeable(options));
   const uint32_t of_positions =
       FOVEA_CAUSAL | FOVEA_TOP_LEFT | FOVEA_QUERY_OFFSET | FOVEA_WINDOW_LEFT | FOVEA_WINDOW_RIGHT | FOVEA_LEAVE_ONE_OUT;

@@ -6,7 +6,7 @@
 namespace fovea::mpi {
 
 // Members that a caller's older struct lacks stay 0. The core judges the struct's size.
-[[nodiscard]] Status read_options(const fovea_attention_options *given, fovea_attention_options *read);
+void read_options(const fovea_attention_options *given, fovea_attention_options *read);
 // Of a struct that is newer than ours: what we do not know must be 0.
 [[nodiscard]] Status check_newer_options(const fovea_attention_options &given);
 [[nodiscard]] Status refuse(const char *member, const fovea_tensor *tensor);

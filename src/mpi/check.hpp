@@ -25,12 +25,7 @@ namespace fovea::mpi {
                                       int64_t expected);
 [[nodiscard]] Status check_written(const char *name, const fovea_tensor &written, const fovea_tensor &read);
 
-// Reads a call of attention and judges what is this rank's own, by the core's checks and ours.
-struct Arguments {
-  const fovea_score *score;
-  const fovea_tensor *query, *key, *value, *out;
-  const fovea_attention_options *options;
-};
+// These read a call of attention and judge what is this rank's own, by the core's checks and ours.
 [[nodiscard]] Status check_ring_call(const Handle &handle, const Arguments &arguments, int32_t order, Call *call);
 [[nodiscard]] Status check_decode_call(const Handle &handle, const Arguments &given, bool from_first_rank, Call *call);
 [[nodiscard]] Status check_ulysses_call(const Handle &handle, const Arguments &given, Call *call);
@@ -39,7 +34,5 @@ struct Arguments {
 [[nodiscard]] Status check_lengths(const Handle &handle, const WholeLengths &lengths, const Call &call, int32_t order);
 
 [[nodiscard]] Status check_heads(const Handle &handle, const WholeLengths &lengths, const Call &call, int32_t order);
-// The call of one rank, of all positions and some heads.
-[[nodiscard]] Status check_whole_call(const Handle &handle, const Arguments &arguments);
 
 }  // namespace fovea::mpi

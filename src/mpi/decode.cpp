@@ -172,10 +172,7 @@ Status decode_attention(Handle *handle, const Arguments &arguments, const fovea_
     state_call(call, &statement);
   }
   FOVEA_MPI_CHECK(agree(*handle, statement));
-  if (handle->ranks == 1) {
-    return of_core(fovea_attention(handle->context, arguments.score, arguments.query, arguments.key, arguments.value,
-                                   arguments.out, arguments.options));
-  }
+  if (handle->ranks == 1) return attend_at_once(*handle, arguments);
   Decode decode(handle, &call, arguments, from_first_rank);
   FOVEA_MPI_CHECK(agree_status(*handle, decode.prepare()));
   FOVEA_MPI_CHECK(decode.share_query());

@@ -176,11 +176,6 @@ Status Ring::go_round(Status *computed) {
   return FOVEA_OK;
 }
 
-// One rank has all there is.
-Status attend_alone(Handle *handle, const Arguments &a) {
-  return of_core(fovea_attention(handle->context, a.score, a.query, a.key, a.value, a.out, a.options));
-}
-
 }  // namespace
 
 Status ring_attention(Handle *handle, const Arguments &arguments, const fovea_mpi_ring_options *given) {
@@ -200,7 +195,7 @@ Status ring_attention(Handle *handle, const Arguments &arguments, const fovea_mp
   FOVEA_MPI_CHECK(agree(*handle, statement));
   Ring ring(handle, &call, options);
   FOVEA_MPI_CHECK(ring.read_lengths(statement));
-  if (handle->ranks == 1) return attend_alone(handle, arguments);
+  if (handle->ranks == 1) return attend_at_once(*handle, arguments);
   FOVEA_MPI_CHECK(agree_status(*handle, ring.prepare()));
   Status computed = FOVEA_OK;
   FOVEA_MPI_CHECK(ring.go_round(&computed));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "mpi/call_check.hpp"
 #include "mpi/messages.hpp"
 #include "mpi/ring.hpp"
 #include "mpi/views.hpp"
@@ -154,7 +155,7 @@ Status Ulysses::prepare() {
   Shelf placed(handle_->of(Use::whole).data());
   whole_ = whole(&placed);
   plan_call();
-  return check_whole_call(*handle_, arguments_);
+  return check_by_core(*handle_, arguments_);
 }
 
 void Ulysses::plan_call() {
@@ -231,8 +232,7 @@ Status Ulysses::bring_heads() {
 
 Status Ulysses::attend() {
   const auto begin = std::chrono::steady_clock::now();
-  const Arguments &a = arguments_;
-  const Status status = of_core(fovea_attention(handle_->context, a.score, a.query, a.key, a.value, a.out, a.options));
+  const Status status = attend_at_once(*handle_, arguments_);
   handle_->figures.blocks_attended = handle_->ranks;
   handle_->figures.seconds_computing += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return status;
@@ -285,10 +285,7 @@ Status ulysses_attention(Handle *handle, const Arguments &arguments, const fovea
   FOVEA_MPI_CHECK(agree(*handle, statement));
   Ulysses ulysses(handle, &call, options.order);
   FOVEA_MPI_CHECK(ulysses.read_lengths(statement));
-  if (handle->ranks == 1) {
-    return of_core(fovea_attention(handle->context, arguments.score, arguments.query, arguments.key, arguments.value,
-                                   arguments.out, arguments.options));
-  }
+  if (handle->ranks == 1) return attend_at_once(*handle, arguments);
   FOVEA_MPI_CHECK(agree_status(*handle, ulysses.prepare()));
   FOVEA_MPI_CHECK(ulysses.bring_heads());
   FOVEA_MPI_CHECK(agree_status(*handle, ulysses.attend()));

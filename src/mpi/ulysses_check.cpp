@@ -18,7 +18,7 @@ Status check_given(const fovea_tensor *tensor, const char *name) {
 Status check_ulysses_call(const Handle &handle, const Arguments &given, Call *call) {
   Arguments a = given;
   fovea_attention_options options;
-  FOVEA_MPI_CHECK(read_options(a.options, &options));
+  read_options(a.options, &options);
   FOVEA_MPI_CHECK(check_supported(options));
   FOVEA_MPI_CHECK(refuse("key_scales", options.key_scales));
   FOVEA_MPI_CHECK(refuse("value_scales", options.value_scales));
@@ -51,7 +51,5 @@ Status check_heads(const Handle &handle, const WholeLengths &lengths, const Call
   }
   return FOVEA_OK;
 }
-
-Status check_whole_call(const Handle &handle, const Arguments &arguments) { return check_by_core(handle, arguments); }
 
 }  // namespace fovea::mpi
