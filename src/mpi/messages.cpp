@@ -1,5 +1,7 @@
 // Nonblocking messages in pieces that MPI's counts of 32 bits can hold.
 //
+// A message that has fewer bytes than are waited for is a failure as any of MPI's: another build of the library sent it.
+//
 // Between two ranks messages of one tag arrive in the order in which they were sent, so pieces need no numbers. MPI may work
 // only while it is called, so who computes calls move_on() in between.
 #include "mpi/messages.hpp"
@@ -18,8 +20,12 @@ Status Messages::prepare(int64_t requests) {
                 "keys and values make %lld messages of options.message_bytes, more than MPI counts",
                 static_cast<long long>(requests));
   }
-  requests_.reset(new (std::nothrow) MPI_Request[static_cast<size_t>(requests)]);
-  if (requests_ == nullptr) return fail(FOVEA_OUT_OF_MEMORY, "out of memory for messages under way");
+  const auto count = static_cast<size_t>(requests);
+  requests_.reset(new (std::nothrow) MPI_Request[count]);
+  statuses_.reset(new (std::nothrow) MPI_Status[count]);
+  expected_.reset(new (std::nothrow) int[count]);
+  if (requests_ == nullptr || statuses_ == nullptr || expected_ == nullptr)
+    return fail(FOVEA_OUT_OF_MEMORY, "out of memory for messages under way");
   return FOVEA_OK;
 }
 
@@ -31,7 +37,7 @@ Status Messages::start(char *bytes, int64_t count, int other, bool sends) {
     const int code = sends ? MPI_Isend(bytes + at, piece, MPI_BYTE, other, tag, handle_->communicator, request)
                            : MPI_Irecv(bytes + at, piece, MPI_BYTE, other, tag, handle_->communicator, request);
     FOVEA_MPI_CHECK(of_mpi(*handle_, code, sends ? "MPI_Isend" : "MPI_Irecv"));
-    ++count_;
+    expected_[static_cast<size_t>(count_++)] = sends ? 0 : piece;
   }
   return FOVEA_OK;
 }
@@ -43,20 +49,41 @@ Status Messages::send(const char *bytes, int64_t count, int to) {
 
 Status Messages::receive(char *bytes, int64_t count, int from) { return start(bytes, count, from, false); }
 
-void Messages::move_on() {
-  int done = 0;
-  // Requests that are done become MPI_REQUEST_NULL, which the wait passes over.
-  if (count_ > 0 && MPI_Testall(count_, requests_.get(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+// What MPI says of all requests. None is waited for after that: if one failed, the others may never end.
+Status Messages::all_came(int code, const char *function) {
+  const int count = count_;
+  count_ = 0;
+  for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; ++i) {
+    const int of_one = statuses_[static_cast<size_t>(i)].MPI_ERROR;
+    if (of_one != MPI_SUCCESS && of_one != MPI_ERR_PENDING) code = of_one;
+  }
+  FOVEA_MPI_CHECK(of_mpi(*handle_, code, function));
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    int bytes = 0;
+    if (expected_[at] == 0) continue;
+    FOVEA_MPI_CHECK(of_mpi(*handle_, MPI_Get_count(&statuses_[at], MPI_BYTE, &bytes), "MPI_Get_count"));
+    if (bytes == expected_[at]) continue;
     handle_->broken = true;
+    return fail(FOVEA_MPI_FAILED, "rank %d: %s: a message has %d bytes, expected %d", handle_->rank, function, bytes,
+                expected_[at]);
+  }
+  return FOVEA_OK;
+}
+
+void Messages::move_on() {
+  if (count_ == 0) return;
+  int done = 0;
+  const int code = MPI_Testall(count_, requests_.get(), &done, statuses_.get());
+  if (code != MPI_SUCCESS || done != 0) moved_ = all_came(code, "MPI_Testall");
 }
 
 Status Messages::wait() {
   const auto begin = std::chrono::steady_clock::now();
-  const int code = count_ == 0 ? MPI_SUCCESS : MPI_Waitall(count_, requests_.get(), MPI_STATUSES_IGNORE);
-  count_ = 0;
+  const int code = count_ == 0 ? MPI_SUCCESS : MPI_Waitall(count_, requests_.get(), statuses_.get());
   handle_->figures.seconds_waiting += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (handle_->broken) return of_mpi(*handle_, code == MPI_SUCCESS ? MPI_ERR_OTHER : code, "MPI_Testall");
-  return of_mpi(*handle_, code, "MPI_Waitall");
+  FOVEA_MPI_CHECK(moved_);
+  return all_came(code, "MPI_Waitall");
 }
 
 }  // namespace fovea::mpi

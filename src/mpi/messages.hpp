@@ -24,10 +24,14 @@ class Messages {
 
  private:
   [[nodiscard]] Status start(char *bytes, int64_t count, int other, bool sends);
+  [[nodiscard]] Status all_came(int code, const char *function);
 
   Handle *handle_;
   std::unique_ptr<MPI_Request[]> requests_;
+  std::unique_ptr<MPI_Status[]> statuses_;
+  std::unique_ptr<int[]> expected_;  // bytes to be received; 0 where bytes are sent
   int count_ = 0;
+  Status moved_ = FOVEA_OK;  // what move_on met
 };
 
 }  // namespace fovea::mpi
