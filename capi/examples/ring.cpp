@@ -2,7 +2,9 @@
 // waited for. Each rank then makes the calls that fovea/mpi.h lists once more, alone, and compares bit by bit.
 //
 //   mpirun -n RANKS ring [--length N] [--heads N] [--kv-heads N] [--dim N] [--order contiguous|zigzag|striped] [--full] [--bf16]
-//                        [--threads N] [--unchecked]
+//                        [--threads N] [--unchecked] [--picture FILE.png]
+//
+// --picture draws what each rank did over time: computed, waited, had messages under way.
 #include <fovea/mpi.h>
 
 #include <algorithm>
@@ -13,12 +15,17 @@
 #include <string>
 #include <vector>
 
+#ifdef WITH_TIMELINE  // where there is cairo
+#include "timeline.hpp"
+#endif
+
 namespace {
 
 struct Settings {
   int64_t length = 16384, heads = 4, kv_heads = 2, dim = 64, threads = 1;
   int32_t order = FOVEA_MPI_ZIGZAG;
   bool causal = true, bf16 = false, checked = true;
+  std::string picture;
 };
 
 int my_rank = 0, rank_count = 1;
@@ -60,6 +67,11 @@ Settings read_settings(int argc, char **argv) {
       settings.bf16 = true;
     } else if (name == "--unchecked") {
       settings.checked = false;
+    } else if (name == "--picture") {
+      settings.picture = value();
+#ifndef WITH_TIMELINE
+      give_up("--picture: built without cairo, which draws");
+#endif
     } else if (name == "--order") {
       const std::string order = value();
       if (order == "contiguous") {
@@ -76,6 +88,10 @@ Settings read_settings(int argc, char **argv) {
     }
   }
   return settings;
+}
+
+const char *order_name(int32_t order) {
+  return order == FOVEA_MPI_ZIGZAG ? "zigzag" : order == FOVEA_MPI_STRIPED ? "striped" : "contiguous";
 }
 
 // A number that depends on nothing but where it stands, between -2 and 2, so that any rank can make any share.
@@ -227,8 +243,17 @@ void run(const Settings &s) {
   options.flags = s.causal ? uint32_t{FOVEA_CAUSAL} : 0u;
   const fovea_mpi_ring_options ring = {sizeof ring, s.order, 0};
   MPI_Barrier(MPI_COMM_WORLD);
+#ifdef WITH_TIMELINE
+  if (!s.picture.empty()) {
+    need(fovea_mpi_ring_attention(mpi, nullptr, &q, &k, &v, &result, &options, &ring));  // to take memory beforehand
+    timeline::begin();
+  }
+#endif
   const auto begin = std::chrono::steady_clock::now();
   need(fovea_mpi_ring_attention(mpi, nullptr, &q, &k, &v, &result, &options, &ring));
+#ifdef WITH_TIMELINE
+  if (!s.picture.empty()) timeline::end();
+#endif
   MPI_Barrier(MPI_COMM_WORLD);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fovea_mpi_figures figures = {};
@@ -244,10 +269,14 @@ void run(const Settings &s) {
   if (my_rank == 0) {
     const double pairs = static_cast<double>(s.length) * static_cast<double>(s.length) / (s.causal ? 2 : 1);
     std::printf(
-        "%lld positions, %lld heads (%lld of keys), %lld features, %s, %s, on %d ranks, threads of each: %lld\n",
+        "%lld positions, %lld heads (%lld of keys), %lld features, %s, %s, %s, on %d ranks, threads of each: %lld\n",
         static_cast<long long>(s.length), static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads),
-        static_cast<long long>(s.dim), s.bf16 ? "bfloat16" : "float32", s.causal ? "causal" : "full", rank_count,
-        static_cast<long long>(s.threads));
+        static_cast<long long>(s.dim), s.bf16 ? "bfloat16" : "float32", s.causal ? "causal" : "full",
+        order_name(s.order), rank_count, static_cast<long long>(s.threads));
+    const double share =
+        static_cast<double>(s.length) / rank_count * static_cast<double>(s.dim) * (s.bf16 ? 2e-6 : 4e-6);
+    std::printf("of each rank: queries of %.1f MB, keys and values of %.1f MB; of these two blocks are in memory\n",
+                share * static_cast<double>(s.heads), 2 * share * static_cast<double>(s.kv_heads));
     std::printf("%6s %10s %12s %14s %12s\n", "rank", "positions", "MB sent", "computing s", "waiting s");
     for (int r = 0; r < rank_count; ++r) {
       const double *row = &all[static_cast<size_t>(r) * 4];
@@ -258,6 +287,15 @@ void run(const Settings &s) {
     if (s.checked && rank_count > 1)
       std::printf("rows whose bits differ from one process's: %lld\n", static_cast<long long>(everywhere));
   }
+#ifdef WITH_TIMELINE
+  if (!s.picture.empty()) {
+    const std::string title = "Ring attention: " + std::to_string(s.length) + " positions on " +
+                              std::to_string(rank_count) + " ranks, " + order_name(s.order) + ", " +
+                              (s.causal ? "causal" : "full");
+    if (!timeline::write_png(s.picture.c_str(), title.c_str())) give_up("no picture");
+    if (my_rank == 0) std::printf("picture: %s\n", s.picture.c_str());
+  }
+#endif
   fovea_mpi_destroy(mpi);
   fovea_context_destroy(context);
   if (everywhere != 0) give_up("results differ");
