@@ -66,6 +66,12 @@ want_mpi() {
   want openmpi-bin program mpirun
 }
 
+# Another MPI beside it, with its headers and programs under names of their own.
+want_mpich() {
+  want libmpich-dev module mpich
+  want mpich program mpirun.mpich
+}
+
 want_test_tools() {
   want_mpi
   want git program git # the tests of bench --against make a repository
@@ -84,6 +90,8 @@ want_all_test_tools() {
   want python3-pytest python pytest
   want python3-matplotlib python matplotlib
   want abigail-tools program abidw
+  want valgrind program valgrind
+  want_mpich
   want_arm_tools
 }
 

@@ -45,7 +45,7 @@ command_test() {
   case $extent in
     fast) steps 4 ;;
     default) steps 6 ;;
-    all) if [ "${machine:?}" = x86_64 ]; then steps 8; else steps 6; fi ;;
+    all) if [ "${machine:?}" = x86_64 ]; then steps 10; else steps 8; fi ;;
     *) bad_usage "test takes fast or all, not '$extent'" ;;
   esac
   want_build_tools
@@ -68,6 +68,15 @@ command_test() {
     step "tests with the sanitizers"
     run_sanitized
   fi
+  if [ "$extent" = all ]; then
+    step "build over MPICH"
+    configure_mpich
+    # shellcheck disable=SC2046 # a list of targets
+    compile mpich $(mpi_test_targets)
+    check_warnings mpich
+    step "tests over MPICH"
+    run_tests mpich --suite mpi --no-suite installed --timeout-multiplier 3 # its ranks wait without yielding
+  fi
   if [ "$extent" = all ] && [ "$machine" = x86_64 ]; then
     step "build for 64-bit Arm"
     configure_arm
@@ -79,6 +88,16 @@ command_test() {
 
   say "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" -eq 0 ]
+}
+
+# The library over another MPI than the release build's, for the set that this processor runs best.
+configure_mpich() {
+  configure mpich "-Disa=$(best_set_here)" --buildtype=release -Dtests=enabled -Dbench=disabled -Dexamples=disabled \
+    -Dmpi=enabled -Dmpi_package=mpich
+}
+
+mpi_test_targets() {
+  for name in fovea_mpi_tests mpi_bits mpi_failing mpi_killed bad_link; do say "tests/mpi/$name"; done
 }
 
 sanitizer_options() {
