@@ -128,18 +128,19 @@ def clusters_block(cells):
     for speed in SPEEDS:
         for network in NETWORKS:
             least = bound_positions(SPEEDS[speed], NETWORKS[network])
-            lines += [f"A node computes {speed}, the network carries {network}; sending bounds below {least:.0f} positions a node:", ""]
+            bound = f"sending bounds below {least:.0f} positions a node:"
+            lines += [f"A node computes {speed}, the network carries {network}; {bound}", ""]
             lines += table(cells, speed, network) + [""]
     bound = sum(ring.sending_bounds for ring, _, _ in cells.values())
     lines += [
         f"Sending bounds the ring in {bound} of {len(cells)} cases (all lengths, nodes and networks of the picture); in the others it is",
         "arithmetic first, then merging and calls.",
         "",
-        f"All of this is assumed: the speeds of nodes, {CALL_SECONDS * 1e6:.0f} us for a call of the core on {SHAPE.threads} threads, "
-        f"{LATENCY * 1e6:.0f} us for a",
+        f"All of this is assumed: the speeds of nodes, {CALL_SECONDS * 1e6:.0f} us for a call of the core on {SHAPE.threads} "
+        f"threads, {LATENCY * 1e6:.0f} us for a",
         f"message, {ARRIVES:.0%} of the network's rate, {STATE_BYTES / 1e9:.0f} GB/s where results are merged, "
-        f"{PACK_BYTES / 1e9:.0f} GB/s where blocks are packed, and a network that",
-        "moves messages while the processor computes. Nothing here was run on a cluster.",
+        f"{PACK_BYTES / 1e9:.0f} GB/s where blocks are packed, and",
+        "a network that moves messages while the processor computes. Nothing here was run on a cluster.",
     ]
     return lines
 

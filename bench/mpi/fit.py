@@ -134,7 +134,8 @@ def fit(kept):
         case = case_of(figures)
         for rank, of_rank in enumerate(figures["of_ranks"]):
             if model.bytes_sent(case, rank) != of_rank["bytes_sent"]:
-                raise SystemExit(f"rank {rank} sent {of_rank['bytes_sent']}, the model counts {model.bytes_sent(case, rank)}: {case}")
+                counted = model.bytes_sent(case, rank)
+                raise SystemExit(f"rank {rank} sent {of_rank['bytes_sent']}, the model counts {counted}: {case}")
     machine = fit_machine([figures for figures in runs if figures["link"] is None], kept["cores"])
     return fit_networks(runs, machine, kept["cores"])
 
