@@ -83,7 +83,8 @@ def measure(build, file, quick):
         "cores": os.cpu_count(),
         "runs": figures,
     }
-    pathlib.Path(file).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    lines = json.dumps({**kept, "runs": []})[:-2] + "\n" + ",\n".join(json.dumps(one) for one in figures) + "\n]}\n"
+    pathlib.Path(file).write_text(lines, encoding="utf-8")
 
 
 def report(kept, fitted):

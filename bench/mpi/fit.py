@@ -60,7 +60,8 @@ def at_pace(machine, case, cores, pace):
         machine.state_bytes * pace,
         machine.call_seconds / pace,
         machine.pack_bytes * pace,
-        machine.alone if case.ranks <= cores else 1.0,
+        cores,
+        machine.alone,
     )
 
 
@@ -80,7 +81,7 @@ def fit_machine(runs, cores):
     rings = [(case_of(figures), figures) for figures in runs if figures["call"] == "ring"]
 
     def machine(numbers):
-        return model.Machine({"f32": numbers[0], "bf16": numbers[1]}, numbers[2], numbers[3], 5e9, numbers[4])
+        return model.Machine({"f32": numbers[0], "bf16": numbers[1]}, numbers[2], numbers[3], 5e9, cores, numbers[4])
 
     def error(numbers):
         off = 0.0

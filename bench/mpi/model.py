@@ -41,7 +41,8 @@ class Machine:
     state_bytes: float = 1e10  # merged a second: states of queries
     call_seconds: float = 1e-5  # of a call of the core
     pack_bytes: float = 5e9  # packed or written a second
-    alone: float = 1.0  # how much faster, while no other rank of its machine computes
+    cores: int = 0  # that all ranks share; 0: each has a machine of its own
+    alone: float = 1.0  # how much faster a core is while no other computes
 
 
 @dataclasses.dataclass
@@ -212,11 +213,26 @@ def agreeing(case, network):
     return AGREEMENTS * math.ceil(math.log2(case.ranks)) * network.latency
 
 
+def faster(case, machine, active):
+    """How much faster ranks are while so many compute than while all do."""
+    if machine.cores == 0:
+        return 1.0
+
+    def speed(ranks):
+        return min(1.0, machine.cores / ranks) * (machine.alone if ranks == 1 else 1.0)
+
+    return speed(active) / speed(case.ranks)
+
+
 def step_seconds(case, machine, works):
-    """How long each rank computes at a step."""
+    """How long each rank computes at a step. Who has less to do leaves the cores to the others."""
     seconds = [computing(case, machine, work) for work in works]
-    together = min(seconds)
-    return [together + (mine - together) / machine.alone for mine in seconds]
+    ends = list(seconds)
+    end = before = 0.0
+    for done, rank in enumerate(sorted(range(case.ranks), key=seconds.__getitem__)):
+        end += (seconds[rank] - before) / faster(case, machine, case.ranks - done)
+        before, ends[rank] = seconds[rank], end
+    return ends
 
 
 def ring_time(case, machine, network):

@@ -100,12 +100,18 @@ class Seconds(unittest.TestCase):
 
     def test_a_rank_may_be_faster_alone(self):
         case = Case("ring", 4096, 4, 2, 64, order="contiguous", type="f32", transport="f32", ranks=2)
-        faster = Machine({"f32": 1e9}, math.inf, 0.0, math.inf, 2.0)
+        faster = Machine({"f32": 1e9}, math.inf, 0.0, math.inf, 2, 2.0)
         seconds = [model.step_seconds(case, faster, works) for works, _ in model.ring_plan(case)]
         triangle, square = 2048 * 2049 / 2 * 4 * 4 * 64 / 1e9, 2048 * 2048 * 4 * 4 * 64 / 1e9
         for step, expected in enumerate(([triangle, triangle], [0, square / 2])):
             for mine, its in zip(seconds[step], expected):
                 self.assertAlmostEqual(mine, its)
+
+    def test_ranks_that_share_cores_leave_them_to_the_others(self):
+        case = Case("ring", 4096, 4, 2, 64, order="contiguous", ranks=4)
+        shared = Machine({"bf16": 1e9}, math.inf, 0.0, math.inf, 2, 1.5)
+        self.assertEqual([model.faster(case, shared, active) for active in (4, 3, 2, 1)], [1, 4 / 3, 2, 3])
+        self.assertEqual(model.faster(case, Machine({"bf16": 1e9}), 1), 1)
 
     def test_by_heads_nothing_is_computed_while_bytes_travel(self):
         case = Case("ulysses", 1024, 4, 4, 64, type="f32", transport="f32", mask="full", ranks=2)
@@ -157,7 +163,7 @@ class FromRuns(unittest.TestCase):
     def test_a_fit_finds_the_speeds_that_made_the_runs(self):
         """Runs made by the model itself: what is held out is then predicted closely."""
         made = fit.Fitted(
-            Machine({"f32": 5e10, "bf16": 9e10}, 1e10, 2e-5, 4e9, 1.2),
+            Machine({"f32": 5e10, "bf16": 9e10}, 1e10, 2e-5, 4e9, 2, 1.2),
             Network(5e-6, 5e9),
             Network(1e-4, 0.9, 3e-10, 1e6),
             2,
