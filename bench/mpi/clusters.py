@@ -164,7 +164,7 @@ def measured_block(kept, fitted):
         "",
         f"{len(compared)} runs of {kept['date']} on {kept['cores']} cores ({kept['processor']}), {len(held)} of them held out: "
         f"{sum(off <= 0.1 for off in held) / len(held):.0%} of these",
-        "within 10 %, medians of how far the model is off in each row. What was fitted:",
+        "are predicted within 10 %. The first two columns of the table are medians. What was fitted:",
         "",
         "```text",
         fit.described(fitted),
