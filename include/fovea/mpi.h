@@ -154,6 +154,11 @@ FOVEA_API fovea_status fovea_mpi_ring_attention(fovea_mpi *mpi, const fovea_scor
                                                 const fovea_tensor *out, const fovea_attention_options *options,
                                                 const fovea_mpi_ring_options *ring);
 
+FOVEA_API fovea_status fovea_mpi_ring_attention_backward(
+    fovea_mpi *mpi, const fovea_score *score, const fovea_tensor *query, const fovea_tensor *key,
+    const fovea_tensor *value, const fovea_tensor *out, const fovea_attention_options *options,
+    const fovea_attention_gradients *gradients, const fovea_mpi_ring_options *ring);
+
 /* ---- decoding over a split cache ----------------------------------------------------------------------------------- */
 
 /* Bits of fovea_mpi_decode_options.flags */
