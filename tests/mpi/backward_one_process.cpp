@@ -81,16 +81,12 @@ class Backward {
     Totals parameters[kParameterCount], sinks;
   };
 
-  Share attend(const RankPositions &mine, const std::vector<Positions> &runs, Sums *query) const {
+  Share attend(const RankPositions &mine, const std::vector<RankPositions> &blocks, Sums *query) const {
     Share share(whole_.sizes, given_);
-    for (const Positions &run : runs) {
+    for (const RankPositions &block : blocks) {
       for (int64_t b = 0; b < whole_.sizes.batch; ++b) {
         for (const Positions &piece : pieces_of(mine)) {
-          Tensor<uint8_t> mask(Shape{static_cast<int64_t>(piece.size()), static_cast<int64_t>(run.size())});
-          if (!parts_.set_mask(b, piece, run, &mask)) continue;
-          for (int64_t head = 0; head < whole_.sizes.kv_heads; ++head) {
-            call_core(head, b, piece, run, mask, query, &share);
-          }
+          for (const Positions &run : block.runs) attend_run(b, piece, run, query, &share);
         }
       }
     }
@@ -105,6 +101,14 @@ class Backward {
     Tensor<float> wider(shape);
     wider.assign(tensor.dense());
     return wider;
+  }
+
+  void attend_run(int64_t b, const Positions &piece, const Positions &run, Sums *query, Share *share) const {
+    Tensor<uint8_t> mask(Shape{static_cast<int64_t>(piece.size()), static_cast<int64_t>(run.size())});
+    if (!parts_.set_mask(b, piece, run, &mask)) return;
+    for (int64_t head = 0; head < whole_.sizes.kv_heads; ++head) {
+      call_core(head, b, piece, run, mask, query, share);
+    }
   }
 
   void call_core(int64_t head, int64_t b, const Positions &piece, const Positions &run, const Tensor<uint8_t> &mask,
@@ -263,11 +267,9 @@ GradientTensors backward_in_one_process(const AttentionProblem &whole, const Gra
   Sums query(s.batch, s.heads, s.query_len, s.head_dim);
   std::vector<Backward::Share> shares;
   for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<Positions> runs;  // as they come round
-    for (int step = 0; step < ranks; ++step) {
-      for (const Positions &run : keys[static_cast<size_t>((rank - step + ranks) % ranks)].runs) runs.push_back(run);
-    }
-    shares.push_back(backward.attend(queries[static_cast<size_t>(rank)], runs, &query));
+    std::vector<RankPositions> blocks;  // as they come round
+    for (int step = 0; step < ranks; ++step) blocks.push_back(keys[static_cast<size_t>((rank - step + ranks) % ranks)]);
+    shares.push_back(backward.attend(queries[static_cast<size_t>(rank)], blocks, &query));
   }
   Sums key(s.batch, s.kv_heads, s.key_len, s.key_size()), value(s.batch, s.kv_heads, s.key_len, s.value_dim);
   gather(keys, shares, &Backward::Share::key, &key);
