@@ -2,6 +2,7 @@
 #include "mpi/parameter_sums.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <span>
 
 #include "mpi/blocks.hpp"
@@ -83,9 +84,12 @@ Status ParameterSums::add_sinks() {
     gradients.out = &gradients_->out;
     if (gradients_->given.log_sum_exp != nullptr) gradients.log_sum_exp = &gradients_->log_sum_exp;
     gradients.sinks = &sum.part;
+    const auto begin = std::chrono::steady_clock::now();
     FOVEA_MPI_CHECK(of_core(
         fovea_attention_backward(handle_->context, nullptr, &c.query, &key, &value, &c.out, &options, &gradients)));
     add_part(sum);
+    handle_->figures.seconds_computing +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   return FOVEA_OK;
 }

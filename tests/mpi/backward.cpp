@@ -260,13 +260,22 @@ TEST_CASE("backward: keys and values that travel in 16 bits: the gradients of ro
       const GradientTensors given = make_gradients(problem, random);
       const RingShares shares(order, even_lengths(50), even_lengths(50));
       const AttentionResult forward = run_ring(mpi.get(), problem, order, shares.queries, shares.keys);
+      const auto bytes_sent = [&] {
+        fovea_mpi_figures figures = {};
+        figures.struct_size = sizeof figures;
+        REQUIRE_EQ(fovea_mpi_last_figures(mpi.get(), &figures), FOVEA_OK);
+        return figures.bytes_sent;
+      };
+      const int64_t of_blocks = bytes_sent();
       const GradientTensors mine = run_backward_ring(mpi.get(), problem, shares, forward, given, transport);
+      const int64_t short_bytes = bytes_sent();
       for (Tensor<float> *tensor : {&problem.key, &problem.value}) {
         const std::vector<float> exact = tensor->dense();
         size_t next = 0;
         if (world_size() > 1) tensor->fill([&] { return rounded_to(exact[next++], transport); });
       }
       CHECK(same_gradients(mine, run_backward_ring(mpi.get(), problem, shares, forward, given)));
+      CHECK_EQ(bytes_sent(), short_bytes + of_blocks / 2);  // gradients in as many bytes as ever
     }
   }
 }
