@@ -169,12 +169,12 @@ FOVEA_API fovea_status fovea_mpi_ring_attention(fovea_mpi *mpi, const fovea_scor
  * With one rank: the call of fovea_attention_backward, and its bits. With more, this is what is computed, and one process that
  * makes the same calls in the same order gets the same bits:
  *   - Blocks, runs, pieces of queries and calls are those of fovea_mpi_ring_attention, each a call of fovea_attention_backward,
- *     with the rows of out, of the whole's log-sum-exp and of their gradients, without sinks, and with F32 gradients. A call
- *     after another: block after block as they come, batch entry after batch entry, piece after piece, run after run, and
+ *     with the rows of out, of the whole's log-sum-exp and of their gradients, without sinks, and with F32 gradients. The order
+ *     of calls is: block after block as they come, in it batch entry after batch entry, piece after piece, run after run, and
  *     head after head.
  *   - All sums begin at 0. Those of query, key and value are float32. That of query is of what its calls give, in order.
- *   - Of a block's keys and values each rank adds up what its calls give, in order. The gradient is the sum of the owner r, plus
- *     the sum of those of ranks r + 1, r + 2, and so on, round to r - 1.
+ *   - Of a block's keys and values each rank adds up what its calls give, in order. The gradient is the owner r's sum, plus the
+ *     sum of those of ranks r + 1, r + 2, and so on, round to r - 1, in this order.
  *   - Those of alibi_slopes and the score's parameters are float64: on each rank of what its calls give, in order, and then of
  *     the ranks, in order. Where parameters are wanted each key/value head is a call of its own.
  *   - That of sinks is of one call on each rank, of its queries, their results and no keys, likewise.
