@@ -160,7 +160,7 @@ FOVEA_API fovea_status fovea_mpi_ring_attention(fovea_mpi *mpi, const fovea_scor
  * gradients.
  *   gradients.out F [B,H,Qr,Dv]   gradients.log_sum_exp F32 [B,H,Qr], or NULL
  *   gradients.query F [B,H,Qr,Dq]   gradients.key F [B,Hkv,Kr,Dk]   gradients.value F [B,Hkv,Kr,Dv]
- * are local, as what they belong to. Gradients of alibi_slopes, sinks and the score's parameters, in the shapes of
+ * are local, of the rank of what they belong to. Gradients of alibi_slopes, sinks and the score's parameters, in the shapes of
  * fovea_attention_gradients, are sums over all ranks, and every rank gets them, with the same bits. Which gradients are given and
  * wanted, and their element types, must be the same on all ranks. One that is NULL is not wanted, and what only it needs is
  * neither computed nor sent. Gradients are written, not added to, and each needs memory of its own.
