@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
-
-from ..errors import BadValue
 
 FAILED = 100
 CONTIGUOUS, ZIGZAG, STRIPED = 0, 1, 2
 QUERY_ON_RANK_0 = 1
-
-
-def number(name: str, value: int, bits: int = 32) -> int:
-    """A whole number for C, which ctypes would cut to what fits."""
-    given = operator.index(value)
-    if not -(1 << bits - 1) <= given < 1 << bits - 1:
-        raise BadValue(f"{name}: {given} is out of range")
-    return given
 
 
 class Struct(ctypes.Structure):

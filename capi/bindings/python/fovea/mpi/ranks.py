@@ -15,7 +15,7 @@ from ..arrays import Array, as_array, empty, shape_of
 from ..attention import results
 from ..contexts import Context, options_of_context
 from ..errors import BadValue
-from ..options import AttentionOptions, choice, dtype_number, read, size
+from ..options import AttentionOptions, choice, dtype_number, number, read, size
 from ..scores import Score, options_of
 from . import layouts
 from .agreement import Failed, checked, collective, of_status
@@ -61,7 +61,7 @@ class Ranks:
         self._lock = threading.Lock()
         refused, self._context = None, None
         try:
-            options = layouts.Options(message_bytes=layouts.number("message_bytes", size("message_bytes", message_bytes), 64))
+            options = layouts.Options(message_bytes=number("message_bytes", size("message_bytes", message_bytes), 64))
             self._context = None if context is None else _context_like(context)
         except BaseException as error:  # others are waiting
             refused = error
@@ -196,6 +196,8 @@ def grid_attention(within: Ranks, between: Ranks, query: Array, key: Array, valu
     for name, ranks in (("within", within), ("between", between)):
         if not isinstance(ranks, Ranks):
             raise TypeError(f"{name}: fovea.mpi.Ranks are wanted, not {type(ranks).__name__}")
+    if within is between:
+        raise ValueError("within and between: two different Ranks are wanted")
 
     def lay_out():
         own = layouts.RingOptions(order=choice("order", order, ORDERS), transport=_transport(transport))

@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import _fovea
 from ..arrays import Array, as_array, finished, shape_of, torch_of
-from ..options import choice
+from ..options import choice, number
 from .agreement import of_status
-from .layouts import CONTIGUOUS, STRIPED, ZIGZAG, number
+from .layouts import CONTIGUOUS, STRIPED, ZIGZAG
 from .library import LIBRARY
 
 Order = Literal["contiguous", "zigzag", "striped"]
