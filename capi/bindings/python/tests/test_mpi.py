@@ -22,7 +22,7 @@ MPIRUN = shutil.which(os.environ.get("FOVEA_MPIRUN", "mpirun"))
 PATHS = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
 ENVIRONMENT = {**os.environ, "FOVEA_MPI_LIBRARY": LIBRARY, "PYTHONPATH": PATHS,
                "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+               "OMPI_MCA_mpi_yield_when_idle": "1", "MPIEXEC_TIMEOUT": "200", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 CASES = {"ring": [1, 2, 3, 4], "types": [1, 2, 3], "transport": [1, 2, 3], "figures": [2, 4], "heads": [1, 2, 3], "decode": [1, 2, 3],
            "positions": [1, 3], "contexts": [2], "from_threads": [2], "errors": [1, 2, 3], "two_errors": [2, 3], "handles": [1, 2],
            "shares_refused": [1], "grid": [4], "torch_tensors": [2], "jax_arrays": [2]}
@@ -75,12 +75,31 @@ def test_every_case_runs_somewhere():
     assert sorted(first) == sorted(CASES)
 
 
-@pytest.mark.parametrize("program", ["ring.py", "torch_distributed.py"])
-def test_examples(mpi, program):
-    if program.startswith("torch"):
-        pytest.importorskip("torch")
-    said = on_ranks(mpi, 3, HERE.parent / "examples" / program)
-    assert said.count("within") >= 1, said
+def test_what_the_readme_shows(mpi, tmp_path):
+    shown = (HERE.parent / "README.md").read_text().partition("## MPI\n\n```py\n")[2].partition("```")[0]
+    program = f"import numpy as np\nq, k, v = np.ones((3, 2, 4, 40, 16), 'f')\n{shown}    assert out.shape == (2, 4, 20, 16)\n"
+    (tmp_path / "program.py").write_text(program)
+    on_ranks(mpi, 2, tmp_path / "program.py")
+
+
+def test_the_ring_example(mpi):
+    said = on_ranks(mpi, 4, HERE.parent / "examples" / "ring.py", 500)
+    assert "500 positions on 4 ranks: within" in said and "rank 3: " in said, said
+
+
+def test_the_example_of_torch_distributed(mpi):
+    pytest.importorskip("torch")
+    said = on_ranks(mpi, 2, HERE.parent / "examples" / "torch_distributed.py")
+    assert "1000 positions on 2 ranks, over MPI: within" in said, said
+
+
+def test_the_example_of_torch_distributed_without_mpi():
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3",
+                           HERE.parent / "examples" / "torch_distributed.py"], capture_output=True, text=True, check=False, timeout=240,
+                          env={**ENVIRONMENT, "FOVEA_MPI_LIBRARY": "/nowhere"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1000 positions on 3 ranks, by gloo: within" in done.stdout, done.stdout
 
 
 # ---- what an import says -------------------------------------------------------------------------------------------------
